@@ -1,0 +1,104 @@
+package arbiter
+
+import "slices"
+
+// Outcome is what became of an unlock.
+type Outcome uint8
+
+const (
+	NotHeld Outcome = iota // this owner holds nothing here
+	WasLost                // the hold had been lost
+	Kept                   // the owner still holds it: it had locked more than once
+	Passed                 // the next goroutine of this process has it
+	Release                // the caller must release it from Redis, then call Released
+	Expired                // its lease had run out unnoticed: it is lost as of now
+)
+
+// Exit is one unlock through via. With an owner it ends that owner's newest hold
+// of this name. Without one it ends the latest hold taken through via; but if a
+// hold taken through via was lost and not yet unlocked, the unlock may be that
+// hold's, and is counted as such: a lock is rather held too long than released
+// under somebody else. The hold is returned unless the outcome is NotHeld.
+func (t *Table[L]) Exit(via *Handle[L], o *Owner) (*Hold[L], Outcome) {
+	s := via.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[via.name]
+	if e == nil {
+		return nil, NotHeld
+	}
+	h := e.findLocked(via, o)
+	if h == nil {
+		return nil, NotHeld
+	}
+	return h, t.exitLocked(s, e, via.name, h)
+}
+
+// Return ends one lock of h, which its taker was granted but does not want.
+func (t *Table[L]) Return(via *Handle[L], h *Hold[L]) Outcome {
+	s := via.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[via.name]
+	if e == nil || h.count == 0 {
+		return NotHeld
+	}
+	return t.exitLocked(s, e, via.name, h)
+}
+
+func (e *entry[L]) findLocked(via *Handle[L], o *Owner) *Hold[L] {
+	if o != nil {
+		if e.heldBy(o) {
+			return e.hold
+		}
+		for _, h := range slices.Backward(e.lost) {
+			if h.Owner == o {
+				return h
+			}
+		}
+		return nil
+	}
+	via.pruneLocked()
+	if h := via.lostLocked(false); h != nil {
+		return h
+	}
+	if n := len(via.open); n > 0 {
+		return via.open[n-1]
+	}
+	return nil
+}
+
+func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], name string, h *Hold[L]) Outcome {
+	h.count--
+	if h.State() == Lost {
+		if h.count == 0 {
+			e.lost = slices.DeleteFunc(e.lost, func(l *Hold[L]) bool { return l == h })
+			if len(e.lost) == 0 {
+				e.lost = nil
+			}
+			s.promoteLocked(name, e) // who waited for this unlock may go on
+		}
+		return WasLost
+	}
+	if h.count > 0 {
+		return Kept
+	}
+	now := t.Now()
+	if !t.Certain(h.Lease, now) {
+		h.End(Lost)
+		e.hold = nil
+		s.promoteLocked(name, e)
+		return Expired
+	}
+	h.End(Ended)
+	if w := e.firstLocked(); w != nil && w.Passable {
+		if token, ok := t.Pass(h.Lease, now); ok {
+			e.unlinkLocked(w)
+			e.giveLocked(w, h.Lease, token, now).Passed = true
+			w.C <- struct{}{}
+			return Passed
+		}
+	}
+	e.leaving = true
+	return Release
+}

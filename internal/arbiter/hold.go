@@ -1,0 +1,157 @@
+package arbiter
+
+import "sync"
+
+// An Owner is an identity that may hold locks and enter again those it holds.
+// Owners are compared by address. A nil *Owner stands for an anonymous
+// acquisition, which is an owner of its own and never enters again.
+type Owner struct {
+	Minter any // whatever minted the owner; not used here
+
+	mu     sync.Mutex
+	queued int // waiters of this owner in any queue; guarded by mu
+}
+
+func (o *Owner) count(d int) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	o.queued += d
+	o.mu.Unlock()
+}
+
+func (o *Owner) hasQueued() bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.queued > 0
+}
+
+// State is what became of a hold.
+type State uint8
+
+const (
+	Live  State = iota // held
+	Ended              // ended by its last unlock
+	Lost               // ended before its last unlock
+)
+
+// A Hold is one owner's possession of one lock. Its methods are safe for
+// concurrent use.
+type Hold[L any] struct {
+	Owner  *Owner // nil: anonymous
+	Lease  L      // the acquisition from Redis that it rests on
+	Token  int64  // fencing token
+	Passed bool   // came from another goroutine of this process, not from Redis
+	Since  int64  // when it began, by the table's clock
+
+	count int // times locked less times unlocked; guarded by the lock's shard
+
+	mu    sync.Mutex
+	state State         // guarded by mu
+	done  chan struct{} // made by the first Done; guarded by mu
+}
+
+// State tells whether the hold is live and, if not, how it ended.
+func (h *Hold[L]) State() State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state
+}
+
+// Done returns a channel that is closed when the hold ends.
+func (h *Hold[L]) Done() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state != Live {
+		return Closed
+	}
+	if h.done == nil {
+		h.done = make(chan struct{})
+	}
+	return h.done
+}
+
+// End ends a live hold and reports whether it was live.
+func (h *Hold[L]) End(s State) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state != Live {
+		return false
+	}
+	h.state = s
+	if h.done != nil {
+		close(h.done)
+	}
+	return true
+}
+
+// Closed is a channel that is always closed.
+var Closed = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// A Handle is what one lock value remembers of the holds taken through it. It
+// belongs to one name of one table. Its zero value belongs to none.
+type Handle[L comparable] struct {
+	name  string
+	shard *shard[L]
+
+	// guarded by shard.mu
+	latest *Hold[L]   // last hold taken through this handle
+	open   []*Hold[L] // holds taken through it whose last unlock is outstanding
+}
+
+// Name returns the name of the lock.
+func (v *Handle[L]) Name() string { return v.name }
+
+// Valid reports whether the handle came from a table.
+func (v *Handle[L]) Valid() bool { return v != nil && v.shard != nil }
+
+// Latest returns the hold last taken through this handle, nil if there was none.
+func (v *Handle[L]) Latest() *Hold[L] {
+	if !v.Valid() {
+		return nil
+	}
+	v.shard.mu.Lock()
+	defer v.shard.mu.Unlock()
+	return v.latest
+}
+
+// noteLocked remembers that h was taken through v. The shard is locked.
+func (v *Handle[L]) noteLocked(h *Hold[L]) {
+	if v.latest == h {
+		return
+	}
+	v.latest = h
+	v.pruneLocked()
+	v.open = append(v.open, h)
+}
+
+// pruneLocked drops the holds that need no unlock any more.
+func (v *Handle[L]) pruneLocked() {
+	keep := v.open[:0]
+	for _, h := range v.open {
+		if h.count > 0 {
+			keep = append(keep, h)
+		}
+	}
+	clear(v.open[len(keep):])
+	v.open = keep
+}
+
+// lostLocked returns the oldest lost hold that still awaits its unlock, of
+// anonymous owners only if anonymous is set.
+func (v *Handle[L]) lostLocked(anonymous bool) *Hold[L] {
+	for _, h := range v.open {
+		if h.count > 0 && (h.Owner == nil || !anonymous) && h.State() == Lost {
+			return h
+		}
+	}
+	return nil
+}

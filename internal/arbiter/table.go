@@ -1,0 +1,402 @@
+// Package arbiter decides which goroutine of this process may have an exclusive
+// lock, and which one asks Redis for it. It does no I/O and starts no goroutine.
+//
+// For each name at most one goroutine, the asker, talks to Redis, and only while
+// the process has no hold. All others queue in order of arrival. Ending a hold
+// either passes it to the next waiter or leaves its release to the caller, who
+// says when that is done.
+package arbiter
+
+import (
+	"hash/maphash"
+	"sync"
+)
+
+const shardCount = 64 // power of two; a shard's mutex is held for well under a microsecond
+
+// Table arbitrates the exclusive locks of one session. It is safe for concurrent
+// use. Make it with NewTable.
+type Table[L comparable] struct {
+	Rules[L]
+	seed   maphash.Seed
+	shards [shardCount]shard[L]
+	pool   sync.Pool // of *Waiter[L]
+}
+
+type shard[L comparable] struct {
+	mu      sync.Mutex
+	entries map[string]*entry[L] // guarded by mu, and so is everything in it
+	spare   []*entry[L]
+}
+
+// entry is the state of one name. It exists while somebody holds, asks, waits, or
+// has an unlock outstanding. At most one of hold and asker is set.
+type entry[L comparable] struct {
+	hold    *Hold[L]   // what this process has of Redis
+	leaving bool       // hold is over, its release from Redis is under way
+	asker   *Waiter[L] // the one goroutine that asks Redis
+	head    *Waiter[L] // the queue, oldest first
+	tail    *Waiter[L]
+	lost    []*Hold[L] // lost holds whose last unlock is outstanding
+}
+
+// A Waiter is one call of Lock. It comes from Table.Waiter and goes back with
+// Table.Free.
+type Waiter[L comparable] struct {
+	Via      *Handle[L]
+	Owner    *Owner        // nil: anonymous
+	Passable bool          // may take over a hold from another goroutine
+	C        chan struct{} // receives once when the waiter is granted the lock, or made the asker
+
+	// guarded by the shard of Via
+	role       role
+	hold       *Hold[L]
+	next, prev *Waiter[L]
+}
+
+type role uint8
+
+const (
+	idle role = iota
+	queued
+	asking
+	granted
+)
+
+// Rules are what a table has to know of leases. All are called with a shard locked.
+type Rules[L comparable] struct {
+	// Now is the clock.
+	Now func() int64
+	// Certain tells whether a lease is known to be ours still.
+	Certain func(lease L, now int64) bool
+	// Pass tells whether a lease may be passed to another goroutine of this
+	// process without asking Redis, and the fencing token to pass it with.
+	Pass func(lease L, now int64) (token int64, ok bool)
+}
+
+// NewTable returns a table for leases under these rules.
+func NewTable[L comparable](r Rules[L]) *Table[L] {
+	t := &Table[L]{Rules: r, seed: maphash.MakeSeed()}
+	for i := range t.shards {
+		t.shards[i].entries = make(map[string]*entry[L])
+	}
+	t.pool.New = func() any { return &Waiter[L]{C: make(chan struct{}, 1)} }
+	return t
+}
+
+// Handle returns a new handle for name.
+func (t *Table[L]) Handle(name string) Handle[L] {
+	return Handle[L]{name: name, shard: t.shard(name)}
+}
+
+func (t *Table[L]) shard(name string) *shard[L] {
+	return &t.shards[maphash.String(t.seed, name)&(shardCount-1)]
+}
+
+// Waiter returns a waiter for one call of Lock.
+func (t *Table[L]) Waiter(via *Handle[L], o *Owner, passable bool) *Waiter[L] {
+	w := t.pool.Get().(*Waiter[L])
+	w.Via, w.Owner, w.Passable = via, o, passable
+	return w
+}
+
+// Free takes back a waiter that is neither queued nor asking.
+func (t *Table[L]) Free(w *Waiter[L]) {
+	select {
+	case <-w.C:
+	default:
+	}
+	w.Via, w.Owner, w.hold, w.role = nil, nil, nil, idle
+	t.pool.Put(w)
+}
+
+// Reenter adds one to the hold of owner o, if it has a live one, and reports
+// whether it has.
+func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
+	s := via.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[via.name]
+	if e == nil || !e.heldBy(o) {
+		return false
+	}
+	e.hold.count++
+	via.noteLocked(e.hold)
+	return true
+}
+
+func (e *entry[L]) heldBy(o *Owner) bool {
+	return o != nil && e.hold != nil && !e.leaving && e.hold.Owner == o
+}
+
+// Verdict is the answer to a request for the lock.
+type Verdict uint8
+
+const (
+	Entered Verdict = iota // the owner held it already: locked once more
+	Ask                    // ask Redis, then call Grant or Abandon
+	Queued                 // wait on C, then call Role; or call Quit
+	Busy                   // held or asked for here; only if the call does not wait
+)
+
+// Enter requests the lock. A call that does not wait gets Busy instead of Queued.
+func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
+	s := w.Via.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entryLocked(w.Via.name)
+	switch {
+	case e.heldBy(w.Owner):
+		e.hold.count++
+		w.Via.noteLocked(e.hold)
+		return Entered
+	case e.hold == nil && e.asker == nil && eligible(w):
+		// Whoever is queued now is not eligible, or would be the asker.
+		e.asker, w.role = w, asking
+		return Ask
+	case !wait:
+		s.dropLocked(w.Via.name, e)
+		return Busy
+	}
+	e.pushLocked(w)
+	return Queued
+}
+
+// eligible reports whether w may have the lock now. An anonymous call through a
+// handle whose anonymous hold was lost waits for that hold's unlock: were it let
+// in, the late unlock could not be told from its own.
+func eligible[L comparable](w *Waiter[L]) bool {
+	return w.Owner != nil || w.Via.lostLocked(true) == nil
+}
+
+// Grant records that Redis gave the asker w the lock, and ends its asking.
+func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) *Hold[L] {
+	s := w.Via.shard
+	now := t.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[w.Via.name]
+	e.asker = nil
+	h := e.giveLocked(w, lease, token, now)
+	return h
+}
+
+// giveLocked makes w the holder, and lets in whoever waits under the same owner.
+func (e *entry[L]) giveLocked(w *Waiter[L], lease L, token, now int64) *Hold[L] {
+	h := &Hold[L]{Owner: w.Owner, Lease: lease, Token: token, Since: now, count: 1}
+	e.hold, e.leaving = h, false
+	w.role, w.hold = granted, h
+	w.Via.noteLocked(h)
+	if w.Owner.hasQueued() {
+		for q := e.head; q != nil; {
+			next := q.next
+			if q.Owner == w.Owner {
+				e.unlinkLocked(q)
+				h.count++
+				q.role, q.hold = granted, h
+				q.Via.noteLocked(h)
+				q.C <- struct{}{}
+			}
+			q = next
+		}
+	}
+	return h
+}
+
+// Abandon ends the asking of w without a grant. The turn goes to the next waiter.
+func (t *Table[L]) Abandon(w *Waiter[L]) {
+	s := w.Via.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[w.Via.name]
+	e.asker, w.role = nil, idle
+	s.promoteLocked(w.Via.name, e)
+}
+
+// Role is asked after C has fired: the hold that w was granted, or nil if w is
+// now the asker.
+func (t *Table[L]) Role(w *Waiter[L]) *Hold[L] {
+	s := w.Via.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return w.hold
+}
+
+// Quit ends the waiting of w. It returns the hold that w was granted meanwhile:
+// one lock of it that the caller has to end; else nil.
+func (t *Table[L]) Quit(w *Waiter[L]) *Hold[L] {
+	s := w.Via.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[w.Via.name]
+	switch w.role {
+	case queued:
+		e.unlinkLocked(w)
+		w.role = idle
+		s.dropLocked(w.Via.name, e)
+	case asking:
+		e.asker, w.role = nil, idle
+		s.promoteLocked(w.Via.name, e)
+	}
+	return w.hold
+}
+
+// Lose ends the hold on lease before its unlock. It returns that hold, or nil if
+// the lease is not the current one or its last unlock has been called.
+func (t *Table[L]) Lose(name string, lease L) *Hold[L] {
+	s := t.shard(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[name]
+	if e == nil || e.hold == nil || e.hold.Lease != lease {
+		return nil
+	}
+	h := e.hold
+	e.hold = nil
+	if e.leaving {
+		e.leaving, h = false, nil
+	} else {
+		h.End(Lost)
+		e.lost = append(e.lost, h)
+	}
+	s.promoteLocked(name, e)
+	return h
+}
+
+// Released ends a release that Exit has left to the caller. The turn goes to the
+// next waiter, who becomes the asker.
+func (t *Table[L]) Released(name string, lease L) {
+	s := t.shard(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[name]
+	if e == nil || e.hold == nil || e.hold.Lease != lease || !e.leaving {
+		return // lost meanwhile
+	}
+	e.hold, e.leaving = nil, false
+	s.promoteLocked(name, e)
+}
+
+// Lookup returns the live hold of name, nil if there is none.
+func (t *Table[L]) Lookup(name string) *Hold[L] {
+	s := t.shard(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[name]; e != nil && !e.leaving {
+		return e.hold
+	}
+	return nil
+}
+
+// Holds returns every live hold.
+func (t *Table[L]) Holds() []*Hold[L] {
+	var hs []*Hold[L]
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, e := range s.entries {
+			if e.hold != nil && !e.leaving {
+				hs = append(hs, e.hold)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return hs
+}
+
+// Waiting reports how many calls are queued for name, the asker not counted, and
+// Len how many names the table knows. Both are for tests.
+func (t *Table[L]) Waiting(name string) (n int) {
+	s := t.shard(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[name]; e != nil {
+		for w := e.head; w != nil; w = w.next {
+			n++
+		}
+	}
+	return n
+}
+
+// Len reports how many names the table knows.
+func (t *Table[L]) Len() (n int) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += len(s.entries)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+func (s *shard[L]) entryLocked(name string) *entry[L] {
+	e := s.entries[name]
+	if e == nil {
+		if n := len(s.spare); n > 0 {
+			e, s.spare = s.spare[n-1], s.spare[:n-1]
+		} else {
+			e = new(entry[L])
+		}
+		s.entries[name] = e
+	}
+	return e
+}
+
+// dropLocked forgets a name with which nothing goes on.
+func (s *shard[L]) dropLocked(name string, e *entry[L]) {
+	if e.hold != nil || e.asker != nil || e.head != nil || len(e.lost) > 0 {
+		return
+	}
+	delete(s.entries, name)
+	if len(s.spare) < 8 {
+		s.spare = append(s.spare, e)
+	}
+}
+
+// promoteLocked makes the first eligible waiter the asker, if one is wanted.
+func (s *shard[L]) promoteLocked(name string, e *entry[L]) {
+	if e.hold != nil || e.asker != nil {
+		return
+	}
+	if w := e.firstLocked(); w != nil {
+		e.unlinkLocked(w)
+		e.asker, w.role = w, asking
+		w.C <- struct{}{}
+		return
+	}
+	s.dropLocked(name, e)
+}
+
+func (e *entry[L]) firstLocked() *Waiter[L] {
+	w := e.head
+	for w != nil && !eligible(w) {
+		w = w.next
+	}
+	return w
+}
+
+func (e *entry[L]) pushLocked(w *Waiter[L]) {
+	w.role, w.prev, w.next = queued, e.tail, nil
+	if e.tail == nil {
+		e.head = w
+	} else {
+		e.tail.next = w
+	}
+	e.tail = w
+	w.Owner.count(1)
+}
+
+func (e *entry[L]) unlinkLocked(w *Waiter[L]) {
+	if w.prev == nil {
+		e.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		e.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.next, w.prev = nil, nil
+	w.Owner.count(-1)
+}

@@ -1,0 +1,132 @@
+package relock
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+)
+
+// lockKeys are the names that a lock has on the wire.
+type lockKeys struct {
+	name    string // the lock itself, a hash
+	fence   string
+	channel string
+}
+
+// lease is one acquisition from Redis: what a process holds there under one hold
+// id, whichever of its goroutines has it now.
+type lease struct {
+	keys    *lockKeys
+	id      string        // hold id, "<session>:<n>"; n is new for every acquisition
+	length  time.Duration // time to live in Redis
+	fixed   bool          // not renewed
+	bounded bool          // the lock value it was acquired for has a WithMaxHold
+	since   int64         // when it was acquired: start of the tenure
+	unclear bool          // an attempt of this id got no reply and may be executed yet
+
+	deadline atomic.Int64 // until when it is certain; moved by renewals
+
+	token, top int64 // fencing token now, and last of the block; guarded by the arbiter's shard
+
+	// guarded by watchdog.mu
+	at       int64 // when the watchdog looks at it next
+	index    int   // in the watchdog's heap; -1: not there
+	maxEnd   int64 // no renewal after that; 0: no bound
+	stopped  bool  // no renewal any more: it is being released
+	renewing bool  // waits for a renewal to be sent, or for its reply
+	release  *ioCtx
+}
+
+type hold = arbiter.Hold[*lease]
+
+// margin is what a lease is believed to be shorter than it is: clocks of two hosts
+// drift apart by at most 1000 ppm while both are slewed as far as NTP goes, twice
+// that is assumed; and Redis counts milliseconds.
+func margin(lease time.Duration) time.Duration { return lease/500 + 2*time.Millisecond }
+
+// certainUntil returns the local deadline of a lease of which the acquisition or
+// renewal was sent at the given time.
+func (l *lease) certainUntil(sent int64) int64 { return sent + int64(l.length-margin(l.length)) }
+
+// certain tells whether the lease is ours for certain.
+func certain(l *lease, now int64) bool { return now < l.deadline.Load() }
+
+// pass is asked by the arbiter whether the lease may go to another goroutine.
+func (s *Session) pass(l *lease, now int64) (int64, bool) {
+	if l.fixed || now-l.since >= int64(s.cfg.tenure) || l.token >= l.top ||
+		l.deadline.Load()-now < int64(l.length/2) || s.closed() {
+		return 0, false
+	}
+	l.token++
+	return l.token, true
+}
+
+// newLease returns a lease with an id of its own, not yet acquired.
+func (s *Session) newLease(k *lockKeys, c *lockConfig) *lease {
+	l := &lease{keys: k, length: s.cfg.lease, bounded: c.max > 0, index: -1}
+	if c.lease > 0 {
+		l.length, l.fixed = c.lease, true
+	}
+	l.id = s.newID()
+	return l
+}
+
+func (s *Session) newID() string {
+	var buf [64]byte
+	b := append(buf[:0], s.id...)
+	b = append(b, ':')
+	return string(strconv.AppendUint(b, s.seq.Add(1), 10))
+}
+
+// ioCtx is the context of a Redis call that must not be bound by its caller's
+// context, only by its own cancel: rueidis closes the shared connection when a
+// context's deadline passes, so it has none. Values are the caller's.
+type ioCtx struct {
+	context.Context
+	done      chan struct{}
+	cancelled bool // done is closed; guarded by the owner
+}
+
+var ioCtxs = sync.Pool{New: func() any { return &ioCtx{done: make(chan struct{})} }}
+
+func newIOCtx(values context.Context) *ioCtx {
+	c := ioCtxs.Get().(*ioCtx)
+	c.Context = values
+	return c
+}
+
+// free takes c back once no call uses it.
+func (c *ioCtx) free() {
+	if !c.cancelled {
+		c.Context = nil
+		ioCtxs.Put(c)
+	}
+}
+
+func (c *ioCtx) cancel() {
+	if !c.cancelled {
+		c.cancelled = true
+		close(c.done)
+	}
+}
+
+func (c *ioCtx) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (c *ioCtx) Done() <-chan struct{}       { return c.done }
+func (c *ioCtx) Err() error {
+	select {
+	case <-c.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// noDeadline is a caller's context without its deadline, which rueidis would use to
+// close the shared connection. Its end still comes through Done.
+type noDeadline struct{ context.Context }
+
+func (noDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }

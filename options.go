@@ -1,0 +1,111 @@
+package relock
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	defaultLease  = 30 * time.Second
+	defaultTenure = 10 * time.Millisecond
+	minLease      = 10 * time.Millisecond
+)
+
+// A SessionOption sets up a [Session]; see the With functions.
+type SessionOption interface{ applySession(*sessionConfig) }
+
+// A LockOption sets up one lock value; see [WithLease] and [WithMaxHold].
+type LockOption interface{ applyLock(*lockConfig) }
+
+type sessionConfig struct {
+	lease    time.Duration
+	tenure   time.Duration
+	replicas int
+	ackWait  time.Duration
+	observer Observer
+	err      error // the first option that was out of range
+}
+
+type lockConfig struct {
+	lease time.Duration // fixed lease; 0: the watchdog's
+	max   time.Duration // WithMaxHold; 0: none
+	err   error
+}
+
+type sessionOption func(*sessionConfig)
+
+func (f sessionOption) applySession(c *sessionConfig) { f(c) }
+
+type lockOption func(*lockConfig)
+
+func (f lockOption) applyLock(c *lockConfig) { f(c) }
+
+// WithWatchdog sets the lease of locks that have no lease of their own. The
+// watchdog renews it every third of it for as long as the lock is held. The
+// default is 30 s, the minimum 10 ms.
+//
+// A short lease frees the locks of a dead process sooner; a long one survives a
+// longer outage of Redis or pause of the process.
+func WithWatchdog(lease time.Duration) SessionOption {
+	return sessionOption(func(c *sessionConfig) {
+		c.lease = lease.Truncate(time.Millisecond)
+		if lease < minLease && c.err == nil {
+			c.err = fmt.Errorf("%w: WithWatchdog(%v): the lease must be at least %v", ErrOption, lease, minLease)
+		}
+	})
+}
+
+// WithTenure sets how long, counted from the acquisition in Redis, this process
+// may pass a lock among its own goroutines without asking Redis. When it is over
+// and goroutines still wait, the lock is released and they compete with the other
+// processes on equal terms. The default is 10 ms; 0 turns passing off.
+func WithTenure(d time.Duration) SessionOption {
+	return sessionOption(func(c *sessionConfig) {
+		c.tenure = d
+		if d < 0 && c.err == nil {
+			c.err = fmt.Errorf("%w: WithTenure(%v): must not be negative", ErrOption, d)
+		}
+	})
+}
+
+// WithReplicas makes an acquisition count only once n replicas have acknowledged
+// it (the WAIT command). If they have not within timeout, the acquisition is
+// undone and reported as an error. It costs a round trip to the replicas, and
+// narrows the window in which a failover loses a lock; it does not close it.
+func WithReplicas(n int, timeout time.Duration) SessionOption {
+	return sessionOption(func(c *sessionConfig) {
+		c.replicas, c.ackWait = n, timeout
+		if (n < 1 || timeout < time.Millisecond) && c.err == nil {
+			c.err = fmt.Errorf("%w: WithReplicas(%d, %v): needs at least one replica and a timeout of at least 1ms", ErrOption, n, timeout)
+		}
+	})
+}
+
+// WithObserver sends the session's events to o. See [Observer].
+func WithObserver(o Observer) SessionOption {
+	return sessionOption(func(c *sessionConfig) { c.observer = o })
+}
+
+// WithLease gives the lock a fixed lease: it is not renewed, and ends d after the
+// acquisition if it is not unlocked before. Locking again under the same owner
+// does not prolong it. The minimum is 10 ms.
+func WithLease(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) {
+		c.lease = d.Truncate(time.Millisecond)
+		if d < minLease && c.err == nil {
+			c.err = fmt.Errorf("%w: WithLease(%v): the lease must be at least %v", ErrOption, d, minLease)
+		}
+	})
+}
+
+// WithMaxHold bounds how long a stuck holder can keep the lock: d after the
+// acquisition the watchdog stops renewing it, and the hold is lost when its lease
+// runs out. It has no effect together with [WithLease].
+func WithMaxHold(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) {
+		c.max = d
+		if d <= 0 && c.err == nil {
+			c.err = fmt.Errorf("%w: WithMaxHold(%v): must be positive", ErrOption, d)
+		}
+	})
+}

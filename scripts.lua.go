@@ -1,0 +1,155 @@
+package relock
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+)
+
+// Each script is sent by EVALSHA, and by EVAL when the server does not know it. A
+// script may be sent twice with the same arguments without changing the outcome;
+// each says why. Times are milliseconds.
+
+type script struct{ text, sha string }
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text))
+	return &script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// fenceLua issues fencing tokens on the server's clock. It is part of every script
+// that acquires. Tokens count 1024 to the millisecond, so that they outlive the
+// loss of all data as long as they do not run ahead of the clock. An acquisition
+// gets a block of them, one for each owner that this process passes the lock to:
+// 1024, starting at a multiple of 1024, when the clock has passed the last block,
+// and else 16, starting elsewhere. Acquisitions cannot follow each other faster
+// than 16 tokens' time, 15.6 µs, for long, so the lead over the clock stays below
+// 1.3 ms, and where no last token is known the next one starts 2 ms ahead.
+// The key expires an hour after the clock has passed the token.
+//
+// Lua prints large numbers as 1.78e+15; hence the format.
+const fenceLua = `
+local function fence(key)
+  local t = redis.call('time')
+  local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+  local now = t[1] * 1024000 + math.floor(t[2] * 1.024)
+  local last = tonumber(redis.call('get', key))
+  local f
+  if not last then
+    f = now + 2048
+    if f % 1024 == 0 then f = f + 1 end
+  else
+    f = last + (last % 1024 == 0 and 1024 or 16)
+    if f <= ms * 1024 then
+      f = ms * 1024
+    elseif f % 1024 == 0 then
+      f = f + 1
+    end
+  end
+  local lead = math.max(0, math.ceil(f / 1024) - ms)
+  redis.call('set', key, string.format('%.0f', f), 'px', 3600000 + lead)
+  return f
+end
+`
+
+// tokens returns how many fencing tokens the block that starts with token has.
+func tokens(token int64) int64 {
+	if token%1024 == 0 {
+		return 1024
+	}
+	return 16
+}
+
+// acquireScript takes an exclusive lock if it is free.
+//
+//	KEYS  lock, fence
+//	ARGV  hold id, lease
+//	reply fencing token (> 0) if held by this id now;
+//	      0 if held by another without expiry, else -1 - its time to live
+//
+// Twice: a hold of this id is found, its lease starts anew, and its token, which
+// nobody can have moved while it was held, is returned again.
+var acquireScript = newScript(fenceLua + `
+local ttl = redis.call('pttl', KEYS[1])
+if ttl ~= -2 then
+  if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+    return -1 - ttl
+  end
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  return tonumber(redis.call('get', KEYS[2])) or fence(KEYS[2])
+end
+redis.call('hset', KEYS[1], ARGV[1], 1)
+redis.call('pexpire', KEYS[1], ARGV[2])
+return fence(KEYS[2])
+`)
+
+// releaseScript ends an exclusive hold.
+//
+//	KEYS  lock
+//	ARGV  hold id, channel, PUBLISH or SPUBLISH
+//	reply subscribers that were told, or -1 if there was no such hold
+//
+// Twice: the second finds nothing. A hold id is never used again, so it cannot end
+// anybody else's hold, however late it arrives.
+var releaseScript = newScript(`
+if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then return -1 end
+return redis.call(ARGV[3], ARGV[2], '0')
+`)
+
+// renewScript starts the leases of many exclusive holds anew.
+//
+//	KEYS  locks
+//	ARGV  lease, then one hold id for each lock
+//	reply the positions (from 1) of the holds that are gone
+//
+// Twice: a lease of the same length starts at the second.
+var renewScript = newScript(`
+local gone = {}
+for i, key in ipairs(KEYS) do
+  if redis.pcall('hexists', key, ARGV[i + 1]) == 1 then
+    redis.call('pexpire', key, ARGV[1])
+  else
+    gone[#gone + 1] = i
+  end
+end
+return gone
+`)
+
+// forceScript opens a lock whoever holds it, and tells the holders' sessions.
+//
+//	KEYS  lock
+//	ARGV  channel of the lock, channel of a read-write lock of this name,
+//	      PUBLISH or SPUBLISH, prefix of the sessions' channels, name
+//	reply 1 if it was locked, else 0
+//
+// Twice: the second finds nothing, or a hold taken in between; the caller sends it
+// again only if the first got no reply.
+var forceScript = newScript(`
+local fields = redis.call('hkeys', KEYS[1])
+if #fields == 0 then return 0 end
+local mode = redis.call('hget', KEYS[1], 'mode')
+redis.call('del', KEYS[1])
+if mode then
+  redis.call(ARGV[3], ARGV[2], '1')
+else
+  redis.call(ARGV[3], ARGV[1], '0')
+end
+for _, field in ipairs(fields) do
+  local session, n = string.match(field, '^(.*):(%d+)')
+  if session then
+    redis.call('publish', ARGV[4] .. session, 'lost ' .. session .. ':' .. n .. ' ' .. ARGV[5])
+  end
+end
+return 1
+`)
+
+// inspectScript reads a lock. It writes nothing.
+//
+//	KEYS  lock, queue of its FairMutex
+//	reply time to live (-1 none, -2 not locked), waiters in the queue,
+//	      then fields and values of the lock
+var inspectScript = newScript(`
+local r = redis.call('hgetall', KEYS[1])
+table.insert(r, 1, redis.call('zcard', KEYS[2]))
+table.insert(r, 1, redis.call('pttl', KEYS[1]))
+return r
+`)

@@ -1,0 +1,307 @@
+package relock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/relock-go/relock/internal/arbiter"
+)
+
+// A Session is a process's part in the locks of one Redis deployment. It has an
+// identity, renews the leases of everything held through it, listens for unlock
+// messages, and makes lock values. One per process and deployment is enough,
+// whatever the number of locks: its goroutines and connections do not grow with
+// them.
+//
+// A Session is made by [NewSession] and ended by [Session.Close]. It is safe for
+// concurrent use.
+type Session struct {
+	id      string
+	cfg     sessionConfig
+	leaseMS string // cfg.lease
+	proto   *protocol
+	clock   *clock
+	seq     atomic.Uint64 // last number given to a hold id
+	rtt     atomic.Int64  // of an acquire, smoothed, in ns
+
+	table *arbiter.Table[*lease] // of Mutexes
+	turns turns
+	watch *watchdog
+	clean *cleaner
+	hub   *hub
+
+	callCtx *ioCtx // ends with closing; for calls whose own context has no end
+	ioCtx   *ioCtx // ends with stopping
+
+	calls    atomic.Int64  // operations under way
+	drained  chan struct{} // a signal when calls may have come down to 0 after closing
+	once     sync.Once
+	closing  chan struct{} // closed by Close: nothing new is taken
+	stopping chan struct{} // closed when everything is released: goroutines end
+	finished chan struct{} // closed when they have
+	closeErr error         // set before finished is closed
+	wg       sync.WaitGroup
+}
+
+// NewSession starts a session on a client that the caller has made, keeps, and
+// closes after the session. It checks that the server can be reached, that scripts
+// may be run, and that its channels may be subscribed; ctx bounds that, and not the
+// life of the session.
+//
+// The client may be of a single server, of Sentinel, or of a cluster. Several
+// sessions may share a client. Sessions of the same process on the same deployment
+// exclude each other like those of different processes.
+func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOption) (*Session, error) {
+	if client == nil {
+		return nil, errors.New("relock: NewSession: the client is nil; pass what rueidis.NewClient returned")
+	}
+	s := &Session{
+		id:       newUUID(),
+		cfg:      sessionConfig{lease: defaultLease, tenure: defaultTenure},
+		clock:    newClock(),
+		drained:  make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+		stopping: make(chan struct{}),
+		finished: make(chan struct{}),
+	}
+	for _, o := range opts {
+		if o != nil {
+			o.applySession(&s.cfg)
+		}
+	}
+	if s.cfg.err != nil {
+		return nil, failed("NewSession", "", s.cfg.err)
+	}
+	s.leaseMS = millis(s.cfg.lease)
+	s.proto = newProtocol(client)
+	s.callCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}
+	s.ioCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}
+	s.table = arbiter.NewTable(arbiter.Rules[*lease]{Now: s.clock.now, Certain: certain, Pass: s.pass})
+	s.watch = newWatchdog(s)
+	s.clean = newCleaner(s)
+	s.hub = newHub(s.clock, s.stopping)
+	s.hub.dial = client.Dedicate
+	s.hub.role = client.Mode() == rueidis.ClientModeSentinel
+	s.hub.handler = s.onControl
+
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
+	s.wg.Go(s.watch.run)
+	s.wg.Go(s.watch.renews)
+	s.wg.Go(s.clean.run)
+	s.wg.Go(s.hub.run)
+	if err := s.hub.pin(ctx, prefixSession+s.id); err != nil {
+		_ = s.Close(context.WithoutCancel(ctx))
+		if ctx.Err() != nil {
+			return nil, ctxFailed("NewSession", "", ctx, err)
+		}
+		return nil, failed("NewSession", "", fmt.Errorf("subscribing to %s*: %w", prefixSession, err))
+	}
+	return s, nil
+}
+
+func newProtocol(client rueidis.Client) *protocol {
+	p := &protocol{client: client, publish: "PUBLISH"}
+	p.cluster = client.Mode() == rueidis.ClientModeCluster
+	return p
+}
+
+// check finds out whether Redis answers and runs scripts.
+func (s *Session) check(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctxFailed("NewSession", "", ctx, nil)
+	}
+	b := s.proto.client.B()
+	err := s.proto.client.Do(noDeadline{ctx}, b.Eval().Script("return 1").Numkeys(0).Build()).Error()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctxFailed("NewSession", "", ctx, nil)
+	}
+	return failed("NewSession", "", fmt.Errorf("running a script: %w", err))
+}
+
+// newUUID returns a random UUID, which is what Redisson's clients call themselves.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// ID returns the session's identity, which is part of every hold id.
+func (s *Session) ID() string { return s.id }
+
+// Done returns a channel that is closed when Close is called.
+func (s *Session) Done() <-chan struct{} { return s.closing }
+
+type ownerKey struct{}
+
+// NewContext returns a context with a new owner in it. Every lock taken under that
+// context, or one derived from it, belongs to that owner, and the owner may lock
+// again what it holds. Locks of any session honour it.
+//
+// Give an owner to a unit of work, such as a request, whose functions lock the same
+// thing independently of each other. Goroutines that share the context share the
+// owner, and do not exclude each other.
+func (s *Session) NewContext(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownerKey{}, &arbiter.Owner{Minter: s})
+}
+
+// FromContext returns the session that minted the owner in ctx, if there is one.
+func FromContext(ctx context.Context) (*Session, bool) {
+	if o := ownerOf(ctx); o != nil {
+		s, ok := o.Minter.(*Session)
+		return s, ok
+	}
+	return nil, false
+}
+
+func ownerOf(ctx context.Context) *arbiter.Owner {
+	o, _ := ctx.Value(ownerKey{}).(*arbiter.Owner)
+	return o
+}
+
+func (s *Session) closed() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin counts an operation that Close has to wait for. It fails when the session
+// is closed; otherwise end must follow.
+func (s *Session) begin() bool {
+	s.calls.Add(1)
+	if s.closed() {
+		s.end()
+		return false
+	}
+	return true
+}
+
+func (s *Session) end() {
+	if s.calls.Add(-1) == 0 && s.closed() {
+		wake(s.drained)
+	}
+}
+
+// lose ends the hold on a lease that is not ours any more, and tells it.
+func (s *Session) lose(l *lease, cause error) {
+	if s.table.Lose(l.keys.name, l) != nil {
+		s.lost(l, cause)
+	}
+}
+
+// lost does what follows the loss of a hold.
+func (s *Session) lost(l *lease, cause error) {
+	s.watch.remove(l)
+	if o := s.cfg.observer; o != nil {
+		o.Lost(LostEvent{Name: l.keys.name, Cause: cause})
+	}
+	if cause == errExpired || cause == errEnded {
+		s.clean.add(l, l.unclear, nil) // its key may outlive our deadline
+	}
+}
+
+// onControl handles the messages of the session's own channel: "lost <hold id>
+// <name>" when somebody forced a lock open.
+func (s *Session) onControl(channel, message string) bool {
+	if !strings.HasPrefix(channel, prefixSession) {
+		return false
+	}
+	verb, rest, _ := strings.Cut(message, " ")
+	id, name, ok := strings.Cut(rest, " ")
+	if !ok || verb != "lost" {
+		return false // the signal of a confirmation is for pin
+	}
+	if h := s.table.Lookup(name); h != nil && h.Lease.id == id {
+		s.lose(h.Lease, errForced)
+	}
+	return true
+}
+
+// Close ends the session: waiting calls return ErrClosed, every hold is lost and
+// released in Redis, goroutines and subscriptions end. It blocks until that is done
+// or ctx ends; in the latter case it goes on in the background, and its error says
+// so. What could not be released ends with its lease. Close may be called more than
+// once; the client stays open.
+func (s *Session) Close(ctx context.Context) error {
+	s.once.Do(func() {
+		close(s.closing)
+		s.callCtx.cancel()
+		go s.shutdown() // ended by itself; finished tells
+	})
+	select {
+	case <-s.finished:
+		return s.closeErr
+	default:
+	}
+	select {
+	case <-s.finished:
+		return s.closeErr
+	case <-ctx.Done():
+		return ctxFailed("Close", "", ctx, errors.New("the session goes on closing in the background"))
+	}
+}
+
+// shutdown releases everything and ends the goroutines.
+func (s *Session) shutdown() {
+	var errs []error
+	errs = append(errs, s.releaseHolds())
+	for s.calls.Load() > 0 {
+		<-s.drained
+	}
+	errs = append(errs, s.releaseHolds()) // what was granted while they drained
+	close(s.stopping)
+	s.ioCtx.cancel()
+	s.wg.Wait()
+	s.closeErr = errors.Join(errs...)
+	close(s.finished)
+}
+
+// releaseHolds loses and releases every hold.
+func (s *Session) releaseHolds() error {
+	var leases []*lease
+	for _, h := range s.table.Holds() {
+		l := h.Lease
+		if s.table.Lose(l.keys.name, l) == nil {
+			continue
+		}
+		s.watch.remove(l)
+		if o := s.cfg.observer; o != nil {
+			o.Lost(LostEvent{Name: l.keys.name, Cause: ErrClosed})
+		}
+		leases = append(leases, l)
+	}
+	if len(leases) == 0 {
+		return nil
+	}
+	ctx, cancel := bounded(min(s.cfg.lease, 5*time.Second))
+	defer cancel()
+	_, errs := s.proto.releaseAll(ctx, leases)
+	for i, l := range leases {
+		if l.unclear {
+			s.clean.add(l, true, nil)
+		}
+		if errs[i] != nil {
+			return failed("Close", l.keys.name, errors.New("not every hold could be released; they end with their leases"), errs[i])
+		}
+	}
+	return nil
+}
