@@ -20,7 +20,7 @@ const (
 // hold's, and is counted as such: a lock is rather held too long than released
 // under somebody else. The hold is returned unless the outcome is NotHeld.
 func (t *Table[L]) Exit(via *Handle[L], o *Owner) (*Hold[L], Outcome) {
-	s := via.shard
+	s := &t.shards[via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[via.name]
@@ -36,7 +36,7 @@ func (t *Table[L]) Exit(via *Handle[L], o *Owner) (*Hold[L], Outcome) {
 
 // Return ends one lock of h, which its taker was granted but does not want.
 func (t *Table[L]) Return(via *Handle[L], h *Hold[L]) Outcome {
-	s := via.shard
+	s := &t.shards[via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[via.name]
@@ -58,14 +58,12 @@ func (e *entry[L]) findLocked(via *Handle[L], o *Owner) *Hold[L] {
 		}
 		return nil
 	}
-	via.pruneLocked()
-	if h := via.lostLocked(false); h != nil {
-		return h
+	if len(e.lost) > 0 {
+		if h := via.firstLostLocked(false); h != nil {
+			return h
+		}
 	}
-	if n := len(via.open); n > 0 {
-		return via.open[n-1]
-	}
-	return nil
+	return via.lastLocked()
 }
 
 func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], name string, h *Hold[L]) Outcome {

@@ -1,6 +1,9 @@
 package arbiter
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // An Owner is an identity that may hold locks and enter again those it holds.
 // Owners are compared by address. A nil *Owner stands for an anonymous
@@ -48,7 +51,7 @@ type Hold[L any] struct {
 	Passed bool   // came from another goroutine of this process, not from Redis
 	Since  int64  // when it began, by the table's clock
 
-	count int // times locked less times unlocked; guarded by the lock's shard
+	count int // times locked less times unlocked; guarded by the name's shard
 
 	mu    sync.Mutex
 	state State         // guarded by mu
@@ -100,54 +103,58 @@ var Closed = func() <-chan struct{} {
 // belongs to one name of one table. Its zero value belongs to none.
 type Handle[L comparable] struct {
 	name  string
-	shard *shard[L]
+	mu    *sync.Mutex // of the name's shard; protects the following
+	shard int
 
-	// guarded by shard.mu
 	latest *Hold[L]   // last hold taken through this handle
-	open   []*Hold[L] // holds taken through it whose last unlock is outstanding
+	open   []*Hold[L] // holds taken through it, oldest first, at least those whose last unlock is outstanding
+	prune  int        // length of open at which to drop the others
 }
 
 // Name returns the name of the lock.
 func (v *Handle[L]) Name() string { return v.name }
 
 // Valid reports whether the handle came from a table.
-func (v *Handle[L]) Valid() bool { return v != nil && v.shard != nil }
+func (v *Handle[L]) Valid() bool { return v != nil && v.mu != nil }
 
 // Latest returns the hold last taken through this handle, nil if there was none.
 func (v *Handle[L]) Latest() *Hold[L] {
 	if !v.Valid() {
 		return nil
 	}
-	v.shard.mu.Lock()
-	defer v.shard.mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	return v.latest
 }
 
-// noteLocked remembers that h was taken through v. The shard is locked.
+// noteLocked remembers that h was taken through v.
 func (v *Handle[L]) noteLocked(h *Hold[L]) {
 	if v.latest == h {
 		return
 	}
 	v.latest = h
-	v.pruneLocked()
+	if len(v.open) >= v.prune {
+		v.open = slices.DeleteFunc(v.open, func(h *Hold[L]) bool { return h.count == 0 })
+		v.prune = 2*len(v.open) + 2
+	}
 	v.open = append(v.open, h)
 }
 
-// pruneLocked drops the holds that need no unlock any more.
-func (v *Handle[L]) pruneLocked() {
-	keep := v.open[:0]
-	for _, h := range v.open {
-		if h.count > 0 {
-			keep = append(keep, h)
+// lastLocked returns the newest hold taken through v that awaits an unlock.
+func (v *Handle[L]) lastLocked() *Hold[L] {
+	for n := len(v.open); n > 0; n = len(v.open) {
+		if h := v.open[n-1]; h.count > 0 {
+			return h
 		}
+		v.open[n-1] = nil
+		v.open = v.open[:n-1]
 	}
-	clear(v.open[len(keep):])
-	v.open = keep
+	return nil
 }
 
-// lostLocked returns the oldest lost hold that still awaits its unlock, of
-// anonymous owners only if anonymous is set.
-func (v *Handle[L]) lostLocked(anonymous bool) *Hold[L] {
+// firstLostLocked returns the oldest lost hold taken through v that awaits an
+// unlock, of anonymous owners only if so asked.
+func (v *Handle[L]) firstLostLocked(anonymous bool) *Hold[L] {
 	for _, h := range v.open {
 		if h.count > 0 && (h.Owner == nil || !anonymous) && h.State() == Lost {
 			return h

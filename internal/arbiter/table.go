@@ -86,12 +86,15 @@ func NewTable[L comparable](r Rules[L]) *Table[L] {
 
 // Handle returns a new handle for name.
 func (t *Table[L]) Handle(name string) Handle[L] {
-	return Handle[L]{name: name, shard: t.shard(name)}
+	i := t.index(name)
+	return Handle[L]{name: name, shard: i, mu: &t.shards[i].mu}
 }
 
-func (t *Table[L]) shard(name string) *shard[L] {
-	return &t.shards[maphash.String(t.seed, name)&(shardCount-1)]
+func (t *Table[L]) index(name string) int {
+	return int(maphash.String(t.seed, name) & (shardCount - 1))
 }
+
+func (t *Table[L]) shard(name string) *shard[L] { return &t.shards[t.index(name)] }
 
 // Waiter returns a waiter for one call of Lock.
 func (t *Table[L]) Waiter(via *Handle[L], o *Owner, passable bool) *Waiter[L] {
@@ -113,7 +116,7 @@ func (t *Table[L]) Free(w *Waiter[L]) {
 // Reenter adds one to the hold of owner o, if it has a live one, and reports
 // whether it has.
 func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
-	s := via.shard
+	s := &t.shards[via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[via.name]
@@ -141,7 +144,7 @@ const (
 
 // Enter requests the lock. A call that does not wait gets Busy instead of Queued.
 func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
-	s := w.Via.shard
+	s := &t.shards[w.Via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entryLocked(w.Via.name)
@@ -150,7 +153,7 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 		e.hold.count++
 		w.Via.noteLocked(e.hold)
 		return Entered
-	case e.hold == nil && e.asker == nil && eligible(w):
+	case e.hold == nil && e.asker == nil && e.eligible(w):
 		// Whoever is queued now is not eligible, or would be the asker.
 		e.asker, w.role = w, asking
 		return Ask
@@ -165,13 +168,13 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 // eligible reports whether w may have the lock now. An anonymous call through a
 // handle whose anonymous hold was lost waits for that hold's unlock: were it let
 // in, the late unlock could not be told from its own.
-func eligible[L comparable](w *Waiter[L]) bool {
-	return w.Owner != nil || w.Via.lostLocked(true) == nil
+func (e *entry[L]) eligible(w *Waiter[L]) bool {
+	return w.Owner != nil || len(e.lost) == 0 || w.Via.firstLostLocked(true) == nil
 }
 
 // Grant records that Redis gave the asker w the lock, and ends its asking.
 func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) *Hold[L] {
-	s := w.Via.shard
+	s := &t.shards[w.Via.shard]
 	now := t.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +208,7 @@ func (e *entry[L]) giveLocked(w *Waiter[L], lease L, token, now int64) *Hold[L] 
 
 // Abandon ends the asking of w without a grant. The turn goes to the next waiter.
 func (t *Table[L]) Abandon(w *Waiter[L]) {
-	s := w.Via.shard
+	s := &t.shards[w.Via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[w.Via.name]
@@ -216,7 +219,7 @@ func (t *Table[L]) Abandon(w *Waiter[L]) {
 // Role is asked after C has fired: the hold that w was granted, or nil if w is
 // now the asker.
 func (t *Table[L]) Role(w *Waiter[L]) *Hold[L] {
-	s := w.Via.shard
+	s := &t.shards[w.Via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.hold
@@ -225,7 +228,7 @@ func (t *Table[L]) Role(w *Waiter[L]) *Hold[L] {
 // Quit ends the waiting of w. It returns the hold that w was granted meanwhile:
 // one lock of it that the caller has to end; else nil.
 func (t *Table[L]) Quit(w *Waiter[L]) *Hold[L] {
-	s := w.Via.shard
+	s := &t.shards[w.Via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[w.Via.name]
@@ -369,7 +372,7 @@ func (s *shard[L]) promoteLocked(name string, e *entry[L]) {
 
 func (e *entry[L]) firstLocked() *Waiter[L] {
 	w := e.head
-	for w != nil && !eligible(w) {
+	for w != nil && !e.eligible(w) {
 		w = w.next
 	}
 	return w

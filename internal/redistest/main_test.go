@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 		"serve": serve,
 		"sleep": func([]string) { select {} },
 	})
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, redistest.Leaks()...)
 }
 
 // echo prints its arguments, then every line it reads; "exit" ends it.

@@ -31,7 +31,7 @@ sentinel parallel-syncs ` + masterSet + ` 1
 // starved of the processor (tilt) short: by default that is 30 seconds.
 var sentinelPace = []string{
 	"SENTINEL", "DEBUG",
-	"info-period", "200", "ping-period", "100", "ask-period", "100", "publish-period", "200",
+	"info-period", "200", "ask-period", "100", "publish-period", "200",
 	"tilt-period", "500",
 }
 

@@ -3,7 +3,6 @@ package redistest_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/redistest"
@@ -34,28 +33,19 @@ func TestReplicasFollowTheirPrimary(t *testing.T) {
 }
 
 func TestSentinelFailover(t *testing.T) {
-	st:=time.Now()
 	t.Parallel()
-	t.Log(1, time.Since(st))
 	s := redistest.StartSentinel(t)
-	t.Log(2, time.Since(st))
 	c := s.Client(t)
-	t.Log(3, time.Since(st))
 	first := s.Primary()
-	t.Log(4, time.Since(st))
 	require.Same(t, s.Nodes()[0], first)
 	setEverywhere(t, c, "k", "v")
-	t.Log(5, time.Since(st))
 
 	second, err := s.Failover()
-	t.Log(6, time.Since(st))
 	require.NoError(t, err)
 	require.NotSame(t, first, second)
 
 	second.Kill()
-	t.Log(7, time.Since(st))
 	third, err := s.WaitFailover(second)
-	t.Log(8, time.Since(st))
 	require.NoError(t, err)
 	require.NotSame(t, second, third)
 	require.Equal(t, "v", get(t, third, "k"))
@@ -64,11 +54,9 @@ func TestSentinelFailover(t *testing.T) {
 		defer cancel()
 		return c.Do(ctx, c.B().Set().Key("k").Value("w").Build()).Error() == nil
 	})
-	t.Log(9, time.Since(st))
 	require.Equal(t, "w", get(t, third, "k"))
 	require.NoError(t, second.Restart())
 	redistest.Eventually(t, 3*soon, "the old primary to follow the new one", func() bool {
 		return second.Info("replication")["master_link_status"] == "up"
 	})
-	t.Log(10, time.Since(st))
 }
