@@ -26,9 +26,8 @@ type lockBase struct {
 	err  error  // bad name or option
 }
 
-func (s *Session) lockBase(name string, opts []LockOption) lockBase {
-	b := lockBase{s: s}
-	b.keys = lockKeys{name: name, fence: prefixed(prefixFence, name), channel: prefixed(prefixChannel, name)}
+func (s *Session) lockBase(k kind, name string, opts []LockOption) lockBase {
+	b := lockBase{s: s, keys: newLockKeys(k, name)}
 	for _, o := range opts {
 		if o != nil {
 			o.applyLock(&b.cfg)
@@ -56,86 +55,118 @@ func (b *lockBase) usable(op string) error {
 	return nil
 }
 
+// lockWith does what every Lock and TryLock has around it; enter does the rest.
+func (b *lockBase) lockWith(ctx context.Context, op string, wait bool,
+	enter func(context.Context, *arbiter.Owner, string, bool, *AcquireEvent) (bool, error)) (bool, error) {
+	if err := b.usable(op); err != nil {
+		return false, err
+	}
+	if ctx.Err() != nil {
+		return false, ctxFailed(op, b.keys.name, ctx, nil)
+	}
+	if !b.s.begin() {
+		return false, failed(op, b.keys.name, ErrClosed)
+	}
+	defer b.s.end()
+	e := AcquireEvent{Name: b.keys.name}
+	var start int64
+	if b.s.cfg.observer != nil {
+		start = b.s.clock.now()
+	}
+	ok, err := enter(ctx, ownerOf(ctx), op, wait, &e)
+	if obs := b.s.cfg.observer; obs != nil && (ok || err != nil) && !e.again {
+		e.Wait, e.Err = time.Duration(b.s.clock.now()-start), err
+		obs.Acquired(e)
+	}
+	return ok, err
+}
+
 // attempt is one call of Lock while it asks Redis.
 type attempt struct {
 	*lockBase
 	ctx    context.Context // the caller's
 	io     context.Context // the same for rueidis
 	wait   bool
+	poll   time.Duration // look again at least that often
 	listen *listener
 	last   error // of the last try, if Redis did not answer properly
 	tries  int
 }
 
-// ask gets the lock from Redis. Only one call per process and name asks at a time.
-// If the call does not wait and the lock is taken, both results are nil. After an
-// error nothing is left in Redis, or the cleaner is at it.
-func (b *lockBase) ask(ctx context.Context, wait bool) (l *lease, contended bool, err error) {
-	a := attempt{lockBase: b, ctx: ctx, io: ctx, wait: wait}
+func (b *lockBase) attempt(ctx context.Context, wait bool) attempt {
+	a := attempt{lockBase: b, ctx: ctx, io: ctx, wait: wait, poll: pollMost}
 	if ctx.Done() == nil {
 		a.io = b.s.callCtx
 	} else if _, ok := ctx.Deadline(); ok {
 		a.io = noDeadline{ctx}
 	}
-	l = b.s.newLease(&b.keys, &b.cfg)
-	err = a.run(l)
-	if a.listen != nil {
-		a.listen.leave()
+	return a
+}
+
+// ask gets an exclusive lock from Redis. If the call does not wait and the lock is
+// taken, there is neither a lease nor an error. After an error nothing is left in
+// Redis, or the cleaner is at it.
+func (b *lockBase) ask(ctx context.Context, k kind, wait bool) (l *lease, contended bool, err error) {
+	a := b.attempt(ctx, wait)
+	l = b.newLease(k)
+	if k == write {
+		a.poll = intentValid / 3
 	}
+	err = a.run(func() (bool, time.Duration, error) {
+		ttl, err := a.try(l, func() (int64, time.Duration, error) {
+			return a.s.proto.acquire(a.io, l, a.ms, wait, &a.s.cfg)
+		})
+		l.top = l.token + tokens(l.token) - 1
+		return l.token > 0, ttl, err
+	})
 	if err == nil && l.token > 0 {
 		return l, a.tries > 1, nil
 	}
-	if l.unclear {
-		b.s.clean.add(l, true, nil)
+	if l.unclear || k == write && wait && a.tries > 0 {
+		b.s.clean.add(l, l.unclear, nil) // of a writer the intent, too
 	}
 	return nil, true, err
 }
 
-// run tries until l is acquired, which l.token tells, or there is an error, or the
-// call does not wait.
+// run tries until a try says it is done or fails for good, or once if the call does
+// not wait. A try returns done, or the time after which the lock may be free.
 //
 // A waiter listens before the try whose failure sends it to sleep, so a release
 // after that try wakes it.
-func (a *attempt) run(l *lease) error {
-	s, name := a.s, a.keys.name
+func (a *attempt) run(try func() (done bool, ttl time.Duration, err error)) error {
+	defer a.leave()
 	backoff := backoff0
 	if a.wait {
-		if steps := s.turns.giveWay(name, s.clock.now(), s.cfg.tenure); steps > 0 {
-			if err := a.sleep(jitter(time.Duration(steps)*s.step()), nil); err != nil {
-				return err
-			}
+		if err := a.giveWay(); err != nil {
+			return err
 		}
-		if s.hub.known(a.keys.channel) {
-			a.listen, _ = s.hub.join(a.keys.channel)
+		if a.s.hub.known(a.keys.channel) {
+			a.listen, _ = a.s.hub.join(a.keys.channel)
 		}
 	}
 	for {
 		heard := a.listen != nil && a.listen.live()
-		ttl, err := a.try(l)
-		switch {
-		case err == nil && l.token > 0:
+		a.tries++
+		done, ttl, err := try()
+		if done && err == nil {
 			return nil
-		case err == nil && !a.wait:
-			return nil
-		case err == nil:
-			backoff, a.last = backoff0, nil
-		case a.ended() != nil:
-			if !errors.Is(err, context.Canceled) {
-				a.last = err
+		}
+		if err != nil {
+			if err := a.failed(err); err != nil {
+				return err
 			}
-			return a.ended()
-		case !a.wait || !transient(err):
-			return failed("lock", name, err)
-		default:
-			a.last = err
 			if err := a.sleep(jitter(backoff), nil); err != nil {
 				return err
 			}
 			backoff = min(2*backoff, backoffN)
 			continue
 		}
+		if !a.wait {
+			return nil
+		}
+		backoff, a.last = backoff0, nil
 		if a.listen == nil {
-			a.listen, heard = s.hub.join(a.keys.channel)
+			a.listen, heard = a.s.hub.join(a.keys.channel)
 			if heard {
 				continue // subscribed all along: look again, then sleep
 			}
@@ -146,46 +177,85 @@ func (a *attempt) run(l *lease) error {
 	}
 }
 
-// try asks once.
-func (a *attempt) try(l *lease) (ttl time.Duration, err error) {
-	s := a.s
-	a.tries++
+func (a *attempt) leave() {
+	if a.listen != nil {
+		a.listen.leave()
+	}
+}
+
+// failed judges the error of a try: nil if it is worth another one, else what the
+// call is to return.
+func (a *attempt) failed(err error) error {
+	if end := a.ended(); end != nil {
+		if !errors.Is(err, context.Canceled) {
+			a.last = err
+			end = a.ended()
+		}
+		return end
+	}
+	if !a.wait || !transient(err) {
+		return failed("lock", a.keys.name, err)
+	}
+	a.last = err
+	return nil
+}
+
+// try asks once for l; l.token tells whether it was granted. A reply above 0 is the
+// token.
+func (a *attempt) try(l *lease, ask func() (int64, time.Duration, error)) (ttl time.Duration, err error) {
 	for late := 0; ; late++ {
-		sent := s.clock.now()
-		token, ttl, err := s.proto.acquire(a.io, &a.keys, l.id, a.ms, &s.cfg)
-		now := s.clock.now()
+		l.sent = a.s.clock.now()
+		token, ttl, err := ask()
+		l.since = a.s.clock.now()
 		if err != nil {
 			if _, answered := redisError(err); !answered {
 				l.unclear = true
 			}
 			return 0, err
 		}
-		s.sawRTT(now - sent)
+		a.s.sawRTT(l.since - l.sent)
 		if token <= 0 {
 			return ttl, nil
 		}
-		l.since = now
-		l.deadline.Store(l.certainUntil(sent))
-		if now < l.deadline.Load()-early {
-			l.token, l.top = token, token+tokens(token)-1
+		l.deadline.Store(l.certainUntil(l.sent))
+		if certain(l, l.since+early) {
+			l.token = token
 			return 0, nil
 		}
-		// Granted, but too long ago to be certain. The lease starts anew when the
-		// same id asks again.
-		l.unclear = true
-		if late > 0 {
-			s.clean.add(l, false, nil)
-			l.id = s.newID()
-			return 0, errLate
+		if err := a.late(l, late); err != nil {
+			return 0, err
 		}
 	}
 }
 
+// late deals with a grant that was sent too long ago to be certain. The lease starts
+// anew when the same id asks again, which it does once.
+func (a *attempt) late(l *lease, before int) error {
+	l.unclear = true
+	if before == 0 {
+		return nil
+	}
+	old := &lease{keys: l.keys, kind: l.kind, id: l.id, length: l.length, index: -1}
+	a.s.clean.add(old, false, nil)
+	l.id = a.s.newID(l.kind)
+	return errLate
+}
+
+// giveWay lets other processes go first when this one has had its turn.
+func (a *attempt) giveWay() error {
+	s := a.s
+	steps := s.turns.giveWay(a.keys.channel, s.clock.now(), s.cfg.tenure)
+	if steps == 0 {
+		return nil
+	}
+	return a.sleep(jitter(time.Duration(steps)*s.step()), nil)
+}
+
 // pause returns how long to sleep at most when the lock is taken for another ttl.
 func (a *attempt) pause(ttl time.Duration, heard bool) time.Duration {
-	most := jitter(pollMost)
+	most := jitter(a.poll)
 	if !heard {
-		most = jitter(pollDeaf)
+		most = jitter(min(a.poll, pollDeaf))
 	}
 	if ttl < 0 || ttl > most {
 		return most
@@ -209,7 +279,7 @@ func (a *attempt) sleep(d time.Duration, signal <-chan struct{}) error {
 
 // letPass waits after a signal as long as it is others' turn.
 func (a *attempt) letPass(timer *time.Timer) error {
-	steps := a.s.turns.behind(a.keys.name, a.s.clock.now())
+	steps := a.s.turns.behind(a.keys.channel, a.s.clock.now())
 	if steps > 0 {
 		timer.Reset(time.Duration(steps) * a.s.step())
 		select {
@@ -218,7 +288,7 @@ func (a *attempt) letPass(timer *time.Timer) error {
 		case <-a.s.closing:
 		}
 	}
-	a.s.turns.missed(a.keys.name, a.s.clock.now()) // undone by the next release if it is not
+	a.s.turns.missed(a.keys.channel, a.s.clock.now()) // undone by the next release if it is not
 	return a.ended()
 }
 
@@ -231,74 +301,4 @@ func (a *attempt) ended() error {
 		return failed("lock", a.keys.name, ErrClosed, a.last)
 	}
 	return nil
-}
-
-// unlocked ends a hold in Redis whose last unlock was called. It blocks until that
-// is done, or the lease has ended by itself.
-func (s *Session) unlocked(ctx context.Context, l *lease) error {
-	io := newIOCtx(ctx)
-	s.watch.stop(l, io)
-	told, err := s.releaseRetrying(io, l)
-	s.watch.remove(l)
-	if told >= 0 && err == nil {
-		others := int(told)
-		if s.hub.known(l.keys.channel) {
-			others--
-		}
-		s.turns.released(l.keys.name, l.since, s.clock.now(), others)
-	}
-	s.table.Released(l.keys.name, l)
-	if l.unclear {
-		s.clean.add(l, true, nil)
-	}
-	io.free()
-	return err
-}
-
-// releaseRetrying returns how many subscribers were told of the release.
-func (s *Session) releaseRetrying(io *ioCtx, l *lease) (told int64, err error) {
-	backoff := backoff0
-	for again := false; ; again = true {
-		told, err = s.proto.release(io, l)
-		switch {
-		case err == nil && (told >= 0 || again):
-			return told, nil // found nothing because the one before got through
-		case err == nil:
-			return told, failed("unlock", l.keys.name, ErrLost, errGone)
-		case io.Err() != nil:
-			return -1, failed("unlock", l.keys.name, ErrLost, errEnded)
-		case !retryRelease(err):
-			return -1, failed("unlock", l.keys.name, ErrLost, err, errNotReleased)
-		}
-		timer := time.NewTimer(jitter(backoff))
-		select {
-		case <-timer.C:
-		case <-io.done:
-			timer.Stop()
-			return -1, failed("unlock", l.keys.name, ErrLost, errEnded, err)
-		}
-		backoff = min(2*backoff, backoffN)
-	}
-}
-
-var errNotReleased = errors.New("the key stays until its lease ends")
-
-// retryRelease reports whether a release that failed with err is worth another try.
-func retryRelease(err error) bool {
-	if re, ok := redisError(err); ok {
-		return re == "MISCONF" || transient(err)
-	}
-	return transient(err)
-}
-
-// giveBack ends a hold that a call was granted but does not want, without blocking.
-func (s *Session) giveBack(via *arbiter.Handle[*lease], h *hold) {
-	if s.table.Return(via, h) == arbiter.Release {
-		l := h.Lease
-		s.watch.stop(l, &ioCtx{Context: context.Background(), done: make(chan struct{})})
-		s.clean.add(l, l.unclear, func() {
-			s.watch.remove(l)
-			s.table.Released(l.keys.name, l)
-		})
-	}
 }

@@ -10,22 +10,54 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 )
 
+// kind is a type of lock, or side of one, as far as Redis is concerned.
+type kind uint8
+
+const (
+	plain kind = iota // Mutex
+	fair              // FairMutex
+	write             // RWMutex, write side
+	read              // RWMutex, read side
+)
+
 // lockKeys are the names that a lock has on the wire.
 type lockKeys struct {
 	name    string // the lock itself, a hash
 	fence   string
 	channel string
+	aux     string // fair: the queue; read and write: the intents
+	prefix  string // fair: of the channels of grants; read and write: of the rwlock_timeout keys
 }
+
+func newLockKeys(k kind, name string) lockKeys {
+	keys := lockKeys{name: name, fence: prefixed(prefixFence, name), channel: prefixed(prefixChannel, name)}
+	switch k {
+	case fair:
+		keys.aux = prefixed(prefixQueue, name)
+		keys.prefix = prefixed(prefixGrant, name) + ":"
+	case write, read:
+		keys.channel = prefixed(prefixRW, name)
+		keys.aux = prefixed(prefixIntent, name)
+		keys.prefix = suffixed(name)
+	}
+	return keys
+}
+
+// timeout returns Redisson's key for the lease of one hold of a reader.
+func (k *lockKeys) timeout(id string) string { return k.prefix + id + ":rwlock_timeout:1" }
 
 // lease is one acquisition from Redis: what a process holds there under one hold
 // id, whichever of its goroutines has it now.
 type lease struct {
 	keys    *lockKeys
-	id      string        // hold id, "<session>:<n>"; n is new for every acquisition
+	kind    kind
+	id      string        // hold id, "<session>:<n>"; n is new for every acquisition; + ":write" for a writer
 	length  time.Duration // time to live in Redis
 	fixed   bool          // not renewed
 	bounded bool          // the lock value it was acquired for has a WithMaxHold
 	since   int64         // when it was acquired: start of the tenure
+	sent    int64         // when the acquisition was sent
+	claim   bool          // it is a claim on a FairMutex, to be renewed to its length at once
 	unclear bool          // an attempt of this id got no reply and may be executed yet
 
 	deadline atomic.Int64 // until when it is certain; moved by renewals
@@ -66,20 +98,25 @@ func (s *Session) pass(l *lease, now int64) (int64, bool) {
 }
 
 // newLease returns a lease with an id of its own, not yet acquired.
-func (s *Session) newLease(k *lockKeys, c *lockConfig) *lease {
-	l := &lease{keys: k, length: s.cfg.lease, bounded: c.max > 0, index: -1}
+func (b *lockBase) newLease(k kind) *lease {
+	s, c := b.s, &b.cfg
+	l := &lease{keys: &b.keys, kind: k, length: s.cfg.lease, bounded: c.max > 0, index: -1}
 	if c.lease > 0 {
 		l.length, l.fixed = c.lease, true
 	}
-	l.id = s.newID()
+	l.id = s.newID(k)
 	return l
 }
 
-func (s *Session) newID() string {
+func (s *Session) newID(k kind) string {
 	var buf [64]byte
 	b := append(buf[:0], s.id...)
 	b = append(b, ':')
-	return string(strconv.AppendUint(b, s.seq.Add(1), 10))
+	b = strconv.AppendUint(b, s.seq.Add(1), 10)
+	if k == write {
+		b = append(b, ":write"...)
+	}
+	return string(b)
 }
 
 // ioCtx is the context of a Redis call that must not be bound by its caller's

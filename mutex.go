@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -67,7 +66,7 @@ var _ Locker = (*Mutex)(nil)
 // Mutex returns a lock of the given name. It sends nothing and cannot fail: a bad
 // name or option is reported by the first call that would use it.
 func (s *Session) Mutex(name string, opts ...LockOption) *Mutex {
-	return &Mutex{lockBase: s.lockBase(name, opts), h: s.table.Handle(name)}
+	return &Mutex{lockBase: s.lockBase(plain, name, opts), h: s.table.Handle(name)}
 }
 
 // Name returns the name of the lock.
@@ -76,41 +75,16 @@ func (m *Mutex) Name() string { return m.keys.name }
 // Lock locks m; see [Locker] for what it waits for and what ctx means. With an owner
 // in ctx that holds m already it counts up, at the cost of a few hundred nanoseconds.
 func (m *Mutex) Lock(ctx context.Context) error {
-	_, err := m.lock(ctx, "lock", true)
+	if o := ownerOf(ctx); o != nil && ctx.Err() == nil && m.h.Valid() && m.s.table.Reenter(&m.h, o) {
+		return nil
+	}
+	_, err := m.lockWith(ctx, "lock", true, m.enter)
 	return err
 }
 
 // TryLock tries to lock m without waiting; see [Locker].
 func (m *Mutex) TryLock(ctx context.Context) (bool, error) {
-	return m.lock(ctx, "try to lock", false)
-}
-
-func (m *Mutex) lock(ctx context.Context, op string, wait bool) (bool, error) {
-	if err := m.usable(op); err != nil {
-		return false, err
-	}
-	if ctx.Err() != nil {
-		return false, ctxFailed(op, m.keys.name, ctx, nil)
-	}
-	o := ownerOf(ctx)
-	if o != nil && m.s.table.Reenter(&m.h, o) {
-		return true, nil
-	}
-	if !m.s.begin() {
-		return false, failed(op, m.keys.name, ErrClosed)
-	}
-	defer m.s.end()
-	e := AcquireEvent{Name: m.keys.name}
-	var start int64
-	if m.s.cfg.observer != nil {
-		start = m.s.clock.now()
-	}
-	ok, err := m.enter(ctx, o, op, wait, &e)
-	if obs := m.s.cfg.observer; obs != nil && (ok || err != nil) {
-		e.Wait, e.Err = time.Duration(m.s.clock.now()-start), err
-		obs.Acquired(e)
-	}
-	return ok, err
+	return m.lockWith(ctx, "try to lock", false, m.enter)
 }
 
 // enter takes m's turn among the goroutines of this process and then, unless the
@@ -121,6 +95,7 @@ func (m *Mutex) enter(ctx context.Context, o *arbiter.Owner, op string, wait boo
 	defer s.table.Free(w)
 	switch s.table.Enter(w, wait) {
 	case arbiter.Entered:
+		e.again = true
 		return true, nil
 	case arbiter.Busy:
 		return false, nil
@@ -131,34 +106,34 @@ func (m *Mutex) enter(ctx context.Context, o *arbiter.Owner, op string, wait boo
 		case <-w.C:
 			h = s.table.Role(w)
 		case <-ctx.Done():
-			if h := s.table.Quit(w); h != nil {
-				s.giveBack(&m.h, h)
-			}
+			m.quit(w)
 			return false, ctxFailed(op, m.keys.name, ctx, nil)
 		case <-s.closing:
-			if h := s.table.Quit(w); h != nil {
-				s.giveBack(&m.h, h)
-			}
+			m.quit(w)
 			return false, failed(op, m.keys.name, ErrClosed)
 		}
 		if h != nil {
 			e.Handoff = h.Passed
-			if l := h.Lease; m.cfg.max > 0 || l.bounded {
-				s.watch.handedOff(l, h.Since, m.cfg.max)
-				l.bounded = m.cfg.max > 0
-			}
+			s.watch.passed(h, m.cfg.max)
 			return true, nil
 		}
 	}
-	l, contended, err := m.ask(ctx, wait)
+	l, contended, err := m.ask(ctx, plain, wait)
 	e.Contended = e.Contended || contended
 	if l == nil {
-		s.table.Abandon(w)
+		s.table.Quit(w)
 		return false, err
 	}
-	s.watch.add(l, m.cfg.max)
 	s.table.Grant(w, l, l.token)
+	s.watch.add(l, m.cfg.max) // after the grant, so that an early loss finds the hold
 	return true, nil
+}
+
+// quit ends the waiting of a call, and gives back what it was granted meanwhile.
+func (m *Mutex) quit(w *arbiter.Waiter[*lease]) {
+	if h := m.s.table.Quit(w); h != nil && m.s.table.Return(&m.h, h) == arbiter.Release {
+		m.s.releaseLater(h.Lease)
+	}
 }
 
 // Unlock ends one Lock of m; see [Locker]. If goroutines of this process wait and
@@ -172,24 +147,7 @@ func (m *Mutex) Unlock(ctx context.Context) error {
 	s.calls.Add(1) // also while closing: what it ends is gone then, and nothing is sent
 	defer s.end()
 	h, outcome := s.table.Exit(&m.h, ownerOf(ctx))
-	var err error
-	switch outcome {
-	case arbiter.NotHeld:
-		return failed(op, m.keys.name, ErrNotHeld)
-	case arbiter.WasLost:
-		return failed(op, m.keys.name, ErrLost)
-	case arbiter.Expired:
-		s.lost(h.Lease, errExpired)
-		return failed(op, m.keys.name, ErrLost)
-	case arbiter.Kept:
-		return nil
-	case arbiter.Release:
-		err = s.unlocked(ctx, h.Lease)
-	}
-	if obs := s.cfg.observer; obs != nil {
-		obs.Released(ReleaseEvent{Name: m.keys.name, Held: time.Duration(s.clock.now() - h.Since), Err: err})
-	}
-	return err
+	return m.exit(ctx, op, h, outcome)
 }
 
 // Done returns a channel that is closed when the latest hold taken through m ends;
@@ -210,45 +168,3 @@ func (m *Mutex) FencingToken() int64 { return holdToken(m.h.Latest()) }
 // happens to Redis or the network. Renewals move it. It reports false if the latest
 // hold taken through m has ended, or there was none.
 func (m *Mutex) Deadline() (time.Time, bool) { return m.holdDeadline(m.h.Latest()) }
-
-func holdDone(h *hold) <-chan struct{} {
-	if h == nil {
-		return arbiter.Closed
-	}
-	return h.Done()
-}
-
-func (b *lockBase) holdErr(h *hold) error {
-	const op = "state of"
-	switch {
-	case b.s == nil:
-		return errors.Join(errZero, ErrNotHeld)
-	case h == nil:
-		return failed(op, b.keys.name, ErrNotHeld)
-	}
-	switch h.State() {
-	case arbiter.Lost:
-		return failed(op, b.keys.name, ErrLost)
-	case arbiter.Ended:
-		return failed(op, b.keys.name, ErrNotHeld)
-	}
-	if b.s.clock.now() >= h.Lease.deadline.Load() {
-		b.s.lose(h.Lease, errExpired)
-		return failed(op, b.keys.name, ErrLost)
-	}
-	return nil
-}
-
-func holdToken(h *hold) int64 {
-	if h == nil || h.State() == arbiter.Ended {
-		return 0
-	}
-	return h.Token
-}
-
-func (b *lockBase) holdDeadline(h *hold) (time.Time, bool) {
-	if h == nil || h.State() != arbiter.Live {
-		return time.Time{}, false
-	}
-	return b.s.clock.wall(h.Lease.deadline.Load()), true
-}

@@ -41,5 +41,16 @@ const (
 	prefixRW      = "redisson_rwlock"
 	prefixFence   = "relock_fence"
 	prefixQueue   = "relock_queue"
+	prefixIntent  = "relock_intent"
+	prefixGrant   = "relock_grant"    // + : + session id
 	prefixSession = "relock_session:" // + session id
 )
+
+// suffixed returns the start of the names of keys that belong to a hold of a lock, by
+// Redisson's rule.
+func suffixed(name string) string {
+	if strings.Contains(name, "{") {
+		return name + ":"
+	}
+	return "{" + name + "}:"
+}

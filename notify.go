@@ -47,6 +47,7 @@ type topic struct {
 // listener is one wait for messages of a channel.
 type listener struct {
 	C       chan struct{} // has a signal after a message and after each confirmation
+	f       func()        // or is called then, with hub.mu locked
 	hub     *hub
 	channel string
 }
@@ -80,6 +81,19 @@ func (h *hub) pin(ctx context.Context, channel string) error {
 // If it is not, a signal follows when it is.
 func (h *hub) join(channel string) (*listener, bool) {
 	l := &listener{C: make(chan struct{}, 1), hub: h, channel: channel}
+	return l, h.add(l)
+}
+
+// watch starts listening with a function instead, which must not block nor use the
+// hub.
+func (h *hub) watch(channel string, f func()) *listener {
+	l := &listener{f: f, hub: h, channel: channel}
+	h.add(l)
+	return l
+}
+
+func (h *hub) add(l *listener) (live bool) {
+	channel := l.channel
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.topics[channel]
@@ -89,7 +103,7 @@ func (h *hub) join(channel string) (*listener, bool) {
 		wake(h.kick)
 	}
 	t.listeners = append(t.listeners, l)
-	return l, t.live
+	return t.live
 }
 
 // known reports whether a channel is subscribed or about to be.
@@ -139,7 +153,11 @@ func (h *hub) onMessage(m rueidis.PubSubMessage) {
 
 func (t *topic) signalLocked() {
 	for _, l := range t.listeners {
-		wake(l.C)
+		if l.f != nil {
+			l.f()
+		} else {
+			wake(l.C)
+		}
 	}
 }
 

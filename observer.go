@@ -24,6 +24,8 @@ type AcquireEvent struct {
 	Contended bool          // it was not had at the first attempt
 	Handoff   bool          // it came from a goroutine of this process, without asking Redis
 	Err       error         // nil if the lock is held
+
+	again bool // the owner held it already: no event
 }
 
 // ReleaseEvent reports the end of a hold by its last Unlock.

@@ -114,30 +114,33 @@ end
 return gone
 `)
 
-// forceScript opens a lock whoever holds it, and tells the holders' sessions.
+// forceScript opens a lock whoever holds it, tells the holders' sessions, and wakes
+// those who wait.
 //
-//	KEYS  lock
+//	KEYS  lock, fence, queue of its FairMutex
 //	ARGV  channel of the lock, channel of a read-write lock of this name,
-//	      PUBLISH or SPUBLISH, prefix of the sessions' channels, name
+//	      PUBLISH or SPUBLISH, prefix of the sessions' channels, name, and of
+//	      dispatch: claim, prefix of the channels of grants, counted
 //	reply 1 if it was locked, else 0
 //
 // Twice: the second finds nothing, or a hold taken in between; the caller sends it
 // again only if the first got no reply.
-var forceScript = newScript(`
+var forceScript = newScript(fairLua + `
 local fields = redis.call('hkeys', KEYS[1])
 if #fields == 0 then return 0 end
 local mode = redis.call('hget', KEYS[1], 'mode')
 redis.call('del', KEYS[1])
-if mode then
-  redis.call(ARGV[3], ARGV[2], '1')
-else
-  redis.call(ARGV[3], ARGV[1], '0')
-end
 for _, field in ipairs(fields) do
   local session, n = string.match(field, '^(.*):(%d+)')
   if session then
     redis.call('publish', ARGV[4] .. session, 'lost ' .. session .. ':' .. n .. ' ' .. ARGV[5])
   end
+end
+if mode then
+  redis.call(ARGV[3], ARGV[2], '1')
+elseif redis.call('exists', KEYS[3]) == 0 or
+  not dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[6], ARGV[7], ARGV[3], ARGV[8]) then
+  redis.call(ARGV[3], ARGV[1], '0')
 end
 return 1
 `)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +33,9 @@ type Session struct {
 	rtt     atomic.Int64  // of an acquire, smoothed, in ns
 
 	table *arbiter.Table[*lease] // of Mutexes
+	fairs *arbiter.Table[*lease] // of FairMutexes
+	rws   *arbiter.RW[*lease]    // of RWMutexes
+	room  *room                  // waiters of FairMutexes
 	turns turns
 	watch *watchdog
 	clean *cleaner
@@ -82,16 +84,21 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 		return nil, failed("NewSession", "", s.cfg.err)
 	}
 	s.leaseMS = millis(s.cfg.lease)
-	s.proto = newProtocol(client)
+	s.proto = newProtocol(client, &s.cfg)
 	s.callCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}
 	s.ioCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}
-	s.table = arbiter.NewTable(arbiter.Rules[*lease]{Now: s.clock.now, Certain: certain, Pass: s.pass})
+	rules := arbiter.Rules[*lease]{Now: s.clock.now, Certain: certain, Pass: s.pass}
+	s.table = arbiter.NewTable(rules)
+	s.rws = arbiter.NewRW(rules)
+	rules.Open = true
+	s.fairs = arbiter.NewTable(rules)
 	s.watch = newWatchdog(s)
 	s.clean = newCleaner(s)
 	s.hub = newHub(s.clock, s.stopping)
 	s.hub.dial = client.Dedicate
 	s.hub.role = client.Mode() == rueidis.ClientModeSentinel
-	s.hub.handler = s.onControl
+	s.hub.handler = s.onMessage
+	s.room = newRoom(s)
 
 	if err := s.check(ctx); err != nil {
 		return nil, err
@@ -99,6 +106,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	s.wg.Go(s.watch.run)
 	s.wg.Go(s.watch.renews)
 	s.wg.Go(s.clean.run)
+	s.wg.Go(s.room.run)
 	s.wg.Go(s.hub.run)
 	if err := s.hub.pin(ctx, prefixSession+s.id); err != nil {
 		_ = s.Close(context.WithoutCancel(ctx))
@@ -110,9 +118,11 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	return s, nil
 }
 
-func newProtocol(client rueidis.Client) *protocol {
-	p := &protocol{client: client, publish: "PUBLISH"}
-	p.cluster = client.Mode() == rueidis.ClientModeCluster
+func newProtocol(client rueidis.Client, c *sessionConfig) *protocol {
+	p := &protocol{client: client, publish: "PUBLISH", counted: "1", claim: min(claimMost, c.lease)}
+	if client.Mode() == rueidis.ClientModeCluster {
+		p.cluster, p.counted = true, "0"
+	}
 	return p
 }
 
@@ -199,109 +209,4 @@ func (s *Session) end() {
 	if s.calls.Add(-1) == 0 && s.closed() {
 		wake(s.drained)
 	}
-}
-
-// lose ends the hold on a lease that is not ours any more, and tells it.
-func (s *Session) lose(l *lease, cause error) {
-	if s.table.Lose(l.keys.name, l) != nil {
-		s.lost(l, cause)
-	}
-}
-
-// lost does what follows the loss of a hold.
-func (s *Session) lost(l *lease, cause error) {
-	s.watch.remove(l)
-	if o := s.cfg.observer; o != nil {
-		o.Lost(LostEvent{Name: l.keys.name, Cause: cause})
-	}
-	if cause == errExpired || cause == errEnded {
-		s.clean.add(l, l.unclear, nil) // its key may outlive our deadline
-	}
-}
-
-// onControl handles the messages of the session's own channel: "lost <hold id>
-// <name>" when somebody forced a lock open.
-func (s *Session) onControl(channel, message string) bool {
-	if !strings.HasPrefix(channel, prefixSession) {
-		return false
-	}
-	verb, rest, _ := strings.Cut(message, " ")
-	id, name, ok := strings.Cut(rest, " ")
-	if !ok || verb != "lost" {
-		return false // the signal of a confirmation is for pin
-	}
-	if h := s.table.Lookup(name); h != nil && h.Lease.id == id {
-		s.lose(h.Lease, errForced)
-	}
-	return true
-}
-
-// Close ends the session: waiting calls return ErrClosed, every hold is lost and
-// released in Redis, goroutines and subscriptions end. It blocks until that is done
-// or ctx ends; in the latter case it goes on in the background, and its error says
-// so. What could not be released ends with its lease. Close may be called more than
-// once; the client stays open.
-func (s *Session) Close(ctx context.Context) error {
-	s.once.Do(func() {
-		close(s.closing)
-		s.callCtx.cancel()
-		go s.shutdown() // ended by itself; finished tells
-	})
-	select {
-	case <-s.finished:
-		return s.closeErr
-	default:
-	}
-	select {
-	case <-s.finished:
-		return s.closeErr
-	case <-ctx.Done():
-		return ctxFailed("Close", "", ctx, errors.New("the session goes on closing in the background"))
-	}
-}
-
-// shutdown releases everything and ends the goroutines.
-func (s *Session) shutdown() {
-	var errs []error
-	errs = append(errs, s.releaseHolds())
-	for s.calls.Load() > 0 {
-		<-s.drained
-	}
-	errs = append(errs, s.releaseHolds()) // what was granted while they drained
-	close(s.stopping)
-	s.ioCtx.cancel()
-	s.wg.Wait()
-	s.closeErr = errors.Join(errs...)
-	close(s.finished)
-}
-
-// releaseHolds loses and releases every hold.
-func (s *Session) releaseHolds() error {
-	var leases []*lease
-	for _, h := range s.table.Holds() {
-		l := h.Lease
-		if s.table.Lose(l.keys.name, l) == nil {
-			continue
-		}
-		s.watch.remove(l)
-		if o := s.cfg.observer; o != nil {
-			o.Lost(LostEvent{Name: l.keys.name, Cause: ErrClosed})
-		}
-		leases = append(leases, l)
-	}
-	if len(leases) == 0 {
-		return nil
-	}
-	ctx, cancel := bounded(min(s.cfg.lease, 5*time.Second))
-	defer cancel()
-	_, errs := s.proto.releaseAll(ctx, leases)
-	for i, l := range leases {
-		if l.unclear {
-			s.clean.add(l, true, nil)
-		}
-		if errs[i] != nil {
-			return failed("Close", l.keys.name, errors.New("not every hold could be released; they end with their leases"), errs[i])
-		}
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -53,13 +54,18 @@ func (w *watchdog) add(l *lease, max time.Duration) {
 	w.movedLocked(l)
 }
 
-// handedOff starts the bound of WithMaxHold anew for the lease's next owner.
-func (w *watchdog) handedOff(l *lease, since int64, max time.Duration) {
+// passed starts the bound of WithMaxHold anew for the lease's next owner.
+func (w *watchdog) passed(h *hold, max time.Duration) {
+	l := h.Lease
+	if max == 0 && !l.bounded {
+		return
+	}
+	l.bounded = max > 0
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.maxEnd = 0
 	if max > 0 {
-		l.maxEnd = since + int64(max)
+		l.maxEnd = h.Since + int64(max)
 	}
 	if l.index >= 0 && !l.renewing && !l.stopped {
 		w.rescheduleLocked(l, w.nextLocked(l, l.deadline.Load()-int64(l.length-margin(l.length))))
@@ -70,6 +76,9 @@ func (w *watchdog) handedOff(l *lease, since int64, max time.Duration) {
 func (w *watchdog) nextLocked(l *lease, sent int64) int64 {
 	deadline := l.deadline.Load() - early
 	renew := sent + int64(l.length/3)
+	if l.claim {
+		return min(sent, deadline)
+	}
 	if l.fixed || l.stopped || l.maxEnd > 0 && renew > l.maxEnd {
 		return deadline
 	}
@@ -117,6 +126,13 @@ func (w *watchdog) remove(l *lease) {
 	}
 }
 
+// all returns every lease in the watchdog's charge.
+func (w *watchdog) all() []*lease {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.heap)
+}
+
 // run keeps the time until the session stops.
 func (w *watchdog) run() {
 	timer := time.NewTimer(time.Hour)
@@ -154,7 +170,7 @@ func (w *watchdog) look() (expired []*lease, sleep int64) {
 				l.release.cancel()
 			}
 			expired = append(expired, l)
-		case l.fixed || l.stopped || l.renewing:
+		case l.fixed && !l.claim || l.stopped || l.renewing:
 			l.at = deadline
 			heap.Fix(&w.heap, 0)
 		default:
@@ -180,7 +196,7 @@ func (w *watchdog) collectLocked(now int64) {
 	for len(w.heap) > 0 && w.heap[0].at <= window {
 		l := w.heap[0]
 		deadline := l.deadline.Load() - early
-		if l.fixed || l.stopped || l.renewing || l.at >= deadline || l.maxEnd > 0 && now > l.maxEnd {
+		if l.fixed && !l.claim || l.stopped || l.renewing || l.at >= deadline || l.maxEnd > 0 && now > l.maxEnd {
 			if l.at == deadline {
 				break
 			}
@@ -240,7 +256,7 @@ func (w *watchdog) renewDue() {
 	ctx, cancel := context.WithCancel(w.s.ioCtx)
 	bound := time.AfterFunc(max(w.s.cfg.lease/6, 20*time.Millisecond), cancel)
 	sent := w.s.clock.now()
-	results := w.s.proto.renew(ctx, batch, w.s.leaseMS)
+	results := w.s.proto.renew(ctx, batch)
 	bound.Stop()
 	cancel()
 
@@ -277,7 +293,10 @@ func (w *watchdog) settle(l *lease, sent int64) bool {
 		return false
 	}
 	if sent > 0 {
-		l.deadline.Store(max(l.deadline.Load(), l.certainUntil(sent)))
+		if until := l.certainUntil(sent); l.claim || until > l.deadline.Load() {
+			l.deadline.Store(until)
+		}
+		l.claim = false
 		w.rescheduleLocked(l, w.nextLocked(l, sent))
 		return true
 	}

@@ -74,7 +74,7 @@ func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], name string, h *Hold[L])
 			if len(e.lost) == 0 {
 				e.lost = nil
 			}
-			s.promoteLocked(name, e) // who waited for this unlock may go on
+			t.promoteLocked(s, name, e) // who waited for this unlock may go on
 		}
 		return WasLost
 	}
@@ -85,13 +85,13 @@ func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], name string, h *Hold[L])
 	if !t.Certain(h.Lease, now) {
 		h.End(Lost)
 		e.hold = nil
-		s.promoteLocked(name, e)
+		t.promoteLocked(s, name, e)
 		return Expired
 	}
 	h.End(Ended)
 	if w := e.firstLocked(); w != nil && w.Passable {
 		if token, ok := t.Pass(h.Lease, now); ok {
-			e.unlinkLocked(w)
+			e.queue.remove(w)
 			e.giveLocked(w, h.Lease, token, now).Passed = true
 			w.C <- struct{}{}
 			return Passed

@@ -42,6 +42,14 @@ const (
 	Lost               // ended before its last unlock
 )
 
+// Side is a side of a read-write lock.
+type Side uint8
+
+const (
+	Write Side = iota // also every other lock
+	Read
+)
+
 // A Hold is one owner's possession of one lock. Its methods are safe for
 // concurrent use.
 type Hold[L any] struct {
@@ -50,13 +58,19 @@ type Hold[L any] struct {
 	Token  int64  // fencing token
 	Passed bool   // came from another goroutine of this process, not from Redis
 	Since  int64  // when it began, by the table's clock
+	side   Side
 
-	count int // times locked less times unlocked; guarded by the name's shard
+	// guarded by the name's shard
+	count      int      // times locked less times unlocked
+	next, prev *Hold[L] // other read holds on the same lease
 
 	mu    sync.Mutex
 	state State         // guarded by mu
 	done  chan struct{} // made by the first Done; guarded by mu
 }
+
+// Side returns the side of the lock that is held.
+func (h *Hold[L]) Side() Side { return h.side }
 
 // State tells whether the hold is live and, if not, how it ended.
 func (h *Hold[L]) State() State {

@@ -20,7 +20,7 @@ type Table[L comparable] struct {
 	Rules[L]
 	seed   maphash.Seed
 	shards [shardCount]shard[L]
-	pool   sync.Pool // of *Waiter[L]
+	pool[L]
 }
 
 type shard[L comparable] struct {
@@ -35,33 +35,9 @@ type entry[L comparable] struct {
 	hold    *Hold[L]   // what this process has of Redis
 	leaving bool       // hold is over, its release from Redis is under way
 	asker   *Waiter[L] // the one goroutine that asks Redis
-	head    *Waiter[L] // the queue, oldest first
-	tail    *Waiter[L]
+	queue   queue[L]   // those who wait; in an open table those who ask, too
 	lost    []*Hold[L] // lost holds whose last unlock is outstanding
 }
-
-// A Waiter is one call of Lock. It comes from Table.Waiter and goes back with
-// Table.Free.
-type Waiter[L comparable] struct {
-	Via      *Handle[L]
-	Owner    *Owner        // nil: anonymous
-	Passable bool          // may take over a hold from another goroutine
-	C        chan struct{} // receives once when the waiter is granted the lock, or made the asker
-
-	// guarded by the shard of Via
-	role       role
-	hold       *Hold[L]
-	next, prev *Waiter[L]
-}
-
-type role uint8
-
-const (
-	idle role = iota
-	queued
-	asking
-	granted
-)
 
 // Rules are what a table has to know of leases. All are called with a shard locked.
 type Rules[L comparable] struct {
@@ -69,6 +45,8 @@ type Rules[L comparable] struct {
 	Now func() int64
 	// Certain tells whether a lease is known to be ours still.
 	Certain func(lease L, now int64) bool
+	// Open makes every call ask Redis by itself, not one at a time.
+	Open bool
 	// Pass tells whether a lease may be passed to another goroutine of this
 	// process without asking Redis, and the fencing token to pass it with.
 	Pass func(lease L, now int64) (token int64, ok bool)
@@ -80,7 +58,6 @@ func NewTable[L comparable](r Rules[L]) *Table[L] {
 	for i := range t.shards {
 		t.shards[i].entries = make(map[string]*entry[L])
 	}
-	t.pool.New = func() any { return &Waiter[L]{C: make(chan struct{}, 1)} }
 	return t
 }
 
@@ -95,23 +72,6 @@ func (t *Table[L]) index(name string) int {
 }
 
 func (t *Table[L]) shard(name string) *shard[L] { return &t.shards[t.index(name)] }
-
-// Waiter returns a waiter for one call of Lock.
-func (t *Table[L]) Waiter(via *Handle[L], o *Owner, passable bool) *Waiter[L] {
-	w := t.pool.Get().(*Waiter[L])
-	w.Via, w.Owner, w.Passable = via, o, passable
-	return w
-}
-
-// Free takes back a waiter that is neither queued nor asking.
-func (t *Table[L]) Free(w *Waiter[L]) {
-	select {
-	case <-w.C:
-	default:
-	}
-	w.Via, w.Owner, w.hold, w.role = nil, nil, nil, idle
-	t.pool.Put(w)
-}
 
 // Reenter adds one to the hold of owner o, if it has a live one, and reports
 // whether it has.
@@ -140,6 +100,8 @@ const (
 	Ask                    // ask Redis, then call Grant or Abandon
 	Queued                 // wait on C, then call Role; or call Quit
 	Busy                   // held or asked for here; only if the call does not wait
+	Upgrade                // refused: the owner only reads
+	Joined                 // granted: a reader shares the read lease of this process
 )
 
 // Enter requests the lock. A call that does not wait gets Busy instead of Queued.
@@ -153,7 +115,10 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 		e.hold.count++
 		w.Via.noteLocked(e.hold)
 		return Entered
-	case e.hold == nil && e.asker == nil && e.eligible(w):
+	case t.Open && e.eligible(w) && (wait || e.hold == nil || e.leaving):
+		e.queue.push(w, asking)
+		return Ask
+	case !t.Open && e.hold == nil && e.asker == nil && e.eligible(w):
 		// Whoever is queued now is not eligible, or would be the asker.
 		e.asker, w.role = w, asking
 		return Ask
@@ -161,7 +126,7 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 		s.dropLocked(w.Via.name, e)
 		return Busy
 	}
-	e.pushLocked(w)
+	e.queue.push(w, queued)
 	return Queued
 }
 
@@ -172,48 +137,38 @@ func (e *entry[L]) eligible(w *Waiter[L]) bool {
 	return w.Owner != nil || len(e.lost) == 0 || w.Via.firstLostLocked(true) == nil
 }
 
-// Grant records that Redis gave the asker w the lock, and ends its asking.
-func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) *Hold[L] {
+// Grant records that Redis gave the asker w the lock, and ends its asking. It
+// returns the hold and true; or the hold that w has got meanwhile from another call
+// of its owner, and false: the lease is not wanted then. That happens only in an
+// open table.
+func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 	s := &t.shards[w.Via.shard]
 	now := t.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w.role == granted {
+		return w.hold, false
+	}
 	e := s.entries[w.Via.name]
-	e.asker = nil
-	h := e.giveLocked(w, lease, token, now)
-	return h
+	e.stopAskingLocked(w)
+	return e.giveLocked(w, lease, token, now), true
 }
 
 // giveLocked makes w the holder, and lets in whoever waits under the same owner.
 func (e *entry[L]) giveLocked(w *Waiter[L], lease L, token, now int64) *Hold[L] {
 	h := &Hold[L]{Owner: w.Owner, Lease: lease, Token: token, Since: now, count: 1}
 	e.hold, e.leaving = h, false
-	w.role, w.hold = granted, h
-	w.Via.noteLocked(h)
-	if w.Owner.hasQueued() {
-		for q := e.head; q != nil; {
-			next := q.next
-			if q.Owner == w.Owner {
-				e.unlinkLocked(q)
-				h.count++
-				q.role, q.hold = granted, h
-				q.Via.noteLocked(h)
-				q.C <- struct{}{}
-			}
-			q = next
-		}
-	}
+	w.give(h)
+	e.queue.letIn(h)
 	return h
 }
 
-// Abandon ends the asking of w without a grant. The turn goes to the next waiter.
-func (t *Table[L]) Abandon(w *Waiter[L]) {
-	s := &t.shards[w.Via.shard]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[w.Via.name]
-	e.asker, w.role = nil, idle
-	s.promoteLocked(w.Via.name, e)
+func (e *entry[L]) stopAskingLocked(w *Waiter[L]) {
+	if e.asker == w {
+		e.asker, w.role = nil, idle
+	} else {
+		e.queue.remove(w)
+	}
 }
 
 // Role is asked after C has fired: the hold that w was granted, or nil if w is
@@ -225,21 +180,17 @@ func (t *Table[L]) Role(w *Waiter[L]) *Hold[L] {
 	return w.hold
 }
 
-// Quit ends the waiting of w. It returns the hold that w was granted meanwhile:
-// one lock of it that the caller has to end; else nil.
+// Quit ends the waiting or asking of w; if it was the asker the turn goes to the
+// next waiter. It returns the hold that w was granted meanwhile: one lock of it that
+// the caller has to end; else nil.
 func (t *Table[L]) Quit(w *Waiter[L]) *Hold[L] {
 	s := &t.shards[w.Via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[w.Via.name]
-	switch w.role {
-	case queued:
-		e.unlinkLocked(w)
-		w.role = idle
-		s.dropLocked(w.Via.name, e)
-	case asking:
-		e.asker, w.role = nil, idle
-		s.promoteLocked(w.Via.name, e)
+	if w.role == queued || w.role == asking {
+		e.stopAskingLocked(w)
+		t.promoteLocked(s, w.Via.name, e)
 	}
 	return w.hold
 }
@@ -262,7 +213,7 @@ func (t *Table[L]) Lose(name string, lease L) *Hold[L] {
 		h.End(Lost)
 		e.lost = append(e.lost, h)
 	}
-	s.promoteLocked(name, e)
+	t.promoteLocked(s, name, e)
 	return h
 }
 
@@ -277,7 +228,7 @@ func (t *Table[L]) Released(name string, lease L) {
 		return // lost meanwhile
 	}
 	e.hold, e.leaving = nil, false
-	s.promoteLocked(name, e)
+	t.promoteLocked(s, name, e)
 }
 
 // Lookup returns the live hold of name, nil if there is none.
@@ -314,7 +265,7 @@ func (t *Table[L]) Waiting(name string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[name]; e != nil {
-		for w := e.head; w != nil; w = w.next {
+		for w := e.queue.head; w != nil; w = w.next {
 			n++
 		}
 	}
@@ -347,7 +298,7 @@ func (s *shard[L]) entryLocked(name string) *entry[L] {
 
 // dropLocked forgets a name with which nothing goes on.
 func (s *shard[L]) dropLocked(name string, e *entry[L]) {
-	if e.hold != nil || e.asker != nil || e.head != nil || len(e.lost) > 0 {
+	if e.hold != nil || e.asker != nil || e.queue.head != nil || len(e.lost) > 0 {
 		return
 	}
 	delete(s.entries, name)
@@ -357,49 +308,28 @@ func (s *shard[L]) dropLocked(name string, e *entry[L]) {
 }
 
 // promoteLocked makes the first eligible waiter the asker, if one is wanted.
-func (s *shard[L]) promoteLocked(name string, e *entry[L]) {
-	if e.hold != nil || e.asker != nil {
-		return
-	}
-	if w := e.firstLocked(); w != nil {
-		e.unlinkLocked(w)
-		e.asker, w.role = w, asking
-		w.C <- struct{}{}
-		return
+func (t *Table[L]) promoteLocked(s *shard[L], name string, e *entry[L]) {
+	if t.Open {
+		for w := e.queue.head; w != nil; w = w.next {
+			if w.role == queued && e.eligible(w) {
+				w.role = asking
+				w.C <- struct{}{}
+			}
+		}
+	} else if e.hold == nil && e.asker == nil {
+		if w := e.firstLocked(); w != nil {
+			e.queue.remove(w)
+			e.asker, w.role = w, asking
+			w.C <- struct{}{}
+		}
 	}
 	s.dropLocked(name, e)
 }
 
 func (e *entry[L]) firstLocked() *Waiter[L] {
-	w := e.head
+	w := e.queue.head
 	for w != nil && !e.eligible(w) {
 		w = w.next
 	}
 	return w
-}
-
-func (e *entry[L]) pushLocked(w *Waiter[L]) {
-	w.role, w.prev, w.next = queued, e.tail, nil
-	if e.tail == nil {
-		e.head = w
-	} else {
-		e.tail.next = w
-	}
-	e.tail = w
-	w.Owner.count(1)
-}
-
-func (e *entry[L]) unlinkLocked(w *Waiter[L]) {
-	if w.prev == nil {
-		e.head = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		e.tail = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.next, w.prev = nil, nil
-	w.Owner.count(-1)
 }

@@ -93,10 +93,11 @@ func (s *Server) info(timeout time.Duration, section string) (map[string]string,
 	return fields, nil
 }
 
-// Info returns a section of INFO, field by field. It returns nil when the server
-// does not answer; a server without a test panics.
+// Info returns a section of INFO, field by field. When the server does not answer
+// within 20 seconds the test fails, or the program panics if there is no test, as
+// for all the methods below.
 func (s *Server) Info(section string) map[string]string {
-	s.help()
+	s.tb.Helper()
 	info, err := s.info(adminTimeout, section)
 	s.must(err)
 	return info
@@ -105,21 +106,19 @@ func (s *Server) Info(section string) map[string]string {
 // must reports the error of a method that does not return one: to the test, or
 // else by a panic.
 func (s *Server) must(err error) {
-	if err == nil {
-		return
-	}
-	if s.tb == nil {
+	s.tb.Helper()
+	if _, ok := s.tb.(noTest); ok && err != nil {
 		panic(err)
 	}
-	s.tb.Helper()
-	s.tb.Error(err)
+	// What is returned here is in the test's log already.
+	_ = report(s.tb, err)
 }
 
 // CommandStats returns how often each command was called since the server
 // started or CONFIG RESETSTAT was sent, by its lower-case name ("evalsha",
-// "client|list"). Commands called by scripts count too. It fails as [Server.Info] does.
+// "client|list"). Commands called by scripts count too.
 func (s *Server) CommandStats() map[string]int64 {
-	s.help()
+	s.tb.Helper()
 	calls := make(map[string]int64)
 	for key, value := range s.Info("commandstats") {
 		name, ok := strings.CutPrefix(key, "cmdstat_")
@@ -132,9 +131,9 @@ func (s *Server) CommandStats() map[string]int64 {
 }
 
 // CPU returns the processor time, user and system, that the server has used
-// since it started. It fails as [Server.Info] does.
+// since it started.
 func (s *Server) CPU() time.Duration {
-	s.help()
+	s.tb.Helper()
 	var total time.Duration
 	info := s.Info("cpu")
 	for _, key := range []string{"used_cpu_user", "used_cpu_sys"} {
@@ -145,10 +144,9 @@ func (s *Server) CPU() time.Duration {
 	return total
 }
 
-// PubSubClients returns how many connections have a subscription. It fails as
-// [Server.Info] does.
+// PubSubClients returns how many connections have a subscription.
 func (s *Server) PubSubClients() int {
-	s.help()
+	s.tb.Helper()
 	list, err := s.Do("CLIENT", "LIST", "TYPE", "PUBSUB")
 	s.must(err)
 	text, _ := list.(string)
@@ -156,9 +154,9 @@ func (s *Server) PubSubClients() int {
 }
 
 // Channels returns the channels that have subscribers, plain ones first and
-// sharded ones after them. It fails as [Server.Info] does.
+// sharded ones after them.
 func (s *Server) Channels() []string {
-	s.help()
+	s.tb.Helper()
 	var names []string
 	for _, kind := range []string{"CHANNELS", "SHARDCHANNELS"} {
 		reply, err := s.Do("PUBSUB", kind)

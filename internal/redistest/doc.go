@@ -21,7 +21,9 @@
 // A method that can fail returns an error. When the value belongs to a test,
 // the method marks that test as failed too, so that a fault that was never
 // injected cannot pass unseen; a test may ignore the result. [Server.Do] is the
-// exception: its error is only returned, since a test may want it.
+// exception: its error is only returned, since a test may want it. Methods that
+// return a figure alone, like [Server.CPU], return zero when they have failed the
+// test, and panic when there is no test to fail.
 //
 // # Environment
 //

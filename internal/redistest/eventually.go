@@ -34,12 +34,3 @@ func poll(within time.Duration, cond func() bool) bool {
 		time.Sleep(pause)
 	}
 }
-
-// report marks tb as failed by err, if there are both, and returns err.
-func report(tb testing.TB, err error) error {
-	if err != nil && tb != nil {
-		tb.Helper()
-		tb.Error(err)
-	}
-	return err
-}

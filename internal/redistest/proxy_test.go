@@ -66,6 +66,24 @@ func TestProxyPassesEverything(t *testing.T) {
 	require.Equal(t, int64(1), p.Accepted())
 }
 
+func TestProxyCarriesReplication(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	p := redistest.NewProxy(t, primary.Addr())
+	_, port, err := net.SplitHostPort(p.Addr())
+	require.NoError(t, err)
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1", port)
+	redistest.Eventually(t, soon, "the replica to be in sync", func() bool {
+		return replica.Info("replication")["master_link_status"] == "up"
+	})
+	p.Stall(true)
+	set(t, primary.Client(t), "k", "v")
+	time.Sleep(50 * time.Millisecond)
+	require.Nil(t, get(t, replica, "k"))
+	p.Stall(false)
+	redistest.Eventually(t, soon, "the write", func() bool { return get(t, replica, "k") == "v" })
+}
+
 func TestDelayIsLatencyAndNotAThrottle(t *testing.T) {
 	t.Parallel()
 	_, p, c := through(t, pipelined)
@@ -180,6 +198,12 @@ func TestCutAndRefuse(t *testing.T) {
 	_, p, c := through(t)
 	p.Refuse(true)
 	set(t, c, "k", "v") // existing connections go on
+	conn, err := net.Dial("tcp", p.Addr())
+	if err == nil { // it may be reset before it is seen to be made
+		defer conn.Close()
+		_, err = conn.Read(make([]byte, 1))
+	}
+	require.Error(t, err)
 	p.Cut()
 	require.Zero(t, p.Connections())
 	require.Error(t, do(t, c, "PING").Error())

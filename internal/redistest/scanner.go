@@ -112,7 +112,7 @@ func (s *scanner) header(line []byte) (done bool, err error) {
 		size *= 2
 	}
 	if len(s.open) == 0 && kind != '|' {
-		s.size = size
+		s.size = max(size, 0)
 	}
 	if size > 0 {
 		s.open = append(s.open, aggregate{left: size, attribute: kind == '|'})

@@ -36,7 +36,7 @@ type Server struct {
 	dir      string
 	port     int
 	password string     // what --requirepass says; empty for none
-	tb       testing.TB // the test it belongs to; nil for none
+	tb       testing.TB // the test it belongs to, or noTest
 
 	mu   sync.Mutex              // held while the process is started or killed
 	proc atomic.Pointer[process] // the latest process; written with mu held
@@ -84,7 +84,7 @@ func launch(dir string, command func(port int) ([]string, error)) (*Server, erro
 		if err != nil {
 			return nil, err
 		}
-		s := &Server{binary: binary, argv: argv, dir: dir, port: port, password: option(argv, "--requirepass")}
+		s := &Server{binary: binary, argv: argv, dir: dir, port: port, password: option(argv, "--requirepass"), tb: noTest{}}
 		s.mu.Lock()
 		err = s.run()
 		s.mu.Unlock()
@@ -169,13 +169,13 @@ func (s *Server) Running() bool { return s.proc.Load().running() }
 // bytes for it, and it answers when it is thawed. Freeze returns once every
 // thread has stopped. It fails when the server is not running.
 func (s *Server) Freeze() error {
-	s.help()
+	s.tb.Helper()
 	return report(s.tb, s.proc.Load().freeze())
 }
 
 // Thaw lets a frozen process go on. It fails when the server is not running.
 func (s *Server) Thaw() error {
-	s.help()
+	s.tb.Helper()
 	return report(s.tb, s.proc.Load().thaw())
 }
 
@@ -192,7 +192,7 @@ func (s *Server) Kill() {
 // by default none. Restart returns when the server answers commands and has
 // loaded its data. It blocks for at most 40 seconds.
 func (s *Server) Restart() error {
-	s.help()
+	s.tb.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.proc.Load().kill()
@@ -207,10 +207,3 @@ func (s *Server) Restart() error {
 // Close kills the process. The server may be restarted afterwards, and must then
 // be closed again. A server that was made by [Start] is closed by its test.
 func (s *Server) Close() { s.Kill() }
-
-// help keeps the caller out of the line numbers of a test's failures.
-func (s *Server) help() {
-	if s.tb != nil {
-		s.tb.Helper()
-	}
-}

@@ -1,0 +1,277 @@
+package relock
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// One function for each script: arguments in, typed result out.
+
+// acquire asks for an exclusive lock. It returns a token above 0 if it was granted,
+// else the holder's time to live, negative if there is none. A call that does not
+// wait leaves no intent.
+func (p *protocol) acquire(ctx context.Context, l *lease, leaseMS string, wait bool, c *sessionConfig) (token int64, ttl time.Duration, err error) {
+	k := l.keys
+	var n int64
+	switch {
+	case l.kind == write:
+		keys := [3]string{k.name, k.fence, k.aux}
+		args := [5]string{l.id, leaseMS, k.prefix, sessionOf(l.id), intentMS(wait)}
+		n, err = p.taken(ctx, writeScript, keys[:], args[:], c)
+	default:
+		keys := [2]string{k.name, k.fence}
+		args := [2]string{l.id, leaseMS}
+		n, err = p.taken(ctx, acquireScript, keys[:], args[:], c)
+	}
+	return granted(n, err)
+}
+
+// granted splits the reply of a script that acquires.
+func granted(n int64, err error) (token int64, ttl time.Duration, _ error) {
+	if err != nil || n > 0 {
+		return n, 0, err
+	}
+	return 0, time.Duration(-1-n) * time.Millisecond, nil
+}
+
+// taken runs a script that acquires, and waits for replicas if so configured.
+func (p *protocol) taken(ctx context.Context, s *script, keys, args []string, c *sessionConfig) (int64, error) {
+	if c.replicas > 0 {
+		return p.evalWait(ctx, s, keys, args, c)
+	}
+	return p.eval(ctx, s, keys, args).AsInt64()
+}
+
+// intentValid is how long the intent of a waiting reader or writer is valid; it is
+// made anew every third of that. readersTurn bounds how long writers keep back for
+// waiting readers after a writer; it ends as soon as those are in.
+const (
+	intentValid = time.Second
+	readersTurn = 50 * time.Millisecond
+)
+
+func intentMS(wait bool) string {
+	if wait {
+		return "1000"
+	}
+	return "0"
+}
+
+// sessionOf returns the session of a hold id.
+func sessionOf(id string) string {
+	id = strings.TrimSuffix(id, ":write")
+	return id[:strings.LastIndexByte(id, ':')]
+}
+
+// acquireRead asks for the read side. Its reply is readJoin, readAlone, or 0.
+func (p *protocol) acquireRead(ctx context.Context, l *lease, leaseMS, writer string, wait bool, c *sessionConfig) (reply int64, ttl time.Duration, err error) {
+	k := l.keys
+	return granted(p.taken(ctx, readScript, []string{k.name, k.aux, k.timeout(l.id)},
+		[]string{l.id, leaseMS, writer, sessionOf(l.id), intentMS(wait)}, c))
+}
+
+const (
+	readJoin  = 1 // held, and more readers may join; of confirmRead: they may
+	readAlone = 2 // held, but a writer waits
+	readGone  = 2 // of confirmRead: the hold is gone
+)
+
+// confirmRead asks whether new readers may join a read hold. Its reply is readJoin,
+// readGone, or 0.
+func (p *protocol) confirmRead(ctx context.Context, l *lease, wait bool) (reply int64, ttl time.Duration, err error) {
+	k := l.keys
+	return granted(p.eval(ctx, confirmScript, []string{k.name, k.aux},
+		[]string{l.id, sessionOf(l.id), intentMS(wait)}).AsInt64())
+}
+
+// release ends the hold. It returns how many subscribers were told, -1 if there was
+// no such hold.
+func (p *protocol) release(ctx context.Context, l *lease) (told int64, err error) {
+	if l.kind == plain {
+		keys := [1]string{l.keys.name}
+		args := [3]string{l.id, l.keys.channel, p.publish}
+		return p.eval(ctx, releaseScript, keys[:], args[:]).AsInt64()
+	}
+	c := p.releasing(l)
+	return p.eval(ctx, c.script, c.keys, c.args).AsInt64()
+}
+
+// releasing returns the call that ends the hold, or the place in a queue, or the
+// intent of one that gives up.
+func (p *protocol) releasing(l *lease) call {
+	k := l.keys
+	switch l.kind {
+	case fair:
+		return call{leaveScript, []string{k.name, k.fence, k.aux},
+			[]string{l.id, k.channel, p.publish, millis(p.claim), k.prefix, p.counted}}
+	case write:
+		return call{releaseWriteScript, []string{k.name, k.aux},
+			[]string{l.id, k.channel, p.publish, sessionOf(l.id), millis(readersTurn)}}
+	case read:
+		return call{releaseReadScript, []string{k.name, k.timeout(l.id), k.aux},
+			[]string{l.id, k.channel, p.publish, sessionOf(l.id), k.prefix}}
+	default:
+		return call{releaseScript, []string{k.name}, []string{l.id, k.channel, p.publish}}
+	}
+}
+
+// releaseAll ends many holds in one pipeline and returns the error of each.
+func (p *protocol) releaseAll(ctx context.Context, ls []*lease) (told []int64, errs []error) {
+	calls := make([]call, len(ls))
+	for i, l := range ls {
+		calls[i] = p.releasing(l)
+	}
+	told, errs = make([]int64, len(ls)), make([]error, len(ls))
+	for i, r := range p.evalAll(ctx, calls) {
+		told[i], errs[i] = r.AsInt64()
+	}
+	return told, errs
+}
+
+// renewed is what became of one hold in a batch of renewals.
+type renewed struct {
+	lease *lease
+	gone  bool
+	err   error
+}
+
+// renewal is what holds must have in common to go into one script.
+type renewal struct {
+	script *script
+	length time.Duration
+	slot   uint16 // in a cluster
+}
+
+// renew starts the leases of holds anew: one script for each batchKeys of them, and
+// in a cluster of one slot, all in one pipeline per node.
+func (p *protocol) renew(ctx context.Context, ls []*lease) []renewed {
+	groups := make(map[renewal][]*lease)
+	for _, l := range ls {
+		r := renewal{renewScript, l.length, p.slot(l.keys.name)}
+		if l.kind == read {
+			r.script = renewReadScript
+		}
+		groups[r] = append(groups[r], l)
+	}
+	var calls []call
+	var batches [][]*lease
+	for r, group := range groups {
+		for batch := range slices.Chunk(group, batchKeys) {
+			c := call{r.script, make([]string, 0, 2*len(batch)), make([]string, 1, len(batch)+1)}
+			c.args[0] = millis(r.length)
+			for _, l := range batch {
+				c.keys = append(c.keys, l.keys.name)
+				if l.kind == read {
+					c.keys = append(c.keys, l.keys.timeout(l.id))
+				}
+				c.args = append(c.args, l.id)
+			}
+			calls = append(calls, c)
+			batches = append(batches, batch)
+		}
+	}
+	out := make([]renewed, 0, len(ls))
+	for i, r := range p.evalAll(ctx, calls) {
+		start := len(out)
+		gone, err := r.AsIntSlice()
+		for _, l := range batches[i] {
+			out = append(out, renewed{lease: l, err: err})
+		}
+		for _, n := range gone {
+			out[start+int(n)-1].gone = true
+		}
+	}
+	return out
+}
+
+// slot returns the slot of a key in a cluster, and 0 outside one.
+func (p *protocol) slot(key string) uint16 {
+	if !p.cluster {
+		return 0
+	}
+	cmd := p.client.B().Arbitrary("EVALSHA").Keys(key).Build()
+	return cmd.Slot()
+}
+
+// enter takes a fair lock, or queues for it if so asked.
+func (p *protocol) enter(ctx context.Context, l *lease, leaseMS string, queue bool, c *sessionConfig) (token int64, ttl time.Duration, err error) {
+	k := l.keys
+	return granted(p.taken(ctx, enterScript, []string{k.name, k.fence, k.aux}, []string{
+		l.id, leaseMS, map[bool]string{false: "0", true: "1"}[queue],
+		millis(queueValid), millis(p.claim), k.prefix, p.publish, p.counted,
+	}, c))
+}
+
+// look looks after waiters in fair queues, batchKeys of a slot at a time, and returns
+// for each what enter would.
+func (p *protocol) look(ctx context.Context, ls []*lease) (replies []int64, errs []error) {
+	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
+	groups := make(map[uint16][]int)
+	for i, l := range ls {
+		slot := p.slot(l.keys.name)
+		groups[slot] = append(groups[slot], i)
+	}
+	var calls []call
+	var batches [][]int
+	for _, group := range groups {
+		for batch := range slices.Chunk(group, batchKeys) {
+			c := call{script: lookScript, args: []string{millis(queueValid), millis(p.claim), p.publish, p.counted}}
+			for _, i := range batch {
+				l, k := ls[i], ls[i].keys
+				c.keys = append(c.keys, k.name, k.fence, k.aux)
+				c.args = append(c.args, l.id, millis(l.length), k.prefix)
+			}
+			calls = append(calls, c)
+			batches = append(batches, batch)
+		}
+	}
+	for i, r := range p.evalAll(ctx, calls) {
+		ns, err := r.AsIntSlice()
+		for j, at := range batches[i] {
+			if errs[at] = err; err == nil {
+				replies[at] = ns[j]
+			}
+		}
+	}
+	return replies, errs
+}
+
+// force opens a lock and reports whether it was locked.
+func (p *protocol) force(ctx context.Context, name string) (bool, error) {
+	k := newLockKeys(fair, name)
+	n, err := p.eval(ctx, forceScript, []string{name, k.fence, k.aux}, []string{
+		k.channel, prefixed(prefixRW, name), p.publish, prefixSession, name, millis(p.claim), k.prefix, p.counted,
+	}).AsInt64()
+	return n == 1, err
+}
+
+// inspected is the raw state of a lock.
+type inspected struct {
+	ttl     int64 // ms; -1 none, -2 not locked
+	waiters int
+	fields  map[string]int
+}
+
+func (p *protocol) inspect(ctx context.Context, name string) (inspected, error) {
+	rs, err := p.eval(ctx, inspectScript, []string{name, prefixed(prefixQueue, name)}, nil).ToArray()
+	if err != nil {
+		return inspected{}, err
+	}
+	var in inspected
+	in.ttl, _ = rs[0].AsInt64()
+	waiters, _ := rs[1].AsInt64()
+	in.waiters = int(waiters)
+	in.fields = make(map[string]int, len(rs)/2)
+	for i := 2; i+1 < len(rs); i += 2 {
+		field, _ := rs[i].ToString()
+		value, _ := rs[i+1].ToString()
+		in.fields[field], _ = strconv.Atoi(value) // a value that is no number is the mode
+		if field == "mode" && value == "read" {
+			in.fields[field] = 1
+		}
+	}
+	return in, nil
+}

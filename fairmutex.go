@@ -1,0 +1,270 @@
+package relock
+
+import (
+	"context"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+)
+
+// A FairMutex is a re-entrant mutual exclusion lock that is had in order of arrival,
+// over all goroutines of all processes that use it. It shares its key, and so
+// excludes, with every Mutex, FairMutex and Redisson lock of the same name; those that
+// are not FairMutexes have no place in its queue and get in when that is empty.
+//
+// Values come from [Session.FairMutex]; methods of the zero FairMutex return an error.
+// A FairMutex must not be copied after first use, and is safe for concurrent use.
+//
+// The queue is in Redis and goes by the server's clock. Unlock gives the lock directly
+// to the first waiter: it has it when the message arrives. A waiter whose connection is
+// gone is passed over at no cost; one that is frozen costs its claim, a third of its
+// first lease or at most 5 s; one that gives up leaves at once. A waiter whose
+// connection was replaced may lose its place, never more.
+//
+// Every acquisition that has to wait costs more than one of a [Mutex], which goes
+// through Redis once for many goroutines. Use a FairMutex where order matters.
+type FairMutex struct {
+	lockBase
+	h arbiter.Handle[*lease]
+}
+
+var _ Locker = (*FairMutex)(nil)
+
+// FairMutex returns a fair lock of the given name. It sends nothing and cannot fail: a
+// bad name or option is reported by the first call that would use it.
+func (s *Session) FairMutex(name string, opts ...LockOption) *FairMutex {
+	return &FairMutex{lockBase: s.lockBase(fair, name, opts), h: s.fairs.Handle(name)}
+}
+
+// Name returns the name of the lock.
+func (m *FairMutex) Name() string { return m.keys.name }
+
+// Lock queues for m and blocks until it is held; see [Locker]. If ctx ends first the
+// place in the queue is given up.
+func (m *FairMutex) Lock(ctx context.Context) error {
+	_, err := m.lockWith(ctx, "lock", true, m.enter)
+	return err
+}
+
+// TryLock locks m if it is free and nobody queues for it; see [Locker].
+func (m *FairMutex) TryLock(ctx context.Context) (bool, error) {
+	return m.lockWith(ctx, "try to lock", false, m.enter)
+}
+
+func (m *FairMutex) enter(ctx context.Context, o *arbiter.Owner, op string, wait bool, e *AcquireEvent) (bool, error) {
+	s := m.s
+	w := s.fairs.Waiter(&m.h, o, false)
+	defer s.fairs.Free(w)
+	switch s.fairs.Enter(w, wait) {
+	case arbiter.Entered:
+		e.again = true
+		return true, nil
+	case arbiter.Busy:
+		return false, nil
+	case arbiter.Queued: // for the unlock of a hold that was lost
+		e.Contended = true
+		select {
+		case <-w.C:
+		case <-ctx.Done():
+			s.fairs.Quit(w)
+			return false, ctxFailed(op, m.keys.name, ctx, nil)
+		case <-s.closing:
+			s.fairs.Quit(w)
+			return false, failed(op, m.keys.name, ErrClosed)
+		}
+	}
+	c := caller{attempt: m.attempt(ctx, wait), w: w}
+	l, err := c.queue()
+	e.Contended = c.tries > 1
+	if l != nil {
+		if _, used := s.fairs.Grant(w, l, l.token); used {
+			s.watch.add(l, m.cfg.max)
+		} else {
+			s.releaseLater(l) // another goroutine of this owner has let us in
+		}
+		return true, nil
+	}
+	h := s.fairs.Quit(w) // not nil if another goroutine of this owner has let us in
+	if h != nil && err != nil && s.fairs.Return(&m.h, h) == arbiter.Release {
+		s.releaseLater(h.Lease)
+	}
+	return h != nil && err == nil, err
+}
+
+// caller is one call of Lock on a FairMutex while it asks and queues in Redis.
+type caller struct {
+	attempt
+	w *arbiter.Waiter[*lease]
+}
+
+// queue returns the lease once it is had; or neither lease nor error if the call does
+// not wait and the lock is taken, or another goroutine of the owner has let w in.
+func (c *caller) queue() (*lease, error) {
+	for backoff := backoff0; ; backoff = min(2*backoff, backoffN) {
+		l := c.newLease(fair)
+		done, err := c.once(l)
+		if l.token > 0 {
+			return l, nil
+		}
+		if c.tries > 0 && c.wait || l.unclear {
+			c.s.clean.add(l, l.unclear, nil) // its place in the queue, or an unwanted grant
+		}
+		if done || err != nil {
+			return nil, err
+		}
+		if c.last != nil {
+			if done, err := c.pause(jitter(backoff), nil); done || err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// once queues with one hold id, until it is granted, which l.token tells, its place is
+// lost, or the call is done.
+func (c *caller) once(l *lease) (done bool, err error) {
+	s := c.s
+	if !c.wait || !s.hub.known(c.keys.prefix+s.id) {
+		// The first try is without a place, so that an uncontended lock needs no
+		// subscription.
+		if _, err := c.enter(l, false); err != nil {
+			return false, c.failed(err)
+		}
+		if l.token > 0 || !c.wait {
+			return true, nil
+		}
+	}
+	st := s.room.sit(l)
+	defer s.room.rise(st)
+	if done, err := c.untilOpen(l); done || err != nil {
+		return done, err
+	}
+	s.room.enters(st)
+	ttl, err := c.enter(l, true)
+	switch {
+	case err != nil:
+		if err := c.failed(err); err != nil {
+			return true, err
+		}
+		s.room.queued(st, jitter(backoff0)) // perhaps; a look will tell
+	case l.token > 0:
+		return true, nil
+	default:
+		c.last = nil
+		s.room.queued(st, ttl)
+	}
+	return c.await(l, st)
+}
+
+// untilOpen waits until grants can be heard. Until then it asks without queueing.
+func (c *caller) untilOpen(l *lease) (done bool, err error) {
+	for {
+		open, signal := c.s.room.open(c.keys.name)
+		if open {
+			return false, nil
+		}
+		if done, err := c.pause(jitter(pollDeaf), signal); done || err != nil {
+			return true, err
+		}
+		if open, _ := c.s.room.open(c.keys.name); open {
+			return false, nil
+		}
+		if _, err := c.enter(l, false); err != nil {
+			if err := c.failed(err); err != nil {
+				return true, err
+			}
+		}
+		if l.token > 0 {
+			return true, nil
+		}
+	}
+}
+
+// await waits at a seat.
+func (c *caller) await(l *lease, st *seat) (done bool, err error) {
+	for {
+		if done, err := c.pause(time.Hour, st.C); done || err != nil {
+			return true, err
+		}
+		token, until, lost := c.s.room.answer(st)
+		switch {
+		case lost:
+			return false, nil
+		case token == 0:
+			continue
+		}
+		c.tries++
+		l.since = c.s.clock.now()
+		l.deadline.Store(until)
+		if certain(l, l.since+early) {
+			l.claim = true
+			l.token = token
+			return true, nil
+		}
+		// The grant is too old to be certain: ask.
+		sent := c.s.clock.now()
+		replies, errs := c.s.proto.look(c.io, []*lease{l})
+		if errs[0] != nil {
+			l.unclear = true
+			return false, c.failed(errs[0])
+		}
+		l.since = c.s.clock.now()
+		l.deadline.Store(l.certainUntil(sent))
+		if replies[0] > 0 && certain(l, l.since+early) {
+			l.token = replies[0]
+			return true, nil
+		}
+		return false, nil
+	}
+}
+
+// pause waits for d or a signal, or the end of the call, or until another goroutine of
+// this owner lets it in.
+func (c *caller) pause(d time.Duration, signal <-chan struct{}) (done bool, err error) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-signal:
+	case <-c.w.C:
+		return true, nil
+	case <-c.ctx.Done():
+	case <-c.s.closing:
+	}
+	return false, c.ended()
+}
+
+// enter asks once; l.token tells whether the lock was granted.
+func (c *caller) enter(l *lease, queue bool) (ttl time.Duration, err error) {
+	c.tries++
+	return c.try(l, func() (int64, time.Duration, error) {
+		return c.s.proto.enter(c.io, l, c.ms, queue, &c.s.cfg)
+	})
+}
+
+// Unlock ends one Lock of m; see [Locker]. The last one gives the lock to the first
+// waiter.
+func (m *FairMutex) Unlock(ctx context.Context) error {
+	const op = "unlock"
+	if err := m.usable(op); err != nil {
+		return err
+	}
+	m.s.calls.Add(1)
+	defer m.s.end()
+	h, outcome := m.s.fairs.Exit(&m.h, ownerOf(ctx))
+	return m.exit(ctx, op, h, outcome)
+}
+
+// Done returns a channel that is closed when the latest hold taken through m ends; see
+// [Locker].
+func (m *FairMutex) Done() <-chan struct{} { return holdDone(m.h.Latest()) }
+
+// Err tells whether the latest hold taken through m is held; see [Locker].
+func (m *FairMutex) Err() error { return m.holdErr(m.h.Latest()) }
+
+// FencingToken returns the fencing token of the latest hold taken through m; see
+// [Mutex.FencingToken].
+func (m *FairMutex) FencingToken() int64 { return holdToken(m.h.Latest()) }
+
+// Deadline returns the time until which the hold is certain; see [Mutex.Deadline].
+func (m *FairMutex) Deadline() (time.Time, bool) { return m.holdDeadline(m.h.Latest()) }

@@ -1,0 +1,87 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// unlocked ends a hold in Redis whose last unlock was called. It blocks until that
+// is done, or the lease has ended by itself.
+func (s *Session) unlocked(ctx context.Context, l *lease) error {
+	io := newIOCtx(ctx)
+	s.watch.stop(l, io)
+	told, err := s.releaseRetrying(io, l)
+	s.watch.remove(l)
+	if told >= 0 && err == nil && (l.kind == plain || l.kind == write) {
+		others := int(told)
+		if s.hub.known(l.keys.channel) {
+			others--
+		}
+		s.turns.released(l.keys.channel, l.since, s.clock.now(), others)
+	}
+	s.released(l)
+	if l.unclear {
+		s.clean.add(l, true, nil)
+	}
+	io.free()
+	return err
+}
+
+// releaseRetrying returns how many subscribers were told of the release.
+func (s *Session) releaseRetrying(io *ioCtx, l *lease) (told int64, err error) {
+	backoff := backoff0
+	for again := false; ; again = true {
+		told, err = s.proto.release(io, l)
+		switch {
+		case err == nil && (told >= 0 || again):
+			return told, nil // found nothing because the one before got through
+		case err == nil:
+			return told, failed("unlock", l.keys.name, ErrLost, errGone)
+		case io.Err() != nil:
+			return -1, failed("unlock", l.keys.name, ErrLost, errEnded)
+		case !retryRelease(err):
+			return -1, failed("unlock", l.keys.name, ErrLost, err, errNotReleased)
+		}
+		timer := time.NewTimer(jitter(backoff))
+		select {
+		case <-timer.C:
+		case <-io.done:
+			timer.Stop()
+			return -1, failed("unlock", l.keys.name, ErrLost, errEnded, err)
+		}
+		backoff = min(2*backoff, backoffN)
+	}
+}
+
+var errNotReleased = errors.New("the key stays until its lease ends")
+
+// retryRelease reports whether a release that failed with err is worth another try.
+func retryRelease(err error) bool {
+	if re, ok := redisError(err); ok {
+		return re == "MISCONF" || transient(err)
+	}
+	return transient(err)
+}
+
+// releaseLater releases a hold in the background that a call was granted but does not
+// want.
+func (s *Session) releaseLater(l *lease) {
+	s.watch.stop(l, &ioCtx{Context: context.Background(), done: make(chan struct{})})
+	s.clean.add(l, l.unclear, func() {
+		s.watch.remove(l)
+		s.released(l)
+	})
+}
+
+// released passes the turn on after a release.
+func (s *Session) released(l *lease) {
+	switch l.kind {
+	case plain:
+		s.table.Released(l.keys.name, l)
+	case fair:
+		s.fairs.Released(l.keys.name, l)
+	case write:
+		s.rws.Released(l.keys.name, l)
+	}
+}

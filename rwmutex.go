@@ -1,0 +1,268 @@
+package relock
+
+import (
+	"context"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+)
+
+// An RWMutex is a re-entrant reader/writer mutual exclusion lock: held by any number
+// of readers, or by one writer. It shares its key, and so excludes, with every RWMutex
+// and Redisson RReadWriteLock of the same name. A lock of another kind of that name is
+// respected as held.
+//
+// Values come from [Session.RWMutex]; methods of the zero RWMutex return an error. An
+// RWMutex must not be copied after first use, and is safe for concurrent use. As a
+// [Locker] it is its write side; [RWMutex.RLocker] is its read side. Each side has its
+// own Done and Err.
+//
+// A waiting writer stops new readers, in all processes; when a writer is done, the
+// readers that wait go before the next one. So neither side starves the other. An owner
+// that reads may read again whatever waits. A writer may also read, and keeps reading
+// when it unlocks the write side first. The other way round is refused with ErrUpgrade:
+// two readers that waited to write would wait for each other.
+//
+// All readers of a session share one hold in Redis, which the first asks for and the
+// last releases; for one tenure after Redis last said that no writer waits, more of
+// them join without asking. A reader with a lease of its own ([WithLease],
+// [WithMaxHold]) has a hold of its own.
+type RWMutex struct {
+	lockBase
+	w, r arbiter.Handle[*lease]
+}
+
+var _ Locker = (*RWMutex)(nil)
+
+// RWMutex returns a read-write lock of the given name. It sends nothing and cannot
+// fail: a bad name or option is reported by the first call that would use it.
+func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
+	return &RWMutex{lockBase: s.lockBase(write, name, opts), w: s.rws.Handle(name), r: s.rws.Handle(name)}
+}
+
+// Name returns the name of the lock.
+func (rw *RWMutex) Name() string { return rw.keys.name }
+
+// Lock locks rw for writing; see [Locker]. By an owner that holds only the read side it
+// fails at once with ErrUpgrade.
+func (rw *RWMutex) Lock(ctx context.Context) error {
+	_, err := rw.lockWith(ctx, "lock", true, rw.enterWrite)
+	return err
+}
+
+// TryLock tries to lock rw for writing without waiting; see [Locker].
+func (rw *RWMutex) TryLock(ctx context.Context) (bool, error) {
+	return rw.lockWith(ctx, "try to lock", false, rw.enterWrite)
+}
+
+// RLock locks rw for reading; see [Locker].
+func (rw *RWMutex) RLock(ctx context.Context) error {
+	_, err := rw.lockWith(ctx, "read-lock", true, rw.enterRead)
+	return err
+}
+
+// TryRLock tries to lock rw for reading without waiting; see [Locker]. It is false also
+// while a writer waits.
+func (rw *RWMutex) TryRLock(ctx context.Context) (bool, error) {
+	return rw.lockWith(ctx, "try to read-lock", false, rw.enterRead)
+}
+
+func (rw *RWMutex) enterWrite(ctx context.Context, o *arbiter.Owner, op string, wait bool, e *AcquireEvent) (bool, error) {
+	s := rw.s
+	w := s.rws.Waiter(&rw.w, o, rw.cfg.lease == 0)
+	defer s.rws.Free(w)
+	switch s.rws.Enter(w, arbiter.Write, wait) {
+	case arbiter.Entered:
+		e.again = true
+		return true, nil
+	case arbiter.Upgrade:
+		return false, failed(op, rw.keys.name, ErrUpgrade)
+	case arbiter.Busy:
+		return false, nil
+	case arbiter.Queued:
+		h, err := rw.queued(ctx, op, w, e)
+		if h != nil {
+			s.watch.passed(h, rw.cfg.max)
+		}
+		if h != nil || err != nil {
+			return h != nil, err
+		}
+	}
+	l, contended, err := rw.ask(ctx, write, wait)
+	e.Contended = e.Contended || contended
+	if l == nil {
+		s.rws.Quit(w)
+		return false, err
+	}
+	s.rws.GrantWrite(w, l, l.token)
+	s.watch.add(l, rw.cfg.max)
+	return true, nil
+}
+
+// queued waits for the turn of a call among the goroutines of this process. It returns
+// the hold if one has let it in, and nothing if it is to ask Redis now.
+func (rw *RWMutex) queued(ctx context.Context, op string, w *arbiter.Waiter[*lease], e *AcquireEvent) (*hold, error) {
+	s := rw.s
+	e.Contended = true
+	var err error
+	select {
+	case <-w.C:
+		h := s.rws.Role(w)
+		e.Handoff = h != nil && h.Passed
+		return h, nil
+	case <-ctx.Done():
+		err = ctxFailed(op, rw.keys.name, ctx, nil)
+	case <-s.closing:
+		err = failed(op, rw.keys.name, ErrClosed)
+	}
+	if h := s.rws.Quit(w); h != nil && s.rws.Return(w.Via, h) == arbiter.Release {
+		s.releaseLater(h.Lease)
+	}
+	return nil, err
+}
+
+func (rw *RWMutex) enterRead(ctx context.Context, o *arbiter.Owner, op string, wait bool, e *AcquireEvent) (bool, error) {
+	s := rw.s
+	w := s.rws.Waiter(&rw.r, o, rw.cfg.lease == 0 && rw.cfg.max == 0)
+	defer s.rws.Free(w)
+	switch s.rws.Enter(w, arbiter.Read, wait) {
+	case arbiter.Entered:
+		e.again = true
+		return true, nil
+	case arbiter.Joined:
+		e.Handoff = true
+		return true, nil
+	case arbiter.Busy:
+		return false, nil
+	case arbiter.Queued:
+		if h, err := rw.queued(ctx, op, w, e); h != nil || err != nil {
+			return h != nil, err
+		}
+	}
+	r := reader{attempt: rw.attempt(ctx, wait), w: w, l: rw.newLease(read)}
+	r.poll = intentValid / 3
+	err := r.run(r.ask)
+	e.Contended = e.Contended || r.tries > 1 || err != nil
+	if r.h != nil {
+		return true, nil
+	}
+	if r.l.unclear || wait {
+		s.clean.add(r.l, r.l.unclear, nil) // the intent, too
+	}
+	if h := s.rws.Quit(w); h != nil && s.rws.Return(&rw.r, h) == arbiter.Release {
+		s.releaseLater(h.Lease)
+	}
+	return false, err
+}
+
+// reader is one call of RLock while it asks Redis.
+type reader struct {
+	attempt
+	w *arbiter.Waiter[*lease]
+	l *lease
+	h *hold
+}
+
+// ask is one try: for a read lease, or whether more readers may join the one this
+// process has.
+func (r *reader) ask() (done bool, ttl time.Duration, err error) {
+	s := r.s
+	for {
+		st := s.rws.Standing(r.w)
+		if st.Confirm {
+			sent := s.clock.now()
+			reply, ttl, err := s.proto.confirmRead(r.io, st.Read, r.wait)
+			switch {
+			case err != nil || reply == 0:
+				return false, ttl, err
+			case reply == readGone:
+				s.lose(st.Read, errGone)
+			default:
+				if r.granted(st.Read, false, sent+int64(s.cfg.tenure)) {
+					return true, 0, nil
+				}
+			}
+			continue
+		}
+		writer := ""
+		if st.Writes {
+			writer = st.Write.id
+		}
+		ttl, err := r.try(r.l, func() (int64, time.Duration, error) {
+			return s.proto.acquireRead(r.io, r.l, r.ms, writer, r.wait, &s.cfg)
+		})
+		if err != nil || r.l.token == 0 {
+			return false, ttl, err
+		}
+		ride := int64(0)
+		if r.l.token == readJoin {
+			ride = r.l.sent + int64(s.cfg.tenure)
+		}
+		l := r.l
+		l.token = 0
+		if r.granted(l, true, ride) {
+			s.watch.add(l, r.cfg.max)
+			return true, 0, nil
+		}
+		s.releaseLater(l) // another reader of this process was faster
+		if r.h != nil {
+			return true, 0, nil
+		}
+		r.l = r.newLease(read)
+	}
+}
+
+func (r *reader) granted(l *lease, fresh bool, ride int64) bool {
+	h, ok := r.s.rws.GrantRead(r.w, l, fresh, ride)
+	r.h = h
+	return ok
+}
+
+// Unlock ends one Lock of rw; see [Locker]. If its owner reads as well, that goes on,
+// and waiting readers enter.
+func (rw *RWMutex) Unlock(ctx context.Context) error {
+	return rw.unlock(ctx, "unlock", &rw.w, arbiter.Write)
+}
+
+// RUnlock ends one RLock of rw; see [Locker]. If other goroutines of this session read
+// on, nothing is sent.
+func (rw *RWMutex) RUnlock(ctx context.Context) error {
+	return rw.unlock(ctx, "read-unlock", &rw.r, arbiter.Read)
+}
+
+func (rw *RWMutex) unlock(ctx context.Context, op string, via *arbiter.Handle[*lease], side arbiter.Side) error {
+	if err := rw.usable(op); err != nil {
+		return err
+	}
+	rw.s.calls.Add(1)
+	defer rw.s.end()
+	h, outcome := rw.s.rws.Exit(via, ownerOf(ctx), side)
+	return rw.exit(ctx, op, h, outcome)
+}
+
+// Done returns a channel that is closed when the latest write hold taken through rw
+// ends; see [Locker].
+func (rw *RWMutex) Done() <-chan struct{} { return holdDone(rw.w.Latest()) }
+
+// Err tells whether the latest write hold taken through rw is held; see [Locker].
+func (rw *RWMutex) Err() error { return rw.holdErr(rw.w.Latest()) }
+
+// FencingToken returns the fencing token of the latest write hold taken through rw; see
+// [Mutex.FencingToken]. Readers have none.
+func (rw *RWMutex) FencingToken() int64 { return holdToken(rw.w.Latest()) }
+
+// Deadline returns the time until which the write hold is certain; see
+// [Mutex.Deadline].
+func (rw *RWMutex) Deadline() (time.Time, bool) { return rw.holdDeadline(rw.w.Latest()) }
+
+// RLocker returns the read side of rw as a Locker: its Lock and Unlock are RLock and
+// RUnlock, and its Done and Err tell of the latest read hold taken through rw.
+func (rw *RWMutex) RLocker() Locker { return (*rlocker)(rw) }
+
+type rlocker RWMutex
+
+func (r *rlocker) Lock(ctx context.Context) error            { return (*RWMutex)(r).RLock(ctx) }
+func (r *rlocker) TryLock(ctx context.Context) (bool, error) { return (*RWMutex)(r).TryRLock(ctx) }
+func (r *rlocker) Unlock(ctx context.Context) error          { return (*RWMutex)(r).RUnlock(ctx) }
+func (r *rlocker) Done() <-chan struct{}                     { return holdDone(r.r.Latest()) }
+func (r *rlocker) Err() error                                { return r.holdErr(r.r.Latest()) }

@@ -1,0 +1,142 @@
+package relock
+
+// The scripts of FairMutex. The lock is the hash of every other exclusive lock. The
+// queue is a sorted set of hold ids in order of arrival.
+
+// fairLua has what the scripts share. dispatch gives a free lock to the first waiter
+// whose session hears of it, and returns its id and token, or nothing if nobody was
+// there. The winner has it under a claim, a short lease which it renews at once.
+// A session that does not hear has lost its connection: its waiters lose their place.
+// Where PUBLISH does not count all subscribers, the first waiter gets the lock.
+//
+// The session's channel is derived here, because only the queue tells who is next.
+const fairLua = fenceLua + `
+local function enqueue(queue, id, valid)
+  if not redis.call('zscore', queue, id) then
+    local t = redis.call('time')
+    local score = t[1] * 1000000 + t[2]
+    local last = redis.call('zrange', queue, -1, -1, 'withscores')
+    if last[2] then score = math.max(score, tonumber(last[2]) + 1) end
+    redis.call('zadd', queue, string.format('%.0f', score), id)
+  end
+  redis.call('pexpire', queue, valid)
+end
+local function dispatch(lock, fencekey, queue, claim, grant, publish, counted)
+  local token
+  while true do
+    local head = redis.call('zpopmin', queue)
+    local id = head[1]
+    if not id then return nil end
+    token = token or fence(fencekey)
+    local session = string.match(id, '^(.*):%d+$') or ''
+    local heard = redis.call(publish, grant .. session, id .. ' ' .. string.format('%.0f', token) .. ' ' .. claim)
+    if heard > 0 or counted == '0' then
+      redis.call('hset', lock, id, 1)
+      redis.call('pexpire', lock, claim)
+      return id, token
+    end
+  end
+end
+`
+
+// enterScript takes a fair lock or queues for it. Whoever finds the lock free gives
+// it to the head of the queue.
+//
+//	KEYS  lock, fence, queue
+//	ARGV  hold id, lease, 1 to queue or 0, validity of the queue, claim,
+//	      what the channel of a grant starts with, PUBLISH or SPUBLISH,
+//	      1 if its reply counts every subscriber
+//	reply as that of acquireScript
+//
+// Twice: a hold of this id is found, or its place in the queue.
+var enterScript = newScript(fairLua + `
+if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  return tonumber(redis.call('get', KEYS[2])) or fence(KEYS[2])
+end
+if redis.call('exists', KEYS[1]) == 0 then
+  local winner, token
+  if redis.call('exists', KEYS[3]) == 1 then
+    if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1], ARGV[4]) end
+    winner, token = dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
+  end
+  if not winner then
+    redis.call('hset', KEYS[1], ARGV[1], 1)
+    winner, token = ARGV[1], fence(KEYS[2])
+  end
+  if winner == ARGV[1] then
+    redis.call('pexpire', KEYS[1], ARGV[2])
+    return token
+  end
+end
+if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1], ARGV[4]) end
+return -1 - redis.call('pttl', KEYS[1])
+`)
+
+// lookScript looks after many waiters: it keeps their queues alive, gives free locks
+// to their heads, and finds grants whose message was lost. It does not queue again a
+// waiter that has lost its place: an old grant of that id may still be on its way, and
+// must not be taken for a new one.
+//
+//	KEYS  for each waiter the lock, fence, queue
+//	ARGV  validity of the queue, claim, PUBLISH or SPUBLISH, 1 if its reply counts
+//	      every subscriber, then for each waiter its hold id, lease, and what the
+//	      channel of its grants starts with
+//	reply for each waiter as that of acquireScript, or lostPlace
+//
+// Twice: as enterScript.
+var lookScript = newScript(fairLua + `
+local replies = {}
+for i = 1, #KEYS / 3 do
+  local lock, fencekey, queue = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+  local id, lease, grant = ARGV[3 * i + 2], ARGV[3 * i + 3], ARGV[3 * i + 4]
+  local held = redis.pcall('hexists', lock, id)
+  local reply = -4503599627370496
+  if held == 1 then
+    redis.call('pexpire', lock, lease)
+    reply = tonumber(redis.call('get', fencekey)) or fence(fencekey)
+  elseif held == 0 and redis.call('zscore', queue, id) then
+    redis.call('pexpire', queue, ARGV[1])
+    local winner, token
+    if redis.call('exists', lock) == 0 then
+      winner, token = dispatch(lock, fencekey, queue, ARGV[2], grant, ARGV[3], ARGV[4])
+      if not winner then
+        redis.call('hset', lock, id, 1)
+        winner, token = id, fence(fencekey)
+      end
+    end
+    if winner == id then
+      redis.call('pexpire', lock, lease)
+      reply = token
+    else
+      reply = -1 - redis.call('pttl', lock)
+    end
+  end
+  replies[i] = reply
+end
+return replies
+`)
+
+// lostPlace is the reply for a waiter that is neither holder nor in the queue, or
+// whose lock is something else.
+const lostPlace = -1 << 52
+
+// leaveScript ends a fair hold and gives the lock to the next waiter; or it ends a
+// place in the queue. If nobody waits, it tells the waiters of other kinds of lock.
+//
+//	KEYS  lock, fence, queue
+//	ARGV  hold id, channel, PUBLISH or SPUBLISH, claim, what the channel of a grant
+//	      starts with, 1 if the reply of PUBLISH counts every subscriber
+//	reply subscribers that were told (0 after a grant), or -1 if there was no such
+//	      hold
+//
+// Twice: the second finds nothing.
+var leaveScript = newScript(fairLua + `
+redis.call('zrem', KEYS[3], ARGV[1])
+if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then return -1 end
+if redis.call('exists', KEYS[3]) == 1 and
+   dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[4], ARGV[5], ARGV[3], ARGV[6]) then
+  return 0
+end
+return redis.call(ARGV[3], ARGV[2], '0')
+`)
