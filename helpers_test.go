@@ -231,3 +231,28 @@ func goneQuickly(t testing.TB, client rueidis.Client, key string) {
 	t.Helper()
 	redistest.Eventually(t, quickly, key+" to be released", func() bool { return !exists(t, client, key) })
 }
+
+// queued waits until n calls of Lock are queued in a session behind a holder or
+// behind the one that asks Redis.
+func queued(t testing.TB, s *relock.Session, name string, n int) {
+	t.Helper()
+	redistest.Eventually(t, soon, fmt.Sprintf("%d calls to be queued for %s", n, name), func() bool {
+		return s.Queued(name) == n
+	})
+}
+
+// hashOf returns the fields of a hash.
+func hashOf(t testing.TB, client rueidis.Client, key string) map[string]string {
+	t.Helper()
+	fields, err := client.Do(background, client.B().Hgetall().Key(key).Build()).AsStrMap()
+	require.NoError(t, err)
+	return fields
+}
+
+// holdersOf returns who holds a lock by what Redis knows.
+func holdersOf(t testing.TB, s *relock.Session, name string) []relock.Holder {
+	t.Helper()
+	state, err := s.Inspect(background, name)
+	require.NoError(t, err)
+	return state.Holders
+}
