@@ -251,8 +251,9 @@ func (m *FairMutex) Unlock(ctx context.Context) error {
 	}
 	m.s.calls.Add(1)
 	defer m.s.end()
-	h, outcome := m.s.fairs.Exit(&m.h, ownerOf(ctx))
-	return m.exit(ctx, op, h, outcome)
+	o := ownerOf(ctx)
+	h, outcome := m.s.fairs.Exit(&m.h, o)
+	return m.exit(ctx, op, o, h, outcome)
 }
 
 // Done returns a channel that is closed when the latest hold taken through m ends; see

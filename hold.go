@@ -10,10 +10,13 @@ import (
 
 // What every lock type tells of its latest hold, and how each ends one.
 
-// exit does what an unlock comes to, once the arbiter has said what that is.
-func (b *lockBase) exit(ctx context.Context, op string, h *hold, outcome arbiter.Outcome) error {
+// exit does what an unlock by o comes to, once the arbiter has said what that is.
+func (b *lockBase) exit(ctx context.Context, op string, o *arbiter.Owner, h *hold, outcome arbiter.Outcome) error {
 	s := b.s
-	var err error
+	var err, own error
+	if h != nil && o != nil && h.Owner != o {
+		own = failed(op, b.keys.name, ErrLost) // o's hold; h is the one whose unlock was taken for o's
+	}
 	switch outcome {
 	case arbiter.NotHeld:
 		return failed(op, b.keys.name, ErrNotHeld)
@@ -27,6 +30,9 @@ func (b *lockBase) exit(ctx context.Context, op string, h *hold, outcome arbiter
 	}
 	if obs := s.cfg.observer; obs != nil && h.State() != arbiter.Live {
 		obs.Released(ReleaseEvent{Name: b.keys.name, Held: time.Duration(s.clock.now() - h.Since), Err: err})
+	}
+	if own != nil {
+		return own
 	}
 	return err
 }

@@ -146,8 +146,9 @@ func (m *Mutex) Unlock(ctx context.Context) error {
 	s := m.s
 	s.calls.Add(1) // also while closing: what it ends is gone then, and nothing is sent
 	defer s.end()
-	h, outcome := s.table.Exit(&m.h, ownerOf(ctx))
-	return m.exit(ctx, op, h, outcome)
+	o := ownerOf(ctx)
+	h, outcome := s.table.Exit(&m.h, o)
+	return m.exit(ctx, op, o, h, outcome)
 }
 
 // Done returns a channel that is closed when the latest hold taken through m ends;

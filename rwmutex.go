@@ -236,8 +236,9 @@ func (rw *RWMutex) unlock(ctx context.Context, op string, via *arbiter.Handle[*l
 	}
 	rw.s.calls.Add(1)
 	defer rw.s.end()
-	h, outcome := rw.s.rws.Exit(via, ownerOf(ctx), side)
-	return rw.exit(ctx, op, h, outcome)
+	o := ownerOf(ctx)
+	h, outcome := rw.s.rws.Exit(via, o, side)
+	return rw.exit(ctx, op, o, h, outcome)
 }
 
 // Done returns a channel that is closed when the latest write hold taken through rw

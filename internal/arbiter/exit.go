@@ -1,7 +1,5 @@
 package arbiter
 
-import "slices"
-
 // Outcome is what became of an unlock.
 type Outcome uint8
 
@@ -18,7 +16,10 @@ const (
 // of this name. Without one it ends the latest hold taken through via; but if a
 // hold taken through via was lost and not yet unlocked, the unlock may be that
 // hold's, and is counted as such: a lock is rather held too long than released
-// under somebody else. The hold is returned unless the outcome is NotHeld.
+// under somebody else. If it was not, and the owner of the lost hold unlocks as such
+// afterwards, then that is counted for the hold whose unlock was taken; so every hold
+// ends. The hold is returned unless the outcome is NotHeld; its owner is another than
+// o only in the latter case.
 func (t *Table[L]) Exit(via *Handle[L], o *Owner) (*Hold[L], Outcome) {
 	s := &t.shards[via.shard]
 	s.mu.Lock()
@@ -34,46 +35,51 @@ func (t *Table[L]) Exit(via *Handle[L], o *Owner) (*Hold[L], Outcome) {
 	return h, t.exitLocked(s, e, via.name, h)
 }
 
-// Return ends one lock of h, which its taker was granted but does not want.
+// Return ends one lock of h, which its taker was granted but does not want. If
+// another goroutine of the owner, whose own hold was lost, has ended h meanwhile,
+// Return ends that lost one in its place.
 func (t *Table[L]) Return(via *Handle[L], h *Hold[L]) Outcome {
 	s := &t.shards[via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[via.name]
-	if e == nil || h.count == 0 {
+	if e == nil {
 		return NotHeld
+	}
+	if h.count == 0 {
+		if h = e.of(h.Owner, Write); h == nil {
+			return NotHeld
+		}
 	}
 	return t.exitLocked(s, e, via.name, h)
 }
 
 func (e *entry[L]) findLocked(via *Handle[L], o *Owner) *Hold[L] {
-	if o != nil {
-		if e.heldBy(o) {
-			return e.hold
-		}
-		for _, h := range slices.Backward(e.lost) {
-			if h.Owner == o {
-				return h
-			}
-		}
-		return nil
+	if o == nil {
+		return e.ownerless(via)
 	}
-	if len(e.lost) > 0 {
-		if h := via.firstLostLocked(false); h != nil {
+	if e.heldBy(o) {
+		return e.hold
+	}
+	if h := e.of(o, Write); h != nil {
+		return h
+	}
+	if e.hold.owes(o) {
+		return e.hold
+	}
+	for _, h := range e.lost {
+		if h.owes(o) {
 			return h
 		}
 	}
-	return via.lastLocked()
+	return nil
 }
 
 func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], name string, h *Hold[L]) Outcome {
 	h.count--
 	if h.State() == Lost {
 		if h.count == 0 {
-			e.lost = slices.DeleteFunc(e.lost, func(l *Hold[L]) bool { return l == h })
-			if len(e.lost) == 0 {
-				e.lost = nil
-			}
+			e.drop(h)
 			t.promoteLocked(s, name, e) // who waited for this unlock may go on
 		}
 		return WasLost

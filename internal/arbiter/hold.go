@@ -62,7 +62,8 @@ type Hold[L any] struct {
 
 	// guarded by the name's shard
 	count      int      // times locked less times unlocked
-	next, prev *Hold[L] // other read holds on the same lease
+	owing      []*Owner // of lost holds for which unlocks were counted that may have been this one's
+	next, prev *Hold[L] // other read holds of the name
 
 	mu    sync.Mutex
 	state State         // guarded by mu
@@ -175,4 +176,63 @@ func (v *Handle[L]) firstLostLocked(anonymous bool) *Hold[L] {
 		}
 	}
 	return nil
+}
+
+// A record is what an entry of either kind of arbiter knows of holds that await an
+// unlock after their loss. It is guarded by the shard.
+type record[L comparable] struct {
+	lost []*Hold[L]
+}
+
+// ownerless returns the hold that an unlock without an owner through via is for. If
+// one taken through via was lost, the unlock may be that one's, and is counted as such.
+func (r *record[L]) ownerless(via *Handle[L]) *Hold[L] {
+	last := via.lastLocked()
+	if len(r.lost) > 0 {
+		if h := via.firstLostLocked(false); h != nil {
+			if last != h && h.Owner != nil {
+				last.owing = append(last.owing, h.Owner)
+			}
+			return h
+		}
+	}
+	return last
+}
+
+// of returns the newest lost hold of an owner on a side that awaits its unlock.
+func (r *record[L]) of(o *Owner, side Side) *Hold[L] {
+	for _, h := range slices.Backward(r.lost) {
+		if o != nil && h.Owner == o && h.side == side {
+			return h
+		}
+	}
+	return nil
+}
+
+// drop forgets a lost hold whose last unlock has come.
+func (r *record[L]) drop(h *Hold[L]) {
+	r.lost = slices.DeleteFunc(r.lost, func(l *Hold[L]) bool { return l == h })
+	if len(r.lost) == 0 {
+		r.lost = nil
+	}
+}
+
+// eligible reports whether w may have the lock now. An anonymous call through a
+// handle whose anonymous hold was lost waits for that hold's unlock: were it let in,
+// the late unlock could not be told from its own.
+func (r *record[L]) eligible(w *Waiter[L]) bool {
+	return w.Owner != nil || len(r.lost) == 0 || w.Via.firstLostLocked(true) == nil
+}
+
+// owes reports whether h awaits an unlock because one was counted for a lost hold of
+// o that may have been its own, and settles that.
+func (h *Hold[L]) owes(o *Owner) bool {
+	if h == nil || h.count == 0 {
+		return false
+	}
+	i := slices.Index(h.owing, o)
+	if i >= 0 {
+		h.owing = slices.Delete(h.owing, i, i+1)
+	}
+	return i >= 0
 }

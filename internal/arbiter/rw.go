@@ -41,7 +41,7 @@ type rwEntry[L comparable] struct {
 	queued  queue[L]   // readers that wait for the asker
 	own     int        // readers asking for themselves
 
-	lost []*Hold[L] // lost holds whose last unlock is outstanding
+	record[L]
 }
 
 // NewRW returns an arbiter of read-write locks under these rules. Pass and Certain
@@ -97,10 +97,6 @@ func (e *rwEntry[L]) readBy(o *Owner) *Hold[L] {
 		}
 	}
 	return nil
-}
-
-func (e *rwEntry[L]) eligible(w *Waiter[L]) bool {
-	return w.Owner != nil || len(e.lost) == 0 || w.Via.firstLostLocked(true) == nil
 }
 
 // Enter requests one side of the lock. A call that does not wait gets Busy instead

@@ -18,26 +18,27 @@ func (t *RW[L]) Exit(via *Handle[L], o *Owner, side Side) (*Hold[L], Outcome) {
 	return h, t.exitLocked(s, e, via.name, h)
 }
 
-// Return ends one lock of h, which its taker was granted but does not want.
+// Return ends one lock of h, which its taker was granted but does not want, as
+// Table.Return does.
 func (t *RW[L]) Return(via *Handle[L], h *Hold[L]) Outcome {
 	s := &t.shards[via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[via.name]
-	if e == nil || h.count == 0 {
+	if e == nil {
 		return NotHeld
+	}
+	if h.count == 0 {
+		if h = e.of(h.Owner, h.side); h == nil {
+			return NotHeld
+		}
 	}
 	return t.exitLocked(s, e, via.name, h)
 }
 
 func (e *rwEntry[L]) findLocked(via *Handle[L], o *Owner, side Side) *Hold[L] {
 	if o == nil {
-		if len(e.lost) > 0 {
-			if h := via.firstLostLocked(false); h != nil {
-				return h
-			}
-		}
-		return via.lastLocked()
+		return e.ownerless(via)
 	}
 	if side == Write && e.wroteBy(o) {
 		return e.writer
@@ -47,8 +48,19 @@ func (e *rwEntry[L]) findLocked(via *Handle[L], o *Owner, side Side) *Hold[L] {
 			return h
 		}
 	}
-	for _, h := range slices.Backward(e.lost) {
-		if h.Owner == o && h.Side() == side {
+	if h := e.of(o, side); h != nil {
+		return h
+	}
+	if side == Write && e.writer.owes(o) {
+		return e.writer
+	}
+	for h := e.readers; h != nil && side == Read; h = h.next {
+		if h.owes(o) {
+			return h
+		}
+	}
+	for _, h := range e.lost {
+		if h.side == side && h.owes(o) {
 			return h
 		}
 	}
@@ -59,10 +71,7 @@ func (t *RW[L]) exitLocked(s *rwShard[L], e *rwEntry[L], name string, h *Hold[L]
 	h.count--
 	if h.State() == Lost {
 		if h.count == 0 {
-			e.lost = slices.DeleteFunc(e.lost, func(l *Hold[L]) bool { return l == h })
-			if len(e.lost) == 0 {
-				e.lost = nil
-			}
+			e.drop(h)
 			t.promoteLocked(s, name, e)
 		}
 		return WasLost
@@ -75,7 +84,7 @@ func (t *RW[L]) exitLocked(s *rwShard[L], e *rwEntry[L], name string, h *Hold[L]
 		h.count++ // for loseLocked, which counts it among those to be unlocked
 		e.loseLocked(h.Lease)
 		h.count--
-		e.lost = slices.DeleteFunc(e.lost, func(l *Hold[L]) bool { return l == h })
+		e.drop(h)
 		t.promoteLocked(s, name, e)
 		return Expired
 	}

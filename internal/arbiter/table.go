@@ -36,7 +36,7 @@ type entry[L comparable] struct {
 	leaving bool       // hold is over, its release from Redis is under way
 	asker   *Waiter[L] // the one goroutine that asks Redis
 	queue   queue[L]   // those who wait; in an open table those who ask, too
-	lost    []*Hold[L] // lost holds whose last unlock is outstanding
+	record[L]
 }
 
 // Rules are what a table has to know of leases. All are called with a shard locked.
@@ -128,13 +128,6 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 	}
 	e.queue.push(w, queued)
 	return Queued
-}
-
-// eligible reports whether w may have the lock now. An anonymous call through a
-// handle whose anonymous hold was lost waits for that hold's unlock: were it let
-// in, the late unlock could not be told from its own.
-func (e *entry[L]) eligible(w *Waiter[L]) bool {
-	return w.Owner != nil || len(e.lost) == 0 || w.Via.firstLostLocked(true) == nil
 }
 
 // Grant records that Redis gave the asker w the lock, and ends its asking. It
