@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	// A cluster client, which -redis makes of a miniredis, looks at the topology
+	// once more within a second of its end.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
+}
+
+// sell runs the program and returns what it printed.
+func sell(t *testing.T, want int, args ...string) (stdout string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if got := run(t.Context(), args, &out, &errs); got != want {
+		t.Fatalf("exit status %d, want %d\n%s%s", got, want, &out, &errs)
+	}
+	return out.String()
+}
+
+// row returns the first number in a row of the table.
+func row(t *testing.T, out, name string) int {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^` + name + ` +(\d+)`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("no row %q in\n%s", name, out)
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}
+
+func TestLockedSaleSellsEachItemOnce(t *testing.T) {
+	out := sell(t, 0, "-instances=3", "-buyers=40", "-stock=50")
+	for name, want := range map[string]int{"sold": 50, "oversold": 0, "sold twice": 0, "came too late": 70} {
+		if got := row(t, out, name); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+	if got := row(t, out, "hand-offs") + row(t, out, "acquired in Redis"); got != 120 {
+		t.Errorf("%d locks for 120 buyers", got)
+	}
+	if strings.Count(out, ".....") != 10 {
+		t.Errorf("no row of 50 dots in\n%s", out)
+	}
+}
+
+func TestSaleWithoutLockOversells(t *testing.T) {
+	out := sell(t, 1, "-unsafe", "-instances=2", "-buyers=100", "-stock=50", "-work=5ms")
+	if row(t, out, "oversold") == 0 || row(t, out, "sold twice") == 0 {
+		t.Errorf("nothing oversold:\n%s", out)
+	}
+}
+
+func TestSaleOnServerLeavesNothingThere(t *testing.T) {
+	server := redistest.Start(t)
+	sell(t, 0, "-redis", server.Addr(), "-instances=2", "-buyers=20", "-stock=20")
+	sell(t, 1, "-redis", "redis://"+server.Addr(), "-unsafe", "-buyers=100", "-stock=50", "-work=5ms")
+	if n, err := server.Do("DBSIZE"); err != nil || n != int64(0) {
+		t.Errorf("DBSIZE after the sales: %v, %v", n, err)
+	}
+}
+
+func TestInterruptedSaleEndsAndCleansUp(t *testing.T) {
+	mini, _ := redistest.Mini(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	status := make(chan int)
+	go func() {
+		status <- run(ctx, []string{"-redis", mini.Addr(), "-work=10m"}, io.Discard, io.Discard)
+	}()
+	redistest.Eventually(t, 20*time.Second, "a buyer to have the lock", func() bool {
+		return strings.Contains(strings.Join(mini.Keys(), " "), "relock_fence:")
+	})
+	interrupt()
+	if got := <-status; got != 130 {
+		t.Errorf("exit status %d, want 130", got)
+	}
+	if keys := mini.Keys(); len(keys) > 0 {
+		t.Errorf("left in Redis: %v", keys)
+	}
+}
+
+func TestMistakesAreExplained(t *testing.T) {
+	for args, want := range map[string]string{
+		"-buyers=0":             "must be at least 1",
+		"-stock=many":           `invalid value "many"`,
+		"-fast":                 "not defined: -fast",
+		"now":                   `unexpected argument "now"`,
+		"-redis=127.0.0.1:1":    "cannot use Redis at 127.0.0.1:1: dial",
+		"-redis=ftp://x:y@host": "-redis: ",
+	} {
+		var errs bytes.Buffer
+		if got := run(t.Context(), strings.Fields(args), io.Discard, &errs); got != 2 || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: exit status %d, want 2; it says %q, want %q", args, got, &errs, want)
+		}
+	}
+}
+
+// counter counts the holds that were lost.
+type counter struct {
+	relock.NopObserver
+	lost atomic.Int64
+}
+
+func (c *counter) Lost(relock.LostEvent) { c.lost.Add(1) }
+
+// Somebody forces the lock open again and again, as if leases ran out. Every buyer is
+// served nevertheless, and none has two orders.
+func TestLostLockCostsNoBuyerTheItem(t *testing.T) {
+	_, client := redistest.Mini(t)
+	var lost counter
+	session, err := relock.NewSession(t.Context(), client, relock.WithObserver(&lost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	in := &instance{client: client, session: session, lock: article, sale: "sale", work: 5 * time.Millisecond}
+	const stock = 1000
+	if err := client.Do(t.Context(), client.B().Hset().Key("sale").FieldValue().
+		FieldValue("stock", strconv.Itoa(stock)).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	served := 0
+	for ; served < 5 || lost.lost.Load() < 5; served++ {
+		if served == stock {
+			t.Fatal("forced open again and again, the lock was never lost")
+		}
+		forced := make(chan struct{})
+		go func() {
+			defer close(forced)
+			time.Sleep(in.work / 2) // so that it often falls into the sale, not that it must
+			_, _ = session.ForceUnlock(context.Background(), article)
+		}()
+		sold, err := in.buy(t.Context(), fmt.Sprint("order ", served))
+		<-forced
+		if !sold || err != nil {
+			t.Fatalf("buyer %d: %v, %v", served, sold, err)
+		}
+	}
+	res := &result{}
+	if err := res.count(t.Context(), client, "sale"); err != nil || res.sold != served || res.twice != 0 {
+		t.Errorf("%d orders, %d of them for an item sold already, for %d buyers; %v", res.sold, res.twice, served, err)
+	}
+}

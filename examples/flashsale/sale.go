@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/relock-go/relock"
+)
+
+// instance is one instance of the shop's service. In production each is a process
+// of its own; all they share is Redis.
+type instance struct {
+	client  rueidis.Client
+	session *relock.Session // nil: sell without the lock
+	lock    string          // its name
+	sale    string          // hash: what is left in the field "stock", and one field for each order
+	work    time.Duration   // what a sale takes: a look at the price, a word with the bank
+}
+
+// buy sells one item to a buyer, or reports false when there is none left.
+func (in *instance) buy(ctx context.Context, buyer string) (bool, error) {
+	if in.session == nil {
+		return in.sell(ctx, buyer, 0)
+	}
+	// A Mutex costs nothing to make. This one stands for this request only, so its
+	// token is the token of this request's hold.
+	lock := in.session.Mutex(in.lock)
+	for {
+		var sold bool
+		err := relock.Do(ctx, lock, func(ctx context.Context) (err error) {
+			sold, err = in.sell(ctx, buyer, lock.FencingToken())
+			return err
+		})
+		if !errors.Is(err, relock.ErrLost) || ctx.Err() != nil {
+			return sold, err
+		}
+		// The lock was lost on the way: this process stood still, or Redis was out
+		// of reach, for longer than the lease. The order may have been written or
+		// not. Do not guess, look; and if it was not, try again.
+		ordered, err := in.ordered(ctx, buyer)
+		if ordered || err != nil {
+			return ordered, err
+		}
+	}
+}
+
+// sell reads the stock, works, and writes the stock back: the read-then-write that
+// sells an item twice unless a lock keeps everybody else out.
+//
+// ctx ends when the lock is lost, and with it every call that was given ctx: what
+// has not been written by then is not written any more. A process that was frozen
+// may notice too late, and no lock can prevent that. So each order says which item
+// it is for, and the fencing token that it was written under: should there ever be
+// two orders for an item, only the one with the larger token is shipped.
+func (in *instance) sell(ctx context.Context, buyer string, token int64) (bool, error) {
+	stock, err := in.client.Do(ctx, in.client.B().Hget().Key(in.sale).Field("stock").Build()).AsInt64()
+	if err != nil || stock == 0 {
+		return false, err
+	}
+
+	select {
+	case <-time.After(in.work):
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+
+	// One command writes the new stock and the order, so neither is there alone.
+	order := fmt.Sprintf("item %d token %d", stock, token)
+	err = in.client.Do(ctx, in.client.B().Hset().Key(in.sale).FieldValue().
+		FieldValue("stock", strconv.FormatInt(stock-1, 10)).
+		FieldValue(buyer, order).Build()).Error()
+	return err == nil, err
+}
+
+// ordered reports whether the buyer's order was written.
+func (in *instance) ordered(ctx context.Context, buyer string) (bool, error) {
+	return in.client.Do(ctx, in.client.B().Hexists().Key(in.sale).Field(buyer).Build()).AsBool()
+}
