@@ -1,0 +1,226 @@
+// Package relock provides distributed locks on Redis: mutual exclusion between
+// processes, and between the goroutines of each. A lock is held under a lease that is
+// renewed while its process lives, its holder is told when it is lost, and every hold
+// has a fencing token. The locks are Redisson's on the wire, so Go and Java services
+// can share them.
+//
+//	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"localhost:6379"}})
+//	if err != nil {
+//		return err
+//	}
+//	defer client.Close()
+//	session, err := relock.NewSession(ctx, client) // one per process
+//	if err != nil {
+//		return err
+//	}
+//	defer session.Close(context.Background())
+//
+//	lock := session.Mutex("goods:1000:1")
+//	err = relock.Do(ctx, lock, func(ctx context.Context) error {
+//		// ctx ends when the lock is lost. The store remembers the largest token
+//		// it was shown, and refuses smaller ones.
+//		token := lock.FencingToken()
+//		stock, err := store.Stock(ctx, token)
+//		if err != nil || stock == 0 {
+//			return err
+//		}
+//		return store.SetStock(ctx, stock-1, token)
+//	})
+//	if errors.Is(err, relock.ErrLost) {
+//		// The last write may or may not have been made: look, or do it again.
+//	}
+//
+// [Session.Mutex] makes locks, and [Do] is the usual way to use one. Its parts are
+// Lock, TryLock, Unlock, Done and Err, the methods of a [Locker]. [SyncLocker] adapts
+// a lock to code that knows sync.Locker, an [Observer] feeds metrics and traces, and
+// [Session.Inspect] and [Session.ForceUnlock] are for operators.
+//
+// # When not to use it
+//
+// A lock makes others wait, and one with a lease protects only while its holder keeps
+// to time. Often there is something better:
+//
+//   - If all that changes is in one database, use its transactions, SELECT … FOR
+//     UPDATE, or a unique constraint. The database enforces them when it commits, so
+//     not even a process that stood still for an hour gets around them.
+//   - If something must not take effect twice, such as a payment or a mail, give each
+//     request an idempotency key, and let the receiver refuse a key it knows.
+//   - If pieces of work are to go to one worker each, use a queue with
+//     acknowledgements, such as a Redis stream with a consumer group.
+//   - If one Redis command or one script makes the whole change, as DECR does, it
+//     needs no lock: Redis runs one at a time.
+//   - If there is one process only, use [sync.Mutex].
+//
+// What remains is work in several steps on things that have no transaction in common:
+// files, devices, other services, caches that are expensive to fill. If two at once
+// would merely waste effort, a lock is all it takes. If they would do damage, let
+// what they change check fencing tokens as well.
+//
+// # Words
+//
+//   - A session ([Session]) is a process's part in the locks of one Redis deployment.
+//     It has an identity, renews leases, and listens for unlock messages.
+//   - An owner is who holds a lock: one call of Lock, or a unit of work such as a
+//     request.
+//   - A hold is one owner's possession of one lock, from Lock to Unlock or loss.
+//   - A lease is a hold's time to live in Redis, which forgets the hold when it is over.
+//   - The watchdog is what renews leases, each when a third of it has passed.
+//   - The local deadline of a hold is the time until which it is certain.
+//   - A fencing token is a number that grows from each hold of a lock to the next.
+//   - A tenure is the span in which a process may pass a lock among its own goroutines
+//     without asking Redis.
+//
+// # Leases and loss
+//
+// A process that has died cannot unlock. Therefore Redis keeps a hold only for the
+// length of its lease, 30 seconds unless [WithWatchdog] says otherwise, and the watchdog
+// keeps starting it anew. When a holder dies, its lock is free once the lease is over.
+// [WithLease] gives a lock a lease that is not renewed; [WithMaxHold] bounds how long
+// the watchdog renews for a holder that may be stuck.
+//
+// While Redis does not answer, a holder cannot know whether it still has the lock. But
+// it knows how long it has it for certain: the lease began no earlier than the last
+// successful acquisition or renewal was sent. That time plus the lease, less a margin
+// for clocks that run at different rates, is the local deadline. Each renewal that
+// succeeds moves it. When it passes, the hold is lost, whatever Redis may say later.
+//
+// A hold is lost at once when a renewal finds it gone from Redis, when somebody calls
+// [Session.ForceUnlock], and when the session is closed. Its holder is told of any loss
+// in three ways:
+//
+//   - Done's channel is closed, and Err returns [ErrLost];
+//   - the context that [Do] gives to its function is cancelled, with ErrLost as cause;
+//   - Unlock, and so Do, returns ErrLost.
+//
+// On loss stop, and unlock as usual. What was under way is in the state a crash would
+// have left: look, or repeat what may be repeated.
+//
+// The context given to Lock bounds the wait for the lock, not the hold.
+//
+// # Fencing tokens
+//
+// A lease cannot stop a process that is not running. If a holder is paused between its
+// last look at Done and its write, by a scheduler, a full disk, or a migration of its
+// virtual machine, it writes when it wakes, even if others have had the lock since.
+// Nothing on the holder's side can prevent that. What it writes to can: show it the
+// token of the hold ([Mutex.FencingToken]) with every access, the reads included that
+// writes depend on, and let it refuse a token smaller than the largest it has seen.
+// What cannot refuse may at least store the token: it tells later which of two writes
+// came too late.
+//
+// Tokens grow, though not by one. The server's clock goes into them, so they also grow
+// when Redis has lost its data or another server has taken over, unless the new clock
+// is behind the old one. While Redis has the last token, which it keeps for an idle
+// hour, its clock may even step back. Tokens are positive, and stay below 2^53, where
+// a float64 is exact, until the year 2248.
+//
+// # What is guaranteed
+//
+// As long as Redis keeps what it was told:
+//
+//   - Exclusion. No two holds of a lock are certain at the same time, whichever
+//     processes pause, crash, or lose the network.
+//   - Loss is told. Done is closed by the local deadline, even if Redis or the
+//     network hangs.
+//   - Nothing stays behind. What a cancelled or failed Lock may have been granted is
+//     released in the background. What cannot be released, and whatever a dead
+//     process held, is free within a lease.
+//   - Nobody ends another's hold, neither by an Unlock that comes after a loss, nor
+//     through a Mutex value that several goroutines share.
+//   - No waiter sleeps for ever. Messages wake it sooner; a timer wakes it in any case.
+//   - A lost reply does no harm. Whatever is sent again has the outcome of being sent
+//     once, so a lock is never acquired or released twice.
+//   - Later holds have larger tokens.
+//   - A session's goroutines and connections do not grow with the number of locks,
+//     holds or waiters.
+//
+// # What is not promised
+//
+//   - That a holder has stopped when its hold has ended. It may be paused and go on
+//     later: check tokens, or watch Done where the harm is small.
+//   - That a lock outlives what Redis forgets. Replication is asynchronous: when a
+//     primary fails, a hold that its replica had not received is forgotten, and the
+//     lock may be granted again. [WithReplicas] narrows that window and does not close
+//     it. A server that restarts without its latest data has forgotten as well, and so
+//     has one that evicts keys: set maxmemory-policy to noeviction. Tokens grow all the
+//     same, so what checks them stays safe.
+//   - Exclusion when the server's clock jumps ahead. Redis counts leases by its wall
+//     clock. When that steps forward, they end early; when it steps back, they only
+//     last longer. Clients' clocks are never compared with it; their rate is assumed
+//     to be within 0.2 % of its own.
+//   - Notice of a suspend outside Linux. There, a machine that was suspended with a
+//     lock in hand believes in it for as much longer.
+//   - Strict order between processes; see Waiting.
+//
+// # Owners and re-entry
+//
+// Goroutines have no identity in Go; the context says who locks.
+//
+// Under an ordinary context every Lock is by a new owner. So a [Mutex] excludes
+// goroutines as a sync.Mutex does, and to lock it twice in a row blocks. Unlock ends
+// the latest hold that was taken through the same value.
+//
+// [Session.NewContext] puts an owner into a context, and every Lock under that context
+// or one derived from it is by that owner. An owner may lock again what it holds; that
+// only counts up, in memory, and the last Unlock releases. Give one to a unit of work
+// whose parts lock the same thing without knowing of each other:
+//
+//	ctx = session.NewContext(ctx)
+//	err := relock.Do(ctx, session.Mutex("account:7"), func(ctx context.Context) error {
+//		return book(ctx, 7) // which locks account:7 too
+//	})
+//
+// Goroutines that share such a context are one owner, and do not exclude each other.
+//
+// A session's Mutex values of one name are one lock. They are cheap: make them where
+// they are needed. And unlock even what was lost: until then, other goroutines that lock
+// the same value under ordinary contexts wait, since their Unlock could not be told
+// from the missing one.
+//
+// # Waiting and fairness
+//
+// For each lock, one goroutine of a session asks Redis, and the others queue behind it
+// in order of arrival. If the lock is taken, that goroutine subscribes to the lock's
+// channel, looks again, and sleeps until a release is announced or the lease it has
+// seen should be over, and a few seconds at most.
+//
+// Unlock passes the lock to the next goroutine of the same session without a round
+// trip, until the tenure is over: 10 milliseconds after Redis granted the lock, unless
+// [WithTenure] says otherwise. Then it is released, and the process gives way to those
+// that were waiting elsewhere. So processes take turns, and none is left behind, but
+// which one is next is not strictly the order of arrival.
+//
+// Lock waits out lost connections, restarts and failovers, for as long as its context
+// lets it. Errors that stay until somebody acts, such as NOPERM and WRONGTYPE, end it
+// at once.
+//
+// # Redisson
+//
+// A Mutex keeps its hold as Redisson (3.x and 4.x) does: the same hash, form of hold id,
+// time to live, and channel. A Mutex and an RLock of the same name exclude each other
+// and wake each other on release. Redisson's fair and spin locks exclude a Mutex as
+// well, but the one does not always hear of the other's release, and then waits for
+// its timer. Do not give a name to both a Mutex and a read-write lock.
+//
+// Re-entry is counted in the process, so the count in Redis is always 1. Tokens are not
+// comparable with those of Redisson's RFencedLock.
+//
+// For a lock goods:1000:1 there are in Redis:
+//
+//	goods:1000:1                           hash, hold id to 1: the lock (Redisson's)
+//	redisson_lock__channel:{goods:1000:1}  channel that announces releases (Redisson's)
+//	relock_fence:{goods:1000:1}            string: the last token; expires when idle for an hour
+//	relock_session:<session id>            channel of messages to one session
+//
+// The braces are a hash tag, which keeps the keys in one slot of a cluster. A name with
+// a brace in it gets none added, and needs a hash tag of its own.
+//
+// # Sources
+//
+// The wire format is documented by Redisson's public repository,
+// https://github.com/redisson/redisson. Passing a lock within a process before others
+// get it is lock cohorting: Dice, Marathe and Shavit, "Lock Cohorting: A General
+// Technique for Designing NUMA Locks" (PPoPP 2012). Locks with leases are described in
+// the Redis documentation, "Distributed Locks with Redis"; what a lease cannot do, and
+// fencing tokens can, in Martin Kleppmann's "How to do distributed locking" (2016).
+package relock
