@@ -1,0 +1,38 @@
+# make test        every test, with the race detector; installs redis-server where it can
+# make lint        gofmt, go vet and staticcheck in every module
+# make bench       the benchmarks
+# make cover       coverage, of the library by all its tests
+# make fmt, tidy   mend what lint and CI complain of
+
+GO          ?= go
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+MODULES     := $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '*/.*/*'))
+
+# The race detector needs a C compiler.
+RACE ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+
+.PHONY: test redis lint fmt tidy bench cover
+
+test: redis
+	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
+	$(GO) test $(RACE) -timeout 10m $(TESTFLAGS) ./...
+
+redis:
+	@bash scripts/install-redis.sh
+
+lint:
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted" >&2; exit 1; fi
+	@for m in $(MODULES); do (set -x; cd $$m && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...) || exit; done
+
+fmt:
+	gofmt -w .
+
+tidy:
+	@for m in $(MODULES); do (set -x; cd $$m && $(GO) mod tidy) || exit; done
+
+bench: redis
+	$(GO) test -run '^$$' -bench . -benchmem $(BENCHFLAGS) .
+
+cover: redis
+	$(GO) test -timeout 10m -coverpkg=./... -coverprofile=cover.out ./...
+	$(GO) tool cover -func=cover.out | tail -1
