@@ -66,6 +66,36 @@ func sessionOf(id string) string {
 	return id[:strings.LastIndexByte(id, ':')]
 }
 
+// acquireAll asks for several plain locks of one slot, all or none. It returns their
+// tokens; or, if one is taken, its place and as acquire when it may be free.
+func (p *protocol) acquireAll(ctx context.Context, ls []*lease) (tokens []int64, taken int, ttl time.Duration, err error) {
+	n := len(ls)
+	keys, args := make([]string, 2*n), make([]string, 0, 2*n)
+	for i, l := range ls {
+		keys[i], keys[n+i] = l.keys.name, l.keys.fence
+		args = append(args, l.id, millis(l.length))
+	}
+	reply, err := p.eval(ctx, acquireAllScript, keys, args).AsIntSlice()
+	switch {
+	case err != nil:
+		return nil, -1, 0, err
+	case reply[0] == 0:
+		return reply[1:], -1, 0, nil
+	}
+	_, ttl, _ = granted(reply[1], nil)
+	return nil, int(reply[0]) - 1, ttl, nil
+}
+
+// releaseSome ends several plain holds of one slot with one script.
+func (p *protocol) releaseSome(ctx context.Context, ls []*lease) (told []int64, err error) {
+	keys, args := make([]string, len(ls)), []string{p.publish}
+	for i, l := range ls {
+		keys[i] = l.keys.name
+		args = append(args, l.id, l.keys.channel)
+	}
+	return p.eval(ctx, releaseAllScript, keys, args).AsIntSlice()
+}
+
 // acquireRead asks for the read side. Its reply is readJoin, readAlone, or 0.
 func (p *protocol) acquireRead(ctx context.Context, l *lease, leaseMS, writer string, wait bool, c *sessionConfig) (reply int64, ttl time.Duration, err error) {
 	k := l.keys

@@ -102,8 +102,8 @@ func transient(err error) bool {
 
 // redisError returns the code of err if it is an error reply of Redis.
 func redisError(err error) (code string, ok bool) {
-	re, ok := rueidis.IsRedisErr(err)
-	if !ok {
+	var re *rueidis.RedisError
+	if !errors.As(err, &re) || re.IsNil() {
 		return "", false
 	}
 	return redisCode(re.Error()), true

@@ -28,13 +28,20 @@ func (b *lockBase) exit(ctx context.Context, op string, o *arbiter.Owner, h *hol
 	case arbiter.Release:
 		err = s.unlocked(ctx, h.Lease)
 	}
-	if obs := s.cfg.observer; obs != nil && h.State() != arbiter.Live {
-		obs.Released(ReleaseEvent{Name: b.keys.name, Held: time.Duration(s.clock.now() - h.Since), Err: err})
+	if h.State() != arbiter.Live {
+		b.ended(h, err)
 	}
 	if own != nil {
 		return own
 	}
 	return err
+}
+
+// ended reports the end of a hold by its last unlock.
+func (b *lockBase) ended(h *hold, err error) {
+	if obs := b.s.cfg.observer; obs != nil {
+		obs.Released(ReleaseEvent{Name: b.keys.name, Held: time.Duration(b.s.clock.now() - h.Since), Err: err})
+	}
 }
 
 func holdDone(h *hold) <-chan struct{} {
@@ -52,15 +59,23 @@ func (b *lockBase) holdErr(h *hold) error {
 	case h == nil:
 		return failed(op, b.keys.name, ErrNotHeld)
 	}
-	switch h.State() {
-	case arbiter.Lost:
-		return failed(op, b.keys.name, ErrLost)
-	case arbiter.Ended:
-		return failed(op, b.keys.name, ErrNotHeld)
+	if err := stateErr(op, b.keys.name, h.State()); err != nil {
+		return err
 	}
 	if b.s.clock.now() >= h.Lease.deadline.Load() {
 		b.s.lose(h.Lease, errExpired)
 		return failed(op, b.keys.name, ErrLost)
+	}
+	return nil
+}
+
+// stateErr is what Err returns for a hold in that state.
+func stateErr(op, name string, s arbiter.State) error {
+	switch s {
+	case arbiter.Lost:
+		return failed(op, name, ErrLost)
+	case arbiter.Ended:
+		return failed(op, name, ErrNotHeld)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (s *Session) lost(l *lease, cause error) {
 // the session itself. It must not block.
 func (s *Session) onMessage(channel, message string) bool {
 	switch {
-	case strings.HasPrefix(channel, prefixSession):
+	case isSessionChannel(channel):
 		verb, rest, _ := strings.Cut(message, " ")
 		if id, name, ok := strings.Cut(rest, " "); ok && verb == "lost" {
 			s.forced(id, name)

@@ -46,6 +46,8 @@ const (
 	prefixSession = "relock_session:" // + session id
 )
 
+func isSessionChannel(channel string) bool { return strings.HasPrefix(channel, prefixSession) }
+
 // suffixed returns the start of the names of keys that belong to a hold of a lock, by
 // Redisson's rule.
 func suffixed(name string) string {

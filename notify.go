@@ -2,44 +2,47 @@ package relock
 
 import (
 	"context"
-	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-const (
-	linger       = time.Second            // a channel stays subscribed that long after its last listener
-	pingInterval = 500 * time.Millisecond // how often the connection is looked at
-	pingTimeout  = time.Second
-)
+const linger = time.Second // a channel stays subscribed that long after its last listener
 
-// hub keeps one dedicated subscription connection and shares its channels among all
-// listeners. One goroutine, run, owns the connection: it dials, subscribes,
-// unsubscribes, looks whether the connection is alive and still leads to the
-// primary, and starts over when it is not.
+// hub shares subscriptions among all listeners of a session. Channels are subscribed
+// on lines, of which there is one per node of a cluster where a channel needs it, and
+// one in all elsewhere.
 //
 // Whoever waits for a message first joins the channel, then looks at the lock, then
 // waits: a message after the confirmation cannot be missed, and each confirmation,
 // the first and every one after a reconnect, wakes the listeners to look again.
 type hub struct {
-	dial    func() (rueidis.DedicatedClient, func()) // may block for as long as the client's dial does
-	role    bool                                     // ask the connection's role: a failover may leave it on the old primary
-	handler func(channel, message string) bool       // sees every message first; true if it was not for a topic; must not block
+	client  rueidis.Client
+	cluster bool
+	sharded bool                               // lock channels are sharded
+	role    bool                               // a line must lead to a primary
+	handler func(channel, message string) bool // sees every message first; true if it was not for a topic; must not block
 	clock   *clock
-	kick    chan struct{} // topics have changed
+	spawn   func(func()) // starts a goroutine that ends with stop
 	stop    <-chan struct{}
 
-	mu     sync.Mutex        // protects the following
+	mu     sync.Mutex        // protects the following, and lines and topics where they say so
 	topics map[string]*topic // by channel
-	err    error             // why there is no connection now
+	lines  map[string]*line  // by address; the only one outside a cluster has none
+	homes  map[uint16]string // in a cluster: where the channels of a slot are, as far as known
+	err    error             // why the last line failed
 }
 
-// topic is one channel. It exists while somebody listens, and for linger after.
+// topic is one channel. It exists while somebody listens, and for linger after. It is
+// guarded by hub.mu.
 type topic struct {
+	channel   string
+	sharded   bool
+	line      *line
 	listeners []*listener
-	sent      bool  // SUBSCRIBE was sent on this connection
+	sent      bool  // SUBSCRIBE was sent on the line
 	live      bool  // and confirmed
 	idle      int64 // since when nobody listens
 }
@@ -50,10 +53,6 @@ type listener struct {
 	f       func()        // or is called then, with hub.mu locked
 	hub     *hub
 	channel string
-}
-
-func newHub(c *clock, stop <-chan struct{}) *hub {
-	return &hub{clock: c, stop: stop, kick: make(chan struct{}, 1), topics: make(map[string]*topic)}
 }
 
 // pin subscribes a channel for the life of the hub and waits until that is confirmed.
@@ -93,17 +92,67 @@ func (h *hub) watch(channel string, f func()) *listener {
 }
 
 func (h *hub) add(l *listener) (live bool) {
-	channel := l.channel
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.topics[channel]
+	t := h.topics[l.channel]
 	if t == nil {
-		t = new(topic)
-		h.topics[channel] = t
-		wake(h.kick)
+		t = &topic{channel: l.channel, sharded: h.sharded && !isSessionChannel(l.channel)}
+		h.topics[l.channel] = t
+		h.placeLocked(t, nil)
 	}
 	t.listeners = append(t.listeners, l)
 	return t.live
+}
+
+// placeLocked gives a topic a line, another than not if there is a choice.
+func (h *hub) placeLocked(t *topic, not *line) {
+	select {
+	case <-h.stop:
+		return
+	default:
+	}
+	addr := ""
+	if h.cluster {
+		addr = h.homeLocked(t, not)
+	}
+	n := h.lines[addr]
+	if n == nil {
+		n = &line{hub: h, addr: addr, kick: make(chan struct{}, 1), topics: make(map[string]*topic)}
+		h.lines[addr] = n
+		h.spawn(n.run)
+	}
+	t.line, t.sent, t.live = n, false, false
+	n.topics[t.channel] = t
+	wake(n.kick)
+}
+
+// homeLocked returns the node to subscribe a channel on. Where it is not known any
+// node will do: if it is the wrong one, it tells the right one.
+func (h *hub) homeLocked(t *topic, not *line) string {
+	nodes := h.client.Nodes()
+	if not != nil && len(nodes) > 1 {
+		delete(nodes, not.addr)
+	}
+	if t.sharded {
+		if addr, ok := h.homes[h.slot(t.channel)]; ok && nodes[addr] != nil {
+			return addr
+		}
+	}
+	for addr := range h.lines {
+		if nodes[addr] != nil {
+			return addr
+		}
+	}
+	addrs := make([]string, 0, len(nodes))
+	for addr := range nodes {
+		addrs = append(addrs, addr)
+	}
+	return addrs[rand.IntN(len(addrs))]
+}
+
+func (h *hub) slot(channel string) uint16 {
+	cmd := h.client.B().Arbitrary("SPUBLISH").Keys(channel).Build()
+	return cmd.Slot()
 }
 
 // known reports whether a channel is subscribed or about to be.
@@ -139,9 +188,9 @@ func (l *listener) leave() {
 	}
 }
 
-// onMessage runs on the connection's reader: it must not block.
+// onMessage runs on a connection's reader: it must not block.
 func (h *hub) onMessage(m rueidis.PubSubMessage) {
-	if h.handler != nil && h.handler(m.Channel, m.Message) {
+	if h.handler(m.Channel, m.Message) {
 		return
 	}
 	h.mu.Lock()
@@ -159,145 +208,4 @@ func (t *topic) signalLocked() {
 			wake(l.C)
 		}
 	}
-}
-
-// onSubscription runs on the connection's reader: it must not block.
-func (h *hub) onSubscription(s rueidis.PubSubSubscription) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := h.topics[s.Channel]
-	if t == nil {
-		return
-	}
-	switch s.Kind {
-	case "subscribe", "ssubscribe":
-		t.live = t.sent
-		t.signalLocked()
-	case "sunsubscribe": // the slot has moved away
-		t.live, t.sent = false, false
-		wake(h.kick)
-	}
-}
-
-// run keeps the connection until stop.
-func (h *hub) run() {
-	backoff := 20 * time.Millisecond
-	for {
-		start := time.Now()
-		err := h.serve()
-		h.mu.Lock()
-		h.err = err
-		for _, t := range h.topics {
-			t.live, t.sent = false, false
-			t.signalLocked() // look again, and notice that nothing is subscribed
-		}
-		h.mu.Unlock()
-		if time.Since(start) > 5*time.Second {
-			backoff = 20 * time.Millisecond
-		}
-		select {
-		case <-h.stop:
-			return
-		case <-time.After(jitter(backoff)):
-			backoff = min(2*backoff, time.Second)
-		}
-	}
-}
-
-var errStopped = errors.New("stopped")
-
-// serve uses one connection until it fails or the hub stops.
-func (h *hub) serve() error {
-	conn, put := h.dial()
-	defer put()
-	defer conn.Close()
-	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: h.onMessage, OnSubscription: h.onSubscription})
-	ping := time.NewTicker(pingInterval)
-	defer ping.Stop()
-	if err := h.probe(conn); err != nil {
-		return err
-	}
-	for {
-		if err := h.update(conn); err != nil {
-			return err
-		}
-		select {
-		case <-h.kick:
-		case <-ping.C:
-			if err := h.probe(conn); err != nil {
-				return err
-			}
-		case err := <-lost:
-			if err == nil {
-				err = errors.New("subscription connection closed")
-			}
-			return err
-		case <-h.stop:
-			return errStopped
-		}
-	}
-}
-
-// update subscribes the channels that are new and unsubscribes those that nobody
-// has listened to for a while.
-func (h *hub) update(conn rueidis.DedicatedClient) error {
-	var add, drop []string
-	now := h.clock.now()
-	h.mu.Lock()
-	h.err = nil
-	for channel, t := range h.topics {
-		switch {
-		case len(t.listeners) == 0 && now-t.idle > int64(linger):
-			if t.sent {
-				drop = append(drop, channel)
-			}
-			delete(h.topics, channel)
-		case !t.sent:
-			t.sent = true
-			add = append(add, channel)
-		}
-	}
-	h.mu.Unlock()
-	if len(drop) > 0 {
-		if err := h.do(conn, conn.B().Unsubscribe().Channel(drop...).Build()); err != nil {
-			return err
-		}
-	}
-	if len(add) > 0 {
-		return h.do(conn, conn.B().Subscribe().Channel(add...).Build())
-	}
-	return nil
-}
-
-// probe asks whether the connection is alive and leads to the primary.
-func (h *hub) probe(conn rueidis.DedicatedClient) error {
-	if !h.role {
-		return h.do(conn, conn.B().Ping().Build())
-	}
-	ctx, cancel := bounded(pingTimeout)
-	defer cancel()
-	reply, err := conn.Do(ctx, conn.B().Role().Build()).ToArray()
-	if _, refused := rueidis.IsRedisErr(err); refused {
-		return nil // alive, and does not tell
-	}
-	if err != nil {
-		return err
-	}
-	if role, _ := reply[0].ToString(); role != "master" {
-		return errors.New("subscription connection leads to a replica")
-	}
-	return nil
-}
-
-func (h *hub) do(conn rueidis.DedicatedClient, cmd rueidis.Completed) error {
-	ctx, cancel := bounded(pingTimeout)
-	defer cancel()
-	return conn.Do(ctx, cmd).Error()
-}
-
-// bounded returns a context that ends after d without having a deadline.
-func bounded(d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	timer := time.AfterFunc(d, cancel)
-	return ctx, func() { timer.Stop(); cancel() }
 }

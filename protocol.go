@@ -3,7 +3,6 @@ package relock
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -62,17 +61,27 @@ func (e *replicaError) Error() string {
 // evalWait runs a script, and WAIT on the connection that ran it. The write counts
 // if the script's result is positive; then a replicaError says that too few replicas
 // have it.
+//
+// In a cluster both go to a dedicated connection, which does not follow a MOVED: the
+// script would be sent on, and WAIT be answered by the old node, which has nothing to
+// wait for. The MOVED comes back as an error instead, to be tried again.
 func (p *protocol) evalWait(ctx context.Context, s *script, keys, args []string, c *sessionConfig) (int64, error) {
-	wait := func() rueidis.Completed {
-		cmd := p.client.B().Wait().Numreplicas(int64(c.replicas)).Timeout(c.ackWait.Milliseconds()).Build()
+	run := func(verb, body string, do func(context.Context, ...rueidis.Completed) []rueidis.RedisResult) []rueidis.RedisResult {
+		wait := p.client.B().Wait().Numreplicas(int64(c.replicas)).Timeout(c.ackWait.Milliseconds()).Build()
 		if p.cluster {
-			cmd = cmd.SetSlot(keys[0])
+			wait = wait.SetSlot(keys[0])
 		}
-		return cmd
+		return do(ctx, p.command(verb, body, keys, args), wait)
 	}
-	rs := p.client.DoMulti(ctx, p.evalsha(s, keys, args), wait())
+	do := p.client.DoMulti
+	if p.cluster {
+		conn, put := p.client.Dedicate()
+		defer put()
+		do = conn.DoMulti
+	}
+	rs := run("EVALSHA", s.sha, do)
 	if re, ok := rueidis.IsRedisErr(rs[0].Error()); ok && re.IsNoScript() {
-		rs = p.client.DoMulti(ctx, p.command("EVAL", s.text, keys, args), wait())
+		rs = run("EVAL", s.text, do)
 	}
 	n, err := rs[0].AsInt64()
 	if err != nil || n <= 0 {
@@ -93,20 +102,23 @@ type call struct {
 
 // evalAll runs scripts in one pipeline per node. The results stand in order.
 func (p *protocol) evalAll(ctx context.Context, calls []call) []rueidis.RedisResult {
-	const most = 1000 // from 2,000 commands on, rueidis takes another connection
-	var results []rueidis.RedisResult
-	for part := range slices.Chunk(calls, most) {
-		cmds := make(rueidis.Commands, len(part))
-		for i, c := range part {
-			cmds[i] = p.evalsha(c.script, c.keys, c.args)
+	cmds := make(rueidis.Commands, len(calls))
+	for i, c := range calls {
+		cmds[i] = p.evalsha(c.script, c.keys, c.args)
+	}
+	results := p.client.DoMulti(ctx, cmds...)
+	var unknown []int
+	cmds = nil
+	for i, c := range calls {
+		if re, ok := rueidis.IsRedisErr(results[i].Error()); ok && re.IsNoScript() {
+			unknown = append(unknown, i)
+			cmds = append(cmds, p.command("EVAL", c.text, c.keys, c.args))
 		}
-		rs := p.client.DoMulti(ctx, cmds...)
-		for i, c := range part {
-			if re, ok := rueidis.IsRedisErr(rs[i].Error()); ok && re.IsNoScript() {
-				rs[i] = p.client.Do(ctx, p.command("EVAL", c.text, c.keys, c.args))
-			}
+	}
+	if len(unknown) > 0 {
+		for i, r := range p.client.DoMulti(ctx, cmds...) {
+			results[unknown[i]] = r
 		}
-		results = append(results, rs...)
 	}
 	return results
 }

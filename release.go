@@ -14,11 +14,7 @@ func (s *Session) unlocked(ctx context.Context, l *lease) error {
 	told, err := s.releaseRetrying(io, l)
 	s.watch.remove(l)
 	if told >= 0 && err == nil && (l.kind == plain || l.kind == write) {
-		others := int(told)
-		if s.hub.known(l.keys.channel) {
-			others--
-		}
-		s.turns.released(l.keys.channel, l.since, s.clock.now(), others)
+		s.turnOver(l, told)
 	}
 	s.released(l)
 	if l.unclear {
@@ -26,6 +22,71 @@ func (s *Session) unlocked(ctx context.Context, l *lease) error {
 	}
 	io.free()
 	return err
+}
+
+// unlockedAll is unlocked for several plain holds of one slot, with one script. What
+// that leaves undone goes on one by one.
+func (s *Session) unlockedAll(ctx context.Context, ls []*lease) []error {
+	errs := make([]error, len(ls))
+	io := newIOCtx(ctx)
+	for _, l := range ls {
+		s.watch.stop(l, io)
+	}
+	told, err := s.proto.releaseSome(io, ls)
+	for i, l := range ls {
+		if err != nil || told[i] < 0 {
+			continue
+		}
+		s.turnOver(l, told[i])
+		s.watch.remove(l)
+		s.released(l)
+		if l.unclear {
+			s.clean.add(l, true, nil)
+		}
+	}
+	for i, l := range ls {
+		if err != nil || told[i] < 0 {
+			errs[i] = s.unlocked(ctx, l) // finds out why
+			if err != nil && errs[i] != nil && errors.Is(errs[i], errGone) {
+				errs[i] = nil // the script got through, its reply did not
+			}
+		}
+	}
+	io.free()
+	return errs
+}
+
+// unlockedWithin is unlocked, but leaves the release to the background if Redis has not
+// confirmed it after d.
+func (s *Session) unlockedWithin(ctx context.Context, l *lease, d time.Duration) error {
+	io := newIOCtx(ctx)
+	s.watch.stop(l, io)
+	timer := time.AfterFunc(d, func() { s.watch.cancel(l, io) })
+	told, err := s.proto.release(io, l)
+	timer.Stop()
+	if err != nil {
+		s.releaseLater(l)
+		return failed("unlock", l.keys.name, err)
+	}
+	s.turnOver(l, told)
+	s.watch.remove(l)
+	s.released(l)
+	if l.unclear {
+		s.clean.add(l, true, nil)
+	}
+	if told < 0 {
+		return failed("unlock", l.keys.name, ErrLost, errGone)
+	}
+	return nil
+}
+
+// turnOver records that a release told so many subscribers.
+func (s *Session) turnOver(l *lease, told int64) {
+	others := int(told)
+	if s.hub.known(l.keys.channel) {
+		others--
+	}
+	s.turns.released(l.keys.channel, l.since, s.clock.now(), others)
 }
 
 // releaseRetrying returns how many subscribers were told of the release.

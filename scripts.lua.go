@@ -28,14 +28,13 @@ func newScript(text string) *script {
 //
 // Lua prints large numbers as 1.78e+15; hence the format.
 const fenceLua = `
-local function fence(key)
-  local t = redis.call('time')
+local function fence(key, last, t)
+  t = t or redis.call('time')
   local ms = t[1] * 1000 + math.floor(t[2] / 1000)
-  local now = t[1] * 1024000 + math.floor(t[2] * 1.024)
-  local last = tonumber(redis.call('get', key))
+  if last == nil then last = redis.call('get', key) end
   local f
   if not last then
-    f = now + 2048
+    f = t[1] * 1024000 + math.floor(t[2] * 1.024) + 2048
     if f % 1024 == 0 then f = f + 1 end
   else
     f = last + (last % 1024 == 0 and 1024 or 16)
@@ -93,6 +92,56 @@ return fence(KEYS[2])
 var releaseScript = newScript(`
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then return -1 end
 return redis.call(ARGV[3], ARGV[2], '0')
+`)
+
+// acquireAllScript takes several exclusive locks, all or none.
+//
+//	KEYS  locks, then their fences
+//	ARGV  for each lock hold id and lease
+//	reply 0 and the fencing tokens; or the position (from 1) of a lock that is taken,
+//	      and as acquireScript when it may be free
+//
+// Twice: as acquireScript, for each lock.
+var acquireAllScript = newScript(fenceLua + `
+local n = #KEYS / 2
+local reply = {0}
+local ours = {}
+if redis.call('exists', unpack(KEYS, 1, n)) > 0 then
+  for i = 1, n do
+    local ttl = redis.call('pttl', KEYS[i])
+    if ttl ~= -2 then
+      if redis.call('hexists', KEYS[i], ARGV[2 * i - 1]) == 0 then return {i, -1 - ttl} end
+      ours[i] = true
+    end
+  end
+end
+local t = redis.call('time')
+local last = redis.call('mget', unpack(KEYS, n + 1, 2 * n))
+for i = 1, n do
+  if not ours[i] then redis.call('hset', KEYS[i], ARGV[2 * i - 1], 1) end
+  redis.call('pexpire', KEYS[i], ARGV[2 * i])
+  reply[i + 1] = ours[i] and tonumber(last[i]) or fence(KEYS[n + i], last[i], t)
+end
+return reply
+`)
+
+// releaseAllScript ends several exclusive holds.
+//
+//	KEYS  locks
+//	ARGV  PUBLISH or SPUBLISH, then for each lock hold id and channel
+//	reply for each lock as releaseScript
+//
+// Twice: as releaseScript, for each lock.
+var releaseAllScript = newScript(`
+local told = {}
+for i, key in ipairs(KEYS) do
+  if redis.pcall('hdel', key, ARGV[2 * i]) == 1 then
+    told[i] = redis.call(ARGV[1], ARGV[2 * i + 1], '0')
+  else
+    told[i] = -1
+  end
+end
+return told
 `)
 
 // renewScript starts the leases of many exclusive holds anew.

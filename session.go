@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type Session struct {
 	id      string
 	cfg     sessionConfig
 	leaseMS string // cfg.lease
+	place   string // identity of the deployment, empty if it does not tell
 	proto   *protocol
 	clock   *clock
 	seq     atomic.Uint64 // last number given to a hold id
@@ -84,7 +86,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 		return nil, failed("NewSession", "", s.cfg.err)
 	}
 	s.leaseMS = millis(s.cfg.lease)
-	s.proto = newProtocol(client, &s.cfg)
+	s.proto = &protocol{client: client, publish: "PUBLISH", counted: "1", claim: min(claimMost, s.cfg.lease)}
 	s.callCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}
 	s.ioCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}
 	rules := arbiter.Rules[*lease]{Now: s.clock.now, Certain: certain, Pass: s.pass}
@@ -94,10 +96,10 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	s.fairs = arbiter.NewTable(rules)
 	s.watch = newWatchdog(s)
 	s.clean = newCleaner(s)
-	s.hub = newHub(s.clock, s.stopping)
-	s.hub.dial = client.Dedicate
-	s.hub.role = client.Mode() == rueidis.ClientModeSentinel
-	s.hub.handler = s.onMessage
+	s.hub = &hub{
+		client: client, handler: s.onMessage, clock: s.clock, spawn: s.wg.Go, stop: s.stopping,
+		topics: make(map[string]*topic), lines: make(map[string]*line), homes: make(map[uint16]string),
+	}
 	s.room = newRoom(s)
 
 	if err := s.check(ctx); err != nil {
@@ -107,7 +109,6 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	s.wg.Go(s.watch.renews)
 	s.wg.Go(s.clean.run)
 	s.wg.Go(s.room.run)
-	s.wg.Go(s.hub.run)
 	if err := s.hub.pin(ctx, prefixSession+s.id); err != nil {
 		_ = s.Close(context.WithoutCancel(ctx))
 		if ctx.Err() != nil {
@@ -118,28 +119,71 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	return s, nil
 }
 
-func newProtocol(client rueidis.Client, c *sessionConfig) *protocol {
-	p := &protocol{client: client, publish: "PUBLISH", counted: "1", claim: min(claimMost, c.lease)}
-	if client.Mode() == rueidis.ClientModeCluster {
-		p.cluster, p.counted = true, "0"
-	}
-	return p
-}
-
-// check finds out whether Redis answers and runs scripts.
+// check finds out what the server is, whether it answers, and whether it runs scripts.
 func (s *Session) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctxFailed("NewSession", "", ctx, nil)
 	}
-	b := s.proto.client.B()
-	err := s.proto.client.Do(noDeadline{ctx}, b.Eval().Script("return 1").Numkeys(0).Build()).Error()
+	client := s.proto.client
+	err := client.Do(noDeadline{ctx}, client.B().Eval().Script("return 1").Numkeys(0).Build()).Error()
 	if err == nil {
-		return nil
+		err = s.topology(ctx)
+	} else {
+		err = fmt.Errorf("running a script: %w", err)
 	}
-	if ctx.Err() != nil {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
 		return ctxFailed("NewSession", "", ctx, nil)
 	}
-	return failed("NewSession", "", fmt.Errorf("running a script: %w", err))
+	return failed("NewSession", "", err)
+}
+
+// topology sets up for a cluster or for Sentinel. In a cluster Redisson publishes lock
+// messages to shards exactly if the server can do that, and so does relock: PUBLISH and
+// SPUBLISH do not reach each other.
+func (s *Session) topology(ctx context.Context) error {
+	client := s.proto.client
+	s.place = deploymentOf(ctx, client)
+	switch client.Mode() {
+	case rueidis.ClientModeSentinel:
+		s.hub.role = true
+	case rueidis.ClientModeCluster:
+		s.proto.cluster, s.hub.cluster = true, true
+		s.proto.counted = "0"
+		err := client.Do(noDeadline{ctx}, client.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error()
+		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+			return fmt.Errorf("asking for sharded pub/sub: %w", err)
+		}
+		if err == nil {
+			s.proto.publish, s.proto.counted = "SPUBLISH", "1"
+			s.hub.sharded, s.hub.role = true, true
+		}
+	}
+	return nil
+}
+
+// deploymentOf returns something that tells deployments apart, or nothing if the server
+// does not say: the run id of the server, or the least node id of the cluster.
+func deploymentOf(ctx context.Context, client rueidis.Client) string {
+	cmd, field := client.B().Arbitrary("INFO", "server").Build(), "run_id:"
+	if client.Mode() == rueidis.ClientModeCluster {
+		cmd, field = client.B().Arbitrary("CLUSTER", "NODES").Build(), ""
+	}
+	text, err := client.Do(noDeadline{ctx}, cmd).ToString()
+	if err != nil {
+		return ""
+	}
+	least := ""
+	for line := range strings.Lines(text) {
+		id, ok := strings.CutPrefix(line, field)
+		id, _, _ = strings.Cut(strings.TrimSpace(id), " ")
+		if ok && (least == "" || id < least) {
+			least = id
+		}
+	}
+	return least
 }
 
 // newUUID returns a random UUID, which is what Redisson's clients call themselves.

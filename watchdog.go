@@ -116,6 +116,15 @@ func (w *watchdog) stop(l *lease, ctx *ioCtx) {
 	}
 }
 
+// cancel cancels the release of a lease, if it still goes by ctx.
+func (w *watchdog) cancel(l *lease, ctx *ioCtx) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.release == ctx {
+		ctx.cancel()
+	}
+}
+
 // remove ends the watchdog's charge of a lease.
 func (w *watchdog) remove(l *lease) {
 	w.mu.Lock()

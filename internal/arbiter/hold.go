@@ -65,9 +65,24 @@ type Hold[L any] struct {
 	owing      []*Owner // of lost holds for which unlocks were counted that may have been this one's
 	next, prev *Hold[L] // other read holds of the name
 
-	mu    sync.Mutex
-	state State         // guarded by mu
-	done  chan struct{} // made by the first Done; guarded by mu
+	mu    sync.Mutex // protects the following
+	state State
+	done  chan struct{} // made by the first Done
+	ends  []func(State) // called at the end
+}
+
+// OnEnd has f called when the hold ends, or at once if it has. f must not block nor
+// use the arbiter.
+func (h *Hold[L]) OnEnd(f func(State)) {
+	h.mu.Lock()
+	if h.state == Live {
+		h.ends = append(h.ends, f)
+		h.mu.Unlock()
+		return
+	}
+	s := h.state
+	h.mu.Unlock()
+	f(s)
 }
 
 // Side returns the side of the lock that is held.
@@ -96,13 +111,19 @@ func (h *Hold[L]) Done() <-chan struct{} {
 // End ends a live hold and reports whether it was live.
 func (h *Hold[L]) End(s State) bool {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.state != Live {
+		h.mu.Unlock()
 		return false
 	}
 	h.state = s
 	if h.done != nil {
 		close(h.done)
+	}
+	ends := h.ends
+	h.ends = nil
+	h.mu.Unlock()
+	for _, f := range ends {
+		f(s)
 	}
 	return true
 }

@@ -180,6 +180,24 @@ func (e *rwEntry[L]) loseLocked(lease L) (lost bool) {
 	return lost
 }
 
+// HoldOf returns the live hold that o has of a side of the handle's name, nil if it
+// has none.
+func (t *RW[L]) HoldOf(via *Handle[L], o *Owner, side Side) *Hold[L] {
+	s := &t.shards[via.shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[via.name]
+	switch {
+	case e == nil:
+		return nil
+	case side == Read:
+		return e.readBy(o)
+	case e.wroteBy(o):
+		return e.writer
+	}
+	return nil
+}
+
 // Leases returns the leases that live holds of name rest on.
 func (t *RW[L]) Leases(name string) []L {
 	s := &t.shards[t.index(name)]

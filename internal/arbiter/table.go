@@ -235,6 +235,17 @@ func (t *Table[L]) Lookup(name string) *Hold[L] {
 	return nil
 }
 
+// HoldOf returns the live hold that o has of the handle's name, nil if it has none.
+func (t *Table[L]) HoldOf(via *Handle[L], o *Owner) *Hold[L] {
+	s := &t.shards[via.shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[via.name]; e != nil && e.heldBy(o) {
+		return e.hold
+	}
+	return nil
+}
+
 // Holds returns every live hold.
 func (t *Table[L]) Holds() []*Hold[L] {
 	var hs []*Hold[L]

@@ -1,0 +1,287 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	pingInterval = 500 * time.Millisecond // how often the connection is looked at
+	pingTimeout  = time.Second
+)
+
+// line is one subscription connection. Its goroutine, run, owns the connection: it
+// dials, subscribes, unsubscribes, looks whether the connection is alive and still
+// leads to a primary, and starts over when it is not.
+type line struct {
+	hub    *hub
+	addr   string            // of the node, in a cluster
+	kick   chan struct{}     // topics have changed
+	topics map[string]*topic // those of this line; guarded by hub.mu
+	idle   int64             // since when there are none, 0 if there are some; guarded by hub.mu
+}
+
+var (
+	errStopped = errors.New("stopped")
+	errRetired = errors.New("no channel needs the connection any more")
+	errReplica = errors.New("subscription connection leads to a replica")
+	errCut     = errors.New("subscription connection closed")
+)
+
+// run keeps the connection until the hub stops, or in a cluster no channel needs it.
+func (n *line) run() {
+	backoff := 20 * time.Millisecond
+	for {
+		start := time.Now()
+		err := n.serve()
+		if n.hub.cluster && err != errRetired && !n.sleep(50*time.Millisecond) {
+			return
+		}
+		if !n.failed(err) {
+			return
+		}
+		if time.Since(start) > 5*time.Second {
+			backoff = 20 * time.Millisecond
+		}
+		if !n.sleep(backoff) {
+			return
+		}
+		backoff = min(2*backoff, time.Second)
+	}
+}
+
+// sleep waits for about d, and reports false if the hub stops before.
+func (n *line) sleep(d time.Duration) bool {
+	select {
+	case <-n.hub.stop:
+		return false
+	case <-time.After(jitter(d)):
+		return true
+	}
+}
+
+// failed takes account of the end of a connection and reports whether the line goes on
+// with another one. In a cluster its channels move to another node, which knows whether
+// this one has been replaced.
+func (n *line) failed(err error) bool {
+	h := n.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != errRetired {
+		h.err = err
+	}
+	for _, t := range n.topics {
+		t.live, t.sent = false, false
+		if h.cluster {
+			delete(n.topics, t.channel)
+			delete(h.homes, h.slot(t.channel))
+			h.placeLocked(t, n)
+		}
+		t.signalLocked() // look again, and notice that nothing is subscribed
+	}
+	if h.cluster && len(n.topics) == 0 {
+		delete(h.lines, n.addr)
+		return false
+	}
+	return true
+}
+
+// dial returns a connection of its own. It may block for as long as the client's dial
+// does.
+func (n *line) dial() (rueidis.DedicatedClient, func(), error) {
+	if !n.hub.cluster {
+		conn, put := n.hub.client.Dedicate()
+		return conn, put, nil
+	}
+	node := n.hub.client.Nodes()[n.addr]
+	if node == nil {
+		return nil, nil, errors.New("the cluster has no node " + n.addr)
+	}
+	conn, put := node.Dedicate()
+	return conn, put, nil
+}
+
+// serve uses one connection until it fails or is not needed.
+func (n *line) serve() error {
+	conn, put, err := n.dial()
+	if err != nil {
+		return err
+	}
+	defer put()
+	defer conn.Close()
+	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: n.hub.onMessage, OnSubscription: n.onSubscription})
+	ping := time.NewTicker(pingInterval)
+	defer ping.Stop()
+	if err := n.probe(conn); err != nil {
+		return err
+	}
+	for {
+		if err := n.update(conn); err != nil {
+			return err
+		}
+		select {
+		case <-n.kick:
+		case <-ping.C:
+			if err := n.probe(conn); err != nil {
+				return err
+			}
+		case err := <-lost:
+			if err == nil {
+				err = errCut
+			}
+			return err
+		case <-n.hub.stop:
+			return errStopped
+		}
+	}
+}
+
+// onSubscription runs on the connection's reader: it must not block.
+func (n *line) onSubscription(s rueidis.PubSubSubscription) {
+	h := n.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := n.topics[s.Channel]
+	if t == nil {
+		return
+	}
+	switch s.Kind {
+	case "subscribe", "ssubscribe":
+		if t.live = t.sent; t.live && t.sharded {
+			h.homes[h.slot(t.channel)] = n.addr
+		}
+		t.signalLocked()
+	case "sunsubscribe": // the slot has moved away
+		t.live, t.sent = false, false
+		wake(n.kick)
+	}
+}
+
+// update subscribes the channels that are new and unsubscribes those that nobody has
+// listened to for a while.
+func (n *line) update(conn rueidis.DedicatedClient) error {
+	h, b := n.hub, conn.B()
+	var plainAdd, plainDrop, shardDrop []string
+	var shardAdd []*topic
+	now := h.clock.now()
+	h.mu.Lock()
+	h.err = nil
+	for channel, t := range n.topics {
+		switch unused := len(t.listeners) == 0 && now-t.idle > int64(linger); {
+		case unused:
+			delete(n.topics, channel)
+			delete(h.topics, channel)
+			if t.sent && t.sharded {
+				shardDrop = append(shardDrop, channel)
+			} else if t.sent {
+				plainDrop = append(plainDrop, channel)
+			}
+		case !t.sent && t.sharded:
+			shardAdd = append(shardAdd, t)
+		case !t.sent:
+			plainAdd = append(plainAdd, channel)
+		}
+		t.sent = true
+	}
+	retired := n.retiredLocked(now)
+	h.mu.Unlock()
+
+	var cmds rueidis.Commands
+	if len(plainDrop) > 0 {
+		cmds = append(cmds, b.Unsubscribe().Channel(plainDrop...).Build())
+	}
+	for _, channel := range shardDrop { // channels of one command must share a slot
+		cmds = append(cmds, b.Sunsubscribe().Channel(channel).Build())
+	}
+	if len(plainAdd) > 0 {
+		cmds = append(cmds, b.Subscribe().Channel(plainAdd...).Build())
+	}
+	for _, cmd := range cmds {
+		if err := n.do(conn, cmd); err != nil {
+			return err
+		}
+	}
+	for _, t := range shardAdd {
+		if err := n.subscribe(conn, t); err != nil {
+			return err
+		}
+	}
+	if retired {
+		return errRetired
+	}
+	return nil
+}
+
+// subscribe subscribes a sharded channel, or hands it over to the node that has it.
+func (n *line) subscribe(conn rueidis.DedicatedClient, t *topic) error {
+	err := n.do(conn, conn.B().Ssubscribe().Channel(t.channel).Build())
+	re, refused := rueidis.IsRedisErr(err)
+	if !refused {
+		return err
+	}
+	addr, moved := re.IsMoved()
+	if !moved && redisCode(re.Error()) != "CLUSTERDOWN" {
+		return err
+	}
+	h := n.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(n.topics, t.channel)
+	delete(h.homes, h.slot(t.channel))
+	if moved && addr != n.addr {
+		h.homes[h.slot(t.channel)] = addr
+		h.placeLocked(t, nil)
+	} else {
+		h.placeLocked(t, n)
+	}
+	return nil
+}
+
+// retiredLocked reports whether nothing has needed the line for a while. Outside a
+// cluster it stays.
+func (n *line) retiredLocked(now int64) bool {
+	if !n.hub.cluster || len(n.topics) > 0 {
+		n.idle = 0
+		return false
+	}
+	if n.idle == 0 {
+		n.idle = now
+	}
+	return now-n.idle > int64(linger)
+}
+
+// probe asks whether the connection is alive and leads to a primary.
+func (n *line) probe(conn rueidis.DedicatedClient) error {
+	if !n.hub.role {
+		return n.do(conn, conn.B().Ping().Build())
+	}
+	ctx, cancel := bounded(pingTimeout)
+	defer cancel()
+	reply, err := conn.Do(ctx, conn.B().Role().Build()).ToArray()
+	if _, refused := rueidis.IsRedisErr(err); refused {
+		return nil // alive, and does not tell
+	}
+	if err != nil {
+		return err
+	}
+	if role, _ := reply[0].ToString(); role != "master" {
+		return errReplica
+	}
+	return nil
+}
+
+func (n *line) do(conn rueidis.DedicatedClient, cmd rueidis.Completed) error {
+	ctx, cancel := bounded(pingTimeout)
+	defer cancel()
+	return conn.Do(ctx, cmd).Error()
+}
+
+// bounded returns a context that ends after d without having a deadline.
+func bounded(d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	timer := time.AfterFunc(d, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}
