@@ -1,0 +1,181 @@
+package arbiter_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/relock-go/relock/internal/arbiter"
+)
+
+// A cancelled call meets its grant in one of these ways. In each the lock must end
+// with somebody who wants it, or with nobody.
+
+func TestQuitOfAQueuedCallKeepsTheOrderOfTheOthers(t *testing.T) {
+	for quitter := range 4 {
+		w := newWorld(t)
+		v := w.handle("a")
+		w.take(v, nil, 10)
+		var queue []*call
+		for range 4 {
+			queue = append(queue, w.call(v, nil).must(arbiter.Queued))
+		}
+		if w.Quit(queue[quitter].Waiter) != nil {
+			t.Fatal("a queued call has a hold")
+		}
+		w.mustWaiting("a", 3)
+		queue = slices.Delete(queue, quitter, quitter+1)
+		for _, c := range queue {
+			w.exit(v, nil, arbiter.Passed)
+			c.mustHold()
+		}
+		w.leave(v, nil)
+	}
+}
+
+func TestQuitOfAnAskerMakesTheNextAsk(t *testing.T) {
+	for _, looked := range []bool{false, true} {
+		w := newWorld(t)
+		v := w.handle("a")
+		w.take(v, nil, 0)
+		quitter := w.call(v, nil).must(arbiter.Queued)
+		next := w.call(v, nil).must(arbiter.Queued)
+		w.leave(v, nil)
+		if looked {
+			quitter.mustAsk()
+		}
+		next.mustWait()
+		if w.Quit(quitter.Waiter) != nil {
+			t.Fatal("the asker has a hold")
+		}
+		next.mustAsk()
+		w.Abandon(next.Waiter)
+	}
+}
+
+func TestQuitOfAGrantedCallReturnsTheHold(t *testing.T) {
+	w := newWorld(t)
+	v := w.handle("a")
+	w.take(v, nil, 1)
+	quitter := w.call(v, nil).must(arbiter.Queued)
+	next := w.call(v, nil).must(arbiter.Queued)
+	w.exit(v, nil, arbiter.Passed)
+	h := w.Quit(quitter.Waiter)
+	if h == nil || h != w.Lookup("a") {
+		t.Fatal("Quit did not return the hold that was granted meanwhile")
+	}
+	if got := w.Return(v, h); got != arbiter.Release {
+		t.Fatalf("Return = %v, want Release", outcomes[got])
+	}
+	w.mustBe(h, arbiter.Ended)
+	next.mustWait()
+	w.Released("a", h.Lease)
+	w.Abandon(next.mustAsk().Waiter)
+}
+
+// The call was granted, its hold was lost, and only then it was cancelled.
+func TestQuitOfAGrantedCallWhoseHoldWasLost(t *testing.T) {
+	w := newWorld(t)
+	v := w.handle("a")
+	h := w.take(v, nil, 1)
+	quitter := w.call(v, nil).must(arbiter.Queued)
+	next := w.call(v, nil).must(arbiter.Queued)
+	w.exit(v, nil, arbiter.Passed)
+	w.Lose("a", h.Lease)
+	next.mustWait() // through the same handle, so it waits for the unlock
+	lost := w.Quit(quitter.Waiter)
+	if lost == nil {
+		t.Fatal("Quit did not return the hold, whose unlock is outstanding")
+	}
+	w.mustBe(lost, arbiter.Lost)
+	if got := w.Return(v, lost); got != arbiter.WasLost {
+		t.Fatalf("Return = %v, want WasLost", outcomes[got])
+	}
+	w.Abandon(next.mustAsk().Waiter)
+}
+
+func TestReturnAfterTheLeaseHasRunOutReleasesNothing(t *testing.T) {
+	w := newWorld(t)
+	v := w.handle("a")
+	h := w.take(v, nil, 1)
+	quitter := w.call(v, nil).must(arbiter.Queued)
+	next := w.call(v, nil).must(arbiter.Queued)
+	w.exit(v, nil, arbiter.Passed)
+	h.Lease.until.Store(0)
+	if got := w.Return(v, w.Quit(quitter.Waiter)); got != arbiter.Expired {
+		t.Fatalf("Return = %v, want Expired", outcomes[got])
+	}
+	w.Abandon(next.mustAsk().Waiter)
+}
+
+// One of several calls of an owner that were let in together is cancelled: it gives
+// back its own lock of the hold and not the others'.
+func TestQuitOfOneOfSeveralCallsOfAnOwner(t *testing.T) {
+	w := newWorld(t)
+	v := w.handle("a")
+	o := new(owner)
+	w.take(v, nil, 1)
+	first := w.call(v, o).must(arbiter.Queued)
+	second := w.call(v, o).must(arbiter.Queued)
+	third := w.call(v, o).must(arbiter.Queued)
+	if w.Quit(second.Waiter) != nil {
+		t.Fatal("a queued call has a hold")
+	}
+	w.exit(v, nil, arbiter.Passed)
+	h := first.mustHold()
+	if w.Quit(third.Waiter) != h {
+		t.Fatal("the third call was not let in with the first")
+	}
+	second.mustWait()
+	if got := w.Return(v, h); got != arbiter.Kept {
+		t.Fatalf("Return = %v, want Kept", outcomes[got])
+	}
+	w.mustBe(h, arbiter.Live)
+	w.leave(v, o)
+}
+
+// Two goroutines share an owner. The hold of the first was lost; the second was
+// granted a new one, and before it looked the first unlocked, which by rule ends the
+// owner's live hold. The second, cancelled, once gave back nothing then, and the lost
+// hold was remembered for ever.
+func TestReturnOfAHoldThatAnotherGoroutineOfTheOwnerHasEnded(t *testing.T) {
+	w := newWorld(t)
+	v, u := w.handle("a"), w.handle("a")
+	o := new(owner)
+	w.take(v, o, 0)
+	w.lose(v)
+	other := w.handle("a")
+	w.take(other, nil, 1)
+	quitter := w.call(u, o).must(arbiter.Queued)
+	w.exit(other, nil, arbiter.Passed)
+	w.leave(v, o)
+	if got := w.Return(u, w.Quit(quitter.Waiter)); got != arbiter.WasLost {
+		t.Fatalf("Return = %v, want WasLost", outcomes[got])
+	}
+	w.exit(v, o, arbiter.NotHeld)
+}
+
+// An owner whose queued calls have all quit is not let in by the next grant.
+func TestOwnerWithoutQueuedCallsIsNotLetIn(t *testing.T) {
+	w := newWorld(t)
+	v := w.handle("a")
+	o := new(owner)
+	asker := w.call(v, o).must(arbiter.Ask)
+	c := w.call(v, o).must(arbiter.Queued)
+	w.Quit(c.Waiter)
+	h := asker.grant(0)
+	c.mustWait()
+	w.leave(v, o)
+	w.mustBe(h, arbiter.Ended)
+}
+
+func TestQuitOfTheLastForgetsTheName(t *testing.T) {
+	w := newWorld(t)
+	v := w.handle("a")
+	asker := w.call(v, nil)
+	c := w.call(v, nil)
+	w.Abandon(asker.Waiter)
+	w.Quit(c.Waiter)
+	if w.Len() != 0 {
+		t.Fatal("the name is remembered")
+	}
+}
