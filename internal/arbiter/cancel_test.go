@@ -48,7 +48,7 @@ func TestQuitOfAnAskerMakesTheNextAsk(t *testing.T) {
 			t.Fatal("the asker has a hold")
 		}
 		next.mustAsk()
-		w.Abandon(next.Waiter)
+		w.Quit(next.Waiter)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestQuitOfAGrantedCallReturnsTheHold(t *testing.T) {
 	w.mustBe(h, arbiter.Ended)
 	next.mustWait()
 	w.Released("a", h.Lease)
-	w.Abandon(next.mustAsk().Waiter)
+	w.Quit(next.mustAsk().Waiter)
 }
 
 // The call was granted, its hold was lost, and only then it was cancelled.
@@ -90,7 +90,7 @@ func TestQuitOfAGrantedCallWhoseHoldWasLost(t *testing.T) {
 	if got := w.Return(v, lost); got != arbiter.WasLost {
 		t.Fatalf("Return = %v, want WasLost", outcomes[got])
 	}
-	w.Abandon(next.mustAsk().Waiter)
+	w.Quit(next.mustAsk().Waiter)
 }
 
 func TestReturnAfterTheLeaseHasRunOutReleasesNothing(t *testing.T) {
@@ -104,7 +104,7 @@ func TestReturnAfterTheLeaseHasRunOutReleasesNothing(t *testing.T) {
 	if got := w.Return(v, w.Quit(quitter.Waiter)); got != arbiter.Expired {
 		t.Fatalf("Return = %v, want Expired", outcomes[got])
 	}
-	w.Abandon(next.mustAsk().Waiter)
+	w.Quit(next.mustAsk().Waiter)
 }
 
 // One of several calls of an owner that were let in together is cancelled: it gives
@@ -173,7 +173,7 @@ func TestQuitOfTheLastForgetsTheName(t *testing.T) {
 	v := w.handle("a")
 	asker := w.call(v, nil)
 	c := w.call(v, nil)
-	w.Abandon(asker.Waiter)
+	w.Quit(asker.Waiter)
 	w.Quit(c.Waiter)
 	if w.Len() != 0 {
 		t.Fatal("the name is remembered")

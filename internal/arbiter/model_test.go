@@ -17,6 +17,7 @@ type mhold struct {
 	owner *owner
 	count int
 	state arbiter.State
+	owing []*owner // whose lost holds an unlock was counted for that may have been this one's
 }
 
 // mcall is a call of Lock as the model sees it.
@@ -172,23 +173,42 @@ func (m *machine) learn(before *mhold) {
 	m.held.hold = h
 }
 
-// find: the hold that an unlock ends.
+// find: the hold that an unlock ends. Without an owner it may be the one of the oldest
+// lost hold taken through v. If that has an owner, the newest hold taken through v owes
+// that owner an unlock from then on.
 func (m *machine) find(v *mhandle, o *owner) *mhold {
 	if o == nil {
-		if h := v.lostHold(false); h != nil {
-			return h
-		}
-		for _, h := range slices.Backward(v.open) {
+		var last *mhold
+		for _, h := range v.open {
 			if h.count > 0 {
-				return h
+				last = h
 			}
 		}
-		return nil
+		h := v.lostHold(false)
+		if h == nil {
+			return last
+		}
+		if h != last && h.owner != nil {
+			last.owing = append(last.owing, h.owner)
+		}
+		return h
 	}
 	if m.entered(o) {
 		return m.held
 	}
-	return m.lostOf(o)
+	if h := m.lostOf(o); h != nil {
+		return h
+	}
+	for _, h := range append([]*mhold{m.held}, m.lost...) {
+		if h == nil || h.count == 0 {
+			continue
+		}
+		if i := slices.Index(h.owing, o); i >= 0 {
+			h.owing = slices.Delete(h.owing, i, i+1)
+			return h
+		}
+	}
+	return nil
 }
 
 func (m *machine) lostOf(o *owner) *mhold {

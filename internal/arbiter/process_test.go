@@ -121,10 +121,11 @@ func (p *process) lock(ctx context.Context, via *arbiter.Handle[*grant], o *owne
 	}
 	g := p.redis.acquire(ctx, p.clock)
 	if g == nil {
-		p.Abandon(w)
+		p.Quit(w)
 		return nil
 	}
-	return p.Grant(w, g, g.token)
+	h, _ := p.Grant(w, g, g.token)
+	return h
 }
 
 func (p *process) unlock(via *arbiter.Handle[*grant], o *owner) arbiter.Outcome {

@@ -43,7 +43,7 @@ func TestTryOfAFreeLockAsks(t *testing.T) {
 	w := newWorld(t)
 	v := w.handle("a")
 	c := w.try(v, nil).must(arbiter.Ask)
-	w.Abandon(c.Waiter)
+	w.Quit(c.Waiter)
 	if w.Len() != 0 {
 		t.Fatal("an abandoned try is remembered")
 	}
@@ -162,7 +162,7 @@ func TestCallsOfOneOwnerAreLetInTogether(t *testing.T) {
 					t.Fatal("the hold does not say that it was passed on")
 				}
 			} else {
-				w.Abandon(asker.must(arbiter.Ask).Waiter)
+				w.Quit(asker.must(arbiter.Ask).Waiter)
 				h = first.mustAsk().grant(0)
 			}
 			if second.mustHold() != h || third.mustHold() != h {
@@ -192,12 +192,12 @@ func TestAbandonedAskingPassesToTheNext(t *testing.T) {
 	asker := w.call(v, o).must(arbiter.Ask)
 	second := w.call(v, nil).must(arbiter.Queued)
 	same := w.call(v, o).must(arbiter.Queued)
-	w.Abandon(asker.Waiter)
+	w.Quit(asker.Waiter)
 	second.mustAsk()
 	same.mustWait()
-	w.Abandon(second.Waiter)
+	w.Quit(second.Waiter)
 	same.mustAsk()
-	w.Abandon(same.Waiter)
+	w.Quit(same.Waiter)
 }
 
 func TestLostHoldMakesTheNextAsk(t *testing.T) {
@@ -249,7 +249,7 @@ func TestFreedWaiterHasNoSignalLeft(t *testing.T) {
 	for range 100 {
 		asker := w.call(v, nil).must(arbiter.Ask)
 		next := w.call(v, nil).must(arbiter.Queued)
-		w.Abandon(asker.Waiter)
+		w.Quit(asker.Waiter)
 		w.Quit(next.Waiter) // signalled, and has not looked
 		w.Free(asker.Waiter)
 		w.Free(next.Waiter)
@@ -258,6 +258,6 @@ func TestFreedWaiterHasNoSignalLeft(t *testing.T) {
 	b := w.call(v, nil)
 	a.mustWait()
 	b.mustWait()
-	w.Abandon(a.Waiter)
-	w.Abandon(b.mustAsk().Waiter)
+	w.Quit(a.Waiter)
+	w.Quit(b.mustAsk().Waiter)
 }
