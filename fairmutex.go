@@ -77,6 +77,9 @@ func (m *FairMutex) enter(ctx context.Context, o *arbiter.Owner, op string, wait
 	l, err := c.queue()
 	e.Contended = c.tries > 1
 	if l != nil {
+		if h := s.fairs.Lookup(m.keys.name); h != nil && (o == nil || h.Owner != o) {
+			s.lose(h.Lease, errGone) // Redis gave it to l
+		}
 		if _, used := s.fairs.Grant(w, l, l.token); used {
 			s.watch.add(l, m.cfg.max)
 		} else {

@@ -146,6 +146,14 @@ func (c *call) grant(passes int) *hold {
 	return h
 }
 
+// quit ends the call, which must have got nothing.
+func (c *call) quit() {
+	c.w.t.Helper()
+	if c.w.Quit(c.Waiter) != nil {
+		c.w.t.Fatal("a call that gave up has a hold")
+	}
+}
+
 // take locks a name that is free.
 func (w *world) take(via *handle, o *owner, passes int) *hold {
 	w.t.Helper()

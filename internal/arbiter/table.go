@@ -144,6 +144,10 @@ func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 	}
 	e := s.entries[w.Via.name]
 	e.stopAskingLocked(w)
+	if e.hold != nil && !e.leaving {
+		e.hold.End(Lost) // in an open table: if it is w's now, it was lost unnoticed
+		e.lost = append(e.lost, e.hold)
+	}
 	return e.giveLocked(w, lease, token, now), true
 }
 
