@@ -67,6 +67,8 @@ func tokens(token int64) int64 {
 //
 // Twice: a hold of this id is found, its lease starts anew, and its token, which
 // nobody can have moved while it was held, is returned again.
+//
+// The token comes first: if it cannot be had, nothing is taken.
 var acquireScript = newScript(fenceLua + `
 local ttl = redis.call('pttl', KEYS[1])
 if ttl ~= -2 then
@@ -76,9 +78,10 @@ if ttl ~= -2 then
   redis.call('pexpire', KEYS[1], ARGV[2])
   return tonumber(redis.call('get', KEYS[2])) or fence(KEYS[2])
 end
+local token = fence(KEYS[2])
 redis.call('hset', KEYS[1], ARGV[1], 1)
 redis.call('pexpire', KEYS[1], ARGV[2])
-return fence(KEYS[2])
+return token
 `)
 
 // releaseScript ends an exclusive hold.

@@ -61,8 +61,8 @@ if redis.call('exists', KEYS[1]) == 0 then
     winner, token = dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
   end
   if not winner then
-    redis.call('hset', KEYS[1], ARGV[1], 1)
     winner, token = ARGV[1], fence(KEYS[2])
+    redis.call('hset', KEYS[1], ARGV[1], 1)
   end
   if winner == ARGV[1] then
     redis.call('pexpire', KEYS[1], ARGV[2])
@@ -101,8 +101,8 @@ for i = 1, #KEYS / 3 do
     if redis.call('exists', lock) == 0 then
       winner, token = dispatch(lock, fencekey, queue, ARGV[2], grant, ARGV[3], ARGV[4])
       if not winner then
-        redis.call('hset', lock, id, 1)
         winner, token = id, fence(fencekey)
+        redis.call('hset', lock, id, 1)
       end
     end
     if winner == id then

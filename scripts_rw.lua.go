@@ -145,10 +145,11 @@ if free then
     end
   end
   if free then
+    local token = fence(KEYS[2])
     if #intents > 0 then redis.call('hdel', KEYS[3], 'w:' .. ARGV[4]) end
     redis.call('hset', KEYS[1], 'mode', 'write', ARGV[1], 1)
     redis.call('pexpire', KEYS[1], ARGV[2])
-    return fence(KEYS[2])
+    return token
   end
 end
 if ARGV[5] ~= '0' then intend(KEYS[3], 'w:' .. ARGV[4], tonumber(ARGV[5])) end
