@@ -208,7 +208,7 @@ func (a *attempt) try(l *lease, ask func() (int64, time.Duration, error)) (ttl t
 		token, ttl, err := ask()
 		l.since = a.s.clock.now()
 		if err != nil {
-			if _, answered := redisError(err); !answered {
+			if _, answered := redisError(err); !answered || token > 0 { // or too few replicas have it
 				l.unclear = true
 			}
 			return 0, err
