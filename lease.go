@@ -54,13 +54,13 @@ type lease struct {
 	id      string        // hold id, "<session>:<n>"; n is new for every acquisition; + ":write" for a writer
 	length  time.Duration // time to live in Redis
 	fixed   bool          // not renewed
-	bounded bool          // the lock value it was acquired for has a WithMaxHold
 	since   int64         // when it was acquired: start of the tenure
 	sent    int64         // when the acquisition was sent
 	claim   bool          // it is a claim on a FairMutex, to be renewed to its length at once
 	unclear bool          // an attempt of this id got no reply and may be executed yet
 
 	deadline atomic.Int64 // until when it is certain; moved by renewals
+	bounded  atomic.Bool  // the lock value it was last taken through has a WithMaxHold
 
 	token, top int64 // fencing token now, and last of the block; guarded by the arbiter's shard
 
@@ -100,7 +100,8 @@ func (s *Session) pass(l *lease, now int64) (int64, bool) {
 // newLease returns a lease with an id of its own, not yet acquired.
 func (b *lockBase) newLease(k kind) *lease {
 	s, c := b.s, &b.cfg
-	l := &lease{keys: &b.keys, kind: k, length: s.cfg.lease, bounded: c.max > 0, index: -1}
+	l := &lease{keys: &b.keys, kind: k, length: s.cfg.lease, index: -1}
+	l.bounded.Store(c.max > 0)
 	if c.lease > 0 {
 		l.length, l.fixed = c.lease, true
 	}

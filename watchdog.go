@@ -57,10 +57,10 @@ func (w *watchdog) add(l *lease, max time.Duration) {
 // passed starts the bound of WithMaxHold anew for the lease's next owner.
 func (w *watchdog) passed(h *hold, max time.Duration) {
 	l := h.Lease
-	if max == 0 && !l.bounded {
+	if max == 0 && !l.bounded.Load() {
 		return
 	}
-	l.bounded = max > 0
+	l.bounded.Store(max > 0)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.maxEnd = 0
