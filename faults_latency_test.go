@@ -1,0 +1,130 @@
+package relock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// holds collects certain holds of goroutines of this process.
+type holds struct {
+	start time.Time
+
+	mu   sync.Mutex // protects following
+	list []certainHold
+}
+
+// hold takes m, has it for a while, and ends it. It notes what was certain of that.
+func (h *holds) hold(ctx context.Context, m *relock.Mutex, who string, d time.Duration) (bool, error) {
+	if err := m.Lock(ctx); err != nil {
+		return false, err
+	}
+	c := certainHold{who: who, from: time.Since(h.start), token: m.FencingToken()}
+	c.to = c.from
+	end := time.Now().Add(d)
+	for {
+		if deadline, ok := m.Deadline(); ok {
+			c.to = deadline.Sub(h.start)
+		}
+		if !time.Now().Before(end) || isClosed(m.Done()) {
+			break
+		}
+		time.Sleep(min(time.Millisecond, d))
+	}
+	c.to = min(c.to, time.Since(h.start))
+	err := m.Unlock(background)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.list = append(h.list, c)
+	return true, lostOrNil(err)
+}
+
+// by counts the holds of one of the parties.
+func (h *holds) by(who string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.list {
+		if c.who == who {
+			n++
+		}
+	}
+	return n
+}
+
+func TestCertainHoldsDoNotOverlapAtAnyLatency(t *testing.T) {
+	t.Parallel()
+	const lease = 300 * time.Millisecond
+	s, p := proxied(t)
+	near := newSession(t, s, relock.WithWatchdog(lease))
+	far := newSession(t, p, relock.WithWatchdog(lease))
+	h := &holds{start: time.Now()}
+	for roundTrip := time.Duration(0); roundTrip <= 2*lease; roundTrip += lease / 4 {
+		p.Delay(roundTrip / 2)
+		ctx, cancel := context.WithTimeout(background, 2*lease+500*time.Millisecond)
+		who := fmt.Sprint("far, ", roundTrip)
+		err := together(3, func(i int) error {
+			m, name := near.Mutex("it"), "near"
+			if i == 0 {
+				m, name = far.Mutex("it"), who
+			}
+			for ctx.Err() == nil {
+				_, err := h.hold(ctx, m, name, 2*time.Millisecond)
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					return err
+				}
+			}
+			return nil
+		})
+		cancel()
+		require.NoError(t, err)
+		if roundTrip > lease {
+			require.Zero(t, h.by(who), "grants that came after their lease")
+		}
+	}
+	p.Delay(0)
+	require.Positive(t, h.by("far, 0s"))
+	require.Greater(t, h.by("near"), 50)
+	checkSweep(t, h.list)
+	freed(t, s, "it", lease+time.Second)
+	redistest.Eventually(t, soon, "the far session to lock again", func() bool {
+		ok, err := h.hold(background, far.Mutex("it"), "far again", 0)
+		return ok && err == nil
+	})
+}
+
+// A grant that comes too late is asked for once more, then given back, and then the
+// call goes on under another hold id. What was given back must be the old one: it
+// was the new one, so that the lock stayed taken for a lease, or a hold was ended
+// under its owner.
+func TestGrantsThatComeTooLateAreGivenBack(t *testing.T) {
+	t.Parallel()
+	const lease = 400 * time.Millisecond
+	s, p := proxied(t)
+	far := newSession(t, p, relock.WithWatchdog(time.Minute))
+	goesOn(t, far.Mutex("it", relock.WithLease(lease)))
+	for range 3 {
+		ctx, cancel := context.WithTimeout(background, 6*lease)
+		p.Delay(lease * 6 / 10)
+		result := async(func() error { return far.Mutex("it", relock.WithLease(lease)).Lock(ctx) })
+		ids := make(map[string]bool)
+		for len(result) == 0 {
+			if id := holderID(t, s, "it"); id != "" {
+				ids[id] = true
+			}
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		require.ErrorIs(t, receive(t, result, "Lock"), context.DeadlineExceeded)
+		require.Greater(t, len(ids), 1, "hold ids that were granted")
+		p.Delay(0)
+	}
+	freed(t, s, "it", lease+time.Second)
+	goesOn(t, far.Mutex("it", relock.WithLease(lease)))
+}
