@@ -36,7 +36,14 @@ var outages = []outage{
 		func(_ *redistest.Server, p *redistest.Proxy) { p.Refuse(false) },
 	}, {
 		"cut into silence",
-		func(_ *redistest.Server, p *redistest.Proxy) { p.Stall(true); p.Cut() },
+		func(_ *redistest.Server, p *redistest.Proxy) {
+			before := p.Accepted()
+			p.Stall(true)
+			p.Cut()
+			for p.Accepted() == before { // until the session has noticed, and dials in vain
+				time.Sleep(time.Millisecond)
+			}
+		},
 		func(_ *redistest.Server, p *redistest.Proxy) { p.Stall(false) },
 	},
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kind tells what a command on the wire does to the lock: "acquire", "renew",
+// wireKind tells what a command on the wire does to the lock: "acquire", "renew",
 // "release", or something else, which is empty.
-func kind(request []byte) string {
+func wireKind(request []byte) string {
 	parts := strings.Split(string(request), "\r\n")
 	var words []string // $len, word, $len, word …
 	for i := 2; i < len(parts); i += 2 {
@@ -46,7 +46,7 @@ func kind(request []byte) string {
 
 // dropReply has the reply to the next command of a kind swallowed.
 func dropReply(p *redistest.Proxy, k string) (landed <-chan struct{}) {
-	return p.DropReplies(func(request []byte) bool { return kind(request) == k })
+	return p.DropReplies(func(request []byte) bool { return wireKind(request) == k })
 }
 
 // heldOnce checks that the lock has one holder in Redis, once.
@@ -185,7 +185,7 @@ func TestExclusionAndHoldCountAreExactWhateverReplyIsLost(t *testing.T) {
 	stop := make(chan struct{})
 	dropper := async(func() struct{} {
 		for {
-			landed := p.DropReplies(func(request []byte) bool { return kind(request) != "" && rand.N(10) == 0 })
+			landed := p.DropReplies(func(request []byte) bool { return wireKind(request) != "" && rand.N(10) == 0 })
 			select {
 			case <-landed:
 				dropped.Add(1)

@@ -22,6 +22,7 @@ type line struct {
 	kick   chan struct{}     // topics have changed
 	topics map[string]*topic // those of this line; guarded by hub.mu
 	idle   int64             // since when there are none, 0 if there are some; guarded by hub.mu
+	up     bool              // it was alive when it was looked at last; guarded by hub.mu
 }
 
 var (
@@ -36,11 +37,7 @@ func (n *line) run() {
 	backoff := 20 * time.Millisecond
 	for {
 		start := time.Now()
-		err := n.serve()
-		if n.hub.cluster && err != errRetired && !n.sleep(50*time.Millisecond) {
-			return
-		}
-		if !n.failed(err) {
+		if !n.serve() {
 			return
 		}
 		if time.Since(start) > 5*time.Second {
@@ -80,10 +77,10 @@ func (n *line) failed(err error) bool {
 			delete(h.homes, h.slot(t.channel))
 			h.placeLocked(t, n)
 		}
-		t.signalLocked() // look again, and notice that nothing is subscribed
 	}
 	if h.cluster && len(n.topics) == 0 {
 		delete(h.lines, n.addr)
+		h.seenLocked()
 		return false
 	}
 	return true
@@ -104,20 +101,46 @@ func (n *line) dial() (rueidis.DedicatedClient, func(), error) {
 	return conn, put, nil
 }
 
-// serve uses one connection until it fails or is not needed.
-func (n *line) serve() error {
+// serve uses one connection until it fails or is not needed, and reports whether the
+// line goes on with another one.
+func (n *line) serve() bool {
 	conn, put, err := n.dial()
-	if err != nil {
-		return err
+	if err == nil {
+		defer put()
+		defer conn.Close() // takes up to a second
+		err = n.use(conn)
 	}
-	defer put()
-	defer conn.Close()
+	n.down()
+	if n.hub.cluster && err != errRetired && !n.sleep(50*time.Millisecond) {
+		return false
+	}
+	return n.failed(err)
+}
+
+// down tells everybody that there is no connection now.
+func (n *line) down() {
+	h := n.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n.up = false
+	h.seenLocked()
+	for _, t := range n.topics {
+		t.live = false
+		t.signalLocked() // look again, and notice that nothing is subscribed
+	}
+}
+
+func (n *line) use(conn rueidis.DedicatedClient) error {
 	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: n.hub.onMessage, OnSubscription: n.onSubscription})
 	ping := time.NewTicker(pingInterval)
 	defer ping.Stop()
 	if err := n.probe(conn); err != nil {
 		return err
 	}
+	n.hub.mu.Lock()
+	n.up = true
+	n.hub.seenLocked()
+	n.hub.mu.Unlock()
 	for {
 		if err := n.update(conn); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -28,11 +29,22 @@ type hub struct {
 	spawn   func(func()) // starts a goroutine that ends with stop
 	stop    <-chan struct{}
 
+	up atomic.Bool // every line was alive when it was looked at last
+
 	mu     sync.Mutex        // protects the following, and lines and topics where they say so
 	topics map[string]*topic // by channel
 	lines  map[string]*line  // by address; the only one outside a cluster has none
 	homes  map[uint16]string // in a cluster: where the channels of a slot are, as far as known
 	err    error             // why the last line failed
+}
+
+// seenLocked takes account of whether the lines are alive.
+func (h *hub) seenLocked() {
+	up := len(h.lines) > 0
+	for _, n := range h.lines {
+		up = up && n.up
+	}
+	h.up.Store(up)
 }
 
 // topic is one channel. It exists while somebody listens, and for linger after. It is

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -22,6 +24,11 @@ type protocol struct {
 	publish string        // PUBLISH or SPUBLISH, for the channels of locks
 	counted string        // 1 if its reply counts every subscriber, else 0
 	claim   time.Duration // of a waiter of a FairMutex that this session gives the lock to
+
+	up     *atomic.Bool    // the server answers on the subscription connection
+	doubt  atomic.Bool     // the last call got no answer
+	direct atomic.Int32    // calls under way that wait in the client
+	wg     *sync.WaitGroup // of the goroutines that make the others
 }
 
 // batchKeys is how many holds one renewal script takes: the server serves nobody
@@ -44,9 +51,9 @@ func smallInt(n int) string { return strconv.Itoa(n) } // allocates nothing belo
 
 // eval runs a script.
 func (p *protocol) eval(ctx context.Context, s *script, keys, args []string) rueidis.RedisResult {
-	r := p.client.Do(ctx, p.evalsha(s, keys, args))
+	r := p.do(ctx, p.evalsha(s, keys, args))
 	if re, ok := rueidis.IsRedisErr(r.Error()); ok && re.IsNoScript() {
-		r = p.client.Do(ctx, p.command("EVAL", s.text, keys, args))
+		r = p.do(ctx, p.command("EVAL", s.text, keys, args))
 	}
 	return r
 }
@@ -73,11 +80,13 @@ func (p *protocol) evalWait(ctx context.Context, s *script, keys, args []string,
 		}
 		return do(ctx, p.command(verb, body, keys, args), wait)
 	}
-	do := p.client.DoMulti
+	do := p.doMulti
 	if p.cluster {
 		conn, put := p.client.Dedicate()
 		defer put()
-		do = conn.DoMulti
+		do = func(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+			return p.detached(ctx, conn.DoMulti, cmds)
+		}
 	}
 	rs := run("EVALSHA", s.sha, do)
 	if re, ok := rueidis.IsRedisErr(rs[0].Error()); ok && re.IsNoScript() {
@@ -106,7 +115,7 @@ func (p *protocol) evalAll(ctx context.Context, calls []call) []rueidis.RedisRes
 	for i, c := range calls {
 		cmds[i] = p.evalsha(c.script, c.keys, c.args)
 	}
-	results := p.client.DoMulti(ctx, cmds...)
+	results := p.doMulti(ctx, cmds...)
 	var unknown []int
 	cmds = nil
 	for i, c := range calls {
@@ -116,7 +125,7 @@ func (p *protocol) evalAll(ctx context.Context, calls []call) []rueidis.RedisRes
 		}
 	}
 	if len(unknown) > 0 {
-		for i, r := range p.client.DoMulti(ctx, cmds...) {
+		for i, r := range p.doMulti(ctx, cmds...) {
 			results[unknown[i]] = r
 		}
 	}

@@ -86,7 +86,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 		return nil, failed("NewSession", "", s.cfg.err)
 	}
 	s.leaseMS = millis(s.cfg.lease)
-	s.proto = &protocol{client: client, publish: "PUBLISH", counted: "1", claim: min(claimMost, s.cfg.lease)}
+	s.proto = newProtocol(client, &s.cfg)
 	s.callCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}
 	s.ioCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}
 	rules := arbiter.Rules[*lease]{Now: s.clock.now, Certain: certain, Pass: s.pass}
@@ -100,6 +100,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 		client: client, handler: s.onMessage, clock: s.clock, spawn: s.wg.Go, stop: s.stopping,
 		topics: make(map[string]*topic), lines: make(map[string]*line), homes: make(map[uint16]string),
 	}
+	s.proto.up, s.proto.wg = &s.hub.up, &s.wg
 	s.room = newRoom(s)
 
 	if err := s.check(ctx); err != nil {
@@ -119,13 +120,20 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	return s, nil
 }
 
+func newProtocol(client rueidis.Client, c *sessionConfig) *protocol {
+	return &protocol{
+		client: client, publish: "PUBLISH", counted: "1", claim: min(claimMost, c.lease),
+		up: new(atomic.Bool), wg: new(sync.WaitGroup),
+	}
+}
+
 // check finds out what the server is, whether it answers, and whether it runs scripts.
 func (s *Session) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctxFailed("NewSession", "", ctx, nil)
 	}
 	client := s.proto.client
-	err := client.Do(noDeadline{ctx}, client.B().Eval().Script("return 1").Numkeys(0).Build()).Error()
+	err := s.proto.do(noDeadline{ctx}, client.B().Eval().Script("return 1").Numkeys(0).Build()).Error()
 	if err == nil {
 		err = s.topology(ctx)
 	} else {

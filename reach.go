@@ -1,0 +1,82 @@
+package relock
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+)
+
+// The client keeps its caller for as long as it dials, up to its dial timeout and
+// whoever began that, and for as long as its queue is full, whatever becomes of the
+// caller's ctx. So a call that may meet with that is made by a goroutine of its own,
+// which is left behind when ctx ends. It ends with the dial, and sends nothing then;
+// Close waits for it.
+//
+// The subscription connection tells when that is: it goes to the same server, and is
+// looked at all the time.
+
+// directMost is how many calls may be under way before the queue counts as full. It
+// has 1024 places unless the client is set up otherwise, and a call whose ctx has
+// ended keeps its place until the reply comes.
+const directMost = 512
+
+// reachable reports whether a call is sure to be sent at once.
+func (p *protocol) reachable() bool {
+	return p.up.Load() && !p.doubt.Load() && p.direct.Load() < directMost
+}
+
+// heard notes whether a call was answered.
+func (p *protocol) heard(r rueidis.RedisResult) {
+	if doubt := r.NonRedisError() != nil; doubt != p.doubt.Load() {
+		p.doubt.Store(doubt)
+	}
+}
+
+// do sends one command.
+func (p *protocol) do(ctx context.Context, cmd rueidis.Completed) (r rueidis.RedisResult) {
+	if p.reachable() {
+		p.direct.Add(1)
+		r = p.client.Do(ctx, cmd)
+		p.direct.Add(-1)
+	} else {
+		c := make(chan rueidis.RedisResult, 1)
+		p.wg.Go(func() { c <- p.client.Do(ctx, cmd) })
+		select {
+		case r = <-c:
+		case <-ctx.Done():
+			r = rueidis.NewErrorResult(ctx.Err())
+		}
+	}
+	p.heard(r)
+	return r
+}
+
+// doMulti sends commands, of which there must be one at least, in one pipeline.
+func (p *protocol) doMulti(ctx context.Context, cmds ...rueidis.Completed) (rs []rueidis.RedisResult) {
+	if p.reachable() {
+		p.direct.Add(1)
+		rs = p.client.DoMulti(ctx, cmds...)
+		p.direct.Add(-1)
+	} else {
+		rs = p.detached(ctx, p.client.DoMulti, cmds)
+	}
+	p.heard(rs[0])
+	return rs
+}
+
+// detached sends commands from a goroutine, which is left behind when ctx ends.
+func (p *protocol) detached(ctx context.Context, send func(context.Context, ...rueidis.Completed) []rueidis.RedisResult,
+	cmds []rueidis.Completed) (rs []rueidis.RedisResult) {
+	n := len(cmds) // the goroutine owns cmds
+	c := make(chan []rueidis.RedisResult, 1)
+	p.wg.Go(func() { c <- send(ctx, cmds...) })
+	select {
+	case rs = <-c:
+	case <-ctx.Done():
+		rs = make([]rueidis.RedisResult, n)
+		for i := range rs {
+			rs[i] = rueidis.NewErrorResult(ctx.Err())
+		}
+	}
+	return rs
+}
