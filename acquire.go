@@ -187,7 +187,7 @@ func (a *attempt) leave() {
 // call is to return.
 func (a *attempt) failed(err error) error {
 	if end := a.ended(); end != nil {
-		if !errors.Is(err, context.Canceled) {
+		if !isEnd(err) {
 			a.last = err
 			end = a.ended()
 		}

@@ -86,7 +86,7 @@ func ctxFailed(op, name string, ctx context.Context, last error) error {
 // server is loading its data, or a failover is under way. All else, from WRONGTYPE
 // and NOPERM to OOM, stays until somebody acts.
 func transient(err error) bool {
-	if errors.Is(err, rueidis.ErrClosing) || errors.Is(err, context.Canceled) || errors.As(err, new(*replicaError)) {
+	if errors.Is(err, rueidis.ErrClosing) || isEnd(err) || errors.As(err, new(*replicaError)) {
 		return false
 	}
 	if code, ok := redisError(err); ok {

@@ -2,6 +2,8 @@ package relock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/redis/rueidis"
 )
@@ -25,11 +27,22 @@ func (p *protocol) reachable() bool {
 	return p.up.Load() && !p.doubt.Load() && p.direct.Load() < directMost
 }
 
-// heard notes whether a call was answered.
-func (p *protocol) heard(r rueidis.RedisResult) {
-	if doubt := r.NonRedisError() != nil; doubt != p.doubt.Load() {
+// heard notes whether a call was answered. The client dials with the context of the
+// call that came first, and gives the error of that context to all who wait for the
+// connection: to those whose own context has not ended it is an error like any other.
+func (p *protocol) heard(ctx context.Context, r *rueidis.RedisResult) {
+	err := r.NonRedisError()
+	if doubt := err != nil; doubt != p.doubt.Load() {
 		p.doubt.Store(doubt)
 	}
+	if err != nil && isEnd(err) && ctx.Err() == nil {
+		*r = rueidis.NewErrorResult(fmt.Errorf("no connection: %v", err))
+	}
+}
+
+// isEnd reports whether err tells of the end of a context.
+func isEnd(err error) bool {
+	return errors.Is(err, context.Canceled) || err == context.DeadlineExceeded
 }
 
 // do sends one command.
@@ -47,7 +60,7 @@ func (p *protocol) do(ctx context.Context, cmd rueidis.Completed) (r rueidis.Red
 			r = rueidis.NewErrorResult(ctx.Err())
 		}
 	}
-	p.heard(r)
+	p.heard(ctx, &r)
 	return r
 }
 
@@ -60,7 +73,9 @@ func (p *protocol) doMulti(ctx context.Context, cmds ...rueidis.Completed) (rs [
 	} else {
 		rs = p.detached(ctx, p.client.DoMulti, cmds)
 	}
-	p.heard(rs[0])
+	for i := range rs {
+		p.heard(ctx, &rs[i])
+	}
 	return rs
 }
 
