@@ -17,8 +17,8 @@ func (s *Session) unlocked(ctx context.Context, l *lease) error {
 		s.turnOver(l, told)
 	}
 	s.released(l)
-	if l.unclear {
-		s.clean.add(l, true, nil)
+	if l.unclear || err != nil && !errors.Is(err, errGone) {
+		s.clean.add(l, l.unclear, nil) // its key may outlive our deadline
 	}
 	io.free()
 	return err
