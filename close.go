@@ -58,19 +58,50 @@ func (s *Session) releaseHolds() error {
 		}
 		leases = append(leases, l)
 	}
-	if len(leases) == 0 {
-		return nil
-	}
-	ctx, cancel := bounded(min(s.cfg.lease, 5*time.Second))
-	defer cancel()
-	_, errs := s.proto.releaseAll(ctx, leases)
-	for i, l := range leases {
+	for _, l := range leases {
 		if l.unclear {
 			s.clean.add(l, true, nil)
 		}
-		if errs[i] != nil {
-			return failed("Close", l.keys.name, errors.New("not every hold could be released; they end with their leases"), errs[i])
+	}
+	ctx, cancel := bounded(min(s.cfg.lease, 5*time.Second))
+	defer cancel()
+	var last error
+	for backoff := backoff0; len(leases) > 0; backoff = min(2*backoff, backoffN) {
+		var again bool
+		if leases, again, last = s.releaseOnce(ctx, leases, last); again {
+			pause(ctx, jitter(backoff))
+		} else if len(leases) > 0 {
+			return failed("Close", leases[0].keys.name, errNotEvery, last)
 		}
 	}
 	return nil
+}
+
+var errNotEvery = errors.New("not every hold could be released; they end with their leases")
+
+// releaseOnce returns the leases it could not release, whether to try again, and the
+// last error of Redis.
+func (s *Session) releaseOnce(ctx context.Context, leases []*lease, last error) (left []*lease, again bool, _ error) {
+	_, errs := s.proto.releaseAll(ctx, leases)
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		left = append(left, leases[i])
+		again = again || retryRelease(err) && ctx.Err() == nil
+		if !isEnd(err) || last == nil {
+			last = err
+		}
+	}
+	return left, again, last
+}
+
+// pause sleeps for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
