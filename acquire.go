@@ -94,13 +94,7 @@ type attempt struct {
 }
 
 func (b *lockBase) attempt(ctx context.Context, wait bool) attempt {
-	a := attempt{lockBase: b, ctx: ctx, io: ctx, wait: wait, poll: pollMost}
-	if ctx.Done() == nil {
-		a.io = b.s.callCtx
-	} else if _, ok := ctx.Deadline(); ok {
-		a.io = noDeadline{ctx}
-	}
-	return a
+	return attempt{lockBase: b, ctx: ctx, io: b.s.ioFor(ctx), wait: wait, poll: pollMost}
 }
 
 // ask gets an exclusive lock from Redis. If the call does not wait and the lock is

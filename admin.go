@@ -53,7 +53,7 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 		return State{}, err
 	}
 	defer s.end()
-	in, err := s.proto.inspect(noDeadline{ctx}, name)
+	in, err := s.proto.inspect(s.ioFor(ctx), name)
 	if err != nil {
 		return State{}, s.adminFailed(ctx, op, name, err)
 	}
@@ -91,7 +91,7 @@ func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	defer s.end()
-	was, err := s.proto.force(noDeadline{ctx}, name)
+	was, err := s.proto.force(s.ioFor(ctx), name)
 	if err != nil {
 		return false, s.adminFailed(ctx, op, name, err)
 	}
@@ -115,6 +115,9 @@ func (s *Session) admissible(ctx context.Context, op, name string) error {
 func (s *Session) adminFailed(ctx context.Context, op, name string, err error) error {
 	if ctx.Err() != nil {
 		return ctxFailed(op, name, ctx, nil)
+	}
+	if isEnd(err) && s.closed() {
+		return failed(op, name, ErrClosed)
 	}
 	return failed(op, name, err)
 }

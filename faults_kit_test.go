@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
@@ -76,7 +75,7 @@ func freed(t testing.TB, s *redistest.Server, name string, within time.Duration)
 	redistest.Eventually(t, within, name+" to be free in Redis", func() bool { return holderID(t, s, name) == "" })
 }
 
-// usable takes and ends the lock once: things go on.
+// goesOn takes and ends the lock once: things go on.
 func goesOn(t testing.TB, locks ...*relock.Mutex) {
 	t.Helper()
 	for _, m := range locks {
@@ -84,12 +83,6 @@ func goesOn(t testing.TB, locks ...*relock.Mutex) {
 		require.NoError(t, m.Err())
 		unlock(t, background, m)
 	}
-}
-
-// patient is a client option: the connection is given up only after that time
-// without an answer, so that a test that hangs Redis for less sees no reconnect.
-func patient(d time.Duration) func(*rueidis.ClientOption) {
-	return func(o *rueidis.ClientOption) { o.ConnWriteTimeout = d }
 }
 
 // lostOrNil passes the two results that Unlock may have under faults.

@@ -168,3 +168,15 @@ func (c *ioCtx) Err() error {
 type noDeadline struct{ context.Context }
 
 func (noDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// ioFor returns the context for rueidis of a call whose caller's is ctx. One that has
+// no end is given that of the session.
+func (s *Session) ioFor(ctx context.Context) context.Context {
+	if ctx.Done() == nil {
+		return s.callCtx
+	}
+	if _, ok := ctx.Deadline(); ok {
+		return noDeadline{ctx}
+	}
+	return ctx
+}

@@ -111,7 +111,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	s.wg.Go(s.clean.run)
 	s.wg.Go(s.room.run)
 	if err := s.hub.pin(ctx, prefixSession+s.id); err != nil {
-		_ = s.Close(context.WithoutCancel(ctx))
+		_ = s.Close(ctx) // goes on in the background if ctx has ended
 		if ctx.Err() != nil {
 			return nil, ctxFailed("NewSession", "", ctx, err)
 		}
