@@ -256,3 +256,10 @@ func holdersOf(t testing.TB, s *relock.Session, name string) []relock.Holder {
 	require.NoError(t, err)
 	return state.Holders
 }
+
+// cancelled returns a context that has ended.
+func cancelled() context.Context {
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	return ctx
+}
