@@ -60,7 +60,7 @@ type lease struct {
 	unclear bool          // an attempt of this id got no reply and may be executed yet
 
 	deadline atomic.Int64 // until when it is certain; moved by renewals
-	bounded  atomic.Bool  // the lock value it was last taken through has a WithMaxHold
+	bounded  atomic.Bool  // the lock value of its owner has a WithMaxHold
 
 	token, top int64 // fencing token now, and last of the block; guarded by the arbiter's shard
 
@@ -68,6 +68,7 @@ type lease struct {
 	at       int64 // when the watchdog looks at it next
 	index    int   // in the watchdog's heap; -1: not there
 	maxEnd   int64 // no renewal after that; 0: no bound
+	boundFor *hold // the hold that it was passed to whose bound maxEnd is; nil before
 	stopped  bool  // no renewal any more: it is being released
 	renewing bool  // waits for a renewal to be sent, or for its reply
 	release  *ioCtx
@@ -101,7 +102,9 @@ func (s *Session) pass(l *lease, now int64) (int64, bool) {
 func (b *lockBase) newLease(k kind) *lease {
 	s, c := b.s, &b.cfg
 	l := &lease{keys: &b.keys, kind: k, length: s.cfg.lease, index: -1}
-	l.bounded.Store(c.max > 0)
+	if c.max > 0 {
+		l.bounded.Store(true)
+	}
 	if c.lease > 0 {
 		l.length, l.fixed = c.lease, true
 	}

@@ -54,15 +54,21 @@ func (w *watchdog) add(l *lease, max time.Duration) {
 	w.movedLocked(l)
 }
 
-// passed starts the bound of WithMaxHold anew for the lease's next owner.
+// passed starts the bound of WithMaxHold anew for the owner that a lease was passed to.
+// If several calls of the owner were let in together, the first to come here counts;
+// that the owner had the lock already is no reason to change its bound.
 func (w *watchdog) passed(h *hold, max time.Duration) {
 	l := h.Lease
-	if max == 0 && !l.bounded.Load() {
+	if !h.Passed || max == 0 && !l.bounded.Load() {
 		return
 	}
-	l.bounded.Store(max > 0)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if l.boundFor == h {
+		return
+	}
+	l.boundFor = h
+	l.bounded.Store(max > 0)
 	l.maxEnd = 0
 	if max > 0 {
 		l.maxEnd = h.Since + int64(max)

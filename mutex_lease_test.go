@@ -1,0 +1,247 @@
+package relock_test
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// pttl returns the time to live of a key.
+func pttl(t testing.TB, client rueidis.Client, key string) time.Duration {
+	t.Helper()
+	ms, err := client.Do(background, client.B().Pttl().Key(key).Build()).AsInt64()
+	require.NoError(t, err)
+	return time.Duration(ms) * time.Millisecond
+}
+
+func TestAFixedLeaseEndsOnTime(t *testing.T) {
+	t.Parallel()
+	const lease = 400 * time.Millisecond
+	server := redistest.Start(t)
+	s, client := newSession(t, server, relock.WithWatchdog(lease)), newClient(t, server)
+	m := s.Mutex("lock", relock.WithLease(lease))
+	start := time.Now()
+	lock(t, background, m)
+	until, _ := m.Deadline()
+	done := m.Done()
+	for last := lease; !isClosed(done); time.Sleep(lease / 20) {
+		left := pttl(t, client, "lock")
+		require.LessOrEqual(t, left, last, "nobody renews it")
+		last = left
+		at, ok := m.Deadline()
+		require.True(t, !ok || at.Sub(until).Abs() < lease/4, "the deadline stays")
+	}
+	require.Greater(t, time.Since(start), lease/2)
+	require.ErrorIs(t, m.Err(), relock.ErrLost)
+	goneQuickly(t, client, "lock")
+	require.ErrorIs(t, m.Unlock(background), relock.ErrLost)
+}
+
+// The next one does not wait for a poll, which comes every few seconds. The best of
+// a few tries counts, since the machine may be busy.
+func TestAWaiterGetsInRightAfterAFixedLease(t *testing.T) {
+	t.Parallel()
+	const lease = 300 * time.Millisecond
+	server := redistest.Start(t)
+	s, other := newSession(t, server), newSession(t, server)
+	for where, waiter := range map[string]*relock.Mutex{"local": s.Mutex("lock"), "remote": other.Mutex("lock")} {
+		best := time.Hour
+		for range 3 {
+			m := s.Mutex("lock", relock.WithLease(lease))
+			start := time.Now()
+			lock(t, background, m)
+			lock(t, background, waiter)
+			best = min(best, time.Since(start))
+			require.ErrorIs(t, m.Err(), relock.ErrLost)
+			require.Greater(t, waiter.FencingToken(), m.FencingToken())
+			unlock(t, background, waiter)
+		}
+		require.Greater(t, best, lease/2, where)
+		require.Less(t, best, lease+500*time.Millisecond, where)
+	}
+}
+
+func TestLockingAgainDoesNotProlongAFixedLease(t *testing.T) {
+	t.Parallel()
+	const lease = 1500 * time.Millisecond
+	server := redistest.Start(t)
+	s, client := newSession(t, server), newClient(t, server)
+	m, owner := s.Mutex("lock", relock.WithLease(lease)), s.NewContext(background)
+	lock(t, owner, m)
+	until, _ := m.Deadline()
+	last := pttl(t, client, "lock")
+	for _, same := range []*relock.Mutex{m, s.Mutex("lock", relock.WithLease(time.Hour)), s.Mutex("lock")} {
+		time.Sleep(lease / 20)
+		lock(t, owner, same)
+		at, ok := same.Deadline()
+		require.True(t, ok)
+		require.Less(t, at.Sub(until).Abs(), lease/4)
+		left := pttl(t, client, "lock")
+		require.LessOrEqual(t, left, last)
+		last = left
+	}
+	lostIn(t, soon, m)
+	for range 4 {
+		require.ErrorIs(t, m.Unlock(owner), relock.ErrLost, "each of the locks is to be unlocked")
+	}
+	require.ErrorIs(t, m.Unlock(owner), relock.ErrNotHeld)
+}
+
+func TestUnlockEndsAFixedLeaseEarly(t *testing.T) {
+	onBoth(t, func(t *testing.T, at addressed) {
+		s, client := newSession(t, at), newClient(t, at)
+		m := s.Mutex("lock", relock.WithLease(time.Hour))
+		lock(t, background, m)
+		require.InDelta(t, time.Hour, pttl(t, client, "lock"), float64(time.Minute))
+		unlock(t, background, m)
+		require.False(t, exists(t, client, "lock"))
+	})
+}
+
+// A holder that is stuck is renewed up to its bound, and is then told as any loss is.
+func TestMaxHoldEndsAStuckHold(t *testing.T) {
+	t.Parallel()
+	const lease, most = 300 * time.Millisecond, 500 * time.Millisecond
+	server := redistest.Start(t)
+	s, client := newSession(t, server, relock.WithWatchdog(lease)), newClient(t, server)
+	m, unbounded := s.Mutex("lock", relock.WithMaxHold(most)), s.Mutex("other")
+	lock(t, background, unbounded)
+	start := time.Now()
+	lock(t, background, m)
+	lostIn(t, soon, m)
+	require.Greater(t, time.Since(start), lease, "it was renewed at first")
+	require.NoError(t, unbounded.Err())
+	goneQuickly(t, client, "lock")
+	require.ErrorIs(t, m.Unlock(background), relock.ErrLost)
+	lock(t, background, m)
+	unlock(t, background, m)
+}
+
+// Each owner that a Redis hold is passed to has the bound of its own lock value, and
+// all the time of it.
+func TestMaxHoldIsPerOwner(t *testing.T) {
+	t.Parallel()
+	const lease, most = 500 * time.Millisecond, 900 * time.Millisecond
+	s := newSession(t, redistest.Start(t), relock.WithWatchdog(lease), relock.WithTenure(time.Hour))
+	bound := relock.WithMaxHold(most)
+	for _, c := range []struct {
+		what    string
+		values  []*relock.Mutex // the hold goes from one to the next
+		bounded bool            // is the last one
+	}{
+		{"bounded to bounded", []*relock.Mutex{s.Mutex("a", bound), s.Mutex("a", bound), s.Mutex("a", bound), s.Mutex("a", bound)}, true},
+		{"bounded to unbounded", []*relock.Mutex{s.Mutex("b", bound), s.Mutex("b")}, false},
+		{"unbounded to bounded", []*relock.Mutex{s.Mutex("c"), s.Mutex("c", bound)}, true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			lock(t, background, c.values[0])
+			for i, m := range c.values[:len(c.values)-1] {
+				next := c.values[i+1]
+				got := async(func() error { return next.Lock(background) })
+				queued(t, s, m.Name(), 1)
+				time.Sleep(most / 2)
+				unlock(t, background, m)
+				require.NoError(t, receive(t, got, "the next one to get in"))
+			}
+			last := c.values[len(c.values)-1]
+			if c.bounded {
+				require.Greater(t, time.Since(began), most/2*time.Duration(len(c.values)-1)-1)
+				lostIn(t, soon, last)
+				return
+			}
+			time.Sleep(most + 2*lease) // longer than anything bounded would last
+			require.NoError(t, last.Err())
+			unlock(t, background, last)
+		})
+	}
+}
+
+// Regression: goroutines of one owner that are let in together all saw to the bound of
+// their common hold, without a lock.
+func TestMaxHoldOfAnOwnersWaiters(t *testing.T) {
+	onBoth(t, func(t *testing.T, at addressed) {
+		s := newSession(t, at, relock.WithTenure(time.Hour))
+		for i := range 20 {
+			holder, owner := s.Mutex("lock", relock.WithMaxHold(time.Hour)), s.NewContext(background)
+			lock(t, background, holder)
+			got := make(chan error, 4)
+			for j := range 4 {
+				m := s.Mutex("lock", relock.WithMaxHold(time.Duration(i+j+1)*time.Hour))
+				go func() { got <- m.Lock(owner) }()
+			}
+			queued(t, s, "lock", 4)
+			unlock(t, background, holder)
+			for range 4 {
+				require.NoError(t, receive(t, got, "the owner's goroutines"))
+			}
+			for range 4 {
+				unlock(t, owner, s.Mutex("lock"))
+			}
+		}
+	})
+}
+
+func TestADayLongLease(t *testing.T) {
+	onBoth(t, func(t *testing.T, at addressed) {
+		const day = 24 * time.Hour
+		s, client := newSession(t, at, relock.WithWatchdog(day)), newClient(t, at)
+		for _, m := range []*relock.Mutex{s.Mutex("lock"), s.Mutex("lock", relock.WithLease(day))} {
+			lock(t, background, m)
+			require.InDelta(t, day, pttl(t, client, "lock"), float64(time.Minute))
+			until, ok := m.Deadline()
+			require.True(t, ok)
+			require.InDelta(t, day, time.Until(until), float64(10*time.Minute))
+			unlock(t, background, m)
+		}
+	})
+}
+
+// Short leases outlive a busy process: hundreds of holds in a few batches, beside
+// goroutines that lock and unlock all the time.
+func TestShortLeasesAreKeptUnderLoad(t *testing.T) {
+	server := redistest.Start(t)
+	var lost atomic.Int64
+	s := newSession(t, server, relock.WithWatchdog(200*time.Millisecond), relock.WithObserver(lossCounter{lost: &lost}))
+	var held []*relock.Mutex
+	for i := range 300 {
+		m := s.Mutex(fmt.Sprint("held-", i))
+		lock(t, background, m)
+		held = append(held, m)
+	}
+	client := newClient(t, server)
+	end := time.Now().Add(stress(t, 2*time.Second))
+	require.NoError(t, together(4, func(i int) error {
+		m := s.Mutex(fmt.Sprint("busy-", i%2))
+		for time.Now().Before(end) {
+			err := m.Lock(background)
+			if err == nil {
+				err = errors.Join(bump(background, client, m.Name()+"-count"), m.Unlock(background))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.Zero(t, lost.Load())
+	for _, m := range held {
+		require.NoError(t, m.Err())
+		unlock(t, background, m)
+	}
+}
+
+type lossCounter struct {
+	relock.NopObserver
+	lost *atomic.Int64
+}
+
+func (o lossCounter) Lost(relock.LostEvent) { o.lost.Add(1) }
