@@ -263,3 +263,15 @@ func cancelled() context.Context {
 	cancel()
 	return ctx
 }
+
+// awaited waits until a session listens for the release of a lock, as one does whose
+// goroutine waits for Redis.
+func awaited(t testing.TB, client rueidis.Client, name string) {
+	t.Helper()
+	channel := "redisson_lock__channel:{" + name + "}"
+	redistest.Eventually(t, soon, "somebody to wait for "+name, func() bool {
+		reply, err := client.Do(background, client.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
+		require.NoError(t, err)
+		return reply[channel] > 0
+	})
+}

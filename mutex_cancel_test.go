@@ -214,12 +214,11 @@ func TestAWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
 func TestACancelledWaiterPassesItsTurnOn(t *testing.T) {
 	onBoth(t, func(t *testing.T, at addressed) {
 		s, held := newSession(t, at), newSession(t, at).Mutex("lock")
+		client := newClient(t, at)
 		lock(t, background, held)
 		ctx, cancel := context.WithCancelCause(background)
 		first := async(func() error { return s.Mutex("lock").Lock(ctx) })
-		redistest.Eventually(t, soon, "the first to ask", func() bool {
-			return !tryLock(t, background, s.Mutex("lock"))
-		})
+		awaited(t, client, "lock")
 		var locks []*relock.Mutex
 		var got []<-chan error
 		for i := range 3 {

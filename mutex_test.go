@@ -142,9 +142,7 @@ func TestTryLockIsFalseWhileAGoroutineContends(t *testing.T) {
 	lock(t, background, holder)
 	waiter, behind := s.Mutex("lock"), s.Mutex("lock")
 	first := async(func() error { return waiter.Lock(background) })
-	redistest.Eventually(t, soon, "the waiter to listen", func() bool {
-		return len(server.Channels()) == 3 // of two sessions and the lock
-	})
+	awaited(t, newClient(t, server), "lock")
 	second := async(func() error { return behind.Lock(background) })
 	queued(t, s, "lock", 1)
 	before := server.CommandStats()["evalsha"]
