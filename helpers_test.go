@@ -275,3 +275,8 @@ func awaited(t testing.TB, client rueidis.Client, name string) {
 		return reply[channel] > 0
 	})
 }
+
+// contextFor returns a context that ends after d with the cause errStop.
+func contextFor(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(background, d, errStop)
+}
