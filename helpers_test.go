@@ -114,9 +114,15 @@ func onBoth(t *testing.T, f func(t *testing.T, at addressed)) {
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		m, _ := redistest.Mini(t)
-		f(t, m)
+		f(t, miniFor(t))
 	})
+}
+
+// miniFor starts a miniredis.
+func miniFor(t testing.TB) addressed {
+	t.Helper()
+	m, _ := redistest.Mini(t)
+	return m
 }
 
 // bump adds one to a counter in Redis by reading and then writing it. The count is

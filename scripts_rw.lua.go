@@ -147,6 +147,7 @@ if free then
   if free then
     local token = fence(KEYS[2])
     if #intents > 0 then redis.call('hdel', KEYS[3], 'w:' .. ARGV[4]) end
+    local token = fence(KEYS[2]) -- first: it may fail, and a failed script is not undone
     redis.call('hset', KEYS[1], 'mode', 'write', ARGV[1], 1)
     redis.call('pexpire', KEYS[1], ARGV[2])
     return token
