@@ -217,7 +217,20 @@ func (r *record[L]) ownerless(via *Handle[L]) *Hold[L] {
 			return h
 		}
 	}
+	if last != nil && last.count == 1 {
+		via.handOnLocked(last)
+	}
 	return last
+}
+
+// handOnLocked has the next newest hold taken through v owe what the newest, h, does,
+// which is about to end.
+func (v *Handle[L]) handOnLocked(h *Hold[L]) {
+	for _, next := range slices.Backward(v.open[:len(v.open)-1]) {
+		if len(h.owing) > 0 && next.count > 0 {
+			next.owing, h.owing = append(next.owing, h.owing...), nil
+		}
+	}
 }
 
 // of returns the newest lost hold of an owner on a side that awaits its unlock.
