@@ -91,6 +91,9 @@ type attempt struct {
 	listen *listener
 	last   error // of the last try, if Redis did not answer properly
 	tries  int
+
+	// A script has failed, perhaps half-way, and that is not undone.
+	halfway bool
 }
 
 func (b *lockBase) attempt(ctx context.Context, wait bool) attempt {
@@ -116,7 +119,7 @@ func (b *lockBase) ask(ctx context.Context, k kind, wait bool) (l *lease, conten
 	if err == nil && l.token > 0 {
 		return l, a.tries > 1, nil
 	}
-	if l.unclear || k == write && wait && a.tries > 0 {
+	if l.unclear || a.halfway || k == write && wait && a.tries > 0 {
 		b.s.clean.add(l, l.unclear, nil) // of a writer the intent, too
 	}
 	return nil, true, err
@@ -204,6 +207,8 @@ func (a *attempt) try(l *lease, ask func() (int64, time.Duration, error)) (ttl t
 		if err != nil {
 			if _, answered := redisError(err); !answered || token > 0 { // or too few replicas have it
 				l.unclear = true
+			} else if !transient(err) {
+				a.halfway = true
 			}
 			return 0, err
 		}

@@ -109,7 +109,7 @@ func (c *caller) queue() (*lease, error) {
 		if l.token > 0 {
 			return l, nil
 		}
-		if c.tries > 0 && c.wait || l.unclear {
+		if c.tries > 0 && c.wait || c.halfway || l.unclear {
 			c.s.clean.add(l, l.unclear, nil) // its place in the queue, or an unwanted grant
 		}
 		if done || err != nil {

@@ -146,7 +146,7 @@ func (rw *RWMutex) enterRead(ctx context.Context, o *arbiter.Owner, op string, w
 	if r.h != nil {
 		return true, nil
 	}
-	if r.l.unclear || wait {
+	if r.l.unclear || r.halfway || wait {
 		s.clean.add(r.l, r.l.unclear, nil) // the intent, too
 	}
 	if h := s.rws.Quit(w); h != nil && s.rws.Return(&rw.r, h) == arbiter.Release {

@@ -1,0 +1,181 @@
+package relock_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// admin sends a command to a server past all clients.
+func admin(t testing.TB, server *redistest.Server, args ...string) {
+	t.Helper()
+	_, err := server.Do(args...)
+	require.NoError(t, err)
+}
+
+// wantAtOnce checks that Lock and TryLock fail with Redis's error without waiting,
+// and leave nothing for longer than it takes to clean up.
+func wantAtOnce(t testing.TB, server *redistest.Server, m *relock.Mutex, text string) {
+	t.Helper()
+	calls := map[string]func() error{
+		"lock": func() error { return m.Lock(background) },
+		"try to lock": func() error {
+			_, err := m.TryLock(background)
+			return err
+		},
+	}
+	for op, call := range calls {
+		err := receive(t, async(call), op+" to fail with "+text)
+		require.ErrorContains(t, err, text)
+		require.ErrorContains(t, err, "relock: ")
+		require.ErrorContains(t, err, `"`+m.Name()+`": `)
+		require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
+		redistest.Eventually(t, quickly, "the lock to be free", func() bool {
+			n, err := server.Do("EXISTS", m.Name())
+			return err == nil && n == int64(0)
+		})
+	}
+}
+
+func as(user, password string) func(*rueidis.ClientOption) {
+	return func(o *rueidis.ClientOption) { o.Username, o.Password = user, password }
+}
+
+func TestWithoutAPasswordNothingIsHad(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "secret")
+	lock(t, background, newSession(t, server).Mutex("lock")) // with it
+	client, err := connect(server.Addr())
+	require.ErrorContains(t, err, "NOAUTH")
+	if client == nil {
+		return
+	}
+	t.Cleanup(client.Close)
+	_, err = relock.NewSession(background, client)
+	require.ErrorContains(t, err, "NOAUTH")
+	require.ErrorContains(t, err, "relock: ")
+}
+
+// The user is taken away while its session is at work.
+func TestAUserThatIsDeletedIsRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin(t, server, "ACL", "SETUSER", "relock", "on", ">secret", "~*", "&*", "+@all")
+	s := sessionOn(t, newClient(t, server, as("relock", "secret")))
+	m := s.Mutex("lock")
+	lock(t, background, m)
+	unlock(t, background, m)
+	admin(t, server, "ACL", "DELUSER", "relock") // closes its connections
+	err := receive(t, async(func() error {
+		ctx, cancel := contextFor(quickly)
+		defer cancel()
+		return m.Lock(ctx)
+	}), "Lock to fail")
+	require.ErrorContains(t, err, "WRONGPASS")
+	wantAtOnce(t, server, m, "WRONGPASS")
+}
+
+func TestAUserWithoutPermissionsIsRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	add := func(user string, rules ...string) rueidis.Client {
+		admin(t, server, append([]string{"ACL", "SETUSER", user, "on", ">secret"}, rules...)...)
+		return newClient(t, server, as(user, "secret"))
+	}
+	for user, rules := range map[string][]string{
+		"no-scripts":       {"~*", "&*", "+@all", "-@scripting"},
+		"no-channels":      {"~*", "resetchannels", "+@all"},
+		"no-subscriptions": {"~*", "&*", "+@all", "-subscribe"},
+	} {
+		_, err := relock.NewSession(background, add(user, rules...))
+		require.ErrorContains(t, err, "NOPERM", user)
+		require.ErrorContains(t, err, "relock: ")
+	}
+	// Redis says NOPERM of a key, and something else of a command in a script.
+	const command = "can't run this command"
+	for user, c := range map[string]struct {
+		rules []string
+		text  string
+	}{
+		"no-keys":      {[]string{"~other:*", "&*", "+@all"}, "NOPERM"},
+		"no-token-key": {[]string{"~lock", "&*", "+@all"}, "NOPERM"},
+		"no-hashes":    {[]string{"~*", "&*", "+@all", "-hset"}, command},
+		"no-expiry":    {[]string{"~*", "&*", "+@all", "-pexpire"}, command}, // half-way through
+		"no-tokens":    {[]string{"~*", "&*", "+@all", "-set"}, command},
+	} {
+		wantAtOnce(t, server, sessionOn(t, add(user, c.rules...)).Mutex("lock"), c.text)
+	}
+}
+
+// The server cannot save, and takes no writes. What is held can be released as soon
+// as it can.
+func TestAServerThatCannotSaveIsAnError(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	server := redistest.Start(t, "--save", "3600 1", "--dir", dir)
+	s := newSession(t, server)
+	held := s.Mutex("held")
+	lock(t, background, held)
+	require.NoError(t, os.RemoveAll(dir))
+	redistest.Eventually(t, soon, "saving to fail", func() bool {
+		_, _ = server.Do("BGSAVE")
+		return server.Info("persistence")["rdb_last_bgsave_status"] == "err"
+	})
+	wantAtOnce(t, server, s.Mutex("lock"), "MISCONF")
+	unlocked := async(func() error { return held.Unlock(background) })
+	time.Sleep(20 * time.Millisecond)
+	admin(t, server, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+	require.NoError(t, receive(t, unlocked, "Unlock to get through"))
+	lock(t, background, s.Mutex("lock"))
+}
+
+// No memory for a new lock; those that are held are renewed and released.
+func TestAServerOutOfMemoryIsAnError(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server, relock.WithWatchdog(600*time.Millisecond))
+	held := s.Mutex("held")
+	lock(t, background, held)
+	admin(t, server, "CONFIG", "SET", "maxmemory", "1")
+	wantAtOnce(t, server, s.Mutex("lock"), "OOM")
+	last, _ := held.Deadline()
+	redistest.Eventually(t, soon, "renewals", func() bool {
+		at, ok := held.Deadline()
+		return ok && at.Sub(last) > 500*time.Millisecond
+	})
+	unlock(t, background, held)
+	admin(t, server, "CONFIG", "SET", "maxmemory", "0")
+	lock(t, background, s.Mutex("lock"))
+}
+
+// A replica may be about to become the primary: Lock waits for that.
+func TestAReplicaIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	primary, replicas := redistest.StartReplicas(t, 1)
+	s := newSession(t, replicas[0])
+	m := s.Mutex("lock")
+	ok, err := m.TryLock(background)
+	require.False(t, ok)
+	require.ErrorContains(t, err, "READONLY")
+	ctx, cancel := contextFor(200 * time.Millisecond)
+	defer cancel()
+	err = m.Lock(ctx)
+	wantStopped(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "READONLY")
+	got := async(func() error { return m.Lock(background) })
+	time.Sleep(20 * time.Millisecond)
+	admin(t, replicas[0], "REPLICAOF", "NO", "ONE")
+	require.NoError(t, receive(t, got, "the lock of what is a primary now"))
+	unlock(t, background, m)
+	n, err := primary.Do("EXISTS", "lock")
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
