@@ -18,11 +18,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-func TestMain(m *testing.M) {
-	// A cluster client, which -redis makes of a miniredis, looks at the topology
-	// once more within a second of its end.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
 
 // sell runs the program and returns what it printed.
 func sell(t *testing.T, want int, args ...string) (stdout string) {
