@@ -30,10 +30,11 @@
 //		// The last write may or may not have been made: look, or do it again.
 //	}
 //
-// [Session.Mutex] makes locks, and [Do] is the usual way to use one. Its parts are
-// Lock, TryLock, Unlock, Done and Err, the methods of a [Locker]. [SyncLocker] adapts
-// a lock to code that knows sync.Locker, an [Observer] feeds metrics and traces, and
-// [Session.Inspect] and [Session.ForceUnlock] are for operators.
+// A session makes locks of three kinds: [Mutex], [FairMutex], which is had in order of
+// arrival, and [RWMutex] for readers and writers. [Do] is the usual way to use one; its
+// parts are Lock, TryLock, Unlock, Done and Err, the methods of a [Locker]. [SyncLocker]
+// adapts a lock to code that knows sync.Locker, an [Observer] feeds metrics and traces,
+// and [Session.Inspect] and [Session.ForceUnlock] are for operators.
 //
 // # When not to use it
 //
@@ -112,14 +113,14 @@
 // when Redis has lost its data or another server has taken over, unless the new clock
 // is behind the old one. While Redis has the last token, which it keeps for an idle
 // hour, its clock may even step back. Tokens are positive, and stay below 2^53, where
-// a float64 is exact, until the year 2248.
+// a float64 is exact, until the year 2248. The readers of an RWMutex have none.
 //
 // # What is guaranteed
 //
 // As long as Redis keeps what it was told:
 //
-//   - Exclusion. No two holds of a lock are certain at the same time, whichever
-//     processes pause, crash, or lose the network.
+//   - Exclusion. No two holds of a lock are certain at the same time, other than two
+//     readers', whichever processes pause, crash, or lose the network.
 //   - Loss is told. Done is closed by the local deadline, even if Redis or the
 //     network hangs.
 //   - Nothing stays behind. What a cancelled or failed Lock may have been granted is
@@ -150,7 +151,7 @@
 //     to be within 0.2 % of its own.
 //   - Notice of a suspend outside Linux. There, a machine that was suspended with a
 //     lock in hand believes in it for as much longer.
-//   - Strict order between processes; see Waiting.
+//   - Strict order between processes, except from a FairMutex.
 //
 // # Owners and re-entry
 //
@@ -172,23 +173,32 @@
 //
 // Goroutines that share such a context are one owner, and do not exclude each other.
 //
-// A session's Mutex values of one name are one lock. They are cheap: make them where
+// The owner of a write hold of an RWMutex may take the read side too, and keep it when it
+// unlocks the write side. The other way round fails with [ErrUpgrade].
+//
+// A session's values of one kind and name are one lock. They are cheap: make them where
 // they are needed. And unlock even what was lost: until then, other goroutines that lock
 // the same value under ordinary contexts wait, since their Unlock could not be told
 // from the missing one.
 //
 // # Waiting and fairness
 //
-// For each lock, one goroutine of a session asks Redis, and the others queue behind it
-// in order of arrival. If the lock is taken, that goroutine subscribes to the lock's
-// channel, looks again, and sleeps until a release is announced or the lease it has
-// seen should be over, and a few seconds at most.
+// For each Mutex one goroutine of a session asks Redis, and the others queue behind it in
+// order of arrival. If the lock is taken, that goroutine subscribes to the lock's channel,
+// looks again, and sleeps until a release is announced or the lease it has seen should be
+// over, and a few seconds at most.
 //
-// Unlock passes the lock to the next goroutine of the same session without a round
-// trip, until the tenure is over: 10 milliseconds after Redis granted the lock, unless
+// Unlock passes a Mutex to the next goroutine of the same session without a round trip,
+// until the tenure is over: 10 milliseconds after Redis granted the lock, unless
 // [WithTenure] says otherwise. Then it is released, and the process gives way to those
 // that were waiting elsewhere. So processes take turns, and none is left behind, but
 // which one is next is not strictly the order of arrival.
+//
+// In a FairMutex it is. Its waiters queue in Redis, each goroutine for itself, and Unlock
+// gives the lock to the first of them. That costs more when many wait.
+//
+// In an RWMutex a waiting writer stops new readers, and readers that wait go before the
+// next writer, so neither side starves. The readers of a session share one hold in Redis.
 //
 // Lock waits out lost connections, restarts and failovers, for as long as its context
 // lets it. Errors that stay until somebody acts, such as NOPERM and WRONGTYPE, end it
@@ -196,21 +206,31 @@
 //
 // # Redisson
 //
-// A Mutex keeps its hold as Redisson (3.x and 4.x) does: the same hash, form of hold id,
-// time to live, and channel. A Mutex and an RLock of the same name exclude each other
-// and wake each other on release. Redisson's fair and spin locks exclude a Mutex as
-// well, but the one does not always hear of the other's release, and then waits for
-// its timer. Do not give a name to both a Mutex and a read-write lock.
+// A Mutex is in Redis what an RLock of Redisson (3.x and 4.x) is, and an RWMutex what an
+// RReadWriteLock is: the same hash, form of hold id, time to live, channel and message. So
+// those of one name exclude each other, and wake each other on release. A FairMutex has
+// the hash of a Mutex, and so excludes both; its queue is its own. Redisson's fair and
+// spin locks exclude a Mutex as well, but the one does not always hear of the other's
+// release, and then waits for its timer. Do not give a name to a read-write lock and to
+// another kind.
 //
 // Re-entry is counted in the process, so the count in Redis is always 1. Tokens are not
 // comparable with those of Redisson's RFencedLock.
 //
-// For a lock goods:1000:1 there are in Redis:
+// For a lock goods:1000:1 these keys may be in Redis, the first two in Redisson's format:
 //
-//	goods:1000:1                           hash, hold id to 1: the lock (Redisson's)
-//	redisson_lock__channel:{goods:1000:1}  channel that announces releases (Redisson's)
-//	relock_fence:{goods:1000:1}            string: the last token; expires when idle for an hour
-//	relock_session:<session id>            channel of messages to one session
+//	goods:1000:1                                 hash, the lock
+//	{goods:1000:1}:<hold id>:rwlock_timeout:1    lease of a reader
+//	relock_fence:{goods:1000:1}                  last fencing token; expires when idle for an hour
+//	relock_queue:{goods:1000:1}                  sorted set, the waiters of a FairMutex
+//	relock_intent:{goods:1000:1}                 hash, who waits for an RWMutex
+//
+// and these channels be used:
+//
+//	redisson_lock__channel:{goods:1000:1}        releases (Redisson's)
+//	redisson_rwlock:{goods:1000:1}               releases of an RWMutex (Redisson's)
+//	relock_grant:{goods:1000:1}:<session id>     a FairMutex given to a session
+//	relock_session:<session id>                  other messages to a session
 //
 // The braces are a hash tag, which keeps the keys in one slot of a cluster. A name with
 // a brace in it gets none added, and needs a hash tag of its own.
