@@ -1,0 +1,127 @@
+package relock_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// documentedACL returns the rule that README.md gives for a user of the locks whose
+// names start with goods:, as the arguments of a command.
+func documentedACL(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	line := regexp.MustCompile(`(?m)^ACL SETUSER .*$`).FindString(string(text))
+	require.NotEmpty(t, line, "no ACL SETUSER in README.md")
+	return strings.Fields(line)
+}
+
+// Every command of every script is in the documented rule, also those of branches
+// that are seldom taken.
+func TestDocumentedPermissionsNameEveryCommand(t *testing.T) {
+	acl := documentedACL(t)
+	sources, err := filepath.Glob("scripts*.lua.go")
+	require.NoError(t, err)
+	found := 0
+	for _, name := range sources {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllStringSubmatch(string(text), -1) {
+			found++
+			if !slices.Contains(acl, "+"+m[1]) {
+				t.Errorf("%s calls %s, which the rule in README.md does not allow", name, m[1])
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d commands found in %v", found, sources)
+	}
+}
+
+// renewals counts the rounds of renewals that succeeded.
+type renewals struct {
+	relock.NopObserver
+	count atomic.Int64
+}
+
+func (r *renewals) Renewed(e relock.RenewEvent) {
+	if e.Err == nil {
+		r.count.Add(1)
+	}
+}
+
+// A user with the documented rule can do everything, and nothing is refused on the way.
+func TestDocumentedPermissionsSuffice(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	_, err := server.Do(documentedACL(t)...)
+	require.NoError(t, err)
+	asUser := func(o *rueidis.ClientOption) {
+		o.Username, o.Password = "relock", "password"
+		o.ClientSetInfo = rueidis.DisableClientSetInfo
+	}
+	lease := relock.WithWatchdog(300 * time.Millisecond)
+	var renewed renewals
+	one := sessionOn(t, newClient(t, server, asUser), lease, relock.WithObserver(&renewed))
+	two := sessionOn(t, newClient(t, server, asUser), lease)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+
+	for kind, lock := range map[string]func(s *relock.Session) relock.Locker{
+		"Mutex":     func(s *relock.Session) relock.Locker { return s.Mutex("goods:1") },
+		"FairMutex": func(s *relock.Session) relock.Locker { return s.FairMutex("goods:2") },
+		"RWMutex":   func(s *relock.Session) relock.Locker { return s.RWMutex("goods:3") },
+		"RLocker":   func(s *relock.Session) relock.Locker { return s.RWMutex("goods:4").RLocker() },
+	} {
+		held, waiting := lock(one), lock(two)
+		if kind == "RLocker" {
+			waiting = two.RWMutex("goods:4")
+		}
+		require.NoError(t, held.Lock(ctx), kind)
+		got := make(chan error)
+		go func() { got <- waiting.Lock(ctx) }()
+		before := renewed.count.Load()
+		redistest.Eventually(t, soon, "a renewal", func() bool { return renewed.count.Load() > before })
+		require.NoError(t, held.Unlock(ctx), kind)
+		require.NoError(t, <-got, kind)
+		require.NoError(t, waiting.Unlock(ctx), kind)
+	}
+
+	require.NoError(t, one.Mutex("goods:1").Lock(ctx))
+	state, err := two.Inspect(ctx, "goods:1")
+	require.NoError(t, err)
+	require.Equal(t, relock.Exclusive, state.Mode)
+	was, err := two.ForceUnlock(ctx, "goods:1")
+	require.NoError(t, err)
+	require.True(t, was)
+
+	log, err := server.Do("ACL", "LOG")
+	require.NoError(t, err)
+	require.Empty(t, log, "ACL LOG")
+}
+
+// What the rule does not give is refused at once, and not waited for.
+func TestMissingPermissionIsAnErrorAtOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	_, err := server.Do(documentedACL(t)...)
+	require.NoError(t, err)
+	s := sessionOn(t, newClient(t, server, func(o *rueidis.ClientOption) { o.Username, o.Password = "relock", "password" }))
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	err = s.Mutex("prices:1").Lock(ctx)
+	require.ErrorContains(t, err, "NOPERM")
+	require.NoError(t, ctx.Err())
+}
