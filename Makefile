@@ -34,5 +34,5 @@ bench: redis
 	$(GO) test -run '^$$' -bench . -benchmem $(BENCHFLAGS) .
 
 cover: redis
-	$(GO) test -timeout 10m -coverpkg=./... -coverprofile=cover.out ./...
+	$(GO) test -timeout 10m -coverpkg=.,./internal/arbiter -coverprofile=cover.out ./...
 	$(GO) tool cover -func=cover.out | tail -1
