@@ -70,11 +70,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		res.print(stdout, st)
 	}
 	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "flashsale: interrupted")
-		return 130
 	case err != nil:
 		fmt.Fprintln(stderr, "flashsale:", err)
+		if ctx.Err() != nil {
+			return 130
+		}
 		return 2
 	case res.twice > 0:
 		fmt.Fprintf(stdout, "\nOVERSOLD: %d orders are for an item that was sold already.\n", res.twice)

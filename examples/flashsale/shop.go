@@ -20,8 +20,12 @@ import (
 
 const article = "goods:1000:1"
 
+// lease is how long the lock of an instance that has died stays locked, and how long a
+// pause or an outage an instance survives with it.
+const lease = 5 * time.Second
+
 // hold opens the shop, lets the buyers in, and counts the orders. The result is nil
-// if the sale never began.
+// if there is nothing to count.
 func hold(ctx context.Context, o *options, st *stats, stdout io.Writer) (_ *result, err error) {
 	server, err := serverFor(o.redis)
 	if err != nil {
@@ -38,16 +42,20 @@ func hold(ctx context.Context, o *options, st *stats, stdout io.Writer) (_ *resu
 			shop = append(shop, in) // to be closed, error or not
 		}
 		if err == nil && !o.unsafe {
-			in.session, err = relock.NewSession(ctx, in.client, relock.WithObserver(st))
+			in.session, err = relock.NewSession(ctx, in.client, relock.WithWatchdog(lease), relock.WithObserver(st))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot use %s: %w", server.name, err)
 		}
 	}
 	client := shop[0].client
-	if err := client.Do(ctx, client.B().Hset().Key(sale).FieldValue().
-		FieldValue("stock", strconv.Itoa(o.stock)).Build()).Error(); err != nil {
-		return nil, fmt.Errorf("cannot use %s: %w", server.name, err)
+	for _, r := range client.DoMulti(ctx,
+		client.B().Hset().Key(sale).FieldValue().FieldValue("stock", strconv.Itoa(o.stock)).Build(),
+		client.B().Expire().Key(sale).Seconds(3600).Build(), // should this process be killed
+	) {
+		if r.Error() != nil {
+			return nil, fmt.Errorf("cannot use %s: %w", server.name, r.Error())
+		}
 	}
 
 	how := "under the lock " + lock
@@ -57,8 +65,14 @@ func hold(ctx context.Context, o *options, st *stats, stdout io.Writer) (_ *resu
 	fmt.Fprintf(stdout, "%d items, %d instances with %d buyers each, %s, on %s\n", o.stock, o.instances, o.buyers, how, server.name)
 	start := time.Now()
 	err = letIn(ctx, shop, o.buyers, st, stdout)
+	if err != nil {
+		err = fmt.Errorf("the sale was broken off: %w", err)
+	}
 	res := &result{stock: o.stock, took: time.Since(start)}
-	return res, errors.Join(err, res.count(context.WithoutCancel(ctx), client, sale))
+	if uncounted := res.count(context.WithoutCancel(ctx), client, sale); uncounted != nil {
+		return nil, errors.Join(err, uncounted)
+	}
+	return res, err
 }
 
 // server is the Redis that the sale is held on.
@@ -132,6 +146,8 @@ func letIn(ctx context.Context, shop []*instance, buyers int, st *stats, stdout 
 
 // count reads the orders.
 func (r *result) count(ctx context.Context, client rueidis.Client, sale string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
 	record, err := client.Do(ctx, client.B().Hgetall().Key(sale).Build()).AsStrMap()
 	if err != nil {
 		return fmt.Errorf("counting the orders: %w", err)
