@@ -261,7 +261,7 @@ func (m *FairMutex) Unlock(ctx context.Context) error {
 
 // Done returns a channel that is closed when the latest hold taken through m ends; see
 // [Locker].
-func (m *FairMutex) Done() <-chan struct{} { return holdDone(m.h.Latest()) }
+func (m *FairMutex) Done() <-chan struct{} { return m.holdDone(m.h.Latest()) }
 
 // Err tells whether the latest hold taken through m is held; see [Locker].
 func (m *FairMutex) Err() error { return m.holdErr(m.h.Latest()) }

@@ -44,11 +44,20 @@ func (b *lockBase) ended(h *hold, err error) {
 	}
 }
 
-func holdDone(h *hold) <-chan struct{} {
+func (b *lockBase) holdDone(h *hold) <-chan struct{} {
 	if h == nil {
 		return arbiter.Closed
 	}
+	b.noticeExpiry(h)
 	return h.Done()
+}
+
+// noticeExpiry loses a hold that has run out, if the watchdog has not done so yet: a
+// process that was frozen is told at its first look.
+func (b *lockBase) noticeExpiry(h *hold) {
+	if h.State() == arbiter.Live && !certain(h.Lease, b.s.clock.now()) {
+		b.s.lose(h.Lease, errExpired)
+	}
 }
 
 func (b *lockBase) holdErr(h *hold) error {
@@ -59,14 +68,8 @@ func (b *lockBase) holdErr(h *hold) error {
 	case h == nil:
 		return failed(op, b.keys.name, ErrNotHeld)
 	}
-	if err := stateErr(op, b.keys.name, h.State()); err != nil {
-		return err
-	}
-	if b.s.clock.now() >= h.Lease.deadline.Load() {
-		b.s.lose(h.Lease, errExpired)
-		return failed(op, b.keys.name, ErrLost)
-	}
-	return nil
+	b.noticeExpiry(h)
+	return stateErr(op, b.keys.name, h.State())
 }
 
 // stateErr is what Err returns for a hold in that state.

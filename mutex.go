@@ -154,7 +154,7 @@ func (m *Mutex) Unlock(ctx context.Context) error {
 // Done returns a channel that is closed when the latest hold taken through m ends;
 // see [Locker]. It is closed by the local deadline of a hold that cannot be renewed,
 // whether Redis answers or not.
-func (m *Mutex) Done() <-chan struct{} { return holdDone(m.h.Latest()) }
+func (m *Mutex) Done() <-chan struct{} { return m.holdDone(m.h.Latest()) }
 
 // Err tells whether the latest hold taken through m is held; see [Locker].
 func (m *Mutex) Err() error { return m.holdErr(m.h.Latest()) }

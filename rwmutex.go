@@ -243,7 +243,7 @@ func (rw *RWMutex) unlock(ctx context.Context, op string, via *arbiter.Handle[*l
 
 // Done returns a channel that is closed when the latest write hold taken through rw
 // ends; see [Locker].
-func (rw *RWMutex) Done() <-chan struct{} { return holdDone(rw.w.Latest()) }
+func (rw *RWMutex) Done() <-chan struct{} { return rw.holdDone(rw.w.Latest()) }
 
 // Err tells whether the latest write hold taken through rw is held; see [Locker].
 func (rw *RWMutex) Err() error { return rw.holdErr(rw.w.Latest()) }
@@ -265,5 +265,5 @@ type rlocker RWMutex
 func (r *rlocker) Lock(ctx context.Context) error            { return (*RWMutex)(r).RLock(ctx) }
 func (r *rlocker) TryLock(ctx context.Context) (bool, error) { return (*RWMutex)(r).TryRLock(ctx) }
 func (r *rlocker) Unlock(ctx context.Context) error          { return (*RWMutex)(r).RUnlock(ctx) }
-func (r *rlocker) Done() <-chan struct{}                     { return holdDone(r.r.Latest()) }
+func (r *rlocker) Done() <-chan struct{}                     { return r.holdDone(r.r.Latest()) }
 func (r *rlocker) Err() error                                { return r.holdErr(r.r.Latest()) }
