@@ -17,32 +17,48 @@ func newScript(text string) *script {
 }
 
 // fenceLua issues fencing tokens on the server's clock. It is part of every script
-// that acquires. Tokens count 1024 to the millisecond, so that they outlive the
-// loss of all data as long as they do not run ahead of the clock. An acquisition
-// gets a block of them, one for each owner that this process passes the lock to:
-// 1024, starting at a multiple of 1024, when the clock has passed the last block,
-// and else 16, starting elsewhere. Acquisitions cannot follow each other faster
-// than 16 tokens' time, 15.6 µs, for long, so the lead over the clock stays below
-// 1.3 ms, and where no last token is known the next one starts 2 ms ahead.
-// The key expires an hour after the clock has passed the token.
+// that acquires. Tokens count 1024 to the millisecond, so that they outlive the loss
+// of all data as long as they do not run ahead of the clock. An acquisition gets a
+// block of them, one for each owner that this process passes the lock to; its first
+// token tells how long it is:
+//
+//   - 1024 at a multiple of 1024, when the clock has passed the last block;
+//   - else 16 at another multiple of 16, as long as that is less than 2 ms ahead;
+//   - else 1, elsewhere.
+//
+// Where blocks of 16 follow each other faster than the clock, which is more than 64
+// acquisitions a millisecond, the lead over it grows to 2 ms, and blocks of 1 stop it
+// there: they cost 2 tokens at most, and no server runs a script in the 2 µs of those.
+// Where no last token is known, all data may have been lost a moment ago, and the
+// next one starts a little more than 2 ms ahead. The key expires an hour after the
+// clock has passed the token.
 //
 // Lua prints large numbers as 1.78e+15; hence the format.
 const fenceLua = `
 local function fence(key, last, t)
   t = t or redis.call('time')
   local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+  local now = t[1] * 1024000 + math.floor(t[2] * 1.024)
   if last == nil then last = redis.call('get', key) end
-  local f
+  last = tonumber(last or nil)
+  local f = last
   if not last then
-    f = t[1] * 1024000 + math.floor(t[2] * 1.024) + 2048
-    if f % 1024 == 0 then f = f + 1 end
+    f = now + 2096
+  elseif last % 1024 == 0 then
+    f = last + 1024
+  elseif last % 16 == 0 then
+    f = last + 16
   else
-    f = last + (last % 1024 == 0 and 1024 or 16)
-    if f <= ms * 1024 then
-      f = ms * 1024
-    elseif f % 1024 == 0 then
-      f = f + 1
-    end
+    f = last + 1
+  end
+  local block = f + -f % 16
+  if block % 1024 == 0 then block = block + 16 end
+  if last and f <= ms * 1024 then
+    f = ms * 1024
+  elseif not last or block <= now + 2048 then
+    f = block
+  elseif f % 16 == 0 then
+    f = f + 1
   end
   local lead = math.max(0, math.ceil(f / 1024) - ms)
   redis.call('set', key, string.format('%.0f', f), 'px', 3600000 + lead)
@@ -52,10 +68,13 @@ end
 
 // tokens returns how many fencing tokens the block that starts with token has.
 func tokens(token int64) int64 {
-	if token%1024 == 0 {
+	switch {
+	case token%1024 == 0:
 		return 1024
+	case token%16 == 0:
+		return 16
 	}
-	return 16
+	return 1
 }
 
 // acquireScript takes an exclusive lock if it is free.
