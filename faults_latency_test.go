@@ -46,6 +46,13 @@ func (h *holds) hold(ctx context.Context, m *relock.Mutex, who string, d time.Du
 	return true, lostOrNil(err)
 }
 
+// count counts all holds.
+func (h *holds) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.list)
+}
+
 // by counts the holds of one of the parties.
 func (h *holds) by(who string) (n int) {
 	h.mu.Lock()

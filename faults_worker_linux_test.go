@@ -1,0 +1,226 @@
+package relock_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+func init() { roles["faults-worker"] = faultsWorker }
+
+// Workers are processes that lock and unlock one lock all the time, and write down
+// what was certain of their holds, on the clock that all processes share:
+//
+//	b <hold> <time> <token> <deadline>   Lock has returned
+//	d <hold> <deadline>                  a renewal has moved the deadline
+//	e <hold> <time> <lost>               Unlock is called; what it will say
+//
+// The process may be killed between any two of them.
+type worker struct {
+	goroutines int
+	lease      time.Duration
+	tenure     time.Duration
+	slow       int  // percent of the holds that take up to one and a half leases
+	sloppy     bool // a seeded bug: it takes a hold for certain until it calls Unlock
+}
+
+func (w worker) args() []string {
+	return []string{strconv.Itoa(w.goroutines), w.lease.String(), w.tenure.String(), strconv.Itoa(w.slow), strconv.FormatBool(w.sloppy)}
+}
+
+func faultsWorker(args []string) {
+	var w worker
+	_, err := fmt.Sscan(args[2], &w.goroutines)
+	childCheck(err)
+	w.lease, _ = time.ParseDuration(args[3])
+	w.tenure, _ = time.ParseDuration(args[4])
+	w.slow, _ = strconv.Atoi(args[5])
+	w.sloppy = args[6] == "true"
+	s, _ := childSession(args[0], relock.WithWatchdog(w.lease), relock.WithTenure(w.tenure))
+	fmt.Println("ready", s.ID())
+	stop, cancel := context.WithCancel(background)
+	go func() { // the first line of input ends the work
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		cancel()
+	}()
+	var n atomic.Int64
+	childCheck(together(w.goroutines, func(int) error {
+		m := s.Mutex(args[1])
+		for stop.Err() == nil {
+			if err := w.round(stop, m, n.Add(1)); err != nil && stop.Err() == nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// round locks, has the lock for a while, and unlocks.
+func (w worker) round(ctx context.Context, m *relock.Mutex, n int64) error {
+	if err := m.Lock(ctx); err != nil {
+		return err
+	}
+	from := rawNow()
+	deadline := w.deadline(m, 0)
+	say("b %d %d %d %d", n, from, m.FencingToken(), deadline)
+	d := rand.N(300 * time.Microsecond)
+	if rand.N(100) < w.slow {
+		d = rand.N(w.lease * 3 / 2)
+	}
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(min(d, w.lease/30))
+		if moved := w.deadline(m, deadline); moved != deadline {
+			deadline = moved
+			say("d %d %d", n, deadline)
+		}
+		if !w.sloppy && isClosed(m.Done()) {
+			break
+		}
+	}
+	// What is written before the call is what another process must not see before.
+	say("e %d %d", n, rawNow())
+	err := m.Unlock(background)
+	if errors.Is(err, relock.ErrLost) {
+		say("l %d", n)
+	}
+	return lostOrNil(err)
+}
+
+// deadline returns the local deadline by the clock that all processes share, or what
+// it was if the hold has ended. The clock is read first: if the process is frozen in
+// between the result is too early.
+func (w worker) deadline(m *relock.Mutex, was time.Duration) time.Duration {
+	if w.sloppy {
+		return 1 << 62
+	}
+	now := rawNow()
+	if d, ok := m.Deadline(); ok {
+		return now + time.Until(d)
+	}
+	return was
+}
+
+// say writes a line in one piece, whatever happens to the process.
+func say(format string, args ...any) {
+	line := make([]byte, 0, 128)
+	for _, word := range strings.Split(format, "%d") {
+		line = append(line, word...)
+		if len(args) > 0 {
+			switch n := args[0].(type) {
+			case int64:
+				line = strconv.AppendInt(line, n, 10)
+			case time.Duration:
+				line = strconv.AppendInt(line, int64(n), 10)
+			}
+			args = args[1:]
+		}
+	}
+	_, _ = os.Stdout.Write(append(line, '\n'))
+}
+
+// workerProc is a worker as its test sees it.
+type workerProc struct {
+	*redistest.Proc
+	name    string
+	session string
+	killed  time.Duration // when it was going to be killed; 0 if it was not
+}
+
+func startWorker(t testing.TB, name string, at addressed, lock string, w worker) *workerProc {
+	t.Helper()
+	p := &workerProc{name: name}
+	p.Proc = redistest.Child(t, "faults-worker", append([]string{at.Addr(), lock}, w.args()...)...)
+	var err error
+	p.session, err = p.Expect("ready ", soon)
+	require.NoError(t, err)
+	return p
+}
+
+// kill ends the process in the midst of what it does.
+func (p *workerProc) kill() {
+	p.killed = rawNow()
+	p.Kill()
+}
+
+// stop lets the process end in good order.
+func (p *workerProc) stop(t testing.TB) {
+	t.Helper()
+	require.NoError(t, p.Send("stop"))
+	ended := async(p.Wait)
+	require.NoError(t, receive(t, ended, p.name+" to end"))
+}
+
+// report returns what a process that has ended has written down, and how many of its
+// holds were lost.
+func (p *workerProc) report(t testing.TB) (holds []certainHold, lost int) {
+	t.Helper()
+	open := make(map[string]*certainHold)
+	var until map[string]time.Duration = make(map[string]time.Duration)
+	for {
+		line, err := p.Line(soon)
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		f := bytes.Fields([]byte(line))
+		id, kind := string(f[1]), string(f[0])
+		number := func(i int) time.Duration {
+			n, err := strconv.ParseInt(string(f[i]), 10, 64)
+			require.NoError(t, err, line)
+			return time.Duration(n)
+		}
+		switch kind {
+		case "b":
+			open[id] = &certainHold{who: p.name, from: number(2), token: int64(number(3))}
+			until[id] = number(4)
+		case "d":
+			until[id] = max(until[id], number(2))
+		case "e":
+			h := open[id]
+			h.to = min(number(2), until[id])
+			holds = append(holds, *h)
+			delete(open, id)
+		case "l":
+			lost++
+		}
+	}
+	for id, h := range open { // killed while it held
+		require.NotZero(t, p.killed, "%s has ended by itself", p.name)
+		h.to = min(p.killed, until[id])
+		holds = append(holds, *h)
+	}
+	return holds, lost
+}
+
+// idle returns the longest times for which nobody held the lock for certain, longest
+// first.
+func idle(holds []certainHold) []time.Duration {
+	holds = slices.Clone(holds)
+	slices.SortFunc(holds, func(a, b certainHold) int { return cmp.Compare(a.from, b.from) })
+	var gaps []time.Duration
+	var last time.Duration
+	for i, h := range holds {
+		if i > 0 && h.from > last {
+			gaps = append(gaps, h.from-last)
+		}
+		last = max(last, h.to)
+	}
+	slices.Sort(gaps)
+	slices.Reverse(gaps)
+	return gaps
+}
