@@ -1,9 +1,11 @@
 package relock_test
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,11 +167,6 @@ func TestAReplicaIsWaitedFor(t *testing.T) {
 	ok, err := m.TryLock(background)
 	require.False(t, ok)
 	require.ErrorContains(t, err, "READONLY")
-	ctx, cancel := contextFor(200 * time.Millisecond)
-	defer cancel()
-	err = m.Lock(ctx)
-	wantStopped(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "READONLY")
 	got := async(func() error { return m.Lock(background) })
 	time.Sleep(20 * time.Millisecond)
 	admin(t, replicas[0], "REPLICAOF", "NO", "ONE")
@@ -178,4 +175,47 @@ func TestAReplicaIsWaitedFor(t *testing.T) {
 	n, err := primary.Do("EXISTS", "lock")
 	require.NoError(t, err)
 	require.Zero(t, n)
+}
+
+// A timely context has a deadline that comes when the test says so.
+type timely struct {
+	context.Context
+	over chan struct{}
+}
+
+func (c timely) Deadline() (time.Time, bool) { return time.Now().Add(time.Hour), true }
+func (c timely) Done() <-chan struct{}       { return c.over }
+func (c timely) Err() error {
+	if isClosed(c.over) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Regression: when the deadline came while an attempt was under way, the error told
+// nothing of why the ones before had failed.
+func TestTheLastErrorOfRedisIsTold(t *testing.T) {
+	t.Parallel()
+	_, replicas := redistest.StartReplicas(t, 1)
+	proxy := redistest.NewProxy(t, replicas[0].Addr())
+	s := newSession(t, proxy)
+	var attempts atomic.Int64
+	proxy.DropReplies(func(request []byte) bool {
+		if bytes.Contains(request, []byte("relock_fence")) {
+			attempts.Add(1)
+		}
+		return false // only to count
+	})
+	ctx := timely{background, make(chan struct{})}
+	result := async(func() error { return s.Mutex("lock").Lock(ctx) })
+	redistest.Eventually(t, soon, "an attempt after one that was answered", func() bool {
+		return attempts.Load() >= 3 // the first one loads the script
+	})
+	proxy.Stall(true)
+	time.Sleep(200 * time.Millisecond) // an attempt is under way now, or comes after a short pause
+	close(ctx.over)
+	err := receive(t, result, "Lock to end")
+	proxy.Stall(false)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "READONLY")
 }
