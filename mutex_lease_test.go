@@ -239,6 +239,24 @@ func TestShortLeasesAreKeptUnderLoad(t *testing.T) {
 	}
 }
 
+// The round trip takes a good part of the lease, but not so much that a renewal could
+// not come in time. Regression: renewals were given up after a sixth of the lease, and
+// the first was due a third of it after the reply, not after the request.
+func TestLeasesAreKeptOverASlowNetwork(t *testing.T) {
+	t.Parallel()
+	const lease = time.Second
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := newSession(t, proxy, relock.WithWatchdog(lease))
+	warmUp(t, s)
+	proxy.Delay(lease / 8) // each way
+	m := s.Mutex("lock")
+	lock(t, background, m)
+	time.Sleep(3 * lease)
+	require.NoError(t, m.Err())
+	unlock(t, background, m)
+}
+
 type lossCounter struct {
 	relock.NopObserver
 	lost *atomic.Int64

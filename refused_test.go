@@ -143,7 +143,7 @@ func TestAServerThatCannotSaveIsAnError(t *testing.T) {
 func TestAServerOutOfMemoryIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server, relock.WithWatchdog(600*time.Millisecond))
+	s := newSession(t, server, relock.WithWatchdog(2*time.Second))
 	held := s.Mutex("held")
 	lock(t, background, held)
 	admin(t, server, "CONFIG", "SET", "maxmemory", "1")

@@ -128,12 +128,13 @@ func newProtocol(client rueidis.Client, c *sessionConfig) *protocol {
 }
 
 // check finds out what the server is, whether it answers, and whether it runs scripts.
+// It runs that of renewals, for no holds, so that the first renewal need not send it.
 func (s *Session) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctxFailed("NewSession", "", ctx, nil)
 	}
 	client := s.proto.client
-	err := s.proto.do(noDeadline{ctx}, client.B().Eval().Script("return 1").Numkeys(0).Build()).Error()
+	err := s.proto.do(noDeadline{ctx}, client.B().Eval().Script(renewScript.text).Numkeys(0).Arg("1").Build()).Error()
 	if err == nil {
 		err = s.topology(ctx)
 	} else {

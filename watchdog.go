@@ -49,7 +49,7 @@ func (w *watchdog) add(l *lease, max time.Duration) {
 	if max > 0 {
 		l.maxEnd = l.since + int64(max)
 	}
-	l.at = w.nextLocked(l, l.since)
+	l.at = w.nextLocked(l, l.sent)
 	heap.Push(&w.heap, l)
 	w.movedLocked(l)
 }
@@ -267,9 +267,10 @@ func (w *watchdog) renewDue() {
 		return
 	}
 
-	// A Redis that hangs must not keep the next renewals waiting for long.
+	// A Redis that hangs must not keep the next renewals waiting for long. A round trip
+	// may take as long as renewals are apart.
 	ctx, cancel := context.WithCancel(w.s.ioCtx)
-	bound := time.AfterFunc(max(w.s.cfg.lease/6, 20*time.Millisecond), cancel)
+	bound := time.AfterFunc(max(w.s.cfg.lease/3, 20*time.Millisecond), cancel)
 	sent := w.s.clock.now()
 	results := w.s.proto.renew(ctx, batch)
 	bound.Stop()
