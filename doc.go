@@ -31,10 +31,12 @@
 //	}
 //
 // A session makes locks of three kinds: [Mutex], [FairMutex], which is had in order of
-// arrival, and [RWMutex] for readers and writers. [Do] is the usual way to use one; its
-// parts are Lock, TryLock, Unlock, Done and Err, the methods of a [Locker]. [SyncLocker]
-// adapts a lock to code that knows sync.Locker, an [Observer] feeds metrics and traces,
-// and [Session.Inspect] and [Session.ForceUnlock] are for operators.
+// arrival, and [RWMutex] for readers and writers. A [Group] locks several at once, and a
+// [Redlock] is a lock over several independent deployments of Redis. [Do] is the usual
+// way to use any of them; its parts are Lock, TryLock, Unlock, Done and Err, the methods
+// of a [Locker]. [SyncLocker] adapts a lock to code that knows sync.Locker, an [Observer]
+// feeds metrics and traces, and [Session.Inspect] and [Session.ForceUnlock] are for
+// operators.
 //
 // # When not to use it
 //
@@ -113,7 +115,8 @@
 // when Redis has lost its data or another server has taken over, unless the new clock
 // is behind the old one. While Redis has the last token, which it keeps for an idle
 // hour, its clock may even step back. Tokens are positive, and stay below 2^53, where
-// a float64 is exact, until the year 2248. The readers of an RWMutex have none.
+// a float64 is exact, until the year 2248. The readers of an RWMutex have none, nor has a
+// Redlock; the members of a Group have each their own.
 //
 // # What is guaranteed
 //
@@ -144,7 +147,8 @@
 //     lock may be granted again. [WithReplicas] narrows that window and does not close
 //     it. A server that restarts without its latest data has forgotten as well, and so
 //     has one that evicts keys: set maxmemory-policy to noeviction. Tokens grow all the
-//     same, so what checks them stays safe.
+//     same, so what checks them stays safe. A Redlock is lost only when a majority of
+//     its servers forget.
 //   - Exclusion when the server's clock jumps ahead. Redis counts leases by its wall
 //     clock. When that steps forward, they end early; when it steps back, they only
 //     last longer. Clients' clocks are never compared with it; their rate is assumed
@@ -233,14 +237,16 @@
 //	relock_session:<session id>                  other messages to a session
 //
 // The braces are a hash tag, which keeps the keys in one slot of a cluster. A name with
-// a brace in it gets none added, and needs a hash tag of its own.
+// a brace in it gets none added, and needs a hash tag of its own. In a cluster that has
+// sharded pub/sub, releases and grants are announced by it, as Redisson does.
 //
 // # Sources
 //
 // The wire format is documented by Redisson's public repository,
 // https://github.com/redisson/redisson. Passing a lock within a process before others
 // get it is lock cohorting: Dice, Marathe and Shavit, "Lock Cohorting: A General
-// Technique for Designing NUMA Locks" (PPoPP 2012). Locks with leases are described in
-// the Redis documentation, "Distributed Locks with Redis"; what a lease cannot do, and
-// fencing tokens can, in Martin Kleppmann's "How to do distributed locking" (2016).
+// Technique for Designing NUMA Locks" (PPoPP 2012). Locks with leases, and Redlock, are
+// described in the Redis documentation, "Distributed Locks with Redis"; what a lease
+// cannot do, and fencing tokens can, in Martin Kleppmann's "How to do distributed
+// locking" (2016).
 package relock

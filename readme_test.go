@@ -66,29 +66,72 @@ func (r *renewals) Renewed(e relock.RenewEvent) {
 func TestDocumentedPermissionsSuffice(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	_, err := server.Do(documentedACL(t)...)
+	permit(t, documentedACL(t), server)
+	everyKindOfLock(t, func(mod func(*rueidis.ClientOption)) rueidis.Client { return newClient(t, server, mod) })
+	nothingRefused(t, server)
+}
+
+func TestDocumentedPermissionsSufficeInACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
+	more := regexp.MustCompile("In a cluster add `([^`]*)`").FindSubmatch(text)
+	require.NotNil(t, more, "no further permissions in README.md")
+	permit(t, append(documentedACL(t), strings.Fields(string(more[1]))...), cluster.Nodes()...)
+	everyKindOfLock(t, func(mod func(*rueidis.ClientOption)) rueidis.Client { return cluster.Client(t, mod) })
+	nothingRefused(t, cluster.Nodes()...)
+}
+
+func permit(t *testing.T, rule []string, servers ...*redistest.Server) {
+	t.Helper()
+	for _, s := range servers {
+		_, err := s.Do(rule...)
+		require.NoError(t, err)
+	}
+}
+
+func nothingRefused(t *testing.T, servers ...*redistest.Server) {
+	t.Helper()
+	for _, s := range servers {
+		log, err := s.Do("ACL", "LOG")
+		require.NoError(t, err)
+		require.Empty(t, log, "ACL LOG")
+	}
+}
+
+// everyKindOfLock uses each kind of lock in two sessions at the same time, with renewals
+// in between, and what there is for operators.
+func everyKindOfLock(t *testing.T, dial func(mod func(*rueidis.ClientOption)) rueidis.Client) {
+	t.Helper()
 	asUser := func(o *rueidis.ClientOption) {
 		o.Username, o.Password = "relock", "password"
 		o.ClientSetInfo = rueidis.DisableClientSetInfo
 	}
 	lease := relock.WithWatchdog(300 * time.Millisecond)
 	var renewed renewals
-	one := sessionOn(t, newClient(t, server, asUser), lease, relock.WithObserver(&renewed))
-	two := sessionOn(t, newClient(t, server, asUser), lease)
+	one := sessionOn(t, dial(asUser), lease, relock.WithObserver(&renewed))
+	two := sessionOn(t, dial(asUser), lease)
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 
-	for kind, lock := range map[string]func(s *relock.Session) relock.Locker{
-		"Mutex":     func(s *relock.Session) relock.Locker { return s.Mutex("goods:1") },
-		"FairMutex": func(s *relock.Session) relock.Locker { return s.FairMutex("goods:2") },
-		"RWMutex":   func(s *relock.Session) relock.Locker { return s.RWMutex("goods:3") },
-		"RLocker":   func(s *relock.Session) relock.Locker { return s.RWMutex("goods:4").RLocker() },
+	for kind, makers := range map[string][2]maker{ // who holds, and who waits
+		"Mutex":     both(func(s *relock.Session) relock.Locker { return s.Mutex("goods:1") }),
+		"FairMutex": both(func(s *relock.Session) relock.Locker { return s.FairMutex("goods:2") }),
+		"writers":   both(func(s *relock.Session) relock.Locker { return s.RWMutex("goods:3") }),
+		"reader and writer": {
+			func(s *relock.Session) relock.Locker { return s.RWMutex("goods:4").RLocker() },
+			func(s *relock.Session) relock.Locker { return s.RWMutex("goods:4") },
+		},
+		"writer and reader": {
+			func(s *relock.Session) relock.Locker { return s.RWMutex("goods:5") },
+			func(s *relock.Session) relock.Locker { return s.RWMutex("goods:5").RLocker() },
+		},
+		"Group": both(func(s *relock.Session) relock.Locker {
+			return relock.NewGroup(s.Mutex("goods:6"), s.Mutex("goods:7"))
+		}),
 	} {
-		held, waiting := lock(one), lock(two)
-		if kind == "RLocker" {
-			waiting = two.RWMutex("goods:4")
-		}
+		held, waiting := makers[0](one), makers[1](two)
 		require.NoError(t, held.Lock(ctx), kind)
 		got := make(chan error)
 		go func() { got <- waiting.Lock(ctx) }()
@@ -106,22 +149,8 @@ func TestDocumentedPermissionsSuffice(t *testing.T) {
 	was, err := two.ForceUnlock(ctx, "goods:1")
 	require.NoError(t, err)
 	require.True(t, was)
-
-	log, err := server.Do("ACL", "LOG")
-	require.NoError(t, err)
-	require.Empty(t, log, "ACL LOG")
 }
 
-// What the rule does not give is refused at once, and not waited for.
-func TestMissingPermissionIsAnErrorAtOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	_, err := server.Do(documentedACL(t)...)
-	require.NoError(t, err)
-	s := sessionOn(t, newClient(t, server, func(o *rueidis.ClientOption) { o.Username, o.Password = "relock", "password" }))
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
-	err = s.Mutex("prices:1").Lock(ctx)
-	require.ErrorContains(t, err, "NOPERM")
-	require.NoError(t, ctx.Err())
-}
+type maker func(s *relock.Session) relock.Locker
+
+func both(f maker) [2]maker { return [2]maker{f, f} }
