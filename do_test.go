@@ -174,7 +174,7 @@ func TestSyncLockerPanicsWhereSyncWould(t *testing.T) {
 		}
 		panics(l.Unlock, "not held")
 		l.Lock()
-		l.Unlock()
+		require.NotPanics(t, l.Unlock)
 		panics(l.Unlock, "not held")
 		l.Lock()
 		forceUnlock(t, s, m)
