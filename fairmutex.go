@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -17,9 +18,10 @@ import (
 //
 // The queue is in Redis and goes by the server's clock. Unlock gives the lock directly
 // to the first waiter: it has it when the message arrives. A waiter whose connection is
-// gone is passed over at no cost; one that is frozen costs its claim, a third of its
-// first lease or at most 5 s; one that gives up leaves at once. A waiter whose
-// connection was replaced may lose its place, never more.
+// gone is passed over at no cost. One whose process is frozen keeps the lock from the
+// others for its claim, 5 s or the lease of the unlocking session's watchdog if that is
+// shorter. One that gives up leaves at once. One whose connection was replaced may lose
+// its place, and queues again by itself.
 //
 // Every acquisition that has to wait costs more than one of a [Mutex], which goes
 // through Redis once for many goroutines. Use a FairMutex where order matters.
@@ -42,6 +44,9 @@ func (m *FairMutex) Name() string { return m.keys.name }
 // Lock queues for m and blocks until it is held; see [Locker]. If ctx ends first the
 // place in the queue is given up.
 func (m *FairMutex) Lock(ctx context.Context) error {
+	if o := ownerOf(ctx); o != nil && ctx.Err() == nil && m.h.Valid() && m.s.fairs.Reenter(&m.h, o) {
+		return nil
+	}
 	_, err := m.lockWith(ctx, "lock", true, m.enter)
 	return err
 }
@@ -74,24 +79,29 @@ func (m *FairMutex) enter(ctx context.Context, o *arbiter.Owner, op string, wait
 		}
 	}
 	c := caller{attempt: m.attempt(ctx, wait), w: w}
-	l, err := c.queue()
-	e.Contended = c.tries > 1
-	if l != nil {
-		if h := s.fairs.Lookup(m.keys.name); h != nil && (o == nil || h.Owner != o) {
+	for {
+		l, err := c.queue()
+		e.Contended = e.Contended || c.tries > 1
+		if l == nil {
+			h := s.fairs.Quit(w) // not nil if another goroutine of this owner has let us in
+			if h != nil && err != nil && s.fairs.Return(&m.h, h) == arbiter.Release {
+				s.releaseLater(h.Lease)
+			}
+			return h != nil && err == nil, err
+		}
+		if h := s.fairs.Lookup(m.keys.name); h != nil && h.Token < l.token && (o == nil || h.Owner != o) {
 			s.lose(h.Lease, errGone) // Redis gave it to l
 		}
-		if _, used := s.fairs.Grant(w, l, l.token); used {
+		h, used := s.fairs.Grant(w, l, l.token)
+		if used {
 			s.watch.add(l, m.cfg.max)
-		} else {
-			s.releaseLater(l) // another goroutine of this owner has let us in
+			return true, nil
 		}
-		return true, nil
+		s.releaseLater(l)
+		if h != nil {
+			return true, nil // another goroutine of this owner has let us in
+		}
 	}
-	h := s.fairs.Quit(w) // not nil if another goroutine of this owner has let us in
-	if h != nil && err != nil && s.fairs.Return(&m.h, h) == arbiter.Release {
-		s.releaseLater(h.Lease)
-	}
-	return h != nil && err == nil, err
 }
 
 // caller is one call of Lock on a FairMutex while it asks and queues in Redis.
@@ -103,90 +113,88 @@ type caller struct {
 // queue returns the lease once it is had; or neither lease nor error if the call does
 // not wait and the lock is taken, or another goroutine of the owner has let w in.
 func (c *caller) queue() (*lease, error) {
-	for backoff := backoff0; ; backoff = min(2*backoff, backoffN) {
+	for {
 		l := c.newLease(fair)
-		done, err := c.once(l)
+		placed, done, err := c.once(l)
 		if l.token > 0 {
 			return l, nil
 		}
-		if c.tries > 0 && c.wait || c.halfway || l.unclear {
-			c.s.clean.add(l, l.unclear, nil) // its place in the queue, or an unwanted grant
+		if placed || l.unclear {
+			c.s.clean.add(l, l.unclear, nil)
 		}
 		if done || err != nil {
 			return nil, err
-		}
-		if c.last != nil {
-			if done, err := c.pause(jitter(backoff), nil); done || err != nil {
-				return nil, err
-			}
 		}
 	}
 }
 
 // once queues with one hold id, until it is granted, which l.token tells, its place is
-// lost, or the call is done.
-func (c *caller) once(l *lease) (done bool, err error) {
+// lost, or the call is done. It reports whether it may have left l in Redis.
+func (c *caller) once(l *lease) (placed, done bool, err error) {
 	s := c.s
 	if !c.wait || !s.hub.known(c.keys.prefix+s.id) {
 		// The first try is without a place, so that an uncontended lock needs no
 		// subscription.
-		if _, err := c.enter(l, false); err != nil {
-			return false, c.failed(err)
-		}
-		if l.token > 0 || !c.wait {
-			return true, nil
+		if done, err := c.ask(l); done || err != nil {
+			return false, done, err
 		}
 	}
 	st := s.room.sit(l)
 	defer s.room.rise(st)
-	if done, err := c.untilOpen(l); done || err != nil {
-		return done, err
+	for !st.hears() {
+		if done, err := c.pause(jitter(pollDeaf), st.C); done || err != nil {
+			return false, done, err
+		}
+		if st.hears() {
+			break
+		}
+		if done, err := c.ask(l); done || err != nil {
+			return false, done, err
+		}
 	}
 	s.room.enters(st)
 	ttl, err := c.enter(l, true)
 	switch {
+	case l.token > 0:
+		return true, true, nil
+	case errors.Is(err, errLate):
+		return true, false, nil
 	case err != nil:
+		if err := c.failed(err); err != nil {
+			return true, true, err
+		}
+		ttl = jitter(backoff0) // it may be in the queue; a look will tell
+	default:
+		c.last = nil
+	}
+	s.room.queued(st, ttl)
+	done, err = c.await(l, st)
+	return true, done, err
+}
+
+// ask asks without queueing, until Redis answers. The call is done if the lock was
+// granted, or if it does not wait.
+func (c *caller) ask(l *lease) (done bool, err error) {
+	for backoff := backoff0; ; backoff = min(2*backoff, backoffN) {
+		_, err := c.enter(l, false)
+		if err == nil {
+			c.last = nil
+			return l.token > 0 || !c.wait, nil
+		}
 		if err := c.failed(err); err != nil {
 			return true, err
 		}
-		s.room.queued(st, jitter(backoff0)) // perhaps; a look will tell
-	case l.token > 0:
-		return true, nil
-	default:
-		c.last = nil
-		s.room.queued(st, ttl)
-	}
-	return c.await(l, st)
-}
-
-// untilOpen waits until grants can be heard. Until then it asks without queueing.
-func (c *caller) untilOpen(l *lease) (done bool, err error) {
-	for {
-		open, signal := c.s.room.open(c.keys.name)
-		if open {
-			return false, nil
-		}
-		if done, err := c.pause(jitter(pollDeaf), signal); done || err != nil {
+		if done, err := c.pause(jitter(backoff), nil); done || err != nil {
 			return true, err
-		}
-		if open, _ := c.s.room.open(c.keys.name); open {
-			return false, nil
-		}
-		if _, err := c.enter(l, false); err != nil {
-			if err := c.failed(err); err != nil {
-				return true, err
-			}
-		}
-		if l.token > 0 {
-			return true, nil
 		}
 	}
 }
 
 // await waits at a seat.
 func (c *caller) await(l *lease, st *seat) (done bool, err error) {
+	c.tries++
 	for {
-		if done, err := c.pause(time.Hour, st.C); done || err != nil {
+		if done, err := c.pause(0, st.C); done || err != nil {
 			return true, err
 		}
 		token, until, lost := c.s.room.answer(st)
@@ -196,45 +204,37 @@ func (c *caller) await(l *lease, st *seat) (done bool, err error) {
 		case token == 0:
 			continue
 		}
-		c.tries++
 		l.since = c.s.clock.now()
 		l.deadline.Store(until)
-		if certain(l, l.since+early) {
-			l.claim = true
-			l.token = token
+		if certain(l, l.since+early) && c.s.cfg.replicas == 0 {
+			l.claim, l.token = true, token
 			return true, nil
 		}
-		// The grant is too old to be certain: ask.
-		sent := c.s.clock.now()
-		replies, errs := c.s.proto.look(c.io, []*lease{l})
-		if errs[0] != nil {
-			l.unclear = true
-			return false, c.failed(errs[0])
-		}
-		l.since = c.s.clock.now()
-		l.deadline.Store(l.certainUntil(sent))
-		if replies[0] > 0 && certain(l, l.since+early) {
-			l.token = replies[0]
-			return true, nil
-		}
-		return false, nil
+		// Too old to be certain, or not known to the replicas yet: ask. If the claim
+		// has ended, another one has the lock.
+		return c.ask(l)
 	}
 }
 
-// pause waits for d or a signal, or the end of the call, or until another goroutine of
-// this owner lets it in.
+// pause waits for d, if that is not 0, or a signal, or the end of the call, or until
+// another goroutine of this owner lets it in.
 func (c *caller) pause(d time.Duration, signal <-chan struct{}) (done bool, err error) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	var after <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		after = timer.C
+	}
 	select {
-	case <-timer.C:
+	case <-after:
 	case <-signal:
 	case <-c.w.C:
 		return true, nil
 	case <-c.ctx.Done():
 	case <-c.s.closing:
 	}
-	return false, c.ended()
+	err = c.ended()
+	return err != nil, err
 }
 
 // enter asks once; l.token tells whether the lock was granted.

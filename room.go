@@ -1,6 +1,7 @@
 package relock
 
 import (
+	"container/heap"
 	"context"
 	"strconv"
 	"strings"
@@ -14,87 +15,115 @@ const (
 )
 
 // room is where this process's waiters of FairMutexes wait for their grants. One
-// goroutine, run, looks after all of them: at least every half claim, in batches, and
-// at once when a lock may have become free.
+// goroutine, run, looks after all of them, in batches: at least every half claim, when
+// the lock may have become free, and when a message may have been missed.
 //
 // When is a grant certain? Its message may lie in a socket's buffer while the process
 // is frozen, so that it arrives proves nothing. But the last look, a script that found
 // the waiter not granted yet, was executed after it was sent: so the claim began after
-// that, and lasts until then plus its length.
+// that, and lasts until then plus its length. That holds because an id is queued once
+// and never again: there is no older grant that the message could be of.
 type room struct {
 	s    *Session
-	kick chan struct{} // something is due
+	kick chan struct{} // a look is due earlier than run believes
 
-	mu    sync.Mutex       // protects the following, and the fields of seat that say so
-	seats map[string]*seat // by hold id
-	doors map[string]*door // by name
+	opening sync.Mutex       // protects doors; taken before the hub's mutex
+	doors   map[string]*door // by name
+
+	mu     sync.Mutex       // protects the following, and what is in seats and doors; taken after the hub's mutex
+	seats  map[string]*seat // by hold id
+	queue  seatHeap         // those in a queue that no look is under way for, by seat.next
+	wakeAt int64            // when run looks next; 0 while it is at it
 }
 
 // seat is one waiter.
 type seat struct {
-	lease *lease
-	C     chan struct{} // has a signal when the fields below may have changed
+	lease *lease // a copy: the call may go on under another id while a look is under way
+	door  *door
+	C     chan struct{} // has a signal when something may have changed
 
 	// guarded by room.mu
 	looked int64 // when the last look that found it waiting was sent
 	next   int64 // when to look next
+	index  int   // in room.queue; -1: not there
+	again  bool  // looks that were sent before now do not count
+	scout  bool  // its next look is to find out whether the lock is free
 
 	token int64 // granted: the fencing token
 	until int64 // granted: certain until then
 	lost  bool  // its place is lost: it has to queue again, under another id
 }
 
-// door are the subscriptions for one name, for as long as it has seats.
+// door is one name, for as long as it has seats, and the subscriptions for it.
 type door struct {
-	seats  int
+	users  int       // guarded by room.opening
 	grants *listener // of this session's grants
 	free   *listener // of releases by other kinds of lock
+
+	// guarded by room.mu
+	seats map[*seat]struct{}
+	freed bool // the lock may be free, and no seat could be made to look yet
 }
 
 func newRoom(s *Session) *room {
-	return &room{s: s, kick: make(chan struct{}, 1), seats: make(map[string]*seat), doors: make(map[string]*door)}
+	return &room{s: s, kick: make(chan struct{}, 1), seats: make(map[string]*seat), doors: make(map[string]*door), wakeAt: forever}
 }
 
 // sit makes a seat for a lease that is going to be queued for.
 func (r *room) sit(l *lease) *seat {
-	st := &seat{lease: l, C: make(chan struct{}, 1), next: forever}
+	st := &seat{
+		lease: &lease{keys: l.keys, kind: l.kind, id: l.id, length: l.length},
+		door:  r.open(l.keys),
+		C:     make(chan struct{}, 1),
+		index: -1,
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	d := r.doors[l.keys.name]
-	if d == nil {
-		d = &door{}
-		d.grants, _ = r.s.hub.join(l.keys.prefix + r.s.id)
-		name := l.keys.name
-		d.free = r.s.hub.watch(l.keys.channel, func() { r.freed(name) })
-		r.doors[name] = d
-	}
-	d.seats++
-	r.seats[l.id] = st
+	r.seats[st.lease.id] = st
+	st.door.seats[st] = struct{}{}
 	return st
 }
 
 // rise ends the waiting at a seat.
 func (r *room) rise(st *seat) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	name := st.lease.keys.name
 	delete(r.seats, st.lease.id)
-	d := r.doors[name]
-	if d.seats--; d.seats == 0 {
+	delete(st.door.seats, st)
+	r.dequeueLocked(st)
+	if st.scout {
+		r.freedLocked(st.door)
+	}
+	r.mu.Unlock()
+	r.shut(st.door, st.lease.keys.name)
+}
+
+func (r *room) open(k *lockKeys) *door {
+	r.opening.Lock()
+	defer r.opening.Unlock()
+	d := r.doors[k.name]
+	if d == nil {
+		d = &door{seats: make(map[*seat]struct{})}
+		d.grants = r.s.hub.watch(k.prefix+r.s.id, func() { r.opened(d) })
+		d.free = r.s.hub.watch(k.channel, func() { r.freed(d) })
+		r.doors[k.name] = d
+	}
+	d.users++
+	return d
+}
+
+func (r *room) shut(d *door, name string) {
+	r.opening.Lock()
+	defer r.opening.Unlock()
+	if d.users--; d.users == 0 {
 		d.grants.leave()
 		d.free.leave()
 		delete(r.doors, name)
 	}
 }
 
-// open reports whether the grants for a name would be heard now, and the signal to
-// wait for if not.
-func (r *room) open(name string) (bool, <-chan struct{}) {
-	r.mu.Lock()
-	d := r.doors[name]
-	r.mu.Unlock()
-	return d.grants.live(), d.grants.C
-}
+// hears reports whether a grant for the seat would be heard now. If not, a signal
+// follows when it would.
+func (st *seat) hears() bool { return st.door.grants.live() }
 
 // enters records that a waiter is about to queue.
 func (r *room) enters(st *seat) {
@@ -107,8 +136,9 @@ func (r *room) enters(st *seat) {
 func (r *room) queued(st *seat, ttl time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st.next = r.after(ttl)
-	wake(r.kick)
+	if st.token == 0 {
+		r.queueLocked(st, r.after(ttl))
+	}
 }
 
 // after returns when to look at a waiter if the lock may be free after ttl.
@@ -120,26 +150,52 @@ func (r *room) after(ttl time.Duration) int64 {
 	return r.s.clock.now() + int64(most)
 }
 
-// granted handles the message of a grant: "<hold id> <token> <claim>". It runs on the
-// connection's reader and must not block.
-func (r *room) granted(message string) bool {
-	f := strings.Fields(message)
-	if len(f) != 3 {
-		return false // the signal of a confirmation goes to the topic
+// queueLocked has a look made for the seat at a time, or now if something has happened
+// meanwhile.
+func (r *room) queueLocked(st *seat, at int64) {
+	if st.again || st.door.freed {
+		at = 0
 	}
-	token, err1 := strconv.ParseInt(f[1], 10, 64)
-	claim, err2 := strconv.ParseInt(f[2], 10, 64)
-	if err1 != nil || err2 != nil {
+	if st.door.freed {
+		st.door.freed, st.scout = false, true
+	}
+	st.next = at
+	heap.Push(&r.queue, st)
+	if st.next < r.wakeAt {
+		wake(r.kick)
+	}
+}
+
+func (r *room) dequeueLocked(st *seat) {
+	if st.index >= 0 {
+		heap.Remove(&r.queue, st.index)
+	}
+}
+
+// granted handles the message of a grant: "<hold id> <token> <claim>". It runs on the
+// connection's reader and must not block. A claim may be longer than the lease, to
+// which a look that is under way, or a renewal, may have shortened it.
+func (r *room) granted(message string) bool {
+	id, rest, _ := strings.Cut(message, " ")
+	number, length, _ := strings.Cut(rest, " ")
+	token, err1 := strconv.ParseInt(number, 10, 64)
+	claim, err2 := strconv.ParseInt(length, 10, 64)
+	if err1 != nil || err2 != nil || token <= 0 {
 		return false
 	}
-	d := time.Duration(claim) * time.Millisecond
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if st := r.seats[f[0]]; st != nil {
-		st.token, st.until = token, st.looked+int64(d-margin(d))
-		wake(st.C)
+	if st := r.seats[id]; st != nil && st.token == 0 {
+		d := min(time.Duration(claim)*time.Millisecond, st.lease.length)
+		r.answerLocked(st, token, st.looked+int64(d-margin(d)))
 	}
 	return true
+}
+
+func (r *room) answerLocked(st *seat, token, until int64) {
+	st.token, st.until, st.scout = token, until, false
+	r.dequeueLocked(st)
+	wake(st.C)
 }
 
 // answer returns what a waiter was told: a token if it was granted, until when that
@@ -150,17 +206,45 @@ func (r *room) answer(st *seat) (token, until int64, lost bool) {
 	return st.token, st.until, st.lost
 }
 
-// freed makes the waiters of a name look, because another kind of lock was released.
-// One is enough: it gives the lock to the head of the queue.
-func (r *room) freed(name string) {
+// opened makes all waiters of a door look, because the subscription of their grants
+// was confirmed, or has broken. It runs with the hub locked.
+func (r *room) opened(d *door) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, st := range r.seats {
-		if st.lease.keys.name == name && st.next < forever {
-			st.next = 0
-			wake(r.kick)
+	for st := range d.seats {
+		wake(st.C)
+		st.again = true
+		r.hurryLocked(st)
+	}
+}
+
+// freed makes a waiter look, because another kind of lock was released. One is enough:
+// it gives the lock to the head of the queue. It runs with the hub locked.
+func (r *room) freed(d *door) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.freedLocked(d)
+}
+
+func (r *room) freedLocked(d *door) {
+	for st := range d.seats {
+		if st.index >= 0 {
+			st.scout = true
+			r.hurryLocked(st)
 			return
 		}
+	}
+	d.freed = true // the next that queues there, or comes back from a look, will look
+}
+
+func (r *room) hurryLocked(st *seat) {
+	if st.index < 0 {
+		return
+	}
+	st.next = 0
+	heap.Fix(&r.queue, st.index)
+	if r.wakeAt > 0 {
+		wake(r.kick)
 	}
 }
 
@@ -169,7 +253,10 @@ func (r *room) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		timer.Reset(r.look())
+		if due := r.due(); len(due) > 0 {
+			r.ask(due)
+		}
+		timer.Reset(r.rest())
 		select {
 		case <-timer.C:
 		case <-r.kick:
@@ -179,72 +266,98 @@ func (r *room) run() {
 	}
 }
 
-// look looks at those that are due, and along with them at those due soon, and
-// returns how long to sleep.
-func (r *room) look() time.Duration {
-	now := r.s.clock.now()
-	soon := now + int64(r.s.proto.claim/12)
-	var due []*seat
-	var leases []*lease
-	r.mu.Lock()
-	must := false
-	for _, st := range r.seats {
-		must = must || st.next <= now && st.token == 0
-	}
-	if must {
-		for _, st := range r.seats {
-			if st.next <= soon && st.token == 0 {
-				due = append(due, st)
-				leases = append(leases, st.lease)
-			}
-		}
-	}
-	r.mu.Unlock()
-	if len(due) > 0 {
-		r.ask(due, leases)
-	}
-
+// due takes those that are due out of the queue, and along with them those due soon.
+func (r *room) due() (due []*seat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := forever
-	for _, st := range r.seats {
-		if st.token == 0 {
-			next = min(next, st.next)
-		}
+	r.wakeAt = 0
+	now := r.s.clock.now()
+	if len(r.queue) == 0 || r.queue[0].next > now {
+		return nil
 	}
-	return min(time.Hour, time.Duration(max(0, next-r.s.clock.now())))
+	soon := now + int64(r.s.proto.claim/12)
+	for len(r.queue) > 0 && r.queue[0].next <= soon {
+		st := heap.Pop(&r.queue).(*seat)
+		st.again = false
+		due = append(due, st)
+	}
+	return due
 }
 
-// ask sends the looks and records their answers.
-func (r *room) ask(due []*seat, leases []*lease) {
+// rest returns how long to sleep.
+func (r *room) rest() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wakeAt = forever
+	if len(r.queue) > 0 {
+		r.wakeAt = max(1, r.queue[0].next)
+	}
+	return min(time.Hour, time.Duration(max(0, r.wakeAt-r.s.clock.now())))
+}
+
+// ask sends looks and records their answers.
+func (r *room) ask(due []*seat) {
+	leases := make([]*lease, len(due))
+	for i, st := range due {
+		leases[i] = st.lease
+	}
 	ctx, cancel := context.WithCancel(r.s.ioCtx)
 	bound := time.AfterFunc(max(r.s.proto.claim/6, 20*time.Millisecond), cancel)
 	sent := r.s.clock.now()
 	replies, errs := r.s.proto.look(ctx, leases)
 	bound.Stop()
+	late := ctx.Err() != nil
 	cancel()
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, st := range due {
-		switch {
-		case st.token > 0 && replies[i] <= 0:
-			// its grant arrived meanwhile
-		case errs[i] != nil:
-			st.next = r.s.clock.now() + int64(jitter(r.s.proto.claim/30))
-			if !transient(errs[i]) && ctx.Err() == nil {
-				st.lost = true // asking by itself it will learn why
-				wake(st.C)
+		if r.seats[st.lease.id] != st || st.token > 0 {
+			continue // it is gone, or its grant has arrived meanwhile
+		}
+		switch err := errs[i]; {
+		case err != nil && (late || transient(err)):
+			r.queueLocked(st, r.s.clock.now()+int64(jitter(r.s.proto.claim/30)))
+		case err == nil && replies[i] > 0:
+			r.answerLocked(st, replies[i], st.lease.certainUntil(sent))
+		case err != nil || replies[i] == lostPlace:
+			// By asking itself it will learn of an error.
+			st.lost = true
+			wake(st.C)
+			if st.scout {
+				st.scout = false
+				r.freedLocked(st.door)
 			}
-		case replies[i] > 0:
-			st.token, st.until = replies[i], st.lease.certainUntil(sent)
-			wake(st.C)
-		case replies[i] == lostPlace:
-			st.lost, st.next = true, forever
-			wake(st.C)
 		default:
 			_, ttl, _ := granted(replies[i], nil)
-			st.looked, st.next = sent, r.after(ttl)
+			st.looked, st.scout = sent, false
+			r.queueLocked(st, r.after(ttl))
 		}
 	}
+}
+
+// seatHeap orders seats by the time to look at them.
+type seatHeap []*seat
+
+func (h seatHeap) Len() int           { return len(h) }
+func (h seatHeap) Less(i, j int) bool { return h[i].next < h[j].next }
+func (h seatHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *seatHeap) Push(x any) {
+	st := x.(*seat)
+	st.index = len(*h)
+	*h = append(*h, st)
+}
+
+func (h *seatHeap) Pop() any {
+	old := *h
+	n := len(old) - 1
+	st := old[n]
+	old[n] = nil
+	*h = old[:n]
+	st.index = -1
+	return st
 }

@@ -108,3 +108,25 @@ func TestGrantInAnOpenTableEndsTheHoldBefore(t *testing.T) {
 	w.mustBe(g, arbiter.Live)
 	w.leave(u, nil)
 }
+
+// Two goroutines were granted the lock, one after the end of the other's lease. The one
+// that comes first to the table may be the later one: the other has nothing then.
+func TestGrantInAnOpenTableThatCameTooLateIsNone(t *testing.T) {
+	w := newOpenWorld(t)
+	v, u := w.handle("a"), w.handle("a")
+	slow := w.fixed(v, nil).must(arbiter.Ask)
+	quick := w.call(u, nil).must(arbiter.Ask)
+	g := quick.grant(7)
+	if h, wanted := w.Grant(slow.Waiter, new(lease), 6); h != nil || wanted {
+		t.Fatal("a lease that had ended was taken")
+	}
+	w.mustBe(g, arbiter.Live)
+	slow.mustWait()
+	w.exit(u, nil, arbiter.Release) // not finished yet
+	if h, wanted := w.Grant(slow.Waiter, new(lease), 6); h != nil || wanted {
+		t.Fatal("a lease that had ended was taken")
+	}
+	slow.grant(8)
+	w.Released("a", g.Lease)
+	w.leave(v, nil)
+}

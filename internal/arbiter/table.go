@@ -131,9 +131,10 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 }
 
 // Grant records that Redis gave the asker w the lock, and ends its asking. It
-// returns the hold and true; or the hold that w has got meanwhile from another call
-// of its owner, and false: the lease is not wanted then. That happens only in an
-// open table.
+// returns the hold and true. In an open table it may also return false: the lease is
+// not wanted, because w has got a hold from another call of its owner meanwhile, which
+// is returned; or it has ended already, because another call has a newer token: then
+// there is no hold, and w goes on asking.
 func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 	s := &t.shards[w.Via.shard]
 	now := t.Now()
@@ -143,6 +144,9 @@ func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 		return w.hold, false
 	}
 	e := s.entries[w.Via.name]
+	if e.hold != nil && e.hold.Token > token {
+		return nil, false
+	}
 	e.stopAskingLocked(w)
 	if e.hold != nil && !e.leaving {
 		e.hold.End(Lost) // in an open table: if it is w's now, it was lost unnoticed
