@@ -237,11 +237,14 @@ func (c *caller) pause(d time.Duration, signal <-chan struct{}) (done bool, err 
 	return err != nil, err
 }
 
-// enter asks once; l.token tells whether the lock was granted.
+// enter asks once; l.token tells whether the lock was granted. If the reply comes too
+// late it asks again, then without queueing: an id is queued once only; see room.
 func (c *caller) enter(l *lease, queue bool) (ttl time.Duration, err error) {
 	c.tries++
 	return c.try(l, func() (int64, time.Duration, error) {
-		return c.s.proto.enter(c.io, l, c.ms, queue, &c.s.cfg)
+		first := queue
+		queue = false
+		return c.s.proto.enter(c.io, l, c.ms, first, &c.s.cfg)
 	})
 }
 

@@ -48,7 +48,9 @@ end
 //	      1 if its reply counts every subscriber
 //	reply as that of acquireScript
 //
-// Twice: a hold of this id is found, or its place in the queue.
+// Twice: a hold of this id is found, or its place in the queue. A second one that comes
+// after the end of what the first got would be a second place, and an old grant might be
+// taken for a new one: therefore what queues is never sent again.
 var enterScript = newScript(fairLua + `
 if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
   redis.call('pexpire', KEYS[1], ARGV[2])
@@ -76,7 +78,7 @@ return -1 - redis.call('pttl', KEYS[1])
 // lookScript looks after many waiters: it keeps their queues alive, gives free locks
 // to their heads, and finds grants whose message was lost. It does not queue again a
 // waiter that has lost its place: an old grant of that id may still be on its way, and
-// must not be taken for a new one.
+// must not be taken for a new one. A lock is looked at once for all its waiters.
 //
 //	KEYS  for each waiter the lock, fence, queue
 //	ARGV  validity of the queue, claim, PUBLISH or SPUBLISH, 1 if its reply counts
@@ -86,33 +88,35 @@ return -1 - redis.call('pttl', KEYS[1])
 //
 // Twice: as enterScript.
 var lookScript = newScript(fairLua + `
-local replies = {}
+local lost = -4503599627370496
+local replies, seen = {}, {}
 for i = 1, #KEYS / 3 do
   local lock, fencekey, queue = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
   local id, lease, grant = ARGV[3 * i + 2], ARGV[3 * i + 3], ARGV[3 * i + 4]
-  local held = redis.pcall('hexists', lock, id)
-  local reply = -4503599627370496
-  if held == 1 then
+  local reply
+  if type(redis.pcall('zscore', queue, id)) == 'string' then
+    if not seen[lock] then
+      local fields = redis.pcall('hlen', lock)
+      if fields == 0 then
+        local winner, token = dispatch(lock, fencekey, queue, ARGV[2], grant, ARGV[3], ARGV[4])
+        if not winner then
+          winner, token = id, fence(fencekey)
+          redis.call('hset', lock, id, 1)
+        end
+        if winner == id then
+          redis.call('pexpire', lock, lease)
+          reply = token
+        end
+      end
+      redis.call('pexpire', queue, ARGV[1])
+      seen[lock] = type(fields) == 'number' and -1 - redis.call('pttl', lock) or lost
+    end
+    reply = reply or seen[lock]
+  elseif redis.pcall('hexists', lock, id) == 1 then
     redis.call('pexpire', lock, lease)
     reply = tonumber(redis.call('get', fencekey)) or fence(fencekey)
-  elseif held == 0 and redis.call('zscore', queue, id) then
-    redis.call('pexpire', queue, ARGV[1])
-    local winner, token
-    if redis.call('exists', lock) == 0 then
-      winner, token = dispatch(lock, fencekey, queue, ARGV[2], grant, ARGV[3], ARGV[4])
-      if not winner then
-        winner, token = id, fence(fencekey)
-        redis.call('hset', lock, id, 1)
-      end
-    end
-    if winner == id then
-      redis.call('pexpire', lock, lease)
-      reply = token
-    else
-      reply = -1 - redis.call('pttl', lock)
-    end
   end
-  replies[i] = reply
+  replies[i] = reply or lost
 end
 return replies
 `)
@@ -127,16 +131,14 @@ const lostPlace = -1 << 52
 //	KEYS  lock, fence, queue
 //	ARGV  hold id, channel, PUBLISH or SPUBLISH, claim, what the channel of a grant
 //	      starts with, 1 if the reply of PUBLISH counts every subscriber
-//	reply subscribers that were told (0 after a grant), or -1 if there was no such
-//	      hold
+//	reply subscribers that were told (0 after a grant, and for a place), or -1 if
+//	      there was neither
 //
 // Twice: the second finds nothing.
 var leaveScript = newScript(fairLua + `
-redis.call('zrem', KEYS[3], ARGV[1])
-if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then return -1 end
-if redis.call('exists', KEYS[3]) == 1 and
-   dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[4], ARGV[5], ARGV[3], ARGV[6]) then
-  return 0
+if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
+  return redis.call('zrem', KEYS[3], ARGV[1]) - 1
 end
+if dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[4], ARGV[5], ARGV[3], ARGV[6]) then return 0 end
 return redis.call(ARGV[3], ARGV[2], '0')
 `)
