@@ -88,6 +88,7 @@ type attempt struct {
 	io     context.Context // the same for rueidis
 	wait   bool
 	poll   time.Duration // look again at least that often
+	shares bool          // a reader: enters beside others, and gives way to nobody
 	listen *listener
 	last   error // of the last try, if Redis did not answer properly
 	tries  int
@@ -134,8 +135,10 @@ func (a *attempt) run(try func() (done bool, ttl time.Duration, err error)) erro
 	defer a.leave()
 	backoff := backoff0
 	if a.wait {
-		if err := a.giveWay(); err != nil {
-			return err
+		if !a.shares {
+			if err := a.giveWay(); err != nil {
+				return err
+			}
 		}
 		if a.s.hub.known(a.keys.channel) {
 			a.listen, _ = a.s.hub.join(a.keys.channel)
@@ -269,7 +272,9 @@ func (a *attempt) sleep(d time.Duration, signal <-chan struct{}) error {
 	select {
 	case <-timer.C:
 	case <-signal:
-		return a.letPass(timer)
+		if !a.shares {
+			return a.letPass(timer)
+		}
 	case <-a.ctx.Done():
 	case <-a.s.closing:
 	}

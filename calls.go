@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -19,7 +18,7 @@ func (p *protocol) acquire(ctx context.Context, l *lease, leaseMS string, wait b
 	switch {
 	case l.kind == write:
 		keys := [3]string{k.name, k.fence, k.aux}
-		args := [5]string{l.id, leaseMS, k.prefix, sessionOf(l.id), intentMS(wait)}
+		args := [4]string{l.id, leaseMS, k.prefix, intentMS(wait)}
 		n, err = p.taken(ctx, writeScript, keys[:], args[:], c)
 	default:
 		keys := [2]string{k.name, k.fence}
@@ -60,12 +59,6 @@ func intentMS(wait bool) string {
 	return "0"
 }
 
-// sessionOf returns the session of a hold id.
-func sessionOf(id string) string {
-	id = strings.TrimSuffix(id, ":write")
-	return id[:strings.LastIndexByte(id, ':')]
-}
-
 // acquireAll asks for several plain locks of one slot, all or none. It returns their
 // tokens; or, if one is taken, its place and as acquire when it may be free.
 func (p *protocol) acquireAll(ctx context.Context, ls []*lease) (tokens []int64, taken int, ttl time.Duration, err error) {
@@ -100,21 +93,21 @@ func (p *protocol) releaseSome(ctx context.Context, ls []*lease) (told []int64, 
 func (p *protocol) acquireRead(ctx context.Context, l *lease, leaseMS, writer string, wait bool, c *sessionConfig) (reply int64, ttl time.Duration, err error) {
 	k := l.keys
 	return granted(p.taken(ctx, readScript, []string{k.name, k.aux, k.timeout(l.id)},
-		[]string{l.id, leaseMS, writer, sessionOf(l.id), intentMS(wait)}, c))
+		[]string{l.id, leaseMS, writer, intentMS(wait)}, c))
 }
 
 const (
-	readJoin  = 1 // held, and more readers may join; of confirmRead: they may
+	readJoin  = 1 // held, and more readers may join
 	readAlone = 2 // held, but a writer waits
-	readGone  = 2 // of confirmRead: the hold is gone
+	readGone  = 3 // of confirmRead: the hold is gone
 )
 
-// confirmRead asks whether new readers may join a read hold. Its reply is readJoin,
-// readGone, or 0.
-func (p *protocol) confirmRead(ctx context.Context, l *lease, wait bool) (reply int64, ttl time.Duration, err error) {
+// confirmRead asks whether more readers may join a read hold; by is the lease of the
+// reader that asks for them. Its reply is readJoin, readAlone, readGone, or 0.
+func (p *protocol) confirmRead(ctx context.Context, l, by *lease, wait bool) (reply int64, ttl time.Duration, err error) {
 	k := l.keys
 	return granted(p.eval(ctx, confirmScript, []string{k.name, k.aux},
-		[]string{l.id, sessionOf(l.id), intentMS(wait)}).AsInt64())
+		[]string{l.id, by.id, intentMS(wait)}).AsInt64())
 }
 
 // release ends the hold. It returns how many subscribers were told, -1 if there was
@@ -139,10 +132,10 @@ func (p *protocol) releasing(l *lease) call {
 			[]string{l.id, k.channel, p.publish, millis(p.claim), k.prefix, p.counted}}
 	case write:
 		return call{releaseWriteScript, []string{k.name, k.aux},
-			[]string{l.id, k.channel, p.publish, sessionOf(l.id), millis(readersTurn)}}
+			[]string{l.id, k.channel, p.publish, millis(readersTurn)}}
 	case read:
 		return call{releaseReadScript, []string{k.name, k.timeout(l.id), k.aux},
-			[]string{l.id, k.channel, p.publish, sessionOf(l.id), k.prefix}}
+			[]string{l.id, k.channel, p.publish, k.prefix}}
 	default:
 		return call{releaseScript, []string{k.name}, []string{l.id, k.channel, p.publish}}
 	}
@@ -181,8 +174,11 @@ func (p *protocol) renew(ctx context.Context, ls []*lease) []renewed {
 	groups := make(map[renewal][]*lease)
 	for _, l := range ls {
 		r := renewal{renewScript, l.length, p.slot(l.keys.name)}
-		if l.kind == read {
+		switch l.kind {
+		case read:
 			r.script = renewReadScript
+		case write:
+			r.script = renewWriteScript
 		}
 		groups[r] = append(groups[r], l)
 	}

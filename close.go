@@ -49,13 +49,12 @@ func (s *Session) shutdown() {
 func (s *Session) releaseHolds() error {
 	var leases []*lease
 	for _, l := range s.watch.all() {
-		if !s.forget(l) {
+		n := s.forget(l)
+		if n == 0 {
 			continue
 		}
 		s.watch.remove(l)
-		if o := s.cfg.observer; o != nil {
-			o.Lost(LostEvent{Name: l.keys.name, Cause: ErrClosed})
-		}
+		s.tellLost(l, ErrClosed, n)
 		leases = append(leases, l)
 	}
 	for _, l := range leases {

@@ -18,6 +18,9 @@ func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) (err e
 		return err
 	}
 	done := l.Done()
+	if r, ok := l.(*rlocker); ok {
+		done = r.doneOf(ctx) // another reader may have come through l meanwhile
+	}
 	fctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() { // ends with f

@@ -23,12 +23,12 @@ func (b *lockBase) exit(ctx context.Context, op string, o *arbiter.Owner, h *hol
 	case arbiter.WasLost:
 		return failed(op, b.keys.name, ErrLost)
 	case arbiter.Expired:
-		s.lost(h.Lease, errExpired)
+		s.lost(h.Lease, errExpired, 1)
 		return failed(op, b.keys.name, ErrLost)
 	case arbiter.Release:
 		err = s.unlocked(ctx, h.Lease)
 	}
-	if h.State() != arbiter.Live {
+	if outcome == arbiter.Left || h.State() != arbiter.Live {
 		b.ended(h, err)
 	}
 	if own != nil {

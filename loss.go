@@ -8,31 +8,43 @@ import (
 
 // lose ends the hold on a lease that is not ours any more, and tells it.
 func (s *Session) lose(l *lease, cause error) {
-	if s.forget(l) {
-		s.lost(l, cause)
+	if n := s.forget(l); n > 0 {
+		s.lost(l, cause, n)
 	}
 }
 
-// forget ends the local hold on a lease, and reports whether there was one.
-func (s *Session) forget(l *lease) bool {
+// forget ends the local holds on a lease, and returns how many there were: only a
+// read lease may have several.
+func (s *Session) forget(l *lease) int {
+	var h *hold
 	switch l.kind {
 	case plain:
-		return s.table.Lose(l.keys.name, l) != nil
+		h = s.table.Lose(l.keys.name, l)
 	case fair:
-		return s.fairs.Lose(l.keys.name, l) != nil
+		h = s.fairs.Lose(l.keys.name, l)
 	default:
 		return s.rws.Lose(l.keys.name, l)
 	}
+	if h == nil {
+		return 0
+	}
+	return 1
 }
 
-// lost does what follows the loss of a hold.
-func (s *Session) lost(l *lease, cause error) {
+// lost does what follows the loss of the n holds on a lease.
+func (s *Session) lost(l *lease, cause error, n int) {
 	s.watch.remove(l)
-	if o := s.cfg.observer; o != nil {
-		o.Lost(LostEvent{Name: l.keys.name, Cause: cause})
+	s.tellLost(l, cause, n)
+	if cause == errExpired || cause == errEnded || l.kind == read {
+		s.clean.add(l, l.unclear, nil) // its keys may outlive our deadline
 	}
-	if cause == errExpired || cause == errEnded {
-		s.clean.add(l, l.unclear, nil) // its key may outlive our deadline
+}
+
+func (s *Session) tellLost(l *lease, cause error, n int) {
+	if o := s.cfg.observer; o != nil {
+		for range n {
+			o.Lost(LostEvent{Name: l.keys.name, Cause: cause})
+		}
 	}
 }
 

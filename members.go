@@ -39,29 +39,30 @@ func callOnEnd(h *hold, f func(arbiter.State)) {
 
 func (m *Mutex) abandon(o *arbiter.Owner) {
 	h, outcome := m.s.table.Exit(&m.h, o)
-	m.s.abandoned(h, outcome)
+	m.s.abandoned(h, outcome, 1)
 }
 
 func (m *FairMutex) abandon(o *arbiter.Owner) {
 	h, outcome := m.s.fairs.Exit(&m.h, o)
-	m.s.abandoned(h, outcome)
+	m.s.abandoned(h, outcome, 1)
 }
 
 func (rw *RWMutex) abandon(o *arbiter.Owner) {
-	h, outcome := rw.s.rws.Exit(&rw.w, o, arbiter.Write)
-	rw.s.abandoned(h, outcome)
+	h, outcome, n := rw.s.rws.Exit(&rw.w, o, arbiter.Write)
+	rw.s.abandoned(h, outcome, n)
 }
 
 func (r *rlocker) abandon(o *arbiter.Owner) {
-	h, outcome := r.s.rws.Exit(&r.r, o, arbiter.Read)
-	r.s.abandoned(h, outcome)
+	h, outcome, n := r.s.rws.Exit(&r.r, o, arbiter.Read)
+	r.s.abandoned(h, outcome, n)
 }
 
-// abandoned does what an unlock comes to that nobody waits for.
-func (s *Session) abandoned(h *hold, outcome arbiter.Outcome) {
+// abandoned does what an unlock comes to that nobody waits for; n is how many holds it
+// found lost.
+func (s *Session) abandoned(h *hold, outcome arbiter.Outcome, n int) {
 	switch outcome {
 	case arbiter.Expired:
-		s.lost(h.Lease, errExpired)
+		s.lost(h.Lease, errExpired, n)
 	case arbiter.Release:
 		s.releaseLater(h.Lease)
 	}

@@ -57,6 +57,9 @@ func (rw *RWMutex) TryLock(ctx context.Context) (bool, error) {
 
 // RLock locks rw for reading; see [Locker].
 func (rw *RWMutex) RLock(ctx context.Context) error {
+	if rw.joins(ctx) {
+		return nil
+	}
 	_, err := rw.lockWith(ctx, "read-lock", true, rw.enterRead)
 	return err
 }
@@ -64,6 +67,9 @@ func (rw *RWMutex) RLock(ctx context.Context) error {
 // TryRLock tries to lock rw for reading without waiting; see [Locker]. It is false also
 // while a writer waits.
 func (rw *RWMutex) TryRLock(ctx context.Context) (bool, error) {
+	if rw.joins(ctx) {
+		return true, nil
+	}
 	return rw.lockWith(ctx, "try to read-lock", false, rw.enterRead)
 }
 
@@ -80,8 +86,9 @@ func (rw *RWMutex) enterWrite(ctx context.Context, o *arbiter.Owner, op string, 
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
-		h, err := rw.queued(ctx, op, w, e)
+		h, _, err := rw.queued(ctx, op, w, e)
 		if h != nil {
+			e.Handoff = h.Passed
 			s.watch.passed(h, rw.cfg.max)
 		}
 		if h != nil || err != nil {
@@ -100,30 +107,47 @@ func (rw *RWMutex) enterWrite(ctx context.Context, o *arbiter.Owner, op string, 
 }
 
 // queued waits for the turn of a call among the goroutines of this process. It returns
-// the hold if one has let it in, and nothing if it is to ask Redis now.
-func (rw *RWMutex) queued(ctx context.Context, op string, w *arbiter.Waiter[*lease], e *AcquireEvent) (*hold, error) {
+// the hold if one has let it in, or whether it is to ask Redis now.
+func (rw *RWMutex) queued(ctx context.Context, op string, w *arbiter.Waiter[*lease], e *AcquireEvent) (h *hold, ask bool, err error) {
 	s := rw.s
 	e.Contended = true
-	var err error
 	select {
 	case <-w.C:
-		h := s.rws.Role(w)
-		e.Handoff = h != nil && h.Passed
-		return h, nil
+		h, ask = s.rws.Answer(w)
+		return h, ask, nil
 	case <-ctx.Done():
 		err = ctxFailed(op, rw.keys.name, ctx, nil)
 	case <-s.closing:
 		err = failed(op, rw.keys.name, ErrClosed)
 	}
-	if h := s.rws.Quit(w); h != nil && s.rws.Return(w.Via, h) == arbiter.Release {
-		s.releaseLater(h.Lease)
+	if h := s.rws.Quit(w); h != nil {
+		rw.giveBack(w.Via, h)
 	}
-	return nil, err
+	return nil, false, err
+}
+
+// giveBack ends one lock of a hold that a call was granted but does not want.
+func (rw *RWMutex) giveBack(via *arbiter.Handle[*lease], h *hold) {
+	switch outcome, lost := rw.s.rws.Return(via, h); outcome {
+	case arbiter.Release:
+		rw.s.releaseLater(h.Lease)
+	case arbiter.Expired:
+		rw.s.lost(h.Lease, errExpired, lost)
+	}
+}
+
+// shares reports whether readers through rw share the read lease of their process.
+func (rw *RWMutex) shares() bool { return rw.cfg.lease == 0 && rw.cfg.max == 0 }
+
+// joins locks the read side if that takes no asking, nor an observer to be told.
+func (rw *RWMutex) joins(ctx context.Context) bool {
+	return rw.r.Valid() && rw.err == nil && rw.s.cfg.observer == nil && ctx.Err() == nil &&
+		rw.s.rws.Join(&rw.r, ownerOf(ctx), rw.shares())
 }
 
 func (rw *RWMutex) enterRead(ctx context.Context, o *arbiter.Owner, op string, wait bool, e *AcquireEvent) (bool, error) {
 	s := rw.s
-	w := s.rws.Waiter(&rw.r, o, rw.cfg.lease == 0 && rw.cfg.max == 0)
+	w := s.rws.Waiter(&rw.r, o, rw.shares())
 	defer s.rws.Free(w)
 	switch s.rws.Enter(w, arbiter.Read, wait) {
 	case arbiter.Entered:
@@ -135,87 +159,110 @@ func (rw *RWMutex) enterRead(ctx context.Context, o *arbiter.Owner, op string, w
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
-		if h, err := rw.queued(ctx, op, w, e); h != nil || err != nil {
+		h, ask, err := rw.queued(ctx, op, w, e)
+		e.Handoff = h != nil
+		if !ask {
 			return h != nil, err
 		}
 	}
 	r := reader{attempt: rw.attempt(ctx, wait), w: w, l: rw.newLease(read)}
-	r.poll = intentValid / 3
+	r.poll, r.shares = intentValid/3, true
 	err := r.run(r.ask)
 	e.Contended = e.Contended || r.tries > 1 || err != nil
 	if r.h != nil {
+		e.Handoff = !r.used
 		return true, nil
 	}
-	if r.l.unclear || r.halfway || wait {
+	if r.l.unclear || r.halfway || wait && r.tries > 0 {
 		s.clean.add(r.l, r.l.unclear, nil) // the intent, too
 	}
-	if h := s.rws.Quit(w); h != nil && s.rws.Return(&rw.r, h) == arbiter.Release {
-		s.releaseLater(h.Lease)
-	}
+	s.rws.Quit(w)
 	return false, err
 }
 
 // reader is one call of RLock while it asks Redis.
 type reader struct {
 	attempt
-	w *arbiter.Waiter[*lease]
-	l *lease
-	h *hold
+	w    *arbiter.Waiter[*lease]
+	l    *lease // to be acquired
+	h    *hold  // what the call has got
+	used bool   // it is on l
 }
 
 // ask is one try: for a read lease, or whether more readers may join the one this
 // process has.
 func (r *reader) ask() (done bool, ttl time.Duration, err error) {
-	s := r.s
 	for {
-		st := s.rws.Standing(r.w)
-		if st.Confirm {
-			sent := s.clock.now()
-			reply, ttl, err := s.proto.confirmRead(r.io, st.Read, r.wait)
-			switch {
-			case err != nil || reply == 0:
-				return false, ttl, err
-			case reply == readGone:
-				s.lose(st.Read, errGone)
-			default:
-				if r.granted(st.Read, false, sent+int64(s.cfg.tenure)) {
-					return true, 0, nil
-				}
+		h, st := r.s.rws.Standing(r.w)
+		var reply int64
+		switch {
+		case h != nil:
+			r.h = h
+			if r.tries > 1 {
+				r.s.clean.add(r.l, r.l.unclear, nil) // the intent
 			}
-			continue
+			return true, 0, nil
+		case st.Confirm:
+			reply, ttl, err = r.confirm(st.Read)
+		default:
+			reply, ttl, err = r.acquire(st)
 		}
-		writer := ""
-		if st.Writes {
-			writer = st.Write.id
-		}
-		ttl, err := r.try(r.l, func() (int64, time.Duration, error) {
-			return s.proto.acquireRead(r.io, r.l, r.ms, writer, r.wait, &s.cfg)
-		})
-		if err != nil || r.l.token == 0 {
+		if err != nil || reply == 0 {
+			r.s.rws.Refused(r.w, err != nil)
 			return false, ttl, err
 		}
-		ride := int64(0)
-		if r.l.token == readJoin {
-			ride = r.l.sent + int64(s.cfg.tenure)
-		}
-		l := r.l
-		l.token = 0
-		if r.granted(l, true, ride) {
-			s.watch.add(l, r.cfg.max)
-			return true, 0, nil
-		}
-		s.releaseLater(l) // another reader of this process was faster
 		if r.h != nil {
 			return true, 0, nil
 		}
-		r.l = r.newLease(read)
 	}
 }
 
-func (r *reader) granted(l *lease, fresh bool, ride int64) bool {
-	h, ok := r.s.rws.GrantRead(r.w, l, fresh, ride)
-	r.h = h
-	return ok
+// confirm asks whether more readers may join the read lease l.
+func (r *reader) confirm(l *lease) (reply int64, ttl time.Duration, err error) {
+	sent := r.s.clock.now()
+	if !certain(l, sent) {
+		r.s.lose(l, errExpired)
+		return readGone, 0, nil
+	}
+	reply, ttl, err = r.s.proto.confirmRead(r.io, l, r.l, r.wait)
+	switch {
+	case err != nil || reply == 0:
+	case reply == readGone:
+		r.s.lose(l, errGone)
+	default:
+		r.h, _ = r.s.rws.GrantRead(r.w, l, false, r.ride(reply, sent))
+	}
+	return reply, ttl, err
+}
+
+// acquire asks for a read lease.
+func (r *reader) acquire(st arbiter.Standing[*lease]) (reply int64, ttl time.Duration, err error) {
+	s, writer := r.s, ""
+	if st.Writes {
+		writer = st.Write.id
+	}
+	ttl, err = r.try(r.l, func() (int64, time.Duration, error) {
+		return s.proto.acquireRead(r.io, r.l, r.ms, writer, r.wait, &s.cfg)
+	})
+	reply, r.l.token = r.l.token, 0
+	if err != nil || reply == 0 {
+		return 0, ttl, err
+	}
+	if r.h, r.used = s.rws.GrantRead(r.w, r.l, true, r.ride(reply, r.l.sent)); r.used {
+		s.watch.add(r.l, r.cfg.max)
+		return reply, 0, nil
+	}
+	s.releaseLater(r.l) // another reader of this owner, or of this process, was faster
+	r.l = r.newLease(read)
+	return reply, 0, nil
+}
+
+// ride returns until when more readers may join after a reply.
+func (r *reader) ride(reply, sent int64) int64 {
+	if reply != readJoin {
+		return 0
+	}
+	return sent + int64(r.s.cfg.tenure)
 }
 
 // Unlock ends one Lock of rw; see [Locker]. If its owner reads as well, that goes on,
@@ -237,7 +284,11 @@ func (rw *RWMutex) unlock(ctx context.Context, op string, via *arbiter.Handle[*l
 	rw.s.calls.Add(1)
 	defer rw.s.end()
 	o := ownerOf(ctx)
-	h, outcome := rw.s.rws.Exit(via, o, side)
+	h, outcome, lost := rw.s.rws.Exit(via, o, side)
+	if outcome == arbiter.Expired {
+		rw.s.lost(h.Lease, errExpired, lost)
+		outcome = arbiter.WasLost
+	}
 	return rw.exit(ctx, op, o, h, outcome)
 }
 
@@ -267,3 +318,12 @@ func (r *rlocker) TryLock(ctx context.Context) (bool, error) { return (*RWMutex)
 func (r *rlocker) Unlock(ctx context.Context) error          { return (*RWMutex)(r).RUnlock(ctx) }
 func (r *rlocker) Done() <-chan struct{}                     { return r.holdDone(r.r.Latest()) }
 func (r *rlocker) Err() error                                { return r.holdErr(r.r.Latest()) }
+
+// doneOf returns the Done channel of the read hold that a call under ctx has taken,
+// whoever has taken one through r since.
+func (r *rlocker) doneOf(ctx context.Context) <-chan struct{} {
+	if h := r.s.rws.Read(&r.r, ownerOf(ctx)); h != nil {
+		return h.Done()
+	}
+	return r.Done()
+}

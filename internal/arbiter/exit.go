@@ -10,6 +10,7 @@ const (
 	Passed                 // the next goroutine of this process has it
 	Release                // the caller must release it from Redis, then call Released
 	Expired                // its lease had run out unnoticed: it is lost as of now
+	Left                   // it is over; other readers of this process are on its lease
 )
 
 // Exit is one unlock through via. With an owner it ends that owner's newest hold

@@ -143,6 +143,7 @@ type Handle[L comparable] struct {
 	shard int
 
 	latest *Hold[L]   // last hold taken through this handle
+	shared *Hold[L]   // of a read side: the last one of its anonymous readers, who have it together
 	open   []*Hold[L] // holds taken through it, oldest first, at least those whose last unlock is outstanding
 	prune  int        // length of open at which to drop the others
 }
@@ -170,10 +171,26 @@ func (v *Handle[L]) noteLocked(h *Hold[L]) {
 	}
 	v.latest = h
 	if len(v.open) >= v.prune {
-		v.open = slices.DeleteFunc(v.open, func(h *Hold[L]) bool { return h.count == 0 })
+		v.pruneLocked()
 		v.prune = 2*len(v.open) + 2
 	}
 	v.open = append(v.open, h)
+}
+
+// pruneLocked drops from open what has been unlocked, and all but the last mention of
+// what has not.
+func (v *Handle[L]) pruneLocked() {
+	if len(v.open) == 0 {
+		return
+	}
+	seen := make(map[*Hold[L]]bool, len(v.open))
+	slices.Reverse(v.open)
+	v.open = slices.DeleteFunc(v.open, func(h *Hold[L]) bool {
+		drop := h.count == 0 || seen[h]
+		seen[h] = true
+		return drop
+	})
+	slices.Reverse(v.open)
 }
 
 // lastLocked returns the newest hold taken through v that awaits an unlock.
@@ -251,11 +268,14 @@ func (r *record[L]) drop(h *Hold[L]) {
 	}
 }
 
-// eligible reports whether w may have the lock now. An anonymous call through a
-// handle whose anonymous hold was lost waits for that hold's unlock: were it let in,
-// the late unlock could not be told from its own.
-func (r *record[L]) eligible(w *Waiter[L]) bool {
-	return w.Owner != nil || len(r.lost) == 0 || w.Via.firstLostLocked(true) == nil
+// eligible reports whether w may have the lock now.
+func (r *record[L]) eligible(w *Waiter[L]) bool { return r.admits(w.Via, w.Owner) }
+
+// admits reports whether o may have the lock now. An anonymous call through a handle
+// whose anonymous hold was lost waits for that hold's unlock: were it let in, the late
+// unlock could not be told from its own.
+func (r *record[L]) admits(via *Handle[L], o *Owner) bool {
+	return o != nil || len(r.lost) == 0 || via.firstLostLocked(true) == nil
 }
 
 // owes reports whether h awaits an unlock because one was counted for a lost hold of

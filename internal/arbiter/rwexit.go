@@ -2,35 +2,37 @@ package arbiter
 
 import "slices"
 
-// Exit is one unlock of a side through via, by the rules of Table.Exit.
-func (t *RW[L]) Exit(via *Handle[L], o *Owner, side Side) (*Hold[L], Outcome) {
+// Exit is one unlock of a side through via, by the rules of Table.Exit. It returns also
+// how many holds have been lost, which happens only if the outcome is Expired.
+func (t *RW[L]) Exit(via *Handle[L], o *Owner, side Side) (h *Hold[L], out Outcome, lost int) {
 	s := &t.shards[via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[via.name]
 	if e == nil {
-		return nil, NotHeld
+		return nil, NotHeld, 0
 	}
-	h := e.findLocked(via, o, side)
+	h = e.findLocked(via, o, side)
 	if h == nil {
-		return nil, NotHeld
+		return nil, NotHeld, 0
 	}
-	return h, t.exitLocked(s, e, via.name, h)
+	out, lost = t.exitLocked(s, e, via.name, h)
+	return h, out, lost
 }
 
 // Return ends one lock of h, which its taker was granted but does not want, as
 // Table.Return does.
-func (t *RW[L]) Return(via *Handle[L], h *Hold[L]) Outcome {
+func (t *RW[L]) Return(via *Handle[L], h *Hold[L]) (out Outcome, lost int) {
 	s := &t.shards[via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[via.name]
 	if e == nil {
-		return NotHeld
+		return NotHeld, 0
 	}
 	if h.count == 0 {
 		if h = e.of(h.Owner, h.side); h == nil {
-			return NotHeld
+			return NotHeld, 0
 		}
 	}
 	return t.exitLocked(s, e, via.name, h)
@@ -43,10 +45,8 @@ func (e *rwEntry[L]) findLocked(via *Handle[L], o *Owner, side Side) *Hold[L] {
 	if side == Write && e.wroteBy(o) {
 		return e.writer
 	}
-	if side == Read {
-		if h := e.readBy(o); h != nil {
-			return h
-		}
+	if h := e.readBy(o); side == Read && h != nil {
+		return h
 	}
 	if h := e.of(o, side); h != nil {
 		return h
@@ -67,69 +67,65 @@ func (e *rwEntry[L]) findLocked(via *Handle[L], o *Owner, side Side) *Hold[L] {
 	return nil
 }
 
-func (t *RW[L]) exitLocked(s *rwShard[L], e *rwEntry[L], name string, h *Hold[L]) Outcome {
-	h.count--
+func (t *RW[L]) exitLocked(s *rwShard[L], e *rwEntry[L], name string, h *Hold[L]) (out Outcome, lost int) {
 	if h.State() == Lost {
+		h.count--
 		if h.count == 0 {
 			e.drop(h)
 			t.promoteLocked(s, name, e)
 		}
-		return WasLost
+		return WasLost, 0
 	}
-	if h.count > 0 {
-		return Kept
+	// Of a hold that anonymous readers have together, each lock is the whole of one's hold.
+	if h.count > 1 && h.Owner != nil {
+		h.count--
+		return Kept, 0
 	}
 	now := t.Now()
 	if !t.Certain(h.Lease, now) {
-		h.count++ // for loseLocked, which counts it among those to be unlocked
-		e.loseLocked(h.Lease)
+		lost = e.loseLocked(h.Lease)
 		h.count--
-		e.drop(h)
-		t.promoteLocked(s, name, e)
-		return Expired
-	}
-	h.End(Ended)
-	if h.Side() == Read {
-		e.dropReaderLocked(h)
-		shared := e.sharing > 0 && h.Lease == e.read
-		s.dropLocked(name, e)
-		if shared {
-			return Kept // other readers are on the lease
+		if h.count == 0 {
+			e.drop(h)
 		}
-		return Release
+		t.promoteLocked(s, name, e)
+		return Expired, lost
 	}
-	// Another writer of this process may have it, unless readers wait, who go first,
-	// or this owner reads on.
+	h.count--
+	switch {
+	case h.count > 0:
+		return Left, 0
+	case h.side == Read:
+		return e.exitReaderLocked(s, name, h), 0
+	}
+	return t.exitWriterLocked(e, h, now), 0
+}
+
+func (e *rwEntry[L]) exitReaderLocked(s *rwShard[L], name string, h *Hold[L]) Outcome {
+	h.End(Ended)
+	e.dropReaderLocked(h)
+	if h.Lease == e.read {
+		return Left
+	}
+	s.dropLocked(name, e)
+	return Release
+}
+
+// exitWriterLocked ends the write hold. Another writer of this process may have it,
+// unless readers wait, who go first, or its owner reads on.
+func (t *RW[L]) exitWriterLocked(e *rwEntry[L], h *Hold[L], now int64) Outcome {
+	h.End(Ended)
 	w := e.writers.head
 	if w != nil && e.eligible(w) && w.Passable && e.rAsker == nil && e.queued.head == nil && e.readers == nil {
 		if token, ok := t.Pass(h.Lease, now); ok {
 			e.writers.remove(w)
-			e.giveWriterLocked(w, h.Lease, token, now).Passed = true
+			e.giveWriterLocked(w, h.Lease, token, now, true)
 			w.C <- struct{}{}
 			return Passed
 		}
 	}
 	e.leaving = true
 	return Release
-}
-
-func (e *rwEntry[L]) dropReaderLocked(h *Hold[L]) {
-	if h.prev == nil {
-		e.readers = h.next
-	} else {
-		h.prev.next = h.next
-	}
-	if h.next != nil {
-		h.next.prev = h.prev
-	}
-	h.next, h.prev = nil, nil
-	if e.sharing > 0 && h.Lease == e.read {
-		e.sharing--
-		if e.sharing == 0 {
-			var none L
-			e.read = none
-		}
-	}
 }
 
 // Released ends the release of a write lease that Exit has left to the caller. That
@@ -146,25 +142,27 @@ func (t *RW[L]) Released(name string, lease L) {
 	t.promoteLocked(s, name, e)
 }
 
-// Lose ends every hold on lease before its unlock, and reports whether there was one.
-func (t *RW[L]) Lose(name string, lease L) bool {
+// Lose ends every hold on lease before its unlock, and returns how many there were,
+// each of the anonymous readers that have one together counted.
+func (t *RW[L]) Lose(name string, lease L) int {
 	s := &t.shards[t.index(name)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[name]
 	if e == nil {
-		return false
+		return 0
 	}
 	lost := e.loseLocked(lease)
 	t.promoteLocked(s, name, e)
 	return lost
 }
 
-func (e *rwEntry[L]) loseLocked(lease L) (lost bool) {
+func (e *rwEntry[L]) loseLocked(lease L) (lost int) {
 	if e.writer != nil && e.writer.Lease == lease {
 		if !e.leaving {
-			lost = e.writer.End(Lost)
+			e.writer.End(Lost)
 			e.lost = append(e.lost, e.writer)
+			lost++
 		}
 		e.writer, e.leaving = nil, false
 	}
@@ -172,8 +170,12 @@ func (e *rwEntry[L]) loseLocked(lease L) (lost bool) {
 		next := h.next
 		if h.Lease == lease {
 			e.dropReaderLocked(h)
-			lost = h.End(Lost) || lost
+			h.End(Lost)
 			e.lost = append(e.lost, h)
+			lost++
+			if h.Owner == nil {
+				lost += h.count - 1
+			}
 		}
 		h = next
 	}
@@ -203,25 +205,65 @@ func (t *RW[L]) Leases(name string) []L {
 	s := &t.shards[t.index(name)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entries[name].leasesLocked(nil)
-}
-
-func (e *rwEntry[L]) leasesLocked(ls []L) []L {
+	e := s.entries[name]
 	if e == nil {
 		return nil
 	}
-	if e.writer != nil && !e.leaving {
+	var ls []L
+	if e.writing() {
 		ls = append(ls, e.writer.Lease)
 	}
+	if e.sharing > 0 {
+		ls = append(ls, e.read)
+	}
 	for h := e.readers; h != nil; h = h.next {
-		if !slices.Contains(ls, h.Lease) {
+		if h.Lease != e.read && !slices.Contains(ls, h.Lease) {
 			ls = append(ls, h.Lease)
 		}
 	}
 	return ls
 }
 
-// Len reports how many names the arbiter knows, for tests.
+// Read returns the read hold of o, or that of the anonymous readers through via; nil if
+// there is none whose unlock is outstanding.
+func (t *RW[L]) Read(via *Handle[L], o *Owner) *Hold[L] {
+	s := &t.shards[via.shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[via.name]
+	switch {
+	case e == nil:
+		return nil
+	case o == nil:
+		if h := via.shared; h != nil && h.count > 0 {
+			return h
+		}
+		return nil
+	case e.readBy(o) != nil:
+		return e.readBy(o)
+	}
+	return e.of(o, Read)
+}
+
+// Waiting reports how many calls are queued for a side of name, askers not counted,
+// and Len how many names the arbiter knows. Both are for tests.
+func (t *RW[L]) Waiting(name string, side Side) (n int) {
+	s := &t.shards[t.index(name)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[name]; e != nil {
+		q := &e.writers
+		if side == Read {
+			q = &e.queued
+		}
+		for w := q.head; w != nil; w = w.next {
+			n++
+		}
+	}
+	return n
+}
+
+// Len reports how many names the arbiter knows.
 func (t *RW[L]) Len() (n int) {
 	for i := range t.shards {
 		s := &t.shards[i]

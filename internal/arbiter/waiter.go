@@ -14,6 +14,8 @@ type Waiter[L comparable] struct {
 	role       role
 	side       Side // of a read-write lock
 	own        bool // asks for itself, beside the side's asker
+	once       bool // is queued only for the answer that the asker gets next
+	told       told // what Redis told it last
 	hold       *Hold[L]
 	next, prev *Waiter[L]
 }
@@ -25,6 +27,15 @@ const (
 	queued
 	asking
 	granted
+)
+
+// told is what an asker has heard of Redis.
+type told uint8
+
+const (
+	nothing told = iota
+	refusal
+	failure
 )
 
 // pool recycles waiters.
@@ -46,7 +57,8 @@ func (p *pool[L]) Free(w *Waiter[L]) {
 	case <-w.C:
 	default:
 	}
-	w.Via, w.Owner, w.hold, w.role, w.own = nil, nil, nil, idle, false
+	w.Via, w.Owner, w.hold, w.role = nil, nil, nil, idle
+	w.own, w.once, w.told = false, false, nothing
 	p.p.Put(w)
 }
 
