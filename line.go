@@ -11,6 +11,11 @@ import (
 const (
 	pingInterval = 500 * time.Millisecond // how often the connection is looked at
 	pingTimeout  = time.Second
+
+	// Channels without listeners stay subscribed until there are staleMost more than
+	// others, or one is staleLong old.
+	staleMost = 1000
+	staleLong = 10 * time.Second
 )
 
 // line is one subscription connection. Its goroutine, run, owns the connection: it
@@ -26,10 +31,11 @@ type line struct {
 }
 
 var (
-	errStopped = errors.New("stopped")
-	errRetired = errors.New("no channel needs the connection any more")
-	errReplica = errors.New("subscription connection leads to a replica")
-	errCut     = errors.New("subscription connection closed")
+	errStopped  = errors.New("stopped")
+	errRetired  = errors.New("no channel needs the connection any more")
+	errReplica  = errors.New("subscription connection leads to a replica")
+	errReplaced = errors.New("connection replaced by one with fewer channels")
+	errCut      = errors.New("subscription connection closed")
 )
 
 // run keeps the connection until the hub stops, or in a cluster no channel needs it.
@@ -101,9 +107,22 @@ func (n *line) dial() (rueidis.DedicatedClient, func(), error) {
 	return conn, put, nil
 }
 
-// serve uses one connection until it fails or is not needed, and reports whether the
+// serve uses a connection until it fails or is not needed, and reports whether the
 // line goes on with another one.
 func (n *line) serve() bool {
+	err := n.once()
+	for err == errReplaced {
+		n.anew()
+		err = n.once()
+	}
+	if n.hub.cluster && err != errRetired && !n.sleep(50*time.Millisecond) {
+		return false
+	}
+	return n.failed(err)
+}
+
+// once uses one connection and returns why it ended.
+func (n *line) once() error {
 	conn, put, err := n.dial()
 	if err == nil {
 		defer put()
@@ -111,10 +130,16 @@ func (n *line) serve() bool {
 		err = n.use(conn)
 	}
 	n.down()
-	if n.hub.cluster && err != errRetired && !n.sleep(50*time.Millisecond) {
-		return false
+	return err
+}
+
+// anew has all channels of the line subscribed on its next connection.
+func (n *line) anew() {
+	n.hub.mu.Lock()
+	defer n.hub.mu.Unlock()
+	for _, t := range n.topics {
+		t.sent = false
 	}
-	return n.failed(err)
 }
 
 // down tells everybody that there is no connection now.
@@ -183,59 +208,76 @@ func (n *line) onSubscription(s rueidis.PubSubSubscription) {
 	}
 }
 
-// update subscribes the channels that are new and unsubscribes those that nobody has
-// listened to for a while.
+// update subscribes the channels that are new. Channels that nobody listens to any more
+// are not unsubscribed: when they have become many or old, the connection is replaced by
+// one without them. rueidis panics when a server that is busy with a script refuses
+// UNSUBSCRIBE (it sends a PING behind it, and is refused twice).
 func (n *line) update(conn rueidis.DedicatedClient) error {
 	h, b := n.hub, conn.B()
-	var plainAdd, plainDrop, shardDrop []string
+	var add []string
 	var shardAdd []*topic
 	now := h.clock.now()
 	h.mu.Lock()
 	h.err = nil
 	for channel, t := range n.topics {
-		switch unused := len(t.listeners) == 0 && now-t.idle > int64(linger); {
-		case unused:
-			delete(n.topics, channel)
-			delete(h.topics, channel)
-			if t.sent && t.sharded {
-				shardDrop = append(shardDrop, channel)
-			} else if t.sent {
-				plainDrop = append(plainDrop, channel)
-			}
-		case !t.sent && t.sharded:
-			shardAdd = append(shardAdd, t)
-		case !t.sent:
-			plainAdd = append(plainAdd, channel)
+		if t.sent {
+			continue
 		}
 		t.sent = true
+		if t.sharded {
+			shardAdd = append(shardAdd, t)
+		} else {
+			add = append(add, channel)
+		}
 	}
+	replaced := n.sweepLocked(now)
 	retired := n.retiredLocked(now)
 	h.mu.Unlock()
 
-	var cmds rueidis.Commands
-	if len(plainDrop) > 0 {
-		cmds = append(cmds, b.Unsubscribe().Channel(plainDrop...).Build())
+	switch {
+	case retired:
+		return errRetired
+	case replaced:
+		return errReplaced
 	}
-	for _, channel := range shardDrop { // channels of one command must share a slot
-		cmds = append(cmds, b.Sunsubscribe().Channel(channel).Build())
-	}
-	if len(plainAdd) > 0 {
-		cmds = append(cmds, b.Subscribe().Channel(plainAdd...).Build())
-	}
-	for _, cmd := range cmds {
-		if err := n.do(conn, cmd); err != nil {
+	if len(add) > 0 {
+		if err := n.do(conn, b.Subscribe().Channel(add...).Build()); err != nil {
 			return err
 		}
 	}
-	for _, t := range shardAdd {
+	for _, t := range shardAdd { // channels of one command must share a slot
 		if err := n.subscribe(conn, t); err != nil {
 			return err
 		}
 	}
-	if retired {
-		return errRetired
-	}
 	return nil
+}
+
+// sweepLocked forgets the channels that nobody has listened to for a while, if that is
+// worth a new connection, and reports whether it has.
+func (n *line) sweepLocked(now int64) bool {
+	stale, oldest := 0, now
+	for _, t := range n.topics {
+		if len(t.listeners) == 0 {
+			stale++
+			oldest = min(oldest, t.idle)
+		}
+	}
+	live := len(n.topics) - stale
+	patience := staleLong
+	if n.hub.cluster && live == 0 {
+		patience = linger // the line will retire
+	}
+	if stale == 0 || stale <= staleMost+live && now-oldest <= int64(patience) {
+		return false
+	}
+	for channel, t := range n.topics {
+		if len(t.listeners) == 0 && now-t.idle > int64(linger) {
+			delete(n.topics, channel)
+			delete(n.hub.topics, channel)
+		}
+	}
+	return true
 }
 
 // subscribe subscribes a sharded channel, or hands it over to the node that has it.

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-const linger = time.Second // a channel stays subscribed that long after its last listener
+const linger = time.Second // a channel stays subscribed at least that long after its last listener
 
 // hub shares subscriptions among all listeners of a session. Channels are subscribed
 // on lines, of which there is one per node of a cluster where a channel needs it, and
@@ -47,7 +47,7 @@ func (h *hub) seenLocked() {
 	h.up.Store(up)
 }
 
-// topic is one channel. It exists while somebody listens, and for linger after. It is
+// topic is one channel. It exists while somebody listens, and for a while after. It is
 // guarded by hub.mu.
 type topic struct {
 	channel   string
