@@ -91,9 +91,13 @@ func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	defer s.end()
+	ours := s.leasesOf(name)
 	was, err := s.proto.force(s.ioFor(ctx), name)
 	if err != nil {
 		return false, s.adminFailed(ctx, op, name, err)
+	}
+	for _, l := range ours { // the message would tell the same a little later
+		s.lose(l, errForced)
 	}
 	return was, nil
 }

@@ -66,15 +66,20 @@ func (s *Session) onMessage(channel, message string) bool {
 
 // forced handles "lost <hold id> <name>": somebody forced the lock open.
 func (s *Session) forced(id, name string) {
+	for _, l := range s.leasesOf(name) {
+		if strings.TrimSuffix(l.id, ":write") == id {
+			s.lose(l, errForced)
+		}
+	}
+}
+
+// leasesOf returns what the session holds of the locks of a name.
+func (s *Session) leasesOf(name string) []*lease {
 	leases := s.rws.Leases(name)
 	for _, t := range []*arbiter.Table[*lease]{s.table, s.fairs} {
 		if h := t.Lookup(name); h != nil {
 			leases = append(leases, h.Lease)
 		}
 	}
-	for _, l := range leases {
-		if strings.TrimSuffix(l.id, ":write") == id {
-			s.lose(l, errForced)
-		}
-	}
+	return leases
 }
