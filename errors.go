@@ -117,10 +117,12 @@ func redisFailed(op, name string, err error) error {
 	return failed(op, name, err)
 }
 
-// redisCode returns the code of an error reply. Before Redis 7 an error inside a
-// script came as "ERR Error running script (…): @user_script: 5: -CODE text".
+// redisCode returns the code of an error reply, of which the client takes off "ERR ".
+// Before Redis 7 an error inside a script came as "ERR Error running script (…):
+// @user_script: 5: -CODE text".
 func redisCode(text string) string {
-	if _, inner, ok := strings.Cut(text, "@user_script"); ok && strings.HasPrefix(text, "ERR ") {
+	text = strings.TrimPrefix(text, "ERR ")
+	if _, inner, ok := strings.Cut(text, "@user_script"); ok && strings.HasPrefix(text, "Error running script") {
 		if _, code, ok := strings.Cut(inner, ": -"); ok {
 			text = code
 		}
