@@ -139,10 +139,12 @@ if redis.call('exists', unpack(KEYS, 1, n)) > 0 then
 end
 local t = redis.call('time')
 local last = redis.call('mget', unpack(KEYS, n + 1, 2 * n))
+for i = 1, n do -- first: it may fail, and a failed script is not undone
+  reply[i + 1] = ours[i] and tonumber(last[i]) or fence(KEYS[n + i], last[i], t)
+end
 for i = 1, n do
   if not ours[i] then redis.call('hset', KEYS[i], ARGV[2 * i - 1], 1) end
   redis.call('pexpire', KEYS[i], ARGV[2 * i])
-  reply[i + 1] = ours[i] and tonumber(last[i]) or fence(KEYS[n + i], last[i], t)
 end
 return reply
 `)

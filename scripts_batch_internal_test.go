@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -210,6 +211,55 @@ func TestAcquireThatFailsHalfwayLeavesNothing(t *testing.T) {
 		r.must("SET", l.keys.fence, "rubbish")
 		if token := r.take(l); r.text("GET", l.keys.fence) != fmt.Sprint(token) {
 			t.Fatalf("token %d, stored %q", token, r.text("GET", l.keys.fence))
+		}
+	})
+}
+
+func TestAcquireAllTakesAllOrNone(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		ls := []*lease{plainLease("a", 1), plainLease("b", 2), plainLease("c", 3)}
+		ls[1].length = 50 * time.Second
+		first, taken, _, err := r.acquireAll(ctx0, ls)
+		if err != nil || taken != -1 || len(first) != 3 {
+			t.Fatalf("acquireAll = %d, %d, %v", first, taken, err)
+		}
+		for i, l := range ls {
+			if got := r.hash(l.keys.name); !maps.Equal(got, map[string]string{l.id: "1"}) {
+				t.Fatalf("%s is %q", l.keys.name, got)
+			}
+			r.mustNear(l.keys.name, r.pttl(l.keys.name), l.length)
+			if got := r.text("GET", l.keys.fence); got != fmt.Sprint(first[i]) {
+				t.Fatalf("%s: token %d, stored %q", l.keys.name, first[i], got)
+			}
+		}
+		again, taken, _, err := r.acquireAll(ctx0, ls)
+		if err != nil || taken != -1 || !slices.Equal(first, again) {
+			t.Fatalf("sent again: %d, %d, %v; first %d", again, taken, err, first)
+		}
+		others := []*lease{plainLease("d", 4), plainLease("b", 5)}
+		if _, taken, ttl, err := r.acquireAll(ctx0, others); err != nil || taken != 1 || ttl <= 40*time.Second {
+			t.Fatalf("with one taken: %d, %v, %v", taken, ttl, err)
+		}
+		if r.int("EXISTS", "d") != 0 || r.int("EXISTS", others[0].keys.fence) != 0 {
+			t.Fatal("one was taken although another was held")
+		}
+		// Half of them are ours already, as after a reply that was lost.
+		r.end(ls[2])
+		again, _, _, err = r.acquireAll(ctx0, ls)
+		if err != nil || again[0] != first[0] || again[1] != first[1] || again[2] <= first[2] {
+			t.Fatalf("with two of three held: %d, %v; first %d", again, err, first)
+		}
+		// What cannot be a token is replaced by one.
+		r.must("SET", others[0].keys.fence, "rubbish")
+		r.end(ls[1])
+		if tokens, _, _, err := r.acquireAll(ctx0, others); err != nil || len(tokens) != 2 || tokens[0] < 1<<50 {
+			t.Fatalf("acquireAll = %d, %v", tokens, err)
+		}
+		r.must("SET", "e", "no lock")
+		_, _, _, err = r.acquireAll(ctx0, []*lease{plainLease("f", 6), plainLease("e", 7)})
+		r.mustBeWrongType("acquireAll", err)
+		if r.int("EXISTS", "f") != 0 {
+			t.Fatal("one was taken although another failed")
 		}
 	})
 }
