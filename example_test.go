@@ -1,0 +1,251 @@
+package relock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync/atomic"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/relock-go/relock"
+)
+
+// connectToRedis stands for rueidis.NewClient with the address of a Redis server. Here
+// it is one in memory.
+func connectToRedis() (client rueidis.Client, done func()) {
+	mini, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err = rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:       []string{mini.Addr()},
+		ForceSingleClient: true, // only for miniredis
+		DisableCache:      true,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() { client.Close(); mini.Close() }
+}
+
+// newExampleSession starts the session of the examples.
+func newExampleSession(opts ...relock.SessionOption) (session *relock.Session, done func()) {
+	client, closeClient := connectToRedis()
+	session, err := relock.NewSession(context.Background(), client, opts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return session, func() { _ = session.Close(context.Background()); closeClient() }
+}
+
+// A process has one session for all its locks. Closing it releases what is still held.
+func ExampleSession() {
+	client, done := connectToRedis()
+	defer done()
+
+	ctx := context.Background()
+	session, err := relock.NewSession(ctx, client, relock.WithWatchdog(10*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	lock := session.Mutex("report:2026")
+	if err := lock.Lock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	if err := session.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lock.Err())
+	fmt.Println(lock.Lock(ctx))
+
+	// Output:
+	// relock: state of "report:2026": lock lost
+	// relock: lock "report:2026": session closed
+}
+
+// The context bounds the wait for the lock, and not the time for which it is held.
+func ExampleMutex() {
+	session, done := newExampleSession()
+	defer done()
+
+	lock := session.Mutex("goods:1000:1")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := lock.Lock(ctx); err != nil {
+		fmt.Println("busy, or Redis is away:", err)
+		return
+	}
+	fmt.Println("held:", lock.Err() == nil)
+
+	// Unlock goes through even if ctx has ended meanwhile.
+	if err := lock.Unlock(ctx); errors.Is(err, relock.ErrLost) {
+		fmt.Println("somebody else may have had it as well:", err)
+	}
+	fmt.Println("held:", lock.Err() == nil)
+
+	// Output:
+	// held: true
+	// held: false
+}
+
+// A job that any one instance may do, but not two at once.
+func ExampleMutex_TryLock() {
+	session, done := newExampleSession()
+	defer done()
+	ctx := context.Background()
+
+	run := func(instance string, job func()) {
+		lock := session.Mutex("nightly-job")
+		switch ok, err := lock.TryLock(ctx); {
+		case err != nil:
+			fmt.Println(instance, "cannot tell:", err)
+		case !ok:
+			fmt.Println(instance, "leaves it to another one")
+		default:
+			defer lock.Unlock(ctx)
+			fmt.Println(instance, "does it")
+			job()
+		}
+	}
+	run("first", func() {
+		run("second", func() {})
+	})
+
+	// Output:
+	// first does it
+	// second leaves it to another one
+}
+
+// Of two holders, the later one has the larger token. What the lock protects can tell
+// from that who is late.
+func ExampleMutex_FencingToken() {
+	session, done := newExampleSession()
+	defer done()
+	ctx := context.Background()
+
+	var newest int64 // the largest token that the store has seen
+	write := func(token int64, text string) {
+		if token < newest {
+			fmt.Println("refused:", text)
+			return
+		}
+		newest = token
+		fmt.Println("written:", text)
+	}
+
+	slow, fast := session.Mutex("file"), session.Mutex("file")
+	if err := slow.Lock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	token := slow.FencingToken()
+	// The holder sleeps for too long, and the lock is given to somebody else.
+	if _, err := session.ForceUnlock(ctx, "file"); err != nil {
+		log.Fatal(err)
+	}
+	if err := fast.Lock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	write(fast.FencingToken(), "by the one who has the lock")
+	write(token, "by the one who had it")
+
+	// Output:
+	// written: by the one who has the lock
+	// refused: by the one who had it
+}
+
+// Locks under one minted context belong to one owner: its functions may lock what
+// their callers have locked already.
+func ExampleSession_NewContext() {
+	session, done := newExampleSession()
+	defer done()
+	account := session.Mutex("account:7")
+
+	deposit := func(ctx context.Context, amount int) error {
+		return relock.Do(ctx, account, func(context.Context) error {
+			fmt.Println("deposit", amount)
+			return nil
+		})
+	}
+	handle := func(ctx context.Context) error {
+		ctx = session.NewContext(ctx) // one owner for this request
+		return relock.Do(ctx, account, func(ctx context.Context) error {
+			return errors.Join(deposit(ctx, 30), deposit(ctx, 12))
+		})
+	}
+	fmt.Println(handle(context.Background()))
+
+	// Output:
+	// deposit 30
+	// deposit 12
+	// <nil>
+}
+
+// What Redis knows of a lock, whoever has it.
+func ExampleSession_Inspect() {
+	session, done := newExampleSession()
+	defer done()
+	ctx := context.Background()
+
+	show := func() {
+		state, err := session.Inspect(ctx, "lock")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(state.Mode, len(state.Holders))
+		for _, holder := range state.Holders {
+			fmt.Println("ours:", holder.Session == session.ID(), "count:", holder.Count)
+		}
+	}
+	lock := session.Mutex("lock")
+	if err := lock.Lock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	show()
+	if err := lock.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	show()
+
+	// Output:
+	// exclusive 1
+	// ours: true count: 1
+	// unlocked 0
+}
+
+// A metrics is an Observer that counts.
+type metrics struct {
+	relock.NopObserver // for the events that do not matter here, and those to come
+	taken, lost        atomic.Int64
+}
+
+func (m *metrics) Acquired(e relock.AcquireEvent) {
+	if e.Err == nil {
+		m.taken.Add(1)
+	}
+}
+
+func (m *metrics) Lost(e relock.LostEvent) { m.lost.Add(1) }
+
+func ExampleObserver() {
+	var m metrics
+	session, done := newExampleSession(relock.WithObserver(&m))
+	ctx := context.Background()
+	for range 3 {
+		err := relock.Do(ctx, session.Mutex("lock"), func(context.Context) error { return nil })
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := session.Mutex("lock").Lock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	done() // closes the session, with that lock held
+	fmt.Println("taken", m.taken.Load(), "lost", m.lost.Load())
+
+	// Output:
+	// taken 4 lost 1
+}
