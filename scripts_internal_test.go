@@ -31,7 +31,7 @@ func TestAcquireWritesWhatRedissonReads(t *testing.T) {
 			if got := r.text("GET", want.fence); got != fmt.Sprint(token) {
 				t.Fatalf("fence is %q, token %d", got, token)
 			}
-			if got := r.pttl(want.fence); got < time.Hour-time.Minute || got > time.Hour+time.Second { // read a little later
+			if got := r.pttl(want.fence); got < time.Hour-time.Minute || got > time.Hour+time.Second {
 				t.Fatalf("fence expires in %v", got)
 			}
 			if got := r.keys(); !slices.Equal(got, slices.Sorted(slices.Values([]string{name, want.fence}))) {
