@@ -135,3 +135,25 @@ func TestGrantsThatComeTooLateAreGivenBack(t *testing.T) {
 	freed(t, s, "it", lease+time.Second)
 	goesOn(t, far.Mutex("it", relock.WithLease(lease)))
 }
+
+// A renewal may take its time, as long as there is enough of it. One that took more
+// than a sixth of the lease was given up, and so was the next, until the lease was over.
+func TestHoldIsKeptAtARoundTripOfAFifthOfItsLease(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	s, p := proxied(t)
+	m := newSession(t, p, relock.WithWatchdog(lease)).Mutex("it")
+	lock(t, background, m)
+	time.Sleep(lease / 2) // a renewal, so that Redis knows the script
+	unlock(t, background, m)
+	p.Delay(lease / 10)
+	lock(t, background, m)
+	done := m.Done()
+	select {
+	case <-done:
+		t.Fatal("lost")
+	case <-time.After(lease * 3 / 2):
+	}
+	unlock(t, background, m)
+	require.Empty(t, holderID(t, s, "it"))
+}

@@ -85,6 +85,9 @@ func margin(lease time.Duration) time.Duration { return lease/500 + 2*time.Milli
 // renewal was sent at the given time.
 func (l *lease) certainUntil(sent int64) int64 { return sent + int64(l.length-margin(l.length)) }
 
+// lastSent returns when the acquisition or renewal was sent that the deadline is of.
+func (l *lease) lastSent() int64 { return l.deadline.Load() - int64(l.length-margin(l.length)) }
+
 // certain tells whether the lease is ours for certain.
 func certain(l *lease, now int64) bool { return now < l.deadline.Load() }
 

@@ -74,7 +74,7 @@ func (w *watchdog) passed(h *hold, max time.Duration) {
 		l.maxEnd = h.Since + int64(max)
 	}
 	if l.index >= 0 && !l.renewing && !l.stopped {
-		w.rescheduleLocked(l, w.nextLocked(l, l.deadline.Load()-int64(l.length-margin(l.length))))
+		w.rescheduleLocked(l, w.nextLocked(l, l.lastSent()))
 	}
 }
 
