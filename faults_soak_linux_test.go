@@ -184,8 +184,8 @@ func TestCertainHoldsNeverOverlapUnderFaults(t *testing.T) {
 		if w.Running() {
 			w.stop(t)
 		}
-		holds, l := w.report(t)
-		all, lost = append(all, holds...), lost+l
+		r := w.report(t)
+		all, lost = append(all, r.holds...), lost+r.lost
 	}
 	took := rawNow() - began
 	checkSweep(t, all)
@@ -225,10 +225,9 @@ func TestSoakSeesAHolderThatIgnoresItsDeadline(t *testing.T) {
 	require.NoError(t, sloppy.Thaw())
 	sound.stop(t)
 	sloppy.stop(t)
-	a, lost := sloppy.report(t)
-	b, _ := sound.report(t)
-	require.Positive(t, lost)
-	overlaps, stale := sweep(append(a, b...))
+	r := sloppy.report(t)
+	require.Positive(t, r.lost)
+	overlaps, stale := sweep(append(r.holds, sound.report(t).holds...))
 	require.NotEmpty(t, overlaps)
 	require.Empty(t, stale, "the tokens tell which of the two is the later holder")
 }

@@ -35,10 +35,10 @@ func TestNoWakeUpIsLostWithASubscription(t *testing.T) {
 	var all []certainHold
 	for _, w := range workers {
 		w.stop(t)
-		holds, lost := w.report(t)
-		require.Zero(t, lost)
-		require.Greater(t, len(holds), 20, "holds of %s", w.name)
-		all = append(all, holds...)
+		r := w.report(t)
+		require.Zero(t, r.lost)
+		require.Greater(t, len(r.holds), 20, "holds of %s", w.name)
+		all = append(all, r.holds...)
 	}
 	checkSweep(t, all)
 	gaps := idle(all)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,9 @@ func init() { roles["faults-worker"] = faultsWorker }
 //
 //	b <hold> <time> <token> <deadline>   Lock has returned
 //	d <hold> <deadline>                  a renewal has moved the deadline
-//	e <hold> <time> <lost>               Unlock is called; what it will say
+//	t <hold> <time>                      Done has told of its loss
+//	e <hold> <time>                      Unlock is called
+//	l <hold>                             and says that it was lost
 //
 // The process may be killed between any two of them.
 type worker struct {
@@ -36,21 +39,31 @@ type worker struct {
 	lease      time.Duration
 	tenure     time.Duration
 	slow       int  // percent of the holds that take up to one and a half leases
+	hogs       int  // goroutines that do nothing but use the only processor
 	sloppy     bool // a seeded bug: it takes a hold for certain until it calls Unlock
 }
 
-func (w worker) args() []string {
-	return []string{strconv.Itoa(w.goroutines), w.lease.String(), w.tenure.String(), strconv.Itoa(w.slow), strconv.FormatBool(w.sloppy)}
+const workerFormat = "%d %d %d %d %d %t"
+
+func (w worker) String() string {
+	return fmt.Sprintf(workerFormat, w.goroutines, w.lease, w.tenure, w.slow, w.hogs, w.sloppy)
 }
 
 func faultsWorker(args []string) {
 	var w worker
-	_, err := fmt.Sscan(args[2], &w.goroutines)
+	var lease, tenure int64
+	_, err := fmt.Sscanf(args[2], workerFormat, &w.goroutines, &lease, &tenure, &w.slow, &w.hogs, &w.sloppy)
 	childCheck(err)
-	w.lease, _ = time.ParseDuration(args[3])
-	w.tenure, _ = time.ParseDuration(args[4])
-	w.slow, _ = strconv.Atoi(args[5])
-	w.sloppy = args[6] == "true"
+	w.lease, w.tenure = time.Duration(lease), time.Duration(tenure)
+	if w.hogs > 0 {
+		runtime.GOMAXPROCS(1)
+		for range w.hogs {
+			go func() {
+				for {
+				}
+			}()
+		}
+	}
 	s, _ := childSession(args[0], relock.WithWatchdog(w.lease), relock.WithTenure(w.tenure))
 	fmt.Println("ready", s.ID())
 	stop, cancel := context.WithCancel(background)
@@ -82,13 +95,20 @@ func (w worker) round(ctx context.Context, m *relock.Mutex, n int64) error {
 	if rand.N(100) < w.slow {
 		d = rand.N(w.lease * 3 / 2)
 	}
+	done := m.Done()
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		time.Sleep(min(d, w.lease/30))
+		var told bool
+		select {
+		case <-done:
+			told = true
+		case <-time.After(min(d, w.lease/30)):
+		}
 		if moved := w.deadline(m, deadline); moved != deadline {
 			deadline = moved
 			say("d %d %d", n, deadline)
 		}
-		if !w.sloppy && isClosed(m.Done()) {
+		if told && !w.sloppy {
+			say("t %d %d", n, rawNow())
 			break
 		}
 	}
@@ -144,7 +164,7 @@ type workerProc struct {
 func startWorker(t testing.TB, name string, at addressed, lock string, w worker) *workerProc {
 	t.Helper()
 	p := &workerProc{name: name}
-	p.Proc = redistest.Child(t, "faults-worker", append([]string{at.Addr(), lock}, w.args()...)...)
+	p.Proc = redistest.Child(t, "faults-worker", at.Addr(), lock, w.String())
 	var err error
 	p.session, err = p.Expect("ready ", soon)
 	require.NoError(t, err)
@@ -165,12 +185,18 @@ func (p *workerProc) stop(t testing.TB) {
 	require.NoError(t, receive(t, ended, p.name+" to end"))
 }
 
-// report returns what a process that has ended has written down, and how many of its
-// holds were lost.
-func (p *workerProc) report(t testing.TB) (holds []certainHold, lost int) {
+// workRecord is what a process has written down.
+type workRecord struct {
+	holds []certainHold
+	lost  int           // of which so many were lost
+	late  time.Duration // how long after the deadline Done told of that, at most
+}
+
+// report returns the record of a process that has ended.
+func (p *workerProc) report(t testing.TB) (r workRecord) {
 	t.Helper()
 	open := make(map[string]*certainHold)
-	var until map[string]time.Duration = make(map[string]time.Duration)
+	until := make(map[string]time.Duration)
 	for {
 		line, err := p.Line(soon)
 		if err == io.EOF {
@@ -190,21 +216,23 @@ func (p *workerProc) report(t testing.TB) (holds []certainHold, lost int) {
 			until[id] = number(4)
 		case "d":
 			until[id] = max(until[id], number(2))
+		case "t":
+			r.late = max(r.late, number(2)-until[id])
 		case "e":
 			h := open[id]
 			h.to = min(number(2), until[id])
-			holds = append(holds, *h)
+			r.holds = append(r.holds, *h)
 			delete(open, id)
 		case "l":
-			lost++
+			r.lost++
 		}
 	}
 	for id, h := range open { // killed while it held
 		require.NotZero(t, p.killed, "%s has ended by itself", p.name)
 		h.to = min(p.killed, until[id])
-		holds = append(holds, *h)
+		r.holds = append(r.holds, *h)
 	}
-	return holds, lost
+	return r
 }
 
 // idle returns the longest times for which nobody held the lock for certain, longest
