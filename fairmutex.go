@@ -119,7 +119,7 @@ func (c *caller) queue() (*lease, error) {
 		if l.token > 0 {
 			return l, nil
 		}
-		if placed || l.unclear {
+		if placed || l.unclear || c.halfway {
 			c.s.clean.add(l, l.unclear, nil)
 		}
 		if done || err != nil {
