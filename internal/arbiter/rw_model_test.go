@@ -1,0 +1,340 @@
+package arbiter_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"pgregory.net/rapid"
+)
+
+// rwRedis is what Redis knows of one lock, and refuses at random what it may grant.
+type rwRedis struct {
+	writer  *rwLease
+	readers map[*rwLease]bool
+}
+
+// rwSession is a process: its arbiter, its calls, and what it holds.
+type rwSession struct {
+	*rwWorld
+	handles [2][]*rwHandle // by side
+	owners  []*arbiter.Owner
+	calls   []*rwStep
+	locks   []rwLock
+	holds   map[*rwHold]bool // every one there ever was
+	ending  []*rwLease       // to be released from Redis
+}
+
+// rwLock is one lock that was granted and is not unlocked yet.
+type rwLock struct {
+	via   *rwHandle
+	owner *arbiter.Owner
+	side  arbiter.Side
+}
+
+// rwStep is a call that has not come to its end.
+type rwStep struct {
+	*rwCall
+	side  arbiter.Side
+	wait  bool
+	at    rwPhase
+	st    arbiter.Standing[*rwLease]
+	lease *rwLease // asked for, or asked about
+	reply rwReply
+}
+
+type rwPhase uint8
+
+const (
+	rwQueued  rwPhase = iota
+	rwAsking          // between two tries
+	rwSent            // Redis has not executed it yet
+	rwReplied         // it has
+)
+
+type rwReply uint8
+
+const (
+	rwRefused rwReply = iota
+	rwGranted
+	rwAlone // granted, and nobody may join
+	rwGone
+)
+
+// rwModel drives two sessions against one Redis, step by step.
+type rwModel struct {
+	r        *rapid.T
+	redis    rwRedis
+	sessions []*rwSession
+	kind     bool // Redis grants whatever it may
+}
+
+func newRWModel(t testing.TB, r *rapid.T) *rwModel {
+	m := &rwModel{r: r, redis: rwRedis{readers: make(map[*rwLease]bool)}}
+	for range 2 {
+		s := &rwSession{rwWorld: newRWWorld(discardRW{t}), holds: make(map[*rwHold]bool)}
+		s.owners = []*arbiter.Owner{nil, new(arbiter.Owner), new(arbiter.Owner)}
+		for side := range s.handles {
+			s.handles[side] = []*rwHandle{s.handle(), s.handle()}
+		}
+		m.sessions = append(m.sessions, s)
+	}
+	return m
+}
+
+// discardRW is a testing.TB of which a world made for one run of a property may not
+// take the cleanup.
+type discardRW struct{ testing.TB }
+
+func (discardRW) Cleanup(func()) {}
+
+func rwPick[T any](m *rwModel, from []T, what string) T {
+	if len(from) == 0 {
+		m.r.Skip("no " + what)
+	}
+	return from[rapid.IntRange(0, len(from)-1).Draw(m.r, what)]
+}
+
+func (m *rwModel) chance(n int) bool { return rapid.IntRange(0, n-1).Draw(m.r, "chance") == 0 }
+
+func (m *rwModel) session() *rwSession { return rwPick(m, m.sessions, "session") }
+
+// got records a lock that was granted.
+func (s *rwSession) got(via *rwHandle, o *arbiter.Owner, side arbiter.Side, h *rwHold) {
+	s.locks = append(s.locks, rwLock{via, o, side})
+	if h != nil {
+		s.holds[h] = true
+	}
+}
+
+// end: a call has come to its end.
+func (s *rwSession) end(c *rwStep) {
+	s.calls = slices.DeleteFunc(s.calls, func(d *rwStep) bool { return d == c })
+	s.Free(c.Waiter)
+}
+
+func (s *rwSession) granted(c *rwStep, h *rwHold) {
+	if h == nil || h.Owner != c.Owner || h.Side() != c.side {
+		s.t.Fatalf("granted as %+v", h)
+	}
+	s.got(c.Via, c.Owner, c.side, h)
+	s.end(c)
+}
+
+func (m *rwModel) lock(s *rwSession) {
+	if len(s.calls) > 8 {
+		m.r.Skip("enough calls")
+	}
+	side := rwPick(m, []arbiter.Side{readSide, readSide, writeSide}, "side")
+	via, o := rwPick(m, s.handles[side], "handle"), rwPick(m, s.owners, "owner")
+	if side == readSide && m.chance(3) {
+		if s.Join(via, o, true) {
+			s.got(via, o, side, s.Read(via, o))
+		}
+		return
+	}
+	c := &rwStep{side: side, wait: !m.chance(3)}
+	c.rwCall = s.enter(via, o, side, !m.chance(4), c.wait)
+	switch c.verdict {
+	case arbiter.Entered, arbiter.Joined:
+		h := s.Read(via, o)
+		if side == writeSide {
+			h = nil
+		}
+		s.got(via, o, side, h)
+		s.Free(c.Waiter)
+	case arbiter.Busy, arbiter.Upgrade:
+		s.Free(c.Waiter)
+	case arbiter.Queued:
+		s.calls = append(s.calls, c)
+	case arbiter.Ask:
+		c.at = rwAsking
+		s.calls = append(s.calls, c)
+	}
+}
+
+// look: a queued call finds out whether it has been answered.
+func (m *rwModel) look(s *rwSession, c *rwStep) {
+	select {
+	case <-c.C:
+	default:
+		return
+	}
+	switch h, ask := s.Answer(c.Waiter); {
+	case h != nil:
+		s.granted(c, h)
+	case ask:
+		c.at = rwAsking
+	case c.wait:
+		m.r.Fatal("a call that waits was refused")
+	default:
+		s.end(c)
+	}
+}
+
+// send: a call asks Redis.
+func (m *rwModel) send(s *rwSession, c *rwStep) {
+	c.at = rwSent
+	if c.side == writeSide {
+		c.lease = newRWLease(rapid.IntRange(0, 2).Draw(m.r, "passes"))
+		return
+	}
+	h, st := s.Standing(c.Waiter)
+	if h != nil {
+		s.granted(c, h)
+		return
+	}
+	c.st, c.lease = st, newRWLease(0)
+	if st.Confirm {
+		c.lease = st.Read
+	}
+}
+
+// alive reports whether Redis still has a lease, which outlives its holder's certainty.
+func (m *rwModel) alive(l *rwLease) bool { return m.sessions[0].clock.Load() <= l.until.Load() }
+
+// execute: Redis executes what a call has sent.
+func (m *rwModel) execute(c *rwStep) {
+	c.at, c.reply = rwReplied, rwRefused
+	redis := &m.redis
+	if redis.writer != nil && !m.alive(redis.writer) {
+		redis.writer = nil
+	}
+	for l := range redis.readers {
+		if !m.alive(l) {
+			delete(redis.readers, l)
+		}
+	}
+	own := c.st.Writes && redis.writer == c.st.Write && redis.writer != nil
+	switch {
+	case c.st.Confirm && !redis.readers[c.lease]:
+		c.reply = rwGone
+	case !m.kind && m.chance(3) || redis.writer != nil && !(own && !c.st.Confirm):
+	case c.side == writeSide:
+		if len(redis.readers) == 0 {
+			redis.writer, c.reply = c.lease, rwGranted
+		}
+	default:
+		redis.readers[c.lease], c.reply = true, rwGranted
+		if m.chance(2) {
+			c.reply = rwAlone
+		}
+	}
+}
+
+// receive: the reply arrives.
+func (m *rwModel) receive(s *rwSession, c *rwStep) {
+	c.at = rwAsking
+	ride := rwNever
+	switch {
+	case c.reply == rwGone:
+		s.Lose("a", c.lease)
+	case c.reply == rwRefused:
+		if c.side == readSide {
+			s.Refused(c.Waiter, !m.kind && m.chance(3))
+		}
+		if !c.wait {
+			s.Quit(c.Waiter)
+			s.end(c)
+		}
+	case c.side == writeSide:
+		if c.lease.until.Load() <= s.clock.Load() {
+			return // late: try again
+		}
+		s.granted(c, s.GrantWrite(c.Waiter, c.lease, 1))
+	default:
+		if c.reply == rwAlone {
+			ride = 0
+		}
+		if !c.st.Confirm && c.lease.until.Load() <= s.clock.Load() {
+			return
+		}
+		if c.st.Confirm && c.lease.until.Load() <= s.clock.Load() {
+			s.Lose("a", c.lease) // as the caller does before it asks again
+		}
+		h, used := s.GrantRead(c.Waiter, c.lease, !c.st.Confirm, ride)
+		if !c.st.Confirm && !used {
+			s.ending = append(s.ending, c.lease)
+		}
+		if h != nil {
+			s.granted(c, h)
+		}
+	}
+}
+
+// cancel: a call gives up, whatever it is doing.
+func (m *rwModel) cancel(s *rwSession, c *rwStep) {
+	if h := s.Quit(c.Waiter); h != nil {
+		if out, _ := s.Return(c.Via, h); out == arbiter.Release {
+			s.ending = append(s.ending, h.Lease)
+		}
+	}
+	if c.at == rwSent && !c.st.Confirm {
+		m.execute(c) // all the same
+	}
+	if c.at == rwReplied && !c.st.Confirm {
+		s.ending = append(s.ending, c.lease)
+	}
+	s.end(c)
+}
+
+func (m *rwModel) unlock(s *rwSession, i int) {
+	l := s.locks[i]
+	s.locks = slices.Delete(s.locks, i, i+1)
+	h, out, _ := s.Exit(l.via, l.owner, l.side)
+	switch out {
+	case arbiter.NotHeld:
+		m.r.Fatalf("nothing to unlock for %+v", l)
+	case arbiter.Release:
+		s.ending = append(s.ending, h.Lease)
+	}
+}
+
+// release: Redis executes a release, and its sender gets to know.
+func (m *rwModel) release(s *rwSession, l *rwLease) {
+	s.ending = slices.DeleteFunc(s.ending, func(e *rwLease) bool { return e == l })
+	delete(m.redis.readers, l)
+	if m.redis.writer == l {
+		m.redis.writer = nil
+	}
+	s.Released("a", l)
+}
+
+// force opens the lock, and tells everybody. A grant that is on its way would not
+// hear of it.
+func (m *rwModel) force() {
+	for _, s := range m.sessions {
+		for _, c := range s.calls {
+			if c.at == rwReplied {
+				m.r.Skip("a grant may be on its way")
+			}
+		}
+	}
+	m.redis = rwRedis{readers: make(map[*rwLease]bool)}
+	for _, s := range m.sessions {
+		for _, l := range s.Leases("a") {
+			s.Lose("a", l)
+		}
+	}
+}
+
+// pass: time goes on, and a lease may get an end.
+func (m *rwModel) pass(s *rwSession) {
+	for _, s := range m.sessions {
+		s.clock.Add(1)
+	}
+	if ls := s.Leases("a"); len(ls) > 0 && m.chance(3) {
+		l := rwPick(m, ls, "lease")
+		l.until.Store(s.clock.Load() + 1)
+	}
+}
+
+// watch: the watchdog finds the leases that have ended.
+func (m *rwModel) watch(s *rwSession) {
+	for _, l := range s.Leases("a") {
+		if l.until.Load() <= s.clock.Load() {
+			s.Lose("a", l)
+			s.ending = append(s.ending, l)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package arbiter_test
+
+import (
+	"testing"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"pgregory.net/rapid"
+)
+
+// TestRWModel lets the goroutines of two sessions do what they may, in any order, with
+// every step of a conversation with Redis on its own. Writers must exclude everybody
+// else for as long as they are certain of their holds, nothing may be released that
+// somebody holds, and in the end everybody must get in, and nothing may be left.
+func TestRWModel(t *testing.T) {
+	for range 10 { // times 100, unless -rapid.checks says otherwise
+		rapid.Check(t, func(r *rapid.T) {
+			m := newRWModel(t, r)
+			r.Repeat(map[string]func(*rapid.T){
+				"lock":    func(*rapid.T) { m.lock(m.session()) },
+				"lock 2":  func(*rapid.T) { m.lock(m.session()) },
+				"look":    func(*rapid.T) { m.step(rwQueued) },
+				"send":    func(*rapid.T) { m.step(rwAsking) },
+				"execute": func(*rapid.T) { m.step(rwSent) },
+				"receive": func(*rapid.T) { m.step(rwReplied) },
+				"cancel": func(*rapid.T) {
+					s := m.session()
+					m.cancel(s, rwPick(m, s.calls, "call"))
+				},
+				"unlock": func(*rapid.T) {
+					s := m.session()
+					if len(s.locks) == 0 {
+						r.Skip("nothing is locked")
+					}
+					m.unlock(s, rapid.IntRange(0, len(s.locks)-1).Draw(r, "lock"))
+				},
+				"release": func(*rapid.T) {
+					s := m.session()
+					m.release(s, rwPick(m, s.ending, "ending"))
+				},
+				"force": func(*rapid.T) {
+					if !m.chance(4) {
+						r.Skip("not that often")
+					}
+					m.force()
+				},
+				"time":  func(*rapid.T) { m.pass(m.session()) },
+				"watch": func(*rapid.T) { m.watch(m.session()) },
+				"":      func(*rapid.T) { m.check() },
+			})
+			m.drain()
+		})
+	}
+}
+
+// step takes a call in that phase a step further.
+func (m *rwModel) step(at rwPhase) {
+	s := m.session()
+	var cs []*rwStep
+	for _, c := range s.calls {
+		if c.at == at && (at != rwQueued || len(c.C) > 0) {
+			cs = append(cs, c)
+		}
+	}
+	m.advance(s, rwPick(m, cs, "call"))
+}
+
+func (m *rwModel) advance(s *rwSession, c *rwStep) {
+	switch c.at {
+	case rwQueued:
+		m.look(s, c)
+	case rwAsking:
+		m.send(s, c)
+	case rwSent:
+		m.execute(c)
+	case rwReplied:
+		m.receive(s, c)
+	}
+}
+
+// check looks at the holds that are certain.
+func (m *rwModel) check() {
+	var writer *rwHold
+	var readers []*rwHold
+	for _, s := range m.sessions {
+		for h := range s.holds {
+			switch {
+			case h.State() != arbiter.Live:
+				delete(s.holds, h)
+			case h.Lease.until.Load() <= s.clock.Load():
+			case h.Side() == readSide:
+				readers = append(readers, h)
+				if !m.redis.readers[h.Lease] {
+					m.r.Fatal("a reader's lease was released")
+				}
+			case writer != nil:
+				m.r.Fatal("two writers")
+			default:
+				writer = h
+				if m.redis.writer != h.Lease {
+					m.r.Fatal("a writer's lease was released")
+				}
+			}
+		}
+	}
+	for _, h := range readers {
+		if writer != nil && (h.Owner == nil || h.Owner != writer.Owner) {
+			m.r.Fatal("a reader beside a writer")
+		}
+	}
+}
+
+// drain lets all calls come to their ends, unlocks everything, and looks for remains.
+func (m *rwModel) drain() {
+	m.kind = true
+	for range 10000 {
+		busy := false
+		for _, s := range m.sessions {
+			for len(s.ending) > 0 {
+				m.release(s, s.ending[0])
+			}
+			m.watch(s)
+			for len(s.locks) > 0 {
+				m.unlock(s, rapid.IntRange(0, len(s.locks)-1).Draw(m.r, "lock"))
+				m.check()
+				for len(s.ending) > 0 {
+					m.release(s, s.ending[0])
+				}
+			}
+			if len(s.calls) > 0 {
+				busy = true
+				m.advance(s, s.calls[rapid.IntRange(0, len(s.calls)-1).Draw(m.r, "call")])
+				m.check()
+			}
+			busy = busy || len(s.locks)+len(s.ending) > 0
+		}
+		if !busy {
+			break
+		}
+	}
+	for _, s := range m.sessions {
+		if len(s.calls) > 0 {
+			m.r.Fatalf("%d calls never come to an end", len(s.calls))
+		}
+		if n := s.Len(); n != 0 {
+			m.r.Fatalf("after everything has ended the arbiter knows %d names", n)
+		}
+	}
+	if m.redis.writer != nil || len(m.redis.readers) > 0 {
+		m.r.Fatal("something stays in Redis")
+	}
+}
