@@ -128,7 +128,7 @@ func (t *table) wakeUp(b *testing.B, srv *redistest.Server) {
 			_ = child.Send("wait")
 			_, err := child.Expect("waiting", soon)
 			benchCheck(err == nil, "%v", err)
-			for subscribers(client, channel) == 0 {
+			for numsub(client, channel) == 0 {
 				time.Sleep(time.Millisecond)
 			}
 			time.Sleep(2 * time.Millisecond)
@@ -149,7 +149,7 @@ func (t *table) wakeUp(b *testing.B, srv *redistest.Server) {
 	t.add("wake-up across processes, p50", r[1], r[0], 1.3, 3)
 }
 
-func subscribers(client rueidis.Client, channel string) int64 {
+func numsub(client rueidis.Client, channel string) int64 {
 	reply, err := client.Do(background, client.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
 	benchCheck(err == nil, "PUBSUB NUMSUB: %v", err)
 	return reply[channel]

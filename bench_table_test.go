@@ -46,13 +46,12 @@ type table struct{ rows []row }
 
 // row is one figure.
 type row struct {
-	name           string
-	figure, floor  string
-	ratio          float64 // of figure and floor, or the figure itself
-	target         float64
-	atLeast        bool // the ratio must not be below the target; else not above
-	decimals       int
-	ratioIsNoRatio bool // but an amount
+	name          string
+	figure, floor string
+	ratio         float64 // of figure and floor, or the figure itself
+	target        float64
+	atLeast       bool // the ratio must not be below the target; else not above
+	decimals      int
 }
 
 func (r *row) met() bool {

@@ -15,7 +15,8 @@ import (
 )
 
 // splitSession starts a session whose subscription connection goes through a proxy,
-// and no other. The client's first dial is for its shared connection; after that, only
+// and no other. The client's first dial is for its shared connection, the second for the
+// questions of NewSession, whose connection the subscription takes over; after that, only
 // the dials of dedicated connections have a context without an end.
 func splitSession(t testing.TB, s *redistest.Server, p *redistest.Proxy, opts ...relock.SessionOption) *relock.Session {
 	t.Helper()
@@ -23,7 +24,7 @@ func splitSession(t testing.TB, s *redistest.Server, p *redistest.Proxy, opts ..
 	return sessionOn(t, newClient(t, s, func(o *rueidis.ClientOption) {
 		o.DialCtxFn = func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			addr := s.Addr()
-			if dials.Add(1) > 1 && ctx.Done() == nil {
+			if n := dials.Add(1); n == 2 || n > 2 && ctx.Done() == nil {
 				addr = p.Addr()
 			}
 			return d.DialContext(ctx, "tcp", addr)

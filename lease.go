@@ -1,9 +1,7 @@
 package relock
 
 import (
-	"context"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -124,65 +122,4 @@ func (s *Session) newID(k kind) string {
 		b = append(b, ":write"...)
 	}
 	return string(b)
-}
-
-// ioCtx is the context of a Redis call that must not be bound by its caller's
-// context, only by its own cancel: rueidis closes the shared connection when a
-// context's deadline passes, so it has none. Values are the caller's.
-type ioCtx struct {
-	context.Context
-	done      chan struct{}
-	cancelled bool // done is closed; guarded by the owner
-}
-
-var ioCtxs = sync.Pool{New: func() any { return &ioCtx{done: make(chan struct{})} }}
-
-func newIOCtx(values context.Context) *ioCtx {
-	c := ioCtxs.Get().(*ioCtx)
-	c.Context = values
-	return c
-}
-
-// free takes c back once no call uses it.
-func (c *ioCtx) free() {
-	if !c.cancelled {
-		c.Context = nil
-		ioCtxs.Put(c)
-	}
-}
-
-func (c *ioCtx) cancel() {
-	if !c.cancelled {
-		c.cancelled = true
-		close(c.done)
-	}
-}
-
-func (c *ioCtx) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (c *ioCtx) Done() <-chan struct{}       { return c.done }
-func (c *ioCtx) Err() error {
-	select {
-	case <-c.done:
-		return context.Canceled
-	default:
-		return nil
-	}
-}
-
-// noDeadline is a caller's context without its deadline, which rueidis would use to
-// close the shared connection. Its end still comes through Done.
-type noDeadline struct{ context.Context }
-
-func (noDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-// ioFor returns the context for rueidis of a call whose caller's is ctx. One that has
-// no end is given that of the session.
-func (s *Session) ioFor(ctx context.Context) context.Context {
-	if ctx.Done() == nil {
-		return s.callCtx
-	}
-	if _, ok := ctx.Deadline(); ok {
-		return noDeadline{ctx}
-	}
-	return ctx
 }

@@ -1,7 +1,6 @@
 package relock
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -342,11 +341,4 @@ func (n *line) do(conn rueidis.DedicatedClient, cmd rueidis.Completed) error {
 	ctx, cancel := bounded(pingTimeout)
 	defer cancel()
 	return conn.Do(ctx, cmd).Error()
-}
-
-// bounded returns a context that ends after d without having a deadline.
-func bounded(d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	timer := time.AfterFunc(d, cancel)
-	return ctx, func() { timer.Stop(); cancel() }
 }

@@ -29,9 +29,12 @@ func (s *Session) unlocked(ctx context.Context, l *lease) error {
 func (s *Session) unlockedAll(ctx context.Context, ls []*lease) []error {
 	errs := make([]error, len(ls))
 	io := newIOCtx(ctx)
+	least := patience
 	for _, l := range ls {
 		s.watch.stop(l, io)
+		least = min(least, s.left(l))
 	}
+	io.bound(s.proto, least)
 	told, err := s.proto.releaseSome(io, ls)
 	for i, l := range ls {
 		if err != nil || told[i] < 0 {
@@ -62,6 +65,7 @@ func (s *Session) unlockedWithin(ctx context.Context, l *lease, d time.Duration)
 	io := newIOCtx(ctx)
 	s.watch.stop(l, io)
 	timer := time.AfterFunc(d, func() { s.watch.cancel(l, io) })
+	io.bound(s.proto, min(d, s.left(l)))
 	told, err := s.proto.release(io, l)
 	timer.Stop()
 	if err != nil {
@@ -80,6 +84,11 @@ func (s *Session) unlockedWithin(ctx context.Context, l *lease, d time.Duration)
 	return nil
 }
 
+// left returns how long a lease is still certain.
+func (s *Session) left(l *lease) time.Duration {
+	return time.Duration(l.deadline.Load() - s.clock.now())
+}
+
 // turnOver records that a release told so many subscribers.
 func (s *Session) turnOver(l *lease, told int64) {
 	others := int(told)
@@ -93,6 +102,7 @@ func (s *Session) turnOver(l *lease, told int64) {
 func (s *Session) releaseRetrying(io *ioCtx, l *lease) (told int64, err error) {
 	backoff := backoff0
 	for again := false; ; again = true {
+		io.bound(s.proto, s.left(l))
 		told, err = s.proto.release(io, l)
 		switch {
 		case err == nil && (told >= 0 || again):

@@ -2,7 +2,6 @@ package relock
 
 import (
 	"container/heap"
-	"context"
 	"strconv"
 	"strings"
 	"sync"
@@ -301,13 +300,11 @@ func (r *room) ask(due []*seat) {
 	for i, st := range due {
 		leases[i] = st.lease
 	}
-	ctx, cancel := context.WithCancel(r.s.ioCtx)
-	bound := time.AfterFunc(max(r.s.proto.claim/6, 20*time.Millisecond), cancel)
+	ctx, stop := r.s.bounded(max(r.s.proto.claim/6, 20*time.Millisecond))
 	sent := r.s.clock.now()
 	replies, errs := r.s.proto.look(ctx, leases)
-	bound.Stop()
 	late := ctx.Err() != nil
-	cancel()
+	stop()
 
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -43,8 +43,8 @@ type Session struct {
 	clean *cleaner
 	hub   *hub
 
-	callCtx *ioCtx // ends with closing; for calls whose own context has no end
-	ioCtx   *ioCtx // ends with stopping
+	callCtx *callCtx // ends with closing
+	ioCtx   *ioCtx   // ends with stopping
 
 	calls    atomic.Int64  // operations under way
 	drained  chan struct{} // a signal when calls may have come down to 0 after closing
@@ -87,7 +87,10 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	}
 	s.leaseMS = millis(s.cfg.lease)
 	s.proto = newProtocol(client, &s.cfg)
-	s.callCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}
+	s.callCtx = &callCtx{
+		ioCtx: ioCtx{Context: context.Background(), done: make(chan struct{})},
+		proto: s.proto, most: patience + s.cfg.ackWait,
+	}
 	s.ioCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}
 	rules := arbiter.Rules[*lease]{Now: s.clock.now, Certain: certain, Pass: s.pass}
 	s.table = arbiter.NewTable(rules)
@@ -134,7 +137,7 @@ func (s *Session) check(ctx context.Context) error {
 		return ctxFailed("NewSession", "", ctx, nil)
 	}
 	client := s.proto.client
-	err := s.proto.do(noDeadline{ctx}, client.B().Eval().Script(renewScript.text).Numkeys(0).Arg("1").Build()).Error()
+	err := s.proto.do(noDeadline{ctx}, aside(client, "EVAL", renewScript.text, "0", "1")).Error()
 	if err == nil {
 		err = s.topology(ctx)
 	} else {
@@ -149,6 +152,12 @@ func (s *Session) check(ctx context.Context) error {
 	return failed("NewSession", "", err)
 }
 
+// aside returns a command for a connection of rueidis's pool, so that its context, which
+// may be cancelled, changes nothing for the shared one; see patience.
+func aside(client rueidis.Client, words ...string) rueidis.Completed {
+	return client.B().Arbitrary(words...).Blocking()
+}
+
 // topology sets up for a cluster or for Sentinel. In a cluster Redisson publishes lock
 // messages to shards exactly if the server can do that, and so does relock: PUBLISH and
 // SPUBLISH do not reach each other.
@@ -161,7 +170,7 @@ func (s *Session) topology(ctx context.Context) error {
 	case rueidis.ClientModeCluster:
 		s.proto.cluster, s.hub.cluster = true, true
 		s.proto.counted = "0"
-		err := client.Do(noDeadline{ctx}, client.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error()
+		err := client.Do(noDeadline{ctx}, aside(client, "PUBSUB", "SHARDNUMSUB")).Error()
 		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
 			return fmt.Errorf("asking for sharded pub/sub: %w", err)
 		}
@@ -176,9 +185,9 @@ func (s *Session) topology(ctx context.Context) error {
 // deploymentOf returns something that tells deployments apart, or nothing if the server
 // does not say: the run id of the server, or the least node id of the cluster.
 func deploymentOf(ctx context.Context, client rueidis.Client) string {
-	cmd, field := client.B().Arbitrary("INFO", "server").Build(), "run_id:"
+	cmd, field := aside(client, "INFO", "server"), "run_id:"
 	if client.Mode() == rueidis.ClientModeCluster {
-		cmd, field = client.B().Arbitrary("CLUSTER", "NODES").Build(), ""
+		cmd, field = aside(client, "CLUSTER", "NODES"), ""
 	}
 	text, err := client.Do(noDeadline{ctx}, cmd).ToString()
 	if err != nil {

@@ -2,7 +2,6 @@ package relock
 
 import (
 	"container/heap"
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -269,12 +268,10 @@ func (w *watchdog) renewDue() {
 
 	// A Redis that hangs must not keep the next renewals waiting for long. A round trip
 	// may take as long as renewals are apart.
-	ctx, cancel := context.WithCancel(w.s.ioCtx)
-	bound := time.AfterFunc(max(w.s.cfg.lease/3, 20*time.Millisecond), cancel)
+	ctx, stop := w.s.bounded(max(w.s.cfg.lease/3, 20*time.Millisecond))
 	sent := w.s.clock.now()
 	results := w.s.proto.renew(ctx, batch)
-	bound.Stop()
-	cancel()
+	stop()
 
 	var firstErr error
 	for _, r := range results {
