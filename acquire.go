@@ -135,13 +135,11 @@ func (a *attempt) run(try func() (done bool, ttl time.Duration, err error)) erro
 	defer a.leave()
 	backoff := backoff0
 	if a.wait {
-		if !a.shares {
-			if err := a.giveWay(); err != nil {
-				return err
-			}
-		}
 		if a.s.hub.known(a.keys.channel) {
 			a.listen, _ = a.s.hub.join(a.keys.channel)
+		}
+		if err := a.letPass(); err != nil {
+			return err
 		}
 	}
 	for {
@@ -172,6 +170,9 @@ func (a *attempt) run(try func() (done bool, ttl time.Duration, err error)) erro
 			}
 		}
 		if err := a.sleep(a.pause(ttl, heard), a.listen.C); err != nil {
+			return err
+		}
+		if err := a.letPass(); err != nil {
 			return err
 		}
 	}
@@ -243,16 +244,6 @@ func (a *attempt) late(l *lease, before int) error {
 	return errLate
 }
 
-// giveWay lets other processes go first when this one has had its turn.
-func (a *attempt) giveWay() error {
-	s := a.s
-	steps := s.turns.giveWay(a.keys.channel, s.clock.now(), s.cfg.tenure)
-	if steps == 0 {
-		return nil
-	}
-	return a.sleep(jitter(time.Duration(steps)*s.step()), nil)
-}
-
 // pause returns how long to sleep at most when the lock is taken for another ttl.
 func (a *attempt) pause(ttl time.Duration, heard bool) time.Duration {
 	most := jitter(a.poll)
@@ -272,28 +263,29 @@ func (a *attempt) sleep(d time.Duration, signal <-chan struct{}) error {
 	select {
 	case <-timer.C:
 	case <-signal:
-		if !a.shares {
-			return a.letPass(timer)
-		}
 	case <-a.ctx.Done():
 	case <-a.s.closing:
 	}
 	return a.ended()
 }
 
-// letPass waits after a signal as long as it is others' turn.
-func (a *attempt) letPass(timer *time.Timer) error {
-	steps := a.s.turns.behind(a.keys.channel, a.s.clock.now())
-	if steps > 0 {
-		timer.Reset(time.Duration(steps) * a.s.step())
-		select {
-		case <-timer.C:
-		case <-a.ctx.Done():
-		case <-a.s.closing:
+// letPass waits as long as it is the turn of other processes.
+func (a *attempt) letPass() error {
+	for !a.shares && a.s.turns.some.Load() > 0 {
+		now := a.s.clock.now()
+		d := a.s.turns.due(a.keys.channel, now, a.s.hub.heard(a.keys.channel), a.s.step()) - now
+		if d <= 0 {
+			break
+		}
+		var signal <-chan struct{}
+		if a.listen != nil {
+			signal = a.listen.C
+		}
+		if err := a.sleep(time.Duration(d), signal); err != nil {
+			return err
 		}
 	}
-	a.s.turns.missed(a.keys.channel, a.s.clock.now()) // undone by the next release if it is not
-	return a.ended()
+	return nil
 }
 
 // ended returns why the call must end, if it must.

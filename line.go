@@ -200,6 +200,7 @@ func (n *line) onSubscription(s rueidis.PubSubSubscription) {
 		if t.live = t.sent; t.live && t.sharded {
 			h.homes[h.slot(t.channel)] = n.addr
 		}
+		t.heard += turnsMost // so many may have been missed
 		t.signalLocked()
 	case "sunsubscribe": // the slot has moved away
 		t.live, t.sent = false, false

@@ -57,6 +57,8 @@ type topic struct {
 	sent      bool  // SUBSCRIBE was sent on the line
 	live      bool  // and confirmed
 	idle      int64 // since when nobody listens
+	heard     int64 // messages so far
+	last      int64 // when the last one came
 }
 
 // listener is one wait for messages of a channel.
@@ -208,8 +210,27 @@ func (h *hub) onMessage(m rueidis.PubSubMessage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t := h.topics[m.Channel]; t != nil {
+		t.heard++
+		t.last = h.clock.now()
 		t.signalLocked()
 	}
+}
+
+// heard is what was heard of a channel so far.
+type heard struct {
+	n    int64 // messages
+	last int64 // when the last one came
+	live bool  // the next one will be heard, too
+}
+
+func (h *hub) heard(channel string) heard {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.topics[channel]
+	if t == nil {
+		return heard{}
+	}
+	return heard{t.heard, t.last, t.live}
 }
 
 func (t *topic) signalLocked() {

@@ -11,10 +11,11 @@ import (
 func (s *Session) unlocked(ctx context.Context, l *lease) error {
 	io := newIOCtx(ctx)
 	s.watch.stop(l, io)
+	heard := s.hub.heard(l.keys.channel)
 	told, err := s.releaseRetrying(io, l)
 	s.watch.remove(l)
 	if told >= 0 && err == nil && (l.kind == plain || l.kind == write) {
-		s.turnOver(l, told)
+		s.turnOver(l, told, heard)
 	}
 	s.released(l)
 	if l.unclear || err != nil && !errors.Is(err, errGone) {
@@ -30,8 +31,10 @@ func (s *Session) unlockedAll(ctx context.Context, ls []*lease) []error {
 	errs := make([]error, len(ls))
 	io := newIOCtx(ctx)
 	least := patience
-	for _, l := range ls {
+	heard := make([]heard, len(ls))
+	for i, l := range ls {
 		s.watch.stop(l, io)
+		heard[i] = s.hub.heard(l.keys.channel)
 		least = min(least, s.left(l))
 	}
 	io.bound(s.proto, least)
@@ -40,7 +43,7 @@ func (s *Session) unlockedAll(ctx context.Context, ls []*lease) []error {
 		if err != nil || told[i] < 0 {
 			continue
 		}
-		s.turnOver(l, told[i])
+		s.turnOver(l, told[i], heard[i])
 		s.watch.remove(l)
 		s.released(l)
 		if l.unclear {
@@ -66,13 +69,14 @@ func (s *Session) unlockedWithin(ctx context.Context, l *lease, d time.Duration)
 	s.watch.stop(l, io)
 	timer := time.AfterFunc(d, func() { s.watch.cancel(l, io) })
 	io.bound(s.proto, min(d, s.left(l)))
+	heard := s.hub.heard(l.keys.channel)
 	told, err := s.proto.release(io, l)
 	timer.Stop()
 	if err != nil {
 		s.releaseLater(l)
 		return failed("unlock", l.keys.name, err)
 	}
-	s.turnOver(l, told)
+	s.turnOver(l, told, heard)
 	s.watch.remove(l)
 	s.released(l)
 	if l.unclear {
@@ -89,13 +93,13 @@ func (s *Session) left(l *lease) time.Duration {
 	return time.Duration(l.deadline.Load() - s.clock.now())
 }
 
-// turnOver records that a release told so many subscribers.
-func (s *Session) turnOver(l *lease, told int64) {
-	others := int(told)
-	if s.hub.known(l.keys.channel) {
-		others--
+// turnOver records that a release told so many subscribers. Before it, h was heard.
+func (s *Session) turnOver(l *lease, told int64, h heard) {
+	if h.live {
+		told-- // this session itself
+		h.n++
 	}
-	s.turns.released(l.keys.channel, l.since, s.clock.now(), others)
+	s.turns.ended(l.keys.channel, turn{since: l.since, end: s.clock.now(), others: int(told), heard: h.n})
 }
 
 // releaseRetrying returns how many subscribers were told of the release.
