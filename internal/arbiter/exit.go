@@ -57,7 +57,7 @@ func (t *Table[L]) Return(via *Handle[L], h *Hold[L]) Outcome {
 
 func (e *entry[L]) findLocked(via *Handle[L], o *Owner) *Hold[L] {
 	if o == nil {
-		return e.ownerless(via)
+		return e.ownerless(via, via.lastLocked())
 	}
 	if e.heldBy(o) {
 		return e.hold

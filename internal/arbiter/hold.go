@@ -143,7 +143,7 @@ type Handle[L comparable] struct {
 	shard int
 
 	latest *Hold[L]   // last hold taken through this handle
-	shared *Hold[L]   // of a read side: the last one of its anonymous readers, who have it together
+	anon   []*Hold[L] // of a read side: those of them that are anonymous, oldest first, ended ones among them
 	open   []*Hold[L] // holds taken through it, oldest first, at least those whose last unlock is outstanding
 	prune  int        // length of open at which to drop the others
 }
@@ -205,6 +205,19 @@ func (v *Handle[L]) lastLocked() *Hold[L] {
 	return nil
 }
 
+// anonymousLocked returns the newest anonymous read hold taken through v that awaits an
+// unlock.
+func (v *Handle[L]) anonymousLocked() *Hold[L] {
+	for n := len(v.anon); n > 0; n = len(v.anon) {
+		if h := v.anon[n-1]; h.count > 0 {
+			return h
+		}
+		v.anon[n-1] = nil
+		v.anon = v.anon[:n-1]
+	}
+	return nil
+}
+
 // firstLostLocked returns the oldest lost hold taken through v that awaits an
 // unlock, of anonymous owners only if so asked.
 func (v *Handle[L]) firstLostLocked(anonymous bool) *Hold[L] {
@@ -222,10 +235,10 @@ type record[L comparable] struct {
 	lost []*Hold[L]
 }
 
-// ownerless returns the hold that an unlock without an owner through via is for. If
-// one taken through via was lost, the unlock may be that one's, and is counted as such.
-func (r *record[L]) ownerless(via *Handle[L]) *Hold[L] {
-	last := via.lastLocked()
+// ownerless returns the hold that an unlock without an owner through via is for: last,
+// unless one taken through via was lost: then the unlock may be that one's, and is
+// counted as such.
+func (r *record[L]) ownerless(via *Handle[L], last *Hold[L]) *Hold[L] {
 	if len(r.lost) > 0 {
 		if h := via.firstLostLocked(false); h != nil {
 			if last != h && h.Owner != nil {
@@ -243,9 +256,13 @@ func (r *record[L]) ownerless(via *Handle[L]) *Hold[L] {
 // handOnLocked has the next newest hold taken through v owe what the newest, h, does,
 // which is about to end.
 func (v *Handle[L]) handOnLocked(h *Hold[L]) {
-	for _, next := range slices.Backward(v.open[:len(v.open)-1]) {
-		if len(h.owing) > 0 && next.count > 0 {
+	if len(h.owing) == 0 {
+		return
+	}
+	for _, next := range slices.Backward(v.open) {
+		if next.count > 0 && next != h {
 			next.owing, h.owing = append(next.owing, h.owing...), nil
+			return
 		}
 	}
 }

@@ -216,13 +216,13 @@ func (t *RW[L]) hereLocked(e *rwEntry[L], via *Handle[L], o *Owner, shares bool,
 func (e *rwEntry[L]) joinLocked(via *Handle[L], o *Owner, lease L, now int64) *Hold[L] {
 	h := e.readBy(o)
 	if o == nil {
-		h = via.shared
+		h = via.anonymousLocked()
 	}
-	if h == nil || h.count == 0 || h.Lease != lease && o == nil {
+	if h == nil || o == nil && h.Lease != lease {
 		h = &Hold[L]{Owner: o, Lease: lease, Since: now, side: Read}
 		e.pushReaderLocked(h)
 		if o == nil {
-			via.shared = h
+			via.anon = append(via.anon, h)
 		}
 	}
 	h.count++

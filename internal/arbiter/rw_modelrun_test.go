@@ -12,56 +12,45 @@ import (
 // else for as long as they are certain of their holds, nothing may be released that
 // somebody holds, and in the end everybody must get in, and nothing may be left.
 func TestRWModel(t *testing.T) {
-	for range 10 { // times 100, unless -rapid.checks says otherwise
+	for range 5 { // times 100, unless -rapid.checks says otherwise
 		rapid.Check(t, func(r *rapid.T) {
 			m := newRWModel(t, r)
-			r.Repeat(map[string]func(*rapid.T){
-				"lock":    func(*rapid.T) { m.lock(m.session()) },
-				"lock 2":  func(*rapid.T) { m.lock(m.session()) },
-				"look":    func(*rapid.T) { m.step(rwQueued) },
-				"send":    func(*rapid.T) { m.step(rwAsking) },
-				"execute": func(*rapid.T) { m.step(rwSent) },
-				"receive": func(*rapid.T) { m.step(rwReplied) },
-				"cancel": func(*rapid.T) {
-					s := m.session()
-					m.cancel(s, rwPick(m, s.calls, "call"))
-				},
-				"unlock": func(*rapid.T) {
-					s := m.session()
-					if len(s.locks) == 0 {
-						r.Skip("nothing is locked")
-					}
-					m.unlock(s, rapid.IntRange(0, len(s.locks)-1).Draw(r, "lock"))
-				},
-				"release": func(*rapid.T) {
-					s := m.session()
-					m.release(s, rwPick(m, s.ending, "ending"))
-				},
-				"force": func(*rapid.T) {
-					if !m.chance(4) {
-						r.Skip("not that often")
-					}
-					m.force()
-				},
-				"time":  func(*rapid.T) { m.pass(m.session()) },
-				"watch": func(*rapid.T) { m.watch(m.session()) },
-				"":      func(*rapid.T) { m.check() },
-			})
+			for range rapid.IntRange(1, 150).Draw(r, "steps") {
+				m.act()
+				m.check()
+			}
 			m.drain()
 		})
 	}
 }
 
-// step takes a call in that phase a step further.
-func (m *rwModel) step(at rwPhase) {
-	s := m.session()
-	var cs []*rwStep
-	for _, c := range s.calls {
-		if c.at == at && (at != rwQueued || len(c.C) > 0) {
-			cs = append(cs, c)
+// act does one of the things that may happen now.
+func (m *rwModel) act() {
+	var acts []func()
+	for _, s := range m.sessions {
+		if len(s.calls)+len(s.locks) < 8 {
+			acts = append(acts, func() { m.lock(s) }, func() { m.lock(s) })
+		}
+		for _, c := range s.calls {
+			if c.at != rwQueued || len(c.C) > 0 {
+				acts = append(acts, func() { m.advance(s, c) }, func() { m.advance(s, c) })
+			}
+		}
+		if len(s.calls) > 0 {
+			acts = append(acts, func() { m.cancel(s, rwPick(m, s.calls, "call")) })
+		}
+		for i := range s.locks {
+			acts = append(acts, func() { m.unlock(s, i) })
+		}
+		for _, l := range s.ending {
+			acts = append(acts, func() { m.release(s, l) })
 		}
 	}
-	m.advance(s, rwPick(m, cs, "call"))
+	acts = append(acts, func() { m.pass() }, func() { m.watch(rwPick(m, m.sessions, "session")) })
+	if m.chance(8) {
+		acts = append(acts, m.force)
+	}
+	rwPick(m, acts, "act")()
 }
 
 func (m *rwModel) advance(s *rwSession, c *rwStep) {

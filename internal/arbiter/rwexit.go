@@ -40,7 +40,11 @@ func (t *RW[L]) Return(via *Handle[L], h *Hold[L]) (out Outcome, lost int) {
 
 func (e *rwEntry[L]) findLocked(via *Handle[L], o *Owner, side Side) *Hold[L] {
 	if o == nil {
-		return e.ownerless(via)
+		last := via.lastLocked()
+		if h := via.anonymousLocked(); h != nil {
+			last = h // another owner's, however new, is not for it
+		}
+		return e.ownerless(via, last)
 	}
 	if side == Write && e.wroteBy(o) {
 		return e.writer
@@ -235,10 +239,7 @@ func (t *RW[L]) Read(via *Handle[L], o *Owner) *Hold[L] {
 	case e == nil:
 		return nil
 	case o == nil:
-		if h := via.shared; h != nil && h.count > 0 {
-			return h
-		}
-		return nil
+		return via.anonymousLocked()
 	case e.readBy(o) != nil:
 		return e.readBy(o)
 	}
