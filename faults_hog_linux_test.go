@@ -1,6 +1,7 @@
 package relock_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,29 +12,25 @@ import (
 // A process with one processor, which it uses up, renews late and is told late, but
 // what it takes for certain is certain.
 func TestProcessWithoutProcessorTimeKeepsToItsDeadlines(t *testing.T) {
-	const lease = 1500 * time.Millisecond
+	const lease = time.Second
 	s := redistest.Start(t)
-	hog := startWorker(t, "hog", s, "it", worker{goroutines: 2, lease: lease, slow: 20, hogs: 2})
-	other := startWorker(t, "other", s, "it", worker{goroutines: 2, lease: lease, slow: 2})
-	for range 2 {
-		time.Sleep(lease)
-		redistest.Eventually(t, soon, "the hog to hold the lock", func() bool {
-			id := holderID(t, s, "it")
-			return len(id) > len(hog.session) && id[:len(hog.session)] == hog.session
-		})
-		require.NoError(t, s.Freeze())
-		time.Sleep(lease * 3 / 2)
-		require.NoError(t, s.Thaw())
-	}
-	time.Sleep(lease)
+	hog := startWorker(t, "hog", s, "it", worker{goroutines: 2, lease: lease, slow: 100, hogs: 2})
+	other := startWorker(t, "other", s, "it", worker{goroutines: 1, lease: lease, rest: lease / 4})
+	redistest.Eventually(t, soon, "the hog to hold the lock", func() bool {
+		return strings.HasPrefix(holderID(t, s, "it"), hog.session)
+	})
+	require.NoError(t, s.Freeze())
+	time.Sleep(lease * 3 / 2)
+	require.NoError(t, s.Thaw())
+	time.Sleep(3 * lease)
 	hog.stop(t)
 	other.stop(t)
 	r, o := hog.report(t), other.report(t)
 	t.Logf("hog: %d holds, %d lost, told %v after the deadline at most; other: %d holds, %d lost, %v",
 		len(r.holds), r.lost, r.late, len(o.holds), o.lost, o.late)
 	checkSweep(t, append(r.holds, o.holds...))
-	require.Greater(t, len(r.holds), 2)
-	require.Greater(t, len(o.holds), 5)
+	require.NotEmpty(t, r.holds)
+	require.NotEmpty(t, o.holds)
 	require.Positive(t, r.lost+o.lost)
 	require.Less(t, r.late, slack, "told of a loss that long after the deadline")
 }

@@ -38,39 +38,40 @@ type worker struct {
 	goroutines int
 	lease      time.Duration
 	tenure     time.Duration
-	slow       int  // percent of the holds that take up to one and a half leases
-	hogs       int  // goroutines that do nothing but use the only processor
-	sloppy     bool // a seeded bug: it takes a hold for certain until it calls Unlock
+	slow       int           // percent of the holds that take up to one and a half leases
+	rest       time.Duration // between two holds
+	hogs       int           // goroutines that do nothing but use the only processor
+	sloppy     bool          // a seeded bug: it takes a hold for certain until it calls Unlock
 }
 
-const workerFormat = "%d %d %d %d %d %t"
+const workerFormat = "%d %d %d %d %d %d %t"
 
 func (w worker) String() string {
-	return fmt.Sprintf(workerFormat, w.goroutines, w.lease, w.tenure, w.slow, w.hogs, w.sloppy)
+	return fmt.Sprintf(workerFormat, w.goroutines, w.lease, w.tenure, w.slow, w.rest, w.hogs, w.sloppy)
 }
 
 func faultsWorker(args []string) {
 	var w worker
-	var lease, tenure int64
-	_, err := fmt.Sscanf(args[2], workerFormat, &w.goroutines, &lease, &tenure, &w.slow, &w.hogs, &w.sloppy)
+	var lease, tenure, rest int64
+	_, err := fmt.Sscanf(args[2], workerFormat, &w.goroutines, &lease, &tenure, &w.slow, &rest, &w.hogs, &w.sloppy)
 	childCheck(err)
-	w.lease, w.tenure = time.Duration(lease), time.Duration(tenure)
+	w.lease, w.tenure, w.rest = time.Duration(lease), time.Duration(tenure), time.Duration(rest)
+	stop, cancel := context.WithCancel(background)
+	go func() { // the first line of input ends the work
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		cancel()
+	}()
 	if w.hogs > 0 {
 		runtime.GOMAXPROCS(1)
 		for range w.hogs {
 			go func() {
-				for {
+				for stop.Err() == nil {
 				}
 			}()
 		}
 	}
 	s, _ := childSession(args[0], relock.WithWatchdog(w.lease), relock.WithTenure(w.tenure))
 	fmt.Println("ready", s.ID())
-	stop, cancel := context.WithCancel(background)
-	go func() { // the first line of input ends the work
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		cancel()
-	}()
 	var n atomic.Int64
 	childCheck(together(w.goroutines, func(int) error {
 		m := s.Mutex(args[1])
@@ -78,6 +79,7 @@ func faultsWorker(args []string) {
 			if err := w.round(stop, m, n.Add(1)); err != nil && stop.Err() == nil {
 				return err
 			}
+			time.Sleep(w.rest)
 		}
 		return nil
 	}))
