@@ -97,7 +97,7 @@ func TestFairMutexCancelStorm(t *testing.T) {
 			parent = sessions[0].NewContext(parent)
 		}
 		races[i] = newRace()
-		for time.Now().Before(end) {
+		for races[i].goesOn(end) {
 			ctx, cancel := races[i].context(parent)
 			err := m.Lock(ctx)
 			if err == nil {
