@@ -10,8 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// fencedLocker is an exclusive lock of any kind.
+type fencedLocker interface {
+	relock.Locker
+	FencingToken() int64
+	Deadline() (time.Time, bool)
+}
+
 // lostIn waits until m is lost, and looks at all that tells of it.
-func lostIn(t testing.TB, within time.Duration, m *relock.Mutex) {
+func lostIn(t testing.TB, within time.Duration, m fencedLocker) {
 	t.Helper()
 	done := m.Done()
 	redistest.Eventually(t, within, "Done to be closed", func() bool { return isClosed(done) })

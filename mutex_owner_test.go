@@ -13,7 +13,7 @@ import (
 type cast struct {
 	s      *relock.Session
 	owners map[string]context.Context
-	values map[int]*relock.Mutex
+	values map[int]namedLocker
 }
 
 // A step is what one of them does, and what must come of it.
@@ -115,28 +115,41 @@ func TestWhichHoldAnUnlockEnds(t *testing.T) {
 	perform(t, plays)
 }
 
+// perform has every play performed with each kind of exclusive lock.
 func perform(t *testing.T, plays map[string][]step) {
+	kinds := map[string]func(s *relock.Session) namedLocker{
+		"Mutex":     func(s *relock.Session) namedLocker { return s.Mutex("lock") },
+		"FairMutex": func(s *relock.Session) namedLocker { return s.FairMutex("lock") },
+	}
 	for name, play := range plays {
-		t.Run(name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, at addressed) {
-				s := newSession(t, at)
-				c := &cast{
-					s:      s,
-					owners: map[string]context.Context{"": background, "a": s.NewContext(background), "b": s.NewContext(background)},
-					values: map[int]*relock.Mutex{1: s.Mutex("lock"), 2: s.Mutex("lock")},
-				}
-				for i, step := range play {
-					if !t.Run(fmt.Sprint(i, ": ", step.text), func(t *testing.T) { step.do(t, c) }) {
-						return
+		for kind, value := range kinds {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				onBoth(t, func(t *testing.T, at addressed) {
+					s := newSession(t, at)
+					c := &cast{
+						s:      s,
+						owners: map[string]context.Context{"": background, "a": s.NewContext(background), "b": s.NewContext(background)},
+						values: map[int]namedLocker{1: value(s), 2: value(s)},
 					}
-				}
+					for i, step := range play {
+						if !t.Run(fmt.Sprint(i, ": ", step.text), func(t *testing.T) { step.do(t, c) }) {
+							return
+						}
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
+// namedLocker is a lock of any kind.
+type namedLocker interface {
+	relock.Locker
+	Name() string
+}
+
 // forceUnlock opens a lock that is held through m and waits until m knows.
-func forceUnlock(t testing.TB, by *relock.Session, m *relock.Mutex) {
+func forceUnlock(t testing.TB, by *relock.Session, m namedLocker) {
 	t.Helper()
 	done := m.Done()
 	was, err := by.ForceUnlock(background, m.Name())
