@@ -191,4 +191,3 @@ func TestRWLossIsToldToEveryReaderOfTheLease(t *testing.T) {
 		t.Fatal("not ended")
 	}
 }
-
