@@ -218,8 +218,7 @@ func (p *protocol) slot(key string) uint16 {
 	if !p.cluster {
 		return 0
 	}
-	cmd := p.client.B().Arbitrary("EVALSHA").Keys(key).Build()
-	return cmd.Slot()
+	return slotOf(key)
 }
 
 // enter takes a fair lock, or queues for it if so asked.

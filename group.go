@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
 )
@@ -42,31 +42,17 @@ type Group struct {
 
 var _ Locker = (*Group)(nil)
 
-// groupHold is one hold of a group, from one Lock to its Unlock.
-type groupHold struct {
-	arbiter.Hold[struct{}]
-	anonymous bool
-	stop      chan struct{} // ends the watches of members of unknown types
-	watches   sync.WaitGroup
-}
-
-// member is a lock type of this package as part of a group.
-type member interface {
-	Locker
-	order() string
-	session() *Session
-	onEnd(o *arbiter.Owner, f func(arbiter.State)) // of the hold of o
-	abandon(o *arbiter.Owner)                      // ends one lock of o without waiting for Redis
-}
-
 // NewGroup returns a group of locks. It sends nothing and cannot fail: no member, a nil
-// member, or members that exclude each other are reported by the first call. A lock
-// that is a member twice is locked twice.
+// member, or members that exclude each other, are reported by the first call that would
+// find out. A lock that is a member twice is locked twice.
 func NewGroup(locks ...Locker) *Group {
 	g := &Group{changed: make(chan struct{})}
 	g.members = slices.Clone(locks)
+	if g.err = g.check(); g.err != nil {
+		return g
+	}
 	order := func(l Locker) string {
-		if m, ok := l.(member); ok && !isNil(l) {
+		if m, ok := l.(member); ok {
 			return m.order()
 		}
 		return ""
@@ -75,30 +61,8 @@ func NewGroup(locks ...Locker) *Group {
 	for _, l := range g.members {
 		g.orders = append(g.orders, order(l))
 	}
-	if g.err = g.check(); g.err == nil {
-		g.fast = g.fastPath()
-	}
+	g.fast = g.fastPath()
 	return g
-}
-
-func isNil(l Locker) bool {
-	switch m := l.(type) {
-	case nil:
-		return true
-	case *Mutex:
-		return m == nil
-	case *FairMutex:
-		return m == nil
-	case *RWMutex:
-		return m == nil
-	case *rlocker:
-		return m == nil
-	case *Group:
-		return m == nil
-	case *Redlock:
-		return m == nil
-	}
-	return false
 }
 
 // check finds what can never work.
@@ -106,50 +70,50 @@ func (g *Group) check() error {
 	if len(g.members) == 0 {
 		return fmt.Errorf("%w: a group needs at least one member", ErrOption)
 	}
-	type place struct{ deployment, name string }
-	kinds := make(map[place]member)
+	type place struct {
+		s    *Session
+		name string
+	}
+	families := make(map[place]string) // locks of one name in a session must be of one family
 	for _, l := range g.members {
-		if isNil(l) {
+		if v := reflect.ValueOf(l); l == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 			return fmt.Errorf("%w: a member of the group is nil", ErrOption)
 		}
-		m, ok := l.(member)
-		if !ok || m.session() == nil {
-			continue
+		bases, family := basesOf(l)
+		for _, b := range bases {
+			at := place{b.s, b.keys.name}
+			if other, ok := families[at]; ok && other != family {
+				return excludes(at.name)
+			}
+			families[at] = family
 		}
-		at := place{m.session().deployment(), m.order()}
-		if i := slices.Index([]byte(at.name), 0); i >= 0 {
-			at.name = at.name[:i]
-		}
-		other := kinds[at]
-		if other != nil && (other.session() != m.session() || fmt.Sprintf("%T", other) != fmt.Sprintf("%T", m) && !sides(other, m)) {
-			return fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", ErrOption, at.name)
-		}
-		kinds[at] = m
 	}
 	return nil
 }
 
-// sides reports whether a and b are the two sides of a read-write lock, which one owner
-// may hold together.
-func sides(a, b member) bool {
-	_, w := a.(*RWMutex)
-	_, r := b.(*rlocker)
-	return w && r
+func excludes(name string) error {
+	return fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", ErrOption, name)
 }
 
-// fastPath returns the members if one script can take them all.
-func (g *Group) fastPath() []*Mutex {
-	var ms []*Mutex
-	for i, l := range g.members {
-		m, ok := l.(*Mutex)
-		if !ok || m.usable("") != nil || m.s.cfg.replicas > 0 ||
-			i > 0 && (m.s != ms[0].s || m.keys.name == ms[i-1].keys.name ||
-				m.s.proto.slot(m.keys.name) != m.s.proto.slot(ms[0].keys.name)) {
-			return nil
+// basesOf returns the locks that a member takes in sessions, and what all locks are
+// that one owner may have beside it under the same name.
+func basesOf(l Locker) (bases []*lockBase, family string) {
+	switch m := l.(type) {
+	case *Mutex:
+		return []*lockBase{&m.lockBase}, "mutex"
+	case *FairMutex:
+		return []*lockBase{&m.lockBase}, "fair"
+	case *RWMutex:
+		return []*lockBase{&m.lockBase}, "rw"
+	case *rlocker:
+		return []*lockBase{&m.lockBase}, "rw"
+	case *Redlock:
+		for _, n := range m.nodes {
+			bases = append(bases, &n.lockBase)
 		}
-		ms = append(ms, m)
+		return bases, "redlock " + m.h.Name()
 	}
-	return ms
+	return nil, ""
 }
 
 func (g *Group) usable(op string) error {
@@ -181,7 +145,7 @@ func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
 	if ctx.Err() != nil {
 		return false, ctxFailed(op, "", ctx, nil)
 	}
-	gh := &groupHold{stop: make(chan struct{})}
+	gh := &groupHold{}
 	gh.Owner = ownerOf(ctx)
 	if gh.Owner == nil {
 		if ok, err := g.afterLoss(ctx, op, wait); !ok {
@@ -191,134 +155,16 @@ func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
 		gh.anonymous = true
 		gh.Owner = new(arbiter.Owner)
 	}
-	ok, err := g.acquire(context.WithValue(ctx, ownerKey{}, gh.Owner), gh.Owner, wait)
+	ok, err := g.acquire(asOwner(ctx, gh.Owner), gh.Owner, wait)
 	if !ok {
 		return false, err
 	}
+	g.watch(gh)
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.open = append(g.open, gh)
 	g.latest = gh
-	g.mu.Unlock()
-	g.watch(gh)
 	return true, nil
-}
-
-// afterLoss waits while an anonymous hold of this value was lost and not yet unlocked,
-// as Mutex does.
-func (g *Group) afterLoss(ctx context.Context, op string, wait bool) (bool, error) {
-	for {
-		g.mu.Lock()
-		blocked := slices.ContainsFunc(g.open, func(h *groupHold) bool {
-			return h.anonymous && h.State() == arbiter.Lost
-		})
-		changed := g.changed
-		g.mu.Unlock()
-		if !blocked || !wait {
-			return !blocked, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false, ctxFailed(op, "", ctx, nil)
-		}
-	}
-}
-
-// watch has gh lost when a member is.
-func (g *Group) watch(gh *groupHold) {
-	lost := func(s arbiter.State) {
-		if s == arbiter.Lost {
-			gh.End(arbiter.Lost)
-		}
-	}
-	for _, l := range g.members {
-		if m, ok := l.(member); ok {
-			m.onEnd(gh.Owner, lost)
-			continue
-		}
-		done := l.Done()
-		gh.watches.Go(func() { // ended by Unlock
-			select {
-			case <-done:
-				gh.End(arbiter.Lost)
-			case <-gh.stop:
-			}
-		})
-	}
-}
-
-// acquire locks the members, or none.
-func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool) (bool, error) {
-	const patience = 3 // rounds before the members are locked one by one
-	first := -1
-	for round := 0; ; round++ {
-		oneByOne := g.fast == nil
-		if g.fast != nil && round >= patience {
-			oneByOne, first = true, -1
-		}
-		taken, err := g.round(ctx, o, wait, first, oneByOne)
-		if err != nil || taken < 0 || !wait {
-			return err == nil && taken < 0, err
-		}
-		first = taken
-		if round > 0 {
-			time.Sleep(jitter(time.Duration(min(round, 10)) * stepMin))
-		}
-	}
-}
-
-// round locks the member first and then the others. If one is taken and must not be
-// waited for, it gives everything back and returns that one's place.
-func (g *Group) round(ctx context.Context, o *arbiter.Owner, wait bool, first int, oneByOne bool) (taken int, err error) {
-	var held []int
-	taken = -1
-	defer func() {
-		if err != nil || taken >= 0 {
-			for _, i := range slices.Backward(held) {
-				g.giveBack(ctx, o, g.members[i])
-			}
-		}
-	}()
-	highest := ""
-	if first >= 0 {
-		if err := g.members[first].Lock(ctx); err != nil {
-			return -1, err
-		}
-		held = append(held, first)
-		highest = g.orders[first]
-	}
-	if !oneByOne {
-		taken, err = g.tryFast(ctx, o, first, wait)
-		return taken, err
-	}
-	for i, l := range g.members {
-		if i == first {
-			continue
-		}
-		if wait && (len(held) == 0 || g.orders[i] > highest && highest != "") {
-			err = l.Lock(ctx)
-		} else {
-			var ok bool
-			if ok, err = l.TryLock(ctx); err == nil && !ok {
-				return i, nil
-			}
-		}
-		if err != nil {
-			return -1, err
-		}
-		held = append(held, i)
-		highest = max(highest, g.orders[i])
-	}
-	return -1, nil
-}
-
-// giveBack ends one lock of a member that the group does not get after all.
-func (g *Group) giveBack(ctx context.Context, o *arbiter.Owner, l Locker) {
-	if m, ok := l.(member); ok {
-		m.abandon(o)
-		return
-	}
-	_ = l.Unlock(context.WithoutCancel(ctx))
 }
 
 // Unlock unlocks every member, whatever happens to the others, and returns their errors
@@ -333,46 +179,27 @@ func (g *Group) Unlock(ctx context.Context) error {
 		return failed(op, "", ErrNotHeld)
 	}
 	lost := !gh.End(arbiter.Ended)
-	close(gh.stop)
-	gh.watches.Wait()
-	ctx = context.WithValue(ctx, ownerKey{}, gh.Owner)
-	var errs []error
-	if g.fast != nil {
-		errs = g.unlockFast(ctx, gh.Owner)
-	} else {
-		for _, l := range slices.Backward(g.members) {
-			errs = append(errs, l.Unlock(ctx))
-		}
-	}
-	if err := errors.Join(errs...); err != nil || !lost {
+	gh.unwatch()
+	if err := g.release(asOwner(ctx, gh.Owner), gh.Owner); err != nil || !lost {
 		return err
 	}
 	return failed(op, "", ErrLost)
 }
 
-// take removes the hold that an unlock is for, by the rules of Mutex.
-func (g *Group) take(o *arbiter.Owner) *groupHold {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at := -1
-	for i, h := range g.open {
-		lost := h.State() == arbiter.Lost
-		if o == nil && lost {
-			at = i
-			break
-		}
-		if o == nil || !h.anonymous && h.Owner == o {
-			at = i
-		}
+// release ends one lock of every member: with one script, or all at the same time, so
+// that a server that does not answer keeps none of the others locked.
+func (g *Group) release(ctx context.Context, o *arbiter.Owner) error {
+	if g.fast != nil {
+		return errors.Join(g.unlockFast(ctx, o)...)
 	}
-	if at < 0 {
-		return nil
+	errs := make([]error, len(g.members))
+	var wg sync.WaitGroup
+	for i, l := range g.members[1:] {
+		wg.Go(func() { errs[i+1] = l.Unlock(ctx) })
 	}
-	gh := g.open[at]
-	g.open = slices.Delete(g.open, at, at+1)
-	close(g.changed)
-	g.changed = make(chan struct{})
-	return gh
+	errs[0] = g.members[0].Unlock(ctx)
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // Done returns a channel that is closed when the latest hold taken through g ends, or
@@ -386,18 +213,10 @@ func (g *Group) Done() <-chan struct{} {
 
 // Err tells whether the latest hold taken through g is held whole; see [Locker].
 func (g *Group) Err() error {
+	const op = "state of group"
 	h := g.last()
 	if h == nil {
-		return errors.Join(g.usable("state of group"), failed("state of group", "", ErrNotHeld))
+		return errors.Join(g.usable(op), failed(op, "", ErrNotHeld))
 	}
-	return stateErr("state of group", "", h.State())
-}
-
-func (g *Group) last() *groupHold {
-	if g == nil {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.latest
+	return stateErr(op, "", h.State())
 }

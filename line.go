@@ -19,7 +19,8 @@ const (
 
 // line is one subscription connection. Its goroutine, run, owns the connection: it
 // dials, subscribes, unsubscribes, looks whether the connection is alive and still
-// leads to a primary, and starts over when it is not.
+// leads to a primary, and starts over when it is not. A replica is sent the messages,
+// too, but its listeners are not counted where they are published.
 type line struct {
 	hub    *hub
 	addr   string            // of the node, in a cluster
@@ -30,11 +31,11 @@ type line struct {
 }
 
 var (
-	errStopped  = errors.New("stopped")
-	errRetired  = errors.New("no channel needs the connection any more")
-	errReplica  = errors.New("subscription connection leads to a replica")
-	errReplaced = errors.New("connection replaced by one with fewer channels")
-	errCut      = errors.New("subscription connection closed")
+	errStopped = errors.New("stopped")
+	errRetired = errors.New("no channel needs the connection any more")
+	errReplica = errors.New("subscription connection leads to a replica")
+	errFewer   = errors.New("connection replaced by one with fewer channels")
+	errCut     = errors.New("subscription connection closed")
 )
 
 // run keeps the connection until the hub stops, or in a cluster no channel needs it.
@@ -75,20 +76,23 @@ func (n *line) failed(err error) bool {
 	if err != errRetired {
 		h.err = err
 	}
-	for _, t := range n.topics {
-		t.live, t.sent = false, false
-		if h.cluster {
-			delete(n.topics, t.channel)
-			delete(h.homes, h.slot(t.channel))
-			h.placeLocked(t, n)
+	if !h.cluster {
+		for _, t := range n.topics {
+			t.live, t.sent = false, false
 		}
+		return true
 	}
-	if h.cluster && len(n.topics) == 0 {
-		delete(h.lines, n.addr)
-		h.seenLocked()
-		return false
+	if err != errRetired {
+		h.atlas.stale()
 	}
-	return true
+	topics := n.topics
+	n.topics = make(map[string]*topic)
+	delete(h.lines, n.addr)
+	h.seenLocked()
+	for _, t := range topics {
+		h.placeLocked(t, n)
+	}
+	return false
 }
 
 // dial returns a connection of its own. It may block for as long as the client's dial
@@ -110,11 +114,13 @@ func (n *line) dial() (rueidis.DedicatedClient, func(), error) {
 // line goes on with another one.
 func (n *line) serve() bool {
 	err := n.once()
-	for err == errReplaced {
+	for err == errFewer {
+		n.down()
 		n.anew()
 		err = n.once()
 	}
-	if n.hub.cluster && err != errRetired && !n.sleep(50*time.Millisecond) {
+	pause := n.down()
+	if n.hub.cluster && err != errRetired && !n.sleep(pause) {
 		return false
 	}
 	return n.failed(err)
@@ -123,26 +129,27 @@ func (n *line) serve() bool {
 // once uses one connection and returns why it ended.
 func (n *line) once() error {
 	conn, put, err := n.dial()
-	if err == nil {
-		defer put()
-		defer conn.Close() // takes up to a second
-		err = n.use(conn)
+	if err != nil {
+		return err
 	}
-	n.down()
-	return err
+	defer put()
+	defer conn.Close() // takes up to a second
+	return n.use(conn)
 }
 
 // anew has all channels of the line subscribed on its next connection.
 func (n *line) anew() {
 	n.hub.mu.Lock()
 	defer n.hub.mu.Unlock()
+	n.hub.fails = 0
 	for _, t := range n.topics {
 		t.sent = false
 	}
 }
 
-// down tells everybody that there is no connection now.
-func (n *line) down() {
+// down tells everybody that there is no connection now, and returns how long to wait
+// before the channels are subscribed elsewhere in a cluster.
+func (n *line) down() time.Duration {
 	h := n.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,6 +159,8 @@ func (n *line) down() {
 		t.live = false
 		t.signalLocked() // look again, and notice that nothing is subscribed
 	}
+	h.fails++
+	return min(50*time.Millisecond<<min(h.fails-1, 5), time.Second)
 }
 
 func (n *line) use(conn rueidis.DedicatedClient) error {
@@ -163,6 +172,7 @@ func (n *line) use(conn rueidis.DedicatedClient) error {
 	}
 	n.hub.mu.Lock()
 	n.up = true
+	n.hub.fails = 0
 	n.hub.seenLocked()
 	n.hub.mu.Unlock()
 	for {
@@ -186,125 +196,6 @@ func (n *line) use(conn rueidis.DedicatedClient) error {
 	}
 }
 
-// onSubscription runs on the connection's reader: it must not block.
-func (n *line) onSubscription(s rueidis.PubSubSubscription) {
-	h := n.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := n.topics[s.Channel]
-	if t == nil {
-		return
-	}
-	switch s.Kind {
-	case "subscribe", "ssubscribe":
-		if t.live = t.sent; t.live && t.sharded {
-			h.homes[h.slot(t.channel)] = n.addr
-		}
-		t.heard += turnsMost // so many may have been missed
-		t.signalLocked()
-	case "sunsubscribe": // the slot has moved away
-		t.live, t.sent = false, false
-		wake(n.kick)
-	}
-}
-
-// update subscribes the channels that are new. Channels that nobody listens to any more
-// are not unsubscribed: when they have become many or old, the connection is replaced by
-// one without them. rueidis panics when a server that is busy with a script refuses
-// UNSUBSCRIBE (it sends a PING behind it, and is refused twice).
-func (n *line) update(conn rueidis.DedicatedClient) error {
-	h, b := n.hub, conn.B()
-	var add []string
-	var shardAdd []*topic
-	now := h.clock.now()
-	h.mu.Lock()
-	h.err = nil
-	for channel, t := range n.topics {
-		if t.sent {
-			continue
-		}
-		t.sent = true
-		if t.sharded {
-			shardAdd = append(shardAdd, t)
-		} else {
-			add = append(add, channel)
-		}
-	}
-	replaced := n.sweepLocked(now)
-	retired := n.retiredLocked(now)
-	h.mu.Unlock()
-
-	switch {
-	case retired:
-		return errRetired
-	case replaced:
-		return errReplaced
-	}
-	if len(add) > 0 {
-		if err := n.do(conn, b.Subscribe().Channel(add...).Build()); err != nil {
-			return err
-		}
-	}
-	for _, t := range shardAdd { // channels of one command must share a slot
-		if err := n.subscribe(conn, t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sweepLocked forgets the channels that nobody has listened to for a while, if that is
-// worth a new connection, and reports whether it has.
-func (n *line) sweepLocked(now int64) bool {
-	stale, oldest := 0, now
-	for _, t := range n.topics {
-		if len(t.listeners) == 0 {
-			stale++
-			oldest = min(oldest, t.idle)
-		}
-	}
-	live := len(n.topics) - stale
-	patience := staleLong
-	if n.hub.cluster && live == 0 {
-		patience = linger // the line will retire
-	}
-	if stale == 0 || stale <= staleMost+live && now-oldest <= int64(patience) {
-		return false
-	}
-	for channel, t := range n.topics {
-		if len(t.listeners) == 0 && now-t.idle > int64(linger) {
-			delete(n.topics, channel)
-			delete(n.hub.topics, channel)
-		}
-	}
-	return true
-}
-
-// subscribe subscribes a sharded channel, or hands it over to the node that has it.
-func (n *line) subscribe(conn rueidis.DedicatedClient, t *topic) error {
-	err := n.do(conn, conn.B().Ssubscribe().Channel(t.channel).Build())
-	re, refused := rueidis.IsRedisErr(err)
-	if !refused {
-		return err
-	}
-	addr, moved := re.IsMoved()
-	if !moved && redisCode(re.Error()) != "CLUSTERDOWN" {
-		return err
-	}
-	h := n.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(n.topics, t.channel)
-	delete(h.homes, h.slot(t.channel))
-	if moved && addr != n.addr {
-		h.homes[h.slot(t.channel)] = addr
-		h.placeLocked(t, nil)
-	} else {
-		h.placeLocked(t, n)
-	}
-	return nil
-}
-
 // retiredLocked reports whether nothing has needed the line for a while. Outside a
 // cluster it stays.
 func (n *line) retiredLocked(now int64) bool {
@@ -320,13 +211,14 @@ func (n *line) retiredLocked(now int64) bool {
 
 // probe asks whether the connection is alive and leads to a primary.
 func (n *line) probe(conn rueidis.DedicatedClient) error {
-	if !n.hub.role {
+	if n.hub.noRole.Load() {
 		return n.do(conn, conn.B().Ping().Build())
 	}
 	ctx, cancel := bounded(pingTimeout)
 	defer cancel()
 	reply, err := conn.Do(ctx, conn.B().Role().Build()).ToArray()
-	if _, refused := rueidis.IsRedisErr(err); refused {
+	if _, refused := redisError(err); refused {
+		n.hub.noRole.Store(true)
 		return nil // alive, and does not tell
 	}
 	if err != nil {

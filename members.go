@@ -1,40 +1,88 @@
 package relock
 
-import "github.com/relock-go/relock/internal/arbiter"
+import (
+	"context"
+	"reflect"
 
-// What a Group and a Redlock need of the lock types.
+	"github.com/relock-go/relock/internal/arbiter"
+)
 
-func (b *lockBase) session() *Session { return b.s }
+// member is a lock type of this package as part of a group.
+type member interface {
+	Locker
+	order() string                    // the groups' canonical one; empty if there is none
+	sessions() []*Session             // without which the lock cannot be had
+	heldBy(o *arbiter.Owner) heldLock // the live hold of o, nil if there is none
+	settle(o *arbiter.Owner)          // ends the hold of o if its deadline has passed
+	abandon(o *arbiter.Owner)         // ends one lock of o without waiting for Redis
+}
 
-// order of a lock is its name, then its kind: the same in every process.
+// heldLock is a hold of any type of lock.
+type heldLock interface {
+	OnEnd(f *func(arbiter.State))
+	Forget(f *func(arbiter.State))
+}
+
+// The order is that of names, then of types: the same in every process.
 func (m *Mutex) order() string     { return m.keys.name + "\x00" }
 func (m *FairMutex) order() string { return m.keys.name + "\x00" }
 func (rw *RWMutex) order() string  { return rw.keys.name + "\x00write" }
 func (r *rlocker) order() string   { return r.keys.name + "\x00writeread" }
+func (r *Redlock) order() string   { return r.name + "\x00zone" }
+func (g *Group) order() string     { return "" }
 
-func (m *Mutex) onEnd(o *arbiter.Owner, f func(arbiter.State)) {
-	callOnEnd(m.s.table.HoldOf(&m.h, o), f)
-}
-
-func (m *FairMutex) onEnd(o *arbiter.Owner, f func(arbiter.State)) {
-	callOnEnd(m.s.fairs.HoldOf(&m.h, o), f)
-}
-
-func (rw *RWMutex) onEnd(o *arbiter.Owner, f func(arbiter.State)) {
-	callOnEnd(rw.s.rws.HoldOf(&rw.w, o, arbiter.Write), f)
-}
-
-func (r *rlocker) onEnd(o *arbiter.Owner, f func(arbiter.State)) {
-	callOnEnd(r.s.rws.HoldOf(&r.r, o, arbiter.Read), f)
-}
-
-// callOnEnd has f called at the end of a hold; one that is gone was lost.
-func callOnEnd(h *hold, f func(arbiter.State)) {
-	if h == nil {
-		f(arbiter.Lost)
-		return
+func (b *lockBase) sessions() []*Session {
+	if b.s == nil {
+		return nil
 	}
-	h.OnEnd(f)
+	return []*Session{b.s}
+}
+
+// sessions of a Redlock are none: it can do without any of them.
+func (r *Redlock) sessions() []*Session { return nil }
+
+func (g *Group) sessions() (all []*Session) {
+	for _, l := range g.members {
+		if m, ok := l.(member); ok {
+			all = append(all, m.sessions()...)
+		}
+	}
+	return all
+}
+
+func (m *Mutex) heldBy(o *arbiter.Owner) heldLock {
+	return orNil(m.s.table.HoldOf(&m.h, o))
+}
+
+func (m *FairMutex) heldBy(o *arbiter.Owner) heldLock {
+	return orNil(m.s.fairs.HoldOf(&m.h, o))
+}
+
+func (rw *RWMutex) heldBy(o *arbiter.Owner) heldLock {
+	return orNil(rw.s.rws.HoldOf(&rw.w, o, arbiter.Write))
+}
+
+func (r *rlocker) heldBy(o *arbiter.Owner) heldLock {
+	return orNil(r.s.rws.HoldOf(&r.r, o, arbiter.Read))
+}
+
+// orNil makes nothing of a nil hold.
+func orNil(h *hold) heldLock {
+	if h == nil {
+		return nil
+	}
+	return h
+}
+
+func (m *Mutex) settle(o *arbiter.Owner)     { m.settled(m.s.table.HoldOf(&m.h, o)) }
+func (m *FairMutex) settle(o *arbiter.Owner) { m.settled(m.s.fairs.HoldOf(&m.h, o)) }
+func (rw *RWMutex) settle(o *arbiter.Owner)  { rw.settled(rw.s.rws.HoldOf(&rw.w, o, arbiter.Write)) }
+func (r *rlocker) settle(o *arbiter.Owner)   { r.settled(r.s.rws.HoldOf(&r.r, o, arbiter.Read)) }
+
+func (b *lockBase) settled(h *hold) {
+	if h != nil {
+		b.noticeExpiry(h)
+	}
 }
 
 func (m *Mutex) abandon(o *arbiter.Owner) {
@@ -68,10 +116,26 @@ func (s *Session) abandoned(h *hold, outcome arbiter.Outcome, n int) {
 	}
 }
 
-// deployment identifies what the session's client leads to, as well as it is known.
-func (s *Session) deployment() string {
-	if s.place != "" {
-		return s.place
+// asOwner returns ctx with an owner in it.
+func asOwner(ctx context.Context, o *arbiter.Owner) context.Context {
+	if ownerOf(ctx) == o {
+		return ctx
 	}
-	return "session " + s.id
+	return context.WithValue(ctx, ownerKey{}, o)
+}
+
+// await waits for a signal on c, the end of ctx, or the closing of a session that is
+// not closed yet, and reports whether it was the first.
+func await(ctx context.Context, c <-chan struct{}, sessions []*Session) bool {
+	cases := []reflect.SelectCase{
+		{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)},
+		{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())},
+	}
+	for _, s := range sessions {
+		if !s.closed() {
+			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(s.closing)})
+		}
+	}
+	i, _, _ := reflect.Select(cases)
+	return i == 0
 }

@@ -2,7 +2,9 @@ package relock
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,20 +24,21 @@ const linger = time.Second // a channel stays subscribed at least that long afte
 type hub struct {
 	client  rueidis.Client
 	cluster bool
+	atlas   *atlas                             // of a cluster
 	sharded bool                               // lock channels are sharded
-	role    bool                               // a line must lead to a primary
 	handler func(channel, message string) bool // sees every message first; true if it was not for a topic; must not block
 	clock   *clock
 	spawn   func(func()) // starts a goroutine that ends with stop
 	stop    <-chan struct{}
 
-	up atomic.Bool // every line was alive when it was looked at last
+	up     atomic.Bool // every line was alive when it was looked at last
+	noRole atomic.Bool // the server does not tell whether it is a primary
 
 	mu     sync.Mutex        // protects the following, and lines and topics where they say so
 	topics map[string]*topic // by channel
 	lines  map[string]*line  // by address; the only one outside a cluster has none
-	homes  map[uint16]string // in a cluster: where the channels of a slot are, as far as known
 	err    error             // why the last line failed
+	fails  int               // lines that have failed since one was up
 }
 
 // seenLocked takes account of whether the lines are alive.
@@ -52,6 +55,7 @@ func (h *hub) seenLocked() {
 type topic struct {
 	channel   string
 	sharded   bool
+	slot      uint16 // of a sharded channel
 	line      *line
 	listeners []*listener
 	sent      bool  // SUBSCRIBE was sent on the line
@@ -59,6 +63,9 @@ type topic struct {
 	idle      int64 // since when nobody listens
 	heard     int64 // messages so far
 	last      int64 // when the last one came
+	err       error // why it was refused last
+	refusals  int   // how often since it was live
+	wait      int64 // until when not to try again after a refusal
 }
 
 // listener is one wait for messages of a channel.
@@ -80,8 +87,12 @@ func (h *hub) pin(ctx context.Context, channel string) error {
 			return ctx.Err()
 		}
 		h.mu.Lock()
-		live = h.topics[channel].live
-		err := h.err
+		t := h.topics[channel]
+		live = t.live
+		err := t.err
+		if err == nil {
+			err = h.err
+		}
 		h.mu.Unlock()
 		if !live && err != nil {
 			return err
@@ -111,6 +122,9 @@ func (h *hub) add(l *listener) (live bool) {
 	t := h.topics[l.channel]
 	if t == nil {
 		t = &topic{channel: l.channel, sharded: h.sharded && !isSessionChannel(l.channel)}
+		if t.sharded {
+			t.slot = slotOf(t.channel)
+		}
 		h.topics[l.channel] = t
 		h.placeLocked(t, nil)
 	}
@@ -133,6 +147,7 @@ func (h *hub) placeLocked(t *topic, not *line) {
 	if n == nil {
 		n = &line{hub: h, addr: addr, kick: make(chan struct{}, 1), topics: make(map[string]*topic)}
 		h.lines[addr] = n
+		h.seenLocked()
 		h.spawn(n.run)
 	}
 	t.line, t.sent, t.live = n, false, false
@@ -140,33 +155,29 @@ func (h *hub) placeLocked(t *topic, not *line) {
 	wake(n.kick)
 }
 
-// homeLocked returns the node to subscribe a channel on. Where it is not known any
-// node will do: if it is the wrong one, it tells the right one.
+// homeLocked returns the node to subscribe a channel on. A sharded channel has one; if
+// it is not known any node will do, for it tells. Others are everywhere.
 func (h *hub) homeLocked(t *topic, not *line) string {
-	nodes := h.client.Nodes()
-	if not != nil && len(nodes) > 1 {
-		delete(nodes, not.addr)
-	}
+	suits := func(addr string) bool { return addr != "" && (not == nil || addr != not.addr) }
 	if t.sharded {
-		if addr, ok := h.homes[h.slot(t.channel)]; ok && nodes[addr] != nil {
+		if addr := h.atlas.home(t.slot); suits(addr) {
 			return addr
 		}
 	}
-	for addr := range h.lines {
-		if nodes[addr] != nil {
+	for addr, n := range h.lines {
+		if suits(addr) && n.up {
 			return addr
 		}
 	}
-	addrs := make([]string, 0, len(nodes))
-	for addr := range nodes {
-		addrs = append(addrs, addr)
+	addrs := h.atlas.primaries()
+	if len(addrs) == 0 || len(addrs) == 1 && !suits(addrs[0]) {
+		addrs = slices.Collect(maps.Keys(h.client.Nodes()))
 	}
-	return addrs[rand.IntN(len(addrs))]
-}
-
-func (h *hub) slot(channel string) uint16 {
-	cmd := h.client.B().Arbitrary("SPUBLISH").Keys(channel).Build()
-	return cmd.Slot()
+	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+	if i := slices.IndexFunc(addrs, suits); i >= 0 {
+		return addrs[i]
+	}
+	return not.addr
 }
 
 // known reports whether a channel is subscribed or about to be.

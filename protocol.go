@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,8 +24,11 @@ type protocol struct {
 	counted string        // 1 if its reply counts every subscriber, else 0
 	claim   time.Duration // of a waiter of a FairMutex that this session gives the lock to
 
+	atlas  *atlas          // of a cluster
 	up     *atomic.Bool    // the server answers on the subscription connection
 	doubt  atomic.Bool     // the last call got no answer
+	start  time.Time       // when closed was 0
+	closed atomic.Int64    // since when the client has said that it is closed; 0: it has not
 	direct atomic.Int32    // calls under way that wait in the client
 	wg     *sync.WaitGroup // of the goroutines that make the others
 }
@@ -58,51 +60,6 @@ func (p *protocol) eval(ctx context.Context, s *script, keys, args []string) rue
 	return r
 }
 
-// replicaError: fewer replicas than wanted have acknowledged a write in time.
-type replicaError struct{ got, want int }
-
-func (e *replicaError) Error() string {
-	return fmt.Sprintf("%d of %d replicas have acknowledged it in time", e.got, e.want)
-}
-
-// evalWait runs a script, and WAIT on the connection that ran it. The write counts
-// if the script's result is positive; then a replicaError says that too few replicas
-// have it.
-//
-// In a cluster both go to a dedicated connection, which does not follow a MOVED: the
-// script would be sent on, and WAIT be answered by the old node, which has nothing to
-// wait for. The MOVED comes back as an error instead, to be tried again.
-func (p *protocol) evalWait(ctx context.Context, s *script, keys, args []string, c *sessionConfig) (int64, error) {
-	run := func(verb, body string, do func(context.Context, ...rueidis.Completed) []rueidis.RedisResult) []rueidis.RedisResult {
-		wait := p.client.B().Wait().Numreplicas(int64(c.replicas)).Timeout(c.ackWait.Milliseconds()).Build()
-		if p.cluster {
-			wait = wait.SetSlot(keys[0])
-		}
-		return do(ctx, p.command(verb, body, keys, args), wait)
-	}
-	do := p.doMulti
-	if p.cluster {
-		conn, put := p.client.Dedicate()
-		defer put()
-		do = func(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-			return p.detached(ctx, conn.DoMulti, cmds)
-		}
-	}
-	rs := run("EVALSHA", s.sha, do)
-	if re, ok := rueidis.IsRedisErr(rs[0].Error()); ok && re.IsNoScript() {
-		rs = run("EVAL", s.text, do)
-	}
-	n, err := rs[0].AsInt64()
-	if err != nil || n <= 0 {
-		return n, err
-	}
-	acks, err := rs[1].AsInt64()
-	if err == nil && int(acks) < c.replicas {
-		err = &replicaError{int(acks), c.replicas}
-	}
-	return n, err
-}
-
 // call is one run of a script in a batch.
 type call struct {
 	*script
@@ -115,7 +72,7 @@ func (p *protocol) evalAll(ctx context.Context, calls []call) []rueidis.RedisRes
 	for i, c := range calls {
 		cmds[i] = p.evalsha(c.script, c.keys, c.args)
 	}
-	results := p.doMulti(ctx, cmds...)
+	results := p.pipelined(ctx, cmds)
 	var unknown []int
 	cmds = nil
 	for i, c := range calls {
@@ -125,9 +82,41 @@ func (p *protocol) evalAll(ctx context.Context, calls []call) []rueidis.RedisRes
 		}
 	}
 	if len(unknown) > 0 {
-		for i, r := range p.doMulti(ctx, cmds...) {
+		for i, r := range p.pipelined(ctx, cmds) {
 			results[unknown[i]] = r
 		}
 	}
+	return results
+}
+
+// pipelined sends commands, of which there must be one at least. In a cluster each node
+// has a pipeline of its own: one that hangs does not keep the replies of the others,
+// as it would if the client were given all at once.
+func (p *protocol) pipelined(ctx context.Context, cmds rueidis.Commands) []rueidis.RedisResult {
+	if p.atlas == nil {
+		return p.doMulti(ctx, cmds...)
+	}
+	nodes := make(map[string][]int)
+	for i := range cmds {
+		addr := p.atlas.home(cmds[i].Slot())
+		nodes[addr] = append(nodes[addr], i)
+	}
+	results := make([]rueidis.RedisResult, len(cmds))
+	var wg sync.WaitGroup
+	for _, places := range nodes {
+		wg.Go(func() {
+			some := make(rueidis.Commands, len(places))
+			for i, at := range places {
+				some[i] = cmds[at]
+			}
+			for i, r := range p.doMulti(ctx, some...) {
+				results[places[i]] = r
+				if r.NonRedisError() != nil {
+					p.atlas.stale()
+				}
+			}
+		})
+	}
+	wg.Wait()
 	return results
 }

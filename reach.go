@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -15,7 +16,7 @@ import (
 // Close waits for it.
 //
 // The subscription connection tells when that is: it goes to the same server, and is
-// looked at all the time.
+// looked at all the time. In a cluster it may go to another node, and says nothing.
 
 // directMost is how many calls may be under way before the queue counts as full. It
 // has 1024 places unless the client is set up otherwise, and a call whose ctx has
@@ -24,7 +25,7 @@ const directMost = 512
 
 // reachable reports whether a call is sure to be sent at once.
 func (p *protocol) reachable() bool {
-	return p.up.Load() && !p.doubt.Load() && p.direct.Load() < directMost
+	return !p.cluster && p.up.Load() && !p.doubt.Load() && p.direct.Load() < directMost
 }
 
 // heard notes whether a call was answered. The client dials with the context of the
@@ -35,9 +36,32 @@ func (p *protocol) heard(ctx context.Context, r *rueidis.RedisResult) {
 	if doubt := err != nil; doubt != p.doubt.Load() {
 		p.doubt.Store(doubt)
 	}
-	if err != nil && isEnd(err) && ctx.Err() == nil {
+	switch {
+	case err == nil:
+		if p.closed.Load() != 0 {
+			p.closed.Store(0)
+		}
+	case isEnd(err) && ctx.Err() == nil:
 		*r = rueidis.NewErrorResult(fmt.Errorf("no connection: %v", err))
+	case err == rueidis.ErrClosing && p.replacing():
+		*r = rueidis.NewErrorResult(errReplaced)
 	}
+}
+
+var errReplaced = errors.New("the client has replaced the connection")
+
+// replacedFor is for how long the client may say that it is closed without being it.
+const replacedFor = 2 * time.Second
+
+// replacing reports whether the client, which says that it is closed, may have closed
+// only a connection: Sentinel has named another primary, or a node has left the cluster.
+func (p *protocol) replacing() bool {
+	if p.client.Mode() == rueidis.ClientModeStandalone {
+		return false
+	}
+	now := int64(time.Since(p.start)) + 1
+	p.closed.CompareAndSwap(0, now)
+	return now-p.closed.Load() < int64(replacedFor)
 }
 
 // isEnd reports whether err tells of the end of a context.
@@ -62,6 +86,11 @@ func (p *protocol) do(ctx context.Context, cmd rueidis.Completed) (r rueidis.Red
 	}
 	p.heard(ctx, &r)
 	return r
+}
+
+// ask sends one command to a node.
+func (p *protocol) ask(ctx context.Context, node rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
+	return p.detached(ctx, node.DoMulti, rueidis.Commands{cmd})[0]
 }
 
 // doMulti sends commands, of which there must be one at least, in one pipeline.

@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -12,28 +11,49 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 )
 
-// redHold is one hold of a Redlock: what it has on each deployment.
+// redHold is one acquisition of a Redlock: what this process has on each deployment,
+// whichever of its goroutines has the lock now.
+//
+// Locks are taken in this order: the shard of a deployment's table, that of the table of
+// Redlocks, mu.
 type redHold struct {
-	arbiter.Hold[struct{}]
-	r         *Redlock
-	anonymous bool
-	more      int           // locked once more that often; guarded by Redlock.mu
-	stop      chan struct{} // ends the repair
-	repairs   sync.WaitGroup
+	r     *Redlock
+	owner *arbiter.Owner // of the parts
+	since int64          // start of the tenure, by the clock of r.s
 
-	mu        sync.Mutex // protects the following
-	parts     []part     // by deployment
-	begun     bool       // it counts: the loss of a majority is to be told
-	repairing bool
+	mends sync.WaitGroup // repairs that are scheduled or run
+
+	mu    sync.Mutex // protects the following
+	parts []part     // by deployment
+	begun bool       // it counts: the loss of a majority is to be told, that of others to be repaired
+	over  bool       // it is being given up: nothing is taken any more
+	timer *time.Timer
+	pause time.Duration      // before the next repair
+	stop  context.CancelFunc // ends the repair that runs
 }
 
 // part is what a redHold has on one deployment.
 type part struct {
-	hold *hold // nil: nothing
-	lost bool  // it was lost, and its unlock is outstanding
+	hold *hold               // nil: nothing
+	lost bool                // it was lost, and its unlock is outstanding
+	ends func(arbiter.State) // called at its end
 }
 
-// take asks one deployment. It records what it gets.
+func newRedHold(r *Redlock) *redHold {
+	h := &redHold{r: r, owner: new(arbiter.Owner), since: r.s.clock.now(), parts: make([]part, len(r.nodes))}
+	for i := range h.parts {
+		p := &h.parts[i]
+		p.ends = func(s arbiter.State) {
+			if s == arbiter.Lost {
+				h.lose(p)
+			}
+		}
+	}
+	return h
+}
+
+// take asks one deployment, under a context with the owner of the parts, and records
+// what it gets.
 func (h *redHold) take(ctx context.Context, i int) error {
 	n := h.r.nodes[i]
 	ok, err := n.TryLock(ctx)
@@ -41,16 +61,18 @@ func (h *redHold) take(ctx context.Context, i int) error {
 		return err
 	}
 	n.suspect.Store(0)
-	got := n.s.table.HoldOf(&n.h, h.Owner)
+	got := n.s.table.HoldOf(&n.h, h.owner)
 	h.mu.Lock()
-	h.parts[i] = part{hold: got, lost: got == nil}
+	over := h.over
+	p := &h.parts[i]
+	if !over {
+		p.hold, p.lost = got, got == nil
+	}
 	h.mu.Unlock()
-	if got != nil {
-		got.OnEnd(func(s arbiter.State) {
-			if s == arbiter.Lost {
-				h.lose(i, got)
-			}
-		})
+	if over {
+		n.abandon(h.owner)
+	} else if got != nil {
+		got.OnEnd(&p.ends)
 	}
 	return nil
 }
@@ -63,12 +85,31 @@ func (h *redHold) count() int {
 }
 
 func (h *redHold) countLocked() (n int) {
-	for _, p := range h.parts {
-		if p.hold != nil && !p.lost {
+	for i := range h.parts {
+		if p := &h.parts[i]; p.hold != nil && !p.lost {
 			n++
 		}
 	}
 	return n
+}
+
+// left returns for how long a majority of the deployments is certain yet.
+func (h *redHold) left() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var buf [9]time.Duration
+	left := buf[:0]
+	for i := range h.parts {
+		if p := &h.parts[i]; p.hold != nil && !p.lost {
+			left = append(left, time.Duration(p.hold.Lease.deadline.Load()-h.r.nodes[i].s.clock.now()))
+		}
+	}
+	q := h.r.quorum()
+	if len(left) < q {
+		return 0
+	}
+	slices.Sort(left)
+	return left[len(left)-q]
 }
 
 // begin makes the hold count.
@@ -76,169 +117,130 @@ func (h *redHold) begin() {
 	h.mu.Lock()
 	h.begun = true
 	h.mu.Unlock()
-	h.lose(-1, nil)
+	h.lose(nil)
 }
 
-// lose records the loss of a part. It is called with an arbiter's shard locked: it must
-// not use an arbiter.
-func (h *redHold) lose(i int, got *hold) {
+// lose records the loss of a part, and what it means. It is called with a shard of a
+// deployment's table locked.
+func (h *redHold) lose(p *part) {
 	h.mu.Lock()
-	if i >= 0 && h.parts[i].hold == got {
-		h.parts[i].lost = true
+	if p != nil && p.hold != nil {
+		p.lost = true
 	}
-	n := h.countLocked()
-	over := h.begun && n < h.r.quorum()
-	if h.begun && !over && n < len(h.parts) && !h.repairing && !h.r.fixed && h.State() == arbiter.Live {
-		h.repairing = true
-		h.repairs.Go(h.repair) // ended by unlock, or by the loss of the majority
+	counts := h.begun && !h.over
+	fails := counts && h.countLocked() < h.r.quorum()
+	if counts && !fails {
+		h.pause = h.r.lease / 20
+		h.scheduleLocked()
 	}
 	h.mu.Unlock()
-	if over {
-		h.End(arbiter.Lost)
+	if fails {
+		h.fail()
 	}
 }
 
-// repair asks the deployments that are missing again and again, until none is.
-func (h *redHold) repair() {
-	ctx := context.WithValue(context.Background(), ownerKey{}, h.Owner)
-	done := h.Done()
-	for pause := h.r.lease / 20; ; pause = min(2*pause, h.r.lease/3) {
-		timer := time.NewTimer(jitter(pause))
-		select {
-		case <-timer.C:
-		case <-h.stop:
-			timer.Stop()
-			return
-		case <-done:
-			timer.Stop()
-			return
-		}
-		bounded, cancel := context.WithTimeout(ctx, h.r.bound())
-		var eg errgroup.Group
-		for _, i := range h.missing() {
-			eg.Go(func() error {
-				h.drop(i)
-				return h.take(bounded, i)
-			})
-		}
-		_ = eg.Wait() // what failed is asked again
-		cancel()
-		if h.whole() {
-			return
-		}
-	}
-}
-
-// missing returns the deployments it is not held on.
-func (h *redHold) missing() (is []int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i, p := range h.parts {
-		if p.hold == nil || p.lost {
-			is = append(is, i)
-		}
-	}
-	return is
-}
-
-// whole ends the repair if nothing is missing.
-func (h *redHold) whole() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.repairing = h.countLocked() < len(h.parts)
-	return !h.repairing
+// fail ends the hold because a majority is not certain any more.
+func (h *redHold) fail() {
+	h.r.s.reds.Lose(h.r.h.Name(), h)
+	time.AfterFunc(0, h.discard) // not here: it uses the arbiters
 }
 
 // drop ends what is left of a part without waiting for Redis.
 func (h *redHold) drop(i int) {
 	h.mu.Lock()
-	p := h.parts[i]
-	h.parts[i] = part{}
+	p := &h.parts[i]
+	had := p.hold != nil || p.lost
+	p.hold, p.lost = nil, false
 	h.mu.Unlock()
-	if p.hold != nil || p.lost {
-		h.r.nodes[i].abandon(h.Owner)
+	if had {
+		h.r.nodes[i].abandon(h.owner)
 	}
 }
 
-// giveBack ends every part without waiting for Redis.
-func (h *redHold) giveBack() {
+// discard gives every part back without waiting for Redis.
+func (h *redHold) discard() {
+	h.end()
 	for i := range h.parts {
 		h.drop(i)
 	}
 }
 
-// unlock ends the hold and waits for the deployments, for a bounded time each.
-func (h *redHold) unlock(ctx context.Context) error {
-	lost := !h.End(arbiter.Ended)
+// end ends the repairs, and sees to it that nothing is taken any more.
+func (h *redHold) end() {
 	h.mu.Lock()
-	h.begun = false // no repair starts any more
+	h.over = true
+	if h.timer != nil && h.timer.Stop() {
+		h.mends.Done()
+	}
+	if h.stop != nil {
+		h.stop()
+	}
 	h.mu.Unlock()
-	close(h.stop)
-	h.repairs.Wait()
-	errs := make([]error, len(h.parts))
+	h.mends.Wait()
+}
+
+// release gives every part back, and waits for each deployment for a bounded time.
+func (h *redHold) release(ctx context.Context) error {
+	h.end()
+	freed := make([]freed, len(h.parts))
 	var eg errgroup.Group
 	for i := range h.parts[1:] {
-		eg.Go(func() error { errs[i+1] = h.release(ctx, i+1); return nil })
+		eg.Go(func() error { freed[i+1] = h.free(ctx, i+1); return nil })
 	}
-	errs[0] = h.release(ctx, 0)
-	_ = eg.Wait() // each error is in errs
-	if lost {
-		return failed("unlock", h.r.name, ErrLost)
-	}
-	good := 0
-	for _, err := range errs {
-		if err == nil {
-			good++
+	freed[0] = h.free(ctx, 0)
+	_ = eg.Wait() // each error is in freed
+
+	r, held := h.r, 0
+	errs := []error{ErrLost}
+	for _, f := range freed {
+		if f.held {
+			held++
+		}
+		if f.err != nil {
+			errs = append(errs, f.err)
 		}
 	}
-	if good < h.r.quorum() {
-		return failed("unlock", h.r.name, append([]error{ErrLost}, errs...)...)
+	if held < r.quorum() || len(errs)-1 >= r.quorum() {
+		return failed("unlock", r.name, errs...)
 	}
 	return nil
 }
 
-// release ends one part. What was never there is released well.
-func (h *redHold) release(ctx context.Context, i int) error {
+// freed is what became of the release of a part.
+type freed struct {
+	held bool  // it was held until then
+	err  error // why it is not confirmed, or was not held
+}
+
+// free ends one part.
+func (h *redHold) free(ctx context.Context, i int) (f freed) {
 	h.mu.Lock()
-	p := h.parts[i]
-	h.parts[i] = part{}
+	p := &h.parts[i]
+	had := p.hold != nil || p.lost
+	p.hold, p.lost = nil, false
 	h.mu.Unlock()
-	if p.hold == nil && !p.lost {
-		return nil
+	if !had {
+		return f
 	}
 	n := h.r.nodes[i]
 	n.s.calls.Add(1)
 	defer n.s.end()
-	got, outcome := n.s.table.Exit(&n.h, h.Owner)
+	got, outcome := n.s.table.Exit(&n.h, h.owner)
 	if outcome != arbiter.Release {
-		return n.exit(ctx, "unlock", h.Owner, got, outcome)
+		f.err = n.exit(ctx, "unlock", h.owner, got, outcome)
+		f.held = f.err == nil
+		return f
 	}
-	if n.s.clock.now() < n.suspect.Load() {
+	f.held = true
+	if !n.well() {
 		n.s.releaseLater(got.Lease)
-		return nil
-	}
-	err := n.s.unlockedWithin(ctx, got.Lease, h.r.bound())
-	if err != nil && !errors.Is(err, ErrLost) {
-		n.distrust(h.r.lease)
-	}
-	n.ended(got, err)
-	return err
-}
-
-// deadline returns the time until which a majority is certain.
-func (h *redHold) deadline() (time.Time, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var ends []time.Time
-	for i, p := range h.parts {
-		if p.hold != nil && !p.lost {
-			ends = append(ends, h.r.nodes[i].s.clock.wall(p.hold.Lease.deadline.Load()))
+		f.err = errUnwell
+	} else if told, err := n.s.unlockedWithin(ctx, got.Lease, h.r.bound()); err != nil {
+		f.held, f.err = told >= 0, err
+		if f.held {
+			n.distrust()
 		}
 	}
-	q := h.r.quorum()
-	if len(ends) < q {
-		return time.Time{}, false
-	}
-	slices.SortFunc(ends, func(a, b time.Time) int { return b.Compare(a) })
-	return ends[q-1], true
+	n.ended(got, f.err)
+	return f
 }

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/relock-go/relock/internal/arbiter"
 )
@@ -21,7 +18,7 @@ import (
 //
 // Values come from [NewRedlock]; methods of the zero Redlock return an error. A Redlock
 // must not be copied after first use, and is safe for concurrent use. It is a [Locker],
-// re-entrant per owner.
+// re-entrant per owner; values of one name over the same sessions are the same lock.
 //
 // Lock asks all deployments at the same time, each for a bounded time, and counts only
 // if a majority grants and the lease, less the time that took, less the drift of clocks,
@@ -36,15 +33,11 @@ import (
 type Redlock struct {
 	name  string
 	nodes []*node
-	lease time.Duration
-	fixed bool
+	lease time.Duration // the shortest of the deployments'
+	cfg   lockConfig
 	err   error
-	turn  *semaphore.Weighted // one goroutine of this value at a time
-
-	mu      sync.Mutex // protects the following
-	open    []*redHold // holds whose Unlock is outstanding, oldest first
-	latest  *redHold
-	changed chan struct{} // closed when open has shrunk
+	s     *Session // where calls of this process queue: one of the sessions, the same for all values
+	h     arbiter.Handle[*redHold]
 }
 
 var _ Locker = (*Redlock)(nil)
@@ -55,10 +48,16 @@ type node struct {
 	suspect atomic.Int64 // by the session's clock: until then it is not waited for
 }
 
-// distrust has the deployment not waited for again until it has answered a repair, or a
-// while has passed.
-func (n *node) distrust(lease time.Duration) {
-	n.suspect.Store(n.s.clock.now() + int64(lease/3))
+// suspicion is how long a deployment that did not answer in time is left out. By then
+// the session's own look at its connection tells.
+const suspicion = 2 * pingTimeout
+
+// distrust has the deployment not waited for again for a while, or until it answers.
+func (n *node) distrust() { n.suspect.Store(n.s.clock.now() + int64(suspicion)) }
+
+// well reports whether the deployment is likely to answer.
+func (n *node) well() bool {
+	return n.s.clock.now() >= n.suspect.Load() && n.s.hub.up.Load() && !n.s.closed()
 }
 
 // NewRedlock returns a lock of the given name over the deployments of sessions: an odd
@@ -69,11 +68,12 @@ func (n *node) distrust(lease time.Duration) {
 //
 // The lease is the sessions' own (the shortest of them counts), or that of [WithLease].
 func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
-	r := &Redlock{name: name, turn: semaphore.NewWeighted(1), changed: make(chan struct{})}
+	r := &Redlock{name: name}
 	if len(sessions) == 0 {
 		r.err = fmt.Errorf("%w: a Redlock needs at least one session, better three or five", ErrOption)
 	}
 	places := make(map[string]bool)
+	var ids []string
 	for _, s := range sessions {
 		if s == nil {
 			r.err = fmt.Errorf("%w: a session of the Redlock is nil", ErrOption)
@@ -83,18 +83,27 @@ func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 		if r.err == nil {
 			r.err = m.err
 		}
-		if places[s.deployment()] && r.err == nil {
+		if places[s.place] && r.err == nil {
 			r.err = fmt.Errorf("%w: two sessions of the Redlock lead to the same Redis", ErrOption)
 		}
-		places[s.deployment()] = true
+		places[s.place] = true
+		r.cfg = m.cfg
 		lease := s.cfg.lease
 		if m.cfg.lease > 0 {
-			lease, r.fixed = m.cfg.lease, true
+			lease = m.cfg.lease
 		}
 		if r.lease == 0 || lease < r.lease {
 			r.lease = lease
 		}
 		r.nodes = append(r.nodes, &node{Mutex: m})
+		ids = append(ids, s.id)
+		if r.s == nil || s.id < r.s.id {
+			r.s = s
+		}
+	}
+	if r.s != nil {
+		slices.Sort(ids)
+		r.h = r.s.reds.Handle(name + "\x00" + strings.Join(ids, " "))
 	}
 	return r
 }
@@ -116,7 +125,7 @@ func validity(lease, elapsed time.Duration) time.Duration {
 }
 
 func (r *Redlock) usable(op string) error {
-	if r == nil || r.turn == nil {
+	if r == nil || r.nodes == nil && r.err == nil {
 		return errZero
 	}
 	if r.err != nil {
@@ -125,8 +134,26 @@ func (r *Redlock) usable(op string) error {
 	return nil
 }
 
-// Lock locks r; see [Locker]. It rides out deployments that are down for as long as a
-// majority is not.
+// closed reports whether so many sessions are closed that the others are no majority.
+func (r *Redlock) closed() bool {
+	open := 0
+	for _, n := range r.nodes {
+		if !n.s.closed() {
+			open++
+		}
+	}
+	return open < r.quorum()
+}
+
+func (r *Redlock) ownSessions() (all []*Session) {
+	for _, n := range r.nodes {
+		all = append(all, n.s)
+	}
+	return all
+}
+
+// Lock locks r; see [Locker]. It rides out deployments that are down, also if they are a
+// majority.
 func (r *Redlock) Lock(ctx context.Context) error {
 	_, err := r.lock(ctx, "lock", true)
 	return err
@@ -145,166 +172,53 @@ func (r *Redlock) lock(ctx context.Context, op string, wait bool) (bool, error) 
 	if ctx.Err() != nil {
 		return false, ctxFailed(op, r.name, ctx, nil)
 	}
-	h := &redHold{r: r, stop: make(chan struct{}), parts: make([]part, len(r.nodes))}
-	h.Owner = ownerOf(ctx)
-	if h.Owner != nil && r.again(h.Owner) {
+	t := r.s.reds
+	w := t.Waiter(&r.h, ownerOf(ctx), r.cfg == lockConfig{})
+	defer t.Free(w)
+	switch t.Enter(w, wait) {
+	case arbiter.Entered:
 		return true, nil
-	}
-	if h.Owner == nil {
-		if ok, err := r.afterLoss(ctx, op, wait); !ok {
-			return false, err
+	case arbiter.Busy:
+		return false, nil
+	case arbiter.Queued:
+		if h, err := r.queued(ctx, op, w); h != nil || err != nil {
+			return h != nil, err
 		}
-		h.anonymous, h.Owner = true, new(arbiter.Owner)
 	}
-	if !wait {
-		if !r.turn.TryAcquire(1) {
-			return false, nil
-		}
-	} else if r.turn.Acquire(ctx, 1) != nil {
-		return false, ctxFailed(op, r.name, ctx, nil)
-	}
-	if ok, err := r.acquire(context.WithValue(ctx, ownerKey{}, h.Owner), op, h, wait); !ok {
-		r.turn.Release(1)
+	h, err := r.acquire(ctx, op, wait)
+	if h == nil {
+		t.Quit(w)
 		return false, err
 	}
-	h.OnEnd(func(arbiter.State) { r.turn.Release(1) })
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.open = append(r.open, h)
-	r.latest = h
+	t.Grant(w, h, 0)
+	h.begin() // after the grant, so that an early loss finds the hold
 	return true, nil
 }
 
-// again counts up the live hold of an owner, if it has one.
-func (r *Redlock) again(o *arbiter.Owner) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, h := range r.open {
-		if h.Owner == o && h.State() == arbiter.Live {
-			h.more++
-			r.latest = h
-			return true
-		}
-	}
-	return false
-}
+type redLocked = arbiter.Hold[*redHold]
 
-// afterLoss waits while an anonymous hold of this value was lost and not yet unlocked,
-// as Mutex does.
-func (r *Redlock) afterLoss(ctx context.Context, op string, wait bool) (bool, error) {
-	for {
-		r.mu.Lock()
-		blocked := slices.ContainsFunc(r.open, func(h *redHold) bool {
-			return h.anonymous && h.State() == arbiter.Lost
-		})
-		changed := r.changed
-		r.mu.Unlock()
-		if !blocked || !wait {
-			return !blocked, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false, ctxFailed(op, r.name, ctx, nil)
-		}
-	}
-}
-
-// acquire makes rounds until one succeeds, or one if the call does not wait.
-func (r *Redlock) acquire(ctx context.Context, op string, h *redHold, wait bool) (bool, error) {
-	signal := make(chan struct{}, 1)
-	var listeners []*listener
-	defer func() {
-		for _, l := range listeners {
-			l.leave()
-		}
-	}()
-	pause := backoff0
-	for {
-		ok, err := r.round(ctx, h)
+// queued waits for the turn of a call among the goroutines of this process. It returns
+// the hold if one has handed it over, and nothing if it is to ask now.
+func (r *Redlock) queued(ctx context.Context, op string, w *arbiter.Waiter[*redHold]) (*redLocked, error) {
+	t := r.s.reds
+	for sessions := r.ownSessions(); ; {
+		var err error
 		switch {
-		case ok:
-			h.begin()
-			return true, nil
+		case await(ctx, w.C, sessions):
+			return t.Role(w), nil
 		case ctx.Err() != nil:
-			return false, ctxFailed(op, r.name, ctx, err)
-		case errors.Is(err, ErrClosed) || !wait:
-			return false, err
-		case listeners == nil:
-			for _, n := range r.nodes {
-				listeners = append(listeners, n.s.hub.watch(n.keys.channel, func() { wake(signal) }))
-			}
-		}
-		timer := time.NewTimer(jitter(pause))
-		select {
-		case <-timer.C:
-			pause = min(2*pause, time.Second)
-		case <-signal:
-			timer.Reset(jitter(stepMin)) // let the others hear of it, too, and not all at once
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-			}
-			pause = backoff0
-		case <-ctx.Done():
-		}
-		timer.Stop()
-	}
-}
-
-// round asks the deployments once, at the same time. If that was not enough it gives
-// back what it got; its error is theirs if so many failed that no majority was left.
-func (r *Redlock) round(ctx context.Context, h *redHold) (bool, error) {
-	asked := r.asked()
-	start := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, r.bound())
-	defer cancel()
-	errs := make([]error, len(r.nodes))
-	var eg errgroup.Group
-	for _, i := range asked[1:] {
-		eg.Go(func() error { errs[i] = h.take(bounded, i); return nil })
-	}
-	errs[asked[0]] = h.take(bounded, asked[0])
-	_ = eg.Wait() // each error is in errs
-
-	bad := 0
-	for i, err := range errs {
-		if err == nil {
+			err = ctxFailed(op, r.name, ctx, nil)
+		case r.closed():
+			err = failed(op, r.name, ErrClosed)
+		default:
 			continue
 		}
-		bad++
-		if ctx.Err() == nil && (bounded.Err() != nil || transient(err)) {
-			r.nodes[i].distrust(r.lease)
+		if h := t.Quit(w); h != nil && t.Return(&r.h, h) == arbiter.Release {
+			h.Lease.discard()
+			t.Released(r.h.Name(), h.Lease)
 		}
+		return nil, err
 	}
-	got := h.count()
-	if got >= r.quorum() && validity(r.lease, time.Since(start)) > 0 {
-		return true, nil
-	}
-	h.giveBack()
-	if len(asked)-bad < r.quorum() || got >= r.quorum() {
-		if bad == 0 {
-			errs[0] = errLate
-		}
-		return false, failed("lock", r.name, errs...)
-	}
-	return false, nil
-}
-
-// asked returns the deployments to ask: those that are not suspect, or all if the others
-// are no majority.
-func (r *Redlock) asked() []int {
-	var well, all []int
-	for i, n := range r.nodes {
-		all = append(all, i)
-		if n.s.clock.now() >= n.suspect.Load() {
-			well = append(well, i)
-		}
-	}
-	if len(well) < r.quorum() {
-		return all
-	}
-	return well
 }
 
 // Unlock ends one Lock of r; see [Locker]. It waits for each deployment for a bounded
@@ -315,54 +229,42 @@ func (r *Redlock) Unlock(ctx context.Context) error {
 	if err := r.usable(op); err != nil {
 		return err
 	}
-	h, last := r.exit(ownerOf(ctx))
-	switch {
-	case h == nil:
+	o := ownerOf(ctx)
+	h, outcome := r.s.reds.Exit(&r.h, o)
+	var err error
+	switch outcome {
+	case arbiter.NotHeld:
 		return failed(op, r.name, ErrNotHeld)
-	case !last && h.State() == arbiter.Lost:
+	case arbiter.WasLost:
 		return failed(op, r.name, ErrLost)
-	case !last:
-		return nil
+	case arbiter.Expired:
+		h.Lease.discard()
+		return failed(op, r.name, ErrLost)
+	case arbiter.Release:
+		err = h.Lease.release(ctx)
+		r.s.reds.Released(r.h.Name(), h.Lease)
 	}
-	return h.unlock(ctx)
+	if o != nil && h.Owner != o {
+		return failed(op, r.name, ErrLost) // o's hold; h is the one whose unlock was taken for o's
+	}
+	return err
 }
 
-// exit finds the hold that an unlock is for, by the rules of Mutex, and reports whether
-// it was its last one.
-func (r *Redlock) exit(o *arbiter.Owner) (h *redHold, last bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := -1
-	for i, h := range r.open {
-		if o == nil && h.State() == arbiter.Lost {
-			at = i
-			break
-		}
-		if o == nil || !h.anonymous && h.Owner == o {
-			at = i
-		}
-	}
-	if at < 0 {
-		return nil, false
-	}
-	h = r.open[at]
-	if h.more > 0 {
-		h.more--
-		return h, false
-	}
-	r.open = slices.Delete(r.open, at, at+1)
-	close(r.changed)
-	r.changed = make(chan struct{})
-	return h, true
-}
-
-func (r *Redlock) last() *redHold {
+// last returns the latest hold, after a look whether it is late: a process that was
+// frozen is told at once.
+func (r *Redlock) last() *redLocked {
 	if r == nil {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.latest
+	h := r.h.Latest()
+	settleRed(h)
+	return h
+}
+
+func settleRed(h *redLocked) {
+	if h != nil && h.State() == arbiter.Live && h.Lease.left() <= 0 {
+		h.Lease.fail()
+	}
 }
 
 // Done returns a channel that is closed when the latest hold taken through r ends: when
@@ -391,5 +293,27 @@ func (r *Redlock) Deadline() (time.Time, bool) {
 	if h == nil || h.State() != arbiter.Live {
 		return time.Time{}, false
 	}
-	return h.deadline()
+	return time.Now().Add(h.Lease.left()), true
+}
+
+// What a Redlock is as a member of a group.
+
+func (r *Redlock) heldBy(o *arbiter.Owner) heldLock {
+	if h := r.s.reds.HoldOf(&r.h, o); h != nil {
+		return h
+	}
+	return nil
+}
+
+func (r *Redlock) settle(o *arbiter.Owner) { settleRed(r.s.reds.HoldOf(&r.h, o)) }
+
+func (r *Redlock) abandon(o *arbiter.Owner) {
+	h, outcome := r.s.reds.Exit(&r.h, o)
+	switch outcome {
+	case arbiter.Expired:
+		h.Lease.discard()
+	case arbiter.Release:
+		h.Lease.discard()
+		r.s.reds.Released(r.h.Name(), h.Lease)
+	}
 }

@@ -63,29 +63,32 @@ func (s *Session) unlockedAll(ctx context.Context, ls []*lease) []error {
 }
 
 // unlockedWithin is unlocked, but leaves the release to the background if Redis has not
-// confirmed it after d.
-func (s *Session) unlockedWithin(ctx context.Context, l *lease, d time.Duration) error {
+// confirmed it after d. It returns how many subscribers were told, -1 if there was no
+// such hold.
+func (s *Session) unlockedWithin(ctx context.Context, l *lease, d time.Duration) (told int64, err error) {
 	io := newIOCtx(ctx)
 	s.watch.stop(l, io)
 	timer := time.AfterFunc(d, func() { s.watch.cancel(l, io) })
 	io.bound(s.proto, min(d, s.left(l)))
 	heard := s.hub.heard(l.keys.channel)
-	told, err := s.proto.release(io, l)
+	told, err = s.proto.release(io, l)
 	timer.Stop()
 	if err != nil {
 		s.releaseLater(l)
-		return failed("unlock", l.keys.name, err)
+		return 0, failed("unlock", l.keys.name, err)
 	}
-	s.turnOver(l, told, heard)
+	if told >= 0 {
+		s.turnOver(l, told, heard)
+	}
 	s.watch.remove(l)
 	s.released(l)
 	if l.unclear {
 		s.clean.add(l, true, nil)
 	}
 	if told < 0 {
-		return failed("unlock", l.keys.name, ErrLost, errGone)
+		return told, failed("unlock", l.keys.name, ErrLost, errGone)
 	}
-	return nil
+	return told, nil
 }
 
 // left returns how long a lease is still certain.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,16 +27,17 @@ type Session struct {
 	id      string
 	cfg     sessionConfig
 	leaseMS string // cfg.lease
-	place   string // identity of the deployment, empty if it does not tell
+	place   string // identity of the deployment
 	proto   *protocol
 	clock   *clock
 	seq     atomic.Uint64 // last number given to a hold id
 	rtt     atomic.Int64  // of an acquire, smoothed, in ns
 
-	table *arbiter.Table[*lease] // of Mutexes
-	fairs *arbiter.Table[*lease] // of FairMutexes
-	rws   *arbiter.RW[*lease]    // of RWMutexes
-	room  *room                  // waiters of FairMutexes
+	table *arbiter.Table[*lease]   // of Mutexes
+	fairs *arbiter.Table[*lease]   // of FairMutexes
+	rws   *arbiter.RW[*lease]      // of RWMutexes
+	reds  *arbiter.Table[*redHold] // of Redlocks that queue here
+	room  *room                    // waiters of FairMutexes
 	turns turns
 	watch *watchdog
 	clean *cleaner
@@ -95,13 +95,14 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	rules := arbiter.Rules[*lease]{Now: s.clock.now, Certain: certain, Pass: s.pass}
 	s.table = arbiter.NewTable(rules)
 	s.rws = arbiter.NewRW(rules)
+	s.reds = arbiter.NewTable(s.redRules())
 	rules.Open = true
 	s.fairs = arbiter.NewTable(rules)
 	s.watch = newWatchdog(s)
 	s.clean = newCleaner(s)
 	s.hub = &hub{
 		client: client, handler: s.onMessage, clock: s.clock, spawn: s.wg.Go, stop: s.stopping,
-		topics: make(map[string]*topic), lines: make(map[string]*line), homes: make(map[uint16]string),
+		topics: make(map[string]*topic), lines: make(map[string]*line),
 	}
 	s.proto.up, s.proto.wg = &s.hub.up, &s.wg
 	s.room = newRoom(s)
@@ -109,16 +110,16 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
+	if s.proto.atlas != nil {
+		s.wg.Go(func() { s.proto.atlas.run(s.ioCtx) })
+	}
 	s.wg.Go(s.watch.run)
 	s.wg.Go(s.watch.renews)
 	s.wg.Go(s.clean.run)
 	s.wg.Go(s.room.run)
-	if err := s.hub.pin(ctx, prefixSession+s.id); err != nil {
+	if err := s.channels(ctx); err != nil {
 		_ = s.Close(ctx) // goes on in the background if ctx has ended
-		if ctx.Err() != nil {
-			return nil, ctxFailed("NewSession", "", ctx, err)
-		}
-		return nil, failed("NewSession", "", fmt.Errorf("subscribing to %s*: %w", prefixSession, err))
+		return nil, err
 	}
 	return s, nil
 }
@@ -126,82 +127,8 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 func newProtocol(client rueidis.Client, c *sessionConfig) *protocol {
 	return &protocol{
 		client: client, publish: "PUBLISH", counted: "1", claim: min(claimMost, c.lease),
-		up: new(atomic.Bool), wg: new(sync.WaitGroup),
+		up: new(atomic.Bool), start: time.Now(), wg: new(sync.WaitGroup),
 	}
-}
-
-// check finds out what the server is, whether it answers, and whether it runs scripts.
-// It runs that of renewals, for no holds, so that the first renewal need not send it.
-func (s *Session) check(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ctxFailed("NewSession", "", ctx, nil)
-	}
-	client := s.proto.client
-	err := s.proto.do(noDeadline{ctx}, aside(client, "EVAL", renewScript.text, "0", "1")).Error()
-	if err == nil {
-		err = s.topology(ctx)
-	} else {
-		err = fmt.Errorf("running a script: %w", err)
-	}
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctxFailed("NewSession", "", ctx, nil)
-	}
-	return failed("NewSession", "", err)
-}
-
-// aside returns a command for a connection of rueidis's pool, so that its context, which
-// may be cancelled, changes nothing for the shared one; see patience.
-func aside(client rueidis.Client, words ...string) rueidis.Completed {
-	return client.B().Arbitrary(words...).Blocking()
-}
-
-// topology sets up for a cluster or for Sentinel. In a cluster Redisson publishes lock
-// messages to shards exactly if the server can do that, and so does relock: PUBLISH and
-// SPUBLISH do not reach each other.
-func (s *Session) topology(ctx context.Context) error {
-	client := s.proto.client
-	s.place = deploymentOf(ctx, client)
-	switch client.Mode() {
-	case rueidis.ClientModeSentinel:
-		s.hub.role = true
-	case rueidis.ClientModeCluster:
-		s.proto.cluster, s.hub.cluster = true, true
-		s.proto.counted = "0"
-		err := client.Do(noDeadline{ctx}, aside(client, "PUBSUB", "SHARDNUMSUB")).Error()
-		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
-			return fmt.Errorf("asking for sharded pub/sub: %w", err)
-		}
-		if err == nil {
-			s.proto.publish, s.proto.counted = "SPUBLISH", "1"
-			s.hub.sharded, s.hub.role = true, true
-		}
-	}
-	return nil
-}
-
-// deploymentOf returns something that tells deployments apart, or nothing if the server
-// does not say: the run id of the server, or the least node id of the cluster.
-func deploymentOf(ctx context.Context, client rueidis.Client) string {
-	cmd, field := aside(client, "INFO", "server"), "run_id:"
-	if client.Mode() == rueidis.ClientModeCluster {
-		cmd, field = aside(client, "CLUSTER", "NODES"), ""
-	}
-	text, err := client.Do(noDeadline{ctx}, cmd).ToString()
-	if err != nil {
-		return ""
-	}
-	least := ""
-	for line := range strings.Lines(text) {
-		id, ok := strings.CutPrefix(line, field)
-		id, _, _ = strings.Cut(strings.TrimSpace(id), " ")
-		if ok && (least == "" || id < least) {
-			least = id
-		}
-	}
-	return least
 }
 
 // newUUID returns a random UUID, which is what Redisson's clients call themselves.

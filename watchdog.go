@@ -77,6 +77,16 @@ func (w *watchdog) passed(h *hold, max time.Duration) {
 	}
 }
 
+// limit bounds the renewals of a lease: none is made after end.
+func (w *watchdog) limit(l *lease, end int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.maxEnd = max(end, 1) // 0 means no bound
+	if l.index >= 0 && !l.renewing && !l.stopped {
+		w.rescheduleLocked(l, w.nextLocked(l, l.deadline.Load()-int64(l.length-margin(l.length))))
+	}
+}
+
 // nextLocked returns when to look at a lease whose last success was sent at sent.
 func (w *watchdog) nextLocked(l *lease, sent int64) int64 {
 	deadline := l.deadline.Load() - early

@@ -67,13 +67,13 @@ type Hold[L any] struct {
 
 	mu    sync.Mutex // protects the following
 	state State
-	done  chan struct{} // made by the first Done
-	ends  []func(State) // called at the end
+	done  chan struct{}  // made by the first Done
+	ends  []*func(State) // called at the end
 }
 
-// OnEnd has f called when the hold ends, or at once if it has. f must not block nor
-// use the arbiter.
-func (h *Hold[L]) OnEnd(f func(State)) {
+// OnEnd has f called when the hold ends, or at once if it has. f is called with the
+// name's shard locked: it must not block nor use the arbiter.
+func (h *Hold[L]) OnEnd(f *func(State)) {
 	h.mu.Lock()
 	if h.state == Live {
 		h.ends = append(h.ends, f)
@@ -82,7 +82,17 @@ func (h *Hold[L]) OnEnd(f func(State)) {
 	}
 	s := h.state
 	h.mu.Unlock()
-	f(s)
+	(*f)(s)
+}
+
+// Forget takes one OnEnd of f back. If the hold ends at the same time f may still be
+// called.
+func (h *Hold[L]) Forget(f *func(State)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := slices.Index(h.ends, f); i >= 0 {
+		h.ends = slices.Delete(h.ends, i, i+1)
+	}
 }
 
 // Side returns the side of the lock that is held.
@@ -123,7 +133,7 @@ func (h *Hold[L]) End(s State) bool {
 	h.ends = nil
 	h.mu.Unlock()
 	for _, f := range ends {
-		f(s)
+		(*f)(s)
 	}
 	return true
 }

@@ -1,0 +1,204 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/relock-go/relock/internal/arbiter"
+)
+
+// How a Redlock is taken.
+//
+// Calls that ask at the same time may each get some of the deployments and none of them
+// a majority. They give back what they have and try again after a random time, which
+// grows until one is through. While another has the lock nobody gets anything, and
+// sleeps until it hears of an unlock.
+
+// attempts is one call of Lock while it asks.
+type attempts struct {
+	*Redlock
+	ctx    context.Context
+	ears   []*listener
+	signal chan struct{}
+	splits int           // rounds in a row that got some and not enough
+	wait   time.Duration // until the next round, if nothing is heard
+}
+
+// letPass waits while it is the turn of other processes, as the first deployment sees
+// it.
+func (a *attempts) letPass() {
+	s, channel := a.s, a.nodes[0].keys.channel
+	for s.turns.some.Load() > 0 && a.ctx.Err() == nil && !s.closed() {
+		now := s.clock.now()
+		d := s.turns.due(channel, now, s.hub.heard(channel), s.step()) - now
+		if d <= 0 {
+			return
+		}
+		pause(a.ctx, time.Duration(d))
+	}
+}
+
+// acquire makes rounds until one succeeds, or one if the call does not wait.
+func (r *Redlock) acquire(ctx context.Context, op string, wait bool) (*redHold, error) {
+	a := attempts{Redlock: r, ctx: ctx, wait: backoff0}
+	defer a.leave()
+	if wait {
+		a.letPass()
+	}
+	for {
+		h, got, err := r.round(ctx)
+		switch {
+		case h != nil:
+			return h, nil
+		case ctx.Err() != nil:
+			return nil, ctxFailed(op, r.name, ctx, err)
+		case r.closed():
+			return nil, failed(op, r.name, ErrClosed)
+		case !wait || errors.As(err, new(*barred)):
+			return nil, err
+		}
+		a.listen()
+		a.sleep(got, err)
+		if ctx.Err() != nil {
+			return nil, ctxFailed(op, r.name, ctx, err)
+		}
+	}
+}
+
+// listen subscribes to the unlocks.
+func (a *attempts) listen() {
+	if a.signal != nil {
+		return
+	}
+	a.signal = make(chan struct{}, 1)
+	for _, n := range a.nodes {
+		if n.s.begin() {
+			a.ears = append(a.ears, n.s.hub.watch(n.keys.channel, func() { wake(a.signal) }))
+			n.s.end()
+		}
+	}
+}
+
+func (a *attempts) leave() {
+	for _, l := range a.ears {
+		l.leave()
+	}
+}
+
+// sleep waits for as long as makes sense after a round that got so much, or failed.
+func (a *attempts) sleep(got int, err error) {
+	if got > 0 && err == nil {
+		pause(a.ctx, jitter(a.s.step()<<min(a.splits, 8)))
+		a.splits++
+		select {
+		case <-a.signal: // of what this very call gave back, as likely as not
+		default:
+		}
+		return
+	}
+	a.splits = 0
+	ctx, cancel := context.WithTimeout(a.ctx, jitter(a.wait))
+	defer cancel()
+	a.wait = min(2*a.wait, time.Second)
+	if await(ctx, a.signal, a.ownSessions()) {
+		a.wait = backoff0
+		pause(a.ctx, jitter(stepMin)) // not all at once
+	}
+}
+
+// barred: so many deployments refuse for good that the others are no majority.
+type barred struct{ error }
+
+func (b *barred) Unwrap() error { return b.error }
+
+// round asks the deployments once, at the same time. If what it gets is not enough it
+// gives that back, and returns how much it was; its error is theirs if so many failed
+// that no majority was left.
+func (r *Redlock) round(ctx context.Context) (_ *redHold, got int, err error) {
+	asked := r.asked()
+	h := newRedHold(r)
+	start := r.s.clock.now()
+	bounded, cancel := context.WithTimeout(asOwner(ctx, h.owner), r.bound())
+	defer cancel()
+	errs := make([]error, len(r.nodes))
+	var eg errgroup.Group
+	for _, i := range asked[1:] {
+		eg.Go(func() error { errs[i] = h.take(bounded, i); return nil })
+	}
+	errs[asked[0]] = h.take(bounded, asked[0])
+	_ = eg.Wait() // each error is in errs
+
+	elapsed := time.Duration(r.s.clock.now() - start)
+	got = h.count()
+	if got >= r.quorum() && validity(r.lease, elapsed) > 0 {
+		return h, got, nil
+	}
+	h.discard()
+	if got >= r.quorum() {
+		return nil, 0, failed("lock", r.name, errLate)
+	}
+	return nil, got, r.judge(ctx, len(asked), errs)
+}
+
+// judge returns the error of a round in which so many deployments were asked and these
+// errors came back, if no majority was left.
+func (r *Redlock) judge(ctx context.Context, asked int, errs []error) error {
+	bad, good := 0, len(r.nodes)
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		bad++
+		errs[i] = fmt.Errorf("deployment %d of %d: %w", i+1, len(errs), err)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, ErrClosed) || !transient(err):
+			good--
+		default:
+			r.nodes[i].distrust()
+		}
+	}
+	if asked-bad >= r.quorum() {
+		return nil
+	}
+	err := failed("lock", r.name, errs...)
+	if good < r.quorum() {
+		err = &barred{err}
+	}
+	return err
+}
+
+// asked returns the deployments to ask: those that are likely to answer, or all if those
+// are no majority.
+func (r *Redlock) asked() []int {
+	var well, all []int
+	for i, n := range r.nodes {
+		all = append(all, i)
+		if n.well() {
+			well = append(well, i)
+		}
+	}
+	if len(well) < r.quorum() {
+		return all
+	}
+	return well
+}
+
+// passRed is asked by the arbiter whether a hold may go to another goroutine.
+func (s *Session) passRed(h *redHold, now int64) (int64, bool) {
+	r := h.r
+	return 0, r.cfg == lockConfig{} && now-h.since < int64(s.cfg.tenure) && h.left() >= r.lease/2 && !r.closed()
+}
+
+// redRules are those of the table where the Redlocks of a process queue.
+func (s *Session) redRules() arbiter.Rules[*redHold] {
+	return arbiter.Rules[*redHold]{
+		Now:     s.clock.now,
+		Certain: func(h *redHold, _ int64) bool { return h.left() > 0 },
+		Pass:    s.passRed,
+	}
+}

@@ -1,0 +1,112 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// What a session finds out about its deployment when it starts. It needs scripts and
+// pub/sub, and says so if they are missing. Without the rest it works as well.
+
+// publishText does what most scripts do besides the commands for their keys.
+const publishText = `redis.call('time') return redis.call('publish', ARGV[1], '')`
+
+// check finds out what the server is, whether it answers, and whether it runs scripts.
+// It runs that of renewals, for no holds, so that the first renewal need not send it.
+func (s *Session) check(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctxFailed("NewSession", "", ctx, nil)
+	}
+	p := s.proto
+	err := p.do(noDeadline{ctx}, p.aside("EVAL", renewScript.text, "0", "1")).Error()
+	if err != nil {
+		err = fmt.Errorf("running a script: %w", err)
+	}
+	if err == nil {
+		err = s.topology(ctx)
+	}
+	return started(ctx, err)
+}
+
+// aside returns a command for a connection of rueidis's pool, so that its context, which
+// may be cancelled, changes nothing for the shared one; see patience.
+func (p *protocol) aside(words ...string) rueidis.Completed {
+	return p.client.B().Arbitrary(words...).Blocking()
+}
+
+// channels subscribes the session's own channel, and finds out whether a script can
+// publish to it.
+func (s *Session) channels(ctx context.Context) error {
+	channel := prefixSession + s.id
+	if err := s.hub.pin(ctx, channel); err != nil {
+		return started(ctx, fmt.Errorf("subscribing to %s*: %w", prefixSession, err))
+	}
+	p := s.proto
+	err := p.do(noDeadline{ctx}, p.aside("EVAL", publishText, "0", channel)).Error()
+	if err != nil {
+		err = fmt.Errorf("publishing to %s* in a script: %w", prefixSession, err)
+	}
+	return started(ctx, err)
+}
+
+// started returns the error of NewSession for err.
+func started(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctxFailed("NewSession", "", ctx, err)
+	}
+	return failed("NewSession", "", err)
+}
+
+// topology sets up for a cluster. There Redisson publishes lock messages to shards
+// exactly if the server can do that, and so does relock: PUBLISH and SPUBLISH do not
+// reach each other.
+func (s *Session) topology(ctx context.Context) error {
+	p := s.proto
+	s.place = deploymentOf(ctx, p)
+	if p.client.Mode() != rueidis.ClientModeCluster {
+		return nil
+	}
+	p.cluster, s.hub.cluster = true, true
+	p.atlas = &atlas{client: p.client, send: p.ask, kick: make(chan struct{}, 1)}
+	s.hub.atlas = p.atlas
+	p.atlas.look(ctx)
+	p.counted = "0" // PUBLISH counts the subscribers of one node
+	err := p.do(noDeadline{ctx}, p.aside("PUBSUB", "SHARDNUMSUB")).Error()
+	if _, refused := redisError(err); err != nil && !refused {
+		return fmt.Errorf("asking for sharded pub/sub: %w", err)
+	}
+	if err == nil {
+		p.publish, p.counted = "SPUBLISH", "1"
+		s.hub.sharded = true
+	}
+	return nil
+}
+
+// deploymentOf returns something that tells deployments apart: the run id of the
+// server, or the least node id of the cluster; if the server does not say, sessions of
+// one client at least have it in common.
+func deploymentOf(ctx context.Context, p *protocol) string {
+	cmd, field := p.aside("INFO", "server"), "run_id:"
+	if p.client.Mode() == rueidis.ClientModeCluster {
+		cmd, field = p.aside("CLUSTER", "NODES"), ""
+	}
+	text, _ := p.do(noDeadline{ctx}, cmd).ToString()
+	least := ""
+	for line := range strings.Lines(text) {
+		id, ok := strings.CutPrefix(line, field)
+		id, _, _ = strings.Cut(strings.TrimSpace(id), " ")
+		if ok && (least == "" || id < least) {
+			least = id
+		}
+	}
+	if least == "" {
+		return fmt.Sprintf("client %p", p.client)
+	}
+	return least
+}
