@@ -235,7 +235,7 @@ func (h *redHold) free(ctx context.Context, i int) (f freed) {
 	if !n.well() {
 		n.s.releaseLater(got.Lease)
 		f.err = errUnwell
-	} else if told, err := n.s.unlockedWithin(ctx, got.Lease, h.r.bound()); err != nil {
+	} else if told, err := n.s.unlockedWithin(ctx, got.Lease, h.r.grace()); err != nil {
 		f.held, f.err = told >= 0, err
 		if f.held {
 			n.distrust()

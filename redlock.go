@@ -118,6 +118,12 @@ func (r *Redlock) bound() time.Duration {
 	return min(max(r.lease/20, 20*time.Millisecond), time.Second)
 }
 
+// grace is how long one deployment is waited for by Unlock, which has nothing to lose
+// but its caller's time: one that does not answer is not waited for the next time.
+func (r *Redlock) grace() time.Duration {
+	return max(r.bound(), min(r.lease/2, time.Second))
+}
+
 // validity returns what is left of a lease that took elapsed to acquire: the drift of
 // the clocks is taken to be 1 % of the lease, and 2 ms for the grain of Redis's expiry.
 func validity(lease, elapsed time.Duration) time.Duration {
