@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An outage keeps Redis from answering one client, or all of them.
+// An outage keeps Redis from doing what one client, or all of them, ask.
 type outage struct {
 	name  string
 	begin func(*redistest.Server, *redistest.Proxy)
@@ -19,24 +19,32 @@ type outage struct {
 
 var outages = []outage{
 	{
-		"frozen",
-		func(s *redistest.Server, _ *redistest.Proxy) { s.Freeze() },
-		func(s *redistest.Server, _ *redistest.Proxy) { s.Thaw() },
+		name:  "frozen",
+		begin: func(s *redistest.Server, _ *redistest.Proxy) { s.Freeze() },
+		heal:  func(s *redistest.Server, _ *redistest.Proxy) { s.Thaw() },
 	}, {
-		"blackhole",
-		func(_ *redistest.Server, p *redistest.Proxy) { p.Blackhole(true) },
-		func(_ *redistest.Server, p *redistest.Proxy) { p.Blackhole(false) },
+		name:  "killed",
+		begin: func(s *redistest.Server, _ *redistest.Proxy) { s.Kill() },
+		heal:  func(s *redistest.Server, _ *redistest.Proxy) { s.Restart() },
 	}, {
-		"stalled",
-		func(_ *redistest.Server, p *redistest.Proxy) { p.Stall(true) },
-		func(_ *redistest.Server, p *redistest.Proxy) { p.Stall(false) },
+		name:  "read-only",
+		begin: func(s *redistest.Server, _ *redistest.Proxy) { command(s, "REPLICAOF", "127.0.0.1", "1") },
+		heal:  func(s *redistest.Server, _ *redistest.Proxy) { command(s, "REPLICAOF", "NO", "ONE") },
 	}, {
-		"refused",
-		func(_ *redistest.Server, p *redistest.Proxy) { p.Refuse(true); p.Cut() },
-		func(_ *redistest.Server, p *redistest.Proxy) { p.Refuse(false) },
+		name:  "blackhole",
+		begin: func(_ *redistest.Server, p *redistest.Proxy) { p.Blackhole(true) },
+		heal:  func(_ *redistest.Server, p *redistest.Proxy) { p.Blackhole(false) },
 	}, {
-		"cut into silence",
-		func(_ *redistest.Server, p *redistest.Proxy) {
+		name:  "stalled",
+		begin: func(_ *redistest.Server, p *redistest.Proxy) { p.Stall(true) },
+		heal:  func(_ *redistest.Server, p *redistest.Proxy) { p.Stall(false) },
+	}, {
+		name:  "refused",
+		begin: func(_ *redistest.Server, p *redistest.Proxy) { p.Refuse(true); p.Cut() },
+		heal:  func(_ *redistest.Server, p *redistest.Proxy) { p.Refuse(false) },
+	}, {
+		name: "cut into silence",
+		begin: func(_ *redistest.Server, p *redistest.Proxy) {
 			before := p.Accepted()
 			p.Stall(true)
 			p.Cut()
@@ -44,18 +52,25 @@ var outages = []outage{
 				time.Sleep(time.Millisecond)
 			}
 		},
-		func(_ *redistest.Server, p *redistest.Proxy) { p.Stall(false) },
+		heal: func(_ *redistest.Server, p *redistest.Proxy) { p.Stall(false) },
 	},
 }
 
-// eachOutage runs f in a subtest for each outage, with a server and a proxy.
+func command(s *redistest.Server, args ...string) {
+	if _, err := s.Do(args...); err != nil {
+		panic(err)
+	}
+}
+
+// eachOutage runs f in a subtest for each outage, with a server that loses no data and
+// a proxy.
 func eachOutage(t *testing.T, f func(t *testing.T, s *redistest.Server, p *redistest.Proxy, begin, heal func())) {
 	t.Helper()
 	t.Parallel()
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
-			s, p := proxied(t)
+			s, p := proxied(t, everyWrite...)
 			f(t, s, p, func() { o.begin(s, p) }, func() { o.heal(s, p) })
 		})
 	}

@@ -155,3 +155,30 @@ func finish(t testing.TB, session *relock.Session) error {
 	require.NoError(t, ctx.Err(), "Close after Redis is back")
 	return err
 }
+
+func TestNewSessionReturnsWithItsContextWhileRedisIsOutOfReach(t *testing.T) {
+	eachOutage(t, func(t *testing.T, s *redistest.Server, p *redistest.Proxy, begin, heal func()) {
+		client := newClient(t, p)
+		goesOn(t, sessionOn(t, client).Mutex("it"))
+		begin()
+		ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		early, err := relock.NewSession(ctx, client)
+		require.Less(t, time.Since(start), 200*time.Millisecond+slack)
+		heal()
+		if err == nil { // nothing needs to be written for it
+			require.NoError(t, finish(t, early))
+		}
+		redistest.Eventually(t, soon, "a session", func() bool {
+			ctx, cancel := context.WithTimeout(background, soon)
+			defer cancel()
+			session, err := relock.NewSession(ctx, client)
+			if err != nil {
+				return false
+			}
+			goesOn(t, session.Mutex("it"))
+			return finish(t, session) == nil
+		})
+	})
+}

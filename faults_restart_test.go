@@ -196,3 +196,24 @@ func TestLockRidesOutTheLoadingOfData(t *testing.T) {
 	require.NoError(t, receive(t, waiting, "the waiter"))
 	unlock(t, background, other)
 }
+
+// What is not promised: a Redis that loses its data gives the lock away under its
+// holder, who is told at the next renewal and not before. The token tells the two
+// holders apart from the first moment.
+func TestRestartThatLosesDataMayMakeTwoHolders(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := newSession(t, s).Mutex("it"), newSession(t, s).Mutex("it") // lease 30 s
+	h := &holds{start: time.Now()}
+	lock(t, background, m)
+	first := certainHold{who: "first", from: time.Since(h.start), token: m.FencingToken()}
+	require.NoError(t, s.Restart())
+	_, err := h.hold(background, other, "second", time.Millisecond)
+	require.NoError(t, err)
+	require.NoError(t, m.Err(), "it is certain of its hold")
+	first.to = time.Since(h.start)
+	require.ErrorIs(t, m.Unlock(background), relock.ErrLost)
+	overlaps, stale := sweep(append(h.list, first))
+	require.NotEmpty(t, overlaps)
+	require.Empty(t, stale)
+}
