@@ -32,6 +32,7 @@ func BenchmarkTable(b *testing.B) {
 		{"contention", t.contention},
 		{"wakeup", t.wakeUp},
 		{"holds", t.manyHolds},
+		{"fair", t.fairHandOff},
 	} {
 		b.Run(part.name, func(b *testing.B) {
 			part.measure(b, srv)
