@@ -1,0 +1,85 @@
+package interop_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// stress returns how long a lock is hammered: RELOCK_INTEROP_STRESS, by default short.
+func stress(t testing.TB) time.Duration {
+	t.Helper()
+	text := os.Getenv("RELOCK_INTEROP_STRESS")
+	if text == "" {
+		return 3 * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// eachRedisson runs a test for each version of Redisson.
+func eachRedisson(t *testing.T, f func(t *testing.T, version string)) {
+	for _, v := range redissons {
+		t.Run("redisson="+v, func(t *testing.T) {
+			javaFor(t, v)
+			f(t, v)
+		})
+	}
+}
+
+// Two processes of each side add to a counter under one lock, by reading and then
+// writing: it is exact only if they exclude each other, and each of them must get its
+// turns.
+func TestHammeredCounterIsExact(t *testing.T) {
+	eachRedisson(t, func(t *testing.T, version string) {
+		server := redistest.Start(t)
+		at := single(server, 10*time.Second)
+		peers := []*peer{at.start(t, version), at.start(t, version), at.start(t, ""), at.start(t, "")}
+		for _, kind := range []string{"lock", "read", "fair", "fenced"} {
+			t.Run(kind, func(t *testing.T) { hammer(t, version, server, peers, kind) })
+		}
+	})
+}
+
+func hammer(t *testing.T, version string, server *redistest.Server, peers []*peer, kind string) {
+	d := stress(t)
+	var calls []*call
+	for _, p := range peers {
+		p.t = t
+		for _, thread := range []string{"a", "b"} {
+			calls = append(calls, p.begin(thread, "hammer", kind, "hammered "+kind, kind, d.Milliseconds()))
+		}
+	}
+	total := 0
+	sides := map[string]int{}
+	for _, c := range calls {
+		var writes, reads, torn int
+		a := c.wait(d + soon)
+		if a.err != nil {
+			t.Fatal(a.err)
+		}
+		if _, err := fmt.Sscan(a.result, &writes, &reads, &torn); err != nil {
+			t.Fatalf("%s: %q: %v", c.what, a.result, err)
+		}
+		if torn > 0 {
+			t.Errorf("%s: saw a write half done, %d times", c.what, torn)
+		}
+		if writes == 0 {
+			t.Errorf("%s: never got its turn", c.what)
+		}
+		total += writes
+		sides[fmt.Sprint(c.p)] += writes + reads
+	}
+	for _, counter := range []string{":a", ":b"} {
+		if n, err := server.Do("GET", kind+counter); err != nil || n != fmt.Sprint(total) {
+			t.Errorf("counter %s is %v (%v) after %d writes", counter, n, err, total)
+		}
+	}
+	report.add("exclusion | %-6s | %-6s | %v | Go %d, Java %d holds", version, kind, d, sides["Go"], sides["Java"])
+}

@@ -1,0 +1,18 @@
+module github.com/relock-go/relock/interop
+
+go 1.25.0
+
+require (
+	github.com/redis/rueidis v1.0.79
+	github.com/relock-go/relock v0.0.0
+	go.uber.org/goleak v1.3.0
+	golang.org/x/sys v0.47.0
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+)
+
+replace github.com/relock-go/relock => ../

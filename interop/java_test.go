@@ -1,0 +1,114 @@
+package interop_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// redissons are the versions that the tests run with: the newest 3.x and 4.x.
+var redissons = []string{"3.52.0", "4.7.0"}
+
+var javas = map[string]*java{"3.52.0": {}, "4.7.0": {}}
+
+// java is the Java side, built with one version of Redisson.
+type java struct {
+	once      sync.Once
+	classpath string
+	err       error
+}
+
+// javaFor returns the class path of the Java side, which it builds if need be. The
+// test is skipped where there is no Java or no Maven, unless the environment sets
+// RELOCK_REQUIRE_JAVA.
+func javaFor(t testing.TB, version string) string {
+	t.Helper()
+	j := javas[version]
+	j.once.Do(func() { j.classpath, j.err = build(version) })
+	switch {
+	case errors.Is(j.err, exec.ErrNotFound) && os.Getenv("RELOCK_REQUIRE_JAVA") == "":
+		t.Skipf("no Redisson here: %v", j.err)
+	case j.err != nil:
+		t.Fatal(j.err)
+	}
+	return j.classpath
+}
+
+var building sync.Mutex // Maven's local repository is not made for two at a time
+
+func build(version string) (classpath string, err error) {
+	building.Lock()
+	defer building.Unlock()
+	for _, tool := range []string{"java", "javac", "mvn"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return "", err
+		}
+	}
+	target, err := filepath.Abs(filepath.Join("java", "target", version))
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(target, "classpath")
+	if !fresh(file) {
+		mvn := exec.Command("mvn", "-q", "-B", "-f", "java/pom.xml", "-Dredisson.version="+version,
+			"clean", "compile", "dependency:build-classpath", "-Dmdep.outputFile="+file)
+		if out, err := mvn.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s: %w\n%s", strings.Join(mvn.Args, " "), err, out)
+		}
+	}
+	jars, err := os.ReadFile(file)
+	return filepath.Join(target, "classes") + ":" + strings.TrimSpace(string(jars)), err
+}
+
+// fresh reports whether a file is younger than all sources of the Java side, and the
+// jars that it lists are there.
+func fresh(file string) bool {
+	info, err := os.Stat(file)
+	if err != nil {
+		return false
+	}
+	jars, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	for jar := range strings.SplitSeq(strings.TrimSpace(string(jars)), ":") {
+		if _, err := os.Stat(jar); err != nil {
+			return false
+		}
+	}
+	return !youngerThan(info.ModTime(), "java/pom.xml") && !youngerThan(info.ModTime(), "java/src")
+}
+
+func youngerThan(then time.Time, dir string) (younger bool) {
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		younger = younger || err == nil && info.ModTime().After(then)
+		return err
+	})
+	return younger || err != nil
+}
+
+// javaPeer is the role of a helper process that becomes the Java side. It ends with
+// the test, as the process does that it was.
+func javaPeer(args []string) {
+	java, err := exec.LookPath("java")
+	if err == nil {
+		err = syscall.Exec(java, append([]string{
+			"java", "-Xmx192m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+			"-cp", args[0], "relock.interop.Peer",
+		}, args[1:]...), os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(2)
+}

@@ -1,0 +1,203 @@
+package interop_test
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+const soon = 30 * time.Second // bounds the wait for what comes quickly on an idle machine
+
+// peer is a process that shares locks with others: one of relock, or of Redisson. It
+// does what it is told to by lines of the form
+//
+//	<number> <thread> <command> <kind> <name> <argument>...
+//
+// and answers each with
+//
+//	<number> <start> <end> ok|error <result>
+//
+// where start and end are times of the host's monotonic clock. What one thread is told
+// to do happens in order; threads do not wait for each other. To relock, a thread is an
+// owner.
+type peer struct {
+	t    testing.TB
+	java bool
+	id   string // of the session, or of Redisson's client
+	proc *redistest.Proc
+
+	mu    sync.Mutex // protects the following
+	last  int
+	calls map[string]chan string // by number
+	gone  bool
+}
+
+// where is what a peer connects to.
+type where struct {
+	mode  string // single or cluster
+	addr  string
+	lease time.Duration // that the watchdog renews
+}
+
+func single(s *redistest.Server, lease time.Duration) where { return where{"single", s.Addr(), lease} }
+
+// start starts a process of relock, or of a version of Redisson.
+func (at where) start(t testing.TB, version string) *peer {
+	t.Helper()
+	args := []string{at.mode, at.addr, strconv.FormatInt(at.lease.Milliseconds(), 10)}
+	p := &peer{t: t, java: version != "", calls: make(map[string]chan string)}
+	if p.java {
+		p.proc = redistest.Child(t, "java", append([]string{javaFor(t, version)}, args...)...)
+	} else {
+		p.proc = redistest.Child(t, "go", args...)
+	}
+	id, err := p.proc.Expect("ready ", soon)
+	if err != nil {
+		t.Fatalf("starting %v: %v", p, err)
+	}
+	p.id = id
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		p.read()
+	}()
+	t.Cleanup(func() {
+		p.proc.Kill()
+		<-read
+	})
+	return p
+}
+
+func (p *peer) String() string {
+	if p.java {
+		return "Java"
+	}
+	return "Go"
+}
+
+func (p *peer) read() {
+	for {
+		line, err := p.proc.Line(time.Hour)
+		p.mu.Lock()
+		if err != nil {
+			p.gone = true
+			for _, c := range p.calls {
+				close(c)
+			}
+			p.mu.Unlock()
+			return
+		}
+		number, answer, _ := strings.Cut(line, " ")
+		if c := p.calls[number]; c != nil {
+			delete(p.calls, number)
+			c <- answer
+		}
+		p.mu.Unlock()
+	}
+}
+
+// answer is what a peer has answered to a command.
+type answer struct {
+	start, end int64 // of the command, in ns on the host's monotonic clock
+	result     string
+	err        error
+}
+
+// call is a command that is under way.
+type call struct {
+	p    *peer
+	what string
+	c    chan string
+}
+
+// begin has a thread of the peer do something, and does not wait for that.
+func (p *peer) begin(thread, command string, args ...any) *call {
+	p.mu.Lock()
+	p.last++
+	number := strconv.Itoa(p.last)
+	c := &call{p: p, c: make(chan string, 1)}
+	if p.gone {
+		close(c.c)
+	} else {
+		p.calls[number] = c.c
+	}
+	p.mu.Unlock()
+	words := []string{number, thread, command}
+	for i, a := range args {
+		word := fmt.Sprint(a)
+		if i == 1 {
+			word = url.QueryEscape(word)
+		}
+		words = append(words, word)
+	}
+	c.what = fmt.Sprintf("%v: %s", p, strings.Join(words[1:], " "))
+	_ = p.proc.Send(strings.Join(words, " ")) // if it has ended, the answer says so
+	return c
+}
+
+// wait returns the answer, however long it takes within d; err tells why there is none.
+func (c *call) wait(d time.Duration) answer {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case line, ok := <-c.c:
+		if !ok {
+			return answer{err: fmt.Errorf("%s: the process has ended", c.what)}
+		}
+		return c.parse(line)
+	case <-timer.C:
+		return answer{err: fmt.Errorf("%s: no answer within %v", c.what, d)}
+	}
+}
+
+func (c *call) parse(line string) (a answer) {
+	var status string
+	words := strings.SplitN(line, " ", 4)
+	if len(words) == 4 {
+		a.start, _ = strconv.ParseInt(words[0], 10, 64)
+		a.end, _ = strconv.ParseInt(words[1], 10, 64)
+		status, a.result = words[2], words[3]
+	}
+	if status != "ok" {
+		a.err = fmt.Errorf("%s: %s", c.what, line)
+	}
+	return a
+}
+
+// must returns the answer, and stops the test if the command has failed or takes long.
+func (c *call) must() answer {
+	c.p.t.Helper()
+	a := c.wait(soon)
+	if a.err != nil {
+		c.p.t.Fatal(a.err)
+	}
+	return a
+}
+
+// waits stops the test if the call is answered within d.
+func (c *call) waits(d time.Duration) {
+	c.p.t.Helper()
+	select {
+	case line := <-c.c:
+		c.p.t.Fatalf("%s: answered %q, should have waited", c.what, line)
+	case <-time.After(d):
+	}
+}
+
+// do has a thread of the peer do something that must succeed, and returns the result.
+func (p *peer) do(thread, command string, args ...any) string {
+	p.t.Helper()
+	return p.begin(thread, command, args...).must().result
+}
+
+// gets has a peer try once for a lock, and reports whether it got it.
+func (p *peer) gets(thread, kind, name string) bool {
+	p.t.Helper()
+	return p.do(thread, "try", kind, name, 0) == "true"
+}

@@ -1,0 +1,70 @@
+package interop_test
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// samples returns how many wake-ups are measured: RELOCK_INTEROP_SAMPLES, by default few.
+func samples(t testing.TB) int {
+	t.Helper()
+	text := os.Getenv("RELOCK_INTEROP_SAMPLES")
+	if text == "" {
+		return 20
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("RELOCK_INTEROP_SAMPLES: %q", text)
+	}
+	return n
+}
+
+// A waiter of either side gets in when a holder of either side releases, and not when
+// its lease would have ended or a poll is due.
+func TestReleaseWakesTheOtherSide(t *testing.T) {
+	eachRedisson(t, func(t *testing.T, version string) {
+		at := single(redistest.Start(t), 30*time.Second)
+		g1, g2, j1, j2 := at.start(t, ""), at.start(t, ""), at.start(t, version), at.start(t, version)
+		pairs := []struct {
+			name           string
+			holder, waiter *peer
+		}{{"Java to Java", j1, j2}, {"Java to Go", j1, g1}, {"Go to Java", g1, j1}, {"Go to Go", g1, g2}}
+		kinds := [][2]string{{"lock", "lock"}, {"fenced", "fenced"}, {"write", "write"}, {"write", "read"},
+			{"read", "write"}, {"fair", "fair"}, {"fair", "lock"}, {"lock", "fair"}}
+		for _, k := range kinds {
+			t.Run(k[0]+" to "+k[1], func(t *testing.T) {
+				for _, pair := range pairs {
+					pair.holder.t, pair.waiter.t = t, t
+					times := wakeUps(pair.holder, pair.waiter, k[0], k[1])
+					p50, p99 := quantile(times, 0.5), quantile(times, 0.99)
+					report.add("wake-up | %-6s | %-6s to %-6s | %-12s | p50 %9s | p99 %9s | n %d",
+						version, k[0], k[1], pair.name, millis(p50), millis(p99), len(times))
+					if p50 > 100*time.Millisecond && pair.name != "Java to Java" {
+						t.Errorf("%s: half of the wake-ups took more than %v", pair.name, p50)
+					}
+				}
+			})
+		}
+	})
+}
+
+// wakeUps returns how long after the begin of an unlock a waiter has the lock.
+func wakeUps(holder, waiter *peer, held, wanted string) (times []time.Duration) {
+	const name, warm = "woken", 5
+	for i := range samples(holder.t) + warm {
+		holder.do("holder", "lock", held, name)
+		c := waiter.begin("waiter", "lock", wanted, name)
+		c.waits(25 * time.Millisecond)
+		released := holder.begin("holder", "unlock", held, name).must()
+		got := c.must()
+		waiter.do("waiter", "unlock", wanted, name)
+		if i >= warm {
+			times = append(times, time.Duration(got.end-released.start))
+		}
+	}
+	return times
+}
