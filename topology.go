@@ -11,9 +11,6 @@ import (
 // What a session finds out about its deployment when it starts. It needs scripts and
 // pub/sub, and says so if they are missing. Without the rest it works as well.
 
-// publishText does what most scripts do besides the commands for their keys.
-const publishText = `redis.call('time') return redis.call('publish', ARGV[1], '')`
-
 // check finds out what the server is, whether it answers, and whether it runs scripts.
 // It runs that of renewals, for no holds, so that the first renewal need not send it.
 func (s *Session) check(ctx context.Context) error {
@@ -37,19 +34,17 @@ func (p *protocol) aside(words ...string) rueidis.Completed {
 	return p.client.B().Arbitrary(words...).Blocking()
 }
 
-// channels subscribes the session's own channel, and finds out whether a script can
-// publish to it.
+// channels finds out whether scripts may publish to the session's own channel, and
+// subscribes that. In this order, so that one connection of the pool serves both.
 func (s *Session) channels(ctx context.Context) error {
-	channel := prefixSession + s.id
+	p, channel := s.proto, prefixSession+s.id
+	if err := p.do(noDeadline{ctx}, p.aside("PUBLISH", channel, "")).Error(); err != nil {
+		return started(ctx, fmt.Errorf("publishing to %s*: %w", prefixSession, err))
+	}
 	if err := s.hub.pin(ctx, channel); err != nil {
 		return started(ctx, fmt.Errorf("subscribing to %s*: %w", prefixSession, err))
 	}
-	p := s.proto
-	err := p.do(noDeadline{ctx}, p.aside("EVAL", publishText, "0", channel)).Error()
-	if err != nil {
-		err = fmt.Errorf("publishing to %s* in a script: %w", prefixSession, err)
-	}
-	return started(ctx, err)
+	return nil
 }
 
 // started returns the error of NewSession for err.
@@ -69,6 +64,8 @@ func started(ctx context.Context, err error) error {
 func (s *Session) topology(ctx context.Context) error {
 	p := s.proto
 	s.place = deploymentOf(ctx, p)
+	// Only a client that knows of failovers finds the new primary when it dials anew.
+	s.hub.noRole.Store(p.client.Mode() == rueidis.ClientModeStandalone)
 	if p.client.Mode() != rueidis.ClientModeCluster {
 		return nil
 	}
