@@ -12,6 +12,7 @@ import (
 // A process with one processor, which it uses up, renews late and is told late, but
 // what it takes for certain is certain.
 func TestProcessWithoutProcessorTimeKeepsToItsDeadlines(t *testing.T) {
+	t.Parallel()
 	const lease = time.Second
 	s := redistest.Start(t)
 	hog := startWorker(t, "hog", s, "it", worker{goroutines: 2, lease: lease, slow: 100, hogs: 2})

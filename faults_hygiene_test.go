@@ -52,7 +52,7 @@ func faultsHygiene(args []string) {
 
 	o.begin(server, proxy)
 	most := 0
-	for end := time.Now().Add(5 * lease); time.Now().Before(end); {
+	for end := time.Now().Add(3 * lease); time.Now().Before(end); {
 		ctx, cancel := context.WithTimeout(background, 5*time.Millisecond)
 		err := s.Mutex("tried").Lock(ctx)
 		cancel()

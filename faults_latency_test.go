@@ -72,7 +72,7 @@ func TestCertainHoldsDoNotOverlapAtAnyLatency(t *testing.T) {
 	near := newSession(t, s, relock.WithWatchdog(lease))
 	far := newSession(t, p, relock.WithWatchdog(lease))
 	h := &holds{start: time.Now()}
-	for roundTrip := time.Duration(0); roundTrip <= 2*lease; roundTrip += lease / 4 {
+	for roundTrip := time.Duration(0); roundTrip <= 2*lease; roundTrip += lease * 2 / 5 {
 		p.Delay(roundTrip / 2)
 		ctx, cancel := context.WithTimeout(background, 2*lease+500*time.Millisecond)
 		who := fmt.Sprint("far, ", roundTrip)
@@ -112,11 +112,11 @@ func TestCertainHoldsDoNotOverlapAtAnyLatency(t *testing.T) {
 // under its owner.
 func TestGrantsThatComeTooLateAreGivenBack(t *testing.T) {
 	t.Parallel()
-	const lease = 400 * time.Millisecond
+	const lease = 300 * time.Millisecond
 	s, p := proxied(t)
 	far := newSession(t, p, relock.WithWatchdog(time.Minute))
 	goesOn(t, far.Mutex("it", relock.WithLease(lease)))
-	for range 3 {
+	for range 2 {
 		ctx, cancel := context.WithTimeout(background, 6*lease)
 		p.Delay(lease * 6 / 10)
 		result := async(func() error { return far.Mutex("it", relock.WithLease(lease)).Lock(ctx) })

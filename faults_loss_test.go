@@ -192,7 +192,7 @@ func TestOutageShorterThanTheLeaseLosesNothing(t *testing.T) {
 		m := newSession(t, p, relock.WithWatchdog(lease)).Mutex("it")
 		lock(t, background, m)
 		done, token := m.Done(), m.FencingToken()
-		for range 3 {
+		for range 2 {
 			begin()
 			time.Sleep(lease / 3)
 			heal()

@@ -34,7 +34,7 @@ func beforeItsTime(t testing.TB, s *redistest.Server, name string) {
 // releases the key as soon as Redis can be reached, for others wait. Unlock did not.
 func TestKeyThatOutlivesItsDeadlineIsReleasedOnceRedisIsBack(t *testing.T) {
 	t.Parallel()
-	const lease = 6 * time.Second
+	const lease = 3 * time.Second
 	for _, c := range []struct {
 		name string
 		end  func(t *testing.T, m *relock.Mutex)

@@ -31,7 +31,7 @@ var pauses = []struct {
 
 func TestPausesOfRedisAreOutages(t *testing.T) {
 	t.Parallel()
-	const lease = 2 * time.Second
+	const lease = 1200 * time.Millisecond
 	for _, p := range pauses {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

@@ -175,7 +175,7 @@ func TestLockRidesOutTheLoadingOfData(t *testing.T) {
 	s := redistest.Start(t, append([]string{"--key-load-delay", "200"}, everyWrite...)...)
 	m := newSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
 	other := newSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
-	_, err := s.Do("EVAL", "for i = 1, 6000 do redis.call('set', 'filler' .. i, i) end", "0")
+	_, err := s.Do("EVAL", "for i = 1, 4000 do redis.call('set', 'filler' .. i, i) end", "0")
 	require.NoError(t, err)
 	lock(t, background, m)
 	s.Kill()

@@ -148,6 +148,7 @@ var faults = []struct {
 }
 
 func TestCertainHoldsNeverOverlapUnderFaults(t *testing.T) {
+	t.Parallel()
 	const lease = 400 * time.Millisecond
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

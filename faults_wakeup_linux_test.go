@@ -26,8 +26,8 @@ func TestNoWakeUpIsLostWithASubscription(t *testing.T) {
 		workers = append(workers, startWorker(t, fmt.Sprint("worker ", i), s, "it", w))
 	}
 	var killed int64
-	for end := time.Now().Add(stress(t, 5*time.Second)); time.Now().Before(end); {
-		time.Sleep(rand.N(500 * time.Millisecond))
+	for end := time.Now().Add(stress(t, 3*time.Second)); time.Now().Before(end); {
+		time.Sleep(rand.N(300 * time.Millisecond))
 		reply, err := s.Do("CLIENT", "KILL", "TYPE", "PUBSUB")
 		require.NoError(t, err)
 		killed += reply.(int64)
@@ -50,7 +50,7 @@ func TestNoWakeUpIsLostWithASubscription(t *testing.T) {
 	}
 	t.Logf("%d holds, %d subscription connections killed, longest without a holder %v, %d times more than 500ms",
 		len(all), killed, gaps[:min(5, len(gaps))], over)
-	require.Greater(t, killed, int64(10))
+	require.Greater(t, killed, int64(6))
 	require.Greater(t, len(all), 500)
 	require.Less(t, gaps[0], backing)
 }
