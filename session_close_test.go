@@ -77,6 +77,21 @@ func TestCloseEndsWaiting(t *testing.T) {
 	})
 }
 
+// Waiters that nothing else would wake: they wait for the unlock of a lost hold.
+func TestCloseEndsTheWaitForALateUnlock(t *testing.T) {
+	onBoth(t, func(t *testing.T, at addressed) {
+		s := newSession(t, at)
+		m := s.Mutex("lock")
+		lock(t, background, m)
+		forceUnlock(t, s, m)
+		waiter := async(func() error { return m.Lock(background) })
+		queued(t, s, "lock", 1)
+		require.NoError(t, receive(t, async(func() error { return s.Close(background) }), "Close to end"))
+		require.ErrorIs(t, receive(t, waiter, "the waiter to end"), relock.ErrClosed)
+		require.ErrorIs(t, m.Unlock(background), relock.ErrLost)
+	})
+}
+
 func TestAfterCloseNothingIsTaken(t *testing.T) {
 	onBoth(t, func(t *testing.T, at addressed) {
 		client := newClient(t, at)
