@@ -128,7 +128,7 @@ func (rw *RWMutex) queued(ctx context.Context, op string, w *arbiter.Waiter[*lea
 
 // giveBack ends one lock of a hold that a call was granted but does not want.
 func (rw *RWMutex) giveBack(via *arbiter.Handle[*lease], h *hold) {
-	switch outcome, lost := rw.s.rws.Return(via, h); outcome {
+	switch h, outcome, lost := rw.s.rws.Return(via, h); outcome {
 	case arbiter.Release:
 		rw.s.releaseLater(h.Lease)
 	case arbiter.Expired:

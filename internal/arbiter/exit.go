@@ -48,7 +48,7 @@ func (t *Table[L]) Return(via *Handle[L], h *Hold[L]) Outcome {
 		return NotHeld
 	}
 	if h.count == 0 {
-		if h = e.of(h.Owner, Write); h == nil {
+		if h = e.owedLocked(h.Owner); h == nil {
 			return NotHeld
 		}
 	}
@@ -62,6 +62,12 @@ func (e *entry[L]) findLocked(via *Handle[L], o *Owner) *Hold[L] {
 	if e.heldBy(o) {
 		return e.hold
 	}
+	return e.owedLocked(o)
+}
+
+// owedLocked returns what awaits an unlock of o that has no live hold: its lost hold, or
+// one for which the unlock of that was taken.
+func (e *entry[L]) owedLocked(o *Owner) *Hold[L] {
 	if h := e.of(o, Write); h != nil {
 		return h
 	}

@@ -52,7 +52,7 @@ const (
 
 // A Hold is one owner's possession of one lock. Its methods are safe for
 // concurrent use.
-type Hold[L any] struct {
+type Hold[L comparable] struct {
 	Owner  *Owner // nil: anonymous
 	Lease  L      // the acquisition from Redis that it rests on
 	Token  int64  // fencing token
@@ -61,9 +61,9 @@ type Hold[L any] struct {
 	side   Side
 
 	// guarded by the name's shard
-	count      int      // times locked less times unlocked
-	owing      []*Owner // of lost holds for which unlocks were counted that may have been this one's
-	next, prev *Hold[L] // other read holds of the name
+	count      int       // times locked less times unlocked
+	owing      []debt[L] // unlocks that were counted for lost holds and may have been this one's
+	next, prev *Hold[L]  // other read holds of the name
 
 	mu    sync.Mutex // protects the following
 	state State
@@ -251,30 +251,59 @@ type record[L comparable] struct {
 func (r *record[L]) ownerless(via *Handle[L], last *Hold[L]) *Hold[L] {
 	if len(r.lost) > 0 {
 		if h := via.firstLostLocked(false); h != nil {
-			if last != h && h.Owner != nil {
-				last.owing = append(last.owing, h.Owner)
+			if last == h {
+				return h
+			}
+			if h.Owner != nil {
+				last.owing = append(last.owing, debt[L]{h.Owner, via})
+			}
+			if h.count == 1 { // it ends with this
+				last.owing = append(last.owing, h.owing...)
+				h.owing = nil
 			}
 			return h
 		}
 	}
 	if last != nil && last.count == 1 {
-		via.handOnLocked(last)
+		last.handOn()
 	}
 	return last
 }
 
-// handOnLocked has the next newest hold taken through v owe what the newest, h, does,
-// which is about to end.
-func (v *Handle[L]) handOnLocked(h *Hold[L]) {
-	if len(h.owing) == 0 {
-		return
-	}
-	for _, next := range slices.Backward(v.open) {
-		if next.count > 0 && next != h {
-			next.owing, h.owing = append(next.owing, h.owing...), nil
-			return
+// A debt is an unlock without an owner that was counted for a lost hold of an owner and
+// may have been another's, taken through the same handle.
+type debt[L comparable] struct {
+	to  *Owner
+	via *Handle[L]
+}
+
+// handOn has others owe what h does, which is about to end: of each debt the unlock was
+// that of a hold that was there before.
+func (h *Hold[L]) handOn() {
+	for _, d := range h.owing {
+		if next := d.via.beforeLocked(h); next != nil {
+			next.owing = append(next.owing, d)
 		}
 	}
+	h.owing = nil
+}
+
+// beforeLocked returns the newest hold taken through v before h that awaits an unlock,
+// an anonymous one if there is one.
+func (v *Handle[L]) beforeLocked(h *Hold[L]) (found *Hold[L]) {
+	seen := false
+	for _, next := range slices.Backward(v.open) {
+		switch {
+		case next == h:
+			seen = true
+		case !seen || next.count == 0:
+		case next.Owner == nil:
+			return next
+		case found == nil:
+			found = next
+		}
+	}
+	return found
 }
 
 // of returns the newest lost hold of an owner on a side that awaits its unlock.
@@ -311,7 +340,7 @@ func (h *Hold[L]) owes(o *Owner) bool {
 	if h == nil || h.count == 0 {
 		return false
 	}
-	i := slices.Index(h.owing, o)
+	i := slices.IndexFunc(h.owing, func(d debt[L]) bool { return d.to == o })
 	if i >= 0 {
 		h.owing = slices.Delete(h.owing, i, i+1)
 	}

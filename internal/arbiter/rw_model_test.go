@@ -182,21 +182,24 @@ func (m *rwModel) send(s *rwSession, c *rwStep) {
 	}
 }
 
-// alive reports whether Redis still has a lease, which outlives its holder's certainty.
-func (m *rwModel) alive(l *rwLease) bool { return m.sessions[0].clock.Load() <= l.until.Load() }
+// expire removes what has ended from Redis, a little later than its holder was certain.
+func (m *rwModel) expire() {
+	now := m.sessions[0].clock.Load()
+	if w := m.redis.writer; w != nil && now > w.until.Load() {
+		m.redis.writer = nil
+	}
+	for l := range m.redis.readers {
+		if now > l.until.Load() {
+			delete(m.redis.readers, l)
+		}
+	}
+}
 
 // execute: Redis executes what a call has sent.
 func (m *rwModel) execute(c *rwStep) {
 	c.at, c.reply = rwReplied, rwRefused
+	m.expire()
 	redis := &m.redis
-	if redis.writer != nil && !m.alive(redis.writer) {
-		redis.writer = nil
-	}
-	for l := range redis.readers {
-		if !m.alive(l) {
-			delete(redis.readers, l)
-		}
-	}
 	own := c.st.Writes && redis.writer == c.st.Write && redis.writer != nil
 	switch {
 	case c.st.Confirm && !redis.readers[c.lease]:
@@ -257,7 +260,7 @@ func (m *rwModel) receive(s *rwSession, c *rwStep) {
 // cancel: a call gives up, whatever it is doing.
 func (m *rwModel) cancel(s *rwSession, c *rwStep) {
 	if h := s.Quit(c.Waiter); h != nil {
-		if out, _ := s.Return(c.Via, h); out == arbiter.Release {
+		if h, out, _ := s.Return(c.Via, h); out == arbiter.Release {
 			s.ending = append(s.ending, h.Lease)
 		}
 	}
@@ -315,8 +318,9 @@ func (m *rwModel) pass() {
 	for _, s := range m.sessions {
 		s.clock.Add(1)
 		if ls := s.Leases("a"); len(ls) > 0 && m.chance(6) {
-			l := rwPick(m, ls, "lease")
-			l.until.Store(s.clock.Load() + 2)
+			if l := rwPick(m, ls, "lease"); l.until.Load() == rwNever {
+				l.until.Store(s.clock.Load() + 2)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package arbiter_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -12,7 +13,7 @@ import (
 // else for as long as they are certain of their holds, nothing may be released that
 // somebody holds, and in the end everybody must get in, and nothing may be left.
 func TestRWModel(t *testing.T) {
-	for range 5 { // times 100, unless -rapid.checks says otherwise
+	for range 30 { // times 100, unless -rapid.checks says otherwise
 		rapid.Check(t, func(r *rapid.T) {
 			m := newRWModel(t, r)
 			for range rapid.IntRange(1, 150).Draw(r, "steps") {
@@ -101,29 +102,23 @@ func (m *rwModel) check() {
 // drain lets all calls come to their ends, unlocks everything, and looks for remains.
 func (m *rwModel) drain() {
 	m.kind = true
-	for range 10000 {
-		busy := false
+	for range 100 {
 		for _, s := range m.sessions {
-			for len(s.ending) > 0 {
-				m.release(s, s.ending[0])
-			}
+			s.clock.Add(1)
+		}
+		for _, s := range m.sessions {
 			m.watch(s)
 			for len(s.locks) > 0 {
 				m.unlock(s, rapid.IntRange(0, len(s.locks)-1).Draw(m.r, "lock"))
 				m.check()
-				for len(s.ending) > 0 {
-					m.release(s, s.ending[0])
-				}
 			}
-			if len(s.calls) > 0 {
-				busy = true
-				m.advance(s, s.calls[rapid.IntRange(0, len(s.calls)-1).Draw(m.r, "call")])
+			for len(s.ending) > 0 {
+				m.release(s, s.ending[0])
+			}
+			for _, c := range slices.Clone(s.calls) {
+				m.advance(s, c)
 				m.check()
 			}
-			busy = busy || len(s.locks)+len(s.ending) > 0
-		}
-		if !busy {
-			break
 		}
 	}
 	for _, s := range m.sessions {
@@ -134,7 +129,7 @@ func (m *rwModel) drain() {
 			m.r.Fatalf("after everything has ended the arbiter knows %d names", n)
 		}
 	}
-	if m.redis.writer != nil || len(m.redis.readers) > 0 {
+	if m.expire(); m.redis.writer != nil || len(m.redis.readers) > 0 {
 		m.r.Fatal("something stays in Redis")
 	}
 }

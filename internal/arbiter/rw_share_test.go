@@ -187,7 +187,7 @@ func TestRWLossIsToldToEveryReaderOfTheLease(t *testing.T) {
 	if _, out, _ := w.Exit(w.handle(), nil, readSide); out != arbiter.NotHeld {
 		t.Fatal("through another handle")
 	}
-	if out, _ := w.Return(a, fixed); out != arbiter.WasLost {
+	if _, out, _ := w.Return(a, fixed); out != arbiter.WasLost {
 		t.Fatal("not ended")
 	}
 }

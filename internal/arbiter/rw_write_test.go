@@ -182,14 +182,14 @@ func TestRWReturn(t *testing.T) {
 	if w.Quit(queued.Waiter) != h {
 		t.Fatal("it was let in")
 	}
-	if out, _ := w.Return(a, h); out != arbiter.Left {
+	if _, out, _ := w.Return(a, h); out != arbiter.Left {
 		t.Fatalf("Return = %d", out)
 	}
 	w.mustBe(h, arbiter.Live)
-	if out, _ := w.Return(a, h); out != arbiter.Release {
+	if _, out, _ := w.Return(a, h); out != arbiter.Release {
 		t.Fatalf("Return = %d", out)
 	}
-	if out, _ := w.Return(a, h); out != arbiter.NotHeld {
+	if _, out, _ := w.Return(a, h); out != arbiter.NotHeld {
 		t.Fatalf("Return = %d", out)
 	}
 }

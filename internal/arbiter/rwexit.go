@@ -21,21 +21,28 @@ func (t *RW[L]) Exit(via *Handle[L], o *Owner, side Side) (h *Hold[L], out Outco
 }
 
 // Return ends one lock of h, which its taker was granted but does not want, as
-// Table.Return does.
-func (t *RW[L]) Return(via *Handle[L], h *Hold[L]) (out Outcome, lost int) {
+// Table.Return does. If it was anonymous, another one may have ended h through via, and
+// Return ends that one's hold. It returns what Exit does.
+func (t *RW[L]) Return(via *Handle[L], h *Hold[L]) (ended *Hold[L], out Outcome, lost int) {
 	s := &t.shards[via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[via.name]
 	if e == nil {
-		return NotHeld, 0
+		return nil, NotHeld, 0
 	}
 	if h.count == 0 {
-		if h = e.of(h.Owner, h.side); h == nil {
-			return NotHeld, 0
+		if h.Owner == nil {
+			h = via.anonymousLocked()
+		} else {
+			h = e.owedLocked(h.Owner, h.side)
 		}
 	}
-	return t.exitLocked(s, e, via.name, h)
+	if h == nil {
+		return nil, NotHeld, 0
+	}
+	out, lost = t.exitLocked(s, e, via.name, h)
+	return h, out, lost
 }
 
 func (e *rwEntry[L]) findLocked(via *Handle[L], o *Owner, side Side) *Hold[L] {
@@ -52,6 +59,12 @@ func (e *rwEntry[L]) findLocked(via *Handle[L], o *Owner, side Side) *Hold[L] {
 	if h := e.readBy(o); side == Read && h != nil {
 		return h
 	}
+	return e.owedLocked(o, side)
+}
+
+// owedLocked returns what awaits an unlock of o that has no live hold: its lost hold, or
+// one for which the unlock of that was taken.
+func (e *rwEntry[L]) owedLocked(o *Owner, side Side) *Hold[L] {
 	if h := e.of(o, side); h != nil {
 		return h
 	}
@@ -72,6 +85,9 @@ func (e *rwEntry[L]) findLocked(via *Handle[L], o *Owner, side Side) *Hold[L] {
 }
 
 func (t *RW[L]) exitLocked(s *rwShard[L], e *rwEntry[L], name string, h *Hold[L]) (out Outcome, lost int) {
+	if h.count == 1 {
+		h.handOn()
+	}
 	if h.State() == Lost {
 		h.count--
 		if h.count == 0 {
@@ -116,11 +132,13 @@ func (e *rwEntry[L]) exitReaderLocked(s *rwShard[L], name string, h *Hold[L]) Ou
 }
 
 // exitWriterLocked ends the write hold. Another writer of this process may have it,
-// unless readers wait, who go first, or its owner reads on.
+// unless readers wait, who go first, or its owner reads on; or is about to, for Redis
+// may just be granting it that for the sake of this lease.
 func (t *RW[L]) exitWriterLocked(e *rwEntry[L], h *Hold[L], now int64) Outcome {
 	h.End(Ended)
 	w := e.writers.head
-	if w != nil && e.eligible(w) && w.Passable && e.rAsker == nil && e.queued.head == nil && e.readers == nil {
+	read := e.rAsker != nil || e.queued.head != nil || e.own > 0 || e.readers != nil
+	if w != nil && e.eligible(w) && w.Passable && !read {
 		if token, ok := t.Pass(h.Lease, now); ok {
 			e.writers.remove(w)
 			e.giveWriterLocked(w, h.Lease, token, now, true)
