@@ -224,10 +224,19 @@ func (n *line) probe(conn rueidis.DedicatedClient) error {
 	if err != nil {
 		return err
 	}
-	if role, _ := reply[0].ToString(); role != "master" {
+	if !isPrimary(reply) {
 		return errReplica
 	}
 	return nil
+}
+
+// isPrimary reads the reply of ROLE.
+func isPrimary(role []rueidis.RedisMessage) bool {
+	if len(role) == 0 {
+		return false
+	}
+	is, _ := role[0].ToString()
+	return is == "master"
 }
 
 func (n *line) do(conn rueidis.DedicatedClient, cmd rueidis.Completed) error {

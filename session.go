@@ -110,6 +110,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
+	silent := s.publish(ctx)
 	if s.proto.atlas != nil {
 		s.wg.Go(func() { s.proto.atlas.run(s.ioCtx) })
 	}
@@ -117,7 +118,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	s.wg.Go(s.watch.renews)
 	s.wg.Go(s.clean.run)
 	s.wg.Go(s.room.run)
-	if err := s.channels(ctx); err != nil {
+	if err := s.channels(ctx, silent); err != nil {
 		_ = s.Close(ctx) // goes on in the background if ctx has ended
 		return nil, err
 	}

@@ -11,14 +11,16 @@ import (
 // What a session finds out about its deployment when it starts. It needs scripts and
 // pub/sub, and says so if they are missing. Without the rest it works as well.
 
+// publishText does what most scripts do besides the commands for their keys.
+const publishText = `redis.call('time') return redis.call('publish', ARGV[1], '')`
+
 // check finds out what the server is, whether it answers, and whether it runs scripts.
 // It runs that of renewals, for no holds, so that the first renewal need not send it.
 func (s *Session) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctxFailed("NewSession", "", ctx, nil)
 	}
-	p := s.proto
-	err := p.do(noDeadline{ctx}, p.aside("EVAL", renewScript.text, "0", "1")).Error()
+	err := s.proto.do(noDeadline{ctx}, s.proto.aside("EVAL", renewScript.text, "0", "1")).Error()
 	if err != nil {
 		err = fmt.Errorf("running a script: %w", err)
 	}
@@ -28,23 +30,22 @@ func (s *Session) check(ctx context.Context) error {
 	return started(ctx, err)
 }
 
-// aside returns a command for a connection of rueidis's pool, so that its context, which
-// may be cancelled, changes nothing for the shared one; see patience.
-func (p *protocol) aside(words ...string) rueidis.Completed {
-	return p.client.B().Arbitrary(words...).Blocking()
+// channels subscribes the session's own channel. silent is why a script cannot publish,
+// if it cannot: it is told if the channel can be subscribed all the same.
+func (s *Session) channels(ctx context.Context, silent error) error {
+	err := s.hub.pin(ctx, prefixSession+s.id)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("subscribing to %s*: %w", prefixSession, err)
+	case silent != nil:
+		err = fmt.Errorf("publishing to %s* in a script: %w", prefixSession, silent)
+	}
+	return started(ctx, err)
 }
 
-// channels finds out whether scripts may publish to the session's own channel, and
-// subscribes that. In this order, so that one connection of the pool serves both.
-func (s *Session) channels(ctx context.Context) error {
-	p, channel := s.proto, prefixSession+s.id
-	if err := p.do(noDeadline{ctx}, p.aside("PUBLISH", channel, "")).Error(); err != nil {
-		return started(ctx, fmt.Errorf("publishing to %s*: %w", prefixSession, err))
-	}
-	if err := s.hub.pin(ctx, channel); err != nil {
-		return started(ctx, fmt.Errorf("subscribing to %s*: %w", prefixSession, err))
-	}
-	return nil
+// publish finds out whether a script can publish.
+func (s *Session) publish(ctx context.Context) error {
+	return s.proto.do(noDeadline{ctx}, s.proto.aside("EVAL", publishText, "0", prefixSession+s.id)).Error()
 }
 
 // started returns the error of NewSession for err.
@@ -64,9 +65,14 @@ func started(ctx context.Context, err error) error {
 func (s *Session) topology(ctx context.Context) error {
 	p := s.proto
 	s.place = deploymentOf(ctx, p)
-	// Only a client that knows of failovers finds the new primary when it dials anew.
-	s.hub.noRole.Store(p.client.Mode() == rueidis.ClientModeStandalone)
-	if p.client.Mode() != rueidis.ClientModeCluster {
+	switch p.client.Mode() {
+	case rueidis.ClientModeSentinel:
+		return nil
+	case rueidis.ClientModeStandalone:
+		// A primary today may be a replica tomorrow. What is a replica now is taken as
+		// it is.
+		reply, err := p.do(noDeadline{ctx}, p.aside("ROLE")).ToArray()
+		s.hub.noRole.Store(err != nil || !isPrimary(reply))
 		return nil
 	}
 	p.cluster, s.hub.cluster = true, true
@@ -106,4 +112,10 @@ func deploymentOf(ctx context.Context, p *protocol) string {
 		return fmt.Sprintf("client %p", p.client)
 	}
 	return least
+}
+
+// aside returns a command for a connection of rueidis's pool, so that its context, which
+// may be cancelled, changes nothing for the shared one; see patience.
+func (p *protocol) aside(words ...string) rueidis.Completed {
+	return p.client.B().Arbitrary(words...).Blocking()
 }
