@@ -1,0 +1,70 @@
+package relock_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/relock-go/relock"
+)
+
+// The exported API, which users' code is written against: what is assigned here has
+// exactly these types.
+var (
+	_ func(context.Context, rueidis.Client, ...relock.SessionOption) (*relock.Session, error) = relock.NewSession
+
+	_ func(*relock.Session) string                                            = (*relock.Session).ID
+	_ func(*relock.Session, context.Context) context.Context                  = (*relock.Session).NewContext
+	_ func(context.Context) (*relock.Session, bool)                           = relock.FromContext
+	_ func(*relock.Session) <-chan struct{}                                   = (*relock.Session).Done
+	_ func(*relock.Session, context.Context) error                            = (*relock.Session).Close
+	_ func(*relock.Session, context.Context, string) (relock.State, error)    = (*relock.Session).Inspect
+	_ func(*relock.Session, context.Context, string) (bool, error)            = (*relock.Session).ForceUnlock
+	_ func(*relock.Session, string, ...relock.LockOption) *relock.Mutex       = (*relock.Session).Mutex
+	_ func(*relock.Session, string, ...relock.LockOption) *relock.FairMutex   = (*relock.Session).FairMutex
+	_ func(*relock.Session, string, ...relock.LockOption) *relock.RWMutex     = (*relock.Session).RWMutex
+	_ func(...relock.Locker) *relock.Group                                    = relock.NewGroup
+	_ func([]*relock.Session, string, ...relock.LockOption) *relock.Redlock   = relock.NewRedlock
+	_ func(context.Context, relock.Locker, func(context.Context) error) error = relock.Do
+	_ func(relock.Locker) sync.Locker                                         = relock.SyncLocker
+	_ func(time.Duration) relock.SessionOption                                = relock.WithWatchdog
+	_ func(time.Duration) relock.SessionOption                                = relock.WithTenure
+	_ func(int, time.Duration) relock.SessionOption                           = relock.WithReplicas
+	_ func(relock.Observer) relock.SessionOption                              = relock.WithObserver
+	_ func(time.Duration) relock.LockOption                                   = relock.WithLease
+	_ func(time.Duration) relock.LockOption                                   = relock.WithMaxHold
+	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrName, relock.ErrOption}
+	_ []relock.Mode                                                           = []relock.Mode{relock.Unlocked, relock.Exclusive, relock.Shared}
+	_                                                                         = relock.State{Mode: relock.Shared, Holders: []relock.Holder{{ID: "", Session: "", Count: 1}}, TTL: time.Second, Waiters: 1}
+	_                                                                         = relock.AcquireEvent{Name: "", Wait: 0, Contended: false, Handoff: false, Err: nil}
+	_                                                                         = relock.ReleaseEvent{Name: "", Held: 0, Err: nil}
+	_                                                                         = relock.LostEvent{Name: "", Cause: nil}
+	_                                                                         = relock.RenewEvent{Holds: 0, Duration: 0, Err: nil}
+	_ relock.Observer                                                         = relock.NopObserver{}
+)
+
+// What the lock types have beside Locker.
+type (
+	named    interface{ Name() string }
+	deadline interface{ Deadline() (time.Time, bool) }
+	fenced   interface{ FencingToken() int64 }
+)
+
+var (
+	_ relock.Locker = (*relock.Mutex)(nil)
+	_ relock.Locker = (*relock.FairMutex)(nil)
+	_ relock.Locker = (*relock.RWMutex)(nil)
+	_ relock.Locker = (*relock.Group)(nil)
+	_ relock.Locker = (*relock.Redlock)(nil)
+
+	_ = []named{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Redlock)(nil)}
+	_ = []deadline{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Redlock)(nil)}
+	_ = []fenced{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil)}
+
+	_ func(*relock.RWMutex, context.Context) error         = (*relock.RWMutex).RLock
+	_ func(*relock.RWMutex, context.Context) (bool, error) = (*relock.RWMutex).TryRLock
+	_ func(*relock.RWMutex, context.Context) error         = (*relock.RWMutex).RUnlock
+	_ func(*relock.RWMutex) relock.Locker                  = (*relock.RWMutex).RLocker
+)
