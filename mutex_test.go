@@ -33,7 +33,7 @@ func hammer(client rueidis.Client, locks []*relock.Mutex, rounds int, counter st
 }
 
 func TestGoroutinesExcludeEachOther(t *testing.T) {
-	const goroutines, rounds = 8, 20
+	const goroutines, rounds = 8, 12
 	for what, tenure := range map[string]time.Duration{"passing": time.Hour, "default": 10 * time.Millisecond, "asking": 0} {
 		shapes := map[string]func(t *testing.T, at addressed) func() *relock.Mutex{
 			"one value": func(t *testing.T, at addressed) func() *relock.Mutex {
