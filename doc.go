@@ -228,6 +228,7 @@
 //	relock_fence:{goods:1000:1}                  last fencing token; expires when idle for an hour
 //	relock_queue:{goods:1000:1}                  sorted set, the waiters of a FairMutex
 //	relock_intent:{goods:1000:1}                 hash, who waits for an RWMutex
+//	relock_yield:{goods:1000:1}                  for 100 ms, the RFairLock waiter whose turn it is
 //
 // and these channels be used:
 //

@@ -10,6 +10,14 @@ package relock
 // Where PUBLISH does not count all subscribers, the first waiter gets the lock.
 //
 // The session's channel is derived here, because only the queue tells who is next.
+//
+// A waiter of Redisson's RFairLock hears of a release only on a channel of its own, and
+// only the head of Redisson's queue is told, which relock reads and never writes. It
+// gets its turn before the next of relock's: yield tells it, and for a moment, or until
+// it has left its queue, no FairMutex takes the lock. And who holds an RFairLock tells
+// nobody else of its release: while Redisson has the lock, left says to look again soon.
+// The names of those keys follow from the queue's. They are no business of a Redis user
+// whose rights do not reach that far: hence pcall.
 const fairLua = fenceLua + `
 local function enqueue(queue, id, valid)
   if not redis.call('zscore', queue, id) then
@@ -20,6 +28,31 @@ local function enqueue(queue, id, valid)
     redis.call('zadd', queue, string.format('%.0f', score), id)
   end
   redis.call('pexpire', queue, valid)
+end
+local function theirs(queue)
+  local head = redis.pcall('lindex', 'redisson_lock_queue' .. string.sub(queue, 13), 0)
+  return type(head) == 'string' and head
+end
+local function yield(queue, publish, counted)
+  local head = theirs(queue)
+  if not head then return false end
+  local name = string.sub(queue, 13)
+  local heard = redis.pcall(publish, 'redisson_lock__channel' .. name .. ':' .. head, '0')
+  if type(heard) ~= 'number' or heard == 0 and counted == '1' then return false end
+  redis.pcall('set', 'relock_yield' .. name, head, 'px', 100)
+  return true
+end
+local function yielded(queue)
+  local key = 'relock_yield' .. string.sub(queue, 13)
+  local head = redis.pcall('get', key)
+  if type(head) ~= 'string' or head ~= theirs(queue) then return 0 end
+  return redis.call('pttl', key)
+end
+local function left(lock)
+  local ttl = redis.call('pttl', lock)
+  local holder = redis.call('hkeys', lock)[1] or ''
+  if string.sub(holder, 15, 15) == '4' and (ttl < 0 or ttl > 20) then return 20 end
+  return ttl
 end
 local function dispatch(lock, fencekey, queue, claim, grant, publish, counted)
   local token
@@ -57,6 +90,11 @@ if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
   return tonumber(redis.call('get', KEYS[2])) or fence(KEYS[2])
 end
 if redis.call('exists', KEYS[1]) == 0 then
+  local wait = yielded(KEYS[3])
+  if wait > 0 then
+    if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1], ARGV[4]) end
+    return -1 - wait
+  end
   local winner, token
   if redis.call('exists', KEYS[3]) == 1 then
     if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1], ARGV[4]) end
@@ -72,7 +110,7 @@ if redis.call('exists', KEYS[1]) == 0 then
   end
 end
 if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1], ARGV[4]) end
-return -1 - redis.call('pttl', KEYS[1])
+return -1 - left(KEYS[1])
 `)
 
 // lookScript looks after many waiters: it keeps their queues alive, gives free locks
@@ -97,7 +135,8 @@ for i = 1, #KEYS / 3 do
   if type(redis.pcall('zscore', queue, id)) == 'string' then
     if not seen[lock] then
       local fields = redis.pcall('hlen', lock)
-      if fields == 0 then
+      local wait = fields == 0 and yielded(queue) or 0
+      if fields == 0 and wait == 0 then
         local winner, token = dispatch(lock, fencekey, queue, ARGV[2], grant, ARGV[3], ARGV[4])
         if not winner then
           winner, token = id, fence(fencekey)
@@ -109,7 +148,14 @@ for i = 1, #KEYS / 3 do
         end
       end
       redis.call('pexpire', queue, ARGV[1])
-      seen[lock] = type(fields) == 'number' and -1 - redis.call('pttl', lock) or lost
+      if wait > 0 then
+        seen[lock] = -1 - wait
+      elseif type(fields) == 'number' then
+        seen[lock] = -1 - redis.call('pttl', lock)
+        reply = reply or -1 - left(lock) -- one that looks soon is enough
+      else
+        seen[lock] = lost
+      end
     end
     reply = reply or seen[lock]
   elseif redis.pcall('hexists', lock, id) == 1 then
@@ -125,8 +171,9 @@ return replies
 // whose lock is something else.
 const lostPlace = -1 << 52
 
-// leaveScript ends a fair hold and gives the lock to the next waiter; or it ends a
-// place in the queue. If nobody waits, it tells the waiters of other kinds of lock.
+// leaveScript ends a fair hold and gives the lock to the next waiter, the head of
+// Redisson's queue first; or it ends a place in the queue. If nobody waits, it tells the
+// waiters of other kinds of lock.
 //
 //	KEYS  lock, fence, queue
 //	ARGV  hold id, channel, PUBLISH or SPUBLISH, claim, what the channel of a grant
@@ -139,6 +186,7 @@ var leaveScript = newScript(fairLua + `
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return redis.call('zrem', KEYS[3], ARGV[1]) - 1
 end
+if yield(KEYS[3], ARGV[3], ARGV[6]) then return 0 end
 if dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[4], ARGV[5], ARGV[3], ARGV[6]) then return 0 end
 return redis.call(ARGV[3], ARGV[2], '0')
 `)

@@ -133,10 +133,11 @@ func newProtocol(client rueidis.Client, c *sessionConfig) *protocol {
 }
 
 // newUUID returns a random UUID, which is what Redisson's clients call themselves.
+// Theirs are of version 4; ours are of version 8, by which FairMutex tells them apart.
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 

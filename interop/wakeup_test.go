@@ -24,7 +24,8 @@ func samples(t testing.TB) int {
 }
 
 // A waiter of either side gets in when a holder of either side releases, and not when
-// its lease would have ended or a poll is due.
+// its lease would have ended. Fair locks are not mixed with others under one name: a
+// Redisson process that does that sleeps out the lease even among its own kind.
 func TestReleaseWakesTheOtherSide(t *testing.T) {
 	eachRedisson(t, func(t *testing.T, version string) {
 		at := single(redistest.Start(t), 30*time.Second)
@@ -34,7 +35,7 @@ func TestReleaseWakesTheOtherSide(t *testing.T) {
 			holder, waiter *peer
 		}{{"Java to Java", j1, j2}, {"Java to Go", j1, g1}, {"Go to Java", g1, j1}, {"Go to Go", g1, g2}}
 		kinds := [][2]string{{"lock", "lock"}, {"fenced", "fenced"}, {"write", "write"}, {"write", "read"},
-			{"read", "write"}, {"fair", "fair"}, {"fair", "lock"}, {"lock", "fair"}}
+			{"read", "write"}, {"fair", "fair"}}
 		for _, k := range kinds {
 			t.Run(k[0]+" to "+k[1], func(t *testing.T) {
 				for _, pair := range pairs {
