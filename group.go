@@ -30,7 +30,7 @@ import (
 // taken by one script in one round trip, and released by another.
 type Group struct {
 	members []Locker // in canonical order
-	orders  []string // what that goes by; empty if unknown
+	orders  []string // the names it goes by; empty if unknown
 	fast    []*Mutex // the members, if one script can take them all
 	err     error
 
@@ -51,15 +51,20 @@ func NewGroup(locks ...Locker) *Group {
 	if g.err = g.check(); g.err != nil {
 		return g
 	}
-	order := func(l Locker) string {
+	order := func(l Locker) (string, int) {
 		if m, ok := l.(member); ok {
 			return m.order()
 		}
-		return ""
+		return "", 0
 	}
-	slices.SortStableFunc(g.members, func(a, b Locker) int { return cmp.Compare(order(a), order(b)) })
+	slices.SortStableFunc(g.members, func(a, b Locker) int {
+		an, ai := order(a)
+		bn, bi := order(b)
+		return cmp.Or(cmp.Compare(an, bn), ai-bi)
+	})
 	for _, l := range g.members {
-		g.orders = append(g.orders, order(l))
+		name, _ := order(l)
+		g.orders = append(g.orders, name)
 	}
 	g.fast = g.fastPath()
 	return g
@@ -147,6 +152,9 @@ func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
 	}
 	gh := &groupHold{}
 	gh.Owner = ownerOf(ctx)
+	if gh.Owner != nil && g.again(gh.Owner) {
+		return true, nil
+	}
 	if gh.Owner == nil {
 		if ok, err := g.afterLoss(ctx, op, wait); !ok {
 			return false, err
@@ -174,9 +182,12 @@ func (g *Group) Unlock(ctx context.Context) error {
 	if err := g.usable(op); err != nil {
 		return err
 	}
-	gh := g.take(ownerOf(ctx))
-	if gh == nil {
+	gh, over := g.take(ownerOf(ctx))
+	switch {
+	case gh == nil:
 		return failed(op, "", ErrNotHeld)
+	case !over:
+		return stateErr(op, "", gh.State())
 	}
 	lost := !gh.End(arbiter.Ended)
 	gh.unwatch()

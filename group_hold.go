@@ -12,6 +12,7 @@ import (
 type groupHold struct {
 	arbiter.Hold[struct{}]
 	anonymous bool
+	more      int                 // locked again that often by the owner; guarded by Group.mu
 	lost      func(arbiter.State) // called at the end of a member's hold
 	holds     []heldLock          // those that call it
 	stop      chan struct{}       // ends the watches of members of unknown types; nil: there are none
@@ -87,8 +88,31 @@ func (g *Group) afterLoss(ctx context.Context, op string, wait bool) (bool, erro
 	}
 }
 
-// take removes the hold that an unlock is for, by the rules of Mutex.
-func (g *Group) take(o *arbiter.Owner) *groupHold {
+// again counts up the live hold of an owner, if it has one.
+func (g *Group) again(o *arbiter.Owner) bool {
+	g.settle(o)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.liveLocked(o)
+	if h != nil {
+		h.more++
+		g.latest = h
+	}
+	return h != nil
+}
+
+func (g *Group) liveLocked(o *arbiter.Owner) *groupHold {
+	for _, h := range slices.Backward(g.open) {
+		if h.Owner == o && h.State() == arbiter.Live {
+			return h
+		}
+	}
+	return nil
+}
+
+// take finds the hold that an unlock is for, by the rules of Mutex, and reports whether
+// it was the last one; then it removes it.
+func (g *Group) take(o *arbiter.Owner) (gh *groupHold, over bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := -1
@@ -103,13 +127,17 @@ func (g *Group) take(o *arbiter.Owner) *groupHold {
 		}
 	}
 	if at < 0 {
-		return nil
+		return nil, false
 	}
-	gh := g.open[at]
+	gh = g.open[at]
+	if gh.more > 0 {
+		gh.more--
+		return gh, false
+	}
 	g.open = slices.Delete(g.open, at, at+1)
 	close(g.changed)
 	g.changed = make(chan struct{})
-	return gh
+	return gh, true
 }
 
 // last returns the latest hold, after a look whether it is late: a process that was
@@ -140,17 +168,15 @@ func (g *Group) settle(o *arbiter.Owner) {
 func (g *Group) heldBy(o *arbiter.Owner) heldLock {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, h := range slices.Backward(g.open) {
-		if h.Owner == o && h.State() == arbiter.Live {
-			return h
-		}
+	if h := g.liveLocked(o); h != nil {
+		return h
 	}
 	return nil
 }
 
 func (g *Group) abandon(o *arbiter.Owner) {
-	gh := g.take(o)
-	if gh == nil {
+	gh, over := g.take(o)
+	if !over {
 		return
 	}
 	gh.End(arbiter.Ended)

@@ -10,7 +10,7 @@ import (
 // member is a lock type of this package as part of a group.
 type member interface {
 	Locker
-	order() string                    // the groups' canonical one; empty if there is none
+	order() (string, int)             // the place in the groups' canonical one; empty if there is none
 	sessions() []*Session             // without which the lock cannot be had
 	heldBy(o *arbiter.Owner) heldLock // the live hold of o, nil if there is none
 	settle(o *arbiter.Owner)          // ends the hold of o if its deadline has passed
@@ -23,13 +23,14 @@ type heldLock interface {
 	Forget(f *func(arbiter.State))
 }
 
-// The order is that of names, then of types: the same in every process.
-func (m *Mutex) order() string     { return m.keys.name + "\x00" }
-func (m *FairMutex) order() string { return m.keys.name + "\x00" }
-func (rw *RWMutex) order() string  { return rw.keys.name + "\x00write" }
-func (r *rlocker) order() string   { return r.keys.name + "\x00writeread" }
-func (r *Redlock) order() string   { return r.name + "\x00zone" }
-func (g *Group) order() string     { return "" }
+// The order is that of names, the same in every process, and of what one owner must
+// lock first.
+func (m *Mutex) order() (string, int)     { return m.keys.name, 0 }
+func (m *FairMutex) order() (string, int) { return m.keys.name, 0 }
+func (rw *RWMutex) order() (string, int)  { return rw.keys.name, 0 }
+func (r *rlocker) order() (string, int)   { return r.keys.name, 1 }
+func (r *Redlock) order() (string, int)   { return r.name, 2 }
+func (g *Group) order() (string, int)     { return "", 0 }
 
 func (b *lockBase) sessions() []*Session {
 	if b.s == nil {
