@@ -15,3 +15,6 @@ func (s *Session) Listens(name string) bool {
 	}
 	return false
 }
+
+// Watchers returns how many watch the end of the hold that the session has of a lock.
+func (s *Session) Watchers(name string) int { return s.table.Lookup(name).Watchers() }

@@ -122,7 +122,7 @@ func basesOf(l Locker) (bases []*lockBase, family string) {
 }
 
 func (g *Group) usable(op string) error {
-	if g == nil || g.changed == nil {
+	if g == nil || g.members == nil && g.err == nil {
 		return errZero
 	}
 	if g.err != nil {

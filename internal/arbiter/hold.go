@@ -95,6 +95,13 @@ func (h *Hold[L]) Forget(f *func(State)) {
 	}
 }
 
+// Watchers returns how many calls of OnEnd stand, for tests.
+func (h *Hold[L]) Watchers() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.ends)
+}
+
 // Side returns the side of the lock that is held.
 func (h *Hold[L]) Side() Side { return h.side }
 
