@@ -254,10 +254,14 @@ type record[L comparable] struct {
 
 // ownerless returns the hold that an unlock without an owner through via is for: last,
 // unless one taken through via was lost: then the unlock may be that one's, and is
-// counted as such.
+// counted as such, rather for an anonymous one than for an owner's.
 func (r *record[L]) ownerless(via *Handle[L], last *Hold[L]) *Hold[L] {
 	if len(r.lost) > 0 {
-		if h := via.firstLostLocked(false); h != nil {
+		h := via.firstLostLocked(true)
+		if h == nil {
+			h = via.firstLostLocked(false)
+		}
+		if h != nil {
 			if last == h {
 				return h
 			}

@@ -109,8 +109,8 @@ func TestIneligibleCallsArePassedOverAndKeepTheirPlace(t *testing.T) {
 }
 
 // Several holds of one handle are lost one after the other, all by owners, then one
-// anonymously: every unlock without an owner is counted as that of the oldest lost
-// hold, and never ends the live one.
+// anonymously: every unlock without an owner is counted as that of a lost hold, the
+// anonymous one first and then the oldest, and never ends the live one.
 func TestOwnerlessUnlocksAreCountedAgainstLostHoldsFirst(t *testing.T) {
 	w := newWorld(t)
 	v := w.handle("a")
@@ -122,9 +122,9 @@ func TestOwnerlessUnlocksAreCountedAgainstLostHoldsFirst(t *testing.T) {
 	third := w.take(v, nil, 0)
 	w.lose(v)
 	live := w.take(v, new(owner), 0)
-	for _, want := range []*hold{first, second, third} {
+	for _, want := range []*hold{third, first, second} {
 		if got := w.exit(v, nil, arbiter.WasLost); got != want {
-			t.Fatal("a late unlock was not counted against the oldest lost hold")
+			t.Fatal("a late unlock was counted against another hold")
 		}
 		w.mustBe(live, arbiter.Live)
 	}
@@ -183,4 +183,21 @@ func TestUnlockThatNeverComesBlocksOnlyItsHandle(t *testing.T) {
 		t.Fatalf("%d names are known, want 1", w.Len())
 	}
 	w.exit(v, nil, arbiter.WasLost)
+}
+
+// Regression: an anonymous goroutine's unlock after a loss was counted for an owner's
+// lost hold, and that owner's unlock then ended the hold of whoever had the lock.
+func TestALateUnlockIsRatherAnAnonymousOnesThanAnOwners(t *testing.T) {
+	w := newWorld(t)
+	v, a, b := w.handle("a"), new(owner), new(owner)
+	w.Lose("a", w.take(v, a, 0).Lease)
+	x := w.take(v, nil, 0)
+	w.Lose("a", x.Lease)
+	h := w.take(v, b, 0)
+	if got := w.exit(v, nil, arbiter.WasLost); got != x {
+		t.Fatalf("it ended %+v", got)
+	}
+	w.exit(v, a, arbiter.WasLost)
+	w.mustBe(h, arbiter.Live)
+	w.leave(v, b)
 }

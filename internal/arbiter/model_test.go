@@ -174,8 +174,8 @@ func (m *machine) learn(before *mhold) {
 }
 
 // find: the hold that an unlock ends. Without an owner it may be the one of the oldest
-// lost hold taken through v. If that has an owner, the newest hold taken through v owes
-// that owner an unlock from then on.
+// lost hold taken through v, an anonymous one first. If that has an owner, the newest hold
+// taken through v owes that owner an unlock from then on.
 func (m *machine) find(v *mhandle, o *owner) *mhold {
 	if o == nil {
 		var last *mhold
@@ -184,7 +184,10 @@ func (m *machine) find(v *mhandle, o *owner) *mhold {
 				last = h
 			}
 		}
-		h := v.lostHold(false)
+		h := v.lostHold(true)
+		if h == nil {
+			h = v.lostHold(false)
+		}
 		if h == nil {
 			return last
 		}

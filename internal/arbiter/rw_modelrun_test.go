@@ -13,7 +13,7 @@ import (
 // else for as long as they are certain of their holds, nothing may be released that
 // somebody holds, and in the end everybody must get in, and nothing may be left.
 func TestRWModel(t *testing.T) {
-	for range 30 { // times 100, unless -rapid.checks says otherwise
+	for range 15 { // times 100, unless -rapid.checks says otherwise
 		rapid.Check(t, func(r *rapid.T) {
 			m := newRWModel(t, r)
 			for range rapid.IntRange(1, 150).Draw(r, "steps") {

@@ -1,0 +1,204 @@
+package relock
+
+import (
+	"testing"
+	"time"
+)
+
+// Redisson counts the holds of a reader, and each has a lease of its own.
+func TestRWReadersOfRedisson(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		r.redissonReads("j:7", 3, time.Minute)
+		r.refused(w, time.Second, time.Minute)
+		r.must("DEL", rwIntents)
+		r.reads(a, readJoin)
+		r.mustHash(map[string]string{"mode": "read", "j:7": "3", "s:1": "1"})
+		r.must("DEL", "{a}:j:7:rwlock_timeout:1", "{a}:j:7:rwlock_timeout:2")
+		r.end(a)
+		r.mustHash(map[string]string{"mode": "read", "j:7": "3"}) // the third hold goes on
+		r.refused(w, time.Second, time.Minute)
+		r.must("DEL", rwIntents)
+		r.must("DEL", "{a}:j:7:rwlock_timeout:3")
+		r.writes(w) // nobody is left
+		r.mustHash(map[string]string{"mode": "write", "s:2:write": "1"})
+		r.end(w)
+	})
+}
+
+// The lease of one reader ends although another one keeps the lock alive.
+func TestRWAWriterRemovesDeadReaders(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		r.reads(a, readJoin)
+		r.redissonReads("j:7", 2, time.Minute)
+		r.reads(r.reader(3), readJoin)
+		r.must("DEL", "{a}:j:7:rwlock_timeout:1", "{a}:j:7:rwlock_timeout:2", "{a}:s:3:rwlock_timeout:1")
+		r.refused(w, time.Second, time.Minute)
+		r.mustHash(map[string]string{"mode": "read", "s:1": "1"})
+		r.gone(r.reader(3))
+		r.end(a)
+		r.writes(w)
+
+		// Also a reader whose release finds only dead ones beside itself opens the lock.
+		r.end(w)
+		r.redissonReads("j:7", 2, time.Minute)
+		r.reads(a, readJoin)
+		r.must("DEL", "{a}:j:7:rwlock_timeout:1", "{a}:j:7:rwlock_timeout:2")
+		next := r.listen("redisson_rwlock:{a}")
+		r.end(a)
+		r.mustKeys()
+		r.mustMessages(next, "redisson_rwlock:{a}", "redisson_rwlock:{a} 0")
+	})
+}
+
+func TestRWWritersOfRedisson(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		r.redissonWrites("j:7", 2, time.Minute)
+		r.refused(r.reader(1), time.Second, time.Minute)
+		r.refused(r.writer(2), time.Second, time.Minute)
+		r.mustHash(map[string]string{"mode": "write", "j:7:write": "2"})
+		// It reads as well, and then stops writing.
+		r.must("HSET", "a", "j:7", "1")
+		r.must("SET", "{a}:j:7:rwlock_timeout:1", "1", "PX", "60000")
+		r.refused(r.reader(1), time.Second, time.Minute)
+		r.must("HDEL", "a", "j:7:write")
+		r.must("HSET", "a", "mode", "read")
+		r.must("DEL", rwIntents)
+		r.reads(r.reader(1), readJoin)
+		r.mustHash(map[string]string{"mode": "read", "j:7": "1", "s:1": "1"})
+	})
+}
+
+// A Mutex of that name, and a plain lock of Redisson, exclude both sides.
+func TestRWALockOfAnotherKindIsHeld(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		m := plainLease("a", 1)
+		r.take(m)
+		r.refused(r.reader(2), time.Second, m.length)
+		r.refused(r.writer(3), time.Second, m.length)
+		for _, l := range []*lease{r.reader(2), r.writer(3)} {
+			r.gone(l)
+		}
+		r.mustHash(map[string]string{"s:1": "1"})
+		r.mustNear("the Mutex", r.pttl("a"), m.length)
+		r.end(m)
+		for _, l := range []*lease{r.reader(2), r.writer(3)} {
+			if l.kind == read {
+				r.reads(l, readJoin)
+			} else {
+				r.writes(l)
+			}
+			if token, ttl, err := r.ask(m); token != 0 || ttl < time.Second || err != nil {
+				t.Fatalf("a Mutex got %d, %v, %v", token, ttl, err)
+			}
+			r.end(l)
+		}
+		r.take(m)
+	})
+}
+
+// Without an expiry, which nobody sets but a person, the wait has no bound.
+func TestRWALockWithoutExpiry(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		r.must("HSET", "a", "x:1", "1")
+		for _, l := range []*lease{r.reader(1), r.writer(2)} {
+			r.refused(l, -time.Millisecond, -time.Millisecond)
+		}
+	})
+}
+
+func TestRWEveryCallGetsByWithoutItsScript(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		r.forgetScripts()
+		r.reads(a, readJoin)
+		r.forgetScripts()
+		r.confirms(a, r.reader(3), true, readJoin)
+		r.forgetScripts()
+		if got := r.renew(ctx0, []*lease{a}); got[0].gone || got[0].err != nil {
+			t.Fatalf("renew = %+v", got)
+		}
+		r.forgetScripts()
+		r.end(a)
+		r.forgetScripts()
+		r.writes(w)
+		r.forgetScripts()
+		if got := r.renew(ctx0, []*lease{w}); got[0].gone || got[0].err != nil {
+			t.Fatalf("renew = %+v", got)
+		}
+		r.forgetScripts()
+		r.end(w)
+		r.reads(a, readJoin)
+		r.forgetScripts()
+		if was, err := r.force(ctx0, "a"); !was || err != nil {
+			t.Fatalf("force = %t, %v", was, err)
+		}
+	})
+}
+
+func TestRWWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		fails := func(what string) {
+			t.Helper()
+			for _, wait := range []bool{false, true} {
+				_, _, err := r.acquireRead(ctx0, a, "1000", "", wait, &r.cfg)
+				r.mustBeWrongType("read with a wrong "+what, err)
+				_, _, err = r.acquire(ctx0, w, "1000", wait, &r.cfg)
+				r.mustBeWrongType("write with a wrong "+what, err)
+			}
+		}
+		r.must("SET", "a", "no lock")
+		fails("lock")
+		_, _, err := r.confirmRead(ctx0, a, a, true)
+		r.mustBeWrongType("confirm", err)
+		for _, l := range []*lease{a, w} {
+			_, err = r.release(ctx0, l)
+			r.mustBeWrongType("release", err)
+			if got := r.renew(ctx0, []*lease{l}); !got[0].gone || got[0].err != nil {
+				t.Fatalf("renew = %+v, want gone", got)
+			}
+		}
+		r.mustKeys("a")
+		r.must("DEL", "a")
+		r.must("SET", rwIntents, "no intents")
+		fails("hash of intents")
+		r.mustKeys(rwIntents)
+	})
+}
+
+// A holder may have both sides; its session is told of each, and waiters are woken.
+func TestRWForceTellsEveryHolder(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		const rwChannel = "redisson_rwlock:{a}"
+		next := r.listen(rwChannel, "relock_session:s", "relock_session:j")
+		r.reads(r.reader(1), readJoin)
+		r.redissonReads("j:7", 2, time.Minute)
+		if was, err := r.force(ctx0, "a"); !was || err != nil {
+			t.Fatalf("force = %t, %v", was, err)
+		}
+		told := map[string]bool{next(): true, next(): true}
+		if !told["relock_session:s lost s:1 a"] || !told["relock_session:j lost j:7 a"] {
+			t.Fatalf("told %v", told)
+		}
+		r.mustMessages(next, rwChannel, rwChannel+" 1")
+		w := r.writer(2)
+		r.writes(w)
+		if reply, _ := r.rlock(r.reader(3), w, false); reply != readJoin {
+			t.Fatalf("reply %d", reply)
+		}
+		in, err := r.inspect(ctx0, "a")
+		if err != nil || in.fields["s:2:write"] != 1 || in.fields["s:3"] != 1 || in.fields["mode"] != 0 {
+			t.Fatalf("inspect = %+v, %v", in, err)
+		}
+		if was, err := r.force(ctx0, "a"); !was || err != nil {
+			t.Fatalf("force = %t, %v", was, err)
+		}
+		told = map[string]bool{next(): true, next(): true}
+		if !told["relock_session:s lost s:2 a"] || !told["relock_session:s lost s:3 a"] {
+			t.Fatalf("told %v", told)
+		}
+		r.mustMessages(next, rwChannel, rwChannel+" 1")
+	})
+}
