@@ -9,16 +9,15 @@ package relock
 // A session that does not hear has lost its connection: its waiters lose their place.
 // Where PUBLISH does not count all subscribers, the first waiter gets the lock.
 //
-// The session's channel is derived here, because only the queue tells who is next.
+// A fair hold is not passed on within a process, so it takes a block of one token only.
+// leaveScript has that and dispatch in its own way.
 //
-// A waiter of Redisson's RFairLock hears of a release only on a channel of its own, and
-// only the head of Redisson's queue is told, which relock reads and never writes. It
-// gets its turn before the next of relock's: yield tells it, and for a moment, or until
-// it has left its queue, no FairMutex takes the lock. And who holds an RFairLock tells
-// nobody else of its release: while Redisson has the lock, left says to look again soon.
-// The names of those keys follow from the queue's. They are no business of a Redis user
-// whose rights do not reach that far: hence pcall.
-const fairLua = fenceLua + `
+// The session's channel is derived here, because only the queue tells who is next.
+const fairLua = fenceLua + yieldLua + `
+local function one(fencekey)
+  fence(fencekey)
+  return redis.call('incr', fencekey)
+end
 local function enqueue(queue, id, valid)
   if not redis.call('zscore', queue, id) then
     local t = redis.call('time')
@@ -28,19 +27,6 @@ local function enqueue(queue, id, valid)
     redis.call('zadd', queue, string.format('%.0f', score), id)
   end
   redis.call('pexpire', queue, valid)
-end
-local function theirs(queue)
-  local head = redis.pcall('lindex', 'redisson_lock_queue' .. string.sub(queue, 13), 0)
-  return type(head) == 'string' and head
-end
-local function yield(queue, publish, counted)
-  local head = theirs(queue)
-  if not head then return false end
-  local name = string.sub(queue, 13)
-  local heard = redis.pcall(publish, 'redisson_lock__channel' .. name .. ':' .. head, '0')
-  if type(heard) ~= 'number' or heard == 0 and counted == '1' then return false end
-  redis.pcall('set', 'relock_yield' .. name, head, 'px', 100)
-  return true
 end
 local function yielded(queue)
   local key = 'relock_yield' .. string.sub(queue, 13)
@@ -57,18 +43,40 @@ end
 local function dispatch(lock, fencekey, queue, claim, grant, publish, counted)
   local token
   while true do
-    local head = redis.call('zpopmin', queue)
-    local id = head[1]
+    local id = redis.call('zpopmin', queue)[1]
     if not id then return nil end
-    token = token or fence(fencekey)
-    local session = string.match(id, '^(.*):%d+$') or ''
-    local heard = redis.call(publish, grant .. session, id .. ' ' .. string.format('%.0f', token) .. ' ' .. claim)
+    token = token or one(fencekey)
+    local message = id .. string.format(' %.0f ', token) .. claim
+    local heard = redis.call(publish, grant .. (string.match(id, '^(.*):') or ''), message)
     if heard > 0 or counted == '0' then
       redis.call('hset', lock, id, 1)
       redis.call('pexpire', lock, claim)
       return id, token
     end
   end
+end
+`
+
+// yieldLua: a waiter of Redisson's RFairLock hears of a release only on a channel of its own, and
+// only the head of Redisson's queue is told, which relock reads and never writes. It
+// gets its turn before the next of relock's: yield tells it, and for a moment, or until
+// it has left its queue, no FairMutex takes the lock. And who holds an RFairLock tells
+// nobody else of its release: while Redisson has the lock, left says to look again soon.
+// The names of those keys follow from the queue's. They are no business of a Redis user
+// whose rights do not reach that far: hence pcall.
+const yieldLua = `
+local function theirs(queue)
+  local head = redis.pcall('lindex', 'redisson_lock_queue' .. string.sub(queue, 13), 0)
+  return type(head) == 'string' and head
+end
+local function yield(queue, publish, counted)
+  local head = theirs(queue)
+  if not head then return false end
+  local name = string.sub(queue, 13)
+  local heard = redis.pcall(publish, 'redisson_lock__channel' .. name .. ':' .. head, '0')
+  if type(heard) ~= 'number' or heard == 0 and counted == '1' then return false end
+  redis.pcall('set', 'relock_yield' .. name, head, 'px', 100)
+  return true
 end
 `
 
@@ -87,7 +95,7 @@ end
 var enterScript = newScript(fairLua + `
 if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
   redis.call('pexpire', KEYS[1], ARGV[2])
-  return tonumber(redis.call('get', KEYS[2])) or fence(KEYS[2])
+  return tonumber(redis.call('get', KEYS[2])) or one(KEYS[2])
 end
 if redis.call('exists', KEYS[1]) == 0 then
   local wait = yielded(KEYS[3])
@@ -101,7 +109,7 @@ if redis.call('exists', KEYS[1]) == 0 then
     winner, token = dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
   end
   if not winner then
-    winner, token = ARGV[1], fence(KEYS[2])
+    winner, token = ARGV[1], one(KEYS[2])
     redis.call('hset', KEYS[1], ARGV[1], 1)
   end
   if winner == ARGV[1] then
@@ -139,7 +147,7 @@ for i = 1, #KEYS / 3 do
       if fields == 0 and wait == 0 then
         local winner, token = dispatch(lock, fencekey, queue, ARGV[2], grant, ARGV[3], ARGV[4])
         if not winner then
-          winner, token = id, fence(fencekey)
+          winner, token = id, one(fencekey)
           redis.call('hset', lock, id, 1)
         end
         if winner == id then
@@ -160,7 +168,7 @@ for i = 1, #KEYS / 3 do
     reply = reply or seen[lock]
   elseif redis.pcall('hexists', lock, id) == 1 then
     redis.call('pexpire', lock, lease)
-    reply = tonumber(redis.call('get', fencekey)) or fence(fencekey)
+    reply = tonumber(redis.call('get', fencekey)) or one(fencekey)
   end
   replies[i] = reply or lost
 end
@@ -182,11 +190,34 @@ const lostPlace = -1 << 52
 //	      there was neither
 //
 // Twice: the second finds nothing.
-var leaveScript = newScript(fairLua + `
+//
+// A release is on the way to whoever waits, and what it does is as little as can be:
+// the token is one more than the last, unless that may have been the first of a block.
+// So tokens fall behind the clock meanwhile, but not behind each other.
+var leaveScript = newScript(`
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return redis.call('zrem', KEYS[3], ARGV[1]) - 1
 end
-if yield(KEYS[3], ARGV[3], ARGV[6]) then return 0 end
-if dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[4], ARGV[5], ARGV[3], ARGV[6]) then return 0 end
-return redis.call(ARGV[3], ARGV[2], '0')
+if type(redis.pcall('lindex', 'redisson_lock_queue' .. string.sub(KEYS[3], 13), 0)) == 'string' then` + yieldLua + `
+  if yield(KEYS[3], ARGV[3], ARGV[6]) then return 0 end
+end
+local token
+while true do
+  local id = redis.call('zpopmin', KEYS[3])[1]
+  if not id then return redis.call(ARGV[3], ARGV[2], '0') end
+  if not token then
+    token = redis.call('incr', KEYS[2])
+    if token % 16 == 1 then` + fenceLua + `
+      fence(KEYS[2], token > 1 and token - 1)
+      token = redis.call('incr', KEYS[2])
+    end
+  end
+  local message = id .. string.format(' %.0f ', token) .. ARGV[4]
+  local heard = redis.call(ARGV[3], ARGV[5] .. (string.match(id, '^(.*):') or ''), message)
+  if heard > 0 or ARGV[6] == '0' then
+    redis.call('hset', KEYS[1], id, 1)
+    redis.call('pexpire', KEYS[1], ARGV[4])
+    return 0
+  end
+end
 `)
