@@ -37,25 +37,14 @@ func (p *protocol) patient(d time.Duration) (deadline time.Time, ok bool) {
 	return time.Now().Add(d), true
 }
 
-// callCtx is the context of all calls of a session that wait for a lock and whose own
-// context has no end. It ends when the session closes.
-type callCtx struct {
-	ioCtx
-	proto *protocol
-	most  time.Duration // that a call may last
-}
-
-// Deadline returns that of a call which starts now.
-func (c *callCtx) Deadline() (time.Time, bool) { return c.proto.patient(c.most) }
-
 // ioCtx is the context of a Redis call that must not be bound by its caller's
 // context, only by its own cancel. Values are the caller's.
 type ioCtx struct {
 	context.Context
+	proto     *protocol
 	done      chan struct{}
-	cancelled bool // done is closed; guarded by the owner
-	deadline  time.Time
-	timed     bool // deadline is set
+	cancelled bool          // done is closed; guarded by the owner
+	most      time.Duration // that a call may last; 0: no deadline
 }
 
 var ioCtxs = sync.Pool{New: func() any { return &ioCtx{done: make(chan struct{})} }}
@@ -69,7 +58,7 @@ func newIOCtx(values context.Context) *ioCtx {
 // free takes c back once no call uses it.
 func (c *ioCtx) free() {
 	if !c.cancelled {
-		c.Context, c.timed = nil, false
+		c.Context, c.most = nil, 0
 		ioCtxs.Put(c)
 	}
 }
@@ -81,13 +70,20 @@ func (c *ioCtx) cancel() {
 	}
 }
 
-// bound gives c the deadline of a call of p that starts now and may last for d.
+// bound gives the next call, of p, the deadline of one that may last for d.
 func (c *ioCtx) bound(p *protocol, d time.Duration) {
-	c.deadline, c.timed = p.patient(min(d, patience))
+	c.proto, c.most = p, min(d, patience)
 }
 
-func (c *ioCtx) Deadline() (time.Time, bool) { return c.deadline, c.timed }
-func (c *ioCtx) Done() <-chan struct{}       { return c.done }
+// Deadline returns that of a call which starts now.
+func (c *ioCtx) Deadline() (time.Time, bool) {
+	if c.most == 0 {
+		return time.Time{}, false
+	}
+	return c.proto.patient(c.most)
+}
+
+func (c *ioCtx) Done() <-chan struct{} { return c.done }
 func (c *ioCtx) Err() error {
 	select {
 	case <-c.done:
@@ -102,18 +98,17 @@ func (c *ioCtx) Err() error {
 func (s *Session) bounded(d time.Duration) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(s.ioCtx)
 	timer := time.AfterFunc(d, cancel)
-	deadline, ok := s.proto.patient(min(d, patience))
-	return &timedCtx{ctx, deadline, ok}, func() { timer.Stop(); cancel() }
+	return &timedCtx{ctx, s.proto, min(d, patience)}, func() { timer.Stop(); cancel() }
 }
 
-// timedCtx is a context with another deadline.
+// timedCtx is a context with the deadline of a call that starts now.
 type timedCtx struct {
 	context.Context
-	deadline time.Time
-	timed    bool
+	proto *protocol
+	most  time.Duration
 }
 
-func (c *timedCtx) Deadline() (time.Time, bool) { return c.deadline, c.timed }
+func (c *timedCtx) Deadline() (time.Time, bool) { return c.proto.patient(c.most) }
 
 // bounded returns a context that ends after d without having a deadline.
 func bounded(d time.Duration) (context.Context, context.CancelFunc) {

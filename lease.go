@@ -48,28 +48,28 @@ func (k *lockKeys) timeout(id string) string { return k.prefix + id + ":rwlock_t
 // id, whichever of its goroutines has it now.
 type lease struct {
 	keys    *lockKeys
-	kind    kind
 	id      string        // hold id, "<session>:<n>"; n is new for every acquisition; + ":write" for a writer
 	length  time.Duration // time to live in Redis
-	fixed   bool          // not renewed
-	since   int64         // when it was acquired: start of the tenure
-	sent    int64         // when the acquisition was sent
-	claim   bool          // it is a claim on a FairMutex, to be renewed to its length at once
-	unclear bool          // an attempt of this id got no reply and may be executed yet
+	kind    kind
+	fixed   bool  // not renewed
+	claim   bool  // it is a claim on a FairMutex, to be renewed to its length at once
+	unclear bool  // an attempt of this id got no reply and may be executed yet
+	sent    int64 // when the acquisition was sent
+	since   int64 // when it was acquired: start of the tenure
 
 	deadline atomic.Int64 // until when it is certain; moved by renewals
 	bounded  atomic.Bool  // the lock value of its owner has a WithMaxHold
 
-	token, top int64 // fencing token now, and last of the block; guarded by the arbiter's shard
-
 	// guarded by watchdog.mu
-	at       int64 // when the watchdog looks at it next
-	index    int   // in the watchdog's heap; -1: not there
-	maxEnd   int64 // no renewal after that; 0: no bound
-	boundFor *hold // the hold that it was passed to whose bound maxEnd is; nil before
 	stopped  bool  // no renewal any more: it is being released
 	renewing bool  // waits for a renewal to be sent, or for its reply
+	index    int   // in the watchdog's heap; -1: not there
+	at       int64 // when the watchdog looks at it next
+	maxEnd   int64 // no renewal after that; 0: no bound
+	boundFor *hold // the hold that it was passed to whose bound maxEnd is; nil before
 	release  *ioCtx
+
+	token, top int64 // fencing token now, and last of the block; guarded by the arbiter's shard
 }
 
 type hold = arbiter.Hold[*lease]

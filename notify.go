@@ -31,8 +31,9 @@ type hub struct {
 	spawn   func(func()) // starts a goroutine that ends with stop
 	stop    <-chan struct{}
 
-	up     atomic.Bool // every line was alive when it was looked at last
-	noRole atomic.Bool // the server does not tell whether it is a primary
+	up     atomic.Bool  // every line was alive when it was looked at last
+	noRole atomic.Bool  // the server does not tell whether it is a primary
+	many   atomic.Int32 // topics; the first is that of the session
 
 	mu     sync.Mutex        // protects the following, and lines and topics where they say so
 	topics map[string]*topic // by channel
@@ -126,6 +127,7 @@ func (h *hub) add(l *listener) (live bool) {
 			t.slot = slotOf(t.channel)
 		}
 		h.topics[l.channel] = t
+		h.many.Add(1)
 		h.placeLocked(t, nil)
 	}
 	t.listeners = append(t.listeners, l)
@@ -182,6 +184,9 @@ func (h *hub) homeLocked(t *topic, not *line) string {
 
 // known reports whether a channel is subscribed or about to be.
 func (h *hub) known(channel string) bool {
+	if h.many.Load() <= 1 {
+		return false
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.topics[channel] != nil
@@ -235,6 +240,9 @@ type heard struct {
 }
 
 func (h *hub) heard(channel string) heard {
+	if h.many.Load() <= 1 {
+		return heard{}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.topics[channel]

@@ -29,9 +29,14 @@ type protocol struct {
 	doubt  atomic.Bool     // the last call got no answer
 	start  time.Time       // when closed was 0
 	closed atomic.Int64    // since when the client has said that it is closed; 0: it has not
-	direct atomic.Int32    // calls under way that wait in the client
-	wg     *sync.WaitGroup // of the goroutines that make the others
+	wg     *sync.WaitGroup // of the goroutines that make calls which do not wait in the client
+
+	_      cacheLine
+	direct atomic.Int32 // calls under way that do
 }
+
+// cacheLine keeps what every call writes apart from what others only read.
+type cacheLine [64]byte
 
 // batchKeys is how many holds one renewal script takes: the server serves nobody
 // else while it runs, about 100 µs.

@@ -102,6 +102,9 @@ func (s *Session) turnOver(l *lease, told int64, h heard) {
 		told-- // this session itself
 		h.n++
 	}
+	if told <= 0 && s.turns.some.Load() == 0 {
+		return // nobody else waits, as usual
+	}
 	s.turns.ended(l.keys.channel, turn{since: l.since, end: s.clock.now(), others: int(told), heard: h.n})
 }
 

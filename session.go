@@ -30,8 +30,6 @@ type Session struct {
 	place   string // identity of the deployment
 	proto   *protocol
 	clock   *clock
-	seq     atomic.Uint64 // last number given to a hold id
-	rtt     atomic.Int64  // of an acquire, smoothed, in ns
 
 	table *arbiter.Table[*lease]   // of Mutexes
 	fairs *arbiter.Table[*lease]   // of FairMutexes
@@ -43,10 +41,9 @@ type Session struct {
 	clean *cleaner
 	hub   *hub
 
-	callCtx *callCtx // ends with closing
-	ioCtx   *ioCtx   // ends with stopping
+	callCtx *ioCtx // ends with closing; for calls that wait and whose own context has no end
+	ioCtx   *ioCtx // ends with stopping
 
-	calls    atomic.Int64  // operations under way
 	drained  chan struct{} // a signal when calls may have come down to 0 after closing
 	once     sync.Once
 	closing  chan struct{} // closed by Close: nothing new is taken
@@ -54,6 +51,11 @@ type Session struct {
 	finished chan struct{} // closed when they have
 	closeErr error         // set before finished is closed
 	wg       sync.WaitGroup
+
+	_     cacheLine
+	calls atomic.Int64  // operations under way
+	seq   atomic.Uint64 // last number given to a hold id
+	rtt   atomic.Int64  // of an acquire, smoothed, in ns
 }
 
 // NewSession starts a session on a client that the caller has made, keeps, and
@@ -87,8 +89,8 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	}
 	s.leaseMS = millis(s.cfg.lease)
 	s.proto = newProtocol(client, &s.cfg)
-	s.callCtx = &callCtx{
-		ioCtx: ioCtx{Context: context.Background(), done: make(chan struct{})},
+	s.callCtx = &ioCtx{
+		Context: context.Background(), done: make(chan struct{}),
 		proto: s.proto, most: patience + s.cfg.ackWait,
 	}
 	s.ioCtx = &ioCtx{Context: context.Background(), done: make(chan struct{})}

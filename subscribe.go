@@ -110,6 +110,7 @@ func (n *line) sweepLocked(now int64) bool {
 		if len(t.listeners) == 0 && now-t.idle > int64(linger) {
 			delete(n.topics, channel)
 			delete(n.hub.topics, channel)
+			n.hub.many.Add(-1)
 		}
 	}
 	return true

@@ -35,8 +35,8 @@ const (
 	turnsMost   = 32
 	turnsVain   = 3
 	turnFree    = 10 * time.Millisecond
-	turnFreeMax = time.Second
-	turnForget  = 10 * time.Second // a turn is remembered that long after its end
+	turnFreeMax = 100 * time.Millisecond
+	turnForget  = time.Second // a turn is remembered that long after its end
 )
 
 // turns remembers the turns of this process, by the channel of the lock.
@@ -63,9 +63,6 @@ type turn struct {
 
 // ended records a turn.
 func (t *turns) ended(channel string, u turn) {
-	if u.others <= 0 && t.some.Load() == 0 {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer func() { t.some.Store(int64(len(t.of))) }()

@@ -56,19 +56,19 @@ type Hold[L comparable] struct {
 	Owner  *Owner // nil: anonymous
 	Lease  L      // the acquisition from Redis that it rests on
 	Token  int64  // fencing token
-	Passed bool   // came from another goroutine of this process, not from Redis
 	Since  int64  // when it began, by the table's clock
+	Passed bool   // came from another goroutine of this process, not from Redis
 	side   Side
+	state  State // guarded by mu
 
 	// guarded by the name's shard
 	count      int       // times locked less times unlocked
 	owing      []debt[L] // unlocks that were counted for lost holds and may have been this one's
 	next, prev *Hold[L]  // other read holds of the name
 
-	mu    sync.Mutex // protects the following
-	state State
-	done  chan struct{}  // made by the first Done
-	ends  []*func(State) // called at the end
+	mu   sync.Mutex     // protects the following, and state
+	done chan struct{}  // made by the first Done
+	ends []*func(State) // called at the end
 }
 
 // OnEnd has f called when the hold ends, or at once if it has. f is called with the
@@ -187,6 +187,7 @@ func (v *Handle[L]) noteLocked(h *Hold[L]) {
 		return
 	}
 	v.latest = h
+	v.lastLocked() // drops those at the end that have been unlocked
 	if len(v.open) >= v.prune {
 		v.pruneLocked()
 		v.prune = 2*len(v.open) + 2
