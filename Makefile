@@ -1,6 +1,6 @@
 # make test        every test, with the race detector; installs redis-server where it can
 # make lint        gofmt, go vet and staticcheck in every module
-# make bench       the benchmarks
+# make bench       the benchmarks, as a table of figures beside their floors
 # make cover       coverage, of the library by all its tests
 # make fmt, tidy   mend what lint and CI complain of
 
@@ -31,7 +31,7 @@ tidy:
 	@for m in $(MODULES); do (set -x; cd $$m && $(GO) mod tidy) || exit; done
 
 bench: redis
-	$(GO) test -run '^$$' -bench . -benchmem $(BENCHFLAGS) .
+	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -timeout 10m $(BENCHFLAGS) .
 
 cover: redis
 	$(GO) test -timeout 10m -coverpkg=.,./internal/arbiter -coverprofile=cover.out ./...

@@ -18,3 +18,6 @@ func (s *Session) Listens(name string) bool {
 
 // Watchers returns how many watch the end of the hold that the session has of a lock.
 func (s *Session) Watchers(name string) int { return s.table.Lookup(name).Watchers() }
+
+// RedlockQueue returns how many calls of Lock wait in this process for another one.
+func RedlockQueue(r *Redlock) int { return r.s.reds.Waiting(r.h.Name()) }

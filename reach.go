@@ -28,6 +28,19 @@ func (p *protocol) reachable() bool {
 	return !p.cluster && p.up.Load() && !p.doubt.Load() && p.direct.Load() < directMost
 }
 
+// admit counts a call that is sure to be sent at once, and reports whether it is one.
+// Counted first, so that a crowd that asks at the same time is not let in together.
+func (p *protocol) admit() bool {
+	if !p.up.Load() || p.doubt.Load() {
+		return false
+	}
+	if p.direct.Add(1) <= directMost {
+		return true
+	}
+	p.direct.Add(-1)
+	return false
+}
+
 // heard notes whether a call was answered. The client dials with the context of the
 // call that came first, and gives the error of that context to all who wait for the
 // connection: to those whose own context has not ended it is an error like any other.
@@ -71,8 +84,7 @@ func isEnd(err error) bool {
 
 // do sends one command.
 func (p *protocol) do(ctx context.Context, cmd rueidis.Completed) (r rueidis.RedisResult) {
-	if p.reachable() {
-		p.direct.Add(1)
+	if p.admit() {
 		r = p.client.Do(ctx, cmd)
 		p.direct.Add(-1)
 	} else {
@@ -95,8 +107,7 @@ func (p *protocol) ask(ctx context.Context, node rueidis.Client, cmd rueidis.Com
 
 // doMulti sends commands, of which there must be one at least, in one pipeline.
 func (p *protocol) doMulti(ctx context.Context, cmds ...rueidis.Completed) (rs []rueidis.RedisResult) {
-	if p.reachable() {
-		p.direct.Add(1)
+	if p.admit() {
 		rs = p.client.DoMulti(ctx, cmds...)
 		p.direct.Add(-1)
 	} else {
