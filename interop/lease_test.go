@@ -24,8 +24,13 @@ func TestWatchdogsOfBothSidesCoexist(t *testing.T) {
 			p.do("holder", "lock", "read", "shared")
 			p.do("holder", "lock", "read", p.String()+"read")
 		}
+		// Beside a reader that is renewed, one of the other side that is not. With several
+		// read locks Redisson 3.x renews but the first, and of that all readers: what it
+		// does not renew it loses to the next reader that leaves, its own too.
 		j.do("leased", "lease", "read", "Goread", lease.Milliseconds())
-		g.do("leased", "lease", "read", "Javaread", lease.Milliseconds())
+		if !strings.HasPrefix(version, "3.") {
+			g.do("leased", "lease", "read", "Javaread", lease.Milliseconds())
+		}
 
 		var waiting []*call
 		for _, kind := range kinds {
@@ -130,7 +135,12 @@ func TestKilledHolderOfEitherSideFreesItsLocks(t *testing.T) {
 				writer := third.begin("writer", "lock", "write", "shared")
 				writer.waits(lease + lease/2) // the living reader renews
 				other.do("reader", "unlock", "read", "shared")
-				if a := writer.wait(lease / 2); a.err != nil {
+				most := lease / 2
+				if strings.HasPrefix(lives, "3.") {
+					most = 2 * lease // Redisson 3.x renews the dead reader's share with its own
+				}
+				a := writer.wait(most)
+				if a.err != nil {
 					t.Errorf("%v after %v", a.err, time.Since(before))
 				}
 			})
