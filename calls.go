@@ -93,7 +93,7 @@ func (p *protocol) releaseSome(ctx context.Context, ls []*lease) (told []int64, 
 func (p *protocol) acquireRead(ctx context.Context, l *lease, leaseMS, writer string, wait bool, c *sessionConfig) (reply int64, ttl time.Duration, err error) {
 	k := l.keys
 	return granted(p.taken(ctx, readScript, []string{k.name, k.aux, k.timeout(l.id)},
-		[]string{l.id, leaseMS, writer, intentMS(wait)}, c))
+		[]string{l.id, leaseMS, writer, intentMS(wait), k.prefix}, c))
 }
 
 const (
@@ -132,7 +132,7 @@ func (p *protocol) releasing(l *lease) call {
 			[]string{l.id, k.channel, p.publish, millis(p.claim), k.prefix, p.counted}}
 	case write:
 		return call{releaseWriteScript, []string{k.name, k.aux},
-			[]string{l.id, k.channel, p.publish, millis(readersTurn)}}
+			[]string{l.id, k.channel, p.publish, millis(readersTurn), k.prefix}}
 	case read:
 		return call{releaseReadScript, []string{k.name, k.timeout(l.id), k.aux},
 			[]string{l.id, k.channel, p.publish, k.prefix}}
@@ -186,12 +186,12 @@ func (p *protocol) renew(ctx context.Context, ls []*lease) []renewed {
 	var batches [][]*lease
 	for r, group := range groups {
 		for batch := range slices.Chunk(group, batchKeys) {
-			c := call{r.script, make([]string, 0, 2*len(batch)), make([]string, 1, len(batch)+1)}
+			c := call{r.script, make([]string, 0, 3*len(batch)), make([]string, 1, len(batch)+1)}
 			c.args[0] = millis(r.length)
 			for _, l := range batch {
 				c.keys = append(c.keys, l.keys.name)
 				if l.kind == read {
-					c.keys = append(c.keys, l.keys.timeout(l.id))
+					c.keys = append(c.keys, l.keys.timeout(l.id), l.keys.aux)
 				}
 				c.args = append(c.args, l.id)
 			}

@@ -40,6 +40,7 @@ func TestFairUnlockWakesTheHeadOfRedissonsQueue(t *testing.T) {
 			ok, err := newSession(t, server).ForceUnlock(background, "lock")
 			require.NoError(t, err)
 			require.True(t, ok)
+			require.ErrorIs(t, holder.Unlock(background), relock.ErrLost)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

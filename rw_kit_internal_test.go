@@ -112,12 +112,29 @@ func (r *rwRig) gone(l *lease) {
 // redissonReads takes the read side as Redisson does, so many times.
 func (r *rwRig) redissonReads(id string, count int, lease time.Duration) {
 	r.t.Helper()
-	r.must("HSET", r.name, "mode", "read", id, fmt.Sprint(count))
-	for n := 1; n <= count; n++ {
-		r.must("SET", fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", r.name, id, n), "1", "PX", millis(lease))
-	}
-	if r.pttl(r.name) < lease {
-		r.must("PEXPIRE", r.name, millis(lease))
+	r.must("EVAL", `
+redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], ARGV[2])
+for n = 1, tonumber(ARGV[2]) do
+  redis.call('set', '{' .. KEYS[1] .. '}:' .. ARGV[1] .. ':rwlock_timeout:' .. n, 1, 'px', ARGV[3])
+end
+if redis.call('pttl', KEYS[1]) < tonumber(ARGV[3]) then redis.call('pexpire', KEYS[1], ARGV[3]) end
+return 1`, "1", r.name, id, fmt.Sprint(count), millis(lease))
+}
+
+// redissonRenews renews the lock, and not the keys of its readers, as Redisson 3.x does
+// for all but one of the read locks that it holds.
+func (r *rwRig) redissonRenews(lease time.Duration) {
+	r.t.Helper()
+	r.must("PEXPIRE", r.name, millis(lease))
+}
+
+// renews starts the leases of holds anew, of which none is gone.
+func (r *rwRig) renews(ls ...*lease) {
+	r.t.Helper()
+	for _, got := range r.renew(ctx0, ls) {
+		if got.gone || got.err != nil {
+			r.t.Fatalf("renew %s = %+v", got.lease.id, got)
+		}
 	}
 }
 

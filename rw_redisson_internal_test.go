@@ -9,17 +9,19 @@ import (
 func TestRWReadersOfRedisson(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
 		a, w := r.reader(1), r.writer(2)
-		r.redissonReads("j:7", 3, time.Minute)
-		r.refused(w, time.Second, time.Minute)
+		r.redissonReads("j:7", 3, 10*time.Second)
+		r.refused(w, time.Second, 10*time.Second)
 		r.must("DEL", rwIntents)
 		r.reads(a, readJoin)
 		r.mustHash(map[string]string{"mode": "read", "j:7": "3", "s:1": "1"})
 		r.must("DEL", "{a}:j:7:rwlock_timeout:1", "{a}:j:7:rwlock_timeout:2")
 		r.end(a)
 		r.mustHash(map[string]string{"mode": "read", "j:7": "3"}) // the third hold goes on
-		r.refused(w, time.Second, time.Minute)
+		r.refused(w, time.Second, 10*time.Second)
 		r.must("DEL", rwIntents)
+		r.reads(a, readJoin)
 		r.must("DEL", "{a}:j:7:rwlock_timeout:3")
+		r.end(a)
 		r.writes(w) // nobody is left
 		r.mustHash(map[string]string{"mode": "write", "s:2:write": "1"})
 		r.end(w)
@@ -30,9 +32,9 @@ func TestRWReadersOfRedisson(t *testing.T) {
 func TestRWAWriterRemovesDeadReaders(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
 		a, w := r.reader(1), r.writer(2)
-		r.reads(a, readJoin)
-		r.redissonReads("j:7", 2, time.Minute)
+		r.redissonReads("j:7", 2, 10*time.Second)
 		r.reads(r.reader(3), readJoin)
+		r.reads(a, readJoin)
 		r.must("DEL", "{a}:j:7:rwlock_timeout:1", "{a}:j:7:rwlock_timeout:2", "{a}:s:3:rwlock_timeout:1")
 		r.refused(w, time.Second, time.Minute)
 		r.mustHash(map[string]string{"mode": "read", "s:1": "1"})
@@ -42,13 +44,71 @@ func TestRWAWriterRemovesDeadReaders(t *testing.T) {
 
 		// Also a reader whose release finds only dead ones beside itself opens the lock.
 		r.end(w)
-		r.redissonReads("j:7", 2, time.Minute)
+		r.redissonReads("j:7", 2, 10*time.Second)
 		r.reads(a, readJoin)
 		r.must("DEL", "{a}:j:7:rwlock_timeout:1", "{a}:j:7:rwlock_timeout:2")
 		next := r.listen("redisson_rwlock:{a}")
 		r.end(a)
 		r.mustKeys()
 		r.mustMessages(next, "redisson_rwlock:{a}", "redisson_rwlock:{a} 0")
+	})
+}
+
+// A process with Redisson 3.x that holds several read locks renews the keys of one of
+// them, and of the others the lock alone. Relock took those readers for dead, so that
+// its writer got in beside them.
+func TestRWReadersOfRedissonLiveWithoutTheirKeys(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		reading := map[string]string{"mode": "read", "j:7": "1"}
+		refused := func(ttl time.Duration) {
+			t.Helper()
+			r.refused(w, ttl-5*time.Second, ttl)
+			r.must("HDEL", rwIntents, "w:"+w.id)
+		}
+
+		r.redissonReads("j:7", 1, 10*time.Second)
+		r.must("DEL", "{a}:j:7:rwlock_timeout:1")
+		refused(10 * time.Second)
+
+		// Relock's readers prolong the lock for themselves alone.
+		r.reads(a, readJoin)
+		refused(30 * time.Second)
+		r.renews(a)
+		refused(30 * time.Second)
+		r.end(a)
+		r.mustHash(reading)
+		refused(10 * time.Second)
+
+		// Whichever renews last, and whichever lease is longer.
+		for _, lease := range []time.Duration{20 * time.Second, time.Minute} {
+			r.redissonRenews(lease)
+			r.reads(a, readJoin)
+			r.redissonRenews(lease)
+			r.end(a)
+			refused(lease)
+			r.reads(a, readJoin)
+			r.redissonRenews(lease)
+			r.renews(a)
+			r.end(a)
+			refused(lease)
+			r.mustHash(reading)
+		}
+	})
+}
+
+// A writer that reads too, and stops writing, leaves the lock the lease of its readers.
+func TestRWADowngradedLockHasTheLeaseOfItsReaders(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		r.writes(w)
+		if reply, _ := r.rlock(a, w, false); reply != readJoin {
+			t.Fatalf("reply %d", reply)
+		}
+		r.must("PEXPIRE", "{a}:s:1:rwlock_timeout:1", "10000")
+		r.end(w)
+		r.mustHash(map[string]string{"mode": "read", "s:1": "1"})
+		r.mustNear("the lock", r.pttl("a"), 10*time.Second)
 	})
 }
 

@@ -11,7 +11,8 @@ package relock
 // r:<hold id> for a reader that waits, and turn. A waiting writer stops new readers.
 // When a writer releases while readers wait, it is their turn: until all that had an
 // intent are in, or the turn is over, no writer gets the lock, and waiting writers
-// stop nobody.
+// stop nobody. The fourth, others, is until when readers live that have no key of
+// their own: see leasesLua.
 
 const (
 	clockLua = `
@@ -33,8 +34,10 @@ local function intents(key, mine)
   local now = clock()
   for i = 1, #all, 2 do
     local what, left = all[i], (tonumber(all[i + 1]) or 0) - now
-    if left <= 0 or left > 60000 then
+    if left <= 0 or left > 60000 and what ~= 'others' then
       redis.call('hdel', key, what)
+    elseif what == 'others' then
+      -- no intent
     elseif what == 'turn' then
       turn = left
     elseif string.sub(what, 1, 2) == 'w:' then
@@ -54,8 +57,49 @@ local function prolong(key, lease)
 end
 `
 
+	// leasesLua tells the dead among the readers from the living. A reader whose
+	// rwlock_timeout keys have ended is dead, with one exception: a process with Redisson
+	// 3.x that reads several locks renews the keys of one only. Of the others it renews the
+	// lock alone, so that its readers live as long as an expiry of the lock does which is
+	// not that of some reader's key. Whoever is about to move that expiry takes it down as
+	// others. The two expiries that a reader sets may differ by a millisecond: before Redis
+	// 7.2 time goes on within a script.
+	//
+	// leases returns for how long the longest lease of the readers goes on, for how long
+	// others do, and which readers have no key.
+	leasesLua = `
+local function leases(lock, prefix)
+  local longest, ends, keyless = 0, redis.call('pttl', lock), {}
+  local others = ends
+  local fields = redis.call('hgetall', lock)
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' then
+      local most = 0
+      for n = 1, tonumber(fields[i + 1]) or 0 do
+        local left = redis.call('pttl', prefix .. fields[i] .. ':rwlock_timeout:' .. n)
+        if left > 0 and math.abs(left - ends) <= 1 then others = 0 end
+        most = math.max(most, left)
+      end
+      if most <= 0 then keyless[#keyless + 1] = fields[i] end
+      longest = math.max(longest, most)
+    end
+  end
+  return longest, others, keyless
+end
+local function kept(key)
+  local till = tonumber(redis.call('hget', key, 'others') or 0)
+  return till > 0 and math.max(till - clock(), 0) or 0
+end
+local function keep(lock, key, prefix, mine)
+  if redis.call('hget', lock, 'mode') ~= 'read' then return end
+  if redis.call('hlen', lock) == 2 and redis.call('hexists', lock, mine) == 1 then return end
+  local _, others = leases(lock, prefix)
+  if others > 0 then intend(key, 'others', others) end
+end
+`
+
 	// enteredLua: a reader is in. The turn is over when it was the last one that waited.
-	enteredLua = intentsLua + `
+	enteredLua = intentsLua + leasesLua + `
 local function entered(key, mine, readers, turn)
   redis.call('hdel', key, mine)
   if turn > 0 and readers == 0 then redis.call('hdel', key, 'turn') end
@@ -67,7 +111,7 @@ end
 //
 //	KEYS  lock, intents, the hold's rwlock_timeout key
 //	ARGV  hold id, lease, field of this owner's write hold or '', validity of an
-//	      intent, 0 for a call that does not wait
+//	      intent, 0 for a call that does not wait, what a rwlock_timeout key starts with
 //	reply readJoin if held now, and more readers of this process may join;
 //	      readAlone if held now, but a writer waits;
 //	      0 if taken without expiry, else -1 - the time to wait
@@ -82,6 +126,7 @@ local writers, readers, turn, any = intents(KEYS[2], mine)
 local stopped = writers > 0 and turn == 0
 local open = mode == 'read' or not mode and redis.call('exists', KEYS[1]) == 0
 if ours or open and not stopped then
+  if mode then keep(KEYS[1], KEYS[2], ARGV[5], ARGV[1]) end
   redis.call('set', KEYS[3], 1, 'px', ARGV[2])
   if mode then
     redis.call('hset', KEYS[1], ARGV[1], 1)
@@ -132,7 +177,7 @@ return -1 - redis.call('pttl', KEYS[1])
 //
 // Twice: as acquireScript. The token comes first: if it cannot be had, nothing is
 // taken.
-var writeScript = newScript(fenceLua + intentsLua + `
+var writeScript = newScript(fenceLua + intentsLua + leasesLua + `
 local mode = redis.call('hget', KEYS[1], 'mode')
 if mode == 'write' and redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
   prolong(KEYS[1], ARGV[2])
@@ -140,25 +185,12 @@ if mode == 'write' and redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
 end
 local free = not mode and redis.call('exists', KEYS[1]) == 0
 if mode == 'read' then
-  local fields = redis.call('hgetall', KEYS[1])
-  free = true
-  for i = 1, #fields, 2 do
-    if fields[i] ~= 'mode' then
-      local alive = false
-      for n = 1, tonumber(fields[i + 1]) or 0 do
-        if redis.call('exists', ARGV[3] .. fields[i] .. ':rwlock_timeout:' .. n) == 1 then
-          alive = true
-          break
-        end
-      end
-      if alive then
-        free = false
-      else
-        redis.call('hdel', KEYS[1], fields[i])
-      end
-    end
+  local longest, others, keyless = leases(KEYS[1], ARGV[3])
+  if #keyless > 0 and others == 0 and kept(KEYS[3]) == 0 then
+    redis.call('hdel', KEYS[1], unpack(keyless))
+    free = longest == 0
+    if free then redis.call('del', KEYS[1]) end
   end
-  if free then redis.call('del', KEYS[1]) end
 end
 local wait
 if free then
@@ -166,7 +198,7 @@ if free then
   local _, readers, turn, any = intents(KEYS[3], mine)
   if readers == 0 or turn == 0 then
     local token = fence(KEYS[2])
-    if any then redis.call('hdel', KEYS[3], mine, 'turn') end
+    if any then redis.call('hdel', KEYS[3], mine, 'turn', 'others') end
     redis.call('hset', KEYS[1], 'mode', 'write', ARGV[1], 1)
     redis.call('pexpire', KEYS[1], ARGV[2])
     return token
@@ -178,18 +210,21 @@ return -1 - (wait or redis.call('pttl', KEYS[1]))
 `)
 
 // releaseWriteScript ends a write hold, or the intent of a writer that gives up. If
-// its owner still reads, the lock goes on in read mode.
+// its owner still reads, the lock goes on in read mode, with the reader's lease.
 //
 //	KEYS  lock, intents
-//	ARGV  field of the hold, channel, PUBLISH or SPUBLISH, length of the readers' turn
+//	ARGV  field of the hold, channel, PUBLISH or SPUBLISH, length of the readers' turn,
+//	      what a rwlock_timeout key starts with
 //	reply subscribers that were told, or -1 if there was no such hold
 //
 // Twice: the second finds nothing.
-var releaseWriteScript = newScript(intentsLua + `
+var releaseWriteScript = newScript(intentsLua + leasesLua + `
 local had = redis.call('hdel', KEYS[1], ARGV[1]) == 1
 if had then
-  if redis.call('hlen', KEYS[1]) > 1 then
+  local longest = redis.call('hlen', KEYS[1]) > 1 and leases(KEYS[1], ARGV[5]) or 0
+  if longest > 0 then
     redis.call('hset', KEYS[1], 'mode', 'read')
+    redis.call('pexpire', KEYS[1], longest)
   else
     redis.call('del', KEYS[1])
   end
@@ -212,21 +247,24 @@ return had and told or -1
 //	reply subscribers that were told, or -1 if there was no such hold
 //
 // Twice: the second finds nothing.
-var releaseReadScript = newScript(`
+var releaseReadScript = newScript(intentsLua + leasesLua + `
 redis.call('hdel', KEYS[3], 'r:' .. ARGV[1])
-redis.call('del', KEYS[2])
-if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then return -1 end
-local fields = redis.call('hgetall', KEYS[1])
-local most = 0
-for i = 1, #fields, 2 do
-  if fields[i] == 'mode' then
-    if fields[i + 1] == 'write' then return 0 end
-  else
-    for n = 1, tonumber(fields[i + 1]) or 0 do
-      most = math.max(most, redis.call('pttl', ARGV[4] .. fields[i] .. ':rwlock_timeout:' .. n))
-    end
-  end
+if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
+  redis.call('del', KEYS[2])
+  return -1
 end
+local most = 0
+if redis.call('hlen', KEYS[1]) > 1 then
+  if redis.call('hget', KEYS[1], 'mode') == 'write' then
+    redis.call('del', KEYS[2])
+    return 0
+  end
+  local longest, others, keyless = leases(KEYS[1], ARGV[4])
+  if math.abs(redis.call('pttl', KEYS[2]) - redis.call('pttl', KEYS[1])) <= 1 then others = 0 end
+  if #keyless > 0 then longest = math.max(longest, others, kept(KEYS[3])) end
+  most = longest
+end
+redis.call('del', KEYS[2])
 if most > 0 then
   redis.call('pexpire', KEYS[1], most)
   return 0
@@ -237,17 +275,22 @@ return redis.call(ARGV[3], ARGV[2], '0')
 
 // renewReadScript starts the leases of read holds anew.
 //
-//	KEYS  for each hold the lock and its rwlock_timeout key
+//	KEYS  for each hold the lock, its rwlock_timeout key, and the intents
 //	ARGV  lease, then one hold id for each hold
 //	reply the positions (from 1) of the holds that are gone
 //
 // Twice: a lease of the same length starts at the second.
-var renewReadScript = newScript(`
+var renewReadScript = newScript(intentsLua + leasesLua + `
 local gone = {}
-for i = 1, #KEYS / 2 do
-  local lock = KEYS[2 * i - 1]
-  if redis.pcall('hexists', lock, ARGV[i + 1]) == 1 and redis.call('pexpire', KEYS[2 * i], ARGV[1]) == 1 then
-    if redis.call('pttl', lock) < tonumber(ARGV[1]) then redis.call('pexpire', lock, ARGV[1]) end
+for i = 1, #KEYS / 3 do
+  local lock, key, id = KEYS[3 * i - 2], KEYS[3 * i - 1], ARGV[i + 1]
+  local held = redis.pcall('hexists', lock, id) == 1
+  if held then
+    keep(lock, KEYS[3 * i], string.sub(key, 1, -string.len(id .. ':rwlock_timeout:1') - 1), id)
+    held = redis.call('pexpire', key, ARGV[1]) == 1
+  end
+  if held then
+    prolong(lock, ARGV[1])
   else
     gone[#gone + 1] = i
   end
