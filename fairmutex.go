@@ -94,7 +94,7 @@ func (m *FairMutex) enter(ctx context.Context, o *arbiter.Owner, op string, wait
 		}
 		h, used := s.fairs.Grant(w, l, l.token)
 		if used {
-			s.watch.add(l, m.cfg.max)
+			s.took(l, m.cfg.max)
 			return true, nil
 		}
 		s.releaseLater(l)

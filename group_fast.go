@@ -123,7 +123,7 @@ func (b *fastBatch) granted(ts []int64, sent, now int64) bool {
 		w := b.asking[i]
 		l.token, l.top = ts[i], ts[i]+tokens(ts[i])-1
 		b.s.table.Grant(w, l, l.token)
-		b.s.watch.add(l, b.maxes[i])
+		b.s.took(l, b.maxes[i])
 	}
 	return true
 }

@@ -1,7 +1,11 @@
 package relock
 
 import (
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
 )
@@ -66,10 +70,57 @@ func (s *Session) onMessage(channel, message string) bool {
 
 // forced handles "lost <hold id> <name>": somebody forced the lock open.
 func (s *Session) forced(id, name string) {
+	s.forces.note(id, s.clock.now()) // first: whoever is granted it looks there last
 	for _, l := range s.leasesOf(name) {
 		if strings.TrimSuffix(l.id, ":write") == id {
 			s.lose(l, errForced)
 		}
+	}
+}
+
+// forces are the hold ids that were forced open in the last moments. The message
+// may come before the reply that grants the hold.
+type forces struct {
+	last atomic.Int64 // when the latest came
+
+	mu  sync.Mutex // protects the following
+	ids []force
+}
+
+type force struct {
+	id string
+	at int64
+}
+
+// forcesKept is how long the reply to an acquisition may come after the message.
+const forcesKept = int64(10 * time.Second)
+
+func (f *forces) note(id string, now int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := 0
+	for old < len(f.ids) && f.ids[old].at < now-forcesKept {
+		old++
+	}
+	f.ids = append(slices.Delete(f.ids, 0, old), force{id, now})
+	f.last.Store(now)
+}
+
+func (f *forces) has(id string, since int64) bool {
+	if f.last.Load() < since {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.ids, func(x force) bool { return x.id == id })
+}
+
+// took takes charge of a lease after it was granted to a local hold, which it may have
+// lost already.
+func (s *Session) took(l *lease, max time.Duration) {
+	s.watch.add(l, max)
+	if s.forces.has(strings.TrimSuffix(l.id, ":write"), l.sent) {
+		s.lose(l, errForced)
 	}
 }
 

@@ -125,7 +125,7 @@ func (m *Mutex) enter(ctx context.Context, o *arbiter.Owner, op string, wait boo
 		return false, err
 	}
 	s.table.Grant(w, l, l.token)
-	s.watch.add(l, m.cfg.max) // after the grant, so that an early loss finds the hold
+	s.took(l, m.cfg.max) // after the grant, so that an early loss finds the hold
 	return true, nil
 }
 

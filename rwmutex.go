@@ -102,7 +102,7 @@ func (rw *RWMutex) enterWrite(ctx context.Context, o *arbiter.Owner, op string, 
 		return false, err
 	}
 	s.rws.GrantWrite(w, l, l.token)
-	s.watch.add(l, rw.cfg.max)
+	s.took(l, rw.cfg.max)
 	return true, nil
 }
 
@@ -249,7 +249,7 @@ func (r *reader) acquire(st arbiter.Standing[*lease]) (reply int64, ttl time.Dur
 		return 0, ttl, err
 	}
 	if r.h, r.used = s.rws.GrantRead(r.w, r.l, true, r.ride(reply, r.l.sent)); r.used {
-		s.watch.add(r.l, r.cfg.max)
+		s.took(r.l, r.cfg.max)
 		return reply, 0, nil
 	}
 	s.releaseLater(r.l) // another reader of this owner, or of this process, was faster

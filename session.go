@@ -31,15 +31,16 @@ type Session struct {
 	proto   *protocol
 	clock   *clock
 
-	table *arbiter.Table[*lease]   // of Mutexes
-	fairs *arbiter.Table[*lease]   // of FairMutexes
-	rws   *arbiter.RW[*lease]      // of RWMutexes
-	reds  *arbiter.Table[*redHold] // of Redlocks that queue here
-	room  *room                    // waiters of FairMutexes
-	turns turns
-	watch *watchdog
-	clean *cleaner
-	hub   *hub
+	table  *arbiter.Table[*lease]   // of Mutexes
+	fairs  *arbiter.Table[*lease]   // of FairMutexes
+	rws    *arbiter.RW[*lease]      // of RWMutexes
+	reds   *arbiter.Table[*redHold] // of Redlocks that queue here
+	forces forces                   // that came lately
+	room   *room                    // waiters of FairMutexes
+	turns  turns
+	watch  *watchdog
+	clean  *cleaner
+	hub    *hub
 
 	callCtx *ioCtx // ends with closing; for calls that wait and whose own context has no end
 	ioCtx   *ioCtx // ends with stopping
