@@ -1,6 +1,8 @@
 # make test        every test, with the race detector; installs redis-server where it can
 # make lint        gofmt, go vet and staticcheck in every module
 # make bench       the benchmarks, as a table of figures beside their floors
+# make interop     relock and the real Redisson share locks: a quarter of an hour; needs
+#                  Java and Maven. STRESS, LEASE, SAMPLES: see interop/README.md
 # make cover       coverage, of the library by all its tests
 # make fmt, tidy   mend what lint and CI complain of
 
@@ -11,7 +13,7 @@ MODULES     := $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '*/.
 # The race detector needs a C compiler.
 RACE ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-.PHONY: test redis lint fmt tidy bench cover
+.PHONY: test redis lint fmt tidy bench interop cover
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
@@ -32,6 +34,15 @@ tidy:
 
 bench: redis
 	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -timeout 10m $(BENCHFLAGS) .
+
+STRESS  ?= 1m
+LEASE   ?= 30s
+SAMPLES ?= 200
+
+interop: redis
+	cd interop && RELOCK_REQUIRE_REDIS=1 RELOCK_REQUIRE_JAVA=1 RELOCK_INTEROP_STRESS=$(STRESS) \
+		RELOCK_INTEROP_LEASE=$(LEASE) RELOCK_INTEROP_SAMPLES=$(SAMPLES) \
+		$(GO) test -v -count=1 -timeout 40m $(TESTFLAGS) .
 
 cover: redis
 	$(GO) test -timeout 10m -coverpkg=.,./internal/arbiter -coverprofile=cover.out ./...

@@ -220,7 +220,7 @@ func (l *listener) leave() {
 
 // onMessage runs on a connection's reader: it must not block.
 func (h *hub) onMessage(m rueidis.PubSubMessage) {
-	if h.handler(m.Channel, m.Message) {
+	if m.Message == forRedisson || h.handler(m.Channel, m.Message) {
 		return
 	}
 	h.mu.Lock()

@@ -27,7 +27,7 @@ func TestRWAWaitingWriterStopsNewReadersOnly(t *testing.T) {
 		next := r.listen("redisson_rwlock:{a}")
 		r.gone(w)
 		r.gone(w)
-		r.mustMessages(next, "redisson_rwlock:{a}", "redisson_rwlock:{a} 1")
+		r.mustMessages(next, "redisson_rwlock:{a}", "redisson_rwlock:{a} 1", "redisson_rwlock:{a} 00")
 		r.confirms(a, r.reader(4), true, readJoin)
 		r.reads(r.reader(3), readJoin)
 		r.mustIntend()

@@ -242,7 +242,7 @@ func TestRWForceTellsEveryHolder(t *testing.T) {
 		if !told["relock_session:s lost s:1 a"] || !told["relock_session:j lost j:7 a"] {
 			t.Fatalf("told %v", told)
 		}
-		r.mustMessages(next, rwChannel, rwChannel+" 1")
+		r.mustMessages(next, rwChannel, rwChannel+" 1", rwChannel+" 00")
 		w := r.writer(2)
 		r.writes(w)
 		if reply, _ := r.rlock(r.reader(3), w, false); reply != readJoin {
@@ -259,6 +259,6 @@ func TestRWForceTellsEveryHolder(t *testing.T) {
 		if !told["relock_session:s lost s:2 a"] || !told["relock_session:s lost s:3 a"] {
 			t.Fatalf("told %v", told)
 		}
-		r.mustMessages(next, rwChannel, rwChannel+" 1")
+		r.mustMessages(next, rwChannel, rwChannel+" 1", rwChannel+" 00")
 	})
 }

@@ -36,7 +36,7 @@ func TestRWWritesWhatRedissonReads(t *testing.T) {
 			if got := r.keys(); len(got) != 1 || got[0] != "relock_fence:"+prefix {
 				t.Fatalf("keys %q", got)
 			}
-			r.mustMessages(next, channel, channel+" 0", channel+" 1")
+			r.mustMessages(next, channel, channel+" 0", channel+" 1", channel+" 00")
 		}
 	})
 }
@@ -72,7 +72,7 @@ func TestRWScriptsSentTwice(t *testing.T) {
 		r.end(w)
 		r.gone(w)
 		r.mustKeys()
-		r.mustMessages(next, "redisson_rwlock:{a}", "redisson_rwlock:{a} 0", "redisson_rwlock:{a} 1")
+		r.mustMessages(next, "redisson_rwlock:{a}", "redisson_rwlock:{a} 0", "redisson_rwlock:{a} 1", "redisson_rwlock:{a} 00")
 	})
 }
 
@@ -148,7 +148,8 @@ func TestRWDowngradeOnTheWire(t *testing.T) {
 		r.end(w)
 		r.mustKeys()
 		r.mustMessages(next, "redisson_rwlock:{a}",
-			"redisson_rwlock:{a} 1", "redisson_rwlock:{a} 0", "redisson_rwlock:{a} 1")
+			"redisson_rwlock:{a} 1", "redisson_rwlock:{a} 00", "redisson_rwlock:{a} 0",
+			"redisson_rwlock:{a} 1", "redisson_rwlock:{a} 00")
 	})
 }
 

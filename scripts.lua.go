@@ -200,7 +200,7 @@ return gone
 //
 // Twice: the second finds nothing, or a hold taken in between; the caller sends it
 // again only if the first got no reply.
-var forceScript = newScript(fairLua + `
+var forceScript = newScript(fairLua + wakeLua + `
 local fields = redis.call('hkeys', KEYS[1])
 if #fields == 0 then return 0 end
 local mode = redis.call('hget', KEYS[1], 'mode')
@@ -212,7 +212,7 @@ for _, field in ipairs(fields) do
   end
 end
 if mode then
-  redis.call(ARGV[3], ARGV[2], '1')
+  wake(ARGV[3], ARGV[2])
 elseif not yield(KEYS[3], ARGV[3], ARGV[8]) and (redis.call('exists', KEYS[3]) == 0 or
   not dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[6], ARGV[7], ARGV[3], ARGV[8])) then
   redis.call(ARGV[3], ARGV[1], '0')

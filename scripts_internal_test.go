@@ -197,7 +197,7 @@ func TestForceOpensTellsAndWakes(t *testing.T) {
 		if was, err := r.force(ctx0, "my lock"); !was || err != nil {
 			t.Fatalf("force = %v, %v", was, err)
 		}
-		r.mustMessages(heard, lockChannel, "relock_session:5f2c lost "+redisson+" my lock", rwChannel+" 1")
+		r.mustMessages(heard, lockChannel, "relock_session:5f2c lost "+redisson+" my lock", rwChannel+" 1", rwChannel+" 00")
 
 		// A field that is no hold id stops nothing.
 		r.must("HSET", "my lock", "no id", "1")

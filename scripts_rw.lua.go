@@ -15,6 +15,8 @@ package relock
 // their own: see leasesLua.
 
 const (
+	forRedisson = "00"
+
 	clockLua = `
 local function clock()
   local t = redis.call('time')
@@ -95,6 +97,18 @@ local function keep(lock, key, prefix, mine)
   if redis.call('hlen', lock) == 2 and redis.call('hexists', lock, mine) == 1 then return end
   local _, others = leases(lock, prefix)
   if others > 0 then intend(key, 'others', others) end
+end
+`
+
+	// wakeLua wakes all who wait for a read-write lock. With 1 Redisson wakes those that
+	// have gone to sleep; one that is about to, and has seen the lock held, would sleep
+	// out the lease. It takes the 0 that follows, which keeps; written like that, which
+	// Redisson reads as a 0, it disturbs nobody else.
+	wakeLua = `
+local function wake(publish, channel)
+  local told = redis.call(publish, channel, '1')
+  if told > 0 then redis.call(publish, channel, '` + forRedisson + `') end
+  return told
 end
 `
 
@@ -218,7 +232,7 @@ return -1 - (wait or redis.call('pttl', KEYS[1]))
 //	reply subscribers that were told, or -1 if there was no such hold
 //
 // Twice: the second finds nothing.
-var releaseWriteScript = newScript(intentsLua + leasesLua + `
+var releaseWriteScript = newScript(intentsLua + leasesLua + wakeLua + `
 local had = redis.call('hdel', KEYS[1], ARGV[1]) == 1
 if had then
   local longest = redis.call('hlen', KEYS[1]) > 1 and leases(KEYS[1], ARGV[5]) or 0
@@ -234,7 +248,7 @@ local _, readers, _, any = intents(KEYS[2], mine)
 local waited = any and redis.call('hdel', KEYS[2], mine) == 1
 if not had and not waited then return -1 end
 if had and readers > 0 then intend(KEYS[2], 'turn', tonumber(ARGV[4])) end
-local told = redis.call(ARGV[3], ARGV[2], '1')
+local told = wake(ARGV[3], ARGV[2])
 return had and told or -1
 `)
 

@@ -9,16 +9,16 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// stress returns how long a lock is hammered: RELOCK_INTEROP_STRESS, by default short.
-func stress(t testing.TB) time.Duration {
+// setting returns what an environment variable says, or else its default.
+func setting(t testing.TB, name string, otherwise time.Duration) time.Duration {
 	t.Helper()
-	text := os.Getenv("RELOCK_INTEROP_STRESS")
+	text := os.Getenv(name)
 	if text == "" {
-		return 3 * time.Second
+		return otherwise
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || d < time.Second {
+		t.Fatalf("%s: %q: want a duration of a second or more (%v)", name, text, err)
 	}
 	return d
 }
@@ -35,7 +35,7 @@ func eachRedisson(t *testing.T, f func(t *testing.T, version string)) {
 
 // Two processes of each side add to a counter under one lock, by reading and then
 // writing: it is exact only if they exclude each other, and each of them must get its
-// turns.
+// turns. RELOCK_INTEROP_STRESS sets how long, which is short by default.
 func TestHammeredCounterIsExact(t *testing.T) {
 	eachRedisson(t, func(t *testing.T, version string) {
 		server := redistest.Start(t)
@@ -48,7 +48,7 @@ func TestHammeredCounterIsExact(t *testing.T) {
 }
 
 func hammer(t *testing.T, version string, server *redistest.Server, peers []*peer, kind string) {
-	d := stress(t)
+	d := setting(t, "RELOCK_INTEROP_STRESS", 3*time.Second)
 	var calls []*call
 	for _, p := range peers {
 		p.t = t

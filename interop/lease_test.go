@@ -8,12 +8,13 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// Neither side's watchdog prunes or prolongs what is the other's.
+// Neither side's watchdog prunes or prolongs what is the other's. RELOCK_INTEROP_LEASE
+// sets the lease of both, which is short by default.
 func TestWatchdogsOfBothSidesCoexist(t *testing.T) {
 	t.Parallel()
 	eachRedisson(t, func(t *testing.T, version string) {
 		t.Parallel()
-		const lease = 3 * time.Second
+		lease := setting(t, "RELOCK_INTEROP_LEASE", 3*time.Second)
 		at := single(redistest.Start(t), lease)
 		g, j := at.start(t, ""), at.start(t, version)
 		kinds := []string{"lock", "fenced", "write", "fair"}
