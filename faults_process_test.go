@@ -21,12 +21,15 @@ func init() { roles["faults-client"] = faultsClient }
 
 // faultsClient is a process with one lock, which it uses as its input tells, one
 // command a line. It answers each command with a line, and says "lost" on its own.
-func faultsClient(args []string) {
+func faultsClient(args []string) { // address, name, lease, kind
 	addr, name := args[0], args[1]
 	lease, err := time.ParseDuration(args[2])
 	childCheck(err)
 	s, client := childSession(addr, relock.WithWatchdog(lease))
-	m := s.Mutex(name)
+	var m fencedLocker = s.Mutex(name)
+	if args[3] == "write" {
+		m = s.RWMutex(name)
+	}
 	fmt.Println("ready", s.ID())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		switch in.Text() {
@@ -71,10 +74,11 @@ return 1`
 	return n == 1, err
 }
 
-// faultsChild starts a faultsClient.
-func faultsChild(t testing.TB, at addressed, name string, lease time.Duration) *redistest.Proc {
+// faultsChild starts a faultsClient, whose lock is a Mutex, or the write side of an
+// RWMutex if the kind is "write".
+func faultsChild(t testing.TB, at addressed, name string, lease time.Duration, kind ...string) *redistest.Proc {
 	t.Helper()
-	p := redistest.Child(t, "faults-client", at.Addr(), name, lease.String())
+	p := redistest.Child(t, "faults-client", at.Addr(), name, lease.String(), append(kind, "plain")[0])
 	_, err := p.Expect("ready ", soon)
 	require.NoError(t, err)
 	return p
