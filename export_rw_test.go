@@ -2,6 +2,17 @@ package relock
 
 import "github.com/relock-go/relock/internal/arbiter"
 
+// The scripts of an RWMutex, to know them on the wire and for benchmarks.
+var (
+	ReadText, ReadSHA                 = readScript.text, readScript.sha
+	ReleaseReadText, ReleaseReadSHA   = releaseReadScript.text, releaseReadScript.sha
+	WriteText, WriteSHA               = writeScript.text, writeScript.sha
+	ReleaseWriteText, ReleaseWriteSHA = releaseWriteScript.text, releaseWriteScript.sha
+	ConfirmReadSHA                    = confirmScript.sha
+	RenewReadSHA                      = renewReadScript.sha
+	RenewWriteSHA                     = renewWriteScript.sha
+)
+
 // QueuedRW returns how many readers and writers of an RWMutex wait in this session for a
 // goroutine of the session; those that ask Redis are not counted.
 func (s *Session) QueuedRW(name string) (readers, writers int) {
