@@ -34,9 +34,9 @@ var endings = map[string]struct {
 }
 
 // callings are the calls that take a lock.
-var callings = map[string]func(ctx context.Context, m *relock.Mutex) error{
-	"Lock": func(ctx context.Context, m *relock.Mutex) error { return m.Lock(ctx) },
-	"TryLock": func(ctx context.Context, m *relock.Mutex) error {
+var callings = map[string]func(ctx context.Context, m relock.Locker) error{
+	"Lock": func(ctx context.Context, m relock.Locker) error { return m.Lock(ctx) },
+	"TryLock": func(ctx context.Context, m relock.Locker) error {
 		ok, err := m.TryLock(ctx)
 		if ok || err == nil {
 			err = errors.Join(err, errors.New("no error, or the lock with one"))
@@ -58,48 +58,59 @@ func TestNothingIsSentUnderAContextThatHasEnded(t *testing.T) {
 	server := redistest.Start(t)
 	s := newSession(t, server)
 	warmUp(t, s)
-	for name, ending := range endings {
-		for call, do := range callings {
-			m := s.Mutex("lock")
-			ctx, end := ending.with()
-			end()
-			<-ctx.Done()
-			cost := trafficOf(server, func() { wantStopped(t, do(ctx, m), ending.err) })
-			require.Zero(t, cost, "%s, %s", call, name)
-			require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
+	for _, k := range lockKinds {
+		for name, ending := range endings {
+			for call, do := range callings {
+				m := k.of(s)
+				ctx, end := ending.with()
+				end()
+				<-ctx.Done()
+				cost := trafficOf(server, func() { wantStopped(t, do(ctx, m), ending.err) })
+				require.Zero(t, cost, "%s, %s, %s", k.name, call, name)
+				require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
+			}
 		}
 	}
 }
 
-// The acquire is under way when the caller leaves, and is executed after that.
+// The acquire is under way when the caller leaves, and is executed after that, of a
+// lock that is free or held.
 func TestACallThatIsCancelledInFlightLeavesNothing(t *testing.T) {
-	for name, ending := range endings {
-		for call, do := range callings {
-			t.Run(call+" "+name, func(t *testing.T) {
-				t.Parallel()
-				server := redistest.Start(t)
-				proxy, direct := redistest.NewProxy(t, server.Addr()), newClient(t, server)
-				s := newSession(t, proxy) // with a lease of 30 s
-				m := s.Mutex("lock")
-				lock(t, background, m)
-				unlock(t, background, m)
-				for range 3 {
-					sent := seen(proxy, "EVALSHA", "relock_fence:{lock}")
-					proxy.Stall(true)
-					ctx, end := ending.with()
-					result := async(func() error { return do(ctx, m) })
-					receive(t, sent, "the acquire to be sent")
-					end()
-					wantStopped(t, receive(t, result, "the call to return while Redis does not answer"), ending.err)
-					require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
-					proxy.Stall(false)
-					goneQuickly(t, direct, "lock")
+	eachKind(t, func(t *testing.T, k *lockKind) {
+		for name, ending := range endings {
+			for call, do := range callings {
+				t.Run(call+" "+name, func(t *testing.T) {
+					t.Parallel()
+					server := redistest.Start(t)
+					proxy, direct := redistest.NewProxy(t, server.Addr()), newClient(t, server)
+					s, other := newSession(t, proxy), newSession(t, server) // with leases of 30 s
+					m, held := k.of(s), k.holder(other)
 					lock(t, background, m)
 					unlock(t, background, m)
-				}
-			})
+					for i := range 4 {
+						if i%2 == 1 {
+							lock(t, background, held)
+						}
+						sent := seen(proxy, k.sha)
+						proxy.Stall(true)
+						ctx, end := ending.with()
+						result := async(func() error { return do(ctx, m) })
+						receive(t, sent, "the acquire to be sent")
+						end()
+						wantStopped(t, receive(t, result, "the call to return while Redis does not answer"), ending.err)
+						require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
+						proxy.Stall(false)
+						if i%2 == 1 {
+							unlock(t, background, held)
+						}
+						nothingLeft(t, direct)
+						lock(t, background, m)
+						unlock(t, background, m)
+					}
+				})
+			}
 		}
-	}
+	})
 }
 
 // seen returns a channel that is closed when a request with all these words in it
