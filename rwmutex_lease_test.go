@@ -71,7 +71,7 @@ func TestRWMutexFixedLeaseOfAReaderIsItsOwn(t *testing.T) {
 
 // A holder that is stuck is renewed up to its bound; those that have none go on.
 func TestRWMutexMaxHoldEndsAStuckHold(t *testing.T) {
-	const lease, most = 300 * time.Millisecond, 500 * time.Millisecond
+	const lease, most = time.Second, 1500 * time.Millisecond
 	eachPair(t, func(t *testing.T, holder, waiter side) {
 		server := redistest.Start(t)
 		client := newClient(t, server)
@@ -93,7 +93,7 @@ func TestRWMutexMaxHoldEndsAStuckHold(t *testing.T) {
 		require.ErrorIs(t, stuck.Unlock(background), relock.ErrLost)
 		if shared != nil {
 			require.NoError(t, shared.Err())
-			time.Sleep(2 * lease)
+			time.Sleep(lease)
 			require.NoError(t, shared.Err(), "renewed without end")
 			require.Empty(t, got)
 			unlock(t, background, shared)
@@ -107,7 +107,7 @@ func TestRWMutexMaxHoldEndsAStuckHold(t *testing.T) {
 // Each writer that a hold in Redis is passed to has the bound of its own value.
 func TestRWMutexMaxHoldIsPerWriter(t *testing.T) {
 	t.Parallel()
-	const lease, most = 500 * time.Millisecond, 900 * time.Millisecond
+	const lease, most = time.Second, 1200 * time.Millisecond
 	s := newSession(t, redistest.Start(t), relock.WithWatchdog(lease), relock.WithTenure(time.Hour))
 	bounded, free := s.RWMutex("lock", relock.WithMaxHold(most)), s.RWMutex("lock")
 	pass := func(from, to *relock.RWMutex) {
@@ -119,7 +119,7 @@ func TestRWMutexMaxHoldIsPerWriter(t *testing.T) {
 	}
 	lock(t, background, bounded)
 	pass(bounded, free)
-	time.Sleep(most + 2*lease)
+	time.Sleep(most + lease)
 	require.NoError(t, free.Err())
 	pass(free, bounded)
 	receive(t, bounded.Done(), "the bound to be reached")
@@ -129,7 +129,7 @@ func TestRWMutexMaxHoldIsPerWriter(t *testing.T) {
 // Over leases of any length, what is held and renewed stays, on both sides at once.
 func TestRWMutexIsRenewed(t *testing.T) {
 	t.Parallel()
-	const lease = 500 * time.Millisecond
+	const lease = time.Second
 	server := redistest.Start(t)
 	s, other := newSession(t, server, relock.WithWatchdog(lease)), newSession(t, server)
 	r, w, owner := s.RWMutex("read").RLocker(), s.RWMutex("written"), s.NewContext(background)
@@ -138,8 +138,8 @@ func TestRWMutexIsRenewed(t *testing.T) {
 	lock(t, owner, w.RLocker())
 	lock(t, background, other.RWMutex("read").RLocker())
 	before, _ := w.Deadline()
-	end := time.Now().Add(4 * lease)
-	redistest.Eventually(t, soon, "four leases to pass", func() bool {
+	end := time.Now().Add(3 * lease)
+	redistest.Eventually(t, soon, "three leases to pass", func() bool {
 		require.NoError(t, r.Err())
 		require.NoError(t, w.Err())
 		require.NoError(t, w.RLocker().Err())
