@@ -33,6 +33,7 @@ func BenchmarkTable(b *testing.B) {
 		{"wakeup", t.wakeUp},
 		{"holds", t.manyHolds},
 		{"fair", t.fairHandOff},
+		{"rw", t.readWrite},
 	} {
 		b.Run(part.name, func(b *testing.B) {
 			part.measure(b, srv)
