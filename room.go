@@ -136,17 +136,19 @@ func (r *room) queued(st *seat, ttl time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if st.token == 0 {
-		r.queueLocked(st, r.after(ttl))
+		r.queueLocked(st, r.after(st.looked, ttl))
 	}
 }
 
-// after returns when to look at a waiter if the lock may be free after ttl.
-func (r *room) after(ttl time.Duration) int64 {
-	most := jitter(r.s.proto.claim / 3)
-	if ttl >= 0 && ttl < most {
-		most = ttl + time.Millisecond
+// after returns when to look at a waiter again whose last look was sent at sent, if the
+// lock may be free after ttl from now. Looks are sent at most half a claim apart: what
+// counts for a grant is when they were sent.
+func (r *room) after(sent int64, ttl time.Duration) int64 {
+	at := sent + int64(jitter(r.s.proto.claim/3))
+	if ttl >= 0 && ttl < r.s.proto.claim {
+		at = min(at, r.s.clock.now()+int64(ttl+time.Millisecond))
 	}
-	return r.s.clock.now() + int64(most)
+	return at
 }
 
 // queueLocked has a look made for the seat at a time, or now if something has happened
@@ -173,9 +175,14 @@ func (r *room) dequeueLocked(st *seat) {
 
 // granted handles the message of a grant: "<hold id> <token> <claim>". It runs on the
 // connection's reader and must not block. A claim may be longer than the lease, to
-// which a look that is under way, or a renewal, may have shortened it.
+// which a look that is under way, or a renewal, may have shortened it. "<hold id> look"
+// grants nothing: the lock is free, but for the moment it is another one's turn.
 func (r *room) granted(message string) bool {
 	id, rest, _ := strings.Cut(message, " ")
+	if rest == "look" {
+		r.turnOf(id)
+		return true
+	}
 	number, length, _ := strings.Cut(rest, " ")
 	token, err1 := strconv.ParseInt(number, 10, 64)
 	claim, err2 := strconv.ParseInt(length, 10, 64)
@@ -189,6 +196,19 @@ func (r *room) granted(message string) bool {
 		r.answerLocked(st, token, st.looked+int64(d-margin(d)))
 	}
 	return true
+}
+
+// turnOf has the waiter of that hold id look.
+func (r *room) turnOf(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch st := r.seats[id]; {
+	case st == nil || st.token > 0:
+	case st.index >= 0:
+		r.hurryLocked(st)
+	default:
+		st.again = true // a look is under way, or it is about to be in the queue
+	}
 }
 
 func (r *room) answerLocked(st *seat, token, until int64) {
@@ -300,7 +320,9 @@ func (r *room) ask(due []*seat) {
 	for i, st := range due {
 		leases[i] = st.lease
 	}
-	ctx, stop := r.s.bounded(max(r.s.proto.claim/6, 20*time.Millisecond))
+	// A Redis that hangs must not keep the next looks waiting for long. A round trip may
+	// take as long as looks are apart.
+	ctx, stop := r.s.bounded(max(r.s.proto.claim/3, 20*time.Millisecond))
 	sent := r.s.clock.now()
 	replies, errs := r.s.proto.look(ctx, leases)
 	late := ctx.Err() != nil
@@ -328,7 +350,7 @@ func (r *room) ask(due []*seat) {
 		default:
 			_, ttl, _ := granted(replies[i], nil)
 			st.looked, st.scout = sent, false
-			r.queueLocked(st, r.after(ttl))
+			r.queueLocked(st, r.after(sent, ttl))
 		}
 	}
 }

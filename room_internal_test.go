@@ -41,7 +41,7 @@ func seatedAt(t *testing.T, r *room, name string, queue bool) *seat {
 	if queue {
 		r.mu.Lock()
 		st.again = false // its subscription has just been confirmed: it was to look
-		r.queueLocked(st, r.after(ttl))
+		r.queueLocked(st, r.after(st.looked, ttl))
 		r.mu.Unlock()
 	}
 	return st
@@ -130,7 +130,7 @@ func TestReleaseIsNotForgotten(t *testing.T) {
 	r.freed(st.door) // the look may have been executed before the release
 	r.mu.Lock()
 	st.scout = false
-	r.queueLocked(st, r.after(time.Minute))
+	r.queueLocked(st, r.after(st.looked, time.Minute))
 	r.mu.Unlock()
 	if dueOf(r, st) != 1 {
 		t.Fatal("a signal during a look is forgotten")

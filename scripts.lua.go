@@ -213,7 +213,7 @@ for _, field in ipairs(fields) do
 end
 if mode then
   wake(ARGV[3], ARGV[2])
-elseif not yield(KEYS[3], ARGV[3], ARGV[8]) and (redis.call('exists', KEYS[3]) == 0 or
+elseif not yield(KEYS[3], ARGV[3], ARGV[8], ARGV[7]) and (redis.call('exists', KEYS[3]) == 0 or
   not dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[6], ARGV[7], ARGV[3], ARGV[8])) then
   redis.call(ARGV[3], ARGV[1], '0')
 end

@@ -69,13 +69,15 @@ local function theirs(queue)
   local head = redis.pcall('lindex', 'redisson_lock_queue' .. string.sub(queue, 13), 0)
   return type(head) == 'string' and head
 end
-local function yield(queue, publish, counted)
+local function yield(queue, publish, counted, grant)
   local head = theirs(queue)
   if not head then return false end
   local name = string.sub(queue, 13)
   local heard = redis.pcall(publish, 'redisson_lock__channel' .. name .. ':' .. head, '0')
   if type(heard) ~= 'number' or heard == 0 and counted == '1' then return false end
   redis.pcall('set', 'relock_yield' .. name, head, 'px', 100)
+  local first = redis.pcall('zrange', queue, 0, 0)[1]
+  if first then redis.call(publish, grant .. (string.match(first, '^(.*):') or ''), first .. ' look') end
   return true
 end
 `
@@ -199,7 +201,7 @@ if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return redis.call('zrem', KEYS[3], ARGV[1]) - 1
 end
 if type(redis.pcall('lindex', 'redisson_lock_queue' .. string.sub(KEYS[3], 13), 0)) == 'string' then` + yieldLua + `
-  if yield(KEYS[3], ARGV[3], ARGV[6]) then return 0 end
+  if yield(KEYS[3], ARGV[3], ARGV[6], ARGV[5]) then return 0 end
 end
 local token
 while true do
