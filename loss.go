@@ -78,9 +78,9 @@ func (s *Session) forced(id, name string) {
 	}
 }
 
-// forces are the hold ids that were forced open in the last moments. The message
+// lateForces are the hold ids that were forced open in the last moments. The message
 // may come before the reply that grants the hold.
-type forces struct {
+type lateForces struct {
 	last atomic.Int64 // when the latest came
 
 	mu  sync.Mutex // protects the following
@@ -95,7 +95,7 @@ type force struct {
 // forcesKept is how long the reply to an acquisition may come after the message.
 const forcesKept = int64(10 * time.Second)
 
-func (f *forces) note(id string, now int64) {
+func (f *lateForces) note(id string, now int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old := 0
@@ -106,7 +106,7 @@ func (f *forces) note(id string, now int64) {
 	f.last.Store(now)
 }
 
-func (f *forces) has(id string, since int64) bool {
+func (f *lateForces) has(id string, since int64) bool {
 	if f.last.Load() < since {
 		return false
 	}

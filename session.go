@@ -35,7 +35,7 @@ type Session struct {
 	fairs  *arbiter.Table[*lease]   // of FairMutexes
 	rws    *arbiter.RW[*lease]      // of RWMutexes
 	reds   *arbiter.Table[*redHold] // of Redlocks that queue here
-	forces forces                   // that came lately
+	forces lateForces               // that came lately
 	room   *room                    // waiters of FairMutexes
 	turns  turns
 	watch  *watchdog
