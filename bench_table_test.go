@@ -34,6 +34,8 @@ func BenchmarkTable(b *testing.B) {
 		{"holds", t.manyHolds},
 		{"fair", t.fairHandOff},
 		{"rw", t.readWrite},
+		{"groups", t.groups},
+		{"redlock", t.redlock},
 	} {
 		b.Run(part.name, func(b *testing.B) {
 			part.measure(b, srv)

@@ -1,0 +1,103 @@
+package relock_test
+
+import (
+	"fmt"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+const benchNodes = 5
+
+// fanOut sends one command to every server at the same time, and waits for all replies.
+func fanOut(n int, send func(i int)) {
+	var eg errgroup.Group
+	for i := range n - 1 {
+		eg.Go(func() error { send(i + 1); return nil })
+	}
+	send(0)
+	_ = eg.Wait()
+}
+
+// redlock measures Lock+Unlock of a Redlock against the bare acquire and release on one
+// server, all servers up and one of them frozen. On few processors the servers are in
+// each other's way; what the same calls take without relock, sent to as many servers at
+// the same time, stands beside.
+func (t *table) redlock(b *testing.B, srv *redistest.Server) {
+	servers := []*redistest.Server{srv}
+	for range benchNodes {
+		servers = append(servers, redistest.Start(b))
+	}
+	frozen := servers[benchNodes]
+	floor, lock := &bare{client: newClient(b, srv)}, newBareLock("floor")
+	var bares []*bare
+	var up, down []*relock.Session
+	for i, at := range servers {
+		c := &bare{client: newClient(b, at)}
+		benchCheck(loadScripts(c.client) == nil, "SCRIPT LOAD failed")
+		if at != frozen {
+			bares = append(bares, c)
+			up = append(up, benchSession(b, at))
+		}
+		if i != 0 {
+			down = append(down, benchSession(b, at))
+		}
+	}
+	all, most := relock.NewRedlock(up, "red"), relock.NewRedlock(down, "most")
+	lockUnlock(background, most)
+	benchCheck(frozen.Freeze() == nil, "the server does not freeze")
+	lockUnlock(background, most) // waits for it
+
+	bareAll := func(bares []*bare) {
+		id := floor.newID()
+		fanOut(len(bares), func(i int) {
+			granted, err := bares[i].acquire(background, &lock, id)
+			benchCheck(err == nil && granted, "bare acquire: %v, %v", granted, err)
+		})
+		fanOut(len(bares), func(i int) {
+			held, err := bares[i].release(background, &lock, id)
+			benchCheck(err == nil && held, "bare release: %v, %v", held, err)
+		})
+	}
+	const each = 100
+	m := inTurns(benchRounds,
+		func() float64 { return nsPerOp(each, func() { floor.pair(&lock) }) },
+		func() float64 { return nsPerOp(each, func() { bareAll(bares) }) },
+		func() float64 { return nsPerOp(each, func() { lockUnlock(background, all) }) },
+		func() float64 { return nsPerOp(each, func() { bareAll(bares[1:]) }) },
+		func() float64 { return nsPerOp(each, func() { lockUnlock(background, most) }) },
+	)
+	benchCheck(frozen.Thaw() == nil, "the server does not thaw")
+	t.addBeside(fmt.Sprintf("Redlock over %d servers", benchNodes), m[2], m[0], m[1], 2.5)
+	t.addBeside("  one of them frozen", m[4], m[0], m[3], 3)
+	t.rows = append(t.rows, row{name: "  its allocations", floor: "-",
+		ratio: testing.AllocsPerRun(200, func() { lockUnlock(background, all) }), target: 200})
+}
+
+// addBeside adds a row like add, of which the same calls without relock are known.
+func (t *table) addBeside(name string, figure, floor, same, target float64) {
+	t.rows = append(t.rows, row{
+		name: name, figure: took(figure), floor: fmt.Sprintf("%s (bare fan-out %s, ratio %.2f)", took(floor), took(same), same/floor),
+		ratio: figure / floor, target: target, decimals: 2,
+	})
+}
+
+// groups measures Lock+Unlock of a group of Mutexes of one session.
+func (t *table) groups(b *testing.B, srv *redistest.Server) {
+	const members = 10
+	floor, lock := &bare{client: newClient(b, srv)}, newBareLock("floor")
+	s := benchSession(b, srv)
+	var locks []relock.Locker
+	for i := range members {
+		locks = append(locks, s.Mutex(fmt.Sprint("member-", i)))
+	}
+	g := relock.NewGroup(locks...)
+	m := inTurns(benchRounds,
+		func() float64 { return nsPerOp(100, func() { floor.pair(&lock) }) },
+		func() float64 { return nsPerOp(100, func() { lockUnlock(background, g) }) },
+	)
+	t.add(fmt.Sprintf("Group of %d Mutexes of one session", members), m[1], m[0], 1.6, 3)
+}
