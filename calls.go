@@ -64,9 +64,14 @@ func intentMS(wait bool) string {
 func (p *protocol) acquireAll(ctx context.Context, ls []*lease) (tokens []int64, taken int, ttl time.Duration, err error) {
 	n := len(ls)
 	keys, args := make([]string, 2*n), make([]string, 0, 2*n)
+	var length time.Duration // of the lease before
+	var ms string
 	for i, l := range ls {
 		keys[i], keys[n+i] = l.keys.name, l.keys.fence
-		args = append(args, l.id, millis(l.length))
+		if args = append(args, l.id, ms); l.length != length {
+			length, ms = l.length, millis(l.length)
+			args[2*i+1] = ms
+		}
 	}
 	reply, err := p.eval(ctx, acquireAllScript, keys, args).AsIntSlice()
 	switch {
@@ -81,7 +86,8 @@ func (p *protocol) acquireAll(ctx context.Context, ls []*lease) (tokens []int64,
 
 // releaseSome ends several plain holds of one slot with one script.
 func (p *protocol) releaseSome(ctx context.Context, ls []*lease) (told []int64, err error) {
-	keys, args := make([]string, len(ls)), []string{p.publish}
+	keys, args := make([]string, len(ls)), make([]string, 1, 1+2*len(ls))
+	args[0] = p.publish
 	for i, l := range ls {
 		keys[i] = l.keys.name
 		args = append(args, l.id, l.keys.channel)

@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
 )
@@ -30,11 +29,20 @@ func (g *Group) fastPath() []*Mutex {
 type fastBatch struct {
 	s       *Session
 	o       *arbiter.Owner
-	places  []int // in the group, of those that ask
-	asking  []*arbiter.Waiter[*lease]
-	leases  []*lease
-	maxes   []time.Duration // their WithMaxHold
-	entered []*Mutex        // those the owner has had before
+	asking  []fastAsk
+	leases  []*lease // theirs
+	entered []*Mutex // those the owner has had before
+}
+
+// fastAsk is a mutex that has to be asked for.
+type fastAsk struct {
+	*Mutex
+	place int // in the group
+	w     *arbiter.Waiter[*lease]
+}
+
+func newFastBatch(s *Session, o *arbiter.Owner, most int) *fastBatch {
+	return &fastBatch{s: s, o: o, asking: make([]fastAsk, 0, most), leases: make([]*lease, 0, most)}
 }
 
 // enter takes the turn of m, which has place i, among the goroutines of this process. If
@@ -64,10 +72,8 @@ func (b *fastBatch) enter(ctx context.Context, i int, m *Mutex, wait bool) (take
 	}
 	switch verdict {
 	case arbiter.Ask:
-		b.places = append(b.places, i)
-		b.asking = append(b.asking, w)
+		b.asking = append(b.asking, fastAsk{m, i, w})
 		b.leases = append(b.leases, m.newLease(plain))
-		b.maxes = append(b.maxes, m.cfg.max)
 		return -1, nil
 	case arbiter.Entered:
 		b.entered = append(b.entered, m)
@@ -89,7 +95,7 @@ func (b *fastBatch) ask(ctx context.Context, m *Mutex, wait bool) (taken int, er
 		tokens, at, _, err := s.proto.acquireAll(a.io, b.leases)
 		now := s.clock.now()
 		if err == nil && at >= 0 {
-			return b.places[at], nil
+			return b.asking[at].place, nil
 		}
 		if err == nil && b.granted(tokens, sent, now) {
 			return -1, nil
@@ -120,18 +126,18 @@ func (b *fastBatch) granted(ts []int64, sent, now int64) bool {
 		}
 	}
 	for i, l := range b.leases {
-		w := b.asking[i]
+		ask := b.asking[i]
 		l.token, l.top = ts[i], ts[i]+tokens(ts[i])-1
-		b.s.table.Grant(w, l, l.token)
-		b.s.took(l, b.maxes[i])
+		b.s.table.Grant(ask.w, l, l.token)
+		b.s.took(l, ask.cfg.max)
 	}
 	return true
 }
 
 // back undoes the batch.
 func (b *fastBatch) back() {
-	for i, w := range b.asking {
-		b.s.table.Quit(w)
+	for i, ask := range b.asking {
+		b.s.table.Quit(ask.w)
 		if l := b.leases[i]; l.unclear {
 			b.s.clean.add(l, true, nil)
 		}
@@ -142,8 +148,8 @@ func (b *fastBatch) back() {
 }
 
 func (b *fastBatch) free() {
-	for _, w := range b.asking {
-		b.s.table.Free(w)
+	for _, ask := range b.asking {
+		b.s.table.Free(ask.w)
 	}
 }
 
@@ -152,8 +158,8 @@ func (g *Group) unlockFast(ctx context.Context, o *arbiter.Owner) (errs []error)
 	s := g.fast[0].s
 	s.calls.Add(1)
 	defer s.end()
-	var over []*Mutex
-	var holds []*hold
+	over := make([]*Mutex, 0, len(g.fast))
+	holds := make([]*hold, 0, len(g.fast))
 	for _, m := range g.fast {
 		h, outcome := s.table.Exit(&m.h, o)
 		if outcome == arbiter.Release {

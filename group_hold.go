@@ -26,6 +26,7 @@ func (g *Group) watch(gh *groupHold) {
 			gh.End(arbiter.Lost)
 		}
 	}
+	gh.holds = make([]heldLock, 0, len(g.members))
 	for _, l := range g.members {
 		m, ok := l.(member)
 		if !ok {
@@ -75,10 +76,11 @@ func (g *Group) afterLoss(ctx context.Context, op string, wait bool) (bool, erro
 		})
 		changed := g.changed
 		g.mu.Unlock()
+		if !blocked || !wait {
+			return !blocked, nil
+		}
 		sessions := g.sessions()
 		switch {
-		case !blocked || !wait:
-			return !blocked, nil
 		case ctx.Err() != nil:
 			return false, ctxFailed(op, "", ctx, nil)
 		case slices.ContainsFunc(sessions, (*Session).closed):

@@ -132,7 +132,7 @@ func (g *Group) roundFast(ctx context.Context, o *arbiter.Owner, wait bool, firs
 		return -1, failed("lock group", "", ErrClosed)
 	}
 	defer s.end()
-	b := fastBatch{s: s, o: o}
+	b := newFastBatch(s, o, len(g.fast))
 	defer b.free()
 	for i, m := range g.fast {
 		if i == first {

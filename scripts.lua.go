@@ -34,7 +34,8 @@ func newScript(text string) *script {
 // clock has passed the token.
 //
 // Lua prints large numbers as 1.78e+15; hence the format. Numbers among the arguments
-// cost more than strings; hence '3600000', and '1' in acquireScript.
+// cost more than strings; hence '3600000', and '1' in acquireScript. Beside the token
+// fence returns the two arguments that it stored it with.
 const fenceLua = `
 local function fence(key, last, t)
   t = t or redis.call('time')
@@ -62,9 +63,10 @@ local function fence(key, last, t)
     f = f + 1
   end
   local px = '3600000'
-  if f > ms * 1024 then px = 3600000 + math.ceil(f / 1024) - ms end
-  redis.call('set', key, string.format('%.0f', f), 'px', px)
-  return f
+  if f > ms * 1024 then px = tostring(3600000 + math.ceil(f / 1024) - ms) end
+  local text = string.format('%.0f', f)
+  redis.call('set', key, text, 'px', px)
+  return f, text, px
 end
 `
 
@@ -125,28 +127,42 @@ return redis.call(ARGV[3], ARGV[2], '0')
 //	reply 0 and the fencing tokens; or the position (from 1) of a lock that is taken,
 //	      and as acquireScript when it may be free
 //
+// Locks that were taken together before have like tokens, which are worked out once.
+//
 // Twice: as acquireScript, for each lock.
 var acquireAllScript = newScript(fenceLua + `
+local call = redis.call
 local n = #KEYS / 2
-local reply = {0}
-local ours = {}
-if redis.call('exists', unpack(KEYS, 1, n)) > 0 then
+local reply, ours = {0}, nil
+if call('exists', unpack(KEYS, 1, n)) > 0 then
+  ours = {}
   for i = 1, n do
-    local ttl = redis.call('pttl', KEYS[i])
+    local ttl = call('pttl', KEYS[i])
     if ttl ~= -2 then
-      if redis.call('hexists', KEYS[i], ARGV[2 * i - 1]) == 0 then return {i, -1 - ttl} end
+      if call('hexists', KEYS[i], ARGV[2 * i - 1]) == 0 then return {i, -1 - ttl} end
       ours[i] = true
     end
   end
 end
-local t = redis.call('time')
-local last = redis.call('mget', unpack(KEYS, n + 1, 2 * n))
+local t = call('time')
+local last = call('mget', unpack(KEYS, n + 1, 2 * n))
+local like, f, text, px
 for i = 1, n do -- first: it may fail, and a failed script is not undone
-  reply[i + 1] = ours[i] and tonumber(last[i]) or fence(KEYS[n + i], last[i], t)
+  local was = last[i]
+  if ours and ours[i] and tonumber(was) then
+    reply[i + 1] = tonumber(was)
+  elseif was == like and f then
+    call('set', KEYS[n + i], text, 'px', px)
+    reply[i + 1] = f
+  else
+    f, text, px = fence(KEYS[n + i], was, t)
+    like, reply[i + 1] = was, f
+  end
 end
 for i = 1, n do
-  if not ours[i] then redis.call('hset', KEYS[i], ARGV[2 * i - 1], 1) end
-  redis.call('pexpire', KEYS[i], ARGV[2 * i])
+  local key = KEYS[i]
+  if not (ours and ours[i]) then call('hset', key, ARGV[2 * i - 1], '1') end
+  call('pexpire', key, ARGV[2 * i])
 end
 return reply
 `)
@@ -159,10 +175,11 @@ return reply
 //
 // Twice: as releaseScript, for each lock.
 var releaseAllScript = newScript(`
-local told = {}
-for i, key in ipairs(KEYS) do
-  if redis.pcall('hdel', key, ARGV[2 * i]) == 1 then
-    told[i] = redis.call(ARGV[1], ARGV[2 * i + 1], '0')
+local call, pcall = redis.call, redis.pcall
+local publish, told = ARGV[1], {}
+for i = 1, #KEYS do
+  if pcall('hdel', KEYS[i], ARGV[2 * i]) == 1 then
+    told[i] = call(publish, ARGV[2 * i + 1], '0')
   else
     told[i] = -1
   end
