@@ -31,7 +31,7 @@ func (h *redHold) scheduleLocked() {
 // mend asks for the missing parts once.
 func (h *redHold) mend() {
 	defer h.mends.Done()
-	ctx, cancel := context.WithTimeout(asOwner(context.Background(), h.owner), h.r.bound())
+	ctx, cancel := h.bounded(context.Background())
 	defer cancel()
 	h.mu.Lock()
 	if h.over {

@@ -122,7 +122,7 @@ func (r *Redlock) round(ctx context.Context) (_ *redHold, got int, err error) {
 	asked := r.asked()
 	h := newRedHold(r)
 	start := r.s.clock.now()
-	bounded, cancel := context.WithTimeout(asOwner(ctx, h.owner), r.bound())
+	bounded, cancel := h.bounded(ctx)
 	defer cancel()
 	errs := make([]error, len(r.nodes))
 	var eg errgroup.Group
@@ -133,6 +133,9 @@ func (r *Redlock) round(ctx context.Context) (_ *redHold, got int, err error) {
 	_ = eg.Wait() // each error is in errs
 
 	elapsed := time.Duration(r.s.clock.now() - start)
+	if ctx.Err() == nil {
+		r.distrustSilent(errs)
+	}
 	got = h.count()
 	if got >= r.quorum() && validity(r.lease, elapsed) > 0 {
 		return h, got, nil
@@ -154,12 +157,8 @@ func (r *Redlock) judge(ctx context.Context, asked int, errs []error) error {
 		}
 		bad++
 		errs[i] = fmt.Errorf("deployment %d of %d: %w", i+1, len(errs), err)
-		switch {
-		case ctx.Err() != nil:
-		case errors.Is(err, ErrClosed) || !transient(err):
+		if ctx.Err() == nil && refuses(err) {
 			good--
-		default:
-			r.nodes[i].distrust()
 		}
 	}
 	if asked-bad >= r.quorum() {
@@ -172,10 +171,24 @@ func (r *Redlock) judge(ctx context.Context, asked int, errs []error) error {
 	return err
 }
 
+// refuses reports whether err is a deployment's last word: to ask again would be in vain.
+func refuses(err error) bool { return errors.Is(err, ErrClosed) || !transient(err) }
+
+// distrustSilent has the deployments that did not answer a round not waited for in the
+// next ones, whether it got a majority or not.
+func (r *Redlock) distrustSilent(errs []error) {
+	for i, err := range errs {
+		if err != nil && !refuses(err) {
+			r.nodes[i].distrust()
+		}
+	}
+}
+
 // asked returns the deployments to ask: those that are likely to answer, or all if those
 // are no majority.
 func (r *Redlock) asked() []int {
-	var well, all []int
+	all := make([]int, 0, len(r.nodes))
+	well := make([]int, 0, len(r.nodes))
 	for i, n := range r.nodes {
 		all = append(all, i)
 		if n.well() {

@@ -74,13 +74,15 @@ func (s *Session) unlockedWithin(ctx context.Context, l *lease, d time.Duration)
 	told, err = s.proto.release(io, l)
 	timer.Stop()
 	if err != nil {
-		s.releaseLater(l)
+		s.releaseLater(l) // which takes io's place
+		io.free()
 		return 0, failed("unlock", l.keys.name, err)
 	}
 	if told >= 0 {
 		s.turnOver(l, told, heard)
 	}
-	s.watch.remove(l)
+	s.watch.remove(l) // nobody cancels io any more
+	io.free()
 	s.released(l)
 	if l.unclear {
 		s.clean.add(l, true, nil)
