@@ -206,15 +206,20 @@ func (h *redHold) end() {
 	h.mends.Wait()
 }
 
-// release gives every part back, and waits for each deployment for a bounded time.
+// release gives every part back, and waits for a bounded time for the deployments that
+// are likely to answer, or for all if those are no majority.
 func (h *redHold) release(ctx context.Context) error {
 	h.end()
+	waited := make([]bool, len(h.parts))
+	for _, i := range h.r.asked() {
+		waited[i] = true
+	}
 	freed := make([]freed, len(h.parts))
 	var eg errgroup.Group
 	for i := range h.parts[1:] {
-		eg.Go(func() error { freed[i+1] = h.free(ctx, i+1); return nil })
+		eg.Go(func() error { freed[i+1] = h.free(ctx, i+1, waited[i+1]); return nil })
 	}
-	freed[0] = h.free(ctx, 0)
+	freed[0] = h.free(ctx, 0, waited[0])
 	_ = eg.Wait() // each error is in freed
 
 	r, held := h.r, 0
@@ -239,8 +244,8 @@ type freed struct {
 	err  error // why it is not confirmed, or was not held
 }
 
-// free ends one part.
-func (h *redHold) free(ctx context.Context, i int) (f freed) {
+// free ends one part, and waits until that is confirmed if so asked.
+func (h *redHold) free(ctx context.Context, i int, wait bool) (f freed) {
 	h.mu.Lock()
 	p := &h.parts[i]
 	had := p.hold != nil || p.lost
@@ -259,7 +264,7 @@ func (h *redHold) free(ctx context.Context, i int) (f freed) {
 		return f
 	}
 	f.held = true
-	if !n.well() {
+	if !wait {
 		n.s.releaseLater(got.Lease)
 		f.err = errUnwell
 	} else if told, err := n.s.unlockedWithin(ctx, got.Lease, h.r.grace()); err != nil {
