@@ -22,9 +22,15 @@ func proxied(t testing.TB, args ...string) (*redistest.Server, *redistest.Proxy)
 	return server, redistest.NewProxy(t, server.Addr())
 }
 
+// deadliner is a Locker that tells its deadline.
+type deadliner interface {
+	relock.Locker
+	Deadline() (time.Time, bool)
+}
+
 // watchLoss waits until m's hold is lost, and checks that this was told by the last
 // deadline that m had promised, which it returns.
-func watchLoss(t testing.TB, m *relock.Mutex) time.Time {
+func watchLoss(t testing.TB, m deadliner) time.Time {
 	t.Helper()
 	done := m.Done()
 	var deadline time.Time

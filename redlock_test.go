@@ -8,71 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
-
-// site is a number of independent servers, with a proxy before each and a session behind
-// that.
-type site struct {
-	servers  []*redistest.Server
-	proxies  []*redistest.Proxy
-	sessions []*relock.Session
-	clients  []rueidis.Client // to the servers themselves
-}
-
-func newSite(t testing.TB, n int, opts ...relock.SessionOption) *site {
-	t.Helper()
-	p := new(site)
-	for range n {
-		p.servers = append(p.servers, redistest.Start(t))
-	}
-	for _, s := range p.servers {
-		p.proxies = append(p.proxies, redistest.NewProxy(t, s.Addr()))
-		p.clients = append(p.clients, newClient(t, s))
-	}
-	p.sessions = p.more(t, opts...)
-	return p
-}
-
-// more returns another set of sessions, as of another process.
-func (p *site) more(t testing.TB, opts ...relock.SessionOption) (sessions []*relock.Session) {
-	t.Helper()
-	for _, at := range p.proxies {
-		sessions = append(sessions, newSession(t, at, opts...))
-	}
-	return sessions
-}
-
-func (p *site) redlock(name string, opts ...relock.LockOption) *relock.Redlock {
-	return relock.NewRedlock(p.sessions, name, opts...)
-}
-
-// holders returns on how many of the servers that run a lock is held.
-func (p *site) holders(t testing.TB, name string) (n int) {
-	t.Helper()
-	for i, s := range p.servers {
-		if s.Running() && exists(t, p.clients[i], name) {
-			n++
-		}
-	}
-	return n
-}
-
-func (p *site) nothingLeft(t testing.TB) {
-	t.Helper()
-	redistest.Eventually(t, quickly, "nothing to be left", func() bool {
-		n := 0
-		for i, s := range p.servers {
-			if s.Running() {
-				n += len(keys(t, p.clients[i]))
-			}
-		}
-		return n == 0
-	})
-}
 
 func TestRedlockIsHeldOnEveryServerAndExcludes(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,202 @@
+package relock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+func TestRedlockWorksWithAMinorityDown(t *testing.T) {
+	t.Parallel()
+	p := newSite(t, 5)
+	r, other := p.redlock("lock"), relock.NewRedlock(p.more(t), "lock")
+	p.kill(1, 3)
+	for range 3 {
+		lock(t, background, r)
+		require.NoError(t, r.Err())
+		require.Equal(t, 3, p.holders(t, "lock"))
+		require.False(t, tryLock(t, background, other))
+		unlock(t, background, r)
+		require.True(t, tryLock(t, background, r))
+		unlock(t, background, r)
+	}
+	p.nothingLeft(t)
+	lock(t, background, other)
+	unlock(t, background, other)
+
+	// So does one that is held already.
+	p.restart(t, 1, 3)
+	p.fully(t, r)
+	p.kill(0, 4)
+	require.False(t, tryLock(t, background, other))
+	require.NoError(t, r.Err())
+	unlock(t, background, r)
+	p.nothingLeft(t)
+}
+
+func TestRedlockFailsCleanlyWithAMajorityDown(t *testing.T) {
+	t.Parallel()
+	p := newSite(t, 5)
+	r := p.redlock("lock")
+	lock(t, background, r)
+	unlock(t, background, r)
+	p.kill(0, 2, 4)
+	ok, err := r.TryLock(background)
+	require.False(t, ok)
+	require.Regexp(t, "deployment [135] of 5", err.Error()) // of those that were asked
+	require.NotRegexp(t, "deployment [24] of 5", err.Error())
+	require.ErrorIs(t, r.Err(), relock.ErrNotHeld)
+	require.ErrorIs(t, r.Unlock(background), relock.ErrNotHeld)
+	p.nothingLeft(t)
+
+	ctx, cancel := contextFor(100 * time.Millisecond)
+	defer cancel()
+	wantStopped(t, r.Lock(ctx), context.DeadlineExceeded)
+	p.nothingLeft(t)
+
+	// Lock rides it out.
+	got := async(func() error { return r.Lock(background) })
+	time.Sleep(20 * time.Millisecond) // so that it has failed before, in general
+	require.Empty(t, got)
+	p.restart(t, 2)
+	require.NoError(t, receive(t, got, "the lock on the majority that is back"))
+	require.Equal(t, 3, p.holders(t, "lock"))
+	unlock(t, background, r)
+	p.nothingLeft(t)
+}
+
+// One deployment that does not answer costs the call that finds that out its bound, a
+// twentieth of the lease, and the next ones nothing: they do not ask it. When only a
+// round that failed had that effect, every Lock and Unlock paid the bound.
+func TestAFrozenDeploymentIsWaitedForOnce(t *testing.T) {
+	t.Parallel()
+	const lease = 10 * time.Second
+	p := newSite(t, 5, relock.WithWatchdog(lease))
+	r := p.redlock("lock")
+	p.fully(t, r)
+	unlock(t, background, r)
+	asked := p.asked(4)
+	p.freeze(t, 4)
+	start := time.Now()
+	for range 5 {
+		lock(t, background, r)
+		require.Equal(t, 4, p.holders(t, "lock"))
+		unlock(t, background, r)
+	}
+	require.Less(t, time.Since(start), lease/2, "ten times what one may take")
+	require.EqualValues(t, 1, asked.Load())
+	p.thaw(t, 4)
+	p.nothingLeft(t)
+	p.fully(t, r)
+
+	// It freezes while the lock is held: so does Unlock not wait for it for long.
+	p.freeze(t, 4)
+	start = time.Now()
+	unlock(t, background, r)
+	require.Zero(t, p.left(t))
+	asked = p.asked(4)
+	for range 5 {
+		lock(t, background, r)
+		unlock(t, background, r)
+	}
+	require.Less(t, time.Since(start), lease/2)
+	require.Zero(t, asked.Load(), "Unlock has found out")
+	p.thaw(t, 4)
+	p.nothingLeft(t)
+}
+
+func TestRedlockFailsCleanlyWithAMajorityFrozen(t *testing.T) {
+	t.Parallel()
+	p := newSite(t, 5, relock.WithWatchdog(10*time.Second))
+	r := p.redlock("lock")
+	lock(t, background, r)
+	unlock(t, background, r)
+	p.freeze(t, 1, 2, 3)
+	ok, err := r.TryLock(background)
+	require.False(t, ok)
+	require.ErrorContains(t, err, "deployment 2 of 5")
+	require.NotContains(t, err.Error(), "deployment 1 of 5")
+	p.nothingLeft(t)
+	ctx, cancel := contextFor(100 * time.Millisecond)
+	defer cancel()
+	wantStopped(t, r.Lock(ctx), context.DeadlineExceeded)
+	p.nothingLeft(t)
+	got := async(func() error { return r.Lock(background) })
+	p.thaw(t, 2) // two are frozen
+	require.NoError(t, receive(t, got, "the lock on a majority"))
+	p.thaw(t, 1, 3) // they execute what was sent to them; the hold takes them in
+	redistest.Eventually(t, soon, "the hold to be on every server", func() bool { return p.holders(t, "lock") == 5 })
+	require.NoError(t, r.Err())
+	unlock(t, background, r)
+	p.nothingLeft(t)
+}
+
+// Done is closed when fewer than a majority of the deployments are certain, by the
+// deadline that the hold had, whether they have gone or hang.
+func TestLossOfAMajorityIsTold(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	for how, stop := range map[string]func(p *site, which ...int){
+		"killed": func(p *site, which ...int) { p.kill(which...) },
+		"frozen": func(p *site, which ...int) { p.freeze(t, which...) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			p := newSite(t, 5, relock.WithWatchdog(lease))
+			r := p.redlock("lock")
+			p.fully(t, r)
+			done := r.Done()
+			stop(p, 0, 1)
+			renewed(t, r, lease) // by the three others
+			require.NoError(t, r.Err())
+			require.False(t, isClosed(done))
+			stop(p, 2)
+			watchLoss(t, r)
+			require.True(t, isClosed(done))
+			p.nothingLeft(t) // on the two others, without Unlock
+			require.ErrorIs(t, r.Unlock(background), relock.ErrLost)
+			require.ErrorIs(t, r.Unlock(background), relock.ErrNotHeld)
+			if how == "frozen" {
+				p.thaw(t, 0, 1, 2)
+			} else {
+				p.restart(t, 0, 1, 2)
+			}
+			lock(t, background, r)
+			unlock(t, background, r)
+			p.nothingLeft(t)
+		})
+	}
+}
+
+// Forced open on a minority it is taken again there; on a majority it is lost, and that
+// is told at once.
+func TestARedlockThatIsForcedOpenIsLostWithItsMajority(t *testing.T) {
+	t.Parallel()
+	p := newSite(t, 5)
+	r, others := p.redlock("lock"), p.more(t)
+	lock(t, background, r)
+	done := r.Done()
+	force := func(s *relock.Session) {
+		was, err := s.ForceUnlock(background, "lock")
+		require.NoError(t, err)
+		require.True(t, was)
+	}
+	force(others[0])
+	force(others[3])
+	redistest.Eventually(t, soon, "it to be taken again", func() bool { return p.holders(t, "lock") == 5 })
+	require.NoError(t, r.Err())
+	require.False(t, isClosed(done))
+	for _, s := range others[1:4] {
+		force(s)
+	}
+	receive(t, done, "the loss") // long before a lease ends
+	require.ErrorIs(t, r.Err(), relock.ErrLost)
+	_, ok := r.Deadline()
+	require.False(t, ok)
+	p.nothingLeft(t)
+	require.ErrorIs(t, r.Unlock(background), relock.ErrLost)
+}
