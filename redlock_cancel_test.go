@@ -1,0 +1,128 @@
+package relock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// tapped returns one tap on all servers of a site.
+func (p *site) tapped() *tap {
+	all := new(tap)
+	forward := func() {
+		if f := all.on.Load(); f != nil {
+			(*f)()
+		}
+	}
+	for _, proxy := range p.proxies {
+		newTap(proxy).on.Store(&forward)
+	}
+	return all
+}
+
+// The call is cancelled while its script is on the way to the first server, the second,
+// and so on, in the rounds after that, and while it sleeps between them. The scripts are
+// executed all the same, and what they get is given back.
+func TestARedlockThatIsCancelledHoldsNothingWhereverItIs(t *testing.T) {
+	for what, taken := range map[string][]int{ // by others
+		"free":                   nil,
+		"a minority is taken":    {1, 3},
+		"a majority is taken":    {0, 2, 4}, // each round gets two, and gives them back
+		"everything is taken":    {0, 1, 2, 3, 4},
+		"all but one are taken":  {1, 2, 3, 4},
+		"taken by another value": {},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := newSite(t, 5)
+			r := p.redlock("lock")
+			lock(t, background, r) // the scripts are known
+			unlock(t, background, r)
+			strangers := p.more(t)
+			for _, i := range taken {
+				lock(t, background, strangers[i].Mutex("lock"))
+			}
+			holder := p.redlock("lock")
+			if taken != nil && len(taken) == 0 {
+				lock(t, background, holder)
+			}
+			left := func() bool { return p.left(t) == len(taken) || holder.Err() == nil && p.left(t) == 5 }
+			tap := p.tapped()
+			for _, wait := range []bool{true, false} {
+				for n := 1; n <= 12; n++ {
+					redistest.Eventually(t, quickly, "nothing else to be left", left)
+					ctx, cancel := context.WithCancelCause(background)
+					tap.at(n, func() { cancel(errStop) })
+					late := time.AfterFunc(50*time.Millisecond, func() { cancel(errStop) })
+					ok, err := true, error(nil)
+					if wait {
+						err = r.Lock(ctx)
+					} else {
+						ok, err = r.TryLock(ctx)
+					}
+					tap.on.Store(nil)
+					late.Stop()
+					switch {
+					case err != nil:
+						require.ErrorIs(t, err, errStop, "at script %d", n)
+						require.ErrorIs(t, err, context.Canceled, "at script %d", n)
+						require.ErrorIs(t, r.Err(), relock.ErrNotHeld)
+						require.ErrorIs(t, r.Unlock(background), relock.ErrNotHeld)
+					case ok:
+						require.Less(t, len(taken), 3)
+						require.NoError(t, r.Err())
+						unlock(t, background, r)
+					default:
+						require.False(t, wait)
+					}
+					cancel(nil)
+				}
+			}
+			redistest.Eventually(t, quickly, "nothing else to be left", left)
+		})
+	}
+}
+
+// Many calls in two processes, cancelled at any time: those that get the lock exclude
+// each other, and in the end nothing is left.
+func TestRedlocksThatAreCancelledAtRandom(t *testing.T) {
+	t.Parallel()
+	p := newSite(t, 3)
+	locks := []*relock.Redlock{p.redlock("lock"), relock.NewRedlock(p.more(t), "lock")}
+	end := time.Now().Add(stress(t, time.Second))
+	var inside, got, left atomic.Int64
+	require.NoError(t, together(6, func(i int) error {
+		r := locks[i%2]
+		for time.Now().Before(end) || got.Load() == 0 || left.Load() == 0 {
+			ctx, cancel := contextFor(rand.N(10 * time.Millisecond))
+			err := r.Lock(ctx)
+			cancel()
+			if err != nil {
+				left.Add(1)
+				continue
+			}
+			got.Add(1)
+			if n := inside.Add(1); n != 1 {
+				return fmt.Errorf("%d at the same time", n)
+			}
+			inside.Add(-1)
+			if err := r.Unlock(ctx); err != nil { // ctx has ended
+				return err
+			}
+		}
+		return nil
+	}))
+	p.nothingLeft(t)
+	for _, r := range locks {
+		lock(t, background, r)
+		unlock(t, background, r)
+	}
+	t.Logf("%d times had, %d times cancelled", got.Load(), left.Load())
+}
