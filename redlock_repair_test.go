@@ -1,0 +1,118 @@
+package relock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// Servers that come back while the lock is held, without their data, are asked again.
+// What they have then counts: the hold outlives the others.
+func TestServersThatRestartEmptyAreRepairedWhileHeld(t *testing.T) {
+	t.Parallel()
+	const lease = 5 * time.Second
+	p := newSite(t, 5, relock.WithWatchdog(lease))
+	r, other := p.redlock("lock"), relock.NewRedlock(p.more(t, relock.WithWatchdog(lease)), "lock")
+	p.kill(2, 3) // when it is locked
+	lock(t, background, r)
+	done := r.Done()
+	require.Equal(t, 3, p.holders(t, "lock"))
+	whole := func() {
+		t.Helper()
+		redistest.Eventually(t, soon, "the hold to be on every server", func() bool { return p.holders(t, "lock") == 5 })
+		require.NoError(t, r.Err())
+		require.False(t, isClosed(done))
+		require.False(t, tryLock(t, background, other))
+	}
+	p.restart(t, 2, 3)
+	whole()
+	p.restart(t, 0, 4) // while it is held
+	whole()
+	p.kill(1, 2)
+	renewed(t, r, lease) // by those two, and one that was always there
+	require.NoError(t, r.Err())
+	require.False(t, isClosed(done))
+	unlock(t, background, r)
+	p.nothingLeft(t)
+	lock(t, background, other)
+	unlock(t, background, other)
+}
+
+// WithMaxHold bounds what is taken again like the rest.
+func TestARepairDoesNotOutliveTheBoundOfARedlock(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	p := newSite(t, 3, relock.WithWatchdog(lease))
+	r := p.redlock("lock", relock.WithMaxHold(lease))
+	p.kill(1)
+	lock(t, background, r)
+	done := r.Done()
+	p.restart(t, 1)
+	receive(t, done, "the end of the bound")
+	require.ErrorIs(t, r.Err(), relock.ErrLost)
+	p.nothingLeft(t)
+	require.ErrorIs(t, r.Unlock(background), relock.ErrLost)
+}
+
+// granted returns how often a server has granted a lock.
+func (p *site) granted(i int) int64 { return p.servers[i].CommandStats()["hset"] }
+
+// The grants of a majority are on their way when the round is over. They are discarded:
+// the call fails, and the servers that have granted are released long before the lease
+// ends.
+func TestGrantsThatComeAfterTheRoundAreGivenBack(t *testing.T) {
+	t.Parallel()
+	p := newSite(t, 5, relock.WithWatchdog(10*time.Second)) // waits half a second for a reply
+	r := p.redlock("lock")
+	p.fully(t, r)
+	unlock(t, background, r)
+	for round := range 2 {
+		before := [3]int64{p.granted(0), p.granted(1), p.granted(2)}
+		for i := range before {
+			p.proxies[i].Delay(400 * time.Millisecond) // each way
+		}
+		ok, err := r.TryLock(background)
+		require.False(t, ok)
+		require.Error(t, err)
+		require.ErrorIs(t, r.Err(), relock.ErrNotHeld)
+		require.ErrorIs(t, r.Unlock(background), relock.ErrNotHeld)
+		redistest.Eventually(t, quickly, "the late grants", func() bool {
+			for i, n := range before {
+				if p.granted(i) == n {
+					return false
+				}
+			}
+			return true
+		})
+		p.nothingLeft(t)
+		for i := range before {
+			p.proxies[i].Delay(0)
+		}
+		p.fully(t, r)
+		require.NoError(t, r.Err(), "round %d", round)
+		unlock(t, background, r)
+		p.nothingLeft(t)
+	}
+}
+
+// One server grants too late again and again, to a lock that is held without it.
+func TestALateGrantDoesNotOutliveTheLock(t *testing.T) {
+	t.Parallel()
+	p := newSite(t, 5, relock.WithWatchdog(10*time.Second))
+	r := p.redlock("lock")
+	p.fully(t, r)
+	unlock(t, background, r)
+	p.proxies[3].Delay(400 * time.Millisecond)
+	before := p.granted(3)
+	lock(t, background, r)
+	redistest.Eventually(t, quickly, "grants that come too late", func() bool { return p.granted(3) >= before+2 })
+	require.NoError(t, r.Err())
+	unlock(t, background, r)
+	p.nothingLeft(t)
+	p.proxies[3].Delay(0)
+	p.fully(t, r)
+	unlock(t, background, r)
+}
