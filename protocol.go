@@ -21,7 +21,7 @@ type protocol struct {
 	client  rueidis.Client
 	cluster bool
 	publish string        // PUBLISH or SPUBLISH, for the channels of locks
-	counted string        // 1 if its reply counts every subscriber, else 0
+	counted string        // 1 if the server knows every subscriber of such a channel, else 0
 	claim   time.Duration // of a waiter of a FairMutex that this session gives the lock to
 
 	atlas  *atlas          // of a cluster

@@ -6,14 +6,18 @@ package relock
 // fairLua has what the scripts share. dispatch gives a free lock to the first waiter
 // whose session hears of it, and returns its id and token, or nothing if nobody was
 // there. The winner has it under a claim, a short lease which it renews at once.
-// A session that does not hear has lost its connection: its waiters lose their place.
-// Where PUBLISH does not count all subscribers, the first waiter gets the lock.
+// A session that is not there has lost its connection: its waiters lose their place.
+// Where the server does not know all subscribers, the first waiter gets the lock.
+//
+// Whether a session is there has to be known before anything is published to it. The
+// reply of PUBLISH would come too late: a subscriber that a failover has left on what is
+// a replica now is not counted, but hears the message, and would believe it.
 //
 // A fair hold is not passed on within a process, so it takes a block of one token only.
 // leaveScript has that and dispatch in its own way.
 //
 // The session's channel is derived here, because only the queue tells who is next.
-const fairLua = fenceLua + yieldLua + `
+const fairLua = fenceLua + yieldLua + thereLua + `
 local function one(fencekey)
   fence(fencekey)
   return redis.call('incr', fencekey)
@@ -41,14 +45,13 @@ local function left(lock)
   return ttl
 end
 local function dispatch(lock, fencekey, queue, claim, grant, publish, counted)
-  local token
   while true do
     local id = redis.call('zpopmin', queue)[1]
     if not id then return nil end
-    token = token or one(fencekey)
-    local message = id .. string.format(' %.0f ', token) .. claim
-    local heard = redis.call(publish, grant .. (string.match(id, '^(.*):') or ''), message)
-    if heard > 0 or counted == '0' then
+    local channel = grant .. (string.match(id, '^(.*):') or '')
+    if there(channel, publish, counted) then
+      local token = one(fencekey)
+      redis.call(publish, channel, id .. string.format(' %.0f ', token) .. claim)
       redis.call('hset', lock, id, 1)
       redis.call('pexpire', lock, claim)
       return id, token
@@ -82,13 +85,22 @@ local function yield(queue, publish, counted, grant)
 end
 `
 
+// thereLua: there reports whether a session listens to its channel, or may do so.
+const thereLua = `
+local function there(channel, publish, counted)
+  if counted == '0' then return true end
+  local n = redis.pcall('pubsub', publish == 'PUBLISH' and 'numsub' or 'shardnumsub', channel)
+  return n[2] ~= 0
+end
+`
+
 // enterScript takes a fair lock or queues for it. Whoever finds the lock free gives
 // it to the head of the queue.
 //
 //	KEYS  lock, fence, queue
 //	ARGV  hold id, lease, 1 to queue or 0, validity of the queue, claim,
 //	      what the channel of a grant starts with, PUBLISH or SPUBLISH,
-//	      1 if its reply counts every subscriber
+//	      1 if the server knows all subscribers of such a channel
 //	reply as that of acquireScript
 //
 // Twice: a hold of this id is found, or its place in the queue. A second one that comes
@@ -129,8 +141,8 @@ return -1 - left(KEYS[1])
 // must not be taken for a new one. A lock is looked at once for all its waiters.
 //
 //	KEYS  for each waiter the lock, fence, queue
-//	ARGV  validity of the queue, claim, PUBLISH or SPUBLISH, 1 if its reply counts
-//	      every subscriber, then for each waiter its hold id, lease, and what the
+//	ARGV  validity of the queue, claim, PUBLISH or SPUBLISH, 1 if the server knows
+//	      all subscribers, then for each waiter its hold id, lease, and what the
 //	      channel of its grants starts with
 //	reply for each waiter as that of acquireScript, or lostPlace
 //
@@ -187,7 +199,7 @@ const lostPlace = -1 << 52
 //
 //	KEYS  lock, fence, queue
 //	ARGV  hold id, channel, PUBLISH or SPUBLISH, claim, what the channel of a grant
-//	      starts with, 1 if the reply of PUBLISH counts every subscriber
+//	      starts with, 1 if the server knows all subscribers
 //	reply subscribers that were told (0 after a grant, and for a place), or -1 if
 //	      there was neither
 //
@@ -196,27 +208,24 @@ const lostPlace = -1 << 52
 // A release is on the way to whoever waits, and what it does is as little as can be:
 // the token is one more than the last, unless that may have been the first of a block.
 // So tokens fall behind the clock meanwhile, but not behind each other.
-var leaveScript = newScript(`
+var leaveScript = newScript(thereLua + `
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return redis.call('zrem', KEYS[3], ARGV[1]) - 1
 end
 if type(redis.pcall('lindex', 'redisson_lock_queue' .. string.sub(KEYS[3], 13), 0)) == 'string' then` + yieldLua + `
   if yield(KEYS[3], ARGV[3], ARGV[6], ARGV[5]) then return 0 end
 end
-local token
 while true do
   local id = redis.call('zpopmin', KEYS[3])[1]
   if not id then return redis.call(ARGV[3], ARGV[2], '0') end
-  if not token then
-    token = redis.call('incr', KEYS[2])
+  local channel = ARGV[5] .. (string.match(id, '^(.*):') or '')
+  if there(channel, ARGV[3], ARGV[6]) then
+    local token = redis.call('incr', KEYS[2])
     if token % 16 == 1 then` + fenceLua + `
       fence(KEYS[2], token > 1 and token - 1)
       token = redis.call('incr', KEYS[2])
     end
-  end
-  local message = id .. string.format(' %.0f ', token) .. ARGV[4]
-  local heard = redis.call(ARGV[3], ARGV[5] .. (string.match(id, '^(.*):') or ''), message)
-  if heard > 0 or ARGV[6] == '0' then
+    redis.call(ARGV[3], channel, id .. string.format(' %.0f ', token) .. ARGV[4])
     redis.call('hset', KEYS[1], id, 1)
     redis.call('pexpire', KEYS[1], ARGV[4])
     return 0
