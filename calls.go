@@ -160,65 +160,6 @@ func (p *protocol) releaseAll(ctx context.Context, ls []*lease) (told []int64, e
 	return told, errs
 }
 
-// renewed is what became of one hold in a batch of renewals.
-type renewed struct {
-	lease *lease
-	gone  bool
-	err   error
-}
-
-// renewal is what holds must have in common to go into one script.
-type renewal struct {
-	script *script
-	length time.Duration
-	slot   uint16 // in a cluster
-}
-
-// renew starts the leases of holds anew: one script for each batchKeys of them, and
-// in a cluster of one slot, all in one pipeline per node.
-func (p *protocol) renew(ctx context.Context, ls []*lease) []renewed {
-	groups := make(map[renewal][]*lease)
-	for _, l := range ls {
-		r := renewal{renewScript, l.length, p.slot(l.keys.name)}
-		switch l.kind {
-		case read:
-			r.script = renewReadScript
-		case write:
-			r.script = renewWriteScript
-		}
-		groups[r] = append(groups[r], l)
-	}
-	var calls []call
-	var batches [][]*lease
-	for r, group := range groups {
-		for batch := range slices.Chunk(group, batchKeys) {
-			c := call{r.script, make([]string, 0, 3*len(batch)), make([]string, 1, len(batch)+1)}
-			c.args[0] = millis(r.length)
-			for _, l := range batch {
-				c.keys = append(c.keys, l.keys.name)
-				if l.kind == read {
-					c.keys = append(c.keys, l.keys.timeout(l.id), l.keys.aux)
-				}
-				c.args = append(c.args, l.id)
-			}
-			calls = append(calls, c)
-			batches = append(batches, batch)
-		}
-	}
-	out := make([]renewed, 0, len(ls))
-	for i, r := range p.evalAll(ctx, calls) {
-		start := len(out)
-		gone, err := r.AsIntSlice()
-		for _, l := range batches[i] {
-			out = append(out, renewed{lease: l, err: err})
-		}
-		for _, n := range gone {
-			out[start+int(n)-1].gone = true
-		}
-	}
-	return out
-}
-
 // slot returns the slot of a key in a cluster, and 0 outside one.
 func (p *protocol) slot(key string) uint16 {
 	if !p.cluster {

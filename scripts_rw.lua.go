@@ -78,7 +78,8 @@ local function leases(lock, prefix)
     if fields[i] ~= 'mode' then
       local most = 0
       for n = 1, tonumber(fields[i + 1]) or 0 do
-        local left = redis.call('pttl', prefix .. fields[i] .. ':rwlock_timeout:' .. n)
+        local left = redis.pcall('pttl', prefix .. fields[i] .. ':rwlock_timeout:' .. n)
+        if type(left) ~= 'number' then left = 0 end -- it is in another node already
         if left > 0 and math.abs(left - ends) <= 1 then others = 0 end
         most = math.max(most, left)
       end
@@ -289,18 +290,22 @@ return redis.call(ARGV[3], ARGV[2], '0')
 
 // renewReadScript starts the leases of read holds anew.
 //
-//	KEYS  for each hold the lock, its rwlock_timeout key, and the intents
+//	KEYS  for each hold the lock and its rwlock_timeout key
 //	ARGV  lease, then one hold id for each hold
 //	reply the positions (from 1) of the holds that are gone
 //
 // Twice: a lease of the same length starts at the second.
+//
+// The name of the intents is derived here: while its slot is moved, a node refuses a
+// script that names keys of which it has some and not others, and mostly there are none.
 var renewReadScript = newScript(intentsLua + leasesLua + `
 local gone = {}
-for i = 1, #KEYS / 3 do
-  local lock, key, id = KEYS[3 * i - 2], KEYS[3 * i - 1], ARGV[i + 1]
+for i = 1, #KEYS / 2 do
+  local lock, key, id = KEYS[2 * i - 1], KEYS[2 * i], ARGV[i + 1]
   local held = redis.pcall('hexists', lock, id) == 1
   if held then
-    keep(lock, KEYS[3 * i], string.sub(key, 1, -string.len(id .. ':rwlock_timeout:1') - 1), id)
+    local prefix = string.sub(key, 1, -string.len(id .. ':rwlock_timeout:1') - 1)
+    keep(lock, 'relock_intent:' .. string.sub(prefix, 1, -2), prefix, id)
     held = redis.call('pexpire', key, ARGV[1]) == 1
   end
   if held then
