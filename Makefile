@@ -1,6 +1,7 @@
 # make test        every test, with the race detector; installs redis-server where it can
 # make lint        gofmt, go vet and staticcheck in every module
 # make bench       the benchmarks, as a table of figures beside their floors
+# make bench-peers the same scenarios for relock and other libraries, side by side
 # make interop     relock and the real Redisson share locks: a quarter of an hour; needs
 #                  Java and Maven. STRESS, LEASE, SAMPLES: see interop/README.md
 # make cover       coverage, of the library by all its tests
@@ -13,7 +14,7 @@ MODULES     := $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '*/.
 # The race detector needs a C compiler.
 RACE ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-.PHONY: test redis lint fmt tidy bench interop cover
+.PHONY: test redis lint fmt tidy bench bench-peers interop cover
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
@@ -43,6 +44,10 @@ interop: redis
 	cd interop && RELOCK_REQUIRE_REDIS=1 RELOCK_REQUIRE_JAVA=1 RELOCK_INTEROP_STRESS=$(STRESS) \
 		RELOCK_INTEROP_LEASE=$(LEASE) RELOCK_INTEROP_SAMPLES=$(SAMPLES) \
 		$(GO) test -v -count=1 -timeout 40m $(TESTFLAGS) .
+
+bench-peers: redis
+	mkdir -p bench/out
+	cd bench && $(GO) run . -md out/peers.md -svg out/peers.svg $(PEERFLAGS)
 
 cover: redis
 	$(GO) test -timeout 10m -coverpkg=.,./internal/arbiter -coverprofile=cover.out ./...

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if env, ok := os.LookupEnv(workerEnv); ok {
+		os.Exit(runWorker(env, os.Stdin, os.Stdout))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// needRedis skips a test where there is no redis-server, unless the environment says
+// that there must be one.
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); errors.Is(err, exec.ErrNotFound) &&
+		os.Getenv("RELOCK_REDIS_SERVER") == "" && os.Getenv("RELOCK_REQUIRE_REDIS") == "" {
+		t.Skip("redis-server is not installed")
+	}
+}
+
+func TestQuickRunHasEveryScenarioOfEveryLibrary(t *testing.T) {
+	needRedis(t)
+	md, svg := filepath.Join(t.TempDir(), "table.md"), filepath.Join(t.TempDir(), "chart.svg")
+	var out, errs bytes.Buffer
+	if status := run(t.Context(), []string{"-quick", "-md", md, "-svg", svg}, &out, &errs); status != 0 {
+		t.Fatalf("exit status %d\n%s\n%s", status, &out, &errs)
+	}
+	t.Logf("%s\n%s", &errs, &out)
+	text, err := os.ReadFile(md)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := strings.Split(string(text), "\n**")[1:]
+	if want := 2 * (len(scenarios) + 1); len(sections) != want { // uncontended has two
+		t.Fatalf("%d sections, want %d", len(sections), want)
+	}
+	for _, s := range sections {
+		title, _, _ := strings.Cut(s, "**")
+		var head, faults []string
+		for line := range strings.Lines(s) {
+			cells := strings.Split(line, " | ")
+			switch {
+			case strings.HasPrefix(line, "| figure"):
+				head = cells
+			case strings.HasPrefix(line, "| violations"):
+				faults = cells
+			}
+			if strings.HasPrefix(line, "| ") && len(cells) != len(head) {
+				t.Errorf("%s: a row of %d cells in a table of %d: %s", title, len(cells), len(head), line)
+			}
+		}
+		if faults == nil || faults[1] != "0 / 0 / 0" {
+			t.Errorf("%s: violations, stuck waiters and errors of relock: %v", title, faults)
+		}
+		// Whoever waits as another one does not take part twice.
+		for i, cell := range faults[1:min(len(faults), 1+len(allPeers()))] {
+			if p := allPeers()[i]; cell == none && !p.again {
+				t.Errorf("%s: nothing of %s", title, p.title)
+			}
+		}
+	}
+	chart, err := os.Open(svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer chart.Close()
+	checkXML(t, chart)
+}
+
+// checkXML fails the test if r is not well-formed, and returns the character data.
+func checkXML(t *testing.T, r io.Reader) (text string) {
+	t.Helper()
+	for d := xml.NewDecoder(r); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return text
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, ok := token.(xml.CharData); ok {
+			text += string(data) + "\n"
+		}
+	}
+}
+
+func TestMistakesAreExplained(t *testing.T) {
+	for args, want := range map[string]string{
+		"-rounds=-1":               "must not be negative",
+		"-delay=-1ms":              "must not be negative",
+		"-scenario=names,naps":     `no scenario is called "naps"`,
+		"-peers=redisson":          `no library is called "redisson"`,
+		"-redis=127.0.0.1:1":       "cannot use Redis at 127.0.0.1:1",
+		"-fast":                    "not defined: -fast",
+		"names":                    `unexpected argument "names"`,
+		"-quick -scenario=far:[[]": "no scenario",
+	} {
+		var errs bytes.Buffer
+		status := run(t.Context(), strings.Fields(args), io.Discard, &errs)
+		if status == 0 || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: exit status %d; it says %q, want %q", args, status, &errs, want)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// library is one lock library on one server, within a worker.
+type library interface {
+	// mutex returns a lock value. One goroutine at a time uses it.
+	mutex(name string) mutex
+	close()
+}
+
+// mutex is a lock value as the library means it to be used.
+type mutex interface {
+	Lock(ctx context.Context) error
+	Unlock(ctx context.Context) error
+}
+
+// refresher is a mutex whose lease the caller has to renew.
+type refresher interface {
+	mutex
+	Refresh(ctx context.Context) error
+}
+
+// readWriter is a library that has locks of readers and writers.
+type readWriter interface {
+	readWrite(name string) (read, write mutex)
+}
+
+// peer is a library with its options.
+type peer struct {
+	id      string // of the -peers flag
+	title   string // in the table
+	note    string // how it is used
+	module  string
+	renews  bool                     // by itself
+	poll    time.Duration            // 0: waiters are told
+	again   bool                     // differs from the one before only in how it polls
+	key     func(name string) string // what holds the lease in Redis
+	connect func(addr string, lease time.Duration) (library, error)
+}
+
+// ours is the peer that the others are compared with.
+const ours = "relock"
+
+// unlimited is for options that would bound how long a waiter waits: a waiter waits
+// until it has the lock or its context ends.
+const unlimited = 1 << 30
+
+func allPeers() []*peer {
+	return append(append(append(relockPeers(), rueidislockPeers()...), redislockPeers()...), redsyncPeers()...)
+}
+
+func peerByID(id string) *peer {
+	for _, p := range allPeers() {
+		if p.id == id {
+			return p
+		}
+	}
+	return nil
+}
+
+func plainKey(name string) string { return name }

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+)
+
+func rueidislockPeers() []*peer {
+	const module = "github.com/redis/rueidis"
+	return []*peer{{
+		id: "rueidislock", title: "rueidislock", module: module,
+		note: "KeyMajority 1, NoLoopTracking, TryNextAfter 1 s: its fastest way on one server; " +
+			"ExtendInterval a third of the lease",
+		renews: true, key: func(name string) string { return "rueidislock:0:" + name },
+		connect: func(addr string, lease time.Duration) (library, error) {
+			return connectRueidislock(rueidislock.LockerOption{
+				KeyMajority: 1, NoLoopTracking: true, TryNextAfter: time.Second,
+			}, addr, lease)
+		},
+	}, {
+		id: "rueidislock-default", title: "rueidislock, defaults", module: module,
+		note:   "three keys for each lock, of which it needs two; ExtendInterval a third of the lease",
+		renews: true, key: func(name string) string { return "rueidislock:0:" + name },
+		connect: func(addr string, lease time.Duration) (library, error) {
+			return connectRueidislock(rueidislock.LockerOption{}, addr, lease)
+		},
+	}}
+}
+
+type rueidislockLib struct{ locker rueidislock.Locker }
+
+func connectRueidislock(o rueidislock.LockerOption, addr string, lease time.Duration) (library, error) {
+	o.ClientOption = rueidis.ClientOption{InitAddress: []string{addr}}
+	o.KeyValidity, o.ExtendInterval = lease, lease/3
+	locker, err := rueidislock.NewLocker(o)
+	if err != nil {
+		return nil, err
+	}
+	return &rueidislockLib{locker}, nil
+}
+
+func (l *rueidislockLib) mutex(name string) mutex { return &rueidisMutex{locker: l.locker, name: name} }
+
+func (l *rueidislockLib) close() { l.locker.Close() }
+
+type rueidisMutex struct {
+	locker rueidislock.Locker
+	name   string
+	cancel context.CancelFunc
+}
+
+func (m *rueidisMutex) Lock(ctx context.Context) (err error) {
+	_, m.cancel, err = m.locker.WithContext(ctx, m.name)
+	return err
+}
+
+// Unlock returns when the keys are deleted, or could not be: it is not told which.
+func (m *rueidisMutex) Unlock(context.Context) error {
+	m.cancel()
+	return nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func somePeers() (us, renews, polls *peer) {
+	return &peer{id: ours, title: "relock", renews: true},
+		&peer{id: "renews", title: "renews & tells", renews: true},
+		&peer{id: "polls", title: "polls <1 ms>"}
+}
+
+// someReport has a row that relock wins, one that it loses, and faults.
+func someReport() *report {
+	us, renews, polls := somePeers()
+	r := newReport([]*peer{us, renews, polls})
+	r.machine = []string{"a machine"}
+	r.remark("first", "what is measured")
+	rate := r.row(figure{section: "first", name: "rate", unit: perSecond, good: more, goal: 30, chart: "rate & so on"})
+	for p, values := range map[*peer][]float64{us: {90, 100, 3000}, renews: {10, 1, 11}, polls: {4, 5, 6}} {
+		for _, v := range values {
+			rate.add(p, v)
+		}
+	}
+	took := r.row(figure{section: "first", name: "time", unit: nanoseconds, good: less, goal: 1, renewing: true, chart: "time"})
+	took.add(us, 2000)
+	took.add(renews, 3000)
+	took.add(polls, 1000)
+	left := r.row(figure{section: "second", name: "left", unit: number, good: less})
+	left.add(us, 5)
+	left.add(renews, 0)
+	r.outcome("first", renews, &outcome{Stuck: 1, Errors: 2, FirstError: "first"})
+	r.outcome("first", renews, &outcome{Violations: 3, Errors: 1, FirstError: "first"})
+	r.outcome("first", us, &outcome{})
+	return r
+}
+
+func TestRelockIsComparedWithTheBestOfTheOthers(t *testing.T) {
+	r := someReport()
+	for _, c := range []struct {
+		section, name string
+		renewing      bool
+		want          float64
+		ok            bool
+	}{
+		{"first", "rate", false, 10, true}, {"first", "rate", true, 10, true},
+		{"first", "time", false, 0.5, true}, {"first", "time", true, 1.5, true},
+		{"second", "left", false, 0, false}, // so many times as good as nothing left
+	} {
+		got, ok := r.row(figure{section: c.section, name: c.name}).against(r.peers, c.renewing)
+		if got != c.want || ok != c.ok {
+			t.Errorf("%s, only those that renew %v: %v %v, want %v %v", c.name, c.renewing, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func TestTableIsAlignedAndTellsFaults(t *testing.T) {
+	var b strings.Builder
+	if err := someReport().print(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for _, want := range []string{
+		"a machine", "== first", "== second", "100/s", "3 / 1 / 3", "renews & tells: first",
+		"≥ 30 ×: MISSED", "≥ 1 × of those that renew: met",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	var starts []int // of the columns, by the head
+	for line := range strings.Lines(text) {
+		switch runes := []rune(strings.TrimRight(line, "\n")); {
+		case strings.HasPrefix(line, "figure"):
+			starts = nil
+			for _, title := range []string{"relock", "renews & tells", "polls <1 ms>", "best other"} {
+				starts = append(starts, utf8.RuneCountInString(line[:strings.Index(line, title)]))
+			}
+		case len(starts) > 0 && len(runes) > starts[2] && runes[0] != ' ' && runes[0] != '=':
+			for _, at := range starts[:3] {
+				if runes[at-1] != ' ' || runes[at] == ' ' {
+					t.Errorf("no cell begins at %d in %q, of\n%s", at, line, text)
+				}
+			}
+		}
+	}
+}
+
+func TestMarkdownHasRowsAsWideAsTheirHead(t *testing.T) {
+	var b strings.Builder
+	if err := someReport().markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(b.String()) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		rows++
+		if got := strings.Count(line, "|"); got != 8 {
+			t.Errorf("%d cells, want 7: %s", got-1, line)
+		}
+	}
+	if rows != 2+3+2+1 {
+		t.Errorf("%d rows in\n%s", rows, &b)
+	}
+	if !strings.Contains(b.String(), "| **100/s** |") {
+		t.Errorf("the best figure is not bold in\n%s", &b)
+	}
+}
+
+func TestChartIsXMLAndSaysEveryRatio(t *testing.T) {
+	var b strings.Builder
+	if err := someReport().svg(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := checkXML(t, strings.NewReader(b.String()))
+	for _, want := range []string{"rate & so on", "polls <1 ms>", "10 ×", "20 ×", "1.50 ×", "0.500 ×"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the chart:\n%s", want, text)
+		}
+	}
+}
+
+func TestChartOfNothingIsXML(t *testing.T) {
+	var b strings.Builder
+	if err := newReport(allPeers()).svg(&b); err != nil {
+		t.Fatal(err)
+	}
+	checkXML(t, strings.NewReader(b.String()))
+}

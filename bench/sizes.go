@@ -1,0 +1,75 @@
+package main
+
+import "time"
+
+// sizes are how much of everything is done.
+type sizes struct {
+	rounds     int
+	pairs      int           // of uncontended, in a round
+	slice      time.Duration // of one library in a round
+	goroutines []int
+	processes  []int
+	perProcess int // goroutines
+	readers    int
+	wakeUps    int // in a round
+	stuck      time.Duration
+	held       []held
+	churn      int // names
+	churnParts int
+}
+
+// held is how many locks are held, with what lease.
+type held struct {
+	locks   int
+	lease   time.Duration
+	periods int // measured
+}
+
+var (
+	fullSizes = sizes{
+		rounds: 9, pairs: 300, slice: 250 * time.Millisecond,
+		goroutines: []int{1, 4, 16, 64, 256},
+		processes:  []int{1, 2, 4, 8}, perProcess: 8,
+		readers: 64, wakeUps: 12, stuck: 2 * time.Second,
+		held: []held{
+			{100, 6 * time.Second, 3}, {1000, 6 * time.Second, 3}, {10_000, 6 * time.Second, 3},
+			{100_000, 30 * time.Second, 2},
+		},
+		churn: 1_000_000, churnParts: 10,
+	}
+	farSizes = sizes{
+		rounds: 5, pairs: 100, slice: 250 * time.Millisecond,
+		goroutines: []int{1, 16, 256},
+		processes:  []int{1, 4, 8}, perProcess: 8,
+		readers: 64, wakeUps: 10, stuck: 2 * time.Second,
+		held:  []held{{10_000, 6 * time.Second, 3}},
+		churn: 100_000, churnParts: 5,
+	}
+	// quickSizes show that everything works, and nothing else.
+	quickSizes = sizes{
+		rounds: 1, pairs: 20, slice: 30 * time.Millisecond,
+		goroutines: []int{1, 8},
+		processes:  []int{2}, perProcess: 2,
+		readers: 4, wakeUps: 3, stuck: time.Second,
+		held:  []held{{50, 900 * time.Millisecond, 1}},
+		churn: 400, churnParts: 2,
+	}
+)
+
+// pick returns the sizes of a part of the run.
+func (s *settings) pick(far bool) sizes {
+	z := fullSizes
+	switch {
+	case s.quick:
+		z = quickSizes
+		if far {
+			z.slice *= 4
+		}
+	case far:
+		z = farSizes
+	}
+	if s.rounds > 0 {
+		z.rounds = s.rounds
+	}
+	return z
+}
