@@ -1,6 +1,10 @@
 package relock
 
-import "github.com/relock-go/relock/internal/arbiter"
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+)
 
 // The scripts of an RWMutex, to know them on the wire and for benchmarks.
 var (
@@ -21,3 +25,6 @@ func (s *Session) QueuedRW(name string) (readers, writers int) {
 
 // KnowsRW reports whether anything of an RWMutex is remembered in this session.
 func (s *Session) KnowsRW() bool { return s.rws.Len() > 0 }
+
+// ReadDeadline returns the time until which the latest read hold through rw is certain.
+func ReadDeadline(rw *RWMutex) (time.Time, bool) { return rw.holdDeadline(rw.r.Latest()) }

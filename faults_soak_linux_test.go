@@ -3,10 +3,12 @@ package relock_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -15,6 +17,7 @@ import (
 type soak struct {
 	t       testing.TB
 	rnd     *rand.Rand
+	kind    string // of lock
 	lease   time.Duration
 	server  *redistest.Server
 	proxies []*redistest.Proxy
@@ -27,7 +30,7 @@ func (k *soak) start(i int) {
 	k.t.Helper()
 	name := fmt.Sprintf("worker %d.%d", i, len(k.gone))
 	k.workers[i] = startWorker(k.t, name, k.proxies[i], "it", worker{
-		goroutines: 2, lease: k.lease, tenure: time.Duration(i) * time.Millisecond, slow: 5,
+		kind: k.kind, goroutines: 2, lease: k.lease, tenure: time.Duration(i) * time.Millisecond, slow: 5,
 	})
 }
 
@@ -49,9 +52,31 @@ func (k *soak) victim() int {
 	return k.rnd.IntN(len(k.workers))
 }
 
+// holder returns the hold id of one who has the lock.
 func (k *soak) holder() string {
 	k.t.Helper()
-	return holderID(k.t, k.server, "it")
+	reply, err := k.server.Do("HKEYS", "it")
+	require.NoError(k.t, err)
+	for _, field := range reply.([]any) {
+		if field != "mode" {
+			return field.(string)
+		}
+	}
+	return ""
+}
+
+// replies are those that may be lost, by the scripts that they are to.
+func (k *soak) replies() []string {
+	switch k.kind {
+	case "FairMutex":
+		return []string{relock.EnterSHA, relock.LeaveSHA, relock.LookSHA, relock.RenewSHA}
+	case "RWMutex":
+		return []string{
+			relock.ReadSHA, relock.ReleaseReadSHA, relock.WriteSHA, relock.ReleaseWriteSHA,
+			relock.ConfirmReadSHA, relock.RenewReadSHA, relock.RenewWriteSHA,
+		}
+	}
+	return []string{relock.AcquireSHA, relock.ReleaseSHA, relock.RenewSHA}
 }
 
 // while returns a time from a tenth of a lease to one and a half.
@@ -124,8 +149,8 @@ var faults = []struct {
 		return true
 	}},
 	{"reply lost", func(k *soak) bool {
-		what := []string{"acquire", "release", "renew"}[k.rnd.IntN(3)]
-		landed := dropReply(k.proxies[k.victim()], what)
+		what := k.replies()
+		landed := dropReplyOf(k.proxies[k.victim()], what[k.rnd.IntN(len(what))])
 		select {
 		case <-landed:
 			return true
@@ -149,11 +174,26 @@ var faults = []struct {
 
 func TestCertainHoldsNeverOverlapUnderFaults(t *testing.T) {
 	t.Parallel()
+	for _, kind := range []string{"Mutex", "FairMutex", "RWMutex"} {
+		span, rate := 8*time.Second, 20
+		if kind != "Mutex" {
+			span, rate = 5*time.Second, 5
+		}
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			certainHoldsNeverOverlap(t, kind, stress(t, span), rate)
+		})
+	}
+}
+
+// certainHoldsNeverOverlap lets things happen for a span, in which there must be so many
+// holds a second.
+func certainHoldsNeverOverlap(t *testing.T, kind string, span time.Duration, rate int) {
 	const lease = 400 * time.Millisecond
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	k := &soak{
-		t: t, rnd: rand.New(rand.NewPCG(seed, 0)), lease: lease,
+		t: t, rnd: rand.New(rand.NewPCG(seed, 0)), kind: kind, lease: lease,
 		server: redistest.Start(t, everyWrite...),
 		landed: make(map[string]int),
 	}
@@ -163,7 +203,7 @@ func TestCertainHoldsNeverOverlapUnderFaults(t *testing.T) {
 		k.start(i)
 	}
 	began := rawNow()
-	end := time.Now().Add(stress(t, 8*time.Second))
+	end := time.Now().Add(span)
 	var happened int
 	for time.Now().Before(end) {
 		for _, i := range k.rnd.Perm(len(faults)) { // each of them before one comes again
@@ -193,10 +233,12 @@ func TestCertainHoldsNeverOverlapUnderFaults(t *testing.T) {
 	gaps := idle(all)
 	t.Logf("%d holds in %v, %d of them lost, longest without a holder %v, faults %v",
 		len(all), took, lost, gaps[:min(3, len(gaps))], k.landed)
-	require.GreaterOrEqual(t, happened, 8, "faults that landed")
-	require.Greater(t, len(all), int(20*took.Seconds()), "holds")
+	require.GreaterOrEqual(t, happened, int(span/time.Second), "faults that landed")
+	require.Greater(t, len(all), int(float64(rate)*took.Seconds()), "holds")
 	require.Less(t, gaps[0], 2*lease+lease+time.Second+slack, "from a fault, to the lease after it, and a second")
-	freed(t, k.server, "it", lease+time.Second)
+	redistest.Eventually(t, lease+soon, "the lock to be free", func() bool { return k.holder() == "" })
+	reads := slices.ContainsFunc(all, func(h certainHold) bool { return h.token == aReader })
+	require.Equal(t, kind == "RWMutex", reads)
 }
 
 // The soak test proves something only if it would see a violation. This worker takes

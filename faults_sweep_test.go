@@ -14,8 +14,10 @@ import (
 type certainHold struct {
 	who      string
 	from, to time.Duration
-	token    int64
+	token    int64 // of a reader aReader: it excludes writers only
 }
+
+const aReader = -1
 
 func (c certainHold) String() string {
 	return fmt.Sprintf("%s, token %d: %v to %v", c.who, c.token, c.from, c.to)
@@ -32,18 +34,31 @@ func sweep(holds []certainHold) (overlaps, stale []string) {
 		}
 	}
 	slices.SortFunc(real, func(a, b certainHold) int { return cmp.Compare(a.from, b.from) })
-	var last, top certainHold // the one that ends last, the one with the largest token
-	for i, h := range real {
-		if i > 0 && h.from < last.to {
-			overlaps = append(overlaps, fmt.Sprintf("%v, during %v", h, last))
+	// Those that end last: of holds that exclude all others, and of readers; and the one
+	// with the largest token.
+	var last, lastRead certainHold
+	top := certainHold{token: aReader}
+	during := func(h, other certainHold) {
+		if other.to > 0 && h.from < other.to {
+			overlaps = append(overlaps, fmt.Sprintf("%v, during %v", h, other))
 		}
-		if i > 0 && h.token <= top.token {
+	}
+	for _, h := range real {
+		during(h, last)
+		if h.token == aReader {
+			if h.to > lastRead.to {
+				lastRead = h
+			}
+			continue
+		}
+		during(h, lastRead)
+		if h.token <= top.token {
 			stale = append(stale, fmt.Sprintf("%v, after %v", h, top))
 		}
-		if i == 0 || h.to > last.to {
+		if h.to > last.to {
 			last = h
 		}
-		if i == 0 || h.token > top.token {
+		if h.token > top.token {
 			top = h
 		}
 	}
@@ -79,6 +94,9 @@ func TestSweepSeesOverlapsAndTokensOutOfOrder(t *testing.T) {
 		{name: "within a long one", holds: []certainHold{{"a", 1, 50, 1}, {"b", 4, 9, 2}, {"c", 10, 11, 3}}, overlaps: 2},
 		{name: "over before it began", holds: []certainHold{{"a", 1, 5, 1}, {"b", 4, 3, 2}, {"c", 2, 2, 0}}},
 		{name: "an old token", holds: []certainHold{{"a", 1, 2, 7}, {"b", 3, 4, 6}, {"c", 5, 6, 8}}, stale: 1},
+		{name: "readers", holds: []certainHold{{"a", 1, 9, aReader}, {"b", 2, 3, aReader}, {"c", 9, 10, 1}, {"d", 10, 11, aReader}}},
+		{name: "a writer among readers", holds: []certainHold{{"a", 1, 9, aReader}, {"b", 2, 3, aReader}, {"c", 8, 10, 1}}, overlaps: 1},
+		{name: "a reader during a write", holds: []certainHold{{"c", 1, 10, 1}, {"a", 2, 3, aReader}, {"b", 9, 11, aReader}}, overlaps: 2},
 		{name: "the same token", holds: []certainHold{{"a", 1, 2, 7}, {"b", 3, 4, 7}}, stale: 1},
 	} {
 		overlaps, stale := sweep(c.holds)

@@ -24,10 +24,11 @@ import (
 
 func init() { roles["faults-worker"] = faultsWorker }
 
-// Workers are processes that lock and unlock one lock all the time, and write down
-// what was certain of their holds, on the clock that all processes share:
+// Workers are processes that lock and unlock one lock all the time, at random either
+// side if it has two, and write down what was certain of their holds, on the clock that
+// all processes share:
 //
-//	b <hold> <time> <token> <deadline>   Lock has returned
+//	b <hold> <time> <token> <deadline>   Lock has returned; the token is -1 of a reader
 //	d <hold> <deadline>                  a renewal has moved the deadline
 //	t <hold> <time>                      Done has told of its loss
 //	e <hold> <time>                      Unlock is called
@@ -35,6 +36,7 @@ func init() { roles["faults-worker"] = faultsWorker }
 //
 // The process may be killed between any two of them.
 type worker struct {
+	kind       string // "Mutex", "FairMutex", "RWMutex"
 	goroutines int
 	lease      time.Duration
 	tenure     time.Duration
@@ -44,16 +46,16 @@ type worker struct {
 	sloppy     bool          // a seeded bug: it takes a hold for certain until it calls Unlock
 }
 
-const workerFormat = "%d %d %d %d %d %d %t"
+const workerFormat = "%s %d %d %d %d %d %d %t"
 
 func (w worker) String() string {
-	return fmt.Sprintf(workerFormat, w.goroutines, w.lease, w.tenure, w.slow, w.rest, w.hogs, w.sloppy)
+	return fmt.Sprintf(workerFormat, cmp.Or(w.kind, "Mutex"), w.goroutines, w.lease, w.tenure, w.slow, w.rest, w.hogs, w.sloppy)
 }
 
 func faultsWorker(args []string) {
 	var w worker
 	var lease, tenure, rest int64
-	_, err := fmt.Sscanf(args[2], workerFormat, &w.goroutines, &lease, &tenure, &w.slow, &rest, &w.hogs, &w.sloppy)
+	_, err := fmt.Sscanf(args[2], workerFormat, &w.kind, &w.goroutines, &lease, &tenure, &w.slow, &rest, &w.hogs, &w.sloppy)
 	childCheck(err)
 	w.lease, w.tenure, w.rest = time.Duration(lease), time.Duration(tenure), time.Duration(rest)
 	stop, cancel := context.WithCancel(background)
@@ -74,9 +76,9 @@ func faultsWorker(args []string) {
 	fmt.Println("ready", s.ID())
 	var n atomic.Int64
 	childCheck(together(w.goroutines, func(int) error {
-		m := s.Mutex(args[1])
+		sides := w.sides(s, args[1])
 		for stop.Err() == nil {
-			if err := w.round(stop, m, n.Add(1)); err != nil && stop.Err() == nil {
+			if err := w.round(stop, sides[rand.N(len(sides))], n.Add(1)); err != nil && stop.Err() == nil {
 				return err
 			}
 			time.Sleep(w.rest)
@@ -85,8 +87,29 @@ func faultsWorker(args []string) {
 	}))
 }
 
+// sides returns what a goroutine locks.
+func (w worker) sides(s *relock.Session, name string) []fencedLocker {
+	switch w.kind {
+	case "FairMutex":
+		return []fencedLocker{s.FairMutex(name)}
+	case "RWMutex":
+		rw := s.RWMutex(name)
+		return []fencedLocker{rw, readSide{rw.RLocker(), rw}}
+	}
+	return []fencedLocker{s.Mutex(name)}
+}
+
+// readSide tells of the read side what other locks tell.
+type readSide struct {
+	relock.Locker
+	rw *relock.RWMutex
+}
+
+func (r readSide) FencingToken() int64         { return aReader }
+func (r readSide) Deadline() (time.Time, bool) { return relock.ReadDeadline(r.rw) }
+
 // round locks, has the lock for a while, and unlocks.
-func (w worker) round(ctx context.Context, m *relock.Mutex, n int64) error {
+func (w worker) round(ctx context.Context, m fencedLocker, n int64) error {
 	if err := m.Lock(ctx); err != nil {
 		return err
 	}
@@ -126,7 +149,7 @@ func (w worker) round(ctx context.Context, m *relock.Mutex, n int64) error {
 // deadline returns the local deadline by the clock that all processes share, or what
 // it was if the hold has ended. The clock is read first: if the process is frozen in
 // between the result is too early.
-func (w worker) deadline(m *relock.Mutex, was time.Duration) time.Duration {
+func (w worker) deadline(m fencedLocker, was time.Duration) time.Duration {
 	if w.sloppy {
 		return 1 << 62
 	}

@@ -120,6 +120,7 @@ func perform(t *testing.T, plays map[string][]step) {
 	kinds := map[string]func(s *relock.Session) namedLocker{
 		"Mutex":     func(s *relock.Session) namedLocker { return s.Mutex("lock") },
 		"FairMutex": func(s *relock.Session) namedLocker { return s.FairMutex("lock") },
+		"RWMutex":   func(s *relock.Session) namedLocker { return s.RWMutex("lock") },
 	}
 	for name, play := range plays {
 		for kind, value := range kinds {
