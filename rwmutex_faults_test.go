@@ -1,0 +1,176 @@
+package relock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever happens while readers and writers wait for a writer, or writers for a reader,
+// in several sessions, everybody gets in, in keeping with each other.
+func TestRWMutexWaitersGetInAfterAFault(t *testing.T) {
+	const waiters = 12
+	must := func(t *testing.T, s *redistest.Server, args ...string) {
+		t.Helper()
+		_, err := s.Do(args...)
+		require.NoError(t, err)
+	}
+	faults := map[string]struct {
+		lease time.Duration
+		do    func(t *testing.T, s *redistest.Server, held relock.Locker)
+	}{
+		"scripts are forgotten": {30 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
+			must(t, s, "SCRIPT", "FLUSH")
+		}},
+		"subscriptions are cut": {30 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
+			must(t, s, "CLIENT", "KILL", "TYPE", "pubsub")
+		}},
+		"all connections are cut": {30 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
+			must(t, s, "CLIENT", "KILL", "TYPE", "pubsub")
+			must(t, s, "CLIENT", "KILL", "TYPE", "normal")
+		}},
+		"the intents are lost": {30 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
+			must(t, s, "DEL", "relock_intent:{lock}")
+		}},
+		"the lock is lost": {time.Second, func(t *testing.T, s *redistest.Server, held relock.Locker) {
+			must(t, s, "DEL", "lock")
+		}},
+		"Redis pauses its clients": {30 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
+			must(t, s, "CLIENT", "PAUSE", "300")
+		}},
+		"Redis is frozen for less than a lease": {3 * time.Second, func(t *testing.T, s *redistest.Server, held relock.Locker) {
+			require.NoError(t, s.Freeze())
+			time.Sleep(300 * time.Millisecond)
+			require.NoError(t, s.Thaw())
+			require.NoError(t, held.Err())
+		}},
+		"Redis is frozen for longer than a lease": {1500 * time.Millisecond, func(t *testing.T, s *redistest.Server, held relock.Locker) {
+			require.NoError(t, s.Freeze())
+			receive(t, held.Done(), "the holder to be told")
+			time.Sleep(500 * time.Millisecond)
+			require.NoError(t, s.Thaw())
+		}},
+		"Redis restarts with its data": {30 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
+			require.NoError(t, s.Restart())
+		}},
+		"Redis loses its data": {time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
+			must(t, s, "FLUSHALL")
+		}},
+	}
+	for what, fault := range faults {
+		t.Run(what, func(t *testing.T) {
+			eachSide(t, func(t *testing.T, holder, _ side) {
+				server := redistest.Start(t, everyWrite...)
+				client := newClient(t, server)
+				var sessions []*relock.Session
+				for range 3 {
+					sessions = append(sessions, newSession(t, server, relock.WithWatchdog(fault.lease)))
+				}
+				held := holder.of(sessions[0].RWMutex("lock"))
+				lock(t, background, held)
+				done := async(func() error {
+					return together(waiters, func(i int) error {
+						return crowd{client}.visit(background, sessions[i%3].RWMutex("lock"), holder == reading || i%2 == 0)
+					})
+				})
+				wants(t, server, writing)
+				fault.do(t, server, held)
+				redistest.Eventually(t, soon, "the crowd's connection", func() bool {
+					return client.Do(background, client.B().Ping().Build()).Error() == nil
+				})
+				_ = held.Unlock(background) // may have been lost
+				require.NoError(t, receive(t, done, "everybody to have been in"))
+				mustBeQuiet(t, client, "lock", sessions...)
+				for _, s := range sessions {
+					rw := s.RWMutex("lock")
+					lock(t, background, rw)
+					unlock(t, background, rw)
+				}
+			})
+		})
+	}
+}
+
+// While Redis cannot be reached, in every way there is, calls end with their contexts,
+// and an unlock of either side by the end of its lease. Afterwards things go on.
+func TestRWMutexCallsEndWhileRedisIsOutOfReach(t *testing.T) {
+	const lease = 1500 * time.Millisecond
+	eachOutage(t, func(t *testing.T, server *redistest.Server, proxy *redistest.Proxy, begin, heal func()) {
+		s, other := newSession(t, proxy, relock.WithWatchdog(lease)), newSession(t, server, relock.WithWatchdog(lease))
+		held := []relock.Locker{s.RWMutex("read").RLocker(), s.RWMutex("written")}
+		for _, l := range held {
+			lock(t, background, l)
+		}
+		begin()
+		var ends []<-chan error
+		for _, l := range held {
+			ends = append(ends, async(func() error { return l.Unlock(background) }))
+		}
+		for _, l := range []relock.Locker{s.RWMutex("third"), s.RWMutex("third").RLocker()} {
+			ctx, cancel := context.WithTimeoutCause(background, 50*time.Millisecond, errStop)
+			wantStopped(t, receive(t, async(func() error { return l.Lock(ctx) }), "a call to end with its context"), context.DeadlineExceeded)
+			ok, err := l.TryLock(ctx)
+			cancel()
+			require.False(t, ok)
+			require.Error(t, err)
+			require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+		}
+		for i, l := range held {
+			require.ErrorIs(t, receive(t, ends[i], "Unlock while Redis is out of reach"), relock.ErrLost)
+			require.Error(t, l.Err())
+			require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+		}
+		heal()
+		for _, name := range []string{"read", "written", "third"} {
+			for _, s := range []*relock.Session{other, s} {
+				rw := s.RWMutex(name)
+				lock(t, background, rw)
+				unlock(t, background, rw)
+			}
+		}
+	})
+}
+
+// A server that forgets its scripts all the time is noticed by nobody.
+func TestRWMutexForgottenScriptsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	const lease = time.Second
+	server := redistest.Start(t)
+	client := newClient(t, server)
+	s, other := newSession(t, server, relock.WithWatchdog(lease)), newSession(t, server, relock.WithWatchdog(lease), relock.WithTenure(0))
+	read, wrote := s.RWMutex("read").RLocker(), s.RWMutex("written")
+	lock(t, background, read)
+	lock(t, background, wrote)
+	stop := make(chan struct{})
+	flushes := async(func() (n int) {
+		for ; !isClosed(stop); n++ {
+			if _, err := server.Do("SCRIPT", "FLUSH"); err != nil {
+				t.Error(err)
+				return n
+			}
+		}
+		return n
+	})
+	var locks []*relock.RWMutex
+	for i := range 6 {
+		locks = append(locks, []*relock.Session{s, other}[i%2].RWMutex("lock"))
+	}
+	end := time.Now().Add(2 * lease)
+	rounds := 0
+	for ; time.Now().Before(end); rounds++ {
+		require.NoError(t, crowd{client}.mingle(locks, 4), fmt.Sprint("round ", rounds))
+	}
+	close(stop)
+	require.Greater(t, receive(t, flushes, "the flusher"), 100)
+	require.Equal(t, rounds*written(len(locks), 4), counted(t, client, "value"))
+	require.NoError(t, read.Err())
+	require.NoError(t, wrote.Err())
+	unlock(t, background, read)
+	unlock(t, background, wrote)
+	mustBeQuiet(t, client, "lock", s, other)
+}
