@@ -42,7 +42,7 @@ type State struct {
 type Holder struct {
 	ID      string // hold id
 	Session string // session, or Redisson client, that has it
-	Count   int    // how often it was locked; relock counts in the process, so 1
+	Count   int    // how often it was locked, on both sides; relock counts in the process, so 1
 }
 
 // Inspect returns what Redis knows of the lock of that name: of a Mutex, FairMutex or
@@ -74,6 +74,10 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 		session := id
 		if i := strings.LastIndexByte(id, ':'); i >= 0 {
 			session = id[:i]
+		}
+		if i := slices.IndexFunc(st.Holders, func(h Holder) bool { return h.ID == id }); i >= 0 {
+			st.Holders[i].Count += value // a thread of Redisson that writes and reads
+			continue
 		}
 		st.Holders = append(st.Holders, Holder{ID: id, Session: session, Count: value})
 	}

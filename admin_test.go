@@ -48,6 +48,10 @@ func TestInspect(t *testing.T) {
 			[]string{"mode", "write", uuid + ":1:write", "2"}, "60000",
 			relock.State{Mode: relock.Exclusive, Holders: []relock.Holder{{ID: uuid + ":1", Session: uuid, Count: 2}}},
 		},
+		"written and read by the same": {
+			[]string{"mode", "write", uuid + ":1:write", "2", uuid + ":1", "1"}, "60000",
+			relock.State{Mode: relock.Exclusive, Holders: []relock.Holder{{ID: uuid + ":1", Session: uuid, Count: 3}}},
+		},
 		"no lock of anybody's": {
 			[]string{"field", "text"}, "60000",
 			relock.State{Mode: relock.Exclusive, Holders: []relock.Holder{{ID: "field", Session: "field"}}},
