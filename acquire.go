@@ -239,7 +239,7 @@ func (a *attempt) late(l *lease, before int) error {
 		return nil
 	}
 	old := &lease{keys: l.keys, kind: l.kind, id: l.id, length: l.length, index: -1}
-	a.s.clean.add(old, false, nil)
+	a.s.clean.add(old, true, nil) // an earlier attempt may have got no reply
 	l.id = a.s.newID(l.kind)
 	return errLate
 }
