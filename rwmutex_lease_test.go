@@ -71,7 +71,7 @@ func TestRWMutexFixedLeaseOfAReaderIsItsOwn(t *testing.T) {
 
 // A holder that is stuck is renewed up to its bound; those that have none go on.
 func TestRWMutexMaxHoldEndsAStuckHold(t *testing.T) {
-	const lease, most = time.Second, 1500 * time.Millisecond
+	const lease, most = 3 * time.Second, 1200 * time.Millisecond // renewed once, after a third
 	eachPair(t, func(t *testing.T, holder, waiter side) {
 		server := redistest.Start(t)
 		client := newClient(t, server)
@@ -92,8 +92,6 @@ func TestRWMutexMaxHoldEndsAStuckHold(t *testing.T) {
 		require.ErrorIs(t, stuck.Err(), relock.ErrLost)
 		require.ErrorIs(t, stuck.Unlock(background), relock.ErrLost)
 		if shared != nil {
-			require.NoError(t, shared.Err())
-			time.Sleep(lease)
 			require.NoError(t, shared.Err(), "renewed without end")
 			require.Empty(t, got)
 			unlock(t, background, shared)
