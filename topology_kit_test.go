@@ -55,7 +55,7 @@ var pairings = []pairing{
 	{"writer and reader", writerOf, readerOf, false},
 	alike("Group of one slot", func(p party, name string) relock.Locker {
 		s := p[0]
-		return relock.NewGroup(s.Mutex(name), s.Mutex("second:{"+name+"}"), s.Mutex("third:{"+name+"}"))
+		return relock.NewGroup(s.Mutex(name), s.Mutex(neighbour(name)))
 	}),
 	alike("Group of all kinds", func(p party, name string) relock.Locker {
 		s := p[0]
@@ -72,6 +72,15 @@ func mutexOf(p party, name string) relock.Locker  { return p[0].Mutex(name) }
 func fairOf(p party, name string) relock.Locker   { return p[0].FairMutex(name) }
 func writerOf(p party, name string) relock.Locker { return p[0].RWMutex(name) }
 func readerOf(p party, name string) relock.Locker { return p[0].RWMutex(name).RLocker() }
+
+// neighbour returns another name with the same slot, which begins with the name.
+func neighbour(name string) string {
+	for i := 0; ; i++ {
+		if other := fmt.Sprint(name, " ", i); redistest.Slot(other) == redistest.Slot(name) {
+			return other
+		}
+	}
+}
 
 // duel is one session that holds a lock while another one waits for it.
 type duel struct {
