@@ -267,11 +267,11 @@ func (r *record[L]) ownerless(via *Handle[L], last *Hold[L]) *Hold[L] {
 				return h
 			}
 			if h.Owner != nil {
-				last.owing = append(last.owing, debt[L]{h.Owner, via})
+				via.chargeLocked(last, h, debt[L]{h.Owner, via})
 			}
-			if h.count == 1 { // it ends with this
-				last.owing = append(last.owing, h.owing...)
-				h.owing = nil
+			for n := len(h.owing); n >= h.count; n = len(h.owing) { // more than are left after this
+				via.chargeLocked(last, h, h.owing[n-1])
+				h.owing = h.owing[:n-1]
 			}
 			return h
 		}
@@ -293,22 +293,42 @@ type debt[L comparable] struct {
 // that of a hold that was there before.
 func (h *Hold[L]) handOn() {
 	for _, d := range h.owing {
-		if next := d.via.beforeLocked(h); next != nil {
+		next := d.via.beforeLocked(h, nil, true)
+		if next == nil {
+			next = d.via.beforeLocked(h, nil, false)
+		}
+		if next != nil {
 			next.owing = append(next.owing, d)
 		}
 	}
 	h.owing = nil
 }
 
-// beforeLocked returns the newest hold taken through v before h that awaits an unlock,
-// an anonymous one if there is one.
-func (v *Handle[L]) beforeLocked(h *Hold[L]) (found *Hold[L]) {
+// owesAll reports whether a debt is owed for every unlock that h awaits.
+func (h *Hold[L]) owesAll() bool { return len(h.owing) >= h.count }
+
+// chargeLocked has last owe d, an unlock through v that may have been its own; or one
+// that was there before, if last awaits no more unlocks than it owes already: each debt
+// is to be settled by an unlock of its own. It is not the one that the unlock is counted
+// for.
+func (v *Handle[L]) chargeLocked(last, counted *Hold[L], d debt[L]) {
+	if last.owesAll() {
+		if h := v.beforeLocked(last, counted, true); h != nil {
+			last = h
+		}
+	}
+	last.owing = append(last.owing, d)
+}
+
+// beforeLocked returns the newest hold but one taken through v before h that awaits an
+// unlock, and if so asked, more than it owes: an anonymous one if there is one.
+func (v *Handle[L]) beforeLocked(h, but *Hold[L], more bool) (found *Hold[L]) {
 	seen := false
 	for _, next := range slices.Backward(v.open) {
 		switch {
 		case next == h:
 			seen = true
-		case !seen || next.count == 0:
+		case !seen || next == but || next.count == 0 || more && next.owesAll():
 		case next.Owner == nil:
 			return next
 		case found == nil:
