@@ -1,6 +1,7 @@
 package relock_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,20 +42,69 @@ func TestServersThatRestartEmptyAreRepairedWhileHeld(t *testing.T) {
 	unlock(t, background, other)
 }
 
-// WithMaxHold bounds what is taken again like the rest.
+// WithMaxHold bounds what is taken again like the rest, from the start of the hold: here
+// a majority is taken anew.
 func TestARepairDoesNotOutliveTheBoundOfARedlock(t *testing.T) {
 	t.Parallel()
-	const lease = 2 * time.Second
+	const lease, most = 2 * time.Second, 4 * time.Second
 	p := newSite(t, 3, relock.WithWatchdog(lease))
-	r := p.redlock("lock", relock.WithMaxHold(lease))
-	p.kill(1)
-	lock(t, background, r)
+	r := p.redlock("lock", relock.WithMaxHold(most))
+	p.fully(t, r)
+	latest := time.Now().Add(most + lease)
 	done := r.Done()
-	p.restart(t, 1)
-	receive(t, done, "the end of the bound")
+	for i := range 2 {
+		p.restart(t, i)
+		redistest.Eventually(t, soon, "the hold to be on every server", func() bool { return p.holders(t, "lock") == 3 })
+	}
+	require.NoError(t, r.Err())
+	for !isClosed(done) {
+		if deadline, ok := r.Deadline(); ok {
+			require.Less(t, deadline.Sub(latest), 50*time.Millisecond, "of the deadline after the bound")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 	require.ErrorIs(t, r.Err(), relock.ErrLost)
 	p.nothingLeft(t)
 	require.ErrorIs(t, r.Unlock(background), relock.ErrLost)
+}
+
+// hook is called at the next acquisition of a session.
+type hook struct {
+	relock.NopObserver
+	f atomic.Pointer[func()]
+}
+
+func (h *hook) Acquired(relock.AcquireEvent) {
+	if f := h.f.Swap(nil); f != nil {
+		(*f)()
+	}
+}
+
+// Unlock comes when a part has just been had again, before the hold knows. It is given
+// back: else it would be renewed for ever.
+func TestAnUnlockDuringARepairLeavesNothing(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second // repairs begin after a twentieth of that
+	var acquired hook
+	p := newSite(t, 3, relock.WithWatchdog(lease), relock.WithObserver(&acquired))
+	r, other := p.redlock("lock"), p.more(t)[1]
+	for range 5 {
+		p.fully(t, r)
+		unlocked := make(chan error, 1)
+		f := func() {
+			go func() { unlocked <- r.Unlock(background) }()
+			time.Sleep(20 * time.Millisecond) // Unlock ends the repairs first, and waits for this one
+		}
+		acquired.f.Store(&f)
+		was, err := other.ForceUnlock(background, "lock")
+		require.NoError(t, err)
+		require.True(t, was)
+		require.NoError(t, receive(t, unlocked, "Unlock"))
+		p.nothingLeft(t)
+	}
+	lock(t, background, r)
+	unlock(t, background, r)
+	p.nothingLeft(t)
 }
 
 // granted returns how often a server has granted a lock.
