@@ -68,22 +68,50 @@ func (r *renewals) Renewed(e relock.RenewEvent) {
 // A user with the documented rule can do everything, and nothing is refused on the way.
 func TestDocumentedPermissionsSuffice(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	permit(t, documentedACL(t), server)
-	everyKindOfLock(t, func(mod func(*rueidis.ClientOption)) rueidis.Client { return newClient(t, server, mod) })
-	nothingRefused(t, server)
+	primary, replicas := redistest.StartReplicas(t, 1)
+	permit(t, append(documentedACL(t), more(t, "For `WithReplicas` add `([^`]*)`")...), primary)
+	everyKindOfLock(t, permitted(replicated{primary}))
+	everyKindOfLock(t, permitted(replicated{primary}), relock.WithReplicas(1, soon))
+	nothingRefused(t, append(replicas, primary)...)
 }
 
+// In a cluster the client is also sent on, from a slot that is being moved.
 func TestDocumentedPermissionsSufficeInACluster(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, 3, 0)
+	cluster := redistest.StartCluster(t, 3, 1)
+	rule := append(documentedACL(t), more(t, "In a cluster add `([^`]*)`")...)
+	permit(t, rule, cluster.Nodes()...)
+	everyKindOfLock(t, permitted(cluster))
+	m := sessionOn(t, permitted(cluster).Client(t)).Mutex("goods:moved")
+	lock(t, background, m)
+	moving, err := cluster.BeginMigration(redistest.Slot(m.Name()), elsewhere(t, cluster, m.Name()))
+	require.NoError(t, err)
+	require.NoError(t, moving.Move(m.Name()))
+	unlock(t, background, m)
+	require.NoError(t, moving.Finish())
+
+	rule = append(rule, more(t, "For `WithReplicas` add `([^`]*)`")...)
+	permit(t, append(rule, more(t, "`WithReplicas`.* in a cluster also `([^`]*)`")...), cluster.Nodes()...)
+	everyKindOfLock(t, permitted(cluster), relock.WithReplicas(1, soon))
+	nothingRefused(t, cluster.Nodes()...)
+}
+
+// more returns what README.md adds to the rule.
+func more(t *testing.T, where string) []string {
+	t.Helper()
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	more := regexp.MustCompile("In a cluster add `([^`]*)`").FindSubmatch(text)
-	require.NotNil(t, more, "no further permissions in README.md")
-	permit(t, append(documentedACL(t), strings.Fields(string(more[1]))...), cluster.Nodes()...)
-	everyKindOfLock(t, func(mod func(*rueidis.ClientOption)) rueidis.Client { return cluster.Client(t, mod) })
-	nothingRefused(t, cluster.Nodes()...)
+	found := regexp.MustCompile(where).FindSubmatch(text)
+	require.NotNil(t, found, "no further permissions in README.md: %s", where)
+	return strings.Fields(string(found[1]))
+}
+
+// permitted returns the deployment as the documented user sees it.
+func permitted(d deployment) deployment {
+	return with{d, func(o *rueidis.ClientOption) {
+		o.Username, o.Password = "relock", "password"
+		o.ClientSetInfo = rueidis.DisableClientSetInfo
+	}}
 }
 
 func permit(t *testing.T, rule []string, servers ...*redistest.Server) {
@@ -103,57 +131,39 @@ func nothingRefused(t *testing.T, servers ...*redistest.Server) {
 	}
 }
 
-// everyKindOfLock uses each kind of lock in two sessions at the same time, with renewals
-// in between, and what there is for operators.
-func everyKindOfLock(t *testing.T, dial func(mod func(*rueidis.ClientOption)) rueidis.Client) {
+// everyKindOfLock uses each kind of lock in two sessions at the same time, with waits
+// that are given up and renewals in between, and what there is for operators.
+func everyKindOfLock(t *testing.T, d deployment, opts ...relock.SessionOption) {
 	t.Helper()
-	asUser := func(o *rueidis.ClientOption) {
-		o.Username, o.Password = "relock", "password"
-		o.ClientSetInfo = rueidis.DisableClientSetInfo
-	}
-	lease := relock.WithWatchdog(300 * time.Millisecond)
 	var renewed renewals
-	one := sessionOn(t, dial(asUser), lease, relock.WithObserver(&renewed))
-	two := sessionOn(t, dial(asUser), lease)
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
-
-	for kind, makers := range map[string][2]maker{ // who holds, and who waits
-		"Mutex":     both(func(s *relock.Session) relock.Locker { return s.Mutex("goods:1") }),
-		"FairMutex": both(func(s *relock.Session) relock.Locker { return s.FairMutex("goods:2") }),
-		"writers":   both(func(s *relock.Session) relock.Locker { return s.RWMutex("goods:3") }),
-		"reader and writer": {
-			func(s *relock.Session) relock.Locker { return s.RWMutex("goods:4").RLocker() },
-			func(s *relock.Session) relock.Locker { return s.RWMutex("goods:4") },
-		},
-		"writer and reader": {
-			func(s *relock.Session) relock.Locker { return s.RWMutex("goods:5") },
-			func(s *relock.Session) relock.Locker { return s.RWMutex("goods:5").RLocker() },
-		},
-		"Group": both(func(s *relock.Session) relock.Locker {
-			return relock.NewGroup(s.Mutex("goods:6"), s.Mutex("goods:7"))
-		}),
-	} {
-		held, waiting := makers[0](one), makers[1](two)
-		require.NoError(t, held.Lock(ctx), kind)
-		got := make(chan error)
-		go func() { got <- waiting.Lock(ctx) }()
-		before := renewed.count.Load()
-		redistest.Eventually(t, soon, "a renewal", func() bool { return renewed.count.Load() > before })
-		require.NoError(t, held.Unlock(ctx), kind)
-		require.NoError(t, <-got, kind)
-		require.NoError(t, waiting.Unlock(ctx), kind)
+	join := parties(t, d, append(opts, relock.WithWatchdog(time.Second), relock.WithObserver(&renewed))...)
+	a, b := join(), join()
+	all := duels(t, a, b, "goods:")
+	for _, d := range all {
+		ok, err := d.waits(b, d.name).TryLock(background)
+		require.False(t, ok, d.kinds)
+		require.NoError(t, err, d.kinds)
+		ctx, giveUp := context.WithCancel(background)
+		time.AfterFunc(10*time.Millisecond, giveUp)
+		require.ErrorIs(t, d.waits(b, d.name).Lock(ctx), context.Canceled, d.kinds)
 	}
+	before := renewed.count.Load()
+	redistest.Eventually(t, soon, "a few renewals", func() bool { return renewed.count.Load() > before+5 })
+	handOver(t, all)
 
-	require.NoError(t, one.Mutex("goods:1").Lock(ctx))
-	state, err := two.Inspect(ctx, "goods:1")
-	require.NoError(t, err)
-	require.Equal(t, relock.Exclusive, state.Mode)
-	was, err := two.ForceUnlock(ctx, "goods:1")
-	require.NoError(t, err)
-	require.True(t, was)
+	for _, d := range duels(t, a, b, "goods:") {
+		state, err := b[0].Inspect(background, d.name)
+		require.NoError(t, err, d.kinds)
+		require.NotEqual(t, relock.Unlocked, state.Mode, d.kinds)
+		was, err := b[0].ForceUnlock(background, d.name)
+		require.NoError(t, err, d.kinds)
+		require.True(t, was, d.kinds)
+		err = d.held.Unlock(background)
+		if d.kinds != "Redlock" { // of which the others are the majority
+			require.ErrorIs(t, err, relock.ErrLost, d.kinds)
+		}
+		require.NoError(t, receive(t, d.got, "the waiter of "+d.kinds+" to get in"))
+	}
+	require.NoError(t, b[0].Close(background)) // releases what is held
+	require.NoError(t, a[0].Close(background))
 }
-
-type maker func(s *relock.Session) relock.Locker
-
-func both(f maker) [2]maker { return [2]maker{f, f} }
