@@ -167,7 +167,7 @@ func TestRWMutexLossIsToldWhateverHappensToRedis(t *testing.T) {
 	const lease = time.Second
 	eachOutage(t, func(t *testing.T, server *redistest.Server, proxy *redistest.Proxy, begin, heal func()) {
 		reads, writes := newSession(t, proxy, relock.WithWatchdog(lease)), newSession(t, proxy, relock.WithWatchdog(lease))
-		next := newSession(t, server, relock.WithWatchdog(lease))
+		next := newSession(t, server)
 		readers := holdSide(t, reads, reading)
 		w, inside := writes.RWMutex("other"), make(chan struct{})
 		var cause error

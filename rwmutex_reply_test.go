@@ -101,19 +101,28 @@ func TestRWMutexLostReplyToAConfirmation(t *testing.T) {
 }
 
 func TestRWMutexLostReplyToARenewal(t *testing.T) {
-	const lease = 1500 * time.Millisecond
+	const lease = 3 * time.Second
 	eachSide(t, func(t *testing.T, who, other side) {
 		server, proxy := proxied(t)
-		s := newSession(t, proxy, relock.WithWatchdog(lease))
+		s, client := newSession(t, proxy, relock.WithWatchdog(lease)), newClient(t, server)
 		m := other.of(newSession(t, server).RWMutex("lock"))
 		l := who.of(s.RWMutex("lock"))
+		renewed := func() {
+			t.Helper()
+			redistest.Eventually(t, soon, "some of the lease to be over", func() bool {
+				return isClosed(l.Done()) || pttl(t, client, "lock") < lease*3/4
+			})
+			redistest.Eventually(t, soon, "a renewal", func() bool {
+				return isClosed(l.Done()) || pttl(t, client, "lock") > lease*3/4
+			})
+		}
 		lock(t, background, l)
 		before, done := holdersOf(t, s, "lock"), l.Done()
-		time.Sleep(lease / 2) // the server knows the script
-		for range 3 {
+		renewed() // the server knows the script
+		for range 2 {
 			receive(t, dropReplyOf(proxy, who.renewSHA()), "the reply to be lost")
 		}
-		time.Sleep(lease)
+		renewed()
 		require.False(t, isClosed(done))
 		require.NoError(t, l.Err())
 		require.Equal(t, before, holdersOf(t, s, "lock"))
