@@ -18,9 +18,10 @@ func TestLockThatMayNotWaitForReplicasIsUndone(t *testing.T) {
 	at := redistest.Start(t)
 	admin := newClient(t, at)
 	require.NoError(t, admin.Do(background, admin.B().Arbitrary(
-		"ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-wait").Build()).Error())
+		"ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all").Build()).Error())
 	client := newClient(t, at, func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" })
 	s := sessionOn(t, client, relock.WithReplicas(1, 100*time.Millisecond))
+	require.NoError(t, admin.Do(background, admin.B().Arbitrary("ACL", "SETUSER", "app", "-wait").Build()).Error())
 	for name, l := range map[string]relock.Locker{
 		"mutex": s.Mutex("mutex"), "fair": s.FairMutex("fair"), "rw": s.RWMutex("rw"), "read": s.RWMutex("read").RLocker(),
 	} {

@@ -14,20 +14,49 @@ import (
 // publishText does what most scripts do besides the commands for their keys.
 const publishText = `redis.call('time') return redis.call('publish', ARGV[1], '')`
 
-// check finds out what the server is, whether it answers, and whether it runs scripts.
-// It runs that of renewals, for no holds, so that the first renewal need not send it.
+// check finds out what the server is, whether it answers, and whether it can do what is
+// asked of it.
 func (s *Session) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctxFailed("NewSession", "", ctx, nil)
 	}
-	err := s.proto.do(noDeadline{ctx}, s.proto.aside("EVAL", renewScript.text, "0", "1")).Error()
-	if err != nil {
-		err = fmt.Errorf("running a script: %w", err)
-	}
+	err := s.scripts(ctx)
 	if err == nil {
 		err = s.topology(ctx)
 	}
+	if err == nil && s.cfg.replicas > 0 {
+		err = s.waits(ctx)
+	}
 	return started(ctx, err)
+}
+
+// scripts finds out whether the server runs scripts, in both ways. It runs that of
+// renewals, for no holds, so that the first renewal need not send it.
+func (s *Session) scripts(ctx context.Context) error {
+	err := s.proto.do(noDeadline{ctx}, s.proto.aside("EVAL", renewScript.text, "0", "1")).Error()
+	if err == nil {
+		err = s.proto.do(noDeadline{ctx}, s.proto.aside("EVALSHA", renewScript.sha, "0", "1")).Error()
+		if code, _ := redisError(err); code == "NOSCRIPT" { // another node, or forgotten already
+			err = nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("running a script: %w", err)
+	}
+	return nil
+}
+
+// waits finds out whether WithReplicas has the command it needs. A replica refuses it,
+// too, but may be a primary when it matters.
+func (s *Session) waits(ctx context.Context) error {
+	err := s.proto.do(noDeadline{ctx}, s.proto.aside("WAIT", "0", "0")).Error()
+	if code, ok := redisError(err); ok && code != "NOPERM" && code != "unknown" {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("waiting for replicas: %w", err)
+	}
+	return nil
 }
 
 // channels subscribes the session's own channel. silent is why a script cannot publish,
@@ -84,11 +113,51 @@ func (s *Session) topology(ctx context.Context) error {
 	if _, refused := redisError(err); err != nil && !refused {
 		return fmt.Errorf("asking for sharded pub/sub: %w", err)
 	}
-	if err == nil {
-		p.publish, p.counted = "SPUBLISH", "1"
-		s.hub.sharded = true
+	if err != nil {
+		return nil
+	}
+	p.publish, p.counted = "SPUBLISH", "1"
+	s.hub.sharded = true
+	return s.shards(ctx)
+}
+
+// shards finds out whether sharded messages may be sent and subscribed, where Redisson
+// would use them. Any node will do: one that does not have the channel refuses that
+// after it has looked at the permission. Nodes that do not answer are passed over.
+func (s *Session) shards(ctx context.Context) error {
+	p, channel := s.proto, prefixSession+s.id
+	for _, step := range []struct {
+		what string
+		cmd  rueidis.Completed
+	}{
+		{"publishing to shards: ", p.client.B().Spublish().Channel(channel).Message("").Build()},
+		{"subscribing to shards: ", p.client.B().Ssubscribe().Channel(channel).Build()},
+	} {
+		for _, node := range p.client.Nodes() {
+			err := p.once(noDeadline{ctx}, node, step.cmd.Pin())
+			code, refused := redisError(err)
+			if code == "NOPERM" || code == "unknown" {
+				return fmt.Errorf(step.what+"%w", err)
+			}
+			if err == nil || refused || ctx.Err() != nil {
+				break
+			}
+		}
 	}
 	return nil
+}
+
+// once sends one command on a connection that is closed afterwards.
+func (p *protocol) once(ctx context.Context, node rueidis.Client, cmd rueidis.Completed) error {
+	return p.detached(ctx, func(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+		conn, put := node.Dedicate()
+		rs := conn.DoMulti(ctx, cmds...)
+		p.wg.Go(func() { // takes a moment
+			conn.Close()
+			put()
+		})
+		return rs
+	}, rueidis.Commands{cmd})[0].Error()
 }
 
 // deploymentOf returns something that tells deployments apart: the run id of the
