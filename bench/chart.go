@@ -90,7 +90,7 @@ func (r *report) svg(w io.Writer) error {
 
 func (r *report) others() (others []*peer) {
 	for _, p := range r.peers {
-		if p.id != ours {
+		if !p.own {
 			others = append(others, p)
 		}
 	}

@@ -23,7 +23,8 @@ type bench struct {
 	// As it is now, direct or by way of the proxy.
 	addr string
 	far  bool
-	seq  int // makes names distinct
+	id   string // of this run, and with seq
+	seq  int    // makes names distinct
 }
 
 // scenario is a part of a run.
@@ -62,10 +63,10 @@ func (b *bench) goal(times float64) float64 {
 // fresh returns a name that was not used before.
 func (b *bench) fresh(what string) string {
 	b.seq++
-	return fmt.Sprintf("bench:%d:%s:%d", monotonic(), what, b.seq)
+	return fmt.Sprintf("%s-%s-%d", what, b.id, b.seq)
 }
 
-// peers returns those of the run that polled says: all, or without those that differ
+// peers returns those of the run that waiting says: all, or without those that differ
 // only in how they wait.
 func (b *bench) peers(waiting bool) (some []*peer) {
 	for _, p := range b.report.peers {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"time"
 )
 
@@ -69,7 +70,8 @@ func measure(ctx context.Context, set *settings, progress io.Writer) (*report, e
 			peers = append(peers, p)
 		}
 	}
-	b := &bench{set: *set, srv: srv, shared: mem, report: newReport(peers), say: progress, ctx: ctx, addr: srv.addr}
+	b := &bench{set: *set, srv: srv, shared: mem, report: newReport(peers), say: progress, ctx: ctx, addr: srv.addr,
+		id: strconv.FormatInt(time.Now().Unix()%(36*36*36*36), 36)}
 	if b.report.machine, err = describe(srv, set, peers); err != nil {
 		return nil, err
 	}

@@ -31,14 +31,17 @@ type readWriter interface {
 
 // peer is a library with its options.
 type peer struct {
-	id      string // of the -peers flag
-	title   string // in the table
-	note    string // how it is used
-	module  string
-	renews  bool                     // by itself
-	poll    time.Duration            // 0: waiters are told
-	again   bool                     // differs from the one before only in how it polls
-	key     func(name string) string // what holds the lease in Redis
+	id     string // of the -peers flag
+	title  string // in the table
+	note   string // how it is used
+	module string
+	renews bool          // by itself
+	poll   time.Duration // 0: waiters are told
+	again  bool          // differs from the one before only in how it waits
+	own    bool          // is of relock, and none of those that relock is compared with
+
+	// The keys that hold the lease in Redis; more than half of them make a lock.
+	keys    func(name string) []string
 	connect func(addr string, lease time.Duration) (library, error)
 }
 
@@ -62,4 +65,4 @@ func peerByID(id string) *peer {
 	return nil
 }
 
-func plainKey(name string) string { return name }
+func oneKey(name string) []string { return []string{name} }

@@ -20,7 +20,7 @@ func redislockPeers() []*peer {
 
 func redislockPeer(id, title, module string, poll time.Duration, again bool) *peer {
 	return &peer{
-		id: id, title: title, module: module, poll: poll, again: again, key: plainKey,
+		id: id, title: title, module: module, poll: poll, again: again, keys: oneKey,
 		note: "go-redis with its default options; LinearBackoff(" + poll.String() + ")",
 		connect: func(addr string, lease time.Duration) (library, error) {
 			client, err := connectGoRedis(addr)

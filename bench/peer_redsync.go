@@ -26,7 +26,7 @@ func redsyncPeers() []*peer {
 }
 
 func redsyncPeer(p *peer, options ...redsync.Option) *peer {
-	p.key = plainKey
+	p.keys = oneKey
 	p.connect = func(addr string, lease time.Duration) (library, error) {
 		client, err := connectGoRedis(addr)
 		if err != nil {

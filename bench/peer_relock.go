@@ -12,9 +12,24 @@ func relockPeers() []*peer {
 	return []*peer{{
 		id: ours, title: "relock", module: "github.com/relock-go/relock",
 		note:   "Mutex of one session, its watchdog with the lease; default tenure",
-		renews: true, key: plainKey, connect: connectRelock,
+		renews: true, own: true, keys: oneKey, connect: connectRelock,
+	}, {
+		id: "relock-fair", title: "relock FairMutex", module: "github.com/relock-go/relock",
+		note:   "the same with FairMutex, which is in order of arrival",
+		renews: true, own: true, again: true, keys: oneKey,
+		connect: func(addr string, lease time.Duration) (library, error) {
+			l, err := connectRelock(addr, lease)
+			if err != nil {
+				return nil, err
+			}
+			return fairLib{l.(*relockLib)}, nil
+		},
 	}}
 }
+
+type fairLib struct{ *relockLib }
+
+func (l fairLib) mutex(name string) mutex { return l.session.FairMutex(name) }
 
 type relockLib struct {
 	client  rueidis.Client

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,7 +15,7 @@ func rueidislockPeers() []*peer {
 		id: "rueidislock", title: "rueidislock", module: module,
 		note: "KeyMajority 1, NoLoopTracking, TryNextAfter 1 s: its fastest way on one server; " +
 			"ExtendInterval a third of the lease",
-		renews: true, key: func(name string) string { return "rueidislock:0:" + name },
+		renews: true, keys: rueidislockKeys(1),
 		connect: func(addr string, lease time.Duration) (library, error) {
 			return connectRueidislock(rueidislock.LockerOption{
 				KeyMajority: 1, NoLoopTracking: true, TryNextAfter: time.Second,
@@ -23,11 +24,21 @@ func rueidislockPeers() []*peer {
 	}, {
 		id: "rueidislock-default", title: "rueidislock, defaults", module: module,
 		note:   "three keys for each lock, of which it needs two; ExtendInterval a third of the lease",
-		renews: true, key: func(name string) string { return "rueidislock:0:" + name },
+		renews: true, keys: rueidislockKeys(3),
 		connect: func(addr string, lease time.Duration) (library, error) {
 			return connectRueidislock(rueidislock.LockerOption{}, addr, lease)
 		},
 	}}
+}
+
+// rueidislockKeys returns the first n keys of a lock.
+func rueidislockKeys(n int) func(name string) []string {
+	return func(name string) (keys []string) {
+		for i := range n {
+			keys = append(keys, "rueidislock:"+strconv.Itoa(i)+":"+name)
+		}
+		return keys
+	}
 }
 
 type rueidislockLib struct{ locker rueidislock.Locker }

@@ -107,7 +107,7 @@ func (r *row) against(peers []*peer, renewing bool) (times float64, ok bool) {
 	for _, p := range peers {
 		v, ok := r.value(p.id)
 		switch {
-		case p.id == ours || !ok || renewing && !p.renews || r.good == more && v <= 0:
+		case p.own || !ok || renewing && !p.renews || r.good == more && v <= 0:
 			continue
 		case v <= 0:
 			return 0, false // no number of times says how much better that is

@@ -7,7 +7,7 @@ import (
 )
 
 func somePeers() (us, renews, polls *peer) {
-	return &peer{id: ours, title: "relock", renews: true},
+	return &peer{id: ours, title: "relock", renews: true, own: true},
 		&peer{id: "renews", title: "renews & tells", renews: true},
 		&peer{id: "polls", title: "polls <1 ms>"}
 }

@@ -1,22 +1,28 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // names: as many names as goroutines, of which none meets another.
 func (b *bench) names() error {
 	section := b.section("many names")
 	b.report.remark(section, "so many goroutines of one process on as many names")
-	return b.crowds(section, true, b.peers(false), 1.2)
+	return b.crowds(section, true, b.peers(false), 1.2, 2)
 }
 
 // oneName: goroutines of one process that want the same lock.
 func (b *bench) oneName() error {
 	section := b.section("one name in one process")
 	b.report.remark(section, "so many goroutines of one process on one name, each adding one to a counter while it has it")
-	return b.crowds(section, false, b.peers(true), 30)
+	return b.crowds(section, false, b.peers(true), 30, 1)
 }
 
-func (b *bench) crowds(section string, distinct bool, peers []*peer, goal float64) error {
+// crowds measures in slices that are so many times as short, in so many times as many
+// rounds: where nobody waits, a short one tells as much as a long one.
+func (b *bench) crowds(section string, distinct bool, peers []*peer, goal float64, times int) error {
+	slice := b.sizes.slice / time.Duration(times)
 	crew := b.crew(section, lease)
 	defer crew.end()
 	for _, n := range b.sizes.goroutines {
@@ -35,7 +41,7 @@ func (b *bench) crowds(section string, distinct bool, peers []*peer, goal float6
 		if !distinct && n > 1 {
 			wait = b.report.row(longest)
 		}
-		err := b.inTurns(b.sizes.rounds+1, peers, func(p *peer, round int) error {
+		err := b.inTurns(times*b.sizes.rounds+1, peers, func(p *peer, round int) error {
 			hands := crew.of(p, 1)
 			if hands == nil {
 				return nil
@@ -43,7 +49,7 @@ func (b *bench) crowds(section string, distinct bool, peers []*peer, goal float6
 			b.shared.reset()
 			out, ok := crew.do(p, hands[0], &task{
 				Do: "race", Name: b.fresh("crowd"), Goroutines: n, Distinct: distinct,
-				Span: b.sizes.slice, Stuck: b.sizes.stuck,
+				Span: slice, Stuck: b.sizes.stuck,
 			})
 			if !ok {
 				return nil
@@ -52,7 +58,7 @@ func (b *bench) crowds(section string, distinct bool, peers []*peer, goal float6
 				b.check(section, p, &out)
 			}
 			if round > 0 { // the first one is to warm up
-				rate.add(p, float64(out.Counted)/b.sizes.slice.Seconds())
+				rate.add(p, float64(out.Counted)/slice.Seconds())
 				if wait != nil {
 					wait.add(p, float64(out.Longest))
 				}

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // readers: many goroutines of one process read what a goroutine of another process
 // writes now and then. Where a library has no lock of readers and writers, both take
@@ -21,7 +24,8 @@ func (b *bench) readers() error {
 	share := b.report.row(figure{section: section, name: "writes by reads", unit: percent})
 	longestRead := b.report.row(figure{section: section, name: "longest wait of a reader", unit: nanoseconds, good: less, of: largest})
 	longestWrite := b.report.row(figure{section: section, name: "longest wait of the writer", unit: nanoseconds, good: less, of: largest})
-	return b.inTurns(b.sizes.rounds+1, b.peers(true), func(p *peer, round int) error {
+	peers := slices.DeleteFunc(b.peers(true), func(p *peer) bool { return p.own && p.again })
+	return b.inTurns(b.sizes.rounds+1, peers, func(p *peer, round int) error {
 		hands := crew.of(p, 2)
 		if hands == nil {
 			return nil

@@ -23,6 +23,7 @@ type held struct {
 	locks   int
 	lease   time.Duration
 	periods int // measured
+	rounds  int
 }
 
 var (
@@ -32,8 +33,8 @@ var (
 		processes:  []int{1, 2, 4, 8}, perProcess: 8,
 		readers: 64, wakeUps: 12, stuck: 2 * time.Second,
 		held: []held{
-			{100, 6 * time.Second, 3}, {1000, 6 * time.Second, 3}, {10_000, 6 * time.Second, 3},
-			{100_000, 30 * time.Second, 2},
+			{100, 6 * time.Second, 2, 1}, {1000, 6 * time.Second, 2, 1}, {10_000, 6 * time.Second, 2, 3},
+			{100_000, 30 * time.Second, 2, 1},
 		},
 		churn: 1_000_000, churnParts: 10,
 	}
@@ -42,7 +43,7 @@ var (
 		goroutines: []int{1, 16, 256},
 		processes:  []int{1, 4, 8}, perProcess: 8,
 		readers: 64, wakeUps: 10, stuck: 2 * time.Second,
-		held:  []held{{10_000, 6 * time.Second, 3}},
+		held:  []held{{10_000, 6 * time.Second, 3, 1}},
 		churn: 100_000, churnParts: 5,
 	}
 	// quickSizes show that everything works, and nothing else.
@@ -51,7 +52,7 @@ var (
 		goroutines: []int{1, 8},
 		processes:  []int{2}, perProcess: 2,
 		readers: 4, wakeUps: 3, stuck: time.Second,
-		held:  []held{{50, 900 * time.Millisecond, 1}},
+		held:  []held{{50, 900 * time.Millisecond, 1, 1}},
 		churn: 400, churnParts: 2,
 	}
 )
