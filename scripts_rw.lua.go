@@ -55,7 +55,7 @@ local function intend(key, what, valid)
   redis.call('pexpire', key, math.max(2 * valid, redis.call('pttl', key)))
 end
 local function prolong(key, lease)
-  if redis.call('pttl', key) < tonumber(lease) then redis.call('pexpire', key, lease) end
+  return redis.call('pttl', key) < tonumber(lease) and redis.call('pexpire', key, lease) == 1
 end
 `
 
@@ -64,23 +64,38 @@ end
 	// 3.x that reads several locks renews the keys of one only. Of the others it renews the
 	// lock alone, so that its readers live as long as an expiry of the lock does which is
 	// not that of some reader's key. Whoever is about to move that expiry takes it down as
-	// others. The two expiries that a reader sets may differ by a millisecond: before Redis
-	// 7.2 time goes on within a script.
+	// others.
+	//
+	// Before Redis 7.2 time goes on within a script, and the server may be stopped between
+	// any two commands. So near takes the expiries of lock and key for the same if they may
+	// have been so, but for a millisecond, between its looks; and anew, which starts the
+	// lease of a reader, makes sure that they are.
 	//
 	// leases returns for how long the longest lease of the readers goes on, for how long
 	// others do, and which readers have no key.
 	leasesLua = `
+local function near(lock, key)
+  local most = redis.call('pttl', lock)
+  local left = redis.pcall('pttl', key)
+  if type(left) ~= 'number' then left = 0 end -- it is in another node already
+  return left > 0 and left <= most + 1 and left >= redis.call('pttl', lock) - 1, left
+end
+local function anew(lock, key, lease, began)
+  for n = 1, 100 do
+    if not (began and n == 1) and redis.call('pexpire', key, lease) == 0 then return false end
+    if not prolong(lock, lease) or near(lock, key) then break end
+  end
+  return true
+end
 local function leases(lock, prefix)
-  local longest, ends, keyless = 0, redis.call('pttl', lock), {}
-  local others = ends
+  local longest, others, keyless = 0, redis.call('pttl', lock), {}
   local fields = redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
     if fields[i] ~= 'mode' then
       local most = 0
       for n = 1, tonumber(fields[i + 1]) or 0 do
-        local left = redis.pcall('pttl', prefix .. fields[i] .. ':rwlock_timeout:' .. n)
-        if type(left) ~= 'number' then left = 0 end -- it is in another node already
-        if left > 0 and math.abs(left - ends) <= 1 then others = 0 end
+        local same, left = near(lock, prefix .. fields[i] .. ':rwlock_timeout:' .. n)
+        if same then others = 0 end
         most = math.max(most, left)
       end
       if most <= 0 then keyless[#keyless + 1] = fields[i] end
@@ -142,14 +157,9 @@ local stopped = writers > 0 and turn == 0
 local open = mode == 'read' or not mode and redis.call('exists', KEYS[1]) == 0
 if ours or open and not stopped then
   if mode then keep(KEYS[1], KEYS[2], ARGV[5], ARGV[1]) end
+  redis.call('hset', KEYS[1], 'mode', mode or 'read', ARGV[1], 1)
   redis.call('set', KEYS[3], 1, 'px', ARGV[2])
-  if mode then
-    redis.call('hset', KEYS[1], ARGV[1], 1)
-    prolong(KEYS[1], ARGV[2])
-  else
-    redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], 1)
-    redis.call('pexpire', KEYS[1], ARGV[2])
-  end
+  anew(KEYS[1], KEYS[3], ARGV[2], true)
   if any then entered(KEYS[2], mine, readers, turn) end
   return writers > 0 and 2 or 1
 end
@@ -275,7 +285,7 @@ if redis.call('hlen', KEYS[1]) > 1 then
     return 0
   end
   local longest, others, keyless = leases(KEYS[1], ARGV[4])
-  if math.abs(redis.call('pttl', KEYS[2]) - redis.call('pttl', KEYS[1])) <= 1 then others = 0 end
+  if near(KEYS[1], KEYS[2]) then others = 0 end
   if #keyless > 0 then longest = math.max(longest, others, kept(KEYS[3])) end
   most = longest
 end
@@ -306,13 +316,9 @@ for i = 1, #KEYS / 2 do
   if held then
     local prefix = string.sub(key, 1, -string.len(id .. ':rwlock_timeout:1') - 1)
     keep(lock, 'relock_intent:' .. string.sub(prefix, 1, -2), prefix, id)
-    held = redis.call('pexpire', key, ARGV[1]) == 1
+    held = anew(lock, key, ARGV[1])
   end
-  if held then
-    prolong(lock, ARGV[1])
-  else
-    gone[#gone + 1] = i
-  end
+  if not held then gone[#gone + 1] = i end
 end
 return gone
 `)
