@@ -148,7 +148,7 @@ func (m *machine) quit() {
 func (m *machine) giveBack(c *mcall, h *hold) {
 	g, want := c.hold, arbiter.NotHeld
 	if g.count == 0 {
-		g = m.lostOf(g.owner)
+		g = m.owed(g.owner)
 	}
 	if g != nil {
 		want = m.exit(g)

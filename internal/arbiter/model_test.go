@@ -17,8 +17,16 @@ type mhold struct {
 	owner *owner
 	count int
 	state arbiter.State
-	owing []*owner // whose lost holds an unlock was counted for that may have been this one's
+	owing []mdebt // unlocks that were counted for lost holds and may have been this one's
 }
+
+// mdebt is an unlock through a handle that was counted for an owner's lost hold.
+type mdebt struct {
+	to  *owner
+	via *mhandle
+}
+
+func (h *mhold) owesAll() bool { return len(h.owing) >= h.count }
 
 // mcall is a call of Lock as the model sees it.
 type mcall struct {
@@ -173,9 +181,30 @@ func (m *machine) learn(before *mhold) {
 	m.held.hold = h
 }
 
+// before: the newest hold but one taken through v before h that awaits an unlock, and if
+// so asked, more than it owes; rather an anonymous one.
+func (v *mhandle) before(h, but *mhold, more bool) (found *mhold) {
+	for _, b := range v.open[:max(0, slices.Index(v.open, h))] {
+		if b != but && b.count > 0 && !(more && b.owesAll()) && (found == nil || b.owner == nil || found.owner != nil) {
+			found = b
+		}
+	}
+	return found
+}
+
+// charge: last owes d, or one before it if last owes all that it awaits.
+func (v *mhandle) charge(last, counted *mhold, d mdebt) {
+	if b := v.before(last, counted, true); b != nil && last.owesAll() {
+		last = b
+	}
+	last.owing = append(last.owing, d)
+}
+
 // find: the hold that an unlock ends. Without an owner it may be the one of the oldest
 // lost hold taken through v, an anonymous one first. If that has an owner, the newest hold
-// taken through v owes that owner an unlock from then on.
+// taken through v owes that owner an unlock from then on; and so it does all that the lost
+// one owes beyond what it still awaits. A hold that ends as the newest hands on what it
+// owes to those before it.
 func (m *machine) find(v *mhandle, o *owner) *mhold {
 	if o == nil {
 		var last *mhold
@@ -188,17 +217,38 @@ func (m *machine) find(v *mhandle, o *owner) *mhold {
 		if h == nil {
 			h = v.lostHold(false)
 		}
-		if h == nil {
+		switch {
+		case h == nil && last != nil && last.count == 1:
+			for _, d := range last.owing {
+				next := d.via.before(last, nil, true)
+				if next == nil {
+					next = d.via.before(last, nil, false)
+				}
+				if next != nil {
+					next.owing = append(next.owing, d)
+				}
+			}
+			last.owing = nil
 			return last
+		case h == nil || h == last:
+			return last
+		case h.owner != nil:
+			v.charge(last, h, mdebt{h.owner, v})
 		}
-		if h != last && h.owner != nil {
-			last.owing = append(last.owing, h.owner)
+		for len(h.owing) >= h.count {
+			v.charge(last, h, h.owing[len(h.owing)-1])
+			h.owing = h.owing[:len(h.owing)-1]
 		}
 		return h
 	}
 	if m.entered(o) {
 		return m.held
 	}
+	return m.owed(o)
+}
+
+// owed: the lost hold of o that awaits its unlock, or one that owes it one.
+func (m *machine) owed(o *owner) *mhold {
 	if h := m.lostOf(o); h != nil {
 		return h
 	}
@@ -206,7 +256,7 @@ func (m *machine) find(v *mhandle, o *owner) *mhold {
 		if h == nil || h.count == 0 {
 			continue
 		}
-		if i := slices.Index(h.owing, o); i >= 0 {
+		if i := slices.IndexFunc(h.owing, func(d mdebt) bool { return d.to == o }); i >= 0 {
 			h.owing = slices.Delete(h.owing, i, i+1)
 			return h
 		}
