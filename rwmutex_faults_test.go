@@ -139,7 +139,7 @@ func TestRWMutexCallsEndWhileRedisIsOutOfReach(t *testing.T) {
 // A server that forgets its scripts all the time is noticed by nobody.
 func TestRWMutexForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
-	const lease = time.Second
+	const lease = 6 * time.Second
 	server := redistest.Start(t)
 	client := newClient(t, server)
 	s, other := newSession(t, server, relock.WithWatchdog(lease)), newSession(t, server, relock.WithWatchdog(lease), relock.WithTenure(0))
@@ -160,13 +160,17 @@ func TestRWMutexForgottenScriptsAreSentAgain(t *testing.T) {
 	for i := range 6 {
 		locks = append(locks, []*relock.Session{s, other}[i%2].RWMutex("lock"))
 	}
-	end := time.Now().Add(2 * lease)
-	rounds := 0
-	for ; time.Now().Before(end); rounds++ {
-		require.NoError(t, crowd{client}.mingle(locks, 4), fmt.Sprint("round ", rounds))
+	before, _ := wrote.Deadline()
+	rounds, renewed := 0, false
+	var err error
+	for ; err == nil && !renewed; rounds++ {
+		err = crowd{client}.mingle(locks, 4)
+		deadline, held := wrote.Deadline()
+		renewed = !held || deadline.After(before)
 	}
 	close(stop)
 	require.Greater(t, receive(t, flushes, "the flusher"), 100)
+	require.NoError(t, err, fmt.Sprint("round ", rounds))
 	require.Equal(t, rounds*written(len(locks), 4), counted(t, client, "value"))
 	require.NoError(t, read.Err())
 	require.NoError(t, wrote.Err())
