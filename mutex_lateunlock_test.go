@@ -2,46 +2,12 @@ package relock_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/stretchr/testify/require"
 )
-
-// Guarantee 4: the unlock of a lost hold releases nothing, whoever has the lock now
-// and through whatever value.
-func TestALateUnlockReleasesNobody(t *testing.T) {
-	next := map[string]func(t *testing.T, s *relock.Session, at addressed) *relock.Mutex{
-		"another session": func(t *testing.T, s *relock.Session, at addressed) *relock.Mutex {
-			return newSession(t, at).Mutex("lock")
-		},
-		"another value": func(t *testing.T, s *relock.Session, at addressed) *relock.Mutex { return s.Mutex("lock") },
-	}
-	for who, successor := range next {
-		for _, owned := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, owner %t", who, owned), func(t *testing.T) {
-				onBoth(t, func(t *testing.T, at addressed) {
-					s, client := newSession(t, at), newClient(t, at)
-					m, after, ctx := s.Mutex("lock"), successor(t, s, at), context.Context(background)
-					if owned {
-						ctx = s.NewContext(ctx)
-					}
-					lock(t, ctx, m)
-					forceUnlock(t, s, m)
-					lock(t, background, after)
-					held := hashOf(t, client, "lock")
-					require.ErrorIs(t, m.Unlock(ctx), relock.ErrLost)
-					require.ErrorIs(t, m.Unlock(ctx), relock.ErrNotHeld)
-					require.NoError(t, after.Err())
-					require.Equal(t, held, hashOf(t, client, "lock"))
-					unlock(t, background, after)
-				})
-			})
-		}
-	}
-}
 
 // Which of two goroutines calls a bare Unlock cannot be known: the one whose hold was
 // lost, or the one that has the lock now. So through the value of the loss nobody

@@ -1,0 +1,96 @@
+package relock_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// Writers of a process have the lock in order of arrival, and pass it on without asking
+// Redis within a tenure; a fixed lease is not passed. Each has a hold and a token of
+// its own.
+func TestRWMutexWritersTakeTurns(t *testing.T) {
+	t.Parallel()
+	const waiters = 30
+	server := redistest.Start(t)
+	for _, c := range []struct {
+		what     string
+		tenure   time.Duration
+		opts     []relock.LockOption
+		acquired int64
+	}{
+		{"within the tenure", time.Hour, nil, 1},
+		{"no tenure", 0, nil, waiters + 1},
+		{"fixed leases", time.Hour, []relock.LockOption{relock.WithLease(time.Minute)}, waiters + 1},
+	} {
+		s := newSession(t, server, relock.WithTenure(c.tenure))
+		warmUpRW(t, s)
+		lock(t, background, s.RWMutex("lock"))
+		_, err := s.ForceUnlock(background, "lock")
+		require.NoError(t, err)
+		time.Sleep(5 * time.Millisecond) // Redis's clock passes the tokens: the next block is a whole one
+		cost := trafficOf(server, func() {
+			first := s.RWMutex("lock", c.opts...)
+			lock(t, background, first)
+			turns, token, last := make(chan int, waiters), first.FencingToken(), first
+			var got []<-chan error
+			for i := range waiters {
+				m := s.RWMutex("lock", c.opts...)
+				before := last
+				last = m
+				got = append(got, async(func() error {
+					if err := m.Lock(background); err != nil {
+						return err
+					}
+					turns <- i
+					if m.FencingToken() <= token || before.Err() == nil || !isClosed(before.Done()) {
+						return fmt.Errorf("turn %d: token %d after %d; the one before: %w", i, m.FencingToken(), token, before.Err())
+					}
+					token = m.FencingToken()
+					return m.Unlock(background)
+				}))
+				redistest.Eventually(t, soon, "the writer to queue", func() bool { _, n := s.QueuedRW("lock"); return n == i+1 })
+			}
+			unlock(t, background, first)
+			for i := range waiters {
+				require.NoError(t, receive(t, got[i], c.what))
+				require.Equal(t, i, <-turns, c.what)
+			}
+		})
+		require.Equal(t, c.acquired, cost.acquired, c.what)
+		require.LessOrEqual(t, cost.scripts, 2*c.acquired+1, c.what)
+	}
+}
+
+// A writer does not pass the lock to the next writer of its process when readers of the
+// process wait: they go first.
+func TestRWMutexReadersGoBeforeTheNextWriter(t *testing.T) {
+	onBoth(t, func(t *testing.T, at addressed) {
+		s := newSession(t, at, relock.WithTenure(time.Hour))
+		for range 5 {
+			first, next, reader := s.RWMutex("lock"), s.RWMutex("lock"), s.RWMutex("lock").RLocker()
+			lock(t, background, first)
+			write := async(func() error { return next.Lock(background) })
+			redistest.Eventually(t, soon, "the writer to queue", func() bool { _, n := s.QueuedRW("lock"); return n == 1 })
+			read := []<-chan error{}
+			for range 2 {
+				read = append(read, async(func() error { return reader.Lock(background) }))
+			}
+			redistest.Eventually(t, soon, "a reader to queue behind the one that asks", func() bool { n, _ := s.QueuedRW("lock"); return n == 1 })
+			unlock(t, background, first)
+			for _, r := range read {
+				require.NoError(t, receive(t, r, "a reader"))
+			}
+			require.Empty(t, write, "a writer beside readers")
+			unlock(t, background, reader)
+			unlock(t, background, reader)
+			require.NoError(t, receive(t, write, "the writer that came first"))
+			unlock(t, background, next)
+		}
+		mustBeQuiet(t, newClient(t, at), "lock", s)
+	})
+}
