@@ -31,7 +31,7 @@ type room struct {
 
 	mu     sync.Mutex       // protects the following, and what is in seats and doors; taken after the hub's mutex
 	seats  map[string]*seat // by hold id
-	queue  seatHeap         // those in a queue that no look is under way for, by seat.next
+	queue  agenda[*seat]    // those in a queue that no look is under way for, by seat.next
 	wakeAt int64            // when run looks next; 0 while it is at it
 }
 
@@ -355,28 +355,5 @@ func (r *room) ask(due []*seat) {
 	}
 }
 
-// seatHeap orders seats by the time to look at them.
-type seatHeap []*seat
-
-func (h seatHeap) Len() int           { return len(h) }
-func (h seatHeap) Less(i, j int) bool { return h[i].next < h[j].next }
-func (h seatHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *seatHeap) Push(x any) {
-	st := x.(*seat)
-	st.index = len(*h)
-	*h = append(*h, st)
-}
-
-func (h *seatHeap) Pop() any {
-	old := *h
-	n := len(old) - 1
-	st := old[n]
-	old[n] = nil
-	*h = old[:n]
-	st.index = -1
-	return st
-}
+func (st *seat) dueBefore(other *seat) bool { return st.next < other.next }
+func (st *seat) placed(i int)               { st.index = i }

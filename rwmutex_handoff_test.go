@@ -94,3 +94,27 @@ func TestRWMutexReadersGoBeforeTheNextWriter(t *testing.T) {
 		mustBeQuiet(t, newClient(t, at), "lock", s)
 	})
 }
+
+// Who waits in another session is woken by the unlock, on either side: many rounds
+// together take less than the timers that would wake it otherwise.
+func TestRWMutexWakesAnotherSession(t *testing.T) {
+	eachPair(t, func(t *testing.T, holder, waiter side) {
+		onBoth(t, func(t *testing.T, at addressed) {
+			const rounds = 40
+			s, other := newSession(t, at), newSession(t, at)
+			l, m := holder.of(s.RWMutex("lock")), waiter.of(other.RWMutex("lock"))
+			waited := time.Duration(0)
+			for range rounds {
+				lock(t, background, l)
+				got := async(func() error { return m.Lock(background) })
+				redistest.Eventually(t, soon, "the other session to listen", func() bool { return other.Listens("lock") })
+				start := time.Now()
+				unlock(t, background, l)
+				require.NoError(t, receive(t, got, "the other one to get in"))
+				waited += time.Since(start)
+				unlock(t, background, m)
+			}
+			require.Less(t, waited, rounds*100*time.Millisecond, "a waiter looks every 170 to 500 ms")
+		})
+	})
+}

@@ -26,10 +26,10 @@ type watchdog struct {
 	kick chan struct{} // the heap's top has moved forward
 	work chan struct{} // due has grown
 
-	mu     sync.Mutex // protects the following, and the fields of lease that say so
-	heap   leaseHeap  // every lease that is held or being released, by lease.at
-	due    []*lease   // to be renewed; each is in the heap as well, at its deadline
-	wakeAt int64      // when run looks next
+	mu     sync.Mutex     // protects the following, and the fields of lease that say so
+	heap   agenda[*lease] // every lease that is held or being released, by lease.at
+	due    []*lease       // to be renewed; each is in the heap as well, at its deadline
+	wakeAt int64          // when run looks next
 }
 
 const (
@@ -328,28 +328,5 @@ func (w *watchdog) settle(l *lease, sent int64) bool {
 	return true
 }
 
-// leaseHeap orders leases by the time to look at them.
-type leaseHeap []*lease
-
-func (h leaseHeap) Len() int           { return len(h) }
-func (h leaseHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h leaseHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *leaseHeap) Push(x any) {
-	l := x.(*lease)
-	l.index = len(*h)
-	*h = append(*h, l)
-}
-
-func (h *leaseHeap) Pop() any {
-	old := *h
-	n := len(old) - 1
-	l := old[n]
-	old[n] = nil
-	*h = old[:n]
-	l.index = -1
-	return l
-}
+func (l *lease) dueBefore(other *lease) bool { return l.at < other.at }
+func (l *lease) placed(i int)                { l.index = i }
