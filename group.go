@@ -33,11 +33,7 @@ type Group struct {
 	orders  []string // the names it goes by; empty if unknown
 	fast    []*Mutex // the members, if one script can take them all
 	err     error
-
-	mu      sync.Mutex    // protects the following
-	open    []*groupHold  // holds whose Unlock is outstanding, oldest first
-	latest  *groupHold    // last hold taken
-	changed chan struct{} // closed when open has shrunk
+	book    arbiter.Book[*groupHold]
 }
 
 var _ Locker = (*Group)(nil)
@@ -46,8 +42,7 @@ var _ Locker = (*Group)(nil)
 // member, or members that exclude each other, are reported by the first call that would
 // find out. A lock that is a member twice is locked twice.
 func NewGroup(locks ...Locker) *Group {
-	g := &Group{changed: make(chan struct{})}
-	g.members = slices.Clone(locks)
+	g := &Group{members: slices.Clone(locks)}
 	if g.err = g.check(); g.err != nil {
 		return g
 	}
@@ -150,28 +145,19 @@ func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
 	if ctx.Err() != nil {
 		return false, ctxFailed(op, "", ctx, nil)
 	}
-	gh := &groupHold{}
-	gh.Owner = ownerOf(ctx)
+	gh := newGroupHold(ownerOf(ctx))
 	if gh.Owner != nil && g.again(gh.Owner) {
 		return true, nil
 	}
-	if gh.Owner == nil {
-		if ok, err := g.afterLoss(ctx, op, wait); !ok {
-			return false, err
-		}
-		// One owner for all members, so that the unlock finds what this call locked.
-		gh.anonymous = true
-		gh.Owner = new(arbiter.Owner)
+	if ok, err := g.afterLoss(ctx, op, gh.Owner, wait); !ok {
+		return false, err
 	}
-	ok, err := g.acquire(asOwner(ctx, gh.Owner), gh.Owner, wait)
+	ok, err := g.acquire(asOwner(ctx, gh.as), gh.as, wait)
 	if !ok {
 		return false, err
 	}
 	g.watch(gh)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.open = append(g.open, gh)
-	g.latest = gh
+	g.book.Add(&gh.Hold)
 	return true, nil
 }
 
@@ -182,16 +168,22 @@ func (g *Group) Unlock(ctx context.Context) error {
 	if err := g.usable(op); err != nil {
 		return err
 	}
-	gh, over := g.take(ownerOf(ctx))
-	switch {
-	case gh == nil:
+	o := ownerOf(ctx)
+	h, over := g.book.Exit(o)
+	if h == nil {
 		return failed(op, "", ErrNotHeld)
-	case !over:
-		return stateErr(op, "", gh.State())
 	}
-	lost := !gh.End(arbiter.Ended)
+	lost := o != nil && h.Owner != o // o's hold; h is the one whose unlock was taken for o's
+	if !over {
+		if lost {
+			return failed(op, "", ErrLost)
+		}
+		return stateErr(op, "", h.State())
+	}
+	lost = !h.End(arbiter.Ended) || lost
+	gh := h.Lease
 	gh.unwatch()
-	if err := g.release(asOwner(ctx, gh.Owner), gh.Owner); err != nil || !lost {
+	if err := g.release(asOwner(ctx, gh.as), gh.as); err != nil || !lost {
 		return err
 	}
 	return failed(op, "", ErrLost)

@@ -10,13 +10,21 @@ import (
 
 // groupHold is one hold of a group, from one Lock to its Unlock.
 type groupHold struct {
-	arbiter.Hold[struct{}]
-	anonymous bool
-	more      int                 // locked again that often by the owner; guarded by Group.mu
-	lost      func(arbiter.State) // called at the end of a member's hold
-	holds     []heldLock          // those that call it
-	stop      chan struct{}       // ends the watches of members of unknown types; nil: there are none
-	watches   sync.WaitGroup
+	arbiter.Hold[*groupHold]
+	as      *arbiter.Owner      // of the members' holds
+	lost    func(arbiter.State) // called at the end of a member's hold
+	holds   []heldLock          // those that call it
+	stop    chan struct{}       // ends the watches of members of unknown types; nil: there are none
+	watches sync.WaitGroup
+}
+
+func newGroupHold(o *arbiter.Owner) *groupHold {
+	gh := &groupHold{as: o}
+	gh.Owner, gh.Lease = o, gh
+	if o == nil { // one for all members, so that the unlock finds what this call locked
+		gh.as = new(arbiter.Owner)
+	}
+	return gh
 }
 
 // watch has gh lost when a member is.
@@ -33,7 +41,7 @@ func (g *Group) watch(gh *groupHold) {
 			gh.watchDone(l.Done())
 			continue
 		}
-		h := m.heldBy(gh.Owner)
+		h := m.heldBy(gh.as)
 		if h == nil { // lost already
 			gh.End(arbiter.Lost)
 			continue
@@ -66,18 +74,13 @@ func (gh *groupHold) unwatch() {
 	}
 }
 
-// afterLoss waits while an anonymous hold of this value was lost and not yet unlocked,
-// as Mutex does.
-func (g *Group) afterLoss(ctx context.Context, op string, wait bool) (bool, error) {
+// afterLoss has an anonymous call wait while an anonymous hold of this value was lost
+// and not yet unlocked, as Mutex does.
+func (g *Group) afterLoss(ctx context.Context, op string, o *arbiter.Owner, wait bool) (bool, error) {
 	for {
-		g.mu.Lock()
-		blocked := slices.ContainsFunc(g.open, func(h *groupHold) bool {
-			return h.anonymous && h.State() == arbiter.Lost
-		})
-		changed := g.changed
-		g.mu.Unlock()
-		if !blocked || !wait {
-			return !blocked, nil
+		ok, changed := g.book.Admits(o)
+		if ok || !wait {
+			return ok, nil
 		}
 		sessions := g.sessions()
 		switch {
@@ -93,53 +96,7 @@ func (g *Group) afterLoss(ctx context.Context, op string, wait bool) (bool, erro
 // again counts up the live hold of an owner, if it has one.
 func (g *Group) again(o *arbiter.Owner) bool {
 	g.settle(o)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	h := g.liveLocked(o)
-	if h != nil {
-		h.more++
-		g.latest = h
-	}
-	return h != nil
-}
-
-func (g *Group) liveLocked(o *arbiter.Owner) *groupHold {
-	for _, h := range slices.Backward(g.open) {
-		if h.Owner == o && h.State() == arbiter.Live {
-			return h
-		}
-	}
-	return nil
-}
-
-// take finds the hold that an unlock is for, by the rules of Mutex, and reports whether
-// it was the last one; then it removes it.
-func (g *Group) take(o *arbiter.Owner) (gh *groupHold, over bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at := -1
-	for i, h := range g.open {
-		lost := h.State() == arbiter.Lost
-		if o == nil && lost {
-			at = i
-			break
-		}
-		if o == nil || !h.anonymous && h.Owner == o {
-			at = i
-		}
-	}
-	if at < 0 {
-		return nil, false
-	}
-	gh = g.open[at]
-	if gh.more > 0 {
-		gh.more--
-		return gh, false
-	}
-	g.open = slices.Delete(g.open, at, at+1)
-	close(g.changed)
-	g.changed = make(chan struct{})
-	return gh, true
+	return g.book.Again(o)
 }
 
 // last returns the latest hold, after a look whether it is late: a process that was
@@ -148,13 +105,12 @@ func (g *Group) last() *groupHold {
 	if g == nil {
 		return nil
 	}
-	g.mu.Lock()
-	h := g.latest
-	g.mu.Unlock()
-	if h != nil {
-		g.settle(h.Owner)
+	h := g.book.Latest()
+	if h == nil {
+		return nil
 	}
-	return h
+	g.settle(h.Lease.as)
+	return h.Lease
 }
 
 // What a group is as a member of another one.
@@ -168,21 +124,20 @@ func (g *Group) settle(o *arbiter.Owner) {
 }
 
 func (g *Group) heldBy(o *arbiter.Owner) heldLock {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if h := g.liveLocked(o); h != nil {
+	if h := g.book.HoldOf(o); h != nil {
 		return h
 	}
 	return nil
 }
 
 func (g *Group) abandon(o *arbiter.Owner) {
-	gh, over := g.take(o)
+	h, over := g.book.Exit(o)
 	if !over {
 		return
 	}
-	gh.End(arbiter.Ended)
-	gh.unwatch()
+	h.End(arbiter.Ended)
+	h.Lease.unwatch()
+	o = h.Lease.as
 	ctx := asOwner(context.Background(), o)
 	for _, l := range g.members {
 		giveBack(ctx, o, l)
