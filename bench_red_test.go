@@ -25,7 +25,7 @@ func fanOut(n int, send func(i int)) {
 // redlock measures Lock+Unlock of a Redlock against the bare acquire and release on one
 // server, all servers up and one of them frozen. On few processors the servers are in
 // each other's way; what the same calls take without relock, sent to as many servers at
-// the same time, stands beside.
+// the same time, is a second floor.
 func (t *table) redlock(b *testing.B, srv *redistest.Server) {
 	servers := []*redistest.Server{srv}
 	for range benchNodes {
@@ -72,17 +72,13 @@ func (t *table) redlock(b *testing.B, srv *redistest.Server) {
 	)
 	benchCheck(frozen.Thaw() == nil, "the server does not thaw")
 	t.addBeside(fmt.Sprintf("Redlock over %d servers", benchNodes), m[2], m[0], m[1], 2.5)
-	t.addBeside("  one of them frozen", m[4], m[0], m[3], 3)
-	t.rows = append(t.rows, row{name: "  its allocations", floor: "-",
-		ratio: testing.AllocsPerRun(200, func() { lockUnlock(background, all) }), target: 200})
+	t.addBeside("Redlock, one of them frozen", m[4], m[0], m[3], 3)
 }
 
-// addBeside adds a row like add, of which the same calls without relock are known.
+// addBeside adds a row like add, and one with the same calls without relock as floor.
 func (t *table) addBeside(name string, figure, floor, same, target float64) {
-	t.rows = append(t.rows, row{
-		name: name, figure: took(figure), floor: fmt.Sprintf("%s (bare fan-out %s, ratio %.2f)", took(floor), took(same), same/floor),
-		ratio: figure / floor, target: target, decimals: 2,
-	})
+	t.add(name, figure, floor, target, 2)
+	t.add("  beside the bare fan-out", figure, same, 1.25, 2)
 }
 
 // groups measures Lock+Unlock of a group of Mutexes of one session.
