@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -269,7 +270,7 @@ func (h *redHold) free(ctx context.Context, i int, wait bool) (f freed) {
 		f.err = errUnwell
 	} else if told, err := n.s.unlockedWithin(ctx, got.Lease, h.r.grace()); err != nil {
 		f.held, f.err = told >= 0, err
-		if f.held {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			n.distrust()
 		}
 	}

@@ -1,6 +1,7 @@
 package relock_test
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -199,4 +200,30 @@ func TestARedlockThatIsForcedOpenIsLostWithItsMajority(t *testing.T) {
 	require.False(t, ok)
 	p.nothingLeft(t)
 	require.ErrorIs(t, r.Unlock(background), relock.ErrLost)
+}
+
+// A connection that breaks is no reason to do without a deployment: it has cost no time,
+// and the next call makes another.
+func TestADeploymentWhoseConnectionBreaksIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	p := newSite(t, 3)
+	r := p.redlock("lock")
+	p.fully(t, r)
+	unlock(t, background, r)
+	asked := p.asked(1)
+	for range 3 {
+		landed := p.proxies[1].DropReplies(func(request []byte) bool { return bytes.Contains(request, []byte("relock_fence")) })
+		lock(t, background, r) // on the two others
+		receive(t, landed, "the connection to break")
+		unlock(t, background, r)
+		n := asked.Load()
+		for range 10 { // of some 1,000 in the time for which one that hangs is left out
+			lock(t, background, r)
+			unlock(t, background, r)
+		}
+		require.Greater(t, asked.Load(), n)
+		p.fully(t, r)
+		unlock(t, background, r)
+	}
+	p.nothingLeft(t)
 }

@@ -174,11 +174,12 @@ func (r *Redlock) judge(ctx context.Context, asked int, errs []error) error {
 // refuses reports whether err is a deployment's last word: to ask again would be in vain.
 func refuses(err error) bool { return errors.Is(err, ErrClosed) || !transient(err) }
 
-// distrustSilent has the deployments that did not answer a round not waited for in the
-// next ones, whether it got a majority or not.
+// distrustSilent has the deployments that did not answer a round in time not waited for
+// in the next ones, whether it got a majority or not. One whose connection broke cost
+// nothing, and may answer on the next.
 func (r *Redlock) distrustSilent(errs []error) {
 	for i, err := range errs {
-		if err != nil && !refuses(err) {
+		if errors.Is(err, context.DeadlineExceeded) {
 			r.nodes[i].distrust()
 		}
 	}
