@@ -136,6 +136,28 @@ func TestRedlockFailsCleanlyWithAMajorityFrozen(t *testing.T) {
 	p.nothingLeft(t)
 }
 
+// Unlock waits for a majority that hangs as long as for one deployment, and says that it
+// is not confirmed; the release goes on in the background.
+func TestUnlockOfARedlockWithAMajorityFrozen(t *testing.T) {
+	t.Parallel()
+	const lease = 20 * time.Second
+	p := newSite(t, 5, relock.WithWatchdog(lease))
+	r := p.redlock("lock")
+	p.fully(t, r)
+	p.freeze(t, 0, 1, 4)
+	start := time.Now()
+	err := r.Unlock(background)
+	require.Less(t, time.Since(start), lease/2, "ten times what it waits for")
+	require.ErrorIs(t, err, relock.ErrLost)
+	require.Zero(t, p.left(t), "on those that answer")
+	require.ErrorIs(t, r.Err(), relock.ErrNotHeld)
+	require.ErrorIs(t, r.Unlock(background), relock.ErrNotHeld)
+	p.thaw(t, 0, 1, 4)
+	p.nothingLeft(t)
+	p.fully(t, r)
+	unlock(t, background, r)
+}
+
 // Done is closed when fewer than a majority of the deployments are certain, by the
 // deadline that the hold had, whether they have gone or hang.
 func TestLossOfAMajorityIsTold(t *testing.T) {
