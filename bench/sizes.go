@@ -64,7 +64,7 @@ func (s *settings) pick(far bool) sizes {
 	case s.quick:
 		z = quickSizes
 		if far {
-			z.slice *= 4
+			z.slice, z.pairs, z.goroutines = 3*z.slice, z.pairs/2, z.goroutines[1:]
 		}
 	case far:
 		z = farSizes
