@@ -38,7 +38,6 @@ func (b *bench) pairsOf(section string, cancel bool, chart string) error {
 	client := line("processor time, client", nanoseconds, less)
 	serverCPU := line("processor time, server", nanoseconds, less)
 	commands := line("commands", number, less)
-	pooled := make(map[string][]int64)
 
 	peers := b.peers(false)
 	const countPairs = 20
@@ -62,7 +61,7 @@ func (b *bench) pairsOf(section string, cancel bool, chart string) error {
 	if err != nil {
 		return err
 	}
-	err = b.inTurns(3*b.sizes.rounds, peers, func(p *peer, _ int) error {
+	return b.inTurns(3*b.sizes.rounds, peers, func(p *peer, _ int) error {
 		hands := crew.of(p, 1)
 		if hands == nil {
 			return nil
@@ -78,17 +77,11 @@ func (b *bench) pairsOf(section string, cancel bool, chart string) error {
 			return err
 		}
 		p50.add(p, float64(percentile(out.Took, 50)))
-		pooled[p.id] = append(pooled[p.id], out.Took...)
+		p99.add(p, float64(percentile(out.Took, 99)))
 		allocs.add(p, float64(out.Used.Allocs)/n)
 		allocated.add(p, float64(out.Used.AllocBytes)/n)
 		client.add(p, float64(out.Used.CPU)/n)
 		serverCPU.add(p, float64(after.since(before).cpu)/n)
 		return nil
 	})
-	for _, p := range peers {
-		if took := pooled[p.id]; len(took) > 0 {
-			p99.add(p, float64(percentile(took, 99)))
-		}
-	}
-	return err
 }
