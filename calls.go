@@ -46,10 +46,12 @@ func (p *protocol) taken(ctx context.Context, s *script, keys, args []string, c 
 
 // intentValid is how long the intent of a waiting reader or writer is valid; it is
 // made anew every third of that. readersTurn bounds how long writers keep back for
-// waiting readers after a writer; it ends as soon as those are in.
+// waiting readers after a writer; it ends as soon as those are in. It is longer than a
+// round trip: after a downgrade, a reader that misses its turn waits for a writer that
+// waits for the one that reads on.
 const (
 	intentValid = time.Second
-	readersTurn = 50 * time.Millisecond
+	readersTurn = 250 * time.Millisecond
 )
 
 func intentMS(wait bool) string {
