@@ -2,6 +2,7 @@ package relock_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -11,87 +12,139 @@ import (
 )
 
 // A writer reads, and unlocks the write side first: readers that waited enter at once,
-// writers do not, nobody loses anything, and the last reader opens the lock.
-func TestRWMutexDowngrade(t *testing.T) {
+// nobody loses anything, and the last reader opens the lock.
+func TestRWMutexDowngradeLetsReadersIn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s, other := newSession(t, server), newSession(t, server) // with a lease of 30 s
 	for range 3 {
-		rw, owner := s.RWMutex("lock"), s.NewContext(background)
-		lock(t, owner, rw)
-		lock(t, owner, rw)
-		token := rw.FencingToken()
-		lock(t, owner, rw.RLocker())
+		d := downgrade(t, server, s, other)
 		require.Equal(t, relock.Exclusive, inspect(t, other, "lock").Mode)
-		lock(t, owner, rw.RLocker())
-		done := rw.RLocker().Done()
-
-		readers := []*relock.RWMutex{s.RWMutex("lock"), other.RWMutex("lock"), s.RWMutex("lock"), other.RWMutex("lock")}
-		var reads []<-chan error
-		for _, r := range readers {
-			reads = append(reads, async(func() error { return r.RLock(background) }))
+		unlock(t, d.owner, d.rw)
+		require.Equal(t, relock.Exclusive, inspect(t, other, "lock").Mode, "locked twice")
+		require.Equal(t, d.token, d.rw.FencingToken())
+		start := time.Now()
+		unlock(t, d.owner, d.rw)
+		require.ErrorIs(t, d.rw.Err(), relock.ErrNotHeld)
+		for _, r := range d.reads {
+			require.NoError(t, receive(t, r, "a reader that waited"))
 		}
-		redistest.Eventually(t, soon, "readers to wait", func() bool {
-			here, _ := s.QueuedRW("lock")
-			there, _ := other.QueuedRW("lock")
-			return here+there == 2
-		})
-		wants(t, server, reading)
+		require.Less(t, time.Since(start), quickly, "much less than the lease")
+		require.NoError(t, d.rw.RLocker().Err())
+		require.False(t, isClosed(d.done))
+		require.Equal(t, relock.Shared, inspect(t, other, "lock").Mode)
+		require.Len(t, holdersOf(t, s, "lock"), 2, "one for each session")
+		require.ErrorIs(t, d.rw.Lock(d.owner), relock.ErrUpgrade)
+		require.False(t, tryLock(t, background, other.RWMutex("lock")))
+		for _, r := range d.readers {
+			unlock(t, background, r.RLocker())
+		}
+		unlock(t, d.owner, d.rw.RLocker())
+		require.NoError(t, d.rw.RLocker().Err())
+		require.False(t, tryLock(t, background, other.RWMutex("lock")), "read twice")
+		unlock(t, d.owner, d.rw.RLocker())
+		require.True(t, isClosed(d.done))
+		mustBeQuiet(t, newClient(t, server), "lock", s, other)
+	}
+}
+
+// Writers wait as well: it is the readers' turn, and no writer enters before the last
+// reader has left. On a slow machine the turn may be over too soon; not every time.
+func TestRWMutexDowngradeLetsNoWriterIn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := newSession(t, server), newSession(t, server)
+	for had := 0; had == 0; {
+		d := downgrade(t, server, s, other)
 		writers := []*relock.RWMutex{s.RWMutex("lock"), other.RWMutex("lock")}
+		entered := make(chan *relock.RWMutex, len(writers))
 		var writes []<-chan error
 		for _, w := range writers {
-			writes = append(writes, async(func() error { return w.Lock(background) }))
+			writes = append(writes, async(func() error {
+				err := w.Lock(background)
+				entered <- w
+				return err
+			}))
 		}
-		redistest.Eventually(t, soon, "writers to wait", func() bool {
+		redistest.Eventually(t, soon, "a writer to wait here", func() bool {
 			_, here := s.QueuedRW("lock")
 			return here == 1
 		})
 		wants(t, server, writing)
-
-		unlock(t, owner, rw)
-		require.Equal(t, relock.Exclusive, inspect(t, other, "lock").Mode, "locked twice")
-		require.Equal(t, token, rw.FencingToken())
-		start := time.Now()
-		unlock(t, owner, rw)
-		require.ErrorIs(t, rw.Err(), relock.ErrNotHeld)
-		for _, r := range reads {
-			require.NoError(t, receive(t, r, "a reader that waited"))
+		unlock(t, d.owner, d.rw)
+		unlock(t, d.owner, d.rw)
+		for end := time.Now().Add(quickly); had < len(d.reads) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			had = 0
+			for _, r := range d.reads {
+				had += len(r)
+			}
 		}
-		require.Less(t, time.Since(start), quickly, "much less than the lease")
-		require.NoError(t, rw.RLocker().Err())
-		require.False(t, isClosed(done))
-		require.Equal(t, relock.Shared, inspect(t, other, "lock").Mode)
-		require.Len(t, holdersOf(t, s, "lock"), 2, "one for each session")
-
-		// It goes on reading: nobody writes, and it may not write again itself.
-		require.ErrorIs(t, rw.Lock(owner), relock.ErrUpgrade)
-		for _, r := range readers {
+		require.Empty(t, entered, "a writer beside readers")
+		require.NoError(t, d.rw.RLocker().Err())
+		unlock(t, d.owner, d.rw.RLocker())
+		if had < len(d.reads) {
+			t.Logf("only %d of %d readers had their turn", had, len(d.reads))
+			had = 0
+			unlock(t, d.owner, d.rw.RLocker())
+			require.NoError(t, receive(t, async(func() error {
+				return together(len(d.reads)+len(writes), func(i int) error {
+					if i < len(d.reads) {
+						return errors.Join(<-d.reads[i], d.readers[i].RUnlock(background))
+					}
+					return errors.Join(<-writes[i-len(d.reads)], (<-entered).Unlock(background))
+				})
+			}), "everybody to have been in"))
+			continue
+		}
+		for i, r := range d.readers {
+			require.NoError(t, receive(t, d.reads[i], "a reader"))
 			unlock(t, background, r.RLocker())
 		}
-		unlock(t, owner, rw.RLocker())
-		require.NoError(t, rw.RLocker().Err())
+		require.Empty(t, entered, "a writer beside the owner")
+		unlock(t, d.owner, d.rw.RLocker())
+		for range writers {
+			w := receive(t, entered, "a writer")
+			require.Greater(t, w.FencingToken(), d.token)
+			require.Empty(t, entered, "two writers")
+			unlock(t, background, w)
+		}
 		for _, w := range writes {
-			require.Empty(t, w, "a writer beside a reader")
+			require.NoError(t, receive(t, w, "a writer's call"))
 		}
-		unlock(t, owner, rw.RLocker())
-		require.True(t, isClosed(done))
-		first, second := 0, 1
-		select {
-		case err := <-writes[0]:
-			require.NoError(t, err)
-		case err := <-writes[1]:
-			require.NoError(t, err)
-			first, second = 1, 0
-		case <-time.After(soon):
-			t.Fatal("no writer got in")
-		}
-		require.Empty(t, writes[second], "two writers")
-		require.Greater(t, writers[first].FencingToken(), token)
-		unlock(t, background, writers[first])
-		require.NoError(t, receive(t, writes[second], "the second writer"))
-		unlock(t, background, writers[second])
 		mustBeQuiet(t, newClient(t, server), "lock", s, other)
 	}
+}
+
+// downgraded is an owner that writes and reads, twice each, and readers that wait for it.
+type downgraded struct {
+	rw      *relock.RWMutex
+	owner   context.Context
+	token   int64
+	done    <-chan struct{} // of the owner's read hold
+	readers []*relock.RWMutex
+	reads   []<-chan error
+}
+
+func downgrade(t testing.TB, server *redistest.Server, s, other *relock.Session) downgraded {
+	t.Helper()
+	d := downgraded{rw: s.RWMutex("lock"), owner: s.NewContext(background)}
+	for _, l := range []relock.Locker{d.rw, d.rw.RLocker()} {
+		lock(t, d.owner, l)
+		lock(t, d.owner, l)
+	}
+	d.token, d.done = d.rw.FencingToken(), d.rw.RLocker().Done()
+	for _, from := range []*relock.Session{s, other, s, other} {
+		r := from.RWMutex("lock")
+		d.readers = append(d.readers, r)
+		d.reads = append(d.reads, async(func() error { return r.RLock(background) }))
+	}
+	redistest.Eventually(t, soon, "readers to wait in both sessions", func() bool {
+		here, _ := s.QueuedRW("lock")
+		there, _ := other.QueuedRW("lock")
+		return here+there == 2
+	})
+	wants(t, server, reading)
+	return d
 }
 
 // The other way round: it stops reading and goes on writing.

@@ -95,6 +95,35 @@ func TestRWMutexNeitherSideStarves(t *testing.T) {
 	}
 }
 
+// Writers that are near Redis release and take the lock many times while a reader that is
+// far from it hears of one release: it has its turn all the same.
+func TestRWMutexReaderFarAwayDoesNotStarve(t *testing.T) {
+	t.Parallel()
+	server, proxy := proxied(t)
+	near := []*relock.Session{newSession(t, server), newSession(t, server)}
+	far := newSession(t, proxy)
+	warmUpRW(t, far)
+	stop := make(chan struct{})
+	var ends []func()
+	for _, s := range near {
+		ends = append(ends, load(t, stop, 2, func() relock.Locker { return s.RWMutex("lock") }))
+	}
+	proxy.Delay(50 * time.Millisecond) // each way
+	r := far.RWMutex("lock").RLocker()
+	for range 3 {
+		start := time.Now()
+		lock(t, background, r)
+		t.Log("waited", time.Since(start))
+		unlock(t, background, r)
+	}
+	proxy.Delay(0)
+	close(stop)
+	for _, end := range ends {
+		end()
+	}
+	mustBeQuiet(t, newClient(t, server), "lock", append(near, far)...)
+}
+
 // An owner that reads may read again, whatever waits: it would wait for itself.
 func TestRWMutexReentryPassesWaitingWriters(t *testing.T) {
 	onBoth(t, func(t *testing.T, at addressed) {
