@@ -53,33 +53,6 @@ func newRedHold(r *Redlock) *redHold {
 	return h
 }
 
-// askCtx is the context of what is asked of the deployments at the same time: a caller's
-// with the owner of the parts, and with an end that comes through Done only, since the
-// client would close the connection of one that does not answer by a deadline.
-//
-// So these calls do not take the client's synchronous path; see patience. To them that
-// makes no difference: the calls of all deployments wait for their replies beside each
-// other, whoever reads them.
-type askCtx struct {
-	context.Context
-	owner *arbiter.Owner
-}
-
-func (askCtx) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-func (c *askCtx) Value(key any) any {
-	if key == (ownerKey{}) {
-		return c.owner
-	}
-	return c.Context.Value(key)
-}
-
-// bounded returns the context for asking every deployment once, on behalf of ctx.
-func (h *redHold) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, h.r.bound())
-	return &askCtx{ctx, h.owner}, cancel
-}
-
 // take asks one deployment, under a context with the owner of the parts, and records
 // what it gets.
 func (h *redHold) take(ctx context.Context, i int) error {

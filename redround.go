@@ -115,6 +115,33 @@ type barred struct{ error }
 
 func (b *barred) Unwrap() error { return b.error }
 
+// askCtx is the context of what is asked of the deployments at the same time: a caller's
+// with the owner of the parts, and with an end that comes through Done only, since the
+// client would close the connection of one that does not answer by a deadline.
+//
+// So these calls do not take the client's synchronous path; see patience. They are not
+// slower for it, unlike others: those of all deployments wait for their replies beside
+// each other, and goroutines have to change whoever reads.
+type askCtx struct {
+	context.Context
+	owner *arbiter.Owner
+}
+
+func (askCtx) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+func (c *askCtx) Value(key any) any {
+	if key == (ownerKey{}) {
+		return c.owner
+	}
+	return c.Context.Value(key)
+}
+
+// bounded returns the context for asking every deployment once, on behalf of ctx.
+func (h *redHold) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, h.r.bound())
+	return &askCtx{ctx, h.owner}, cancel
+}
+
 // round asks the deployments once, at the same time. If what it gets is not enough it
 // gives that back, and returns how much it was; its error is theirs if so many failed
 // that no majority was left.
