@@ -20,6 +20,18 @@ type renewal struct {
 	slot   uint16 // in a cluster
 }
 
+// renewal returns what is renewed together with a hold.
+func (p *protocol) renewal(l *lease) renewal {
+	r := renewal{renewScript, l.length, p.slot(l.keys.name)}
+	switch l.kind {
+	case read:
+		r.script = renewReadScript
+	case write:
+		r.script = renewWriteScript
+	}
+	return r
+}
+
 // call returns the script for a batch.
 func (r renewal) call(batch []*lease) call {
 	c := call{r.script, make([]string, 0, 2*len(batch)), make([]string, 1, len(batch)+1)}
@@ -61,13 +73,7 @@ func (p *protocol) renew(ctx context.Context, ls []*lease) []renewed {
 func (p *protocol) renewIn(ctx context.Context, ls []*lease, most int) []renewed {
 	groups := make(map[renewal][]*lease)
 	for _, l := range ls {
-		r := renewal{renewScript, l.length, p.slot(l.keys.name)}
-		switch l.kind {
-		case read:
-			r.script = renewReadScript
-		case write:
-			r.script = renewWriteScript
-		}
+		r := p.renewal(l)
 		groups[r] = append(groups[r], l)
 	}
 	var calls []call

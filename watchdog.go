@@ -211,45 +211,6 @@ func (w *watchdog) look() (expired []*lease, sleep int64) {
 	return expired, sleep
 }
 
-// collectLocked moves to due the leases whose renewal is due, and takes along those
-// due within a quarter of the interval as far as they fill batches.
-func (w *watchdog) collectLocked(now int64) {
-	window := now + int64(w.s.cfg.lease/12)
-	var picked []*lease
-	must := 0
-	for len(w.heap) > 0 && w.heap[0].at <= window {
-		l := w.heap[0]
-		deadline := l.deadline.Load() - early
-		if l.fixed && !l.claim || l.stopped || l.renewing || l.at >= deadline || l.maxEnd > 0 && now > l.maxEnd {
-			if l.at == deadline {
-				break
-			}
-			l.at = deadline
-			heap.Fix(&w.heap, 0)
-			continue
-		}
-		if l.at <= now {
-			must++
-		}
-		picked = append(picked, heap.Pop(&w.heap).(*lease))
-	}
-	take := len(picked)
-	if whole := take / batchKeys * batchKeys; whole >= must {
-		take = whole
-	}
-	for i, l := range picked {
-		if i < take {
-			l.renewing = true
-			l.at = l.deadline.Load() - early
-		}
-		heap.Push(&w.heap, l)
-	}
-	if take > 0 {
-		w.due = append(w.due, picked[:take]...)
-		wake(w.work)
-	}
-}
-
 // renews sends the renewals until the session stops.
 func (w *watchdog) renews() {
 	for {
