@@ -61,8 +61,8 @@ type Session struct {
 
 // NewSession starts a session on a client that the caller has made, keeps, and
 // closes after the session. It checks that the server can be reached, that scripts
-// may be run, and that its channels may be subscribed; ctx bounds that, and not the
-// life of the session.
+// may be run, and that its channels may be subscribed and published to, and says what is
+// missing; ctx bounds that, and not the life of the session.
 //
 // The client may be of a single server, of Sentinel, or of a cluster. Several
 // sessions may share a client. Sessions of the same process on the same deployment

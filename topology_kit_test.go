@@ -137,8 +137,8 @@ func handOver(t testing.TB, all []*duel) (slowest time.Duration) {
 		select {
 		case err := <-d.got:
 			require.NoError(t, err, d.name)
-		case <-time.After(quickly):
-			t.Fatalf("%s: nobody has entered %v after the unlock", d.name, quickly)
+		case <-time.After(2 * quickly):
+			t.Fatalf("%s: nobody has entered %v after the unlock", d.name, 2*quickly)
 		}
 		slowest = max(slowest, time.Since(start))
 		if after := fencingToken(d.waiting); before > 0 && after > 0 {
