@@ -21,9 +21,8 @@ var errLate = errors.New("the reply came after the lease it grants had ended")
 type lockBase struct {
 	s    *Session
 	keys lockKeys
-	cfg  lockConfig
-	ms   string // length of the lease
-	err  error  // bad name or option
+	cfg  lockConfig // its err is that of the name, too
+	ms   string     // length of the lease
 }
 
 func (s *Session) lockBase(k kind, name string, opts []LockOption) lockBase {
@@ -33,9 +32,8 @@ func (s *Session) lockBase(k kind, name string, opts []LockOption) lockBase {
 			o.applyLock(&b.cfg)
 		}
 	}
-	b.err = checkName(name)
-	if b.err == nil {
-		b.err = b.cfg.err
+	if err := checkName(name); err != nil {
+		b.cfg.err = err
 	}
 	b.ms = s.leaseMS
 	if b.cfg.lease > 0 {
@@ -49,8 +47,8 @@ func (b *lockBase) usable(op string) error {
 	if b.s == nil {
 		return errZero
 	}
-	if b.err != nil {
-		return failed(op, b.keys.name, b.err)
+	if b.cfg.err != nil {
+		return failed(op, b.keys.name, b.cfg.err)
 	}
 	return nil
 }

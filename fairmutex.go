@@ -35,7 +35,8 @@ var _ Locker = (*FairMutex)(nil)
 // FairMutex returns a fair lock of the given name. It sends nothing and cannot fail: a
 // bad name or option is reported by the first call that would use it.
 func (s *Session) FairMutex(name string, opts ...LockOption) *FairMutex {
-	return &FairMutex{lockBase: s.lockBase(fair, name, opts), h: s.fairs.Handle(name)}
+	b := s.lockBase(fair, name, opts)
+	return &FairMutex{lockBase: b, h: s.fairs.Handle(b.keys.name)}
 }
 
 // Name returns the name of the lock.

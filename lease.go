@@ -2,6 +2,7 @@ package relock
 
 import (
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +29,9 @@ type lockKeys struct {
 }
 
 func newLockKeys(k kind, name string) lockKeys {
-	keys := lockKeys{name: name, fence: prefixed(prefixFence, name), channel: prefixed(prefixChannel, name)}
+	keys := lockKeys{fence: prefixed(prefixFence, name), channel: prefixed(prefixChannel, name)}
+	// Kept as a part of what is kept anyway, so that the caller's copy need not be.
+	keys.name = keys.fence[strings.LastIndex(keys.fence, name):][:len(name)]
 	switch k {
 	case fair:
 		keys.aux = prefixed(prefixQueue, name)

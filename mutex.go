@@ -66,7 +66,8 @@ var _ Locker = (*Mutex)(nil)
 // Mutex returns a lock of the given name. It sends nothing and cannot fail: a bad
 // name or option is reported by the first call that would use it.
 func (s *Session) Mutex(name string, opts ...LockOption) *Mutex {
-	return &Mutex{lockBase: s.lockBase(plain, name, opts), h: s.table.Handle(name)}
+	b := s.lockBase(plain, name, opts)
+	return &Mutex{lockBase: b, h: s.table.Handle(b.keys.name)}
 }
 
 // Name returns the name of the lock.

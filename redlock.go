@@ -81,7 +81,7 @@ func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 		}
 		m := s.Mutex(name, opts...)
 		if r.err == nil {
-			r.err = m.err
+			r.err = m.cfg.err
 		}
 		if places[s.place] && r.err == nil {
 			r.err = fmt.Errorf("%w: two sessions of the Redlock lead to the same Redis", ErrOption)

@@ -37,7 +37,8 @@ var _ Locker = (*RWMutex)(nil)
 // RWMutex returns a read-write lock of the given name. It sends nothing and cannot
 // fail: a bad name or option is reported by the first call that would use it.
 func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
-	return &RWMutex{lockBase: s.lockBase(write, name, opts), w: s.rws.Handle(name), r: s.rws.Handle(name)}
+	b := s.lockBase(write, name, opts)
+	return &RWMutex{lockBase: b, w: s.rws.Handle(b.keys.name), r: s.rws.Handle(b.keys.name)}
 }
 
 // Name returns the name of the lock.
@@ -141,7 +142,7 @@ func (rw *RWMutex) shares() bool { return rw.cfg.lease == 0 && rw.cfg.max == 0 }
 
 // joins locks the read side if that takes no asking, nor an observer to be told.
 func (rw *RWMutex) joins(ctx context.Context) bool {
-	return rw.r.Valid() && rw.err == nil && rw.s.cfg.observer == nil && ctx.Err() == nil &&
+	return rw.r.Valid() && rw.cfg.err == nil && rw.s.cfg.observer == nil && ctx.Err() == nil &&
 		rw.s.rws.Join(&rw.r, ownerOf(ctx), rw.shares())
 }
 

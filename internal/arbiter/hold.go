@@ -155,14 +155,14 @@ var Closed = func() <-chan struct{} {
 // A Handle is what one lock value remembers of the holds taken through it. It
 // belongs to one name of one table. Its zero value belongs to none.
 type Handle[L comparable] struct {
-	name  string
-	mu    *sync.Mutex // of the name's shard; protects the following
-	shard int
+	name string
+	mu   *sync.Mutex // of the name's shard; protects the following, but for shard
 
 	latest *Hold[L]   // last hold taken through this handle
 	anon   []*Hold[L] // of a read side: those of them that are anonymous, oldest first, ended ones among them
 	open   []*Hold[L] // holds taken through it, oldest first, at least those whose last unlock is outstanding
-	prune  int        // length of open at which to drop the others
+	prune  int32      // length of open at which to drop the others
+	shard  int32      // never changes
 }
 
 // Name returns the name of the lock.
@@ -188,9 +188,9 @@ func (v *Handle[L]) noteLocked(h *Hold[L]) {
 	}
 	v.latest = h
 	v.lastLocked() // drops those at the end that have been unlocked
-	if len(v.open) >= v.prune {
+	if len(v.open) >= int(v.prune) {
 		v.pruneLocked()
-		v.prune = 2*len(v.open) + 2
+		v.prune = int32(2*len(v.open) + 2)
 	}
 	v.open = append(v.open, h)
 }

@@ -64,7 +64,7 @@ func NewRW[L comparable](r Rules[L]) *RW[L] {
 // a handle each.
 func (t *RW[L]) Handle(name string) Handle[L] {
 	i := t.index(name)
-	return Handle[L]{name: name, shard: i, mu: &t.shards[i].mu}
+	return Handle[L]{name: name, shard: int32(i), mu: &t.shards[i].mu}
 }
 
 func (t *RW[L]) index(name string) int {

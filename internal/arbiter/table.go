@@ -64,7 +64,7 @@ func NewTable[L comparable](r Rules[L]) *Table[L] {
 // Handle returns a new handle for name.
 func (t *Table[L]) Handle(name string) Handle[L] {
 	i := t.index(name)
-	return Handle[L]{name: name, shard: i, mu: &t.shards[i].mu}
+	return Handle[L]{name: name, shard: int32(i), mu: &t.shards[i].mu}
 }
 
 func (t *Table[L]) index(name string) int {
