@@ -185,7 +185,8 @@ func (h *redHold) end() {
 func (h *redHold) release(ctx context.Context) error {
 	h.end()
 	waited := make([]bool, len(h.parts))
-	for _, i := range h.r.asked() {
+	well, _ := h.r.asked()
+	for _, i := range well {
 		waited[i] = true
 	}
 	freed := make([]freed, len(h.parts))

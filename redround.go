@@ -146,18 +146,17 @@ func (h *redHold) bounded(ctx context.Context) (context.Context, context.CancelF
 // gives that back, and returns how much it was; its error is theirs if so many failed
 // that no majority was left.
 func (r *Redlock) round(ctx context.Context) (_ *redHold, got int, err error) {
-	asked := r.asked()
+	asked, others := r.asked()
 	h := newRedHold(r)
 	start := r.s.clock.now()
 	bounded, cancel := h.bounded(ctx)
 	defer cancel()
 	errs := make([]error, len(r.nodes))
-	var eg errgroup.Group
-	for _, i := range asked[1:] {
-		eg.Go(func() error { errs[i] = h.take(bounded, i); return nil })
+	h.ask(bounded, asked, errs)
+	if len(others) > 0 && len(asked)-failures(errs) < r.quorum() && bounded.Err() == nil {
+		h.ask(bounded, others, errs) // they may be well again
+		asked = append(asked, others...)
 	}
-	errs[asked[0]] = h.take(bounded, asked[0])
-	_ = eg.Wait() // each error is in errs
 
 	elapsed := time.Duration(r.s.clock.now() - start)
 	if ctx.Err() == nil {
@@ -174,22 +173,40 @@ func (r *Redlock) round(ctx context.Context) (_ *redHold, got int, err error) {
 	return nil, got, r.judge(ctx, len(asked), errs)
 }
 
+// ask asks some deployments at the same time, and records their errors.
+func (h *redHold) ask(ctx context.Context, which []int, errs []error) {
+	var eg errgroup.Group
+	for _, i := range which[1:] {
+		eg.Go(func() error { errs[i] = h.take(ctx, i); return nil })
+	}
+	errs[which[0]] = h.take(ctx, which[0])
+	_ = eg.Wait() // each error is in errs
+}
+
+func failures(errs []error) (n int) {
+	for _, err := range errs {
+		if err != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // judge returns the error of a round in which so many deployments were asked and these
 // errors came back, if no majority was left.
 func (r *Redlock) judge(ctx context.Context, asked int, errs []error) error {
-	bad, good := 0, len(r.nodes)
+	if asked-failures(errs) >= r.quorum() {
+		return nil
+	}
+	good := len(r.nodes)
 	for i, err := range errs {
 		if err == nil {
 			continue
 		}
-		bad++
 		errs[i] = fmt.Errorf("deployment %d of %d: %w", i+1, len(errs), err)
 		if ctx.Err() == nil && refuses(err) {
 			good--
 		}
-	}
-	if asked-bad >= r.quorum() {
-		return nil
 	}
 	err := failed("lock", r.name, errs...)
 	if good < r.quorum() {
@@ -212,21 +229,21 @@ func (r *Redlock) distrustSilent(errs []error) {
 	}
 }
 
-// asked returns the deployments to ask: those that are likely to answer, or all if those
-// are no majority.
-func (r *Redlock) asked() []int {
-	all := make([]int, 0, len(r.nodes))
-	well := make([]int, 0, len(r.nodes))
+// asked returns the deployments to ask: those that are likely to answer, and the others,
+// or all if those are no majority.
+func (r *Redlock) asked() (well, others []int) {
+	well = make([]int, 0, len(r.nodes))
 	for i, n := range r.nodes {
-		all = append(all, i)
 		if n.well() {
 			well = append(well, i)
+		} else {
+			others = append(others, i)
 		}
 	}
 	if len(well) < r.quorum() {
-		return all
+		return append(well, others...), nil
 	}
-	return well
+	return well, others
 }
 
 // passRed is asked by the arbiter whether a hold may go to another goroutine.
