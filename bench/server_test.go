@@ -12,6 +12,7 @@ import (
 )
 
 func TestProxyDelaysAndKeepsEveryByte(t *testing.T) {
+	t.Parallel()
 	const delay = 5 * time.Millisecond
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

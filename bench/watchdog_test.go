@@ -64,10 +64,11 @@ func raceOn(t *testing.T, lib library) (outcome, *shared) {
 	}
 	t.Cleanup(func() { _ = mem.close() })
 	w := &worker{lib: lib, shared: mem}
-	return w.race(&task{Goroutines: 4, Span: 50 * time.Millisecond, Stuck: 100 * time.Millisecond}), mem
+	return w.race(&task{Goroutines: 4, Span: 50 * time.Millisecond, Stuck: time.Second}), mem
 }
 
 func TestLockThatWorksHasNoFaults(t *testing.T) {
+	t.Parallel()
 	out, mem := raceOn(t, newOneLock())
 	if out.Stuck != 0 || out.Errors != 0 || out.Hung != 0 || out.Violations != 0 {
 		t.Errorf("faults of a channel: %+v", out)
@@ -78,6 +79,7 @@ func TestLockThatWorksHasNoFaults(t *testing.T) {
 }
 
 func TestStuckWaitersAreEndedAndCounted(t *testing.T) {
+	t.Parallel()
 	l := newOneLock()
 	l.loses = 2
 	out, mem := raceOn(t, l)
@@ -90,6 +92,7 @@ func TestStuckWaitersAreEndedAndCounted(t *testing.T) {
 }
 
 func TestStuckHolderStopsAllAndAllAreCounted(t *testing.T) {
+	t.Parallel()
 	l := newOneLock()
 	<-l.token // nobody ever unlocks
 	if out, _ := raceOn(t, l); out.Stuck != 4 || out.Acquired != 0 {
@@ -98,6 +101,7 @@ func TestStuckHolderStopsAllAndAllAreCounted(t *testing.T) {
 }
 
 func TestWaiterThatIgnoresItsContextIsGivenUp(t *testing.T) {
+	t.Parallel()
 	l := newOneLock()
 	l.loses, l.deaf = 1, make(chan struct{})
 	r := newRunner(t.Context())
@@ -114,6 +118,7 @@ func TestWaiterThatIgnoresItsContextIsGivenUp(t *testing.T) {
 }
 
 func TestErrorsAreCountedAndTheFirstIsTold(t *testing.T) {
+	t.Parallel()
 	l := newOneLock()
 	l.fails = errors.New("not yours")
 	if out, _ := raceOn(t, l); out.Errors != out.Acquired || out.FirstError != "not yours" {
