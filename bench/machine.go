@@ -61,7 +61,7 @@ func versions(peers []*peer) string {
 	}
 	wanted := map[string]bool{"github.com/redis/rueidis": true, "github.com/redis/go-redis/v9": true}
 	for _, p := range peers {
-		wanted[p.module] = p.id != ours
+		wanted[p.module] = wanted[p.module] || !p.own
 	}
 	var found []string
 	for _, m := range build.Deps {
