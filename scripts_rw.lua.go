@@ -235,7 +235,8 @@ return -1 - (wait or redis.call('pttl', KEYS[1]))
 `)
 
 // releaseWriteScript ends a write hold, or the intent of a writer that gives up. If
-// its owner still reads, the lock goes on in read mode, with the reader's lease.
+// its owner still reads, the lock goes on in read mode, with the reader's lease, and the
+// readers' turn lasts as long as their intents do: no writer gets in meanwhile anyway.
 //
 //	KEYS  lock, intents
 //	ARGV  field of the hold, channel, PUBLISH or SPUBLISH, length of the readers' turn,
@@ -244,10 +245,11 @@ return -1 - (wait or redis.call('pttl', KEYS[1]))
 //
 // Twice: the second finds nothing.
 var releaseWriteScript = newScript(intentsLua + leasesLua + wakeLua + `
-local had = redis.call('hdel', KEYS[1], ARGV[1]) == 1
+local had, downgraded = redis.call('hdel', KEYS[1], ARGV[1]) == 1, false
 if had then
   local longest = redis.call('hlen', KEYS[1]) > 1 and leases(KEYS[1], ARGV[5]) or 0
   if longest > 0 then
+    downgraded = true
     redis.call('hset', KEYS[1], 'mode', 'read')
     redis.call('pexpire', KEYS[1], longest)
   else
@@ -258,7 +260,9 @@ local mine = 'w:' .. ARGV[1]
 local _, readers, _, any = intents(KEYS[2], mine)
 local waited = any and redis.call('hdel', KEYS[2], mine) == 1
 if not had and not waited then return -1 end
-if had and readers > 0 then intend(KEYS[2], 'turn', tonumber(ARGV[4])) end
+if had and readers > 0 then
+  intend(KEYS[2], 'turn', downgraded and readers or tonumber(ARGV[4]))
+end
 local told = wake(ARGV[3], ARGV[2])
 return had and told or -1
 `)
