@@ -34,10 +34,12 @@ func (s *Session) Close(ctx context.Context) error {
 func (s *Session) shutdown() {
 	var errs []error
 	errs = append(errs, s.releaseHolds())
-	for s.calls.Load() > 0 {
-		<-s.drained
+	for again := true; again; again = s.calls.Load() > 0 {
+		for s.calls.Load() > 0 {
+			<-s.drained
+		}
+		errs = append(errs, s.releaseHolds()) // what was granted while they drained
 	}
-	errs = append(errs, s.releaseHolds()) // what was granted while they drained
 	close(s.stopping)
 	s.ioCtx.cancel()
 	s.wg.Wait()

@@ -87,23 +87,35 @@ func (b *lockBase) settled(h *hold) {
 }
 
 func (m *Mutex) abandon(o *arbiter.Owner) {
+	defer m.s.leaving()()
 	h, outcome := m.s.table.Exit(&m.h, o)
 	m.s.abandoned(h, outcome, 1)
 }
 
 func (m *FairMutex) abandon(o *arbiter.Owner) {
+	defer m.s.leaving()()
 	h, outcome := m.s.fairs.Exit(&m.h, o)
 	m.s.abandoned(h, outcome, 1)
 }
 
 func (rw *RWMutex) abandon(o *arbiter.Owner) {
+	defer rw.s.leaving()()
 	h, outcome, n := rw.s.rws.Exit(&rw.w, o, arbiter.Write)
 	rw.s.abandoned(h, outcome, n)
 }
 
 func (r *rlocker) abandon(o *arbiter.Owner) {
+	defer r.s.leaving()()
 	h, outcome, n := r.s.rws.Exit(&r.r, o, arbiter.Read)
 	r.s.abandoned(h, outcome, n)
+}
+
+// leaving counts what follows, until the returned function is called, among the calls that
+// Close waits for: it goes on after a call of which Close does not know, and between the
+// end of the local hold and the release nobody else would see to it.
+func (s *Session) leaving() (left func()) {
+	s.calls.Add(1)
+	return s.end
 }
 
 // abandoned does what an unlock comes to that nobody waits for; n is how many holds it
