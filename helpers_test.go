@@ -75,13 +75,22 @@ func sessionOn(t testing.TB, client rueidis.Client, opts ...relock.SessionOption
 
 // childSession starts the session of a helper process, which ends if it cannot.
 func childSession(addr string, opts ...relock.SessionOption) (*relock.Session, rueidis.Client) {
-	client, err := connect(addr)
-	childCheck(err)
 	ctx, cancel := context.WithTimeout(background, soon)
 	defer cancel()
-	s, err := relock.NewSession(ctx, client, opts...)
-	childCheck(err)
-	return s, client
+	for { // a test may break connections just then
+		client, err := connect(addr)
+		if err == nil {
+			var s *relock.Session
+			if s, err = relock.NewSession(ctx, client, opts...); err == nil {
+				return s, client
+			}
+			client.Close()
+		}
+		if ctx.Err() != nil {
+			childCheck(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // childCheck ends a helper process if there is an error.
