@@ -189,35 +189,41 @@ func TestGroupsThatAreCancelledAtRandom(t *testing.T) {
 			p := newPlaces(t)
 			other := &places{s: p.strangers[0], far: p.strangers[1]}
 			span := stress(t, 500*time.Millisecond)
-			end := time.Now().Add(span)
-			var inside, got, left atomic.Int64
-			err := together(6, func(i int) error {
-				g := make([]*places{p, other}[i%2])
-				for time.Now().Before(end) || got.Load() == 0 || left.Load() == 0 {
-					ctx, cancel := contextFor(rand.N(15 * time.Millisecond))
-					err := g.Lock(ctx)
-					cancel()
-					if err != nil {
-						left.Add(1)
-						continue
-					}
-					got.Add(1)
-					if n := inside.Add(1); n != 1 {
-						return fmt.Errorf("%d at the same time", n)
-					}
-					inside.Add(-1)
-					if err := g.Unlock(ctx); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			require.NoError(t, err)
+			cancelledAtRandom(t, span, 15*time.Millisecond, func(i int) relock.Locker { return make([]*places{p, other}[i%2]) })
 			p.nothingLeft(t, 0)
 			g := make(p)
 			lock(t, background, g)
 			unlock(t, background, g)
-			t.Logf("%d times had, %d times cancelled", got.Load(), left.Load())
 		})
 	}
+}
+
+// cancelledAtRandom has six goroutines lock for a span under contexts that end at random
+// times, and unlock under those. None of them may be inside beside another.
+func cancelledAtRandom(t testing.TB, span, most time.Duration, lockOf func(i int) relock.Locker) {
+	t.Helper()
+	end := time.Now().Add(span)
+	var inside, got, left atomic.Int64
+	require.NoError(t, together(6, func(i int) error {
+		l := lockOf(i)
+		for time.Now().Before(end) || got.Load() == 0 || left.Load() == 0 {
+			ctx, cancel := contextFor(rand.N(most))
+			err := l.Lock(ctx)
+			cancel()
+			if err != nil {
+				left.Add(1)
+				continue
+			}
+			got.Add(1)
+			if n := inside.Add(1); n != 1 {
+				return fmt.Errorf("%d at the same time", n)
+			}
+			inside.Add(-1)
+			if err := l.Unlock(ctx); err != nil { // ctx has ended
+				return err
+			}
+		}
+		return nil
+	}))
+	t.Logf("%d times had, %d times cancelled", got.Load(), left.Load())
 }

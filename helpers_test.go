@@ -93,6 +93,26 @@ func childSession(addr string, opts ...relock.SessionOption) (*relock.Session, r
 	}
 }
 
+// atOnce has so many helper processes do the same at the same time, and waits until they
+// have: each says "ready", is told to go, and says "done".
+func atOnce(t testing.TB, processes int, role string, args ...string) {
+	t.Helper()
+	var children []*redistest.Proc
+	for range processes {
+		c := redistest.Child(t, role, args...)
+		_, err := c.Expect("ready", soon)
+		require.NoError(t, err)
+		children = append(children, c)
+	}
+	for _, c := range children {
+		require.NoError(t, c.Send("go"))
+	}
+	for _, c := range children {
+		_, err := c.Expect("done", 2*soon)
+		require.NoError(t, err)
+	}
+}
+
 // childCheck ends a helper process if there is an error.
 func childCheck(err error) {
 	if err != nil {

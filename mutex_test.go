@@ -101,20 +101,7 @@ func TestProcessesExcludeEachOther(t *testing.T) {
 	const processes, goroutines, rounds = 3, 4, 50
 	server := redistest.Start(t)
 	client := newClient(t, server)
-	var children []*redistest.Proc
-	for range processes {
-		c := redistest.Child(t, "hammer", server.Addr(), strconv.Itoa(goroutines), strconv.Itoa(rounds))
-		_, err := c.Expect("ready", soon)
-		require.NoError(t, err)
-		children = append(children, c)
-	}
-	for _, c := range children {
-		require.NoError(t, c.Send("go"))
-	}
-	for _, c := range children {
-		_, err := c.Expect("done", soon)
-		require.NoError(t, err)
-	}
+	atOnce(t, processes, "hammer", server.Addr(), strconv.Itoa(goroutines), strconv.Itoa(rounds))
 	require.Equal(t, processes*goroutines*rounds, counted(t, client, "count"))
 	require.Equal(t, []string{"count"}, keys(t, client))
 }

@@ -2,9 +2,6 @@ package relock_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,33 +93,10 @@ func TestRedlocksThatAreCancelledAtRandom(t *testing.T) {
 	t.Parallel()
 	p := newSite(t, 3)
 	locks := []*relock.Redlock{p.redlock("lock"), relock.NewRedlock(p.more(t), "lock")}
-	end := time.Now().Add(stress(t, time.Second))
-	var inside, got, left atomic.Int64
-	require.NoError(t, together(6, func(i int) error {
-		r := locks[i%2]
-		for time.Now().Before(end) || got.Load() == 0 || left.Load() == 0 {
-			ctx, cancel := contextFor(rand.N(10 * time.Millisecond))
-			err := r.Lock(ctx)
-			cancel()
-			if err != nil {
-				left.Add(1)
-				continue
-			}
-			got.Add(1)
-			if n := inside.Add(1); n != 1 {
-				return fmt.Errorf("%d at the same time", n)
-			}
-			inside.Add(-1)
-			if err := r.Unlock(ctx); err != nil { // ctx has ended
-				return err
-			}
-		}
-		return nil
-	}))
+	cancelledAtRandom(t, stress(t, time.Second), 10*time.Millisecond, func(i int) relock.Locker { return locks[i%2] })
 	p.nothingLeft(t)
 	for _, r := range locks {
 		lock(t, background, r)
 		unlock(t, background, r)
 	}
-	t.Logf("%d times had, %d times cancelled", got.Load(), left.Load())
 }

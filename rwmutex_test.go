@@ -189,20 +189,7 @@ func TestRWMutexOfSeveralProcesses(t *testing.T) {
 	const processes, goroutines, rounds = 3, 4, 25
 	server := redistest.Start(t)
 	client := newClient(t, server)
-	var children []*redistest.Proc
-	for range processes {
-		c := redistest.Child(t, "rw-mingle", server.Addr(), strconv.Itoa(goroutines), strconv.Itoa(rounds))
-		_, err := c.Expect("ready", soon)
-		require.NoError(t, err)
-		children = append(children, c)
-	}
-	for _, c := range children {
-		require.NoError(t, c.Send("go"))
-	}
-	for _, c := range children {
-		_, err := c.Expect("done", 2*soon)
-		require.NoError(t, err)
-	}
+	atOnce(t, processes, "rw-mingle", server.Addr(), strconv.Itoa(goroutines), strconv.Itoa(rounds))
 	require.Equal(t, processes*written(goroutines, rounds), counted(t, client, "value"))
 	mustBeQuiet(t, client, "lock")
 }

@@ -27,10 +27,10 @@ type gopher struct {
 
 // thread does what it is told to in order, as one owner.
 type thread struct {
-	g     *gopher
-	ctx   context.Context
-	todo  chan []string
-	locks map[string]relock.Locker // by kind and name
+	g      *gopher
+	ctx    context.Context
+	orders chan []string
+	locks  map[string]relock.Locker // by kind and name
 }
 
 // goPeer is the role of a helper process of relock.
@@ -47,11 +47,11 @@ func goPeer(args []string) {
 		words := strings.Split(in.Text(), " ")
 		th := g.threads[words[1]]
 		if th == nil {
-			th = &thread{g: g, ctx: s.NewContext(context.Background()), todo: make(chan []string, 1000), locks: make(map[string]relock.Locker)}
+			th = &thread{g: g, ctx: s.NewContext(context.Background()), orders: make(chan []string, 1000), locks: make(map[string]relock.Locker)}
 			g.threads[words[1]] = th
 			go th.run()
 		}
-		th.todo <- words
+		th.orders <- words
 	}
 }
 
@@ -82,7 +82,7 @@ func (g *gopher) say(line string) {
 }
 
 func (th *thread) run() {
-	for words := range th.todo {
+	for words := range th.orders {
 		start := now()
 		result, err := th.obey(words[2], words[3:])
 		end := now()
