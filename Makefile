@@ -1,11 +1,13 @@
 # make test        every test, with the race detector; installs redis-server where it can
-# make lint        gofmt, go vet and staticcheck in every module
+# make test-servers  every test on Redis 6.2 and on Valkey as well, which it fetches
+# make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
+#                  Debian package lua-check
 # make bench       the benchmarks, as a table of figures beside their floors
 # make bench-peers the same scenarios for relock and other libraries, side by side
 # make interop     relock and the real Redisson share locks: a quarter of an hour; needs
 #                  Java and Maven. STRESS, LEASE, SAMPLES: see interop/README.md
 # make cover       coverage, of the library by all its tests
-# make fmt, tidy   mend what lint and CI complain of
+# make fmt, tidy   fix what lint and CI report
 
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -14,11 +16,16 @@ MODULES     := $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '*/.
 # The race detector needs a C compiler.
 RACE ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-.PHONY: test redis lint fmt tidy bench bench-peers interop cover
+PACKAGES ?= ./...
+
+.PHONY: test test-servers redis lint fmt tidy bench bench-peers interop cover
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
-	$(GO) test $(RACE) -timeout 10m $(TESTFLAGS) ./...
+	$(GO) test $(RACE) -timeout 30m $(TESTFLAGS) $(PACKAGES)
+
+test-servers:
+	bash scripts/test-servers.sh $(GO) test $(RACE) -timeout 30m $(TESTFLAGS) $(PACKAGES)
 
 redis:
 	@bash scripts/install-redis.sh
@@ -26,6 +33,7 @@ redis:
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted" >&2; exit 1; fi
 	@for m in $(MODULES); do (set -x; cd $$m && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...) || exit; done
+	luacheck --no-color -q lua
 
 fmt:
 	gofmt -w .
@@ -49,6 +57,8 @@ bench-peers: redis
 	mkdir -p bench/out
 	cd bench && $(GO) run . -md out/peers.md -svg out/peers.svg $(PEERFLAGS)
 
+COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(examples|internal/(redistest|peek))" | paste -sd, -)
+
 cover: redis
-	$(GO) test -timeout 10m -coverpkg=.,./internal/arbiter -coverprofile=cover.out ./...
+	$(GO) test -timeout 10m -coverpkg=$(COVERED) -coverprofile=cover.out ./...
 	$(GO) tool cover -func=cover.out | tail -1

@@ -1,8 +1,8 @@
 // Package relock provides distributed locks on Redis: mutual exclusion between
 // processes, and between the goroutines of each. A lock is held under a lease that is
-// renewed while its process lives, its holder is told when it is lost, and every hold
-// has a fencing token. The locks are Redisson's on the wire, so Go and Java services
-// can share them.
+// renewed while its process lives; its holder is notified of its loss; and every hold
+// has a fencing token. The wire format is Redisson's, so Go and Java services can share
+// locks.
 //
 //	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"localhost:6379"}})
 //	if err != nil {
@@ -17,8 +17,8 @@
 //
 //	lock := session.Mutex("goods:1000:1")
 //	err = relock.Do(ctx, lock, func(ctx context.Context) error {
-//		// ctx ends when the lock is lost. The store remembers the largest token
-//		// it was shown, and refuses smaller ones.
+//		// ctx is cancelled when the lock is lost. The store remembers the largest
+//		// token it has seen, and refuses smaller ones.
 //		token := lock.FencingToken()
 //		stock, err := store.Stock(ctx, token)
 //		if err != nil || stock == 0 {
@@ -27,37 +27,36 @@
 //		return store.SetStock(ctx, stock-1, token)
 //	})
 //	if errors.Is(err, relock.ErrLost) {
-//		// The last write may or may not have been made: look, or do it again.
+//		// The last write may or may not have been made: check, or repeat it.
 //	}
 //
-// A session makes locks of three kinds: [Mutex], [FairMutex], which is had in order of
-// arrival, and [RWMutex] for readers and writers. A [Group] locks several at once, and a
-// [Redlock] is a lock over several independent deployments of Redis. [Do] is the usual
-// way to use any of them; its parts are Lock, TryLock, Unlock, Done and Err, the methods
-// of a [Locker]. [SyncLocker] adapts a lock to code that knows sync.Locker, an [Observer]
-// feeds metrics and traces, and [Session.Inspect] and [Session.ForceUnlock] are for
-// operators.
+// A session makes locks of three kinds: [Mutex], [FairMutex], acquired in FIFO order, and
+// [RWMutex] for readers and writers. A [Group] locks several at once, and a [Redlock] is a
+// lock over several independent deployments of Redis. [Do] is the usual way to use any of
+// them; it is built on Lock, Unlock, Done and Err, methods of a [Locker]. [SyncLocker]
+// adapts a lock to sync.Locker, an [Observer] feeds metrics and traces, and
+// [Session.Inspect] and [Session.ForceUnlock] are for operators.
 //
 // # When not to use it
 //
-// A lock makes others wait, and one with a lease protects only while its holder keeps
-// to time. Often there is something better:
+// A lock makes others wait, and a lease protects only a holder that acts in time. Often
+// there is something better:
 //
 //   - If all that changes is in one database, use its transactions, SELECT … FOR
-//     UPDATE, or a unique constraint. The database enforces them when it commits, so
-//     not even a process that stood still for an hour gets around them.
+//     UPDATE, or a unique constraint. The database enforces them when it commits, even
+//     against a process that was paused for an hour.
 //   - If something must not take effect twice, such as a payment or a mail, give each
 //     request an idempotency key, and let the receiver refuse a key it knows.
-//   - If pieces of work are to go to one worker each, use a queue with
-//     acknowledgements, such as a Redis stream with a consumer group.
+//   - If each piece of work must go to one worker, use a queue with acknowledgements,
+//     such as a Redis stream with a consumer group.
 //   - If one Redis command or one script makes the whole change, as DECR does, it
 //     needs no lock: Redis runs one at a time.
-//   - If there is one process only, use [sync.Mutex].
+//   - If there is only one process, use [sync.Mutex].
 //
-// What remains is work in several steps on things that have no transaction in common:
-// files, devices, other services, caches that are expensive to fill. If two at once
-// would merely waste effort, a lock is all it takes. If they would do damage, let
-// what they change check fencing tokens as well.
+// What remains is work in several steps on things that share no transaction: files,
+// devices, other services, caches that are expensive to fill. If two processes at once
+// would only waste effort, a lock is enough. If they would do damage, let what they
+// change check fencing tokens as well.
 //
 // # Words
 //
@@ -66,9 +65,9 @@
 //   - An owner is who holds a lock: one call of Lock, or a unit of work such as a
 //     request.
 //   - A hold is one owner's possession of one lock, from Lock to Unlock or loss.
-//   - A lease is a hold's time to live in Redis, which forgets the hold when it is over.
-//   - The watchdog is what renews leases, each when a third of it has passed.
-//   - The local deadline of a hold is the time until which it is certain.
+//   - A lease is a hold's time to live in Redis, which removes the hold when it ends.
+//   - The watchdog renews leases, each when a third of it has passed.
+//   - The local deadline of a hold is the time until which the hold is certain.
 //   - A fencing token is a number that grows from each hold of a lock to the next.
 //   - A tenure is the span in which a process may pass a lock among its own goroutines
 //     without asking Redis.
@@ -77,7 +76,7 @@
 //
 // A process that has died cannot unlock. Therefore Redis keeps a hold only for the
 // length of its lease, 30 seconds unless [WithWatchdog] says otherwise, and the watchdog
-// keeps starting it anew. When a holder dies, its lock is free once the lease is over.
+// renews it. When a holder dies, its lock is free at the end of the lease.
 // [WithLease] gives a lock a lease that is not renewed; [WithMaxHold] bounds how long
 // the watchdog renews for a holder that may be stuck.
 //
@@ -88,52 +87,53 @@
 // succeeds moves it. When it passes, the hold is lost, whatever Redis may say later.
 //
 // A hold is lost at once when a renewal finds it gone from Redis, when somebody calls
-// [Session.ForceUnlock], and when the session is closed. Its holder is told of any loss
-// in three ways:
+// [Session.ForceUnlock], and when the session is closed. The holder is notified in three
+// ways:
 //
 //   - Done's channel is closed, and Err returns [ErrLost];
 //   - the context that [Do] gives to its function is cancelled, with ErrLost as cause;
 //   - Unlock, and so Do, returns ErrLost.
 //
-// On loss stop, and unlock as usual. What was under way is in the state a crash would
-// have left: look, or repeat what may be repeated.
+// On loss stop, and unlock as usual. Work that was under way is in the state that a
+// crash would have left: check it, or repeat what may be repeated.
 //
 // The context given to Lock bounds the wait for the lock, not the hold.
 //
 // # Fencing tokens
 //
-// A lease cannot stop a process that is not running. If a holder is paused between its
-// last look at Done and its write, by a scheduler, a full disk, or a migration of its
-// virtual machine, it writes when it wakes, even if others have had the lock since.
-// Nothing on the holder's side can prevent that. What it writes to can: show it the
-// token of the hold ([Mutex.FencingToken]) with every access, the reads included that
-// writes depend on, and let it refuse a token smaller than the largest it has seen.
-// What cannot refuse may at least store the token: it tells later which of two writes
-// came too late.
+// A lease cannot stop a paused process. If a holder is paused between its last check of
+// Done and its write, by a scheduler, a full disk, or a migration of its virtual machine,
+// it writes when it resumes, even if others have held the lock since. Nothing on the
+// holder's side can prevent that. The store can: send it the token of the hold
+// ([Mutex.FencingToken]) with every access, including reads that writes depend on, and
+// let it refuse a token smaller than the largest it has seen. A store that cannot refuse
+// may at least keep the token, which tells later which of two writes came too late.
 //
-// Tokens grow, though not by one. The server's clock goes into them, so they also grow
-// when Redis has lost its data or another server has taken over, unless the new clock
-// is behind the old one. While Redis has the last token, which it keeps for an idle
-// hour, its clock may even step back. Tokens are positive, and stay below 2^53, where
-// a float64 is exact, until the year 2248. The readers of an RWMutex have none, nor has a
-// Redlock; the members of a Group have each their own.
+// Tokens grow, though not by one. They are based on the server's clock, so they also grow
+// when Redis has lost its data or another server has taken over, unless the new clock is
+// behind the old one. Redis keeps the last token for a minute after an acquisition, and
+// until then its clock may even step back. After that, a lock's next token is smaller
+// than its last one if the clock has stepped back by more than the time since: so let the
+// server's clock be slewed, not set. Tokens are positive, and stay below 2^53, where a
+// float64 is exact, until the year 2248. Readers of an RWMutex and a Redlock have no
+// token; each member of a Group has its own.
 //
 // # What is guaranteed
 //
-// As long as Redis keeps what it was told:
+// As long as Redis keeps its data:
 //
 //   - Exclusion. No two holds of a lock are certain at the same time, other than two
 //     readers', whichever processes pause, crash, or lose the network.
-//   - Loss is told. Done is closed by the local deadline, even if Redis or the
+//   - Loss is reported. Done is closed by the local deadline, even if Redis or the
 //     network hangs.
 //   - Nothing stays behind. What a cancelled or failed Lock may have been granted is
 //     released in the background. What cannot be released, and whatever a dead
 //     process held, is free within a lease.
-//   - Nobody ends another's hold, neither by an Unlock that comes after a loss, nor
-//     through a Mutex value that several goroutines share.
-//   - No waiter sleeps for ever. Messages wake it sooner; a timer wakes it in any case.
-//   - A lost reply does no harm. Whatever is sent again has the outcome of being sent
-//     once, so a lock is never acquired or released twice.
+//   - Nobody ends another owner's hold, neither by an Unlock that comes after a loss,
+//     nor through a Mutex value that several goroutines share.
+//   - No waiter sleeps for ever. Messages wake it early; a timer wakes it in any case.
+//   - A lost reply does no harm. A request that is sent again has the same outcome as
+//     one sent once, so a lock is never acquired or released twice.
 //   - Later holds have larger tokens.
 //   - A session's goroutines and connections do not grow with the number of locks,
 //     holds or waiters.
@@ -142,33 +142,33 @@
 //
 //   - That a holder has stopped when its hold has ended. It may be paused and go on
 //     later: check tokens, or watch Done where the harm is small.
-//   - That a lock outlives what Redis forgets. Replication is asynchronous: when a
-//     primary fails, a hold that its replica had not received is forgotten, and the
-//     lock may be granted again. [WithReplicas] narrows that window and does not close
-//     it. A server that restarts without its latest data has forgotten as well, and so
-//     has one that evicts keys: set maxmemory-policy to noeviction. Tokens grow all the
-//     same, so what checks them stays safe. A Redlock is lost only when a majority of
-//     its servers forget.
+//   - That a lock survives loss of data in Redis. Replication is asynchronous: when a
+//     primary fails, a hold that its replica had not received is lost, and the lock may
+//     be granted again. [WithReplicas] narrows that window and does not close it. A
+//     server that restarts without its latest data has lost holds as well, and so has
+//     one that evicts keys: set maxmemory-policy to noeviction. Tokens grow all the
+//     same, so a store that checks them stays safe. A Redlock is lost only when a
+//     majority of its servers lose it.
 //   - Exclusion when the server's clock jumps ahead. Redis counts leases by its wall
 //     clock. When that steps forward, they end early; when it steps back, they only
-//     last longer. Clients' clocks are never compared with it; their rate is assumed
-//     to be within 0.2 % of its own.
-//   - Notice of a suspend outside Linux. There, a machine that was suspended with a
-//     lock in hand believes in it for as much longer.
+//     last longer. Clients' clocks are never compared with it; their rates are assumed
+//     to differ from its rate by at most 0.2 %.
+//   - Detection of a suspend outside Linux. There, a machine that was suspended while
+//     it held a lock believes in the hold for that much longer.
 //   - Strict order between processes, except from a FairMutex.
 //
 // # Owners and re-entry
 //
 // Goroutines have no identity in Go; the context says who locks.
 //
-// Under an ordinary context every Lock is by a new owner. So a [Mutex] excludes
-// goroutines as a sync.Mutex does, and to lock it twice in a row blocks. Unlock ends
-// the latest hold that was taken through the same value.
+// Under an ordinary context every Lock makes a new owner. So a [Mutex] excludes
+// goroutines as a sync.Mutex does, and locking it twice in a row blocks. Unlock ends the
+// latest hold taken through the same value.
 //
 // [Session.NewContext] puts an owner into a context, and every Lock under that context
-// or one derived from it is by that owner. An owner may lock again what it holds; that
-// only counts up, in memory, and the last Unlock releases. Give one to a unit of work
-// whose parts lock the same thing without knowing of each other:
+// or one derived from it belongs to that owner. An owner may lock again what it holds;
+// that only increments a counter in memory, and the last Unlock releases. Give one to a
+// unit of work whose parts lock the same thing without knowing of each other:
 //
 //	ctx = session.NewContext(ctx)
 //	err := relock.Do(ctx, session.Mutex("account:7"), func(ctx context.Context) error {
@@ -181,42 +181,40 @@
 // unlocks the write side. The other way round fails with [ErrUpgrade].
 //
 // A session's values of one kind and name are one lock. They are cheap: make them where
-// they are needed. And unlock even what was lost: until then, other goroutines that lock
-// the same value under ordinary contexts wait, since their Unlock could not be told
-// from the missing one.
+// they are needed. And unlock even after a loss: until then, other goroutines that lock
+// the same value under ordinary contexts wait, since their Unlock could not be
+// distinguished from the missing one.
 //
 // # Waiting and fairness
 //
 // For each Mutex one goroutine of a session asks Redis, and the others queue behind it in
-// order of arrival. If the lock is taken, that goroutine subscribes to the lock's channel,
-// looks again, and sleeps until a release is announced or the lease it has seen should be
-// over, and a few seconds at most.
+// FIFO order. If the lock is taken, that goroutine subscribes to the lock's channel, asks
+// again, and sleeps until a release is announced or the holder's lease should have ended,
+// at most a few seconds.
 //
 // Unlock passes a Mutex to the next goroutine of the same session without a round trip,
-// until the tenure is over: 10 milliseconds after Redis granted the lock, unless
-// [WithTenure] says otherwise. Then it is released, and the process gives way to those
-// that were waiting elsewhere. So processes take turns, and none is left behind, but
-// which one is next is not strictly the order of arrival.
+// until the tenure ends: 10 milliseconds after Redis granted the lock, unless
+// [WithTenure] says otherwise. Then the lock is released, and the process yields to those
+// that wait elsewhere. So processes take turns, and none starves, but their order is not
+// strictly the order of arrival.
 //
-// In a FairMutex it is. Its waiters queue in Redis, each goroutine for itself, and Unlock
-// gives the lock to the first of them. That costs more when many wait.
+// In a FairMutex it is. Its waiters queue in Redis, each call by itself, and Unlock
+// grants the lock to the first of them. That costs more when many wait.
 //
-// In an RWMutex a waiting writer stops new readers, and readers that wait go before the
+// In an RWMutex a waiting writer blocks new readers, and waiting readers go before the
 // next writer, so neither side starves. The readers of a session share one hold in Redis.
 //
-// Lock waits out lost connections, restarts and failovers, for as long as its context
-// lets it. Errors that stay until somebody acts, such as NOPERM and WRONGTYPE, end it
-// at once.
+// Lock waits out lost connections, restarts and failovers, until its context ends. Errors
+// that last until somebody acts, such as NOPERM and WRONGTYPE, end it at once.
 //
 // # Redisson
 //
-// A Mutex is in Redis what an RLock of Redisson (3.x and 4.x) is, and an RWMutex what an
-// RReadWriteLock is: the same hash, form of hold id, time to live, channel and message. So
+// A Mutex is stored in Redis like an RLock of Redisson (3.x and 4.x), and an RWMutex like
+// an RReadWriteLock: the same hash, form of hold id, time to live, channel and message. So
 // those of one name exclude each other, and wake each other on release. A FairMutex has
 // the hash of a Mutex, and so excludes both; its queue is its own. Redisson's fair and
-// spin locks exclude a Mutex as well, but the one does not always hear of the other's
-// release, and then waits for its timer. Do not give a name to a read-write lock and to
-// another kind.
+// spin locks exclude a Mutex as well, but neither always hears of the other's release, and
+// then waits for its timer. Do not use one name for a read-write lock and another kind.
 //
 // Re-entry is counted in the process, so the count in Redis is always 1. Tokens are not
 // comparable with those of Redisson's RFencedLock.
@@ -225,21 +223,23 @@
 //
 //	goods:1000:1                                 hash, the lock
 //	{goods:1000:1}:<hold id>:rwlock_timeout:1    lease of a reader
-//	relock_fence:{goods:1000:1}                  last fencing token; expires when idle for an hour
+//	relock_fence:{goods:1000:1}                  last fencing token, for a minute after it was issued
 //	relock_queue:{goods:1000:1}                  sorted set, the waiters of a FairMutex
-//	relock_intent:{goods:1000:1}                 hash, who waits for an RWMutex
+//	relock_absent:{goods:1000:1}                 hash, sessions with waiters there that were not reachable
+//	relock_intent:{goods:1000:1}                 hash, waiting readers and writers of an RWMutex
+//	relock_readers:{goods:1000:1}                sorted set, relock's readers of an RWMutex
 //	relock_yield:{goods:1000:1}                  for 100 ms, the RFairLock waiter whose turn it is
 //
-// and these channels be used:
+// and these channels are used:
 //
 //	redisson_lock__channel:{goods:1000:1}        releases (Redisson's)
 //	redisson_rwlock:{goods:1000:1}               releases of an RWMutex (Redisson's)
-//	relock_grant:{goods:1000:1}:<session id>     a FairMutex given to a session
+//	relock_grant:{goods:1000:1}:<session id>     a FairMutex granted to a session
 //	relock_session:<session id>                  other messages to a session
 //
-// The braces are a hash tag, which keeps the keys in one slot of a cluster. A name with
-// a brace in it gets none added, and needs a hash tag of its own. In a cluster that has
-// sharded pub/sub, releases and grants are announced by it, as Redisson does.
+// The braces are a hash tag, which keeps the keys in one slot of a cluster. A name that
+// contains a brace gets none added, and needs a hash tag of its own. In a cluster with
+// sharded pub/sub, releases and grants are published there, as Redisson does.
 //
 // # Sources
 //

@@ -70,7 +70,8 @@ func TestFairMutexWaitersThatGiveUpLeaveTheOrder(t *testing.T) {
 	}
 }
 
-// Their processes are dead when their turn comes: it costs nobody anything.
+// Their processes are dead when their turn comes: it costs nobody anything, and in the
+// end they are not in the queue any more.
 func TestFairMutexPassesOverTheDead(t *testing.T) {
 	t.Parallel()
 	q := newLine(t, 4, 30*time.Second)
@@ -94,6 +95,11 @@ func TestFairMutexPassesOverTheDead(t *testing.T) {
 		unlock(t, background, q.first)
 		require.Equal(t, span(inLine, notThird), q.turns(len(span(inLine, notThird))))
 		require.Less(t, time.Since(start), quickly, "less than one claim")
+		redistest.Eventually(t, soon, "the dead to lose their places", func() bool {
+			lock(t, background, q.first)
+			unlock(t, background, q.first)
+			return q.waiters() == 0
+		})
 		q.done(span(inLine, notThird)...)
 		q.clear()
 	}

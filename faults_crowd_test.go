@@ -29,19 +29,19 @@ func TestCrowdOfCallsEndsInTimeWhileRedisHangs(t *testing.T) {
 	lock(t, background, short)
 	lock(t, background, fixed)
 	require.NoError(t, s.Freeze())
-	frozen := time.Now()
+	frozen := startWatch()
 	done := short.Done()
 	told := async(func() time.Duration {
 		<-done
-		return time.Since(frozen)
+		return frozen.took()
 	})
 	unlocked := async(func() error { return fixed.Unlock(background) })
 	err := together(crowd, func(i int) error {
 		ctx, cancel := context.WithTimeout(background, patience)
 		defer cancel()
-		start := time.Now()
+		watch := startWatch()
 		err := session.Mutex(fmt.Sprint(i)).Lock(ctx)
-		if took := time.Since(start); took > patience+crowded {
+		if took := watch.took(); took > patience+crowded {
 			return fmt.Errorf("call %d took %v", i, took)
 		}
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -53,7 +53,7 @@ func TestCrowdOfCallsEndsInTimeWhileRedisHangs(t *testing.T) {
 	require.Less(t, receive(t, told, "the loss"), lease+crowded)
 	unlockIsLost(t, short)
 	require.ErrorIs(t, receive(t, unlocked, "Unlock"), relock.ErrLost)
-	require.Less(t, time.Since(frozen), lease+crowded)
+	require.Less(t, frozen.took(), lease+crowded)
 	require.NoError(t, s.Thaw())
 	redistest.Eventually(t, quickly, "everything to be released", func() bool { return len(keys(t, client)) == 0 })
 	goesOn(t, session.Mutex("0"), session.Mutex("1"), short, fixed)

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the tests of faults share. Their leases are short and their machine may be
-// slow: slack is what scheduling may add to a time, and well below every lease that
-// a time is compared with.
+// What the tests of faults share. Their leases are short: slack is what is done besides
+// may add to a time, and well below every lease that a time is compared with. What the
+// machine adds is taken off before; see stopwatch.
 const slack = 700 * time.Millisecond
 
 // proxied starts a server with a proxy in front of it.
@@ -32,7 +32,7 @@ type deadliner interface {
 // deadline that m had promised, which it returns.
 func watchLoss(t testing.TB, m deadliner) time.Time {
 	t.Helper()
-	done := m.Done()
+	done, watch := m.Done(), startWatch()
 	var deadline time.Time
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
@@ -42,7 +42,7 @@ func watchLoss(t testing.TB, m deadliner) time.Time {
 		}
 		select {
 		case <-done:
-			over := time.Since(deadline)
+			over := time.Since(deadline) - watch.held()
 			require.False(t, deadline.IsZero(), "the lock was not held")
 			require.Less(t, over, slack, "told of the loss that long after the deadline")
 			require.ErrorIs(t, m.Err(), relock.ErrLost)
@@ -57,9 +57,9 @@ func watchLoss(t testing.TB, m deadliner) time.Time {
 // unlockIsLost ends a lost hold and checks that this takes no time.
 func unlockIsLost(t testing.TB, m *relock.Mutex) {
 	t.Helper()
-	start := time.Now()
+	watch := startWatch()
 	require.ErrorIs(t, m.Unlock(background), relock.ErrLost)
-	require.Less(t, time.Since(start), slack, "Unlock of a lost hold")
+	require.Less(t, watch.took(), slack, "Unlock of a lost hold")
 }
 
 // holderID returns the hold id of the lock in Redis, empty if it is free.
@@ -78,7 +78,10 @@ func holderID(t testing.TB, s *redistest.Server, name string) string {
 // freed waits until the lock is free in Redis.
 func freed(t testing.TB, s *redistest.Server, name string, within time.Duration) {
 	t.Helper()
-	redistest.Eventually(t, within, name+" to be free in Redis", func() bool { return holderID(t, s, name) == "" })
+	const poll = 20 * time.Millisecond // between two looks
+	watch := startWatch()
+	redistest.Eventually(t, within+soon, name+" to be free in Redis", func() bool { return holderID(t, s, name) == "" })
+	require.LessOrEqual(t, watch.took(), within+poll, name+" to be free in Redis")
 }
 
 // goesOn takes and ends the lock once: things go on.

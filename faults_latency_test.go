@@ -157,3 +157,25 @@ func TestHoldIsKeptAtARoundTripOfAFifthOfItsLease(t *testing.T) {
 	unlock(t, background, m)
 	require.Empty(t, holderID(t, s, "it"))
 }
+
+// The round trip takes a good part of the lease, but not so much that a renewal could
+// not come in time. Regression: renewals were given up after a sixth of the lease, and
+// the first was due a third of it after the reply, not after the request.
+func TestLeasesAreKeptOverASlowNetwork(t *testing.T) {
+	t.Parallel()
+	const lease = 4 * time.Second
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := newSession(t, proxy, relock.WithWatchdog(lease))
+	warmUp(t, s)
+	proxy.Delay(lease / 8) // each way
+	m := s.Mutex("lock")
+	lock(t, background, m)
+	first, _ := m.Deadline()
+	redistest.Eventually(t, soon, "renewals", func() bool {
+		require.NoError(t, m.Err())
+		at, ok := m.Deadline()
+		return ok && at.Sub(first) > lease*3/2
+	})
+	unlock(t, background, m)
+}

@@ -13,5 +13,5 @@ var roles = map[string]func(args []string){}
 
 func TestMain(m *testing.M) {
 	redistest.RunChild(roles)
-	goleak.VerifyTestMain(m, redistest.Leaks()...)
+	goleak.VerifyTestMain(pulsed{m}, redistest.Leaks()...)
 }

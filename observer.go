@@ -1,6 +1,11 @@
 package relock
 
-import "time"
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/lockerr"
+)
 
 // An Observer is told what happens to the locks of a session, for metrics and
 // traces. It is called synchronously, from several goroutines at once, on the path
@@ -24,8 +29,6 @@ type AcquireEvent struct {
 	Contended bool          // it was not had at the first attempt
 	Handoff   bool          // it came from a goroutine of this process, without asking Redis
 	Err       error         // nil if the lock is held
-
-	again bool // the owner held it already: no event
 }
 
 // ReleaseEvent reports the end of a hold by its last Unlock.
@@ -41,7 +44,7 @@ type LostEvent struct {
 	Cause error
 }
 
-// RenewEvent reports one round of renewals.
+// RenewEvent reports one round of renewals, in a cluster of one node.
 type RenewEvent struct {
 	Holds    int           // how many were due
 	Duration time.Duration // round trip
@@ -55,3 +58,22 @@ func (NopObserver) Acquired(AcquireEvent) {}
 func (NopObserver) Released(ReleaseEvent) {}
 func (NopObserver) Lost(LostEvent)        {}
 func (NopObserver) Renewed(RenewEvent)    {}
+
+// hooks returns what tells o of what happens.
+func hooks(o Observer) engine.Hooks {
+	if o == nil {
+		return engine.Hooks{}
+	}
+	return engine.Hooks{
+		Acquired: func(e engine.Acquired) {
+			o.Acquired(AcquireEvent{Name: e.Name, Wait: e.Wait, Contended: e.Contended, Handoff: e.Handoff, Err: e.Err})
+		},
+		Released: func(name string, held time.Duration, err error) {
+			o.Released(ReleaseEvent{Name: name, Held: held, Err: err})
+		},
+		Lost: func(name string, cause error) { o.Lost(LostEvent{Name: name, Cause: cause}) },
+		Renewed: func(holds int, took time.Duration, err error) {
+			o.Renewed(RenewEvent{Holds: holds, Duration: took, Err: lockerr.Wrap("renew", "", err)})
+		},
+	}
+}

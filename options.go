@@ -3,6 +3,8 @@ package relock
 import (
 	"fmt"
 	"time"
+
+	"github.com/relock-go/relock/internal/engine"
 )
 
 const (
@@ -15,30 +17,39 @@ const (
 type SessionOption interface{ applySession(*sessionConfig) }
 
 // A LockOption sets up one lock value; see [WithLease] and [WithMaxHold].
-type LockOption interface{ applyLock(*lockConfig) }
+type LockOption interface{ applyLock(*engine.LockConfig) }
 
 type sessionConfig struct {
-	lease    time.Duration
-	tenure   time.Duration
-	replicas int
-	ackWait  time.Duration
-	observer Observer
-	err      error // the first option that was out of range
+	engine.Config
+	err error // the first option that was out of range
 }
 
-type lockConfig struct {
-	lease time.Duration // fixed lease; 0: the watchdog's
-	max   time.Duration // WithMaxHold; 0: none
-	err   error
+func sessionConfigOf(opts []SessionOption) (engine.Config, error) {
+	c := sessionConfig{Config: engine.Config{Lease: defaultLease, Tenure: defaultTenure}}
+	for _, o := range opts {
+		if o != nil {
+			o.applySession(&c)
+		}
+	}
+	return c.Config, c.err
+}
+
+func lockConfig(opts []LockOption) (c engine.LockConfig) {
+	for _, o := range opts {
+		if o != nil {
+			o.applyLock(&c)
+		}
+	}
+	return c
 }
 
 type sessionOption func(*sessionConfig)
 
 func (f sessionOption) applySession(c *sessionConfig) { f(c) }
 
-type lockOption func(*lockConfig)
+type lockOption func(*engine.LockConfig)
 
-func (f lockOption) applyLock(c *lockConfig) { f(c) }
+func (f lockOption) applyLock(c *engine.LockConfig) { f(c) }
 
 // WithWatchdog sets the lease of locks that have no lease of their own. The
 // watchdog renews it every third of it for as long as the lock is held. The
@@ -48,7 +59,7 @@ func (f lockOption) applyLock(c *lockConfig) { f(c) }
 // longer outage of Redis or pause of the process.
 func WithWatchdog(lease time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
-		c.lease = lease.Truncate(time.Millisecond)
+		c.Lease = lease.Truncate(time.Millisecond)
 		if lease < minLease && c.err == nil {
 			c.err = fmt.Errorf("%w: WithWatchdog(%v): the lease must be at least %v", ErrOption, lease, minLease)
 		}
@@ -61,7 +72,7 @@ func WithWatchdog(lease time.Duration) SessionOption {
 // processes on equal terms. The default is 10 ms; 0 turns passing off.
 func WithTenure(d time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
-		c.tenure = d
+		c.Tenure = d
 		if d < 0 && c.err == nil {
 			c.err = fmt.Errorf("%w: WithTenure(%v): must not be negative", ErrOption, d)
 		}
@@ -74,7 +85,7 @@ func WithTenure(d time.Duration) SessionOption {
 // narrows the window in which a failover loses a lock; it does not close it.
 func WithReplicas(n int, timeout time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
-		c.replicas, c.ackWait = n, timeout
+		c.Replicas, c.AckWait = n, timeout
 		if (n < 1 || timeout < time.Millisecond) && c.err == nil {
 			c.err = fmt.Errorf("%w: WithReplicas(%d, %v): needs at least one replica and a timeout of at least 1ms", ErrOption, n, timeout)
 		}
@@ -83,17 +94,17 @@ func WithReplicas(n int, timeout time.Duration) SessionOption {
 
 // WithObserver sends the session's events to o. See [Observer].
 func WithObserver(o Observer) SessionOption {
-	return sessionOption(func(c *sessionConfig) { c.observer = o })
+	return sessionOption(func(c *sessionConfig) { c.Hooks = hooks(o) })
 }
 
 // WithLease gives the lock a fixed lease: it is not renewed, and ends d after the
 // acquisition if it is not unlocked before. Locking again under the same owner
 // does not prolong it. The minimum is 10 ms.
 func WithLease(d time.Duration) LockOption {
-	return lockOption(func(c *lockConfig) {
-		c.lease = d.Truncate(time.Millisecond)
-		if d < minLease && c.err == nil {
-			c.err = fmt.Errorf("%w: WithLease(%v): the lease must be at least %v", ErrOption, d, minLease)
+	return lockOption(func(c *engine.LockConfig) {
+		c.Lease = d.Truncate(time.Millisecond)
+		if d < minLease && c.Err == nil {
+			c.Err = fmt.Errorf("%w: WithLease(%v): the lease must be at least %v", ErrOption, d, minLease)
 		}
 	})
 }
@@ -102,10 +113,10 @@ func WithLease(d time.Duration) LockOption {
 // acquisition the watchdog stops renewing it, and the hold is lost when its lease
 // runs out. It has no effect together with [WithLease].
 func WithMaxHold(d time.Duration) LockOption {
-	return lockOption(func(c *lockConfig) {
-		c.max = d
-		if d <= 0 && c.err == nil {
-			c.err = fmt.Errorf("%w: WithMaxHold(%v): must be positive", ErrOption, d)
+	return lockOption(func(c *engine.LockConfig) {
+		c.MaxHold = d
+		if d <= 0 && c.Err == nil {
+			c.Err = fmt.Errorf("%w: WithMaxHold(%v): must be positive", ErrOption, d)
 		}
 	})
 }

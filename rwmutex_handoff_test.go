@@ -108,10 +108,10 @@ func TestRWMutexWakesAnotherSession(t *testing.T) {
 				lock(t, background, l)
 				got := async(func() error { return m.Lock(background) })
 				redistest.Eventually(t, soon, "the other session to listen", func() bool { return other.Listens("lock") })
-				start := time.Now()
+				watch := startWatch()
 				unlock(t, background, l)
 				require.NoError(t, receive(t, got, "the other one to get in"))
-				waited += time.Since(start)
+				waited += watch.took()
 				unlock(t, background, m)
 			}
 			require.Less(t, waited, rounds*100*time.Millisecond, "a waiter looks every 170 to 500 ms")

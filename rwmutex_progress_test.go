@@ -78,9 +78,9 @@ func TestRWMutexNeitherSideStarves(t *testing.T) {
 				_, one := side(other.RWMutex("lock"))
 				var waits []time.Duration
 				for range 10 {
-					start := time.Now()
+					watch := startWatch()
 					lock(t, background, one)
-					waits = append(waits, time.Since(start))
+					waits = append(waits, watch.took())
 					unlock(t, background, one)
 				}
 				close(stop)

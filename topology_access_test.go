@@ -82,6 +82,7 @@ func withTLS(t testing.TB, certFile, keyFile string) (s *redistest.Server, addr 
 
 func TestLocksOfEveryKindWorkWithTLS(t *testing.T) {
 	t.Parallel()
+	redistest.Needs(t, redistest.TLS)
 	certFile, keyFile, trust := certificate(t)
 	server, addr := withTLS(t, certFile, keyFile)
 	d := with{replicated{server}, func(o *rueidis.ClientOption) {

@@ -49,6 +49,9 @@ func TestLocksMoveWithTheirSlots(t *testing.T) {
 	t.Logf("%d slots moved in %v", 2*len(all), time.Since(start))
 	stand(t, all)
 	for d, home := range homes {
+		if !redistest.Has(t, redistest.ShardedPubSub) {
+			break // plain messages go to every node
+		}
 		redistest.Eventually(t, soon, "the subscription to follow "+d.name, func() bool {
 			return slices.ContainsFunc(home.Channels(), func(channel string) bool {
 				return strings.Contains(channel, "{"+d.name+"}")

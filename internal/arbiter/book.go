@@ -2,20 +2,22 @@ package arbiter
 
 import "sync"
 
-// A Book keeps the holds taken through one value of a lock that is made of others, such
-// as a group, and decides by the rules of Table which of them an unlock is for. It does
-// not decide who may have the lock: several holds may be live at the same time. Its
-// zero value is ready, and safe for concurrent use.
+// A Book keeps the holds taken through one lock value that is made of other locks, such as a
+// group, and attributes unlocks to them by the rules of Table. It does not decide who may have
+// the lock: several holds may be live at a time. It is safe for concurrent use. Its zero value
+// is ready once Now and Ends are set; see Rules.
 type Book[L comparable] struct {
+	Now  func() int64
+	Ends func(L) int64
+
 	mu      sync.Mutex // protects the following, and the counts of the holds
 	via     Handle[L]
-	changed chan struct{} // made by the first Admits that says no; closed when a hold ends
+	changed chan struct{} // made by the first Admits that returns false; closed by the end of a hold
 	record[L]
 }
 
-// Admits reports whether a call of o may go on. An anonymous one may not while an
-// anonymous hold was lost and awaits its unlock; then the channel is closed when it is
-// to look again.
+// Admits reports whether a call of o may go on. An anonymous one may not while an anonymous
+// hold that was lost awaits its unlock; the channel is closed when it should try again.
 func (b *Book[L]) Admits(o *Owner) (ok bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -29,15 +31,19 @@ func (b *Book[L]) Admits(o *Owner) (ok bool, changed <-chan struct{}) {
 	return false, b.changed
 }
 
-// Add records a hold that was taken.
+// Add records a new hold.
 func (b *Book[L]) Add(h *Hold[L]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h.count = 1
 	b.via.noteLocked(h)
+	if h.Owner == nil {
+		b.via.anonymousLocked() // drops unlocked holds at the end
+		b.via.pushAnonymousLocked(h, b.Ends)
+	}
 }
 
-// Again adds one to the live hold of o, if it has one, and reports whether it has.
+// Again locks the live hold of o once more and reports true, if it has one.
 func (b *Book[L]) Again(o *Owner) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,39 +63,50 @@ func (b *Book[L]) HoldOf(o *Owner) *Hold[L] {
 	return b.liveLocked(o)
 }
 
-// Latest returns the hold last taken, nil if there was none.
+// Latest returns the newest hold, nil if there was none.
 func (b *Book[L]) Latest() *Hold[L] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.via.latest
 }
 
-// Exit is one unlock by o; see Table.Exit. It returns the hold that it is for, nil if
-// there is none, and whether it was the last one: then the caller has to end the hold.
-func (b *Book[L]) Exit(o *Owner) (h *Hold[L], over bool) {
+// Exit is one unlock by o; see Table.Exit and, for holds without an owner, anonymous.go. It
+// returns the hold that the unlock is for, nil if there is none, and whether it was the last
+// unlock: then the caller must release what the hold rests on, and end it with State Ended
+// unless it is parted.
+func (b *Book[L]) Exit(o *Owner) (h *Hold[L], over, parted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lookLocked()
-	if o == nil {
-		h = b.ownerless(&b.via, b.via.lastLocked())
-	} else if h = b.liveLocked(o); h == nil {
-		h = b.owedLocked(o)
-	}
+	h = b.findLocked(o)
 	if h == nil {
-		return nil, false
+		return nil, false, false
 	}
 	h.count--
 	if h.count > 0 {
-		return h, false
+		return h, false, false
 	}
+	parted = h.Owner == nil && h.State() == Live && b.via.partLocked(h, b.Now(), b.Ends)
 	if b.changed != nil {
 		close(b.changed)
 		b.changed = nil
 	}
-	return h, true
+	return h, true, parted
 }
 
-// lookLocked finds out which holds are lost.
+// findLocked returns the hold that an unlock by o is for, nil if there is none.
+func (b *Book[L]) findLocked(o *Owner) *Hold[L] {
+	b.lookLocked()
+	if o == nil {
+		first, last := b.via.candidatesLocked()
+		return b.ownerless(&b.via, first, last)
+	}
+	if h := b.liveLocked(o); h != nil {
+		return h
+	}
+	return b.owedLocked(o)
+}
+
+// lookLocked updates the list of lost holds.
 func (b *Book[L]) lookLocked() {
 	clear(b.lost)
 	b.lost = b.lost[:0]
@@ -110,20 +127,20 @@ func (b *Book[L]) liveLocked(o *Owner) *Hold[L] {
 	return nil
 }
 
-// owedLocked returns what awaits an unlock of o that has no live hold: its lost hold, or
-// one for which the unlock of that was taken.
+// owedLocked returns the hold that an unlock of o, who has no live hold, is for: its lost hold,
+// or one with a debt to o.
 func (b *Book[L]) owedLocked(o *Owner) *Hold[L] {
-	if h := b.of(o, Write); h != nil {
+	if h := b.lostOf(o, Write); h != nil {
 		return h
 	}
 	for i := len(b.via.open) - 1; i >= 0; i-- {
-		if h := b.via.open[i]; h.State() == Live && h.owes(o) {
-			return h
+		if h := b.via.open[i]; h.State() == Live && h.settle(o) != nil {
+			return b.settledLocked(&b.via, h)
 		}
 	}
 	for _, h := range b.lost {
-		if h.owes(o) {
-			return h
+		if h.settle(o) != nil {
+			return b.settledLocked(&b.via, h)
 		}
 	}
 	return nil

@@ -63,9 +63,7 @@ func TestQuitOfAGrantedCallReturnsTheHold(t *testing.T) {
 	if h == nil || h != w.Lookup("a") {
 		t.Fatal("Quit did not return the hold that was granted meanwhile")
 	}
-	if got := w.Return(v, h); got != arbiter.Release {
-		t.Fatalf("Return = %v, want Release", outcomes[got])
-	}
+	w.giveBack(v, h, arbiter.Release)
 	w.mustBe(h, arbiter.Ended)
 	next.mustWait()
 	w.Released("a", h.Lease)
@@ -87,9 +85,7 @@ func TestQuitOfAGrantedCallWhoseHoldWasLost(t *testing.T) {
 		t.Fatal("Quit did not return the hold, whose unlock is outstanding")
 	}
 	w.mustBe(lost, arbiter.Lost)
-	if got := w.Return(v, lost); got != arbiter.WasLost {
-		t.Fatalf("Return = %v, want WasLost", outcomes[got])
-	}
+	w.giveBack(v, lost, arbiter.WasLost)
 	w.Quit(next.mustAsk().Waiter)
 }
 
@@ -101,9 +97,7 @@ func TestReturnAfterTheLeaseHasRunOutReleasesNothing(t *testing.T) {
 	next := w.call(v, nil).must(arbiter.Queued)
 	w.exit(v, nil, arbiter.Passed)
 	h.Lease.until.Store(0)
-	if got := w.Return(v, w.Quit(quitter.Waiter)); got != arbiter.Expired {
-		t.Fatalf("Return = %v, want Expired", outcomes[got])
-	}
+	w.giveBack(v, w.Quit(quitter.Waiter), arbiter.Expired)
 	w.Quit(next.mustAsk().Waiter)
 }
 
@@ -126,9 +120,7 @@ func TestQuitOfOneOfSeveralCallsOfAnOwner(t *testing.T) {
 		t.Fatal("the third call was not let in with the first")
 	}
 	second.mustWait()
-	if got := w.Return(v, h); got != arbiter.Kept {
-		t.Fatalf("Return = %v, want Kept", outcomes[got])
-	}
+	w.giveBack(v, h, arbiter.Kept)
 	w.mustBe(h, arbiter.Live)
 	w.leave(v, o)
 }
@@ -148,10 +140,33 @@ func TestReturnOfAHoldThatAnotherGoroutineOfTheOwnerHasEnded(t *testing.T) {
 	quitter := w.call(u, o).must(arbiter.Queued)
 	w.exit(other, nil, arbiter.Passed)
 	w.leave(v, o)
-	if got := w.Return(u, w.Quit(quitter.Waiter)); got != arbiter.WasLost {
-		t.Fatalf("Return = %v, want WasLost", outcomes[got])
-	}
+	w.giveBack(u, w.Quit(quitter.Waiter), arbiter.WasLost)
 	w.exit(v, o, arbiter.NotHeld)
+}
+
+// The same, but the unlock of the lost hold was taken by a goroutine without an owner,
+// whose own hold therefore awaits one. Return ends that, and must say so: its lease is the
+// one to release. Once the caller released the lease of the hold it had been granted, and
+// the other was held for ever.
+func TestReturnTellsWhichHoldItHasEnded(t *testing.T) {
+	w := newWorld(t)
+	v, u, other := w.handle("a"), w.handle("a"), w.handle("a")
+	o := new(owner)
+	w.take(v, o, 0)
+	w.lose(v)
+	w.take(other, nil, 1)
+	quitter := w.call(u, o).must(arbiter.Queued)
+	w.exit(other, nil, arbiter.Passed)
+	w.leave(v, o)
+	h := w.take(v, nil, 0)
+	w.exit(v, nil, arbiter.WasLost) // counted for the hold of o
+	w.mustBe(h, arbiter.Live)
+	if w.giveBack(u, w.Quit(quitter.Waiter), arbiter.Release) != h {
+		t.Fatal("Return did not tell which hold it has ended")
+	}
+	w.mustBe(h, arbiter.Ended)
+	w.Released("a", h.Lease)
+	w.exit(v, nil, arbiter.NotHeld)
 }
 
 // An owner whose queued calls have all quit is not let in by the next grant.

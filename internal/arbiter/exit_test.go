@@ -184,15 +184,9 @@ func TestReturnedLockGoesToTheNext(t *testing.T) {
 	next := w.call(v, nil).must(arbiter.Queued)
 	w.exit(v, nil, arbiter.Passed)
 	h := unwanted.mustHold()
-	if got := w.Return(v, h); got != arbiter.Passed {
-		t.Fatalf("Return = %v, want Passed", outcomes[got])
-	}
-	if got := w.Return(v, h); got != arbiter.NotHeld {
-		t.Fatalf("the second Return = %v, want NotHeld", outcomes[got])
-	}
+	w.giveBack(v, h, arbiter.Passed)
+	w.giveBack(v, h, arbiter.NotHeld)
 	next.mustHold()
 	w.leave(v, nil)
-	if got := w.Return(v, h); got != arbiter.NotHeld {
-		t.Fatalf("Return to an empty table = %v, want NotHeld", outcomes[got])
-	}
+	w.giveBack(v, h, arbiter.NotHeld)
 }

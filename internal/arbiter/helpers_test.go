@@ -180,6 +180,16 @@ func (w *world) leave(via *handle, o *owner) {
 	w.Released(via.Name(), h.Lease)
 }
 
+// giveBack returns a lock of h and checks what became of it.
+func (w *world) giveBack(via *handle, h *hold, want arbiter.Outcome) *hold {
+	w.t.Helper()
+	ended, got := w.Return(via, h)
+	if got != want || (ended == nil) != (got == arbiter.NotHeld) {
+		w.t.Fatalf("Return = %v with hold %v, want %v", outcomes[got], ended, outcomes[want])
+	}
+	return ended
+}
+
 // mustBe checks the state of a hold, and that its channel agrees.
 func (w *world) mustBe(h *hold, s arbiter.State) {
 	w.t.Helper()

@@ -30,6 +30,7 @@ func (m *machine) lock(wait bool) {
 	}
 	v, o := pick(m, m.handles, "handle"), pick(m, m.owners, "owner")
 	passable := rapid.IntRange(0, 3).Draw(m.r, "passable") > 0
+	m.settle(o)
 	c := &mcall{call: m.enter(v.handle, o, passable, wait), via: v, owner: o}
 	want := arbiter.Queued
 	switch {
@@ -55,9 +56,22 @@ func (m *machine) lock(wait bool) {
 	m.calls = append(m.calls, c)
 }
 
+func (m *machine) certain(h *mhold) bool { return m.now.Load() < h.Lease.until.Load() }
+
+// settle: o is about to enter, and its hold is lost if it is past its deadline.
+func (m *machine) settle(o *owner) {
+	if !m.entered(o) || m.certain(m.held) {
+		return
+	}
+	h := m.held
+	m.held, h.state = nil, arbiter.Lost
+	m.lost = append(m.lost, h)
+	m.next()
+}
+
 func (m *machine) reenter() {
 	v, o := pick(m, m.handles, "handle"), pick(m, m.owners, "owner")
-	want := m.entered(o)
+	want := m.entered(o) && m.certain(m.held)
 	if got := m.Reenter(v.handle, o); got != want {
 		m.r.Fatalf("Reenter = %v, want %v", got, want)
 	}
@@ -153,8 +167,12 @@ func (m *machine) giveBack(c *mcall, h *hold) {
 	if g != nil {
 		want = m.exit(g)
 	}
-	if got := m.Return(c.via.handle, h); got != want {
-		m.r.Fatalf("Return = %v, want %v", outcomes[got], outcomes[want])
+	var ended *hold
+	if g != nil {
+		ended = g.hold
+	}
+	if got, out := m.Return(c.via.handle, h); out != want || got != ended {
+		m.r.Fatalf("Return = %v, want %v; the right hold: %v", outcomes[out], outcomes[want], got == ended)
 	}
 	m.learn(g)
 }
@@ -207,95 +225,4 @@ func (m *machine) lose() {
 	if got := m.Lose(m.name, l); got != want {
 		m.r.Fatalf("Lose = %+v, want %+v", got, want)
 	}
-}
-
-// check compares everything that can be seen of the table, and what must hold at any
-// time.
-func (m *machine) check() {
-	r := m.r
-	if m.held != nil && m.asker != nil {
-		r.Fatal("somebody holds and somebody asks")
-	}
-	if n := m.Waiting(m.name); n != len(m.queue) {
-		r.Fatalf("%d calls wait, want %d", n, len(m.queue))
-	}
-	var live *hold
-	if m.live() == 1 {
-		live = m.held.hold
-	}
-	if m.Lookup(m.name) != live {
-		r.Fatal("Lookup finds another hold than the live one")
-	}
-	if m.held == nil && m.asker == nil {
-		for _, c := range m.queue {
-			if c.eligible() {
-				r.Fatal("a call waits for nothing")
-			}
-		}
-	}
-	for _, c := range m.calls {
-		if (len(c.C) == 1) != c.told {
-			r.Fatalf("a call has %d signals, want %v", len(c.C), c.told)
-		}
-	}
-	for _, h := range m.holds {
-		if h.State() != h.state {
-			r.Fatalf("a hold is %v, want %v", states[h.State()], states[h.state])
-		}
-	}
-	for _, v := range m.handles {
-		if (v.latest == nil) != (v.Latest() == nil) || v.latest != nil && v.Latest() != v.latest.hold {
-			r.Fatal("a handle's latest hold is another")
-		}
-	}
-}
-
-// known is 1 if the table must remember the lock.
-func (m *machine) known() int {
-	if m.held != nil || m.asker != nil || len(m.queue) > 0 || len(m.lost) > 0 {
-		return 1
-	}
-	return 0
-}
-
-// live is 1 if there is a live hold.
-func (m *machine) live() int {
-	if m.held != nil && !m.leaving {
-		return 1
-	}
-	return 0
-}
-
-// drain lets every call come to its end and unlocks everything.
-func (m *machine) drain() {
-	for m.known() > 0 {
-		m.check()
-		switch told := append(m.among(mGranted, true), m.among(mAsking, true)...); {
-		case len(told) > 0:
-			m.look()
-		case m.leaving:
-			m.released()
-		case m.asker != nil:
-			m.granted()
-		default:
-			m.drainOne()
-		}
-	}
-}
-
-// drainOne unlocks something that is held or lost, by its owner or, if it has none,
-// through its handle.
-func (m *machine) drainOne() {
-	h := m.held
-	if h == nil {
-		h = m.lost[0]
-	}
-	v := m.handles[0]
-	if h.owner == nil {
-		v = m.handles[slices.IndexFunc(m.handles, func(v *mhandle) bool { return slices.Contains(v.open, h) })]
-	}
-	o := h.owner
-	h = m.find(v, o) // another one if an earlier loss of that handle comes first
-	ended := h.hold
-	m.unlocked(v, o, h, ended, m.exit(h))
 }

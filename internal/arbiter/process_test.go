@@ -114,7 +114,8 @@ func (p *process) lock(ctx context.Context, via *arbiter.Handle[*grant], o *owne
 			}
 		case <-ctx.Done():
 			if h := p.Quit(w); h != nil {
-				p.ended(via, h, p.Return(via, h))
+				ended, out := p.Return(via, h)
+				p.ended(via, ended, out)
 			}
 			return nil
 		}

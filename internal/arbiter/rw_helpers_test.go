@@ -8,9 +8,10 @@ import (
 )
 
 // rwLease is what the tests of read-write locks get from Redis: certain until a time,
-// and, of a writer, good for so many passes.
+// and, of a writer, good for so many passes; of a reader, over at the latest at ends.
 type rwLease struct {
 	until  atomic.Int64
+	ends   int64 // of one that is not shared
 	passes int
 	token  int64
 }
@@ -36,6 +37,7 @@ func newRWWorld(t testing.TB) *rwWorld {
 	w.RW = arbiter.NewRW(arbiter.Rules[*rwLease]{
 		Now:     w.clock.Load,
 		Certain: func(l *rwLease, now int64) bool { return now < l.until.Load() },
+		Ends:    func(l *rwLease) int64 { return l.ends },
 		Pass: func(l *rwLease, _ int64) (int64, bool) {
 			if l.passes == 0 {
 				return 0, false

@@ -8,12 +8,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rwRedis is what Redis knows of one lock, and refuses at random what it may grant.
-type rwRedis struct {
-	writer  *rwLease
-	readers map[*rwLease]bool
-}
-
 // rwSession is a process: its arbiter, its calls, and what it holds.
 type rwSession struct {
 	*rwWorld
@@ -21,8 +15,9 @@ type rwSession struct {
 	owners  []*arbiter.Owner
 	calls   []*rwStep
 	locks   []rwLock
-	holds   map[*rwHold]bool // every one there ever was
-	ending  []*rwLease       // to be released from Redis
+	holds   map[*rwHold]*rwHandle // those that are live, and what they were taken through
+	parted  map[*rwHold]*rwHandle // and of which the lease was released by an unlock
+	ending  []*rwLease            // to be released from Redis
 }
 
 // rwLock is one lock that was granted and is not unlocked yet.
@@ -72,7 +67,7 @@ type rwModel struct {
 func newRWModel(t testing.TB, r *rapid.T) *rwModel {
 	m := &rwModel{r: r, redis: rwRedis{readers: make(map[*rwLease]bool)}}
 	for range 2 {
-		s := &rwSession{rwWorld: newRWWorld(discardRW{t}), holds: make(map[*rwHold]bool)}
+		s := &rwSession{rwWorld: newRWWorld(discardRW{t}), holds: make(map[*rwHold]*rwHandle), parted: make(map[*rwHold]*rwHandle)}
 		s.owners = []*arbiter.Owner{nil, new(arbiter.Owner), new(arbiter.Owner)}
 		for side := range s.handles {
 			s.handles[side] = []*rwHandle{s.handle(), s.handle()}
@@ -98,7 +93,7 @@ func (m *rwModel) chance(n int) bool { return rapid.IntRange(0, n-1).Draw(m.r, "
 func (s *rwSession) got(via *rwHandle, o *arbiter.Owner, side arbiter.Side, h *rwHold) {
 	s.locks = append(s.locks, rwLock{via, o, side})
 	if h != nil {
-		s.holds[h] = true
+		s.holds[h] = via
 	}
 }
 
@@ -177,43 +172,13 @@ func (m *rwModel) send(s *rwSession, c *rwStep) {
 		return
 	}
 	c.st, c.lease = st, newRWLease(0)
+	c.lease.ends = rwNever
+	if !c.Passable {
+		c.lease.ends = s.clock.Load() + int64(rapid.IntRange(1, 20).Draw(m.r, "lasts"))
+		c.lease.until.Store(c.lease.ends)
+	}
 	if st.Confirm {
 		c.lease = st.Read
-	}
-}
-
-// expire removes what has ended from Redis, a little later than its holder was certain.
-func (m *rwModel) expire() {
-	now := m.sessions[0].clock.Load()
-	if w := m.redis.writer; w != nil && now > w.until.Load() {
-		m.redis.writer = nil
-	}
-	for l := range m.redis.readers {
-		if now > l.until.Load() {
-			delete(m.redis.readers, l)
-		}
-	}
-}
-
-// execute: Redis executes what a call has sent.
-func (m *rwModel) execute(c *rwStep) {
-	c.at, c.reply = rwReplied, rwRefused
-	m.expire()
-	redis := &m.redis
-	own := c.st.Writes && redis.writer == c.st.Write && redis.writer != nil
-	switch {
-	case c.st.Confirm && !redis.readers[c.lease]:
-		c.reply = rwGone
-	case !m.kind && m.chance(3) || redis.writer != nil && !(own && !c.st.Confirm):
-	case c.side == writeSide:
-		if len(redis.readers) == 0 {
-			redis.writer, c.reply = c.lease, rwGranted
-		}
-	default:
-		redis.readers[c.lease], c.reply = true, rwGranted
-		if m.chance(2) {
-			c.reply = rwAlone
-		}
 	}
 }
 
@@ -260,8 +225,17 @@ func (m *rwModel) receive(s *rwSession, c *rwStep) {
 // cancel: a call gives up, whatever it is doing.
 func (m *rwModel) cancel(s *rwSession, c *rwStep) {
 	if h := s.Quit(c.Waiter); h != nil {
-		if h, out, _ := s.Return(c.Via, h); out == arbiter.Release {
+		own := h
+		h, out, _ := s.Return(c.Via, h)
+		if out == arbiter.Release {
 			s.ending = append(s.ending, h.Lease)
+		}
+		switch {
+		case c.side != readSide || out != arbiter.Release && out != arbiter.Left:
+		case h != own:
+			m.unlockedReader(s, rwLock{c.Via, c.Owner, c.side}, h)
+		case h.Owner == nil:
+			m.unlockedAnonymous(s, h)
 		}
 	}
 	if c.at == rwSent && !c.st.Confirm {
@@ -283,33 +257,8 @@ func (m *rwModel) unlock(s *rwSession, i int) {
 	case arbiter.Release:
 		s.ending = append(s.ending, h.Lease)
 	}
-}
-
-// release: Redis executes a release, and its sender gets to know.
-func (m *rwModel) release(s *rwSession, l *rwLease) {
-	s.ending = slices.DeleteFunc(s.ending, func(e *rwLease) bool { return e == l })
-	delete(m.redis.readers, l)
-	if m.redis.writer == l {
-		m.redis.writer = nil
-	}
-	s.Released("a", l)
-}
-
-// force opens the lock, and tells everybody. A grant that is on its way would not
-// hear of it.
-func (m *rwModel) force() {
-	for _, s := range m.sessions {
-		for _, c := range s.calls {
-			if c.at == rwReplied {
-				return
-			}
-		}
-	}
-	m.redis = rwRedis{readers: make(map[*rwLease]bool)}
-	for _, s := range m.sessions {
-		for _, l := range s.Leases("a") {
-			s.Lose("a", l)
-		}
+	if l.side == readSide && (out == arbiter.Release || out == arbiter.Left) {
+		m.unlockedReader(s, l, h)
 	}
 }
 

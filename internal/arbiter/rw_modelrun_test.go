@@ -76,6 +76,7 @@ func (m *rwModel) check() {
 			switch {
 			case h.State() != arbiter.Live:
 				delete(s.holds, h)
+			case s.parted[h] != nil:
 			case h.Lease.until.Load() <= s.clock.Load():
 			case h.Side() == readSide:
 				readers = append(readers, h)
@@ -91,6 +92,9 @@ func (m *rwModel) check() {
 				}
 			}
 		}
+	}
+	for _, s := range m.sessions {
+		m.checkParted(s)
 	}
 	for _, h := range readers {
 		if writer != nil && (h.Owner == nil || h.Owner != writer.Owner) {

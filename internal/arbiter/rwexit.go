@@ -1,114 +1,118 @@
 package arbiter
 
-import "slices"
-
-// Exit is one unlock of a side through via, by the rules of Table.Exit. It returns also
-// how many holds have been lost, which happens only if the outcome is Expired.
-func (t *RW[L]) Exit(via *Handle[L], o *Owner, side Side) (h *Hold[L], out Outcome, lost int) {
-	s := &t.shards[via.shard]
+// Exit is one unlock of a side through via, by the rules of Table.Exit. It also returns how
+// many holds were lost, which happens only if the outcome is Expired.
+func (rw *RW[L]) Exit(via *Handle[L], o *Owner, side Side) (h *Hold[L], out Outcome, lost int) {
+	s := &rw.shards[via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[via.name]
 	if e == nil {
 		return nil, NotHeld, 0
 	}
-	h = e.findLocked(via, o, side)
+	via, h = e.findLocked(via, o, side)
 	if h == nil {
 		return nil, NotHeld, 0
 	}
-	out, lost = t.exitLocked(s, e, via.name, h)
+	out, lost = rw.exitLocked(s, e, via, h)
 	return h, out, lost
 }
 
-// Return ends one lock of h, which its taker was granted but does not want, as
-// Table.Return does. If it was anonymous, another one may have ended h through via, and
-// Return ends that one's hold. It returns what Exit does.
-func (t *RW[L]) Return(via *Handle[L], h *Hold[L]) (ended *Hold[L], out Outcome, lost int) {
-	s := &t.shards[via.shard]
+// Return gives back one lock of h, as Table.Return does, and returns what Exit does. If h is
+// anonymous, another reader may have ended it through via; then Return counts as that
+// reader's unlock.
+func (rw *RW[L]) Return(via *Handle[L], h *Hold[L]) (ended *Hold[L], out Outcome, lost int) {
+	s := &rw.shards[via.shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[via.name]
 	if e == nil {
 		return nil, NotHeld, 0
 	}
-	if h.count == 0 {
-		if h.Owner == nil {
-			h = via.anonymousLocked()
-		} else {
-			h = e.owedLocked(h.Owner, h.side)
-		}
+	switch {
+	case h.count > 0:
+	case h.Owner != nil:
+		via, h = e.owedLocked(via, h.Owner, h.side)
+	case via.anonymousLocked() == nil:
+		return nil, NotHeld, 0
+	default:
+		h = e.settledLocked(via, h)
 	}
 	if h == nil {
 		return nil, NotHeld, 0
 	}
-	out, lost = t.exitLocked(s, e, via.name, h)
+	out, lost = rw.exitLocked(s, e, via, h)
 	return h, out, lost
 }
 
-func (e *rwEntry[L]) findLocked(via *Handle[L], o *Owner, side Side) *Hold[L] {
+// findLocked returns the hold that an unlock by o through via is for, and the handle through
+// which it counts: if it settles a debt, that of the debt.
+func (e *rwEntry[L]) findLocked(via *Handle[L], o *Owner, side Side) (*Handle[L], *Hold[L]) {
 	if o == nil {
-		last := via.lastLocked()
-		if h := via.anonymousLocked(); h != nil {
-			last = h // another owner's, however new, is not for it
-		}
-		return e.ownerless(via, last)
+		first, last := via.candidatesLocked()
+		return via, e.ownerless(via, first, last)
 	}
-	if side == Write && e.wroteBy(o) {
-		return e.writer
+	if side == Write && e.writtenBy(o) {
+		return via, e.writer
 	}
-	if h := e.readBy(o); side == Read && h != nil {
-		return h
+	if h := e.readHoldOf(o); side == Read && h != nil {
+		return via, h
 	}
-	return e.owedLocked(o, side)
+	return e.owedLocked(via, o, side)
 }
 
-// owedLocked returns what awaits an unlock of o that has no live hold: its lost hold, or
-// one for which the unlock of that was taken.
-func (e *rwEntry[L]) owedLocked(o *Owner, side Side) *Hold[L] {
-	if h := e.of(o, side); h != nil {
-		return h
+// owedLocked returns what findLocked does, for an o that has no live hold: its lost hold, or
+// one that pays a debt to o.
+func (e *rwEntry[L]) owedLocked(via *Handle[L], o *Owner, side Side) (*Handle[L], *Hold[L]) {
+	if h := e.lostOf(o, side); h != nil {
+		return via, h
 	}
-	if side == Write && e.writer.owes(o) {
-		return e.writer
+	if side == Write && e.writer.settle(o) != nil {
+		return via, e.writer
 	}
 	for h := e.readers; h != nil && side == Read; h = h.next {
-		if h.owes(o) {
-			return h
+		if v := h.settle(o); v != nil {
+			return v, e.settledLocked(v, h)
 		}
 	}
 	for _, h := range e.lost {
-		if h.side == side && h.owes(o) {
-			return h
+		if h.side != side {
+			continue
+		}
+		if v := h.settle(o); v != nil {
+			return v, e.settledLocked(v, h)
 		}
 	}
-	return nil
+	return via, nil
 }
 
-func (t *RW[L]) exitLocked(s *rwShard[L], e *rwEntry[L], name string, h *Hold[L]) (out Outcome, lost int) {
+// exitLocked counts one unlock for h.
+func (rw *RW[L]) exitLocked(s *rwShard[L], e *rwEntry[L], via *Handle[L], h *Hold[L]) (out Outcome, lost int) {
+	name := via.name
 	if h.count == 1 {
-		h.handOn()
+		h.passDebts(0)
 	}
 	if h.State() == Lost {
 		h.count--
 		if h.count == 0 {
-			e.drop(h)
-			t.promoteLocked(s, name, e)
+			e.forget(h)
+			rw.promoteLocked(s, name, e)
 		}
 		return WasLost, 0
 	}
-	// Of a hold that anonymous readers have together, each lock is the whole of one's hold.
+	// Anonymous readers have one hold together, so each unlock ends one reader's whole hold.
 	if h.count > 1 && h.Owner != nil {
 		h.count--
 		return Kept, 0
 	}
-	now := t.Now()
-	if !t.Certain(h.Lease, now) {
+	now := rw.Now()
+	if !rw.Certain(h.Lease, now) {
 		lost = e.loseLocked(h.Lease)
 		h.count--
 		if h.count == 0 {
-			e.drop(h)
+			e.forget(h)
 		}
-		t.promoteLocked(s, name, e)
+		rw.promoteLocked(s, name, e)
 		return Expired, lost
 	}
 	h.count--
@@ -116,58 +120,61 @@ func (t *RW[L]) exitLocked(s *rwShard[L], e *rwEntry[L], name string, h *Hold[L]
 	case h.count > 0:
 		return Left, 0
 	case h.side == Read:
-		return e.exitReaderLocked(s, name, h), 0
+		return rw.exitReaderLocked(s, e, via, h, now), 0
 	}
-	return t.exitWriterLocked(e, h, now), 0
+	return rw.exitWriterLocked(e, h, now), 0
 }
 
-func (e *rwEntry[L]) exitReaderLocked(s *rwShard[L], name string, h *Hold[L]) Outcome {
-	h.End(Ended)
+// exitReaderLocked ends a read hold, whose last unlock has come.
+func (rw *RW[L]) exitReaderLocked(s *rwShard[L], e *rwEntry[L], via *Handle[L], h *Hold[L], now int64) Outcome {
+	if h.Owner != nil || !via.partLocked(h, now, rw.Ends) {
+		h.End(Ended)
+	}
 	e.dropReaderLocked(h)
 	if h.Lease == e.read {
 		return Left
 	}
-	s.dropLocked(name, e)
+	s.dropLocked(via.name, e)
 	return Release
 }
 
-// exitWriterLocked ends the write hold. Another writer of this process may have it,
-// unless readers wait, who go first, or its owner reads on; or is about to, for Redis
-// may just be granting it that for the sake of this lease.
-func (t *RW[L]) exitWriterLocked(e *rwEntry[L], h *Hold[L], now int64) Outcome {
+// exitWriterLocked ends the write hold. It passes the lease to the next writer of this process,
+// unless readers wait, who go first, or the owner reads on or is about to: Redis may be
+// granting it the read side under this very write lease.
+func (rw *RW[L]) exitWriterLocked(e *rwEntry[L], h *Hold[L], now int64) Outcome {
 	h.End(Ended)
 	w := e.writers.head
-	read := e.rAsker != nil || e.queued.head != nil || e.own > 0 || e.readers != nil
+	read := e.readContender != nil || e.queued.head != nil || e.separate > 0 || e.readers != nil
 	if w != nil && e.eligible(w) && w.Passable && !read {
-		if token, ok := t.Pass(h.Lease, now); ok {
+		if token, ok := rw.Pass(h.Lease, now); ok {
 			e.writers.remove(w)
-			e.giveWriterLocked(w, h.Lease, token, now, true)
+			e.grantWriterLocked(w, h.Lease, token, now, true)
 			w.C <- struct{}{}
 			return Passed
 		}
 	}
-	e.leaving = true
+	e.releasing = true
 	return Release
 }
 
-// Released ends the release of a write lease that Exit has left to the caller. That
-// of a read lease needs no end.
-func (t *RW[L]) Released(name string, lease L) {
-	s := &t.shards[t.index(name)]
+// Released reports the end of the release of a write lease that Exit left to the caller. That
+// of a read lease need not be reported.
+func (rw *RW[L]) Released(name string, lease L) {
+	s := &rw.shards[rw.index(name)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[name]
-	if e == nil || e.writer == nil || e.writer.Lease != lease || !e.leaving {
+	if e == nil || e.writer == nil || e.writer.Lease != lease || !e.releasing {
 		return
 	}
-	e.writer, e.leaving = nil, false
-	t.promoteLocked(s, name, e)
+	e.writer, e.releasing = nil, false
+	rw.promoteLocked(s, name, e)
 }
 
-// Lose ends every hold on lease before its unlock, and returns how many there were,
-// each of the anonymous readers that have one together counted.
-func (t *RW[L]) Lose(name string, lease L) int {
-	s := &t.shards[t.index(name)]
+// Lose ends every hold on lease before its unlock, and returns their number. Anonymous readers
+// that have one hold together count each.
+func (rw *RW[L]) Lose(name string, lease L) int {
+	s := &rw.shards[rw.index(name)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[name]
@@ -175,18 +182,18 @@ func (t *RW[L]) Lose(name string, lease L) int {
 		return 0
 	}
 	lost := e.loseLocked(lease)
-	t.promoteLocked(s, name, e)
+	rw.promoteLocked(s, name, e)
 	return lost
 }
 
 func (e *rwEntry[L]) loseLocked(lease L) (lost int) {
 	if e.writer != nil && e.writer.Lease == lease {
-		if !e.leaving {
+		if !e.releasing {
 			e.writer.End(Lost)
 			e.lost = append(e.lost, e.writer)
 			lost++
 		}
-		e.writer, e.leaving = nil, false
+		e.writer, e.releasing = nil, false
 	}
 	for h := e.readers; h != nil; {
 		next := h.next
@@ -202,93 +209,4 @@ func (e *rwEntry[L]) loseLocked(lease L) (lost int) {
 		h = next
 	}
 	return lost
-}
-
-// HoldOf returns the live hold that o has of a side of the handle's name, nil if it
-// has none.
-func (t *RW[L]) HoldOf(via *Handle[L], o *Owner, side Side) *Hold[L] {
-	s := &t.shards[via.shard]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[via.name]
-	switch {
-	case e == nil:
-		return nil
-	case side == Read:
-		return e.readBy(o)
-	case e.wroteBy(o):
-		return e.writer
-	}
-	return nil
-}
-
-// Leases returns the leases that live holds of name rest on.
-func (t *RW[L]) Leases(name string) []L {
-	s := &t.shards[t.index(name)]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[name]
-	if e == nil {
-		return nil
-	}
-	var ls []L
-	if e.writing() {
-		ls = append(ls, e.writer.Lease)
-	}
-	if e.sharing > 0 {
-		ls = append(ls, e.read)
-	}
-	for h := e.readers; h != nil; h = h.next {
-		if h.Lease != e.read && !slices.Contains(ls, h.Lease) {
-			ls = append(ls, h.Lease)
-		}
-	}
-	return ls
-}
-
-// Read returns the read hold of o, or that of the anonymous readers through via; nil if
-// there is none whose unlock is outstanding.
-func (t *RW[L]) Read(via *Handle[L], o *Owner) *Hold[L] {
-	s := &t.shards[via.shard]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[via.name]
-	switch {
-	case e == nil:
-		return nil
-	case o == nil:
-		return via.anonymousLocked()
-	case e.readBy(o) != nil:
-		return e.readBy(o)
-	}
-	return e.of(o, Read)
-}
-
-// Waiting reports how many calls are queued for a side of name, askers not counted,
-// and Len how many names the arbiter knows. Both are for tests.
-func (t *RW[L]) Waiting(name string, side Side) (n int) {
-	s := &t.shards[t.index(name)]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.entries[name]; e != nil {
-		q := &e.writers
-		if side == Read {
-			q = &e.queued
-		}
-		for w := q.head; w != nil; w = w.next {
-			n++
-		}
-	}
-	return n
-}
-
-// Len reports how many names the arbiter knows.
-func (t *RW[L]) Len() (n int) {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		n += len(s.entries)
-		s.mu.Unlock()
-	}
-	return n
 }

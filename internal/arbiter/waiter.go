@@ -2,20 +2,19 @@ package arbiter
 
 import "sync"
 
-// A Waiter is one call of Lock. It comes from Table.Waiter and goes back with
-// Table.Free.
+// A Waiter is one call of Lock. Waiter of a table or RW returns it, and Free takes it back.
 type Waiter[L comparable] struct {
 	Via      *Handle[L]
 	Owner    *Owner        // nil: anonymous
-	Passable bool          // may take over a hold from another goroutine, or share its lease as a reader
-	C        chan struct{} // receives once when the waiter is granted the lock, or made the asker
+	Passable bool          // may take over another goroutine's lease, or share it as a reader
+	C        chan struct{} // receives once when the waiter is granted the lock or becomes the contender
 
-	// guarded by the shard of Via
+	// guarded by the mutex of Via's shard
 	role       role
-	side       Side // of a read-write lock
-	own        bool // asks for itself, beside the side's asker
-	once       bool // is queued only for the answer that the asker gets next
-	told       told // what Redis told it last
+	side       Side   // of a read-write lock
+	separate   bool   // contends for itself, beside the side's contender
+	oneShot    bool   // waits only for the contender's next answer
+	answer     answer // of Redis to this contender, the last one
 	hold       *Hold[L]
 	next, prev *Waiter[L]
 }
@@ -25,15 +24,15 @@ type role uint8
 const (
 	idle role = iota
 	queued
-	asking
+	contending
 	granted
 )
 
-// told is what an asker has heard of Redis.
-type told uint8
+// answer is what Redis has answered a contender.
+type answer uint8
 
 const (
-	nothing told = iota
+	noAnswer answer = iota
 	refusal
 	failure
 )
@@ -51,24 +50,24 @@ func (p *pool[L]) Waiter(via *Handle[L], o *Owner, passable bool) *Waiter[L] {
 	return w
 }
 
-// Free takes back a waiter that is neither queued nor asking.
+// Free takes back a waiter that is neither queued nor contending.
 func (p *pool[L]) Free(w *Waiter[L]) {
 	select {
 	case <-w.C:
 	default:
 	}
 	w.Via, w.Owner, w.hold, w.role = nil, nil, nil, idle
-	w.own, w.once, w.told = false, false, nothing
+	w.separate, w.oneShot, w.answer = false, false, noAnswer
 	p.p.Put(w)
 }
 
-// give makes h the answer to w, who is in no queue.
-func (w *Waiter[L]) give(h *Hold[L]) {
+// grant gives h to w, who is in no queue.
+func (w *Waiter[L]) grant(h *Hold[L]) {
 	w.role, w.hold = granted, h
 	w.Via.noteLocked(h)
 }
 
-// queue is a list of waiters, oldest first. It is guarded by the shard.
+// queue is a list of waiters, oldest first. The shard's mutex guards it.
 type queue[L comparable] struct{ head, tail *Waiter[L] }
 
 func (q *queue[L]) push(w *Waiter[L], r role) {
@@ -97,8 +96,8 @@ func (q *queue[L]) remove(w *Waiter[L]) {
 	w.Owner.count(-1)
 }
 
-// letIn gives h to those of q that wait under its owner.
-func (q *queue[L]) letIn(h *Hold[L]) {
+// admitOwner gives h to all waiters of its owner in q.
+func (q *queue[L]) admitOwner(h *Hold[L]) {
 	if !h.Owner.hasQueued() {
 		return
 	}
@@ -107,7 +106,7 @@ func (q *queue[L]) letIn(h *Hold[L]) {
 		if w.Owner == h.Owner {
 			q.remove(w)
 			h.count++
-			w.give(h)
+			w.grant(h)
 			w.C <- struct{}{}
 		}
 		w = next

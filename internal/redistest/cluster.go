@@ -45,7 +45,11 @@ func StartCluster(t testing.TB, masters, replicasPerMaster int, args ...string) 
 		c.command(s, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		if i < masters {
 			first, last := i*slots/masters, (i+1)*slots/masters-1
-			c.command(s, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last))
+			add := []string{"CLUSTER", "ADDSLOTS"} // ADDSLOTSRANGE is of Redis 7.0
+			for slot := first; slot <= last; slot++ {
+				add = append(add, strconv.Itoa(slot))
+			}
+			c.command(s, add...)
 		}
 		for _, other := range c.nodes[:i] {
 			c.command(s, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.port))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,13 @@ type Proc struct {
 // cannot be started.
 func Child(t testing.TB, role string, args ...string) *Proc {
 	t.Helper()
-	p, err := startChild(t, role, args)
+	return ChildIn(t, nil, role, args...)
+}
+
+// ChildIn is [Child] with more in the environment, each as "key=value".
+func ChildIn(t testing.TB, env []string, role string, args ...string) *Proc {
+	t.Helper()
+	p, err := startChild(t, env, role, args)
 	if err != nil {
 		t.Fatalf("redistest: child %s: %v", role, err)
 	}
@@ -85,7 +92,7 @@ func Child(t testing.TB, role string, args ...string) *Proc {
 	return p
 }
 
-func startChild(t testing.TB, role string, args []string) (*Proc, error) {
+func startChild(t testing.TB, env []string, role string, args []string) (*Proc, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -96,7 +103,7 @@ func startChild(t testing.TB, role string, args []string) (*Proc, error) {
 	}
 	p := &Proc{name: role, tb: t, out: newLineQueue()}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), childEnv+"="+role, childArgsEnv+"="+string(list))
+	cmd.Env = append(slices.Concat(os.Environ(), env), childEnv+"="+role, childArgsEnv+"="+string(list))
 	cmd.Stdout = &lineWriter{line: p.out.put}
 	cmd.Stderr = &lineWriter{line: func(s string) { t.Logf("%s: %s", role, s) }}
 	if p.stdin, err = cmd.StdinPipe(); err != nil {

@@ -54,6 +54,17 @@ type Server struct {
 // errors.Is(err, exec.ErrNotFound) when redis-server is not installed, and with
 // the end of the server's log when the server exits. The caller must [Server.Close] it.
 func Launch(dir string, args ...string) (*Server, error) {
+	binary, err := lookPath()
+	if err != nil {
+		return nil, err
+	}
+	major, err := majorVersion(binary)
+	if err != nil {
+		return nil, err
+	}
+	if major >= 7 { // before, DEBUG was always enabled
+		args = slices.Concat([]string{"--enable-debug-command", "local"}, args)
+	}
 	return launch(dir, func(port int) ([]string, error) {
 		return slices.Concat([]string{
 			"--port", strconv.Itoa(port),
@@ -62,7 +73,6 @@ func Launch(dir string, args ...string) (*Server, error) {
 			"--appendonly", "no",
 			"--dir", dir,
 			"--loglevel", "warning",
-			"--enable-debug-command", "local",
 			"--repl-diskless-sync", "no",
 		}, args), nil
 	})

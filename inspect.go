@@ -1,0 +1,89 @@
+package relock
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Mode is how a lock is held.
+type Mode uint8
+
+const (
+	Unlocked  Mode = iota // by nobody
+	Exclusive             // by one owner
+	Shared                // by readers
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Unlocked:
+		return "unlocked"
+	case Exclusive:
+		return "exclusive"
+	case Shared:
+		return "shared"
+	}
+	return "unknown"
+}
+
+// State is what Redis knows of a lock.
+type State struct {
+	Mode    Mode
+	Holders []Holder
+	TTL     time.Duration // what is left of the lease; negative if the key has none
+	Waiters int           // queued in Redis (FairMutex), else 0
+}
+
+// Holder is one entry of a lock in Redis. A relock session has at most one for each
+// lock, whichever of its goroutines has it; Redisson has one for each thread.
+type Holder struct {
+	ID      string // hold id
+	Session string // session, or Redisson client, that has it
+	Count   int    // how often it was locked, on both sides; relock counts in the process, so 1
+}
+
+// Inspect returns what Redis knows of the lock of that name: of a Mutex, FairMutex or
+// RWMutex, or of one of Redisson's. It makes one round trip and changes nothing.
+func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
+	in, err := s.e.Inspect(ctx, name)
+	if err != nil {
+		return State{}, err
+	}
+	st := State{Waiters: in.Waiters}
+	if in.TTL == -2 {
+		return st, nil
+	}
+	st.TTL = time.Duration(in.TTL) * time.Millisecond
+	st.Mode = Exclusive
+	for field, value := range in.Fields {
+		if field == "mode" {
+			if value == 1 {
+				st.Mode = Shared
+			}
+			continue
+		}
+		id := strings.TrimSuffix(field, ":write")
+		session := id
+		if i := strings.LastIndexByte(id, ':'); i >= 0 {
+			session = id[:i]
+		}
+		if i := slices.IndexFunc(st.Holders, func(h Holder) bool { return h.ID == id }); i >= 0 {
+			st.Holders[i].Count += value // a thread of Redisson that writes and reads
+			continue
+		}
+		st.Holders = append(st.Holders, Holder{ID: id, Session: session, Count: value})
+	}
+	slices.SortFunc(st.Holders, func(a, b Holder) int { return cmp.Compare(a.ID, b.ID) })
+	return st, nil
+}
+
+// ForceUnlock opens the lock of that name whoever holds it, and reports whether it
+// was locked. Its holder, if it is a relock session, is told at once: Done closes,
+// with ErrLost. It does not stop what the holder does; use it when the holder is
+// known to be stuck or dead, and fencing tokens where it may not be.
+func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
+	return s.e.ForceUnlock(ctx, name)
+}

@@ -1,0 +1,26 @@
+// Package arbiter decides which goroutine of this process may have a lock, and which one asks
+// Redis for it.
+//
+// [Table] arbitrates exclusive locks, [RW] read-write locks, and [Book] attributes unlocks to
+// the holds of one value made of several locks. Per name at most one goroutine, the contender,
+// talks to Redis, and only while the process has no hold; the others wait in FIFO order. The
+// end of a hold either passes the lease to the next waiter or leaves its release to the
+// caller, who reports when that is done.
+//
+// # Invariants
+//
+//   - At most one of hold and contender is set per name (in an open table, where every call
+//     asks Redis by itself, contenders are in the queue instead).
+//   - A hold ends exactly once. Whoever ends it closes its Done channel and calls its
+//     functions.
+//   - Every unlock is counted for exactly one hold, and a lock is held too long rather than
+//     released under somebody else; see attribution.go.
+//   - An owner re-enters only a hold whose lease is certain; a hold past its deadline is lost
+//     before anybody of its owner enters.
+//   - If a waiter is granted a hold while it is being cancelled, Quit returns that hold, and
+//     the caller gives it back.
+//
+// A shard's mutex guards all names of the shard, with their holds and waiters. Hold.mu is
+// taken under it, Owner.mu too; both are leaves. The package does no I/O, imports nothing of
+// the module, and starts no goroutine.
+package arbiter

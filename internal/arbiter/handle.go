@@ -1,0 +1,88 @@
+package arbiter
+
+import (
+	"slices"
+	"sync"
+)
+
+// A Handle remembers the holds taken through one lock value. It belongs to one name of one
+// table. Its zero value belongs to none.
+type Handle[L comparable] struct {
+	name  string
+	shard int32       // of the name; constant
+	mu    *sync.Mutex // of that shard; protects the following
+
+	latest *Hold[L]   // last hold taken through this handle
+	anon   []*Hold[L] // of a read side or a group: the anonymous ones, by the end of their leases, ended ones among them
+	parted *parted[L] // those whose lease went with another's unlock; nil before the first
+	open   []*Hold[L] // oldest first; at least all holds that await an unlock
+	prune  int32      // length of open at which to drop the other ones
+}
+
+// Name returns the name of the lock.
+func (v *Handle[L]) Name() string { return v.name }
+
+// Valid reports whether the handle came from a table.
+func (v *Handle[L]) Valid() bool { return v != nil && v.mu != nil }
+
+// Latest returns the newest hold taken through this handle, nil if there was none.
+func (v *Handle[L]) Latest() *Hold[L] {
+	if !v.Valid() {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.latest
+}
+
+// noteLocked records that h was taken through v.
+func (v *Handle[L]) noteLocked(h *Hold[L]) {
+	if v.latest == h {
+		return
+	}
+	v.latest = h
+	v.lastLocked() // drops unlocked holds at the end
+	if len(v.open) >= int(v.prune) {
+		v.pruneLocked()
+		v.prune = int32(2*len(v.open) + 2)
+	}
+	v.open = append(v.open, h)
+}
+
+// pruneLocked drops unlocked holds from open, and all but the newest mention of the others.
+func (v *Handle[L]) pruneLocked() {
+	if len(v.open) == 0 {
+		return
+	}
+	seen := make(map[*Hold[L]]bool, len(v.open))
+	slices.Reverse(v.open)
+	v.open = slices.DeleteFunc(v.open, func(h *Hold[L]) bool {
+		drop := h.count == 0 || seen[h]
+		seen[h] = true
+		return drop
+	})
+	slices.Reverse(v.open)
+}
+
+// lastLocked returns the newest hold taken through v that awaits an unlock.
+func (v *Handle[L]) lastLocked() *Hold[L] {
+	for n := len(v.open); n > 0; n = len(v.open) {
+		if h := v.open[n-1]; h.count > 0 {
+			return h
+		}
+		v.open[n-1] = nil
+		v.open = v.open[:n-1]
+	}
+	return nil
+}
+
+// firstLostLocked returns the oldest lost hold taken through v that awaits an unlock, only an
+// anonymous one if anonymous is set.
+func (v *Handle[L]) firstLostLocked(anonymous bool) *Hold[L] {
+	for _, h := range v.open {
+		if h.count > 0 && (h.Owner == nil || !anonymous) && h.State() == Lost {
+			return h
+		}
+	}
+	return nil
+}

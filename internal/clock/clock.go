@@ -1,0 +1,59 @@
+package clock
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Refresh is how often the clock looks for a suspend at most.
+const Refresh = 250 * time.Millisecond
+
+// Clock counts nanoseconds monotonically, including suspends. Reading CLOCK_BOOTTIME costs a
+// system call, so Now does it at most once every Refresh. It is safe for concurrent use. Make
+// it with New.
+type Clock struct {
+	base    time.Time    // zero of the clock
+	first   int64        // boot time minus monotonic time at base
+	ahead   atomic.Int64 // how much that difference has grown
+	checked atomic.Int64 // monotonic time of the last check
+}
+
+// New returns a clock that starts at zero.
+func New() *Clock {
+	c := &Clock{base: time.Now()}
+	if boot, ok := bootNanos(); ok {
+		c.first = boot - int64(time.Since(c.base))
+	}
+	return c
+}
+
+// Now returns the nanoseconds since the clock was made.
+func (c *Clock) Now() int64 {
+	mono := int64(time.Since(c.base))
+	if mono-c.checked.Load() > int64(Refresh) {
+		c.checked.Store(mono)
+		c.refresh()
+	}
+	return mono + c.ahead.Load()
+}
+
+// refresh adds the time of suspends. A difference below 20 ms is no suspend but the time
+// between the two readings.
+func (c *Clock) refresh() {
+	boot, ok := bootNanos()
+	if !ok {
+		return
+	}
+	ahead := boot - int64(time.Since(c.base)) - c.first
+	if ahead-c.ahead.Load() > int64(20*time.Millisecond) {
+		c.ahead.Store(ahead)
+	}
+}
+
+// Wall converts a time of this clock to wall-clock time, for display.
+func (c *Clock) Wall(at int64) time.Time {
+	return time.Now().Add(time.Duration(at - c.Now()))
+}
+
+// Skip advances the clock, as a suspend does. It is for tests.
+func (c *Clock) Skip(d time.Duration) { c.ahead.Add(int64(d)) }

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// ErrLate: a lease expired before its grant arrived.
+var ErrLate = errors.New("the reply came after the lease it grants had ended")
+
+// acquire acquires an exclusive lease from Redis. It returns neither lease nor error if the call
+// does not wait and the lock is taken. After an error nothing is left in Redis, or the cleaner
+// removes it.
+func (b *base) acquire(ctx context.Context, wait bool) (l *lease.Lease, contended bool, err error) {
+	a := b.attempt(ctx, wait)
+	l = b.newLease()
+	err = a.retry(func() (bool, time.Duration, error) {
+		ttl, err := a.request(l, func() (int64, time.Duration, error) {
+			return a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, wait)
+		})
+		l.Top = l.Token + wire.Tokens(l.Token) - 1
+		return l.Token > 0, ttl, err
+	})
+	if err == nil && l.Token > 0 {
+		return l, a.tries > 1, nil
+	}
+	if l.Indeterminate || a.halfway || b.kind == wire.Write && wait && a.tries > 0 {
+		b.e.cleaner.Add(l, l.Indeterminate, nil) // of a writer the intent, too
+	}
+	return nil, true, err
+}
+
+// newLease returns a lease with a new id, not yet acquired.
+func (b *base) newLease() *lease.Lease {
+	l := &lease.Lease{
+		Ref:     wire.Ref{Keys: &b.keys, Kind: b.kind, ID: b.e.newID(b.kind), Length: b.e.Config.Lease},
+		Bounded: b.config.MaxHold > 0,
+		Index:   -1,
+	}
+	if b.config.Lease > 0 {
+		l.Length, l.Fixed = b.config.Lease, true
+	}
+	return l
+}
+
+// request sends one request for l. A positive reply is a grant, and becomes l.Token.
+func (a *attempt) request(l *lease.Lease, send func() (int64, time.Duration, error)) (ttl time.Duration, err error) {
+	for resent := false; ; resent = true {
+		l.Sent = a.e.Clock.Now()
+		token, ttl, err := send()
+		l.Since = a.e.Clock.Now()
+		if err != nil {
+			if _, answered := transport.Code(err); !answered || token > 0 { // or too few replicas have it
+				l.Indeterminate = true
+			} else if !transport.Transient(err) {
+				a.halfway = true
+			}
+			return 0, err
+		}
+		a.e.observeRTT(l.Since - l.Sent)
+		if token <= 0 {
+			return ttl, nil
+		}
+		l.Deadline.Store(l.CertainUntil(l.Sent))
+		if lease.Certain(l, l.Since+lease.Early) {
+			l.Token = token
+			return 0, nil
+		}
+		// Sent too long ago to be certain. The same request starts the lease again.
+		l.Indeterminate = true
+		if resent {
+			a.discard(l)
+			return 0, ErrLate
+		}
+	}
+}
+
+// discard leaves what Redis may have granted to l to the cleaner, and gives l a new id.
+func (a *attempt) discard(l *lease.Lease) {
+	old := &lease.Lease{Ref: l.Ref, Index: -1}
+	a.e.cleaner.Add(old, true, nil) // an earlier request may have got no reply
+	l.ID = a.e.newID(l.Kind)
+}
+
+// took registers a lease with the watchdog. It comes after the grant to a local hold, so that
+// a loss finds the hold.
+func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
+	e.watchdog.Add(l, maxHold)
+	if e.forces.has(forcedID(l), l.Sent) {
+		e.lose(l, lease.ErrForced)
+	}
+}
+
+// pass decides for the arbiter whether a lease may go to another goroutine, and returns its
+// next token.
+func (e *Engine) pass(l *lease.Lease, now int64) (token int64, ok bool) {
+	if l.Fixed || l.Bounded || now-l.Since >= int64(e.Config.Tenure) || l.Token >= l.Top ||
+		l.Deadline.Load()-now < int64(l.Length/2) || e.Closed() {
+		return 0, false
+	}
+	l.Token++
+	return l.Token, true
+}
+
+// LimitRenewals lets the watchdog renew l only until end.
+func (e *Engine) LimitRenewals(l *lease.Lease, end int64) { e.watchdog.Limit(l, end) }
+
+// Left returns how long l is certain.
+func (e *Engine) Left(l *lease.Lease) time.Duration {
+	return time.Duration(l.Deadline.Load() - e.Clock.Now())
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// base is what every lock value consists of; an RWMutex has one for each side. Its zero value
+// is not usable, and says so.
+type base struct {
+	e       *Engine
+	kind    wire.Kind
+	arb     arbitration // of kind
+	handle  handle
+	keys    wire.Keys
+	config  LockConfig // its Err is also that of the name
+	leaseMS string
+}
+
+func (e *Engine) newBase(k wire.Kind, name string, cfg LockConfig) base {
+	b := base{e: e, kind: k, arb: e.arbiters[k], keys: wire.NewKeys(k, name), config: cfg, leaseMS: e.leaseMS}
+	if err := wire.CheckName(name); err != nil {
+		b.config.Err = err
+	}
+	if cfg.Lease > 0 {
+		b.leaseMS = wire.Millis(cfg.Lease)
+	}
+	switch k {
+	case wire.Plain:
+		b.handle = e.mutexes.Handle(b.keys.Name)
+	case wire.Fair:
+		b.handle = e.fairs.Handle(b.keys.Name)
+	default:
+		b.handle = e.rws.Handle(b.keys.Name)
+	}
+	return b
+}
+
+// Name returns the name of the lock.
+func (b *base) Name() string { return b.keys.Name }
+
+// Engine returns the engine of the lock, nil for a zero value.
+func (b *base) Engine() *Engine { return b.e }
+
+// Invalid returns what is wrong with the lock's name or options, nil if nothing is.
+func (b *base) Invalid() error { return b.config.Err }
+
+// usable returns the error of every operation on a zero or invalid lock.
+func (b *base) usable(op string) error {
+	if b.e == nil {
+		return lockerr.ErrZero
+	}
+	if b.config.Err != nil {
+		return lockerr.New(op, b.keys.Name, b.config.Err)
+	}
+	return nil
+}
+
+// call is the frame of every Lock and TryLock: it checks, counts, times and reports the call.
+// lock acquires; it runs again while it fails with ErrLateHold.
+func (b *base) call(ctx context.Context, op string, wait bool,
+	lock func(context.Context, *arbiter.Owner, string, bool, *Acquired) (bool, error)) (bool, error) {
+	if err := b.usable(op); err != nil {
+		return false, err
+	}
+	if ctx.Err() != nil {
+		return false, lockerr.Ended(op, b.keys.Name, ctx, nil)
+	}
+	if !b.e.Begin() {
+		return false, lockerr.New(op, b.keys.Name, lockerr.ErrClosed)
+	}
+	defer b.e.End()
+	report := b.e.Config.Hooks.Acquired
+	var start int64
+	if report != nil {
+		start = b.e.Clock.Now()
+	}
+	a := Acquired{Name: b.keys.Name}
+	ok, err := lock(ctx, arbiter.OwnerOf(ctx), op, wait, &a)
+	for err == ErrLateHold {
+		ok, err = lock(ctx, arbiter.OwnerOf(ctx), op, wait, &a)
+	}
+	if report != nil && (ok || err != nil) && !a.reentered {
+		a.Wait, a.Err = time.Duration(b.e.Clock.Now()-start), err
+		report(a)
+	}
+	return ok, err
+}
+
+// ErrLateHold: a call was passed a hold that had expired by the time the call woke up. The call
+// has given it back and must start over.
+var ErrLateHold = errors.New("the hold expired before the call that received it woke up")
+
+// lockExclusive waits for the call's turn in this process and then, unless another goroutine
+// passes the lock on, acquires it from Redis. It serves Mutex and RWMutex.
+func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
+	w := b.arb.waiter(&b.handle, o, b.config.shares())
+	defer b.arb.free(w)
+	switch b.arb.enter(w, wait) {
+	case arbiter.Entered:
+		a.reentered = true
+		return true, nil
+	case arbiter.Upgrade:
+		return false, lockerr.New(op, b.keys.Name, lockerr.ErrUpgrade)
+	case arbiter.Busy:
+		return false, nil
+	case arbiter.Queued:
+		h, ask, err := b.queued(ctx, op, w, a)
+		if !ask {
+			return h != nil, err
+		}
+	}
+	l, contended, err := b.acquire(ctx, wait)
+	a.Contended = a.Contended || contended
+	if l == nil {
+		b.arb.quit(w)
+		return false, err
+	}
+	b.arb.grant(w, l)
+	b.e.took(l, b.config.MaxHold)
+	return true, nil
+}
+
+// queued waits until a goroutine of this process passes a hold to w, or w must ask Redis.
+func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h *lease.Hold, ask bool, err error) {
+	a.Contended = true
+	if err := b.wait(ctx, op, w); err != nil {
+		return nil, false, err
+	}
+	h, ask = b.arb.answer(w)
+	if h != nil && b.loseIfExpired(h) {
+		b.giveBack(h)
+		return nil, false, ErrLateHold
+	}
+	a.Handoff = h != nil && h.Passed
+	return h, ask, nil
+}
+
+// wait blocks until the arbiter answers w. If ctx ends or the engine closes first, it takes w
+// out of the queue and returns why.
+//
+// Grant and cancel may race: the arbiter may answer w just before w leaves the queue. quit
+// decides under the arbiter's mutex. It returns a hold granted until then, which is given back,
+// and afterwards the arbiter cannot find w any more.
+func (b *base) wait(ctx context.Context, op string, w *waiter) (err error) {
+	select {
+	case <-w.C:
+		return nil
+	case <-ctx.Done():
+		err = lockerr.Ended(op, b.keys.Name, ctx, nil)
+	case <-b.e.closing:
+		err = lockerr.New(op, b.keys.Name, lockerr.ErrClosed)
+	}
+	b.quit(w)
+	return err
+}
+
+// quit ends the call of w, and gives back what it was granted.
+func (b *base) quit(w *waiter) {
+	if h := b.arb.quit(w); h != nil {
+		b.giveBack(h)
+	}
+}

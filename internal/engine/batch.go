@@ -1,0 +1,191 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// batchMost bounds the members that one script takes. The server does nothing else while it
+// runs, about 4 µs for each.
+const batchMost = 1000
+
+// Batch is one attempt to acquire several Mutexes of an engine with one script.
+type Batch struct {
+	e       *Engine
+	first   *Mutex // named in errors
+	owner   *arbiter.Owner
+	asking  []batchEntry
+	leases  []*lease.Lease // of asking
+	entered []*Mutex       // held here without asking
+}
+
+// batchEntry is a Mutex that must be acquired from Redis.
+type batchEntry struct {
+	*Mutex
+	index int // among the group's members
+	w     *waiter
+}
+
+// NewBatch returns an empty batch for some of ms, which Batchable returned.
+func NewBatch(ms []*Mutex, o *arbiter.Owner) *Batch {
+	return &Batch{
+		e: ms[0].e, first: ms[0], owner: o,
+		asking: make([]batchEntry, 0, len(ms)), leases: make([]*lease.Lease, 0, len(ms)),
+	}
+}
+
+// Batchable returns locks as Mutexes if one batch can acquire them all, else nil.
+func Batchable[L any](locks []L) (ms []*Mutex) {
+	if len(locks) > batchMost {
+		return nil
+	}
+	for i, l := range locks {
+		m, ok := any(l).(*Mutex)
+		if !ok || m.usable("") != nil || m.e.Config.Replicas > 0 ||
+			i > 0 && (m.e != ms[0].e || m.keys.Name == ms[i-1].keys.Name ||
+				m.e.proto.Slot(m.keys.Name) != m.e.proto.Slot(ms[0].keys.Name)) {
+			return nil
+		}
+		ms = append(ms, m)
+	}
+	return ms
+}
+
+// Add takes m's turn among the goroutines of this process. If another one has it, Add waits or
+// returns i, the index of m.
+func (b *Batch) Add(ctx context.Context, i int, m *Mutex, wait bool) (taken int, err error) {
+	taken, err = b.enter(ctx, i, m, wait)
+	for err == ErrLateHold {
+		taken, err = b.enter(ctx, i, m, wait)
+	}
+	return taken, err
+}
+
+func (b *Batch) enter(ctx context.Context, i int, m *Mutex, wait bool) (taken int, err error) {
+	w := m.arb.waiter(&m.handle, b.owner, m.config.shares())
+	verdict := m.arb.enter(w, wait)
+	if verdict == arbiter.Queued {
+		var h *lease.Hold
+		var ask bool
+		switch h, ask, err = m.queued(ctx, "lock group", w, &Acquired{}); {
+		case ask:
+			verdict = arbiter.Ask
+		case h != nil:
+			verdict = arbiter.Entered
+		}
+	}
+	switch verdict {
+	case arbiter.Ask:
+		b.asking = append(b.asking, batchEntry{m, i, w})
+		b.leases = append(b.leases, m.newLease())
+		return -1, nil
+	case arbiter.Entered:
+		b.entered = append(b.entered, m)
+		i = -1
+	}
+	m.arb.free(w)
+	return i, err
+}
+
+// Acquire sends the script. It returns the index of a member that is taken, -1 if all were
+// acquired.
+func (b *Batch) Acquire(ctx context.Context, wait bool) (taken int, err error) {
+	if len(b.leases) == 0 {
+		return -1, nil
+	}
+	a := b.first.attempt(ctx, wait)
+	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
+		sent := b.e.Clock.Now()
+		tokens, at, _, err := b.e.proto.AcquireAll(a.io, lease.Refs(b.leases))
+		now := b.e.Clock.Now()
+		if err == nil && at >= 0 {
+			return b.asking[at].index, nil
+		}
+		if err == nil && b.grant(tokens, sent, now) {
+			return -1, nil
+		}
+		if err == nil {
+			err = ErrLate
+		}
+		_, answered := transport.Code(err)
+		for _, l := range b.leases {
+			l.Indeterminate = l.Indeterminate || !answered
+		}
+		if err := a.check(err); err != nil {
+			return -1, err
+		}
+		if err := a.sleep(timing.Jitter(backoff), nil); err != nil {
+			return -1, err
+		}
+	}
+}
+
+// grant makes holds of the leases, unless their deadline has passed.
+func (b *Batch) grant(tokens []int64, sent, now int64) bool {
+	for _, l := range b.leases {
+		l.Sent, l.Since = sent, now
+		l.Deadline.Store(l.CertainUntil(sent))
+		if !lease.Certain(l, now+lease.Early) {
+			return false
+		}
+	}
+	for i, l := range b.leases {
+		m := b.asking[i]
+		l.Token, l.Top = tokens[i], tokens[i]+wire.Tokens(tokens[i])-1
+		m.arb.grant(m.w, l)
+		b.e.took(l, m.config.MaxHold)
+	}
+	return true
+}
+
+// Undo gives back what the batch has got.
+func (b *Batch) Undo() {
+	for i, m := range b.asking {
+		m.arb.quit(m.w)
+		if l := b.leases[i]; l.Indeterminate {
+			b.e.cleaner.Add(l, true, nil)
+		}
+	}
+	for _, m := range b.entered {
+		m.ReleaseInBackground(b.owner)
+	}
+}
+
+// Free ends the use of b.
+func (b *Batch) Free() {
+	for _, m := range b.asking {
+		m.arb.free(m.w)
+	}
+}
+
+// UnlockBatch ends one Lock of each of several Mutexes of an engine, and releases with one
+// script those that it was the last of.
+func UnlockBatch(ctx context.Context, o *arbiter.Owner, ms []*Mutex) (errs []error) {
+	e := ms[0].e
+	e.track()
+	defer e.End()
+	over := make([]*Mutex, 0, len(ms))
+	holds := make([]*lease.Hold, 0, len(ms))
+	leases := make([]*lease.Lease, 0, len(ms))
+	for _, m := range ms {
+		h, outcome := m.exit(o)
+		if outcome == arbiter.Release {
+			over, holds, leases = append(over, m), append(holds, h), append(leases, h.Lease)
+		} else {
+			errs = append(errs, m.finish(ctx, "unlock", o, h, outcome))
+		}
+	}
+	if len(over) == 0 {
+		return errs
+	}
+	for i, err := range e.releaseTogether(ctx, leases) {
+		over[i].reportReleased(holds[i], err)
+		errs = append(errs, err)
+	}
+	return errs
+}

@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// Config configures an Engine.
+type Config struct {
+	Scripts  *wire.Scripts
+	Lease    time.Duration // of holds without a lease of their own
+	Tenure   time.Duration // how long a hold may be passed among the goroutines of this process
+	Replicas int           // replicas that must acknowledge an acquisition
+	AckWait  time.Duration // for their acknowledgement
+	Hooks    Hooks
+
+	// Dispatch sees every message first, and reports whether to withhold it from the
+	// subscriptions of its channel. It must not block.
+	Dispatch func(channel, message string) bool
+}
+
+// LockConfig configures a lock.
+type LockConfig struct {
+	Lease   time.Duration // fixed lease; 0: the engine's, renewed by the watchdog
+	MaxHold time.Duration // no renewal after that; 0: no bound
+	Err     error         // misuse of an option, returned by every operation
+}
+
+// shares reports whether goroutines of this process may pass a hold among each other, or
+// readers share one: not if it has a duration of its own.
+func (c *LockConfig) shares() bool { return c.Lease == 0 && c.MaxHold == 0 }
+
+// Hooks report what happens to the locks of an engine. Each may be nil.
+type Hooks struct {
+	Acquired func(Acquired)
+	Released func(name string, held time.Duration, err error)
+	Lost     func(name string, cause error)
+	Renewed  func(holds int, took time.Duration, err error)
+}
+
+// Acquired describes the end of a call of Lock or TryLock.
+type Acquired struct {
+	Name      string
+	Wait      time.Duration // from the call to its end
+	Contended bool          // the first attempt did not acquire it
+	Handoff   bool          // passed on by a goroutine of this process, without asking Redis
+	Err       error         // nil if the lock is held
+
+	reentered bool // the owner held it already: not reported
+}

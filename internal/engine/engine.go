@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/clock"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/pubsub"
+	"github.com/relock-go/relock/internal/queue"
+	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// An Engine takes and keeps the locks of one session. It is safe for concurrent use.
+type Engine struct {
+	// Never change after Start.
+	Config     Config
+	Clock      *clock.Clock
+	id         string
+	leaseMS    string // Config.Lease
+	deployment string
+	proto      *wire.Protocol
+	callCtx    *transport.Context // ends with closing; bounds calls whose own context has no end
+	ioCtx      *transport.Context // ends with stopping
+
+	// Who of this process has a lock.
+	mutexes  *arbiter.Table[*lease.Lease]
+	fairs    *arbiter.Table[*lease.Lease]
+	rws      *arbiter.RW[*lease.Lease]
+	arbiters [wire.Read + 1]arbitration // the same by kind
+
+	fairQueue *queue.Queue
+	watchdog  *lease.Watchdog
+	cleaner   *lease.Cleaner
+	broker    *pubsub.Broker
+	turns     turns
+	forces    recentForces
+
+	closeOnce sync.Once
+	closing   chan struct{} // closed by Close: calls end, nothing is acquired any more
+	drained   chan struct{} // signals that calls may have dropped to 0 after closing
+	stopping  chan struct{} // closed when everything is released: goroutines end
+	finished  chan struct{} // closed when they have ended
+	closeErr  error         // set before finished is closed
+	wg        sync.WaitGroup
+
+	_     transport.CacheLine // the following change with every call
+	calls atomic.Int64        // operations under way
+	seq   atomic.Uint64       // of the last hold id
+	rtt   atomic.Int64        // smoothed round trip of an acquisition, in ns
+}
+
+// New returns an engine that has not started.
+func New(client rueidis.Client, cfg Config) *Engine {
+	e := &Engine{
+		id:       newUUID(),
+		Config:   cfg,
+		Clock:    clock.New(),
+		drained:  make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+		stopping: make(chan struct{}),
+		finished: make(chan struct{}),
+	}
+	e.leaseMS = wire.Millis(cfg.Lease)
+	e.broker = pubsub.New(pubsub.Config{
+		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Spawn: e.wg.Go, Stop: e.stopping,
+		Dedicate: func(node transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
+			return e.proto.Dedicate(e.ioCtx, node)
+		},
+	})
+	e.proto = wire.NewProtocol(transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.wg, &e.broker.Up), cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
+	e.callCtx, e.ioCtx = transport.Background(), transport.Background()
+	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
+	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
+		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Stopping: e.stopping, OnLost: e.lose, OnRenewed: cfg.Hooks.Renewed,
+	})
+	e.cleaner = lease.NewCleaner(e.proto, e.Clock, e.stopping)
+	e.fairQueue = queue.New(queue.Config{
+		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx, Stopping: e.stopping,
+	})
+	e.newArbiters()
+	return e
+}
+
+func (e *Engine) newArbiters() {
+	rules := arbiter.Rules[*lease.Lease]{
+		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass, Ends: (*lease.Lease).Ends,
+		Expire: func(_ string, l *lease.Lease) { e.lose(l, lease.ErrExpired) },
+	}
+	e.mutexes = arbiter.NewTable(rules)
+	e.rws = arbiter.NewRW(rules)
+	rules.Open = true
+	e.fairs = arbiter.NewTable(rules)
+	e.arbiters = [...]arbitration{
+		wire.Plain: exclusive{e.mutexes},
+		wire.Fair:  exclusive{e.fairs},
+		wire.Write: rwSide{e.rws, arbiter.Write},
+		wire.Read:  rwSide{e.rws, arbiter.Read},
+	}
+}
+
+// Start checks what the server is and what it permits, and starts the engine's goroutines.
+func (e *Engine) Start(ctx context.Context) error {
+	if err := e.check(ctx); err != nil {
+		return err
+	}
+	silent := e.publish(ctx)
+	if e.proto.Slots != nil {
+		e.wg.Go(func() { e.proto.Slots.Run(e.ioCtx) })
+	}
+	e.wg.Go(e.watchdog.Run)
+	e.wg.Go(e.watchdog.RunRenewals)
+	e.wg.Go(e.cleaner.Run)
+	e.wg.Go(e.fairQueue.Run)
+	if err := e.channels(ctx, silent); err != nil {
+		_ = e.Close(ctx) // continues in the background if ctx has ended
+		return err
+	}
+	return nil
+}
+
+// newUUID returns a random UUID, as Redisson's clients call themselves. Theirs are of
+// version 4, ours of version 8; FairMutex tells them apart by that.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// newID returns a hold id that no hold had before.
+func (e *Engine) newID(k wire.Kind) string {
+	var buf [64]byte
+	b := append(buf[:0], e.id...)
+	b = append(b, ':')
+	b = strconv.AppendUint(b, e.seq.Add(1), 10)
+	if k == wire.Write {
+		b = append(b, ":write"...)
+	}
+	return string(b)
+}
+
+// ID returns the session's identity, the first part of its hold ids.
+func (e *Engine) ID() string { return e.id }
+
+// Deployment identifies the Redis that the engine is connected to: engines of one deployment
+// return the same.
+func (e *Engine) Deployment() string { return e.deployment }
+
+// Connected reports whether the deployment answers on the connection of the subscriptions.
+func (e *Engine) Connected() bool { return e.broker.Up.Load() }
+
+// Done returns a channel that is closed when Close is called.
+func (e *Engine) Done() <-chan struct{} { return e.closing }
+
+// Closed reports whether Close was called.
+func (e *Engine) Closed() bool {
+	select {
+	case <-e.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Begin counts a call that Close waits for. It fails after Close; otherwise End must follow.
+func (e *Engine) Begin() bool {
+	e.track()
+	if e.Closed() {
+		e.End()
+		return false
+	}
+	return true
+}
+
+// track counts a call that Close waits for, also after Close: an unlock that finds its hold
+// closed sends nothing, and one that was faster must release it. End must follow.
+func (e *Engine) track() { e.calls.Add(1) }
+
+// End ends a call that Begin counted.
+func (e *Engine) End() {
+	if e.calls.Add(-1) == 0 && e.Closed() {
+		timing.Signal(e.drained)
+	}
+}

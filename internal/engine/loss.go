@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// lose ends the local holds on a lease that is lost, and reports the loss.
+func (e *Engine) lose(l *lease.Lease, cause error) {
+	if n := e.arbiters[l.Kind].lose(l); n > 0 {
+		e.lost(l, cause, n)
+	}
+}
+
+// lost follows up the loss of n holds on a lease: only a read lease may have several.
+func (e *Engine) lost(l *lease.Lease, cause error, n int) {
+	e.watchdog.Remove(l)
+	e.reportLost(l, cause, n)
+	if cause == lease.ErrExpired || cause == lease.ErrEnded || l.Kind == wire.Read {
+		e.cleaner.Add(l, l.Indeterminate, nil) // its keys may outlive our deadline
+	}
+}
+
+func (e *Engine) reportLost(l *lease.Lease, cause error, n int) {
+	if report := e.Config.Hooks.Lost; report != nil {
+		for range n {
+			report(l.Keys.Name, cause)
+		}
+	}
+}
+
+// Forced loses the hold with that id on a lock that somebody forced open.
+func (e *Engine) Forced(id, name string) {
+	// Noted first: a hold granted meanwhile is not among leasesOf, and looks here at last.
+	e.forces.note(id, e.Clock.Now())
+	for _, l := range e.leasesOf(name) {
+		if forcedID(l) == id {
+			e.lose(l, lease.ErrForced)
+		}
+	}
+}
+
+// forcedID returns the hold id of l as it stands in the message of a forced unlock.
+func forcedID(l *lease.Lease) string { return strings.TrimSuffix(l.ID, ":write") }
+
+// recentForces are the hold ids forced open lately: the message may overtake the reply that
+// grants the hold.
+type recentForces struct {
+	last atomic.Int64 // time of the newest
+
+	mu  sync.Mutex // protects the following
+	ids []force
+}
+
+type force struct {
+	id string
+	at int64
+}
+
+// forcesKept bounds how long after the message the reply may arrive.
+const forcesKept = int64(10 * time.Second)
+
+func (f *recentForces) note(id string, now int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := 0
+	for old < len(f.ids) && f.ids[old].at < now-forcesKept {
+		old++
+	}
+	f.ids = append(slices.Delete(f.ids, 0, old), force{id, now})
+	f.last.Store(now)
+}
+
+func (f *recentForces) has(id string, since int64) bool {
+	if f.last.Load() < since {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.ids, func(x force) bool { return x.id == id })
+}
+
+// Granted handles the message of a grant, and reports whether it understood the message.
+func (e *Engine) Granted(message string) bool { return e.fairQueue.Granted(message) }
+
+// leasesOf returns the leases of the locks of a name.
+func (e *Engine) leasesOf(name string) []*lease.Lease {
+	leases := e.rws.Leases(name)
+	for _, t := range []*arbiter.Table[*lease.Lease]{e.mutexes, e.fairs} {
+		if h := t.Lookup(name); h != nil {
+			leases = append(leases, h.Lease)
+		}
+	}
+	return leases
+}

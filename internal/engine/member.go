@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// A Member is a lock of this module as part of a group.
+type Member interface {
+	Lock(ctx context.Context) error
+	TryLock(ctx context.Context) (bool, error)
+	Unlock(ctx context.Context) error
+	Done() <-chan struct{}
+
+	// Order returns the place in the order in which groups lock, the same in every process:
+	// by name, then by rank. An empty name has no place.
+	Order() (name string, rank int)
+
+	// Engines returns the engines that must be open for the lock to be acquired.
+	Engines() []*Engine
+
+	// Parts returns the locks it takes in engines.
+	Parts() []Part
+
+	// HeldBy returns the live hold of o, nil if there is none.
+	HeldBy(o *arbiter.Owner) Held
+
+	// ExpireIfDue loses the hold of o if its deadline has passed.
+	ExpireIfDue(o *arbiter.Owner)
+
+	// ReleaseInBackground ends one Lock of o without waiting for Redis.
+	ReleaseInBackground(o *arbiter.Owner)
+
+	// Remaining bounds how long the live hold of o goes on. It is lease.Forever if that is
+	// unknown, or o can have only one hold at a time.
+	Remaining(o *arbiter.Owner) time.Duration
+}
+
+// A Part is a lock of one engine that a member takes.
+type Part struct {
+	Engine *Engine
+	Name   string
+	Family string // the locks that one owner may hold together under this name
+	Shared bool   // the read side
+}
+
+// Held is a hold of any lock type.
+type Held interface {
+	OnEnd(f *func(arbiter.State))
+	Forget(f *func(arbiter.State))
+	Done() <-chan struct{}
+}
+
+// Order puts readers after writers: an owner cannot upgrade.
+func (b *base) Order() (name string, rank int) {
+	if b.kind == wire.Read {
+		rank = 1
+	}
+	return b.keys.Name, rank
+}
+
+// Engines returns the engine of the lock.
+func (b *base) Engines() []*Engine {
+	if b.e == nil {
+		return nil
+	}
+	return []*Engine{b.e}
+}
+
+// Parts returns the lock itself.
+func (b *base) Parts() []Part {
+	family := [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw"}[b.kind]
+	return []Part{{b.e, b.keys.Name, family, b.kind == wire.Read}}
+}
+
+// HeldBy returns the live hold of o, nil if there is none.
+func (b *base) HeldBy(o *arbiter.Owner) Held {
+	if h := b.HoldOf(o); h != nil {
+		return h
+	}
+	return nil
+}
+
+// ExpireIfDue loses the hold of o if its deadline has passed.
+func (b *base) ExpireIfDue(o *arbiter.Owner) {
+	if h := b.HoldOf(o); h != nil {
+		b.expireIfDue(h)
+	}
+}
+
+// Remaining is unbounded: o has one hold at a time.
+func (b *base) Remaining(*arbiter.Owner) time.Duration { return time.Duration(lease.Forever) }
+
+// Await waits for a signal on c, the end of ctx, or the closing of an engine that is open now,
+// and reports whether it was the signal.
+func Await(ctx context.Context, c <-chan struct{}, engines []*Engine) bool {
+	cases := []reflect.SelectCase{
+		{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)},
+		{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())},
+	}
+	for _, e := range engines {
+		if !e.Closed() {
+			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(e.closing)})
+		}
+	}
+	i, _, _ := reflect.Select(cases)
+	return i == 0
+}

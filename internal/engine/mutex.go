@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// A Mutex is an exclusive lock that goroutines of this process pass on in FIFO order while the
+// tenure lasts. Among processes there is no order.
+type Mutex struct{ base }
+
+// Mutex returns the lock of a name. Its first call reports a bad name or option.
+func (e *Engine) Mutex(name string, cfg LockConfig) Mutex {
+	return Mutex{e.newBase(wire.Plain, name, cfg)}
+}
+
+// Lock locks m. An owner that holds m enters again without asking Redis.
+func (m *Mutex) Lock(ctx context.Context) error {
+	if o := arbiter.OwnerOf(ctx); o != nil && ctx.Err() == nil && m.handle.Valid() && m.e.mutexes.Reenter(&m.handle, o) {
+		return nil
+	}
+	_, err := m.call(ctx, "lock", true, m.lockExclusive)
+	return err
+}
+
+// TryLock makes one attempt to lock m.
+func (m *Mutex) TryLock(ctx context.Context) (bool, error) {
+	return m.call(ctx, "try to lock", false, m.lockExclusive)
+}
+
+// Subscribe calls f, which must not block, whenever m is unlocked. It fails after Close;
+// otherwise unsubscribe must be called.
+func (m *Mutex) Subscribe(f func()) (unsubscribe func(), ok bool) {
+	if !m.e.Begin() {
+		return nil, false
+	}
+	defer m.e.End()
+	return m.e.broker.SubscribeFunc(m.keys.Channel, f).Unsubscribe, true
+}

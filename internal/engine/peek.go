@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// What tests observe, through package peek.
+
+// Queued returns how many calls on a Mutex wait for a goroutine of this process. The one that
+// asks Redis is not counted.
+func (e *Engine) Queued(name string) int { return e.mutexes.Waiting(name) }
+
+// QueuedRW returns how many readers and writers of an RWMutex wait for a goroutine of this
+// process. Those that ask Redis are not counted.
+func (e *Engine) QueuedRW(name string) (readers, writers int) {
+	return e.rws.Waiting(name, arbiter.Read), e.rws.Waiting(name, arbiter.Write)
+}
+
+// KnowsRW reports whether the arbiter has an entry for any RWMutex.
+func (e *Engine) KnowsRW() bool { return e.rws.Len() > 0 }
+
+// Listens reports whether a call is subscribed to the releases of a lock.
+func (e *Engine) Listens(name string) bool {
+	for _, kind := range []wire.Kind{wire.Plain, wire.Write} {
+		if e.broker.Listeners(wire.NewKeys(kind, name).Channel) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Watchers returns how many callbacks wait for the end of the hold of a Mutex.
+func (e *Engine) Watchers(name string) int { return e.mutexes.Lookup(name).Watchers() }
+
+// Skip advances the clock by d as if the process had been frozen: the watchdog does not notice.
+func (e *Engine) Skip(d time.Duration) { e.Clock.Skip(d) }
+
+// ReadDeadline returns until when the latest read hold through rw is certain.
+func (rw *RWMutex) ReadDeadline() (time.Time, bool) { return rw.read.Deadline() }
+
+// SetDeployment sets what Start would find out.
+func (e *Engine) SetDeployment(id string) { e.deployment = id }

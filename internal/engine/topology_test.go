@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// What a server can do is not found out while it is busy: an engine that starts waits for
+// that, as long as its context lets it.
+func TestEngineThatStartsOnABusyServerIsNotMisled(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0, "--lua-time-limit", "10")
+	single := redistest.Start(t, "--lua-time-limit", "10")
+	for _, c := range []struct {
+		what   string
+		client rueidis.Client
+		nodes  []*redistest.Server
+	}{
+		{"single", single.Client(t), []*redistest.Server{single}},
+		{"cluster", cluster.Client(t), cluster.Nodes()},
+	} {
+		free := redistest.KeepBusy(t, c.nodes...)
+		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
+		bare := func() *Engine { return New(c.client, Config{Lease: 30 * time.Second}) }
+		first := bare()
+		require.Error(t, first.topology(ctx), "%s: it has found something out while the server was busy", c.what)
+		cancel()
+		s := bare()
+		found := make(chan error, 1)
+		go func() { found <- s.topology(background) }()
+		select {
+		case err := <-found:
+			t.Fatalf("%s: it has found something out while the server was busy, or %v", c.what, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+		free()
+		require.NoError(t, <-found, c.what)
+		require.False(t, s.broker.NoRole.Load(), "%s: it will not ask for the role", c.what)
+		sharded := c.what == "cluster" && redistest.Has(t, redistest.ShardedPubSub)
+		require.Equal(t, sharded, s.broker.Shards != nil, "%s: sharded", c.what)
+		first.wg.Wait()
+		s.wg.Wait()
+	}
+}

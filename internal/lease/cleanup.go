@@ -1,0 +1,152 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock/internal/clock"
+	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// A Cleaner releases in the background what no call waits for: acquisitions that were cancelled
+// in flight or got no reply, holds granted to a cancelled call, and lost holds whose key may
+// outlive their deadline. One goroutine serves all, in a cluster with one more for each node
+// that has a round under way.
+type Cleaner struct {
+	proto    *wire.Protocol
+	clock    *clock.Clock
+	stopping <-chan struct{} // ends the goroutine
+	kick     chan struct{}   // signals that tasks has grown, or a round has ended
+	releases transport.Rounds[*cleanup]
+
+	mu    sync.Mutex // protects the following
+	tasks []*cleanup
+}
+
+// cleanup is one hold to release.
+type cleanup struct {
+	lease *Lease
+	next  int64         // when to try
+	delay time.Duration // from that try to the next
+	until int64         // when the lease has expired
+	then  func()        // called at the end, unless nil
+
+	// indeterminate: a request that got no reply may be executed after its release. Until the
+	// lease has expired, only a release that finds the hold proves it gone.
+	indeterminate bool
+}
+
+func (t *cleanup) lockName() string { return t.lease.Keys.Name }
+
+// NewCleaner returns a cleaner without tasks.
+func NewCleaner(p *wire.Protocol, clock *clock.Clock, stopping <-chan struct{}) *Cleaner {
+	c := &Cleaner{proto: p, clock: clock, stopping: stopping, kick: make(chan struct{}, 1)}
+	c.releases = transport.Rounds[*cleanup]{Conn: p.Conn, Key: (*cleanup).lockName, Do: c.round, Kick: c.kick}
+	return c
+}
+
+// Wake makes the cleaner look for releases that another node may be sent now.
+func (c *Cleaner) Wake() { timing.Signal(c.kick) }
+
+// Add releases l soon, and again at growing intervals, until it is known to be gone or its lease
+// has expired. Then it calls then, unless that is nil. If l is indeterminate, a release that
+// finds nothing proves nothing.
+func (c *Cleaner) Add(l *Lease, indeterminate bool, then func()) {
+	now := c.clock.Now()
+	t := &cleanup{lease: l, next: now, delay: time.Millisecond, indeterminate: indeterminate, then: then}
+	t.until = now + int64(l.Length)
+	c.mu.Lock()
+	c.tasks = append(c.tasks, t)
+	c.mu.Unlock()
+	timing.Signal(c.kick)
+}
+
+// Run releases until Stopping is closed, and then tries once more what is left.
+func (c *Cleaner) Run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(c.work())
+		select {
+		case <-timer.C:
+		case <-c.kick:
+		case <-c.stopping:
+			left := c.releases.Wait()
+			left = append(left, c.due(Forever)...)
+			transport.EachNode(c.proto.Conn, left, (*cleanup).lockName, func(some []*cleanup) { c.release(some, true) })
+			return
+		}
+	}
+}
+
+// work starts the releases that are due, and returns how long to sleep.
+func (c *Cleaner) work() time.Duration {
+	c.releases.Next(c.due(c.clock.Now()))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sleep := time.Hour
+	for _, t := range c.tasks {
+		sleep = min(sleep, time.Duration(max(0, t.next-c.clock.Now())))
+	}
+	return sleep
+}
+
+// due removes and returns the tasks that are due.
+func (c *Cleaner) due(now int64) (due []*cleanup) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tasks = slices.DeleteFunc(c.tasks, func(t *cleanup) bool {
+		if t.next <= now {
+			due = append(due, t)
+			return true
+		}
+		return false
+	})
+	return due
+}
+
+// round tries once to release what is due.
+func (c *Cleaner) round(due []*cleanup) {
+	again := c.release(due, false)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tasks = append(c.tasks, again...)
+}
+
+// release sends the releases in one pipeline, and returns the tasks to try again; none if this
+// is the last try.
+func (c *Cleaner) release(due []*cleanup, last bool) (again []*cleanup) {
+	if len(due) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	bound := time.Second
+	if last {
+		bound = 200 * time.Millisecond
+	}
+	defer time.AfterFunc(bound, cancel).Stop()
+	leases := make([]*Lease, len(due))
+	for i, t := range due {
+		leases[i] = t.lease
+	}
+	told, errs := c.proto.ReleaseAll(ctx, Refs(leases))
+	now := c.clock.Now()
+	for i, t := range due {
+		gone := errs[i] == nil && (told[i] >= 0 || !t.indeterminate)
+		if gone || last || now >= t.until || errs[i] != nil && !transport.Transient(errs[i]) && ctx.Err() == nil {
+			if t.then != nil {
+				t.then()
+			}
+			continue
+		}
+		t.next = now + int64(timing.Jitter(t.delay))
+		t.delay = min(4*t.delay, 2*time.Second)
+		again = append(again, t)
+	}
+	return again
+}

@@ -1,0 +1,116 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// cleaner is a cleaner that runs until the test ends.
+func (r *rig) cleaner() *Cleaner {
+	c := NewCleaner(r.Proto, r.Clock, r.Stopping)
+	r.wg.Go(c.Run)
+	return c
+}
+
+// cleaned gives a lease to a cleaner, and returns where the end of that is told.
+func cleaned(c *Cleaner, l *Lease, indeterminate bool) (gone chan struct{}) {
+	gone = make(chan struct{})
+	c.Add(l, indeterminate, func() { close(gone) })
+	return gone
+}
+
+// tries waits until the cleaner has tried three times. It must not be done.
+func (r *rig) tries(c *Cleaner, gone chan struct{}) {
+	r.t.Helper()
+	redistest.Eventually(r.t, enough, "three tries", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.tasks) == 1 && c.tasks[0].delay >= 64*time.Millisecond // four times as long after each
+	})
+	select {
+	case <-gone:
+		require.Fail(r.t, "the cleaner has given up")
+	default:
+	}
+}
+
+func (r *rig) ends(gone chan struct{}) {
+	r.t.Helper()
+	select {
+	case <-gone:
+	case <-time.After(enough):
+		require.Fail(r.t, "the cleaner does not come to an end")
+	}
+}
+
+func TestCleanerReleasesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.cleaner()
+	for range 3 {
+		l := r.acquire(r.lease())
+		r.ends(cleaned(c, l, false))
+		require.False(t, r.mini.Exists(l.Keys.Name))
+	}
+	r.ends(cleaned(c, r.lease(), false)) // nothing is there
+	c.Add(r.lease(), false, nil)
+}
+
+// An attempt that got no reply may be executed later than its release.
+func TestCleanerFindsWhatIsAcquiredLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c, l := r.cleaner(), r.lease()
+	gone := cleaned(c, l, true)
+	r.tries(c, gone)
+	r.acquire(l)
+	r.ends(gone)
+	require.False(t, r.mini.Exists(l.Keys.Name))
+}
+
+func TestCleanerTriesUntilRedisAnswers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c, l := r.cleaner(), r.acquire(r.lease())
+	r.mini.SetError("LOADING Redis is loading the dataset in memory")
+	gone := cleaned(c, l, false)
+	r.tries(c, gone)
+	r.mini.SetError("")
+	r.ends(gone)
+	require.False(t, r.mini.Exists(l.Keys.Name))
+}
+
+func TestCleanerGivesUpWhatRedisRefusesForGood(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.acquire(r.lease())
+	r.mini.SetError("NOPERM this user has no permissions to run the 'evalsha' command")
+	r.ends(cleaned(r.cleaner(), l, false))
+}
+
+func TestCleanerGivesUpWhenTheLeaseHasEnded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.cleaner()
+	gone := cleaned(c, r.lease(), true)
+	r.tries(c, gone)
+	r.Clock.Skip(length)
+	r.ends(gone)
+}
+
+func TestCleanerTriesOnceMoreWhenItStops(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.acquire(r.lease())
+	stop := make(chan struct{})
+	c := NewCleaner(r.Proto, r.Clock, stop)
+	gone := cleaned(c, l, true)
+	c.tasks[0].next = r.Clock.Now() + int64(length) // its next try is far away
+	close(stop)
+	c.Run()
+	r.ends(gone)
+	require.False(t, r.mini.Exists(l.Keys.Name))
+}

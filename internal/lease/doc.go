@@ -1,0 +1,18 @@
+// Package lease keeps the leases of an engine. The [Watchdog] renews them and enforces their
+// local deadlines; the [Cleaner] releases in the background what no call waits for.
+//
+// Invariants:
+//
+//   - A lease is certain for its length, minus [Margin], from when its last successful
+//     acquisition or renewal was sent.
+//   - A deadline is enforced whether Redis answers or not: the goroutine that watches the time
+//     does no I/O.
+//   - After [Watchdog.Stop] no renewal of the lease is sent.
+//   - The cleaner tries until Redis confirms that a hold is gone, or its lease has expired.
+//
+// The engine starts Watchdog.Run, Watchdog.RunRenewals and Cleaner.Run, and waits for them. Each
+// ends when stopping is closed, after the rounds of requests that it has started. Callbacks run
+// without a mutex of this package.
+//
+// The package may import arbiter, clock, timing, transport and wire.
+package lease

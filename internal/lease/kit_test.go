@@ -1,0 +1,129 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock/internal/clock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	enough = 20 * time.Second // for what comes quickly on an idle machine
+
+	// Leases are so long that the time which the test itself takes is nothing to them. It
+	// is the test that lets time pass.
+	length = time.Hour
+	third  = length / 3
+	little = time.Minute
+)
+
+// loss is what a watchdog tells of a lease.
+type loss struct {
+	lease *Lease
+	cause error
+}
+
+// rig is a watchdog, and what it needs, as a session has them. The test looks by hand,
+// unless it calls start.
+type rig struct {
+	*Watchdog
+	t      *testing.T
+	mini   *miniredis.Miniredis // nil on a real server
+	ctx    context.Context
+	wg     sync.WaitGroup
+	losses chan loss
+	seq    int
+}
+
+// newRig returns a rig on miniredis, whose keys do not expire.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	m, client := redistest.Mini(t)
+	r := rigOn(t, client, length)
+	r.mini = m
+	return r
+}
+
+func rigOn(t *testing.T, client rueidis.Client, of time.Duration) *rig {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &rig{t: t, ctx: ctx, losses: make(chan loss, 100)}
+	proto := wire.NewProtocol(transport.NewConn(client, 0, 0, &r.wg, new(atomic.Bool)), scripts, wire.ClaimMost)
+	r.Watchdog = NewWatchdog(WatchdogConfig{
+		Proto: proto, Clock: clock.New(), Lease: of, Ctx: ctx, Stopping: ctx.Done(),
+		OnLost: func(l *Lease, cause error) { r.losses <- loss{l, cause} },
+	})
+	t.Cleanup(func() { cancel(); r.wg.Wait() })
+	return r
+}
+
+// start runs the watchdog until the test ends.
+func (r *rig) start() { r.wg.Go(r.Run); r.wg.Go(r.RunRenewals) }
+
+// lease returns a lease as it is before it is acquired.
+func (r *rig) lease() *Lease {
+	r.seq++
+	keys := wire.NewKeys(wire.Plain, fmt.Sprint("lock ", r.seq))
+	return &Lease{Ref: wire.Ref{Keys: &keys, ID: fmt.Sprint("s:", r.seq), Length: r.Lease}, Index: -1}
+}
+
+// acquire acquires a lease.
+func (r *rig) acquire(l *Lease) *Lease {
+	r.t.Helper()
+	l.Sent = r.Clock.Now()
+	token, _, err := r.Proto.Acquire(r.ctx, &l.Ref, wire.Millis(l.Length), false)
+	require.NoError(r.t, err)
+	require.Positive(r.t, token, "the lock is taken")
+	l.Token, l.Since = token, r.Clock.Now()
+	l.Deadline.Store(l.CertainUntil(l.Sent))
+	return l
+}
+
+// kept acquires a lease and gives it to the watchdog.
+func (r *rig) kept() *Lease {
+	r.t.Helper()
+	l := r.acquire(r.lease())
+	r.Add(l, 0)
+	return l
+}
+
+// after lets time pass, and returns what is to be renewed then.
+func (r *rig) after(d time.Duration) (due []*Lease) {
+	r.Clock.Skip(d)
+	expired, _ := r.advance()
+	require.Empty(r.t, expired, "it has run out")
+	return r.takeDue()
+}
+
+// lost returns the next loss, which must be of l.
+func (r *rig) lost(l *Lease) (cause error) {
+	r.t.Helper()
+	select {
+	case told := <-r.losses:
+		require.Equal(r.t, l.ID, told.lease.ID)
+		return told.cause
+	case <-time.After(enough):
+		require.Fail(r.t, "the loss is not told")
+		return nil
+	}
+}
+
+// scripts are the scripts of the tree.
+var scripts = func() *wire.Scripts {
+	s, err := wire.LoadScripts(os.DirFS("../../lua"))
+	if err != nil {
+		panic(err)
+	}
+	return s
+}()

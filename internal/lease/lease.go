@@ -1,0 +1,88 @@
+package lease
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// Causes of the loss of a lease.
+var (
+	ErrExpired = errors.New("its lease ran out before it could be renewed")
+	ErrEnded   = errors.New("its lease ran out") // it was not to be renewed
+	ErrGone    = errors.New("it is not in Redis any more")
+	ErrForced  = errors.New("it was forced open")
+)
+
+const (
+	Early   = int64(time.Millisecond) // a loss is reported that long before the deadline
+	Forever = int64(1) << 62          // a time that never comes
+)
+
+// A Lease is one acquisition from Redis: what this process holds under one hold id, whichever
+// goroutine has it now.
+type Lease struct {
+	wire.Ref
+
+	// Written before the watchdog knows the lease, or by the call that owns it.
+	Fixed         bool  // not renewed
+	Bounded       bool  // its lock has a maximal hold
+	Indeterminate bool  // a request got no reply and may still be executed
+	Sent          int64 // when the acquisition was sent
+	Since         int64 // when it was acquired: the tenure starts
+
+	Deadline atomic.Int64 // certain until then; moved by renewals
+
+	// Guarded by the arbiter's shard. Token is the current fencing token, Top the last of its
+	// block. A reader has no token; of one with a duration of its own, Top is when its hold
+	// ends at the latest.
+	Token, Top int64
+
+	// Guarded by Watchdog.mu.
+	Claim    bool  // a claim on a FairMutex: renew it to its length at once
+	Index    int   // in the watchdog's heap; -1: not there
+	stopped  bool  // no more renewals: it is being released
+	renewing bool  // its renewal waits to be sent, or for its reply
+	at       int64 // when the watchdog handles it next
+	maxEnd   int64 // no renewal after that; 0: no bound
+	release  *transport.Context
+}
+
+// A Hold is an owner's hold on a lease.
+type Hold = arbiter.Hold[*Lease]
+
+// Margin returns by how much a lease is assumed to be shorter than it is. Two clocks drift apart
+// by 1000 ppm at most while NTP slews both as far as it goes; the margin is twice that, and 2 ms
+// for Redis's millisecond grain.
+func Margin(length time.Duration) time.Duration { return length/500 + 2*time.Millisecond }
+
+// CertainUntil returns the local deadline of a lease whose acquisition or renewal was sent then.
+func CertainUntil(length time.Duration, sent int64) int64 { return sent + int64(length-Margin(length)) }
+
+// CertainUntil returns the deadline of l if its acquisition or renewal was sent then.
+func (l *Lease) CertainUntil(sent int64) int64 { return CertainUntil(l.Length, sent) }
+
+// lastSent returns when the request that set the deadline was sent.
+func (l *Lease) lastSent() int64 { return l.Deadline.Load() - int64(l.Length-Margin(l.Length)) }
+
+// Certain reports whether l is held for certain.
+func Certain(l *Lease, now int64) bool { return now < l.Deadline.Load() }
+
+// Ends returns when the hold of a reader with a duration of its own ends at the latest.
+func (l *Lease) Ends() int64 { return l.Top }
+
+// LockName returns the name of the lock.
+func (l *Lease) LockName() string { return l.Keys.Name }
+
+// Refs returns the leases as Redis knows them.
+func Refs(ls []*Lease) []*wire.Ref {
+	rs := make([]*wire.Ref, len(ls))
+	for i, l := range ls {
+		rs[i] = &l.Ref
+	}
+	return rs
+}

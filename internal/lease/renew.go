@@ -1,0 +1,93 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/timing"
+)
+
+// RunRenewals sends renewals until Stopping is closed.
+func (w *Watchdog) RunRenewals() {
+	defer w.rounds.Wait()
+	for {
+		select {
+		case <-w.work:
+			w.rounds.Next(w.takeDue())
+		case <-w.Stopping:
+			return
+		}
+	}
+}
+
+func (w *Watchdog) takeDue() []*Lease {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	due := w.due
+	w.due = nil
+	return due
+}
+
+// renew sends one round of renewals.
+func (w *Watchdog) renew(due []*Lease) {
+	w.mu.Lock()
+	batch := due[:0]
+	for _, l := range due { // released while it waited for the round before?
+		if l.Index >= 0 && !l.stopped {
+			batch = append(batch, l)
+		}
+	}
+	w.mu.Unlock()
+	if len(batch) == 0 {
+		return
+	}
+
+	// A hanging Redis must not delay the next renewals for long. A round trip may take as
+	// long as renewals are apart.
+	ctx, stop := w.Proto.Bounded(w.Ctx, max(w.Lease/3, 20*time.Millisecond))
+	sent := w.Clock.Now()
+	results := w.Proto.Renew(ctx, Refs(batch))
+	stop()
+
+	var firstErr error
+	for i, r := range results {
+		switch {
+		case r.Err != nil:
+			if firstErr == nil {
+				firstErr = r.Err
+			}
+			w.finish(batch[i], 0)
+		case r.Gone:
+			if w.finish(batch[i], 0) {
+				w.OnLost(batch[i], ErrGone)
+			}
+		default:
+			w.finish(batch[i], sent)
+		}
+	}
+	if w.OnRenewed != nil {
+		w.OnRenewed(len(batch), time.Duration(w.Clock.Now()-sent), firstErr)
+	}
+}
+
+// finish records the result of a renewal: success if it was sent at sent, failure if sent is 0.
+// It reports whether the lease is still held: one that expired meanwhile stays lost, and one
+// that is being released is left alone.
+func (w *Watchdog) finish(l *Lease, sent int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.renewing = false
+	if l.Index < 0 || l.stopped {
+		return false
+	}
+	if sent > 0 {
+		if until := l.CertainUntil(sent); l.Claim || until > l.Deadline.Load() {
+			l.Deadline.Store(until)
+		}
+		l.Claim = false
+		w.rescheduleLocked(l, w.nextLocked(l, sent))
+		return true
+	}
+	retry := w.Clock.Now() + int64(timing.Jitter(l.Length/30))
+	w.rescheduleLocked(l, min(retry, l.Deadline.Load()-Early))
+	return true
+}

@@ -1,0 +1,200 @@
+package lease
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock/internal/clock"
+	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// A Watchdog renews every lease of an engine and enforces their deadlines. Two goroutines serve
+// all leases: Run watches the time, and RunRenewals sends renewals, in a cluster with one more
+// goroutine for each node that has a round under way. So a deadline is kept even if Redis does
+// not answer.
+//
+// A renewal is due a third of the lease after the last success was sent. It also renews leases
+// that are due soon, to fill batches.
+type Watchdog struct {
+	WatchdogConfig
+	kick   chan struct{}            // signals that an earlier lease is at the heap's top
+	work   chan struct{}            // signals that due has grown, or a round has ended
+	rounds transport.Rounds[*Lease] // of renewals
+
+	mu     sync.Mutex          // protects the following, and the fields of Lease that say so
+	heap   timing.Heap[*Lease] // every lease held or being released, by Lease.at
+	due    []*Lease            // to be renewed; each is in the heap as well, at its deadline
+	wakeAt int64               // when Run wakes up next
+}
+
+// WatchdogConfig configures a Watchdog.
+type WatchdogConfig struct {
+	Proto     *wire.Protocol
+	Clock     *clock.Clock
+	Lease     time.Duration                                // of the engine
+	Ctx       context.Context                              // ends with Stopping
+	Stopping  <-chan struct{}                              // ends the goroutines
+	OnLost    func(l *Lease, cause error)                  // called for every loss
+	OnRenewed func(n int, took time.Duration, first error) // called for every round, unless nil
+}
+
+// NewWatchdog returns a watchdog without leases.
+func NewWatchdog(c WatchdogConfig) *Watchdog {
+	w := &Watchdog{WatchdogConfig: c, kick: make(chan struct{}, 1), work: make(chan struct{}, 1), wakeAt: Forever}
+	w.rounds = transport.Rounds[*Lease]{Conn: c.Proto.Conn, Key: (*Lease).LockName, Do: w.renew, Kick: w.work}
+	return w
+}
+
+// Wake makes the watchdog look for renewals that another node may send now.
+func (w *Watchdog) Wake() { timing.Signal(w.work) }
+
+// Add registers a lease that was just acquired. It is renewed until maxHold after that, unless
+// maxHold is 0.
+func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if maxHold > 0 {
+		l.maxEnd = l.Since + int64(maxHold)
+	}
+	l.at = w.nextLocked(l, l.Sent)
+	heap.Push(&w.heap, l)
+	w.movedLocked(l)
+}
+
+// Limit ends the renewals of a lease at end.
+func (w *Watchdog) Limit(l *Lease, end int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.maxEnd = max(end, 1) // 0 means no bound
+	if l.Index >= 0 && !l.renewing && !l.stopped {
+		w.rescheduleLocked(l, w.nextLocked(l, l.lastSent()))
+	}
+}
+
+// nextLocked returns when to handle a lease whose last success was sent at sent.
+func (w *Watchdog) nextLocked(l *Lease, sent int64) int64 {
+	deadline := l.Deadline.Load() - Early
+	renew := sent + int64(l.Length/3)
+	if l.Claim {
+		return min(sent, deadline)
+	}
+	if l.Fixed || l.stopped || l.maxEnd > 0 && renew > l.maxEnd {
+		return deadline
+	}
+	return min(renew, deadline)
+}
+
+func (w *Watchdog) rescheduleLocked(l *Lease, at int64) {
+	l.at = at
+	heap.Fix(&w.heap, l.Index)
+	w.movedLocked(l)
+}
+
+func (w *Watchdog) movedLocked(l *Lease) {
+	if l.at < w.wakeAt {
+		timing.Signal(w.kick)
+	}
+}
+
+// Stop ends the renewals of a lease that is about to be released under ctx. If its deadline
+// passes before Remove is called, ctx is cancelled.
+func (w *Watchdog) Stop(l *Lease, ctx *transport.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.stopped, l.release = true, ctx
+	if l.Index < 0 {
+		ctx.Cancel()
+	}
+}
+
+// Cancel cancels ctx, if the release of l is still under it.
+func (w *Watchdog) Cancel(l *Lease, ctx *transport.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.release == ctx {
+		ctx.Cancel()
+	}
+}
+
+// Remove forgets a lease.
+func (w *Watchdog) Remove(l *Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.release = nil
+	if l.Index >= 0 {
+		heap.Remove(&w.heap, l.Index)
+	}
+}
+
+// All returns every lease that was added and not removed.
+func (w *Watchdog) All() []*Lease {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.heap)
+}
+
+// Run enforces deadlines and schedules renewals until Stopping is closed.
+func (w *Watchdog) Run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		expired, next := w.advance()
+		for _, l := range expired {
+			cause := ErrExpired
+			if l.Fixed || l.maxEnd > 0 {
+				cause = ErrEnded
+			}
+			w.OnLost(l, cause)
+		}
+		timer.Reset(time.Duration(next))
+		select {
+		case <-timer.C:
+		case <-w.kick:
+		case <-w.Stopping:
+			return
+		}
+	}
+}
+
+// advance handles every lease whose time has come. It returns the expired ones, and how long
+// to sleep.
+func (w *Watchdog) advance() (expired []*Lease, sleep int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.Clock.Now()
+	for len(w.heap) > 0 && w.heap[0].at <= now {
+		l := w.heap[0]
+		switch deadline := l.Deadline.Load() - Early; {
+		case now >= deadline:
+			heap.Pop(&w.heap)
+			if l.release != nil {
+				l.release.Cancel()
+			}
+			expired = append(expired, l)
+		case l.Fixed && !l.Claim || l.stopped || l.renewing:
+			l.at = deadline
+			heap.Fix(&w.heap, 0)
+		default:
+			w.collectLocked(now)
+		}
+	}
+	if len(w.heap) == 0 {
+		w.wakeAt = Forever
+		return expired, int64(time.Hour)
+	}
+	// The clock must be read that often to notice a suspend.
+	sleep = min(w.heap[0].at-now, int64(clock.Refresh))
+	w.wakeAt = now + sleep
+	return expired, sleep
+}
+
+// Before implements timing.Entry.
+func (l *Lease) Before(other *Lease) bool { return l.at < other.at }
+
+// SetIndex implements timing.Entry.
+func (l *Lease) SetIndex(i int) { l.Index = i }

@@ -1,0 +1,91 @@
+package lockerr
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// The sentinels of the public API, for [errors.Is]. A method's error wraps one of them with
+// the operation, the lock's name, and the cause if there is one.
+var (
+	// ErrLost: the hold ended before Unlock. Its lease ran out, somebody forced the
+	// lock open, its key was deleted, or the session was closed.
+	ErrLost = errors.New("relock: lock lost")
+
+	// ErrNotHeld: this owner holds nothing here.
+	ErrNotHeld = errors.New("relock: lock not held")
+
+	// ErrClosed: the session is closed.
+	ErrClosed = errors.New("relock: session closed")
+
+	// ErrUpgrade: Lock by an owner that holds only the read side. It would wait for
+	// itself.
+	ErrUpgrade = errors.New("relock: a read hold cannot be upgraded; unlock the read side first")
+
+	// ErrName: the lock's name is empty, longer than 1 KiB, or has a brace but no
+	// valid hash tag.
+	ErrName = errors.New("relock: bad lock name")
+
+	// ErrOption: an option's value is out of range.
+	ErrOption = errors.New("relock: option out of range")
+)
+
+// ErrZero: the lock value was not made by a constructor.
+var ErrZero = errors.New("relock: zero value is not usable; make the lock with a Session's method or a New function")
+
+// Error is the failure of one operation on one lock.
+type Error struct {
+	op, name string
+	errs     []error
+}
+
+// Error joins the operation, the name, and the texts of all errors.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("relock: ")
+	b.WriteString(e.op)
+	if e.name != "" {
+		b.WriteString(` "` + e.name + `"`)
+	}
+	for i, err := range e.errs {
+		b.WriteString([]string{": ", "; "}[min(i, 1)])
+		b.WriteString(strings.TrimPrefix(err.Error(), "relock: "))
+	}
+	return b.String()
+}
+
+// Unwrap returns the errors that New kept.
+func (e *Error) Unwrap() []error { return e.errs }
+
+// New returns an *Error with those of errs that are neither nil nor wrapped by one before.
+func New(op, name string, errs ...error) error {
+	e := &Error{op: op, name: name}
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		known := false
+		for _, k := range e.errs {
+			known = known || k == err || errors.Is(k, err)
+		}
+		if !known {
+			e.errs = append(e.errs, err)
+		}
+	}
+	return e
+}
+
+// Ended returns the failure of an operation whose ctx has ended, with the context's error and
+// cause, and the last error of Redis if there was one.
+func Ended(op, name string, ctx context.Context, last error) error {
+	return New(op, name, ctx.Err(), context.Cause(ctx), last)
+}
+
+// Wrap returns the failure of an operation with err, nil if err is nil.
+func Wrap(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return New(op, name, err)
+}

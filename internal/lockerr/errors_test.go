@@ -1,0 +1,72 @@
+package lockerr
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var sentinels = []error{ErrLost, ErrNotHeld, ErrClosed, ErrUpgrade, ErrName, ErrOption, ErrZero}
+
+// late is an error that a caller may look for with errors.As.
+type late struct{ by string }
+
+func (l *late) Error() string { return "late by " + l.by }
+
+func TestEveryErrorTextStartsWithTheName(t *testing.T) {
+	all := append([]error{}, sentinels...)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("enough"))
+	for _, s := range sentinels {
+		all = append(all,
+			New("lock", "a", s),
+			New("lock", "a", io.EOF, s),
+			New("lock", "", s, io.EOF),
+			New("lock", "a", New("unlock", "b", s)),
+			Ended("lock", "a", ctx, s),
+			Wrap("renew", "", s),
+			errors.Join(s, ErrNotHeld))
+	}
+	for _, err := range all {
+		text := err.Error()
+		require.True(t, strings.HasPrefix(text, "relock: "), "%q", text)
+		if _, joined := err.(interface{ Unwrap() []error }); joined && !strings.Contains(text, "\n") {
+			require.Equal(t, 1, strings.Count(text, "relock: "), "the name twice: %q", text)
+		}
+	}
+	require.EqualError(t, New("unlock", "a", ErrLost, errors.New("it is not in Redis any more")),
+		`relock: unlock "a": lock lost; it is not in Redis any more`)
+}
+
+func TestErrorIsEachOfItsCauses(t *testing.T) {
+	cause, last := errors.New("the user went away"), &late{"a second"}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	err := Ended("lock", "a", ctx, last)
+	for _, want := range []error{context.Canceled, cause, last} {
+		require.ErrorIs(t, err, want)
+	}
+	var as *late
+	require.ErrorAs(t, err, &as)
+	require.EqualError(t, err, `relock: lock "a": context canceled; the user went away; late by a second`)
+}
+
+func TestErrorIsNoOtherSentinelThanItsOwn(t *testing.T) {
+	for _, s := range sentinels {
+		for _, other := range sentinels {
+			require.Equal(t, s == other, errors.Is(New("lock", "a", s, io.EOF), other), "errors.Is(%v, %v)", s, other)
+		}
+	}
+}
+
+func TestCausesThatSayNothingNewAreLeftOut(t *testing.T) {
+	plain, stop := context.WithCancel(context.Background())
+	stop()
+	require.EqualError(t, Ended("lock", "a", plain, nil), `relock: lock "a": context canceled`)
+	require.EqualError(t, New("close", "", nil, ErrClosed, ErrClosed, nil), "relock: close: session closed")
+	require.NoError(t, Wrap("renew", "", nil), "a failure without an error")
+}

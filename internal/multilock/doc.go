@@ -1,0 +1,15 @@
+// Package multilock locks several locks as one, all or nothing. A [Group] does the work of a
+// relock.Group.
+//
+// Invariants:
+//
+//   - While a call holds a member it waits only for members later in the canonical order, so
+//     that groups cannot deadlock each other.
+//   - A call that fails holds none of the members; what it had is released in the background.
+//   - A hold of a group is lost with the first of its members.
+//
+// A goroutine watches each member of a type that this module does not know. It belongs to the
+// hold, whose end waits for it. No other goroutine outlives a call.
+//
+// The package may import arbiter, engine, lease, lockerr and timing.
+package multilock

@@ -1,0 +1,200 @@
+package multilock
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
+)
+
+// hold is one hold of a group, from one Lock to its Unlock.
+type hold struct {
+	arbiter.Hold[*hold]
+	as      *arbiter.Owner      // owner of the members' holds
+	ends    int64               // by groupNow: it ends then at the latest
+	onEnd   func(arbiter.State) // called at the end of a member's hold
+	holds   []engine.Held       // that call onEnd
+	stop    chan struct{}       // ends the watches of members of unknown types; nil: there are none
+	watches sync.WaitGroup      // those
+}
+
+func newHold(o *arbiter.Owner) *hold {
+	gh := &hold{as: o}
+	gh.Owner, gh.Lease = o, gh
+	if o == nil { // one for all members, so that Unlock finds what this call locked
+		gh.as = new(arbiter.Owner)
+	}
+	return gh
+}
+
+// A group has a clock of its own, because its members may be of several engines. Its book orders
+// by it the anonymous holds that are live at the same time, which are those of readers.
+var groupEpoch = time.Now()
+
+func groupNow() int64 { return int64(time.Since(groupEpoch)) }
+
+// watch makes gh lost when one of its members is.
+func (g *Group) watch(gh *hold) {
+	if gh.Owner == nil {
+		gh.ends = groupNow() + int64(g.Remaining(gh.as))
+	}
+	gh.onEnd = func(s arbiter.State) {
+		if s == arbiter.Lost {
+			gh.End(arbiter.Lost)
+		}
+	}
+	gh.holds = make([]engine.Held, 0, len(g.members))
+	for _, l := range g.members {
+		m, ok := l.(engine.Member)
+		if !ok {
+			gh.watchDone(l.Done())
+			continue
+		}
+		h := m.HeldBy(gh.as)
+		if h == nil { // lost already
+			gh.End(arbiter.Lost)
+			continue
+		}
+		h.OnEnd(&gh.onEnd)
+		gh.holds = append(gh.holds, h)
+	}
+}
+
+// watchDone makes gh lost when done is closed.
+func (gh *hold) watchDone(done <-chan struct{}) {
+	if gh.stop == nil {
+		gh.stop = make(chan struct{})
+	}
+	gh.watches.Go(func() { // ended by unwatch
+		select {
+		case <-done:
+			gh.End(arbiter.Lost)
+		case <-gh.stop:
+		}
+	})
+}
+
+// unwatch ends what watch and watchDone began.
+func (gh *hold) unwatch() {
+	for _, h := range gh.holds {
+		h.Forget(&gh.onEnd)
+	}
+	if gh.stop != nil {
+		close(gh.stop)
+		gh.watches.Wait()
+	}
+}
+
+// admit lets a call begin. Like a Mutex, it makes an anonymous one wait while an anonymous hold
+// taken through g is lost and not yet unlocked.
+func (g *Group) admit(ctx context.Context, op string, o *arbiter.Owner, wait bool) (bool, error) {
+	for {
+		ok, changed := g.book.Admits(o)
+		if ok || !wait {
+			return ok, nil
+		}
+		engines := g.Engines()
+		switch {
+		case ctx.Err() != nil:
+			return false, lockerr.Ended(op, "", ctx, nil)
+		case slices.ContainsFunc(engines, (*engine.Engine).Closed):
+			return false, lockerr.New(op, "", lockerr.ErrClosed)
+		}
+		engine.Await(ctx, changed, engines)
+	}
+}
+
+// reenter enters the live hold of o again, if it has one.
+func (g *Group) reenter(o *arbiter.Owner) bool {
+	g.ExpireIfDue(o)
+	return g.book.Again(o)
+}
+
+// latest returns the latest hold, nil if there was none. If its deadline has passed it is lost
+// now: a process that was frozen may look before its watchdog does.
+func (g *Group) latest() *hold {
+	if g == nil {
+		return nil
+	}
+	h := g.book.Latest()
+	if h == nil {
+		return nil
+	}
+	g.ExpireIfDue(h.Lease.as)
+	return h.Lease
+}
+
+// The following make a group a Member of another one.
+
+// ExpireIfDue loses the members' holds of o whose deadline has passed.
+func (g *Group) ExpireIfDue(o *arbiter.Owner) {
+	for _, l := range g.members {
+		if m, ok := l.(engine.Member); ok {
+			m.ExpireIfDue(o)
+		}
+	}
+}
+
+// HeldBy returns the live hold of o, nil if there is none.
+func (g *Group) HeldBy(o *arbiter.Owner) engine.Held {
+	if h := g.book.HoldOf(o); h != nil {
+		return h
+	}
+	return nil
+}
+
+// ReleaseInBackground ends one Lock of o without waiting for Redis.
+func (g *Group) ReleaseInBackground(o *arbiter.Owner) {
+	h, over, parted := g.book.Exit(o)
+	if !over {
+		return
+	}
+	if !parted {
+		h.End(arbiter.Ended)
+	}
+	h.Lease.unwatch()
+	o = h.Lease.as
+	ctx := arbiter.WithOwner(context.Background(), o)
+	for _, l := range g.members {
+		giveBack(ctx, o, l)
+	}
+}
+
+// Order returns no place: members have several names.
+func (g *Group) Order() (string, int) { return "", 0 }
+
+// Engines returns those of all members.
+func (g *Group) Engines() (all []*engine.Engine) {
+	for _, l := range g.members {
+		if m, ok := l.(engine.Member); ok {
+			all = append(all, m.Engines()...)
+		}
+	}
+	return all
+}
+
+// Remaining returns that of the member whose hold ends first.
+func (g *Group) Remaining(o *arbiter.Owner) time.Duration {
+	least := time.Duration(lease.Forever)
+	for _, l := range g.members {
+		if m, ok := l.(engine.Member); ok {
+			least = min(least, m.Remaining(o))
+		}
+	}
+	return least
+}
+
+// Parts returns those of all members.
+func (g *Group) Parts() (all []engine.Part) {
+	for _, l := range g.members {
+		if m, ok := l.(engine.Member); ok {
+			all = append(all, m.Parts()...)
+		}
+	}
+	return all
+}

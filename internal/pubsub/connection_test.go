@@ -1,0 +1,71 @@
+package pubsub
+
+import (
+	"testing"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// A server that is busy with somebody's script refuses ROLE as well. That says nothing
+// about later: a primary that becomes a replica then is noticed.
+func TestBusyServerIsStillAskedForItsRole(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--lua-time-limit", "10")
+	b := newBroker(t, server.Client(t))
+	n := b.only()
+	conn, put := server.Client(t).Dedicate()
+	defer put()
+	free := redistest.KeepBusy(t, server)
+	require.NoError(t, n.probe(conn), "of a connection that answers BUSY")
+	free()
+	require.False(t, b.NoRole.Load(), "the server is not asked for its role any more")
+	_, err := server.Do("REPLICAOF", "127.0.0.1", "1")
+	require.NoError(t, err)
+	redistest.Eventually(t, enough, "the replica to be noticed", func() bool { return !b.Up.Load() })
+	require.Equal(t, errReplica, n.probe(conn), "on a replica")
+}
+
+func TestServerThatDoesNotTellItsRoleIsAskedByPing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	_, err := server.Do("ACL", "SETUSER", "default", "-role")
+	require.NoError(t, err)
+	conn, put := server.Client(t).Dedicate()
+	defer put()
+	n := &connection{broker: new(Broker)}
+	require.NoError(t, n.probe(conn))
+	require.True(t, n.broker.NoRole.Load())
+	before := server.CommandStats()["ping"]
+	require.NoError(t, n.probe(conn))
+	require.Equal(t, before+1, server.CommandStats()["ping"])
+}
+
+// Every confirmation is one before which messages may have been missed: it wakes the
+// listener, and the count of messages leaves room for them.
+func TestListenerIsWokenByEachConfirmation(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	b := newBroker(t, server.Client(t))
+	l, live := b.Subscribe("a")
+	defer l.Unsubscribe()
+	require.False(t, live, "nothing is subscribed yet")
+	redistest.Eventually(t, enough, "the channel", l.Live)
+	<-l.C
+	first := b.Heard("a")
+	require.GreaterOrEqual(t, first.N, int64(MaxGap))
+
+	_, err := server.Do("CLIENT", "KILL", "TYPE", "pubsub")
+	require.NoError(t, err)
+	redistest.Eventually(t, enough, "the channel to be subscribed again", func() bool {
+		h := b.Heard("a")
+		return h.Live && h.N >= first.N+MaxGap
+	})
+	<-l.C
+	_, err = server.Do("PUBLISH", "a", "0")
+	require.NoError(t, err)
+	redistest.Eventually(t, enough, "the message", func() bool { return b.Heard("a").N > first.N+MaxGap })
+	<-l.C
+	require.True(t, b.Known("a"))
+	require.False(t, b.Known("b"))
+}

@@ -1,0 +1,23 @@
+// Package pubsub shares subscription connections among all waiters of a session.
+//
+// A [Broker] subscribes channels on connections of its own: one for the whole deployment,
+// or in a cluster one for each node where a channel needs it. A [Listener] waits for
+// messages of one channel. The package knows nothing of locks or of what messages mean.
+//
+// # Invariants
+//
+//   - No gap goes unnoticed. Whoever waits for a message subscribes first, then looks at the
+//     lock, then waits. Each confirmation of a subscription, the first and every one after a
+//     reconnect, signals its listeners, so that they look again.
+//   - Signals go to channels with one place and never block. Only [Config.Handler] and the
+//     functions of [Broker.SubscribeFunc] run on a connection's reader; they must not block.
+//   - A connection leads to a primary: Redis delivers messages on replicas too, but does not
+//     count the subscribers there when a message is published.
+//   - No Redis I/O happens with Broker.mu locked.
+//
+// # Goroutines
+//
+// The broker starts all goroutines through [Config.Spawn], whose owner stops them by closing
+// [Config.Stop] and waits for them: one for each connection, one while a replacement is being
+// opened, and one for each connection that is being closed.
+package pubsub

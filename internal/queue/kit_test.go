@@ -1,0 +1,226 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock/internal/clock"
+	"github.com/relock-go/relock/internal/pubsub"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	enough = 20 * time.Second // for what comes quickly on an idle machine
+	rarely = 10 * time.Minute // a claim so long that what comes sooner than probes is by a signal
+)
+
+// rig is a queue, and what it needs, as a session has them.
+type rig struct {
+	*Queue
+	t   *testing.T
+	ctx context.Context
+	wg  sync.WaitGroup
+	seq atomic.Int64
+}
+
+// newRig returns a queue whose waiters probe the lock about three times in a claim. The
+// test makes the probes by hand, unless it calls start.
+func newRig(t *testing.T, client rueidis.Client, claim time.Duration) *rig {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &rig{t: t, ctx: ctx}
+	var conn *transport.Conn
+	c := clock.New()
+	b := pubsub.New(pubsub.Config{
+		Client: client, Handler: r.dispatch, Clock: c, Spawn: r.wg.Go, Stop: ctx.Done(),
+		Dedicate: func(d transport.Dedicater) (rueidis.DedicatedClient, func(), error) { return conn.Dedicate(ctx, d) },
+	})
+	conn = transport.NewConn(client, 0, 0, &r.wg, &b.Up)
+	r.Queue = New(Config{
+		Proto: wire.NewProtocol(conn, scripts, claim), Broker: b, Clock: c, Session: "s", Ctx: ctx, Stopping: ctx.Done(),
+	})
+	t.Cleanup(func() { cancel(); r.wg.Wait() })
+	return r
+}
+
+// dispatch gives grants to the queue, as a session does.
+func (r *rig) dispatch(channel, message string) bool {
+	return message == wire.ForRedisson || strings.HasPrefix(channel, wire.PrefixGrant) && r.Granted(message)
+}
+
+// newSlowRig returns a rig whose waiters hardly ever probe by themselves, and its server.
+func newSlowRig(t *testing.T) (*rig, *redistest.Server) {
+	t.Helper()
+	server := redistest.Start(t)
+	return newRig(t, server.Client(t), rarely), server
+}
+
+// start runs the queue until the test ends.
+func (r *rig) start() { r.wg.Go(r.Run) }
+
+// ref returns a hold of the lock "a" that nothing has asked for yet.
+func (r *rig) ref(k wire.Kind) wire.Ref {
+	keys := wire.NewKeys(k, "a")
+	return wire.Ref{Keys: &keys, ID: fmt.Sprint(r.Session, ":", r.seq.Add(1)), Length: 30 * time.Second, Kind: k}
+}
+
+// held takes the lock.
+func (r *rig) held(k wire.Kind) *wire.Ref {
+	r.t.Helper()
+	hold := r.ref(k)
+	var token int64
+	var err error
+	if k == wire.Fair {
+		token, _, err = r.Proto.Enter(r.ctx, &hold, wire.Millis(hold.Length), false)
+	} else {
+		token, _, err = r.Proto.Acquire(r.ctx, &hold, wire.Millis(hold.Length), false)
+	}
+	require.NoError(r.t, err)
+	require.Positive(r.t, token, "the lock is taken")
+	return &hold
+}
+
+// release ends a hold that must be there.
+func (r *rig) release(hold *wire.Ref) {
+	r.t.Helper()
+	told, err := r.Proto.Release(r.ctx, hold)
+	require.NoError(r.t, err)
+	require.GreaterOrEqual(r.t, told, int64(0), "there was no such hold")
+}
+
+// waiter adds a waiter that is in the queue in Redis, but in the one here only if queued.
+func (r *rig) waiter(queued bool) *Waiter {
+	r.t.Helper()
+	st := r.Add(r.ref(wire.Fair))
+	redistest.Eventually(r.t, enough, "the subscription", st.Subscribed)
+	r.Enqueueing(st)
+	token, ttl, err := r.Proto.Enter(r.ctx, &st.ref, wire.Millis(st.ref.Length), true)
+	require.NoError(r.t, err)
+	require.LessOrEqual(r.t, token, int64(0), "the lock is free")
+	if queued {
+		r.mu.Lock()
+		st.probeAgain = false // its subscription has just been confirmed: it was to probe
+		r.scheduleLocked(st, r.after(st.probed, ttl))
+		r.mu.Unlock()
+	}
+	return st
+}
+
+// dueOf returns how many of some waiters are to probe now.
+func (r *rig) dueOf(waiters ...*Waiter) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, st := range waiters {
+		if st.index >= 0 && st.next <= r.Clock.Now() {
+			n++
+		}
+	}
+	return n
+}
+
+// lock queues until it is granted the lock, as a call of Lock does, and then releases it.
+func (r *rig) lock() error {
+	for {
+		st := r.Add(r.ref(wire.Fair))
+		token, err := r.wait(st)
+		r.Remove(st)
+		if err == nil && token > 0 {
+			_, err = r.Proto.Release(r.ctx, &st.ref)
+		}
+		if err != nil || token > 0 {
+			return err
+		}
+	}
+}
+
+// wait returns the token that a waiter is granted, or 0 if its place is lost.
+func (r *rig) wait(st *Waiter) (token int64, err error) {
+	for !st.Subscribed() {
+		if err := r.signal(st); err != nil {
+			return 0, err
+		}
+	}
+	r.Enqueueing(st)
+	token, ttl, err := r.Proto.Enter(r.ctx, &st.ref, wire.Millis(st.ref.Length), true)
+	if err != nil || token > 0 {
+		return token, err
+	}
+	r.Enqueued(st, ttl)
+	for {
+		if err := r.signal(st); err != nil {
+			return 0, err
+		}
+		if token, _, lost := r.Answer(st); token > 0 || lost {
+			return token, nil
+		}
+	}
+}
+
+func (r *rig) signal(st *Waiter) error {
+	select {
+	case <-st.C:
+		return nil
+	case <-r.ctx.Done():
+		return errors.New("the test has ended")
+	}
+}
+
+// locking starts lock.
+func (r *rig) locking() <-chan error {
+	got := make(chan error, 1)
+	r.wg.Go(func() { got <- r.lock() }) // ends with the test at the latest
+	return got
+}
+
+func (r *rig) gotIn(got <-chan error) {
+	r.t.Helper()
+	select {
+	case err := <-got:
+		require.NoError(r.t, err)
+	case <-time.After(enough):
+		r.t.Fatal("a waiter was not woken")
+	}
+}
+
+// inQueue waits until a waiter stands here and is not to probe for now. It returns its id.
+func (r *rig) inQueue() (id string) {
+	r.t.Helper()
+	redistest.Eventually(r.t, enough, "a waiter to queue", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for of, st := range r.waiters {
+			if id = of; st.index >= 0 && st.next > r.Clock.Now() {
+				return true
+			}
+		}
+		return false
+	})
+	return id
+}
+
+// do runs a command that may not fail.
+func do(t *testing.T, s *redistest.Server, args ...string) {
+	t.Helper()
+	_, err := s.Do(args...)
+	require.NoError(t, err, "%q", args)
+}
+
+// scripts are the scripts of the tree.
+var scripts = func() *wire.Scripts {
+	s, err := wire.LoadScripts(os.DirFS("../../lua"))
+	if err != nil {
+		panic(err)
+	}
+	return s
+}()

@@ -1,0 +1,114 @@
+package queue
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// Run probes waiters until Stopping is closed.
+func (q *Queue) Run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	defer q.probes.Wait()
+	for {
+		q.probes.Next(q.due())
+		timer.Reset(q.untilNext())
+		select {
+		case <-timer.C:
+		case <-q.kick:
+		case <-q.Stopping:
+			return
+		}
+	}
+}
+
+// due removes from the heap the waiters that are due, and those that are due soon.
+func (q *Queue) due() (due []*Waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wakeAt = 0
+	now := q.Clock.Now()
+	if len(q.heap) == 0 || q.heap[0].next > now {
+		return nil
+	}
+	soon := now + int64(q.Proto.Claim/12)
+	for len(q.heap) > 0 && q.heap[0].next <= soon {
+		w := heap.Pop(&q.heap).(*Waiter)
+		w.probeAgain = false
+		due = append(due, w)
+	}
+	return due
+}
+
+// untilNext returns how long to sleep.
+func (q *Queue) untilNext() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wakeAt = lease.Forever
+	if len(q.heap) > 0 {
+		q.wakeAt = max(1, q.heap[0].next)
+	}
+	return min(time.Hour, time.Duration(max(0, q.wakeAt-q.Clock.Now())))
+}
+
+// probe sends one round of probes and records the answers.
+func (q *Queue) probe(due []*Waiter) {
+	due, refs := q.waiting(due)
+	if len(due) == 0 {
+		return
+	}
+	// A hanging Redis must not delay the next probes for long. A round trip may take as long
+	// as probes are apart.
+	ctx, stop := q.Proto.Bounded(q.Ctx, max(q.Proto.Claim/3, 20*time.Millisecond))
+	sent := q.Clock.Now()
+	replies, errs := q.Proto.Probe(ctx, refs)
+	late := ctx.Err() != nil
+	stop()
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, w := range due {
+		if !q.waitsLocked(w) {
+			continue
+		}
+		switch err := errs[i]; {
+		case err != nil && (late || transport.Transient(err)):
+			q.scheduleLocked(w, q.Clock.Now()+int64(timing.Jitter(q.Proto.Claim/30)))
+		case err == nil && replies[i] > 0:
+			q.answerLocked(w, replies[i], lease.CertainUntil(w.ref.Length, sent))
+		case err != nil || replies[i] == wire.LostPlace:
+			// The call asks again, and learns of an error then.
+			w.lost = true
+			timing.Signal(w.C)
+			if w.prober {
+				w.prober = false
+				q.lockFreedLocked(w.subs)
+			}
+		default:
+			_, ttl, _ := wire.Granted(replies[i], nil)
+			w.probed, w.prober = sent, false
+			q.scheduleLocked(w, q.after(sent, ttl))
+		}
+	}
+}
+
+// waiting returns the waiters that still wait, and their refs. It reuses due.
+func (q *Queue) waiting(due []*Waiter) (waiting []*Waiter, refs []*wire.Ref) {
+	waiting, refs = due[:0], make([]*wire.Ref, 0, len(due))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range due {
+		if q.waitsLocked(w) {
+			waiting, refs = append(waiting, w), append(refs, &w.ref)
+		}
+	}
+	return waiting, refs
+}
+
+// waitsLocked reports whether w was neither removed nor granted.
+func (q *Queue) waitsLocked(w *Waiter) bool { return q.waiters[w.ref.ID] == w && w.token == 0 }

@@ -1,0 +1,48 @@
+package quorum
+
+import (
+	"sync/atomic"
+
+	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/pubsub"
+)
+
+// node is a Redlock's lock on one deployment.
+type node struct {
+	*engine.Mutex
+	suspectUntil atomic.Int64 // by the clock of the engine
+}
+
+// suspicion is how long a deployment stays suspect. After that the broker's pings have shown
+// whether it answers.
+const suspicion = 2 * pubsub.PingTimeout
+
+// markSuspect marks a deployment that did not answer in time as unhealthy, for a while or until
+// it answers.
+func (n *node) markSuspect() { n.suspectUntil.Store(n.Engine().Clock.Now() + int64(suspicion)) }
+
+// clear ends the suspicion.
+func (n *node) clear() { n.suspectUntil.Store(0) }
+
+// healthy reports whether the deployment is likely to answer.
+func (n *node) healthy() bool {
+	e := n.Engine()
+	return e.Clock.Now() >= n.suspectUntil.Load() && e.Connected() && !e.Closed()
+}
+
+// candidates returns the deployments to ask: the healthy ones and, for later, the others. If the
+// healthy ones are no majority it returns all.
+func (r *Redlock) candidates() (healthy, others []int) {
+	healthy = make([]int, 0, len(r.nodes))
+	for i, n := range r.nodes {
+		if n.healthy() {
+			healthy = append(healthy, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	if len(healthy) < r.quorum() {
+		return append(healthy, others...), nil
+	}
+	return healthy, others
+}

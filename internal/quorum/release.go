@@ -1,0 +1,142 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/lockerr"
+	"golang.org/x/sync/errgroup"
+)
+
+// Unlock ends one Lock of r. The last one waits for each deployment for a bounded time; a release
+// that is not confirmed by then continues in the background. It returns an error if that is so
+// for a majority.
+func (r *Redlock) Unlock(ctx context.Context) error {
+	const op = "unlock"
+	if err := r.usable(op); err != nil {
+		return err
+	}
+	o := arbiter.OwnerOf(ctx)
+	h, outcome := afterExit(r.queue.Exit(&r.handle, o))
+	var err error
+	switch outcome {
+	case arbiter.NotHeld:
+		return lockerr.New(op, r.name, lockerr.ErrNotHeld)
+	case arbiter.WasLost:
+		return lockerr.New(op, r.name, lockerr.ErrLost)
+	case arbiter.Release:
+		err = h.Lease.release(ctx)
+		r.queue.Released(r.handle.Name(), h.Lease)
+	}
+	if o != nil && h.Owner != o {
+		// o's own hold was lost; an earlier unlock was counted for that one instead of for h.
+		return lockerr.New(op, r.name, lockerr.ErrLost)
+	}
+	return err
+}
+
+// ReleaseInBackground ends one Lock of o without waiting for Redis.
+func (r *Redlock) ReleaseInBackground(o *arbiter.Owner) {
+	r.finishInBackground(afterExit(r.queue.Exit(&r.handle, o)))
+}
+
+// giveBack ends one Lock of h, which was granted to a call that does not want it.
+func (r *Redlock) giveBack(h *locked) {
+	r.finishInBackground(afterExit(r.queue.Return(&r.handle, h)))
+}
+
+// afterExit handles a loss that the arbiter was the first to find. For the caller such a hold was
+// lost, like any other.
+func afterExit(h *locked, outcome arbiter.Outcome) (*locked, arbiter.Outcome) {
+	if outcome == arbiter.Expired {
+		h.Lease.discard()
+		outcome = arbiter.WasLost
+	}
+	return h, outcome
+}
+
+func (r *Redlock) finishInBackground(h *locked, outcome arbiter.Outcome) {
+	if outcome == arbiter.Release {
+		h.Lease.discard()
+		r.queue.Released(r.handle.Name(), h.Lease)
+	}
+}
+
+// release gives every part back. It waits for the deployments that are likely to answer, for a
+// bounded time.
+func (h *hold) release(ctx context.Context) error {
+	h.end()
+	wait := make([]time.Duration, len(h.parts))
+	healthy, _ := h.r.candidates()
+	for _, i := range healthy {
+		wait[i] = h.r.grace()
+	}
+	results := make([]released, len(h.parts))
+	var eg errgroup.Group
+	for i := range h.parts[1:] {
+		eg.Go(func() error { results[i+1] = h.releasePart(ctx, i+1, wait[i+1]); return nil })
+	}
+	results[0] = h.releasePart(ctx, 0, wait[0])
+	_ = eg.Wait() // errors are in results
+
+	r, held := h.r, 0
+	errs := []error{lockerr.ErrLost}
+	for _, f := range results {
+		if f.held {
+			held++
+		}
+		if f.err != nil {
+			errs = append(errs, f.err)
+		}
+	}
+	if held < r.quorum() || len(errs)-1 >= r.quorum() {
+		return lockerr.New("unlock", r.name, errs...)
+	}
+	return nil
+}
+
+// released is the result of the release of a part.
+type released struct {
+	held bool  // it was held until then
+	err  error // why the release is not confirmed, or it was not held
+}
+
+// releasePart gives one part back, and waits so long for the deployment.
+func (h *hold) releasePart(ctx context.Context, i int, wait time.Duration) (f released) {
+	if !h.forgetPart(i) {
+		return f
+	}
+	n := h.r.nodes[i]
+	f.held, f.err = n.UnlockWithin(ctx, h.owner, wait)
+	if errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) {
+		n.markSuspect()
+	}
+	return f
+}
+
+// discard gives every part back without waiting for Redis.
+func (h *hold) discard() {
+	h.end()
+	for i := range h.parts {
+		h.discardPart(i)
+	}
+}
+
+// discardPart gives one part back without waiting for Redis.
+func (h *hold) discardPart(i int) {
+	if h.forgetPart(i) {
+		h.r.nodes[i].ReleaseInBackground(h.owner)
+	}
+}
+
+// forgetPart makes a part empty, and reports whether its Mutex must be unlocked.
+func (h *hold) forgetPart(i int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := &h.parts[i]
+	had := p.hold != nil || p.lost
+	p.hold, p.lost = nil, false
+	return had
+}

@@ -1,0 +1,92 @@
+package quorum
+
+import (
+	"errors"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
+)
+
+// latest returns the latest hold, nil if there was none. If its deadline has passed it is lost
+// now: a process that was frozen may look before its watchdogs do.
+func (r *Redlock) latest() *locked {
+	if r == nil {
+		return nil
+	}
+	h := r.handle.Latest()
+	loseIfExpired(h)
+	return h
+}
+
+func loseIfExpired(h *locked) {
+	if h != nil && h.State() == arbiter.Live && h.Lease.left() <= 0 {
+		h.Lease.lose()
+	}
+}
+
+// Done returns a channel that is closed when the latest hold taken through r ends.
+func (r *Redlock) Done() <-chan struct{} {
+	if h := r.latest(); h != nil {
+		return h.Done()
+	}
+	return arbiter.Closed
+}
+
+// Err returns nil while the latest hold taken through r is held, else ErrLost or ErrNotHeld.
+func (r *Redlock) Err() error {
+	const op = "state of"
+	h := r.latest()
+	if h == nil {
+		return errors.Join(r.usable(op), lockerr.New(op, "", lockerr.ErrNotHeld))
+	}
+	return engine.StateErr(op, r.name, h.State())
+}
+
+// Deadline returns until when the latest hold taken through r is certain, if it is live.
+func (r *Redlock) Deadline() (time.Time, bool) {
+	h := r.latest()
+	if h == nil || h.State() != arbiter.Live {
+		return time.Time{}, false
+	}
+	return time.Now().Add(h.Lease.left()), true
+}
+
+// The following make a Redlock an engine.Member.
+
+// HeldBy returns the live hold of o, nil if there is none.
+func (r *Redlock) HeldBy(o *arbiter.Owner) engine.Held {
+	if h := r.queue.HoldOf(&r.handle, o); h != nil {
+		return h
+	}
+	return nil
+}
+
+// ExpireIfDue loses the hold of o if its deadline has passed.
+func (r *Redlock) ExpireIfDue(o *arbiter.Owner) {
+	if r.queue != nil {
+		loseIfExpired(r.queue.HoldOf(&r.handle, o))
+	}
+}
+
+// Order puts Redlocks after the other locks of a name.
+func (r *Redlock) Order() (name string, rank int) { return r.name, 2 }
+
+// Engines returns none: a Redlock can be acquired without any of them.
+func (r *Redlock) Engines() []*engine.Engine { return nil }
+
+// Remaining is unbounded: o has one hold at a time.
+func (r *Redlock) Remaining(*arbiter.Owner) time.Duration { return time.Duration(lease.Forever) }
+
+// Parts returns the lock of each deployment. Redlocks over the same sessions are the same lock.
+func (r *Redlock) Parts() (all []engine.Part) {
+	for _, n := range r.nodes {
+		all = append(all, engine.Part{Engine: n.Engine(), Name: n.Name(), Family: "redlock " + r.handle.Name()})
+	}
+	return all
+}
+
+// Queued returns how many calls wait for another one of this process, for tests.
+func (r *Redlock) Queued() int { return r.queue.Waiting(r.handle.Name()) }

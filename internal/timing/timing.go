@@ -1,0 +1,40 @@
+package timing
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Pauses between attempts start at MinBackoff and double up to MaxBackoff.
+const (
+	MinBackoff = 5 * time.Millisecond
+	MaxBackoff = time.Second
+)
+
+// Signal puts a signal into c, which should have room for one, unless there is one. It never
+// blocks.
+func Signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Jitter returns a random duration from half of d to one and a half times d.
+func Jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return d/2 + rand.N(d)
+}
+
+// Pause sleeps for d, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,149 @@
+package transport
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Contexts for calls of rueidis.
+//
+// While one goroutine at a time uses a connection, rueidis sends the command and reads the
+// reply on that goroutine: the synchronous path. It takes little more than half as long as
+// the pipelined path through two goroutines of the connection. rueidis switches a connection
+// to the pipelined path, for good, once calls overlap or a call has a context that can be
+// cancelled but has no deadline. A deadline does not make it switch; but when one passes on
+// the synchronous path, rueidis closes the connection, which all users of the client share,
+// and until then such a call cannot be cancelled. Therefore:
+//
+//   - A caller's deadline is never passed on. If its context can be cancelled, the pipelined
+//     path is the price.
+//   - A call that only the end of its lease or of the session would cut short gets a deadline,
+//     Patience, so late that a connection without a reply is of no use to anybody. The end of
+//     a session may have to wait for so long.
+//   - A call that must end earlier, because its lease is short, gets no deadline; nor does one
+//     that follows a call without an answer: on a slow network, deadlines would close one
+//     connection after another.
+const (
+	// Patience is the latest deadline of a call on the shared connection.
+	Patience    = 3 * time.Second
+	minDeadline = time.Second
+)
+
+// patient returns the deadline of a call that starts now and may last for d, and whether it
+// should have one.
+func (c *Conn) patient(d time.Duration) (deadline time.Time, ok bool) {
+	if d < minDeadline || !c.reachable() {
+		return time.Time{}, false
+	}
+	return time.Now().Add(d), true
+}
+
+// Context is the context of a Redis call that only Cancel ends, not its caller's context. It
+// has the caller's values.
+type Context struct {
+	context.Context
+	Conn      *Conn
+	ended     chan struct{}
+	cancelled bool          // ended is closed; guarded by the owner's mutex
+	Most      time.Duration // how long a call may last; 0: no deadline
+}
+
+var contexts = sync.Pool{New: func() any { return &Context{ended: make(chan struct{})} }}
+
+// NewContext returns a context with these values. Free takes it back.
+func NewContext(values context.Context) *Context {
+	c := contexts.Get().(*Context)
+	c.Context = values
+	return c
+}
+
+// Background returns a context without values, which is not to be freed.
+func Background() *Context {
+	return &Context{Context: context.Background(), ended: make(chan struct{})}
+}
+
+// Free returns c to the pool. No call may use it any more.
+func (c *Context) Free() {
+	if !c.cancelled {
+		c.Context, c.Most = nil, 0
+		contexts.Put(c)
+	}
+}
+
+// Cancel ends c. The caller must hold the owner's mutex; further calls do nothing.
+func (c *Context) Cancel() {
+	if !c.cancelled {
+		c.cancelled = true
+		close(c.ended)
+	}
+}
+
+// Bound sets the deadline of the following call on conn, which may last for d.
+func (c *Context) Bound(conn *Conn, d time.Duration) {
+	c.Conn, c.Most = conn, min(d, Patience)
+}
+
+// Deadline returns the deadline of a call that starts now.
+func (c *Context) Deadline() (time.Time, bool) {
+	if c.Most == 0 {
+		return time.Time{}, false
+	}
+	return c.Conn.patient(c.Most)
+}
+
+// Done returns a channel that Cancel closes.
+func (c *Context) Done() <-chan struct{} { return c.ended }
+
+// Err returns context.Canceled after Cancel.
+func (c *Context) Err() error {
+	select {
+	case <-c.ended:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// Bounded returns a context for one call that starts now. It ends after d, with stop, or with
+// parent.
+func (c *Conn) Bounded(parent context.Context, d time.Duration) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	timer := time.AfterFunc(d, cancel)
+	return &timedCtx{ctx, c, min(d, Patience)}, func() { timer.Stop(); cancel() }
+}
+
+// timedCtx is a context with the deadline of a call that starts now.
+type timedCtx struct {
+	context.Context
+	conn *Conn
+	most time.Duration
+}
+
+// Deadline returns the deadline of a call that starts now.
+func (c *timedCtx) Deadline() (time.Time, bool) { return c.conn.patient(c.most) }
+
+// Bounded returns a context that ends after d without having a deadline.
+func Bounded(d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	timer := time.AfterFunc(d, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}
+
+// NoDeadline hides the deadline of a caller's context. Done still reports its end.
+type NoDeadline struct{ context.Context }
+
+// Deadline reports that there is none.
+func (NoDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// ForCaller returns the context to pass to rueidis for a caller's ctx. A ctx that never ends
+// is replaced by the session's.
+func ForCaller(ctx context.Context, session *Context) context.Context {
+	if ctx.Done() == nil {
+		return session
+	}
+	if _, ok := ctx.Deadline(); ok {
+		return NoDeadline{ctx}
+	}
+	return ctx
+}

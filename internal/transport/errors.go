@@ -1,0 +1,58 @@
+package transport
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// Transient reports whether err may pass by itself: the connection was lost, the server is
+// loading its data, or a failover is under way. All other errors, from WRONGTYPE and NOPERM to
+// OOM, last until somebody acts.
+func Transient(err error) bool {
+	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || err == ErrPool || errors.As(err, new(*ReplicaError)) {
+		return false
+	}
+	if code, ok := Code(err); ok {
+		switch code {
+		case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN",
+			"MOVED", "ASK", "NOREPLICAS", "BUSY", "UNBLOCKED":
+			return true
+		}
+		return strings.Contains(err.Error(), "max number of clients reached")
+	}
+	return true
+}
+
+// Code returns the code of err if it is an error reply of Redis.
+func Code(err error) (code string, ok bool) {
+	var re *rueidis.RedisError
+	if !errors.As(err, &re) || re.IsNil() {
+		return "", false
+	}
+	return RedisCode(re.Error()), true
+}
+
+// Unsupported reports whether err means that the server does not have a command, or that this
+// user may not run it.
+func Unsupported(err error) bool {
+	code, ok := Code(err)
+	return ok && (code == "NOPERM" || strings.EqualFold(code, "unknown"))
+}
+
+var codeInScript = regexp.MustCompile(`^Error running script .*?@user_script: ?\d+: (?:@user_script: ?\d+: )?-?([A-Z][A-Z0-9]+) `)
+
+// RedisCode returns the code of an error reply, with or without "ERR ", which the client
+// strips. Before Redis 7 an error inside a script had the form "ERR Error running script (…):
+// @user_script:5: CODE text" if the command ran, and if it was refused
+// "… @user_script:5: @user_script: 5: -CODE text".
+func RedisCode(text string) string {
+	text = strings.TrimPrefix(text, "ERR ")
+	if m := codeInScript.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	code, _, _ := strings.Cut(text, " ")
+	return code
+}

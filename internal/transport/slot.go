@@ -1,0 +1,40 @@
+package transport
+
+import "strings"
+
+// Slot returns the slot of a key or channel in a cluster: CRC-16/XMODEM of its hash tag, or
+// of the whole key if it has none, modulo 16384.
+func Slot(key string) uint16 {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	var crc uint16
+	for i := range len(key) {
+		crc = crc<<8 ^ crc16[byte(crc>>8)^key[i]]
+	}
+	return crc & 0x3fff
+}
+
+var crc16 = func() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			carry := crc&0x8000 != 0
+			if crc <<= 1; carry {
+				crc ^= 0x1021
+			}
+		}
+		table[i] = crc
+	}
+	return table
+}()
+
+// Slot returns the slot of a key in a cluster, and 0 outside one.
+func (c *Conn) Slot(key string) uint16 {
+	if !c.Cluster {
+		return 0
+	}
+	return Slot(key)
+}

@@ -1,0 +1,294 @@
+package wire
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/relock-go/relock/internal/transport"
+)
+
+// Protocol calls the scripts: one method for each, with typed arguments and results. It is
+// safe for concurrent use.
+type Protocol struct {
+	*transport.Conn
+	scripts *Scripts
+
+	// Set before the first lock, constant afterwards.
+	Publish string        // PUBLISH or SPUBLISH, for the channels of locks
+	Counted string        // "1" if PUBLISH counts every subscriber of such a channel, else "0"
+	Claim   time.Duration // how long a granted waiter of a FairMutex has to claim the lock
+}
+
+// NewProtocol returns a protocol for a deployment that is no cluster.
+func NewProtocol(c *transport.Conn, scripts *Scripts, claim time.Duration) *Protocol {
+	return &Protocol{Conn: c, scripts: scripts, Publish: "PUBLISH", Counted: "1", Claim: claim}
+}
+
+// CheckScripts finds out whether the server runs scripts, in both ways, and learns their
+// digests. It runs that of renewals, for no holds, so that the first renewal need not
+// send its text.
+func (p *Protocol) CheckScripts(ctx context.Context) error {
+	renew := p.scripts.renew
+	if err := p.Inquire(ctx, "EVAL", renew.Text, "0", "1").Error(); err != nil {
+		return err
+	}
+	if err := p.LearnDigests(ctx, p.scripts.All()); err != nil {
+		return err
+	}
+	verb, body := renew.Call()
+	err := p.Inquire(ctx, verb, body, "0", "1").Error()
+	if code, _ := transport.Code(err); code == "NOSCRIPT" { // another node, or forgotten already
+		return nil
+	}
+	return err
+}
+
+// BatchKeys is how many holds one renewal script takes. The server serves nobody else while
+// it runs, about 100 µs.
+const BatchKeys = 100
+
+const (
+	ClaimMost  = 5 * time.Second  // by then a waiter that was granted a FairMutex must have renewed it
+	queueValid = 15 * time.Second // a queue that nobody probes expires after that
+)
+
+// Acquire asks for an exclusive lock. It returns a token above 0 if the lock was granted, else
+// the time to live of the holder's lease, negative if that has none. A call that does not wait
+// leaves no intent.
+func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait bool) (token int64, ttl time.Duration, err error) {
+	k := l.Keys
+	var n int64
+	switch {
+	case l.Kind == Write:
+		keys := [3]string{k.Name, k.fence, k.aux}
+		args := [4]string{l.ID, leaseMS, k.Prefix, intentMS(wait)}
+		n, err = p.taken(ctx, p.scripts.write, keys[:], args[:])
+	default:
+		keys := [2]string{k.Name, k.fence}
+		args := [2]string{l.ID, leaseMS}
+		n, err = p.taken(ctx, p.scripts.acquire, keys[:], args[:])
+	}
+	return Granted(n, err)
+}
+
+// taken runs a script that acquires, and waits for replicas if configured.
+func (p *Protocol) taken(ctx context.Context, s *transport.Script, keys, args []string) (int64, error) {
+	if p.Replicas > 0 {
+		return p.EvalWait(ctx, s, keys, args)
+	}
+	return p.Eval(ctx, s, keys, args).AsInt64()
+}
+
+const (
+	// IntentValid is how long the intent of a waiting reader or writer is valid. A third of
+	// that is the interval at which it is refreshed.
+	IntentValid = time.Second
+
+	// readersTurn bounds how long writers yield to waiting readers after a writer; it ends as
+	// soon as those have entered. It must be longer than a round trip: after a downgrade, a
+	// reader that misses its turn waits for a writer, which waits for the one that reads on.
+	readersTurn = 250 * time.Millisecond
+)
+
+// intentMS returns for how long the intent of a call is valid.
+func intentMS(wait bool) string {
+	if wait {
+		return "1000"
+	}
+	return "0"
+}
+
+// AcquireAll asks for several plain locks of one slot, all or none. It returns their tokens
+// and -1; or, if one is taken, its index and the time to live of its holder's lease.
+func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, taken int, ttl time.Duration, err error) {
+	n := len(ls)
+	keys, args := make([]string, 2*n), make([]string, 0, 2*n)
+	var length time.Duration // of the lock before, as ms
+	var ms string
+	for i, l := range ls {
+		keys[i], keys[n+i] = l.Keys.Name, l.Keys.fence
+		if args = append(args, l.ID, ms); l.Length != length {
+			length, ms = l.Length, Millis(l.Length)
+			args[2*i+1] = ms
+		}
+	}
+	reply, err := p.Eval(ctx, p.scripts.acquireAll, keys, args).AsIntSlice()
+	switch {
+	case err != nil:
+		return nil, -1, 0, err
+	case reply[0] == 0:
+		return reply[1:], -1, 0, nil
+	}
+	_, ttl, _ = Granted(reply[1], nil)
+	return nil, int(reply[0]) - 1, ttl, nil
+}
+
+// ReleaseSome ends several plain holds of one slot with one script. For each it returns what
+// Release does.
+func (p *Protocol) ReleaseSome(ctx context.Context, ls []*Ref) (told []int64, err error) {
+	keys, args := make([]string, len(ls)), make([]string, 1, 1+2*len(ls))
+	args[0] = p.Publish
+	for i, l := range ls {
+		keys[i] = l.Keys.Name
+		args = append(args, l.ID, l.Keys.Channel)
+	}
+	return p.Eval(ctx, p.scripts.releaseAll, keys, args).AsIntSlice()
+}
+
+// AcquireRead asks for the read side. Its reply is ReadJoin, readAlone, or 0.
+func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer string, wait bool) (reply int64, ttl time.Duration, err error) {
+	k := l.Keys
+	return Granted(p.taken(ctx, p.scripts.read, []string{k.Name, k.aux, k.timeout(l.ID)},
+		[]string{l.ID, leaseMS, writer, intentMS(wait), k.Prefix}))
+}
+
+// ConfirmRead asks whether more readers may join a read hold; by is the lease of the
+// reader that asks for them. Its reply is ReadJoin, readAlone, ReadGone, or 0.
+func (p *Protocol) ConfirmRead(ctx context.Context, l, by *Ref, wait bool) (reply int64, ttl time.Duration, err error) {
+	k := l.Keys
+	return Granted(p.Eval(ctx, p.scripts.confirm, []string{k.Name, k.aux},
+		[]string{l.ID, by.ID, intentMS(wait)}).AsInt64())
+}
+
+// Release ends a hold. It returns the number of subscribers that were notified, or -1 if there
+// was no such hold.
+func (p *Protocol) Release(ctx context.Context, l *Ref) (told int64, err error) {
+	if l.Kind == Plain {
+		keys := [1]string{l.Keys.Name}
+		args := [3]string{l.ID, l.Keys.Channel, p.Publish}
+		return p.Eval(ctx, p.scripts.release, keys[:], args[:]).AsInt64()
+	}
+	c := p.releasing(l)
+	told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
+	if refused, began := halfMoved(err); refused {
+		some, errs := p.releaseMoving(ctx, []moving{{l, began}})
+		return some[0], errs[0]
+	}
+	return told, err
+}
+
+// releasing returns the call that ends a hold, or for a call that gave up, its place in a queue
+// or its intent.
+func (p *Protocol) releasing(l *Ref) transport.Call {
+	k := l.Keys
+	switch l.Kind {
+	case Fair:
+		return transport.Call{Script: p.scripts.leave, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, Millis(p.Claim), k.Prefix, p.Counted}}
+	case Write:
+		return transport.Call{Script: p.scripts.releaseWrite, Keys: []string{k.Name, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, Millis(readersTurn), k.Prefix}}
+	case Read:
+		return transport.Call{Script: p.scripts.releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux}, Args: []string{l.ID, k.Channel, p.Publish, k.Prefix}}
+	default:
+		return transport.Call{Script: p.scripts.release, Keys: []string{k.Name}, Args: []string{l.ID, k.Channel, p.Publish}}
+	}
+}
+
+// ReleaseAll ends holds in one pipeline. For each it returns what Release does.
+func (p *Protocol) ReleaseAll(ctx context.Context, ls []*Ref) (told []int64, errs []error) {
+	calls := make([]transport.Call, len(ls))
+	for i, l := range ls {
+		calls[i] = p.releasing(l)
+	}
+	told, errs = make([]int64, len(ls)), make([]error, len(ls))
+	var ms []moving
+	var places []int
+	for i, r := range p.EvalAll(ctx, calls) {
+		told[i], errs[i] = r.AsInt64()
+		if refused, began := halfMoved(errs[i]); refused {
+			ms, places = append(ms, moving{ls[i], began}), append(places, i)
+		}
+	}
+	if len(ms) > 0 {
+		some, fails := p.releaseMoving(ctx, ms)
+		for i, at := range places {
+			told[at], errs[at] = some[i], fails[i]
+		}
+	}
+	return told, errs
+}
+
+// Enter acquires a fair lock. With queue set it takes a place in the queue otherwise.
+func (p *Protocol) Enter(ctx context.Context, l *Ref, leaseMS string, queue bool) (token int64, ttl time.Duration, err error) {
+	k := l.Keys
+	return Granted(p.taken(ctx, p.scripts.enter, []string{k.Name, k.fence, k.aux}, []string{
+		l.ID, leaseMS, map[bool]string{false: "0", true: "1"}[queue],
+		Millis(queueValid), Millis(p.Claim), k.Prefix, p.Publish, p.Counted,
+	}))
+}
+
+// Probe refreshes waiters in fair queues, BatchKeys of a slot at a time. For each it returns
+// the reply that Enter would get.
+func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
+	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
+	groups := make(map[uint16][]int)
+	for i, l := range ls {
+		slot := p.Slot(l.Keys.Name)
+		groups[slot] = append(groups[slot], i)
+	}
+	var calls []transport.Call
+	var batches [][]int
+	for _, group := range groups {
+		for batch := range slices.Chunk(group, BatchKeys) {
+			c := transport.Call{Script: p.scripts.probe, Args: []string{Millis(queueValid), Millis(p.Claim), p.Publish, p.Counted}}
+			for _, i := range batch {
+				l, k := ls[i], ls[i].Keys
+				c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
+				c.Args = append(c.Args, l.ID, Millis(l.Length), k.Prefix)
+			}
+			calls = append(calls, c)
+			batches = append(batches, batch)
+		}
+	}
+	for i, r := range p.EvalAll(ctx, calls) {
+		ns, err := r.AsIntSlice()
+		for j, at := range batches[i] {
+			if errs[at] = err; err == nil {
+				replies[at] = ns[j]
+			}
+		}
+	}
+	return replies, errs
+}
+
+// Force unlocks a lock whoever holds it, and reports whether it was locked.
+func (p *Protocol) Force(ctx context.Context, name string) (bool, error) {
+	k := NewKeys(Fair, name)
+	n, err := p.Eval(ctx, p.scripts.force, []string{name, k.fence, k.aux}, []string{
+		k.Channel, prefixed(prefixRW, name), p.Publish, PrefixSession, name, Millis(p.Claim), k.Prefix, p.Counted,
+	}).AsInt64()
+	return n == 1, err
+}
+
+// State is the raw state of a lock.
+type State struct {
+	TTL     int64          // ms; -1: the key does not expire, -2: not locked
+	Waiters int            // places in the fair queue
+	Fields  map[string]int // hold counts by hold id; "mode" is 1 for read mode, else 0
+}
+
+// Inspect returns the state of a lock without changing it.
+func (p *Protocol) Inspect(ctx context.Context, name string) (State, error) {
+	rs, err := p.Eval(ctx, p.scripts.inspect, []string{name, prefixed(prefixQueue, name)}, nil).ToArray()
+	if err != nil {
+		return State{}, err
+	}
+	var in State
+	in.TTL, _ = rs[0].AsInt64()
+	waiters, _ := rs[1].AsInt64()
+	in.Waiters = int(waiters)
+	in.Fields = make(map[string]int, len(rs)/2)
+	for i := 2; i+1 < len(rs); i += 2 {
+		field, _ := rs[i].ToString()
+		value, _ := rs[i+1].ToString()
+		in.Fields[field], _ = strconv.Atoi(value) // mode is the only value that is no number
+		if field == "mode" && value == "read" {
+			in.Fields[field] = 1
+		}
+	}
+	return in, nil
+}
+
+// Millis formats d as milliseconds for an argument.
+func Millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -1,0 +1,19 @@
+// Package wire knows how locks are stored in Redis and what is sent there: the names of keys
+// and channels, one typed call for each script, and their replies.
+//
+// Mutexes and RWMutexes are stored in Redisson's format, so that both exclude each other;
+// fencing tokens, fair queues and intents are relock's own. The package knows nothing of who
+// calls it or why, and keeps no state of a lock.
+//
+// # Invariants
+//
+//   - All keys of a lock share one slot of a cluster; CheckName refuses names that prevent it.
+//   - A script may be sent twice with the same arguments without another outcome; its header
+//     says why. So an answer that got lost is found again by asking once more.
+//   - A hold id is never used again, so a late release ends nothing but its own hold.
+//   - Leases run by the server's clock: the client passes lengths, never points in time.
+//   - A release is not refused for good because its slot is being moved: then it is sent key
+//     by key (moving.go).
+//
+// The package starts no goroutines; those of its calls belong to transport.
+package wire

@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/relock-go/relock/internal/lockerr"
+)
+
+const maxName = 1 << 10 // bytes
+
+// CheckName returns an error if name cannot name a lock. All keys and the channel of a lock
+// must share a slot of a cluster. A name with a brace is used as it is, as Redisson does, so it
+// needs a valid hash tag. The rule holds for every topology, so that code does not break when
+// it moves to a cluster.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: it is empty", lockerr.ErrName)
+	case len(name) > maxName:
+		return fmt.Errorf("%w: it is %d bytes long, more than %d", lockerr.ErrName, len(name), maxName)
+	case !strings.ContainsAny(name, "{}"):
+		return nil
+	}
+	if _, tag, ok := strings.Cut(name, "{"); ok && strings.Index(tag, "}") > 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %q has a brace but no valid hash tag; write {tag} somewhere in it, or leave out the braces", lockerr.ErrName, name)
+}
+
+// prefixed returns the name of a lock's key or channel, by Redisson's rule.
+func prefixed(prefix, name string) string {
+	if strings.Contains(name, "{") {
+		return prefix + ":" + name
+	}
+	return prefix + ":{" + name + "}"
+}
+
+// Names on the wire. Those with redisson_ are Redisson's, the others relock's own.
+const (
+	prefixChannel = "redisson_lock__channel"
+	prefixRW      = "redisson_rwlock"
+	prefixFence   = "relock_fence"
+	prefixQueue   = "relock_queue"
+	prefixIntent  = "relock_intent"
+	prefixReaders = "relock_readers"
+	PrefixGrant   = "relock_grant"    // + : + session id
+	PrefixSession = "relock_session:" // + session id
+)
+
+// IsSessionChannel reports whether a channel is that of a session, not of a lock.
+func IsSessionChannel(channel string) bool { return strings.HasPrefix(channel, PrefixSession) }
+
+// suffixed returns the prefix of the names of keys for the holds of a lock, by Redisson's rule.
+func suffixed(name string) string {
+	if strings.Contains(name, "{") {
+		return name + ":"
+	}
+	return "{" + name + "}:"
+}
+
+// Kind is a type of lock, or a side of one, as stored in Redis.
+type Kind uint8
+
+const (
+	Plain Kind = iota // Mutex
+	Fair              // FairMutex
+	Write             // RWMutex, write side
+	Read              // RWMutex, read side
+)
+
+// Keys are the names of a lock's keys and channel.
+type Keys struct {
+	Name    string // the lock itself, a hash
+	fence   string // its fencing counter
+	Channel string // on which releases are published
+	aux     string // fair: the queue; read and write: the intents
+	Prefix  string // fair: of the channels of grants; read and write: of the rwlock_timeout keys; ends with a colon
+}
+
+// NewKeys returns the names for one kind of lock.
+func NewKeys(k Kind, name string) Keys {
+	keys := Keys{fence: prefixed(prefixFence, name), Channel: prefixed(prefixChannel, name)}
+	// A substring of fence, so that the caller's copy of the name is not kept alive.
+	keys.Name = keys.fence[strings.LastIndex(keys.fence, name):][:len(name)]
+	switch k {
+	case Fair:
+		keys.aux = prefixed(prefixQueue, name)
+		keys.Prefix = prefixed(PrefixGrant, name) + ":"
+	case Write, Read:
+		keys.Channel = prefixed(prefixRW, name)
+		keys.aux = prefixed(prefixIntent, name)
+		keys.Prefix = suffixed(name)
+	}
+	return keys
+}
+
+// timeout returns Redisson's key for the lease of one read hold.
+func (k *Keys) timeout(id string) string { return k.Prefix + id + ":rwlock_timeout:1" }
+
+// readers returns the key of the list of relock's readers. Scripts derive the same name.
+func (k *Keys) readers() string { return prefixed(prefixReaders, k.Name) }
+
+// Ref is one hold as Redis stores it, or a wait for one.
+type Ref struct {
+	Keys   *Keys
+	ID     string        // hold id "<session>:<n>", a new n for every acquisition; a writer's ends with ":write"
+	Length time.Duration // time to live in Redis
+	Kind   Kind
+}

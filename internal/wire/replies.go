@@ -1,0 +1,37 @@
+package wire
+
+import "time"
+
+// Granted splits the reply of a script that acquires.
+func Granted(n int64, err error) (token int64, ttl time.Duration, _ error) {
+	if err != nil || n > 0 {
+		return n, 0, err
+	}
+	return 0, time.Duration(-1-n) * time.Millisecond, nil
+}
+
+// Tokens returns how many fencing tokens the block that starts with token has; lua/lib/fence.lua
+// issues them.
+func Tokens(token int64) int64 {
+	switch {
+	case token%1024 == 0:
+		return 1024
+	case token%16 == 0:
+		return 16
+	}
+	return 1
+}
+
+// LostPlace is the reply of a probe for a waiter that is neither holder nor in the queue,
+// or whose lock is something else.
+const LostPlace = -1 << 52
+
+// Replies of the scripts for the read side.
+const (
+	ReadJoin  = 1 // held, and more readers may join
+	readAlone = 2 // held, but a writer waits
+	ReadGone  = 3 // of ConfirmRead: the hold is gone
+)
+
+// ForRedisson is the second message of lua/lib/wake.lua, which Redisson reads as a 0.
+const ForRedisson = "00"

@@ -1,0 +1,148 @@
+package wire
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// mustList checks how many readers the list has.
+func (r *rwRig) mustList(want int64) {
+	r.t.Helper()
+	if got := r.int("ZCARD", rwReaders); got != want {
+		r.t.Fatalf("the list has %d readers, want %d", got, want)
+	}
+}
+
+// readsLike takes the read side as a version of relock does that keeps no list.
+func (r *rwRig) readsLike(id string, lease time.Duration) { r.redissonReads(id, 1, lease) }
+
+// Somebody else has opened the lock, and readers of Redisson have it now, as many as the
+// list has of the readers before them.
+func TestRWAListOfReadersBeforeMisleadsNobody(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		for _, opens := range []func(){
+			func() { r.must("DEL", "a") },
+			func() { r.must("DEL", "a", "{a}:s:1:rwlock_timeout:1") },
+		} {
+			r.must("FLUSHALL")
+			old, a, w := r.reader(1), r.reader(2), r.writer(3)
+			r.reads(old, ReadJoin)
+			opens()
+			r.redissonReads("j:7", 1, time.Minute)
+			r.mustList(1)
+			r.refused(w, 50*time.Second, time.Minute)
+			r.must("DEL", rwIntents)
+			r.reads(a, ReadJoin)
+			r.mustList(1)
+			r.gone(old)
+			r.end(a)
+			r.mustHash(map[string]string{"mode": "read", "j:7": "1"})
+			r.mustNear("the lock", r.pttl("a"), time.Minute)
+			r.refused(w, 50*time.Second, time.Minute)
+			// Without its key it lives as long as what it has made of the lock's expiry.
+			r.must("DEL", rwIntents, "{a}:j:7:rwlock_timeout:1")
+			r.redissonRenews(20 * time.Second)
+			r.reads(a, ReadJoin)
+			r.end(a)
+			r.refused(w, 10*time.Second, 20*time.Second)
+			r.mustHash(map[string]string{"mode": "read", "j:7": "1"})
+		}
+	})
+}
+
+func TestRWReadersThatAreNotListedCountAsLiving(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, b, w := r.reader(1), r.reader(2), r.writer(3)
+		r.readsLike("u:1", time.Minute)
+		r.reads(a, ReadJoin)
+		r.reads(b, ReadJoin)
+		r.mustList(2)
+		r.renews(a, b)
+		r.end(a)
+		r.mustNear("the lock", r.pttl("a"), time.Minute)
+		r.end(b)
+		r.mustList(0)
+		r.mustHash(map[string]string{"mode": "read", "u:1": "1"})
+		r.mustNear("the lock", r.pttl("a"), time.Minute)
+		r.refused(w, 50*time.Second, time.Minute)
+	})
+}
+
+// A list that was lost is there again when a reader has entered and the others have
+// renewed their leases.
+func TestRWAListThatWasLostIsMadeAgain(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		long, a, b, w := r.reader(1), r.reader(2), r.reader(3), r.writer(4)
+		long.Length = time.Hour
+		r.reads(long, ReadJoin)
+		r.reads(a, ReadJoin)
+		r.must("DEL", rwReaders)
+		r.renews(a, long)
+		r.mustList(0) // in another node it may be there yet
+		r.end(a)
+		r.mustNear("the lock", r.pttl("a"), time.Hour)
+		r.reads(b, ReadJoin)
+		r.mustList(1)
+		r.refused(w, 50*time.Minute, time.Hour)
+		r.renews(long, b)
+		r.mustList(2)
+		r.end(long)
+		r.mustNear("the lock", r.pttl("a"), b.Length)
+		r.end(b)
+		r.mustList(0)
+		r.writes(w)
+	})
+}
+
+// A listed reader whose lease has ended is removed by a writer although others read on.
+func TestRWAListedReaderEndsWithItsLease(t *testing.T) {
+	r := &rwRig{NewRig(t), "a"}
+	short, a, w := r.reader(1), r.reader(2), r.writer(3)
+	short.Length = 20 * time.Millisecond
+	r.reads(a, ReadJoin)
+	r.reads(short, ReadJoin)
+	redistest.Eventually(t, 20*time.Second, "its end", func() bool {
+		r.lock(w, false)
+		return r.int("HEXISTS", "a", short.ID) == 0
+	})
+	r.mustList(1)
+	r.mustHash(map[string]string{"mode": "read", a.ID: "1"})
+	r.end(a)
+	r.writes(w)
+}
+
+// Permissions that were given before there was a list, and a key of that name that is
+// something else, only make readers cost more.
+func TestRWReadersDoWithoutTheirList(t *testing.T) {
+	server := redistest.Start(t)
+	plain := &rwRig{rigOn(t, server.Client(t), server.Addr()), "a"}
+	plain.must("ACL", "SETUSER", "before", "on", ">secret", "+@all", "&*",
+		"~a", "~{a}:*", "~relock_fence:{a}", "~relock_intent:{a}")
+	limited := &rwRig{rigOn(t, server.Client(t, func(o *rueidis.ClientOption) {
+		o.Username, o.Password = "before", "secret"
+	}), server.Addr()), "a"}
+	without := func(r *rwRig) {
+		long, a, w := r.reader(1), r.reader(2), r.writer(3)
+		long.Length = time.Hour
+		r.reads(long, ReadJoin)
+		r.reads(a, ReadJoin)
+		r.renews(a, long)
+		r.refused(w, 50*time.Minute, time.Hour)
+		r.gone(w)
+		r.end(long)
+		r.mustNear("the lock", r.pttl("a"), a.Length)
+		r.redissonReads("j:7", 1, time.Minute)
+		r.end(a)
+		r.mustNear("the lock", r.pttl("a"), time.Minute)
+		r.must("DEL", "a", "{a}:j:7:rwlock_timeout:1")
+		r.writes(w)
+		r.end(w)
+	}
+	without(limited)
+	plain.must("SET", rwReaders, "no list")
+	without(plain)
+}

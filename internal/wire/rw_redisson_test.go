@@ -1,0 +1,264 @@
+package wire
+
+import (
+	"testing"
+	"time"
+)
+
+// Redisson counts the holds of a reader, and each has a lease of its own.
+func TestRWReadersOfRedisson(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		r.redissonReads("j:7", 3, 10*time.Second)
+		r.refused(w, time.Second, 10*time.Second)
+		r.must("DEL", rwIntents)
+		r.reads(a, ReadJoin)
+		r.mustHash(map[string]string{"mode": "read", "j:7": "3", "s:1": "1"})
+		r.must("DEL", "{a}:j:7:rwlock_timeout:1", "{a}:j:7:rwlock_timeout:2")
+		r.end(a)
+		r.mustHash(map[string]string{"mode": "read", "j:7": "3"}) // the third hold goes on
+		r.refused(w, time.Second, 10*time.Second)
+		r.must("DEL", rwIntents)
+		r.reads(a, ReadJoin)
+		r.must("DEL", "{a}:j:7:rwlock_timeout:3")
+		r.end(a)
+		r.writes(w) // nobody is left
+		r.mustHash(map[string]string{"mode": "write", "s:2:write": "1"})
+		r.end(w)
+	})
+}
+
+// The lease of one reader ends although another one keeps the lock alive.
+func TestRWAWriterRemovesDeadReaders(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		r.redissonReads("j:7", 2, 10*time.Second)
+		r.reads(r.reader(3), ReadJoin)
+		r.reads(a, ReadJoin)
+		r.must("DEL", "{a}:j:7:rwlock_timeout:1", "{a}:j:7:rwlock_timeout:2", "{a}:s:3:rwlock_timeout:1")
+		r.refused(w, time.Second, time.Minute)
+		r.mustHash(map[string]string{"mode": "read", "s:1": "1"})
+		r.gone(r.reader(3))
+		r.end(a)
+		r.writes(w)
+
+		// Also a reader whose release finds only dead ones beside itself opens the lock.
+		r.end(w)
+		r.redissonReads("j:7", 2, 10*time.Second)
+		r.reads(a, ReadJoin)
+		r.must("DEL", "{a}:j:7:rwlock_timeout:1", "{a}:j:7:rwlock_timeout:2")
+		next := r.listen("redisson_rwlock:{a}")
+		r.end(a)
+		r.mustKeys()
+		r.mustMessages(next, "redisson_rwlock:{a}", "redisson_rwlock:{a} 0")
+	})
+}
+
+// A process with Redisson 3.x that holds several read locks renews the keys of one of
+// them, and of the others the lock alone. Relock took those readers for dead, so that
+// its writer got in beside them.
+func TestRWReadersOfRedissonLiveWithoutTheirKeys(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		reading := map[string]string{"mode": "read", "j:7": "1"}
+		refused := func(ttl time.Duration) {
+			t.Helper()
+			r.refused(w, ttl-5*time.Second, ttl)
+			r.must("HDEL", rwIntents, "w:"+w.ID)
+		}
+
+		r.redissonReads("j:7", 1, 10*time.Second)
+		r.must("DEL", "{a}:j:7:rwlock_timeout:1")
+		refused(10 * time.Second)
+
+		// Relock's readers prolong the lock for themselves alone.
+		r.reads(a, ReadJoin)
+		refused(30 * time.Second)
+		r.renews(a)
+		refused(30 * time.Second)
+		r.end(a)
+		r.mustHash(reading)
+		refused(10 * time.Second)
+
+		// Whichever renews last, and whichever lease is longer.
+		for _, lease := range []time.Duration{20 * time.Second, time.Minute} {
+			r.redissonRenews(lease)
+			r.reads(a, ReadJoin)
+			r.redissonRenews(lease)
+			r.end(a)
+			refused(lease)
+			r.reads(a, ReadJoin)
+			r.redissonRenews(lease)
+			r.renews(a)
+			r.end(a)
+			refused(lease)
+			r.mustHash(reading)
+		}
+	})
+}
+
+// A writer that reads too, and stops writing, leaves the lock the lease of its readers.
+func TestRWADowngradedLockHasTheLeaseOfItsReaders(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		r.writes(w)
+		if reply, _ := r.rlock(a, w, false); reply != ReadJoin {
+			t.Fatalf("reply %d", reply)
+		}
+		r.must("PEXPIRE", "{a}:s:1:rwlock_timeout:1", "10000")
+		r.end(w)
+		r.mustHash(map[string]string{"mode": "read", "s:1": "1"})
+		r.mustNear("the lock", r.pttl("a"), 10*time.Second)
+	})
+}
+
+func TestRWWritersOfRedisson(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		r.redissonWrites("j:7", 2, time.Minute)
+		r.refused(r.reader(1), time.Second, time.Minute)
+		r.refused(r.writer(2), time.Second, time.Minute)
+		r.mustHash(map[string]string{"mode": "write", "j:7:write": "2"})
+		// It reads as well, and then stops writing.
+		r.must("HSET", "a", "j:7", "1")
+		r.must("SET", "{a}:j:7:rwlock_timeout:1", "1", "PX", "60000")
+		r.refused(r.reader(1), time.Second, time.Minute)
+		r.must("HDEL", "a", "j:7:write")
+		r.must("HSET", "a", "mode", "read")
+		r.must("DEL", rwIntents)
+		r.reads(r.reader(1), ReadJoin)
+		r.mustHash(map[string]string{"mode": "read", "j:7": "1", "s:1": "1"})
+	})
+}
+
+// A Mutex of that name, and a plain lock of Redisson, exclude both sides.
+func TestRWALockOfAnotherKindIsHeld(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		m := plainLease("a", 1)
+		r.take(m)
+		r.refused(r.reader(2), time.Second, m.Length)
+		r.refused(r.writer(3), time.Second, m.Length)
+		for _, l := range []*Ref{r.reader(2), r.writer(3)} {
+			r.gone(l)
+		}
+		r.mustHash(map[string]string{"s:1": "1"})
+		r.mustNear("the Mutex", r.pttl("a"), m.Length)
+		r.end(m)
+		for _, l := range []*Ref{r.reader(2), r.writer(3)} {
+			if l.Kind == Read {
+				r.reads(l, ReadJoin)
+			} else {
+				r.writes(l)
+			}
+			if token, ttl, err := r.ask(m); token != 0 || ttl < time.Second || err != nil {
+				t.Fatalf("a Mutex got %d, %v, %v", token, ttl, err)
+			}
+			r.end(l)
+		}
+		r.take(m)
+	})
+}
+
+// Without an expiry, which nobody sets but a person, the wait has no bound.
+func TestRWALockWithoutExpiry(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		r.must("HSET", "a", "x:1", "1")
+		for _, l := range []*Ref{r.reader(1), r.writer(2)} {
+			r.refused(l, -time.Millisecond, -time.Millisecond)
+		}
+	})
+}
+
+func TestRWEveryCallGetsByWithoutItsScript(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		r.forgetScripts()
+		r.reads(a, ReadJoin)
+		r.forgetScripts()
+		r.confirms(a, r.reader(3), true, ReadJoin)
+		r.forgetScripts()
+		if got := r.Renew(ctx0, []*Ref{a}); got[0].Gone || got[0].Err != nil {
+			t.Fatalf("renew = %+v", got)
+		}
+		r.forgetScripts()
+		r.end(a)
+		r.forgetScripts()
+		r.writes(w)
+		r.forgetScripts()
+		if got := r.Renew(ctx0, []*Ref{w}); got[0].Gone || got[0].Err != nil {
+			t.Fatalf("renew = %+v", got)
+		}
+		r.forgetScripts()
+		r.end(w)
+		r.reads(a, ReadJoin)
+		r.forgetScripts()
+		if was, err := r.Force(ctx0, "a"); !was || err != nil {
+			t.Fatalf("force = %t, %v", was, err)
+		}
+	})
+}
+
+func TestRWWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		a, w := r.reader(1), r.writer(2)
+		fails := func(what string) {
+			t.Helper()
+			for _, wait := range []bool{false, true} {
+				_, _, err := r.AcquireRead(ctx0, a, "1000", "", wait)
+				r.mustBeWrongType("read with a wrong "+what, err)
+				_, _, err = r.Acquire(ctx0, w, "1000", wait)
+				r.mustBeWrongType("write with a wrong "+what, err)
+			}
+		}
+		r.must("SET", "a", "no lock")
+		fails("lock")
+		_, _, err := r.ConfirmRead(ctx0, a, a, true)
+		r.mustBeWrongType("confirm", err)
+		for _, l := range []*Ref{a, w} {
+			_, err = r.Release(ctx0, l)
+			r.mustBeWrongType("release", err)
+			if got := r.Renew(ctx0, []*Ref{l}); !got[0].Gone || got[0].Err != nil {
+				t.Fatalf("renew = %+v, want gone", got)
+			}
+		}
+		r.mustKeys("a")
+		r.must("DEL", "a")
+		r.must("SET", rwIntents, "no intents")
+		fails("hash of intents")
+		r.mustKeys(rwIntents)
+	})
+}
+
+// A holder may have both sides; its session is told of each, and waiters are woken.
+func TestRWForceTellsEveryHolder(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		const rwChannel = "redisson_rwlock:{a}"
+		next := r.listen(rwChannel, "relock_session:s", "relock_session:j")
+		r.reads(r.reader(1), ReadJoin)
+		r.redissonReads("j:7", 2, time.Minute)
+		if was, err := r.Force(ctx0, "a"); !was || err != nil {
+			t.Fatalf("force = %t, %v", was, err)
+		}
+		told := map[string]bool{next(): true, next(): true}
+		if !told["relock_session:s lost s:1 a"] || !told["relock_session:j lost j:7 a"] {
+			t.Fatalf("told %v", told)
+		}
+		r.mustMessages(next, rwChannel, rwChannel+" 1", rwChannel+" 00")
+		w := r.writer(2)
+		r.writes(w)
+		if reply, _ := r.rlock(r.reader(3), w, false); reply != ReadJoin {
+			t.Fatalf("reply %d", reply)
+		}
+		in, err := r.Inspect(ctx0, "a")
+		if err != nil || in.Fields["s:2:write"] != 1 || in.Fields["s:3"] != 1 || in.Fields["mode"] != 0 {
+			t.Fatalf("inspect = %+v, %v", in, err)
+		}
+		if was, err := r.Force(ctx0, "a"); !was || err != nil {
+			t.Fatalf("force = %t, %v", was, err)
+		}
+		told = map[string]bool{next(): true, next(): true}
+		if !told["relock_session:s lost s:2 a"] || !told["relock_session:s lost s:3 a"] {
+			t.Fatalf("told %v", told)
+		}
+		r.mustMessages(next, rwChannel, rwChannel+" 1", rwChannel+" 00")
+	})
+}

@@ -1,0 +1,130 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/relock-go/relock/internal/transport"
+)
+
+// Scripts are the scripts that a Protocol sends, each by EVALSHA, and by EVAL if the
+// server does not know it. A script may be sent twice with the same arguments without
+// changing the outcome; the header of its file says why.
+type Scripts struct {
+	acquire, release, acquireAll, releaseAll, renew *transport.Script // Mutex
+	enter, probe, leave                             *transport.Script // FairMutex
+	read, confirm, releaseRead, renewRead           *transport.Script // RWMutex, read side
+	write, releaseWrite, renewWrite                 *transport.Script // RWMutex, write side
+	force, inspect, releaseMoving                   *transport.Script // any lock
+
+	all []*transport.Script
+}
+
+// LoadScripts assembles the scripts from files, a directory that has one file for each
+// script and, in lib, those that scripts include. The files must be exactly those that
+// are needed.
+func LoadScripts(files fs.FS) (*Scripts, error) {
+	s := new(Scripts)
+	a := assembler{files: files, used: make(map[string]bool)}
+	for name, field := range s.byName() {
+		text, err := a.assemble(name)
+		if err != nil {
+			return nil, err
+		}
+		*field = &transport.Script{Name: name, Text: text}
+		s.all = append(s.all, *field)
+	}
+	slices.SortFunc(s.all, func(a, b *transport.Script) int { return strings.Compare(a.Name, b.Name) })
+	if err := a.unused(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// All returns the scripts in order of their names.
+func (s *Scripts) All() []*transport.Script { return s.all }
+
+// byName returns for the name of each script's file the field that it is loaded into.
+func (s *Scripts) byName() map[string]**transport.Script {
+	return map[string]**transport.Script{
+		"acquire": &s.acquire, "release": &s.release, "renew": &s.renew,
+		"acquire_all": &s.acquireAll, "release_all": &s.releaseAll,
+		"enter": &s.enter, "probe": &s.probe, "leave": &s.leave,
+		"read": &s.read, "confirm": &s.confirm, "release_read": &s.releaseRead, "renew_read": &s.renewRead,
+		"write": &s.write, "release_write": &s.releaseWrite, "renew_write": &s.renewWrite,
+		"force": &s.force, "inspect": &s.inspect, "release_moving": &s.releaseMoving,
+	}
+}
+
+// undeclared is the first line of a script that uses keys beside those that it is given,
+// because only what it finds in these tells their names, or because mostly they do not
+// exist. It uses them by pcall where it can do without. Dragonfly reads the line; to other
+// servers it is a comment.
+const undeclared = "--!df flags=allow-undeclared-keys\n"
+
+// A line with this includes lib/<name>.lua, unless the lines before it have done so. In a
+// block, where it is indented, what it includes belongs to the block.
+var includeLine = regexp.MustCompile(`^(\s*)-- include: (\w+)$`)
+
+// assembler makes the texts of scripts from files.
+type assembler struct {
+	files fs.FS
+	used  map[string]bool // files
+}
+
+// assemble returns the text of a script as it is sent: with what it includes, and without
+// lines that are empty or comments.
+func (a *assembler) assemble(name string) (string, error) {
+	var text strings.Builder
+	err := a.add(&text, name+".lua", make(map[string]bool))
+	return text.String(), err
+}
+
+// add writes a file to the text. included are the files that are in it already, and that
+// what follows may use.
+func (a *assembler) add(text *strings.Builder, file string, included map[string]bool) error {
+	if included[file] {
+		return nil
+	}
+	included[file], a.used[file] = true, true
+	content, err := fs.ReadFile(a.files, file)
+	if err != nil {
+		return fmt.Errorf("script: %w", err)
+	}
+	for line := range strings.Lines(string(content)) {
+		code := strings.TrimSpace(line)
+		switch m := includeLine.FindStringSubmatch(strings.TrimRight(line, "\n")); {
+		case line == undeclared && text.Len() == 0:
+			text.WriteString(line)
+		case m != nil:
+			scope := included
+			if m[1] != "" {
+				scope = maps.Clone(included)
+			}
+			if err := a.add(text, path.Join("lib", m[2]+".lua"), scope); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		case strings.HasPrefix(code, "--!"), strings.HasPrefix(code, "-- include"), strings.Contains(line, "[["):
+			return fmt.Errorf("script: %s: cannot assemble the line %q", file, code)
+		case code != "" && !strings.HasPrefix(code, "--"):
+			text.WriteString(line)
+		}
+	}
+	return nil
+}
+
+// unused returns an error if there are files that no script uses.
+func (a *assembler) unused() error {
+	return fs.WalkDir(a.files, ".", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && path.Ext(file) == ".lua" && !a.used[file] {
+			err = errors.New("script: " + file + " is not used")
+		}
+		return err
+	})
+}

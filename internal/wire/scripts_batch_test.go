@@ -1,0 +1,263 @@
+package wire
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+)
+
+// held returns n leases that are held, with one second to go.
+func (r *rig) held(n int) []*Ref {
+	r.t.Helper()
+	var ls []*Ref
+	for i := range n {
+		l := plainLease(fmt.Sprint("lock", i), i)
+		r.take(l)
+		r.must("PEXPIRE", l.Keys.Name, "1000")
+		ls = append(ls, l)
+	}
+	return ls
+}
+
+func TestRenewGoesOutInBatchesAndTellsWhichAreGone(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		ls := r.held(250)
+		gone := map[int]bool{}
+		for _, i := range []int{0, 1, 99, 100, 150, 199, 200, 249} {
+			gone[i] = true
+			switch name := ls[i].Keys.Name; i % 4 {
+			case 0: // no key
+				r.must("DEL", name)
+			case 1: // another holder
+				r.must("DEL", name)
+				r.must("HSET", name, "other:1", "1")
+				r.must("PEXPIRE", name, "1000")
+			case 2: // something else
+				r.must("SET", name, "no lock", "PX", "1000")
+			case 3: // held beside a read hold of Redisson, as after a change of type
+				r.must("DEL", name)
+				r.must("HSET", name, "mode", "read", ls[i].ID+"0", "1")
+				r.must("PEXPIRE", name, "1000")
+			}
+		}
+		r.must("PERSIST", ls[5].Keys.Name)
+
+		r.Renew(ctx0, ls[:1]) // now the server knows the script
+		before := int64(0)
+		if !r.mini {
+			before = r.runs()
+		}
+		results := r.Renew(ctx0, ls)
+		if !r.mini && r.runs()-before != 3 {
+			t.Fatalf("%d scripts for 250 holds, want 3", r.runs()-before)
+		}
+		if len(results) != len(ls) {
+			t.Fatalf("%d results", len(results))
+		}
+		for i, res := range results {
+			if res.Err != nil || res.Gone != gone[i] {
+				t.Fatalf("hold %d: gone %v, %v", i, res.Gone, res.Err)
+			}
+			switch ttl := r.pttl(ls[i].Keys.Name); {
+			case !gone[i]:
+				r.mustNear("time to live", ttl, ls[i].Length)
+			case ttl > time.Second:
+				t.Fatalf("the renewal of hold %d, which is gone, set %v", i, ttl)
+			}
+		}
+	})
+}
+
+func TestRenewSentTwiceChangesNothing(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		ls := r.held(3)
+		r.end(ls[1])
+		for range 2 {
+			results := r.Renew(ctx0, ls)
+			for i, res := range results {
+				if res.Gone != (i == 1) || res.Err != nil {
+					t.Fatalf("hold %d: %+v", i, res)
+				}
+			}
+			if r.int("EXISTS", ls[1].Keys.Name) != 0 {
+				t.Fatal("a renewal brought back a hold that was released")
+			}
+		}
+		if len(r.Renew(ctx0, nil)) != 0 {
+			t.Fatal("results for nothing")
+		}
+	})
+}
+
+// Leases of different lengths, and read holds, never share a script.
+func TestRenewKeepsLengthsAndKindsApart(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		short, long := r.held(2)[0], r.held(4)[3]
+		short.Length, long.Length = 20*time.Second, 50*time.Second
+		k := NewKeys(Read, "rw")
+		reader := &Ref{Keys: &k, Kind: Read, ID: "s:9", Length: 40 * time.Second}
+		if reply, _, err := r.AcquireRead(ctx0, reader, "1000", "", false); reply != ReadJoin || err != nil {
+			t.Fatalf("acquireRead = %d, %v", reply, err)
+		}
+		ls := []*Ref{short, reader, long}
+		for i, res := range r.Renew(ctx0, ls) {
+			if res.Gone || res.Err != nil {
+				t.Fatalf("%s: %+v", ls[i].Keys.Name, res)
+			}
+			r.mustNear(ls[i].Keys.Name, r.pttl(ls[i].Keys.Name), ls[i].Length)
+		}
+		r.mustNear("the reader's key", r.pttl(k.timeout("s:9")), reader.Length)
+	})
+}
+
+// After SCRIPT FLUSH, or on a server that was restarted, every call falls back.
+func TestEveryCallGetsByWithoutItsScript(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		l := plainLease("a", 1)
+		r.forgetScripts()
+		r.take(l)
+		r.forgetScripts()
+		if in, err := r.Inspect(ctx0, "a"); err != nil || in.Fields["s:1"] != 1 {
+			t.Fatalf("inspect = %+v, %v", in, err)
+		}
+		r.forgetScripts()
+		if res := r.Renew(ctx0, []*Ref{l}); res[0].Gone || res[0].Err != nil {
+			t.Fatalf("renew = %+v", res)
+		}
+		r.forgetScripts()
+		r.end(l)
+		r.take(l)
+		r.forgetScripts()
+		if was, err := r.Force(ctx0, "a"); !was || err != nil {
+			t.Fatalf("force = %v, %v", was, err)
+		}
+
+		ls := r.held(250)
+		r.forgetScripts()
+		for i, res := range r.Renew(ctx0, ls) {
+			if res.Gone || res.Err != nil {
+				t.Fatalf("renewal %d: %+v", i, res)
+			}
+		}
+		r.forgetScripts()
+		told, errs := r.ReleaseAll(ctx0, ls)
+		for i := range ls {
+			if told[i] != 0 || errs[i] != nil {
+				t.Fatalf("release %d: %d, %v", i, told[i], errs[i])
+			}
+		}
+		for _, key := range r.keys() {
+			if r.text("TYPE", key) == "hash" {
+				t.Fatalf("%s is still held", key)
+			}
+		}
+	})
+}
+
+// A key that holds something else is an error at once, and stays as it is.
+func TestWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		l := plainLease("a", 1)
+		r.must("SET", "a", "no lock")
+		_, _, err := r.ask(l)
+		r.mustBeWrongType("acquire", err)
+		_, err = r.Release(ctx0, l)
+		r.mustBeWrongType("release", err)
+		_, err = r.Force(ctx0, "a")
+		r.mustBeWrongType("force", err)
+		_, err = r.Inspect(ctx0, "a")
+		r.mustBeWrongType("inspect", err)
+		if res := r.Renew(ctx0, []*Ref{l}); !res[0].Gone || res[0].Err != nil {
+			t.Fatalf("renew = %+v, want gone", res)
+		}
+		if got := r.keys(); len(got) != 1 || r.text("GET", "a") != "no lock" {
+			t.Fatalf("keys %q, a is %q", got, r.text("GET", "a"))
+		}
+		r.must("DEL", "a")
+		r.must("SET", "relock_queue:{a}", "no queue")
+		_, err = r.Inspect(ctx0, "a")
+		r.mustBeWrongType("inspect of a wrong queue", err)
+	})
+}
+
+// An acquisition whose token cannot be issued leaves nothing: the lock was taken first
+// once, and stayed held by nobody until its lease ended.
+func TestAcquireThatFailsHalfwayLeavesNothing(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		l := plainLease("a", 1)
+		r.must("HSET", l.Keys.fence, "no", "token")
+		_, _, err := r.ask(l)
+		r.mustBeWrongType("acquire", err)
+		for _, k := range []Kind{Fair, Write} {
+			keys := NewKeys(k, "a")
+			l := &Ref{Keys: &keys, Kind: k, ID: "s:2", Length: time.Minute}
+			if k == Fair {
+				_, _, err = r.Enter(ctx0, l, "60000", true)
+			} else {
+				l.ID += ":write"
+				_, _, err = r.ask(l)
+			}
+			r.mustBeWrongType("acquire", err)
+		}
+		if r.int("EXISTS", "a") != 0 {
+			t.Fatalf("the lock is held: %q", r.hash("a"))
+		}
+		// What is no number is replaced.
+		r.must("DEL", l.Keys.fence)
+		r.must("SET", l.Keys.fence, "rubbish")
+		if token := r.take(l); r.text("GET", l.Keys.fence) != fmt.Sprint(token) {
+			t.Fatalf("token %d, stored %q", token, r.text("GET", l.Keys.fence))
+		}
+	})
+}
+
+func TestAcquireAllTakesAllOrNone(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		ls := []*Ref{plainLease("a", 1), plainLease("b", 2), plainLease("c", 3)}
+		ls[1].Length = 50 * time.Second
+		first, taken, _, err := r.AcquireAll(ctx0, ls)
+		if err != nil || taken != -1 || len(first) != 3 {
+			t.Fatalf("acquireAll = %d, %d, %v", first, taken, err)
+		}
+		for i, l := range ls {
+			if got := r.hash(l.Keys.Name); !maps.Equal(got, map[string]string{l.ID: "1"}) {
+				t.Fatalf("%s is %q", l.Keys.Name, got)
+			}
+			r.mustNear(l.Keys.Name, r.pttl(l.Keys.Name), l.Length)
+			if got := r.text("GET", l.Keys.fence); got != fmt.Sprint(first[i]) {
+				t.Fatalf("%s: token %d, stored %q", l.Keys.Name, first[i], got)
+			}
+		}
+		again, taken, _, err := r.AcquireAll(ctx0, ls)
+		if err != nil || taken != -1 || !slices.Equal(first, again) {
+			t.Fatalf("sent again: %d, %d, %v; first %d", again, taken, err, first)
+		}
+		others := []*Ref{plainLease("d", 4), plainLease("b", 5)}
+		if _, taken, ttl, err := r.AcquireAll(ctx0, others); err != nil || taken != 1 || ttl <= 40*time.Second {
+			t.Fatalf("with one taken: %d, %v, %v", taken, ttl, err)
+		}
+		if r.int("EXISTS", "d") != 0 || r.int("EXISTS", others[0].Keys.fence) != 0 {
+			t.Fatal("one was taken although another was held")
+		}
+		// Half of them are ours already, as after a reply that was lost.
+		r.end(ls[2])
+		again, _, _, err = r.AcquireAll(ctx0, ls)
+		if err != nil || again[0] != first[0] || again[1] != first[1] || again[2] <= first[2] {
+			t.Fatalf("with two of three held: %d, %v; first %d", again, err, first)
+		}
+		// What cannot be a token is replaced by one.
+		r.must("SET", others[0].Keys.fence, "rubbish")
+		r.end(ls[1])
+		if tokens, _, _, err := r.AcquireAll(ctx0, others); err != nil || len(tokens) != 2 || tokens[0] < 1<<50 {
+			t.Fatalf("acquireAll = %d, %v", tokens, err)
+		}
+		r.must("SET", "e", "no lock")
+		_, _, _, err = r.AcquireAll(ctx0, []*Ref{plainLease("f", 6), plainLease("e", 7)})
+		r.mustBeWrongType("acquireAll", err)
+		if r.int("EXISTS", "f") != 0 {
+			t.Fatal("one was taken although another failed")
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+)
+
+func nothing(*rwRig) {}
+
+func all(fs ...func(r *rwRig)) func(r *rwRig) {
+	return func(r *rwRig) {
+		for _, f := range fs {
+			f(r)
+		}
+	}
+}
+
+// does is a call whose reply does not matter.
+func does(call func(r *rwRig) string) func(r *rwRig) { return func(r *rwRig) { call(r) } }
+
+func del(key string) func(r *rwRig) { return func(r *rwRig) { r.must("DEL", key) } }
+
+// runs is a command.
+func runs(args ...string) func(r *rwRig) { return func(r *rwRig) { r.must(args...) } }
+
+// has takes the n-th hold of a kind, which must be free.
+func has(k Kind, n int) func(r *rwRig) {
+	return func(r *rwRig) {
+		if got := asks(k, n)(r); got == "taken" {
+			r.t.Fatalf("%d is %s", n, got)
+		}
+	}
+}
+
+// wants asks for what must be taken, and waits.
+func wants(k Kind, n int) func(r *rwRig) {
+	return func(r *rwRig) {
+		if got := asks(k, n)(r); got != "taken" {
+			r.t.Fatalf("%d is %s", n, got)
+		}
+	}
+}
+
+var rwReplies = map[int64]string{0: "taken", ReadJoin: "join", readAlone: "alone", ReadGone: "gone"}
+
+// asks asks for the n-th hold of a kind, and waits if it is a reader or writer.
+func asks(k Kind, n int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		l := r.lease(k, n)
+		switch k {
+		case Read:
+			reply, _ := r.rlock(l, nil, true)
+			return rwReplies[reply]
+		case Fair:
+			return r.grant(r.Enter(ctx0, l, Millis(l.Length), false))
+		}
+		return r.grant(r.Acquire(ctx0, l, Millis(l.Length), true))
+	}
+}
+
+func queues(n int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		l := r.lease(Fair, n)
+		return r.grant(r.Enter(ctx0, l, Millis(l.Length), true))
+	}
+}
+
+func looks(n int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		replies, errs := r.Probe(ctx0, []*Ref{r.lease(Fair, n)})
+		if replies[0] == LostPlace && errs[0] == nil {
+			return "lost"
+		}
+		return r.grant(Granted(replies[0], errs[0]))
+	}
+}
+
+func confirms(n, by int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		reply, _, err := r.ConfirmRead(ctx0, r.reader(n), r.reader(by), true)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return rwReplies[reply]
+	}
+}
+
+func ends(k Kind, n int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		told, err := r.Release(ctx0, r.lease(k, n))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return fmt.Sprint("told ", told)
+	}
+}
+
+func renews(k Kind, n int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		got := r.Renew(ctx0, []*Ref{r.lease(k, n)})[0]
+		if got.Err != nil {
+			r.t.Fatal(got.Err)
+		}
+		return map[bool]string{true: "gone", false: "kept"}[got.Gone]
+	}
+}
+
+// two are holds of two locks.
+func two(r *rwRig) []*Ref { return []*Ref{r.lease(Plain, 7), plainLease("b", 8)} }
+
+func takesTwo(r *rwRig) string {
+	tokens, taken, _, err := r.AcquireAll(ctx0, two(r))
+	switch {
+	case err != nil:
+		r.t.Fatal(err)
+	case taken >= 0:
+		return fmt.Sprint("taken ", taken)
+	}
+	return fmt.Sprint("granted ", tokens)
+}
+
+func releasesTwo(r *rwRig) string {
+	told, err := r.ReleaseSome(ctx0, two(r))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return fmt.Sprint("told ", told)
+}
+
+func inspects(r *rwRig) string {
+	in, err := r.Inspect(ctx0, "a")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return fmt.Sprintf("waiters %d, fields %d", in.Waiters, len(in.Fields))
+}
+
+// moves ends a hold as if its slot were being moved.
+func moves(k Kind, n int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		told, errs := r.releaseMoving(ctx0, []moving{{r.lease(k, n), false}})
+		if errs[0] != nil {
+			r.t.Fatal(errs[0])
+		}
+		return fmt.Sprint("told ", told[0])
+	}
+}
+
+// under takes the n-th read hold under the write hold of the same owner.
+func under(n, writer int) func(r *rwRig) {
+	return func(r *rwRig) {
+		if reply, _ := r.rlock(r.reader(n), r.writer(writer), false); reply != ReadJoin {
+			r.t.Fatalf("%d is %s", n, rwReplies[reply])
+		}
+	}
+}
+
+// redisson is a reader of Redisson.
+func redisson(r *rwRig) {
+	r.redissonReads("j:1", 1, 50*time.Second)
+	r.endTogether("a", "{a}:j:1:rwlock_timeout:1")
+}
+
+// keyless has that reader live by the lock's expiry alone.
+func keyless(r *rwRig) {
+	r.must("DEL", "{a}:j:1:rwlock_timeout:1")
+	r.redissonRenews(time.Minute)
+}
+
+// dead ends the lease of the n-th read hold, as if its time were over. The lock lives
+// on by that of another.
+func dead(n, living int) func(r *rwRig) {
+	return func(r *rwRig) {
+		timeout := r.reader(n).Keys.timeout
+		r.must("DEL", timeout(r.reader(n).ID))
+		r.must("ZADD", rwReaders, "XX", "1", r.reader(n).ID)
+		r.endTogether("a", timeout(r.reader(living).ID))
+	}
+}
+
+// endTogether has keys expire in the same millisecond, however slow the machine is. On
+// miniredis times to live stand still.
+func (r *rwRig) endTogether(keys ...string) {
+	r.t.Helper()
+	command, end := "PEXPIREAT", fmt.Sprint(time.Now().Add(50*time.Second).UnixMilli())
+	if r.mini {
+		command, end = "PEXPIRE", "50000"
+	}
+	for _, key := range keys {
+		if r.int(command, key, end) != 1 {
+			r.t.Fatalf("there is no %s", key)
+		}
+	}
+}
+
+// absent queues the n-th waiter of a session that is not there.
+func absent(n int) func(r *rwRig) {
+	return func(r *rwRig) { (&absentRig{rwRig: r}).enters("x", n, true) }
+}
+
+// absence is of a session that was not there a moment ago.
+func absence(session string) func(r *rwRig) {
+	return func(r *rwRig) { r.must("HSET", absentKey, session, fmt.Sprint(time.Now().UnixMilli())) }
+}
+
+// later has the absences last for as long as costs the places.
+func later(r *rwRig) { (&absentRig{rwRig: r}).later() }
+
+// longTurn makes the readers' turn long enough for a slow machine.
+func longTurn(r *rwRig) {
+	r.must("HSET", rwIntents, "turn", fmt.Sprint(time.Now().Add(30*time.Second).UnixMilli()))
+}
+
+func forces(r *rwRig) string {
+	was, err := r.Force(ctx0, "a")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return fmt.Sprint("opened ", was)
+}
+
+// grant tells the token, or that the lock is taken.
+func (r *rwRig) grant(token int64, _ any, err error) string {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if token > 0 {
+		return fmt.Sprint("granted ", token)
+	}
+	return "taken"
+}

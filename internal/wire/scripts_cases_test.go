@@ -1,0 +1,181 @@
+package wire
+
+import "slices"
+
+// scriptCase is one call of a script, in one state of Redis.
+type scriptCase struct {
+	name   string
+	before func(r *rwRig)
+	call   func(r *rwRig) string
+	first  string // reply, or what it begins with
+	second string
+}
+
+// same is the reply to a second call that is the same.
+const same = ""
+
+func scriptCases() []scriptCase {
+	return slices.Concat(manyCases(), rwCases(), rwListCases(), fairCases(), absentCases())
+}
+
+// manyCases are of scripts that take several locks, or any kind of lock.
+func manyCases() []scriptCase {
+	return []scriptCase{
+		{"take two", nothing, takesTwo, "granted", same},
+		{"take two that one has taken alone", all(runs("SET", "relock_fence:{b}", "1023"), has(Plain, 7)), takesTwo, "granted", same},
+		{"take two, of which one is taken", has(Plain, 1), takesTwo, "taken 0", same},
+		{"release two", does(takesTwo), releasesTwo, "told [1 0]", "told [-1 -1]"},
+		{"release two, of which one is gone", has(Plain, 7), releasesTwo, "told [1 -1]", "told [-1 -1]"},
+		{"inspect", has(Plain, 1), inspects, "waiters 0, fields 1", same},
+		{"force", has(Plain, 1), forces, "opened true", "opened false"},
+		{"force what is read and wanted", all(has(Read, 1), has(Read, 2), wants(Write, 3)), forces, "opened true", "opened false"},
+
+		{"release while the slot is moved", has(Plain, 1), moves(Plain, 1), "told 1", "told -1"},
+		{"release a read hold while the slot is moved", all(has(Read, 1), has(Read, 2)), moves(Read, 1), "told 0", "told -1"},
+		{"release a write hold while the slot is moved", has(Write, 1), moves(Write, 1), "told 1", "told -1"},
+		{"release a write hold and read on while the slot is moved", all(has(Write, 1), under(2, 1)), moves(Write, 1), "told 1", "told -1"},
+	}
+}
+
+func rwCases() []scriptCase {
+	return []scriptCase{
+		{"acquire", nothing, asks(Plain, 1), "granted", same},
+		{"acquire of a held lock", has(Plain, 2), asks(Plain, 1), "taken", same},
+		{"release", has(Plain, 1), ends(Plain, 1), "told 1", "told -1"},
+		{"renew", has(Plain, 1), renews(Plain, 1), "kept", same},
+		{"renew of a hold that is gone", has(Plain, 2), renews(Plain, 1), "gone", same},
+
+		{"read", nothing, asks(Read, 1), "join", same},
+		{"read beside a reader", has(Read, 2), asks(Read, 1), "join", same},
+		{"read of a written lock", has(Write, 2), asks(Read, 1), "taken", same},
+		{"read while a writer waits", all(has(Read, 2), wants(Write, 3)), asks(Read, 1), "taken", same},
+		{"read under one's own write hold", has(Write, 2), func(r *rwRig) string {
+			reply, _ := r.rlock(r.reader(1), r.writer(2), false)
+			return rwReplies[reply]
+		}, "join", same},
+		{"read in the readers' turn",
+			all(has(Write, 2), wants(Read, 1), wants(Write, 3), does(ends(Write, 2))), asks(Read, 1), "alone", same},
+		{"write", nothing, asks(Write, 1), "granted", same},
+		{"write of a written lock", has(Write, 2), asks(Write, 1), "taken", same},
+		{"write of a read lock", has(Read, 2), asks(Write, 1), "taken", same},
+		{"write after having waited", all(has(Read, 2), wants(Write, 1), does(ends(Read, 2))), asks(Write, 1), "granted", same},
+		{"write in the readers' turn", all(has(Write, 2), wants(Read, 3), does(ends(Write, 2))), asks(Write, 1), "taken", same},
+		{"confirm", has(Read, 1), confirms(1, 2), "join", same},
+		{"confirm while a writer waits", all(has(Read, 1), wants(Write, 3)), confirms(1, 2), "taken", same},
+		{"confirm in the readers' turn",
+			all(has(Write, 4), wants(Read, 2), wants(Read, 1), wants(Read, 5), wants(Write, 3), does(ends(Write, 4)), longTurn, does(asks(Read, 1))),
+			confirms(1, 2), "alone", same},
+		{"confirm as the last of the readers' turn",
+			all(has(Write, 4), wants(Read, 2), wants(Read, 1), does(ends(Write, 4)), longTurn, does(asks(Read, 1))), confirms(1, 2), "join", same},
+		{"confirm under one's own write hold", all(has(Write, 2), under(1, 2)), confirms(1, 3), "taken", same},
+		{"confirm a hold that is gone", nothing, confirms(1, 2), "gone", same},
+		{"release a read hold", has(Read, 1), ends(Read, 1), "told 1", "told -1"},
+		{"release one of two read holds", all(has(Read, 1), has(Read, 2)), ends(Read, 1), "told 0", "told -1"},
+		{"give up a wait to read", all(has(Write, 2), wants(Read, 1)), ends(Read, 1), "told -1", same},
+		{"release a read hold under one's own write hold", all(has(Write, 2), under(1, 2)), ends(Read, 1), "told 0", "told -1"},
+		{"release a write hold", has(Write, 1), ends(Write, 1), "told 1", "told -1"},
+		{"release a write hold and read on", all(has(Write, 1), under(2, 1)), ends(Write, 1), "told 1", "told -1"},
+		{"release a write hold that readers wait for", all(has(Write, 1), wants(Read, 2)), ends(Write, 1), "told 1", "told -1"},
+		{"give up a wait to write", all(has(Read, 2), wants(Write, 1)), ends(Write, 1), "told -1", same},
+		{"renew a read hold", has(Read, 1), renews(Read, 1), "kept", same},
+		{"renew a write hold", has(Write, 1), renews(Write, 1), "kept", same},
+	}
+}
+
+// rwListCases are of readers some of whom are of Redisson, or not in the list, or dead.
+func rwListCases() []scriptCase {
+	two := all(has(Read, 1), has(Read, 2))
+	return []scriptCase{
+		{"read beside Redisson", redisson, asks(Read, 1), "join", same},
+		{"read beside a reader of Redisson without a key", all(redisson, keyless), asks(Read, 1), "join", same},
+		{"read beside a reader who is not in the list", all(has(Read, 2), del(rwReaders)), asks(Read, 1), "join", same},
+		{"read with a list of readers who are gone", runs("ZADD", rwReaders, "1", "x:1"), asks(Read, 1), "join", same},
+		{"write beside Redisson", all(redisson, has(Read, 2)), asks(Write, 1), "taken", same},
+		{"write beside a reader of Redisson without a key", all(redisson, keyless), asks(Write, 1), "taken", same},
+		{"write beside a dead reader", all(two, dead(1, 2)), asks(Write, 3), "taken", same},
+		{"write beside a dead reader who is not in the list", all(two, dead(1, 2), del(rwReaders)), asks(Write, 3), "taken", same},
+
+		{"release a read hold beside Redisson", all(redisson, has(Read, 1)), ends(Read, 1), "told 0", "told -1"},
+		{"release a read hold beside a reader of Redisson without a key",
+			all(redisson, has(Read, 1), keyless), ends(Read, 1), "told 0", "told -1"},
+		{"release a read hold beside a reader whom a renewal has seen without a key",
+			all(redisson, has(Read, 1), keyless, does(renews(Read, 1))), ends(Read, 1), "told 0", "told -1"},
+		{"release a read hold beside a dead reader", all(two, dead(1, 2)), ends(Read, 2), "told 1", "told -1"},
+		{"release a read hold that is not in the list", all(two, del(rwReaders)), ends(Read, 1), "told 0", "told -1"},
+		{"release a write hold and leave a dead reader", all(has(Write, 1), under(2, 1), del("{a}:s:2:rwlock_timeout:1")), ends(Write, 1), "told 1", "told -1"},
+
+		{"renew one of two read holds", two, renews(Read, 1), "kept", same},
+		{"renew a read hold that is gone", has(Read, 2), renews(Read, 1), "gone", same},
+		{"renew a read hold that has ended", all(two, dead(1, 2)), renews(Read, 1), "gone", same},
+		{"renew a read hold under one's own write hold", all(has(Write, 2), under(1, 2)), renews(Read, 1), "kept", same},
+		{"renew a read hold beside Redisson", all(redisson, has(Read, 1)), renews(Read, 1), "kept", same},
+		{"renew a read hold beside a reader of Redisson without a key",
+			all(redisson, has(Read, 1), keyless), renews(Read, 1), "kept", same},
+		{"renew a read hold that is not in the list", all(two, runs("ZREM", rwReaders, "s:1")), renews(Read, 1), "kept", same},
+		{"renew a read hold whose list is about to end", all(two, runs("PEXPIRE", rwReaders, "20000")), renews(Read, 1), "kept", same},
+		{"renew a read hold without a list", all(two, del(rwReaders)), renews(Read, 1), "kept", same},
+		{"renew a write hold that is gone", has(Write, 2), renews(Write, 1), "gone", same},
+	}
+}
+
+func fairCases() []scriptCase {
+	return []scriptCase{
+		{"enter", nothing, asks(Fair, 1), "granted", same},
+		{"enter a held lock", has(Fair, 2), asks(Fair, 1), "taken", same},
+		{"enter and queue", has(Fair, 2), queues(1), "taken", same},
+		{"enter and queue behind another", all(has(Fair, 2), does(queues(3))), queues(1), "taken", same},
+		{"enter a free lock that another waits for",
+			all(has(Fair, 2), does(queues(3)), del("a")), asks(Fair, 1), "taken", same},
+		{"enter after one's place was given the lock",
+			all(has(Fair, 2), does(queues(1)), does(ends(Fair, 2))), asks(Fair, 1), "granted", same},
+		{"look", all(has(Fair, 2), does(queues(1))), looks(1), "taken", same},
+		{"look without a place", has(Fair, 2), looks(1), "lost", same},
+		{"look for a grant whose message was lost",
+			all(has(Fair, 2), does(queues(1)), does(ends(Fair, 2))), looks(1), "granted", same},
+		{"look at a free lock", all(has(Fair, 2), does(queues(1)), del("a")), looks(1), "granted", same},
+		{"look at a free lock, second in the queue",
+			all(has(Fair, 2), does(queues(3)), does(queues(1)), del("a")), looks(1), "taken", same},
+		{"leave", has(Fair, 1), ends(Fair, 1), "told 1", "told -1"},
+		{"leave to the next", all(has(Fair, 1), does(queues(2)), does(queues(3))), ends(Fair, 1), "told 0", "told -1"},
+		{"leave to the next at the end of a block of tokens",
+			all(has(Fair, 1), does(queues(2)), runs("SET", "relock_fence:{a}", "1040")), ends(Fair, 1), "told 0", "told -1"},
+		{"leave to the next without a token", all(has(Fair, 1), does(queues(2)), del("relock_fence:{a}")), ends(Fair, 1), "told 0", "told -1"},
+		{"leave to Redisson", all(has(Fair, 1), does(queues(2)), func(r *rwRig) {
+			r.must("RPUSH", "redisson_lock_queue:{a}", "j:1")
+		}), ends(Fair, 1), "told 0", "told -1"},
+		{"leave the queue", all(has(Fair, 1), does(queues(2))), ends(Fair, 2), "told 0", "told -1"},
+		{"leave as the next already", all(has(Fair, 1), does(queues(2)), does(ends(Fair, 1))), ends(Fair, 2), "told 1", "told -1"},
+		{"renew a claim", all(has(Fair, 2), does(queues(1)), does(ends(Fair, 2))), renews(Fair, 1), "kept", same},
+	}
+}
+
+// absentCases are of waiters whose session is not there: those of x.
+func absentCases() []scriptCase {
+	behind := all(has(Fair, 1), absent(1), absent(2), does(queues(2)), does(queues(3)))
+	passed := all(behind, does(ends(Fair, 1))) // they are known to be absent, and 2 has the lock
+	alone := all(has(Fair, 1), absent(1), absent(2))
+	known := all(alone, does(ends(Fair, 1)))
+	return []scriptCase{
+		{"leave past the absent", behind, ends(Fair, 1), "told 0", "told -1"},
+		{"leave past who is known to be absent", passed, ends(Fair, 2), "told 0", "told -1"},
+		{"leave past who has lost its place", all(passed, later), ends(Fair, 2), "told 0", "told -1"},
+		{"leave to the absent alone", alone, ends(Fair, 1), "told 1", "told -1"},
+		{"leave to who was absent", all(has(Fair, 1), does(queues(2)), absence("s")), ends(Fair, 1), "told 0", "told -1"},
+		{"leave past the absent to who was so", all(behind, absence("s")), ends(Fair, 1), "told 0", "told -1"},
+		{"leave the queue of the absent", passed, ends(Fair, 3), "told 0", "told -1"},
+
+		{"enter a free lock that the absent wait for", known, asks(Fair, 2), "granted", same},
+		{"enter and queue for a free lock that the absent wait for", known, queues(2), "granted", same},
+		{"enter a free lock whose waiters have lost their places", all(known, later), queues(2), "granted", same},
+		{"enter a free lock that the absent and another wait for", all(behind, del("a")), queues(4), "taken", same},
+		{"enter and queue after having been absent", all(has(Fair, 1), absence("s")), queues(2), "taken", same},
+
+		{"look past the absent", all(behind, del("a")), looks(2), "granted", same},
+		{"look past who has lost its place", all(passed, del("a"), later), looks(3), "granted", same},
+		{"look beside the absent", passed, looks(3), "taken", same},
+		{"look after having been absent", all(passed, absence("s")), looks(3), "taken", same},
+
+		{"force open to the absent alone", alone, forces, "opened true", "opened false"},
+		{"force open to who has lost its place", all(known, has(Fair, 2), later), forces, "opened true", "opened false"},
+	}
+}

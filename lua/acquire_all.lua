@@ -1,0 +1,48 @@
+-- Acquires several exclusive locks, all or none.
+--
+--   KEYS   the locks, then their fences in the same order
+--   ARGV   for each lock: hold id, lease (ms)
+--   reply  0, then the fencing token of each lock; or the position (from 1) of a lock
+--          that another holds, then what acquire.lua replies for it
+--
+-- Locks that were last acquired together have equal tokens. Their next token is computed
+-- once.
+--
+-- Sent twice: as acquire.lua, for each lock.
+
+-- include: fence
+
+local call = redis.call
+local n = #KEYS / 2
+local reply, ours = {0}, nil
+if call('exists', unpack(KEYS, 1, n)) > 0 then
+  ours = {}
+  for i = 1, n do
+    local ttl = call('pttl', KEYS[i])
+    if ttl ~= -2 then
+      if call('hexists', KEYS[i], ARGV[2 * i - 1]) == 0 then return {i, -1 - ttl} end
+      ours[i] = true
+    end
+  end
+end
+local t = call('time')
+local last = call('mget', unpack(KEYS, n + 1, 2 * n))
+local like, f, text, px
+for i = 1, n do -- first: it may fail, and a failed script is not undone
+  local was = last[i]
+  if ours and ours[i] and tonumber(was) then
+    reply[i + 1] = tonumber(was)
+  elseif was == like and f then
+    call('set', KEYS[n + i], text, 'px', px)
+    reply[i + 1] = f
+  else
+    f, text, px = fence(KEYS[n + i], was, t)
+    like, reply[i + 1] = was, f
+  end
+end
+for i = 1, n do
+  local key = KEYS[i]
+  if not (ours and ours[i]) then call('hset', key, ARGV[2 * i - 1], '1') end
+  call('pexpire', key, ARGV[2 * i])
+end
+return reply

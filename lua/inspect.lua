@@ -1,0 +1,13 @@
+-- Reads the state of a lock. It writes nothing.
+--
+--   KEYS   lock, queue
+--   ARGV   none
+--   reply  time to live (ms; -1 no expiry, -2 not locked), number of waiters in the
+--          queue, then the fields and values of the lock
+--
+-- Sent twice: it only reads.
+
+local r = redis.call('hgetall', KEYS[1])
+table.insert(r, 1, redis.call('zcard', KEYS[2]))
+table.insert(r, 1, redis.call('pttl', KEYS[1]))
+return r

@@ -1,0 +1,71 @@
+-- nextThere removes and returns the first waiter of a queue whose session is there: it is
+-- subscribed to its grant channel, or asks keeps its hold id because it calls itself. If the
+-- server does not know all subscribers, that is the first waiter.
+--
+-- Whether a session is there must be known before the grant is published. The reply of
+-- PUBLISH would come too late: a subscriber that a failover has left on what is now a replica
+-- is not counted, but gets the message and would believe it.
+--
+-- The waiters of an absent session keep their places at the head of the queue, because it may
+-- only have lost its connection. A hash beside the queue, which expires like the queue, keeps
+-- the time (ms) since when each session has been absent. seen deletes that time: for each
+-- waiter that queues, probes, or is found to be there. If no waiter of the session was seen
+-- for 5 s, at least twice the interval between two probes, the session loses its places. It
+-- loses them at once if the Redis user has no right to that hash, hence pcall.
+
+local function sessionOf(id) return string.match(id, '^(.*):') or '' end
+local function seen(queue, id)
+  redis.pcall('hdel', 'relock_absent' .. string.sub(queue, 13), sessionOf(id))
+end
+
+local function nextThere(queue, grant, publish, counted, asks)
+  local first = redis.call('zpopmin', queue)
+  local id = first[1]
+  if not id then return nil end
+  local there = {}
+  local function here(waiter)
+    if counted == '0' or asks and asks[waiter] then return true end
+    local session = sessionOf(waiter)
+    if there[session] == nil then
+      local n = redis.pcall('pubsub', publish == 'PUBLISH' and 'numsub' or 'shardnumsub', grant .. session)
+      there[session] = n[2] ~= 0
+    end
+    return there[session]
+  end
+  if here(id) then
+    seen(queue, id)
+    return id
+  end
+  redis.call('zadd', queue, first[2], id)
+  redis.call('pexpire', queue, '15000')
+  local absent = 'relock_absent' .. string.sub(queue, 13)
+  local t = redis.call('time')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  local lost = {}
+  local function loses(session)
+    local since = tonumber(redis.pcall('hget', absent, session) or nil)
+    if since and now - since >= 5000 then
+      redis.pcall('hdel', absent, session)
+      return true
+    end
+    if since then return false end
+    local set = redis.pcall('hset', absent, session, string.format('%.0f', now))
+    redis.pcall('pexpire', absent, '15000')
+    return type(set) ~= 'number'
+  end
+  local passed = 0
+  while true do
+    local some = redis.call('zrange', queue, passed, passed + 99)
+    for _, waiter in ipairs(some) do
+      if here(waiter) then
+        redis.call('zrem', queue, waiter)
+        seen(queue, waiter)
+        return waiter
+      end
+      local session = sessionOf(waiter)
+      if lost[session] == nil then lost[session] = loses(session) end
+      if lost[session] then redis.call('zrem', queue, waiter) else passed = passed + 1 end
+    end
+    if #some < 100 then return nil end
+  end
+end
