@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +52,8 @@ type doer interface {
 func (c *Conn) watchPool(ctx context.Context, node doer, key string, d time.Duration) *poolWatch {
 	w := &poolWatch{c: c, node: node, key: key, until: time.Now().Add(d)}
 	w.ctx, w.cancel = context.WithCancel(ctx)
-	w.timer = time.AfterFunc(poolInterval, w.look)
+	w.timer = time.AfterFunc(math.MaxInt64, w.look)
+	w.timer.Reset(poolInterval) // starts only now, since look reads w.timer
 	return w
 }
 
