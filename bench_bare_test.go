@@ -29,7 +29,7 @@ func newBareLock(name string) bareLock {
 
 // loadScripts makes them known to the server, so that no EVALSHA is in vain.
 func loadScripts(client rueidis.Client) error {
-	for _, text := range []string{relock.AcquireText, relock.ReleaseText} {
+	for _, text := range []string{acquireText, releaseText} {
 		if err := client.Do(background, client.B().ScriptLoad().Script(text).Build()).Error(); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (c *bare) newID() string { return bareSession + strconv.FormatUint(c.seq.Ad
 
 // acquire reports whether it was granted.
 func (c *bare) acquire(ctx context.Context, l *bareLock, id string) (bool, error) {
-	b := c.client.B().Arbitrary("EVALSHA", relock.AcquireSHA, "2")
+	b := c.client.B().Arbitrary("EVALSHA", acquireSHA, "2")
 	if c.keyed {
 		b = b.Keys(l.name, l.fence)
 	} else {
@@ -56,7 +56,7 @@ func (c *bare) acquire(ctx context.Context, l *bareLock, id string) (bool, error
 
 // release reports whether it was held.
 func (c *bare) release(ctx context.Context, l *bareLock, id string) (bool, error) {
-	b := c.client.B().Arbitrary("EVALSHA", relock.ReleaseSHA, "1")
+	b := c.client.B().Arbitrary("EVALSHA", releaseSHA, "1")
 	if c.keyed {
 		b = b.Keys(l.name)
 	} else {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -31,7 +30,7 @@ func (t *table) fairHandOff(b *testing.B, srv *redistest.Server) {
 	_, err := bares.Expect("subscribed", soon)
 	benchCheck(err == nil, "%v", err)
 
-	err = bareClient.Do(background, bareClient.B().ScriptLoad().Script(relock.LeaveText).Build()).Error()
+	err = bareClient.Do(background, bareClient.B().ScriptLoad().Script(leaveText).Build()).Error()
 	benchCheck(err == nil, "SCRIPT LOAD: %v", err)
 
 	command := func(args ...string) int64 {
@@ -61,7 +60,7 @@ func (t *table) fairHandOff(b *testing.B, srv *redistest.Server) {
 				command("HSET", "bare", bareSession+"1", "1")
 				command("ZADD", "relock_queue:{bare}", "1", bareWaiter+":1")
 			}, func() {
-				told := command("EVALSHA", relock.LeaveSHA, "3", "bare", "relock_fence:{bare}", "relock_queue:{bare}",
+				told := command("EVALSHA", leaveSHA, "3", "bare", "relock_fence:{bare}", "relock_queue:{bare}",
 					bareSession+"1", "redisson_lock__channel:{bare}", "PUBLISH", "5000", "relock_grant:{bare}:", "1")
 				benchCheck(told == 0, "nobody was told of a grant")
 			})

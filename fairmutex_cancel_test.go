@@ -48,7 +48,7 @@ func TestFairMutexCallThatIsCancelledInFlightLeavesNothing(t *testing.T) {
 								unlock(t, background, other)
 							}
 						}
-						sent := seen(proxy, relock.EnterSHA)
+						sent := seen(proxy, enterSHA)
 						proxy.Stall(true)
 						ctx, end := ending.with()
 						result := async(func() error { return do(ctx, m) })

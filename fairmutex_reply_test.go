@@ -42,7 +42,7 @@ func TestFairMutexLostReplyToAFirstTry(t *testing.T) {
 	warmUpFair(t, s)
 	m := s.FairMutex("lock")
 	for range 5 {
-		landed := dropReplyOf(proxy, relock.EnterSHA)
+		landed := dropReplyOf(proxy, enterSHA)
 		lock(t, background, m)
 		receive(t, landed, "the reply to be lost")
 		heldOnce(t, server, "lock")
@@ -78,7 +78,7 @@ func TestFairMutexLostReplyToTheOneThatQueues(t *testing.T) {
 				if free {
 					unlock(t, background, other)
 				}
-				landed := dropReplyOf(proxy, relock.EnterSHA)
+				landed := dropReplyOf(proxy, enterSHA)
 				got := async(func() error { return m.Lock(background) })
 				receive(t, landed, "the reply to be lost")
 				if !free {
@@ -110,9 +110,9 @@ func TestFairMutexLostReplyToALook(t *testing.T) {
 		lock(t, background, other)
 		got := async(func() error { return m.Lock(background) })
 		waiting(t, s, "lock", 1)
-		receive(t, dropReplyOf(proxy, relock.LookSHA), "a look to get no reply")
+		receive(t, dropReplyOf(proxy, lookSHA), "a look to get no reply")
 		require.NoError(t, client.Do(background, client.B().Del().Key("lock").Build()).Error())
-		landed := dropReplyOf(proxy, relock.LookSHA)
+		landed := dropReplyOf(proxy, lookSHA)
 		receive(t, landed, "the look that takes the lock to get no reply")
 		if i%2 == 0 {
 			proxy.Cut()
@@ -138,7 +138,7 @@ func TestFairMutexLostReplyToTheFirstRenewal(t *testing.T) {
 		lock(t, background, other)
 		got := async(func() error { return m.Lock(background) })
 		waiting(t, s, "lock", 1)
-		landed := dropReplyOf(proxy, relock.RenewSHA)
+		landed := dropReplyOf(proxy, renewSHA)
 		unlock(t, background, other)
 		require.NoError(t, receive(t, got, "the waiter to get in"))
 		receive(t, landed, "the reply to be lost")
@@ -163,7 +163,7 @@ func TestFairMutexLostReplyToAnUnlock(t *testing.T) {
 		waiting(t, other, "lock", 1)
 		behind := async(func() error { return last.Lock(background) })
 		waiting(t, other, "lock", 2)
-		landed := dropReplyOf(proxy, relock.LeaveSHA)
+		landed := dropReplyOf(proxy, leaveSHA)
 		unlock(t, background, m)
 		receive(t, landed, "the reply to be lost")
 		require.NoError(t, receive(t, got, "the next to get in"))

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -69,14 +68,14 @@ func (k *soak) holder() string {
 func (k *soak) replies() []string {
 	switch k.kind {
 	case "FairMutex":
-		return []string{relock.EnterSHA, relock.LeaveSHA, relock.LookSHA, relock.RenewSHA}
+		return []string{enterSHA, leaveSHA, lookSHA, renewSHA}
 	case "RWMutex":
 		return []string{
-			relock.ReadSHA, relock.ReleaseReadSHA, relock.WriteSHA, relock.ReleaseWriteSHA,
-			relock.ConfirmReadSHA, relock.RenewReadSHA, relock.RenewWriteSHA,
+			readSHA, releaseReadSHA, writeSHA, releaseWriteSHA,
+			confirmReadSHA, renewReadSHA, renewWriteSHA,
 		}
 	}
-	return []string{relock.AcquireSHA, relock.ReleaseSHA, relock.RenewSHA}
+	return []string{acquireSHA, releaseSHA, renewSHA}
 }
 
 // while returns a time from a tenth of a lease to one and a half.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -106,7 +107,7 @@ type readSide struct {
 }
 
 func (r readSide) FencingToken() int64         { return aReader }
-func (r readSide) Deadline() (time.Time, bool) { return relock.ReadDeadline(r.rw) }
+func (r readSide) Deadline() (time.Time, bool) { return peek.ReadDeadline(r.rw) }
 
 // round locks, has the lock for a while, and unlocks.
 func (w worker) round(ctx context.Context, m fencedLocker, n int64) error {

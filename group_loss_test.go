@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -143,9 +144,9 @@ func TestGroupsLeaveNothingWithTheHoldsOfTheirMembers(t *testing.T) {
 		lock(t, ctx, g)
 		unlock(t, ctx, g)
 	}
-	require.Zero(t, s.Watchers("a"))
+	require.Zero(t, peek.Watchers(s, "a"))
 	lock(t, ctx, g)
-	require.Equal(t, 1, s.Watchers("a"))
+	require.Equal(t, 1, peek.Watchers(s, "a"))
 	unlock(t, ctx, g)
 	unlock(t, ctx, a)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -82,7 +83,7 @@ func TestGroupIsAllOrNothing(t *testing.T) {
 // awaitedBy waits until a session has seen that a lock is taken, so that its call waits.
 func awaitedBy(t testing.TB, s *relock.Session, name string) {
 	t.Helper()
-	redistest.Eventually(t, soon, "the session to wait for "+name, func() bool { return s.Listens(name) })
+	redistest.Eventually(t, soon, "the session to wait for "+name, func() bool { return peek.Listens(s, name) })
 }
 
 // However many Mutexes there are, one script takes them and one releases them.

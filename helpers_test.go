@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -272,7 +273,7 @@ func goneQuickly(t testing.TB, client rueidis.Client, key string) {
 func queued(t testing.TB, s *relock.Session, name string, n int) {
 	t.Helper()
 	redistest.Eventually(t, soon, fmt.Sprintf("%d calls to be queued for %s", n, name), func() bool {
-		return s.Queued(name) == n
+		return peek.Queued(s, name) == n
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -64,7 +65,7 @@ func (k lateKind) sessions(t *testing.T, opts ...relock.SessionOption) (ss []*re
 
 func skip(ss []*relock.Session) {
 	for _, s := range ss {
-		s.Skip(standstill)
+		peek.Skip(s, standstill)
 	}
 }
 
@@ -164,7 +165,7 @@ func TestNoReaderIsLetInAfterItsDeadline(t *testing.T) {
 	ctx := &waitHook{Context: background, f: func() {
 		unlock(t, background, writer)
 		require.NoError(t, receive(t, got, "the first reader"))
-		s.Skip(standstill)
+		peek.Skip(s, standstill)
 	}}
 	require.NoError(t, two.Lock(ctx))
 	require.NoError(t, two.Err())

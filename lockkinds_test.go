@@ -19,7 +19,7 @@ type lockKind struct {
 }
 
 // exclusive reports whether locks of the kind exclude each other.
-func (k *lockKind) exclusive() bool { return k.sha != relock.ReadSHA }
+func (k *lockKind) exclusive() bool { return k.sha != readSHA }
 
 var lockKinds = func() []*lockKind {
 	mutex := func(s *relock.Session) relock.Locker { return s.Mutex("lock") }
@@ -27,11 +27,11 @@ var lockKinds = func() []*lockKind {
 	writer := func(s *relock.Session) relock.Locker { return s.RWMutex("lock") }
 	reader := func(s *relock.Session) relock.Locker { return s.RWMutex("lock").RLocker() }
 	return []*lockKind{
-		{"Mutex", mutex, mutex, relock.AcquireSHA},
-		{"FairMutex", fair, fair, relock.EnterSHA},
-		{"writer after a writer", writer, writer, relock.WriteSHA},
-		{"writer after a reader", writer, reader, relock.WriteSHA},
-		{"reader after a writer", reader, writer, relock.ReadSHA},
+		{"Mutex", mutex, mutex, acquireSHA},
+		{"FairMutex", fair, fair, enterSHA},
+		{"writer after a writer", writer, writer, writeSHA},
+		{"writer after a reader", writer, reader, writeSHA},
+		{"reader after a writer", reader, writer, readSHA},
 	}
 }()
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +24,7 @@ func TestMaxHoldWhenOneOwnerIsLetInTwice(t *testing.T) {
 		got := async(func() error {
 			return together(4, func(int) error { return second.Lock(ctx) })
 		})
-		redistest.Eventually(t, soon, "the owner to queue", func() bool { return s.Queued("a") == 4 })
+		redistest.Eventually(t, soon, "the owner to queue", func() bool { return peek.Queued(s, "a") == 4 })
 		unlock(t, background, first)
 		require.NoError(t, receive(t, got, "the owner's goroutines"))
 		for range 4 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +34,7 @@ func TestWhoSharesAValueWithALostHoldWaitsForItsUnlock(t *testing.T) {
 			lock(t, owner, m)
 			unlock(t, owner, m)
 		}
-		require.Equal(t, 1, s.Queued("lock"))
+		require.Equal(t, 1, peek.Queued(s, "lock"))
 
 		require.ErrorIs(t, m.Unlock(background), relock.ErrLost)
 		require.NoError(t, receive(t, waiter, "the waiter to get in after that unlock"))

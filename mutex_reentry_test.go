@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -114,7 +115,7 @@ func TestWaitersOfOneOwnerEnterTogether(t *testing.T) {
 			for range n {
 				go func() { got <- m.Lock(owner) }()
 			}
-			redistest.Eventually(t, soon, "the owner to wait", func() bool { return s.Queued("lock") >= n-1 })
+			redistest.Eventually(t, soon, "the owner to wait", func() bool { return peek.Queued(s, "lock") >= n-1 })
 			unlock(t, background, from)
 			for range n {
 				require.NoError(t, receive(t, got, "every goroutine of the owner to enter"))

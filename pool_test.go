@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -144,7 +145,7 @@ func TestWaitersPollWhileThePoolIsExhausted(t *testing.T) {
 		held, waits := k.holder(other), k.of(s)
 		lock(t, background, held)
 		got := async(func() error { return waits.Lock(background) })
-		redistest.Eventually(t, soon, "a waiter", func() bool { return s.Listens("lock") })
+		redistest.Eventually(t, soon, "a waiter", func() bool { return peek.Listens(s, "lock") })
 
 		taken := make(chan func())
 		go func() { // takes the session's connection when that is given up

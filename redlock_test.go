@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -151,7 +152,7 @@ func TestRedlockIsHandedOnWithinAProcess(t *testing.T) {
 	for range 10 {
 		got = append(got, async(func() error { return relock.Do(background, r, func(context.Context) error { return nil }) }))
 	}
-	redistest.Eventually(t, soon, "all to queue", func() bool { return relock.RedlockQueue(r) == 10 })
+	redistest.Eventually(t, soon, "all to queue", func() bool { return peek.RedlockQueued(r) == 10 })
 	cost := trafficOf(p.servers[0], func() {
 		unlock(t, background, r)
 		for _, c := range got {

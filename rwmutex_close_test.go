@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -64,7 +65,7 @@ func TestRWMutexCloseLetsTheOthersIn(t *testing.T) {
 func queuedHere(t testing.TB, s *relock.Session, who side, n int) {
 	t.Helper()
 	redistest.Eventually(t, soon, "the calls to wait", func() bool {
-		readers, writers := s.QueuedRW("lock")
+		readers, writers := peek.QueuedRW(s, "lock")
 		return map[side]int{reading: readers, writing: writers}[who] == n
 	})
 }
@@ -77,7 +78,7 @@ func TestRWMutexCloseOfAWaitingSessionStopsNobody(t *testing.T) {
 			held := holder.of(s.RWMutex("lock"))
 			lock(t, background, held)
 			ended := async(func() error { return waiter.of(closes.RWMutex("lock")).Lock(background) })
-			redistest.Eventually(t, soon, "the calls to wait", func() bool { return closes.Listens("lock") })
+			redistest.Eventually(t, soon, "the calls to wait", func() bool { return peek.Listens(closes, "lock") })
 			require.NoError(t, closes.Close(background))
 			require.ErrorIs(t, receive(t, ended, "the waiter to end"), relock.ErrClosed)
 			require.NoError(t, held.Err())

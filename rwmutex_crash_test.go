@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -170,7 +171,7 @@ func TestRWMutexTokensIncreaseOverProcesses(t *testing.T) {
 			last = m.FencingToken()
 			next := s.RWMutex("lock")
 			got := async(func() error { return next.Lock(background) })
-			redistest.Eventually(t, soon, "the next to wait", func() bool { _, n := s.QueuedRW("lock"); return n == 1 })
+			redistest.Eventually(t, soon, "the next to wait", func() bool { _, n := peek.QueuedRW(s, "lock"); return n == 1 })
 			unlock(t, background, m)
 			require.NoError(t, receive(t, got, "the next"))
 			require.Greater(t, next.FencingToken(), last)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -67,7 +68,7 @@ func TestRWMutexDowngradeLetsNoWriterIn(t *testing.T) {
 			}))
 		}
 		redistest.Eventually(t, soon, "a writer to wait here", func() bool {
-			_, here := s.QueuedRW("lock")
+			_, here := peek.QueuedRW(s, "lock")
 			return here == 1
 		})
 		wants(t, server, writing)
@@ -139,8 +140,8 @@ func downgrade(t testing.TB, server *redistest.Server, s, other *relock.Session)
 		d.reads = append(d.reads, async(func() error { return r.RLock(background) }))
 	}
 	redistest.Eventually(t, soon, "readers to wait in both sessions", func() bool {
-		here, _ := s.QueuedRW("lock")
-		there, _ := other.QueuedRW("lock")
+		here, _ := peek.QueuedRW(s, "lock")
+		there, _ := peek.QueuedRW(other, "lock")
 		return here+there == 2
 	})
 	wants(t, server, reading)

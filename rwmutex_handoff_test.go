@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -53,7 +54,7 @@ func TestRWMutexWritersTakeTurns(t *testing.T) {
 					token = m.FencingToken()
 					return m.Unlock(background)
 				}))
-				redistest.Eventually(t, soon, "the writer to queue", func() bool { _, n := s.QueuedRW("lock"); return n == i+1 })
+				redistest.Eventually(t, soon, "the writer to queue", func() bool { _, n := peek.QueuedRW(s, "lock"); return n == i+1 })
 			}
 			unlock(t, background, first)
 			for i := range waiters {
@@ -75,12 +76,12 @@ func TestRWMutexReadersGoBeforeTheNextWriter(t *testing.T) {
 			first, next, reader := s.RWMutex("lock"), s.RWMutex("lock"), s.RWMutex("lock").RLocker()
 			lock(t, background, first)
 			write := async(func() error { return next.Lock(background) })
-			redistest.Eventually(t, soon, "the writer to queue", func() bool { _, n := s.QueuedRW("lock"); return n == 1 })
+			redistest.Eventually(t, soon, "the writer to queue", func() bool { _, n := peek.QueuedRW(s, "lock"); return n == 1 })
 			read := []<-chan error{}
 			for range 2 {
 				read = append(read, async(func() error { return reader.Lock(background) }))
 			}
-			redistest.Eventually(t, soon, "a reader to queue behind the one that asks", func() bool { n, _ := s.QueuedRW("lock"); return n == 1 })
+			redistest.Eventually(t, soon, "a reader to queue behind the one that asks", func() bool { n, _ := peek.QueuedRW(s, "lock"); return n == 1 })
 			unlock(t, background, first)
 			for _, r := range read {
 				require.NoError(t, receive(t, r, "a reader"))
@@ -107,7 +108,7 @@ func TestRWMutexWakesAnotherSession(t *testing.T) {
 			for range rounds {
 				lock(t, background, l)
 				got := async(func() error { return m.Lock(background) })
-				redistest.Eventually(t, soon, "the other session to listen", func() bool { return other.Listens("lock") })
+				redistest.Eventually(t, soon, "the other session to listen", func() bool { return peek.Listens(other, "lock") })
 				watch := startWatch()
 				unlock(t, background, l)
 				require.NoError(t, receive(t, got, "the other one to get in"))

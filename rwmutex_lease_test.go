@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -111,7 +112,7 @@ func TestRWMutexMaxHoldIsPerWriter(t *testing.T) {
 	pass := func(from, to *relock.RWMutex) {
 		t.Helper()
 		got := async(func() error { return to.Lock(background) })
-		redistest.Eventually(t, soon, "the next to wait", func() bool { _, n := s.QueuedRW("lock"); return n == 1 })
+		redistest.Eventually(t, soon, "the next to wait", func() bool { _, n := peek.QueuedRW(s, "lock"); return n == 1 })
 		unlock(t, background, from)
 		require.NoError(t, receive(t, got, "the next"))
 	}

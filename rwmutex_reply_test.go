@@ -16,15 +16,15 @@ import (
 
 // The scripts of a side.
 func (s side) acquireSHA() string {
-	return map[side]string{reading: relock.ReadSHA, writing: relock.WriteSHA}[s]
+	return map[side]string{reading: readSHA, writing: writeSHA}[s]
 }
 
 func (s side) releaseSHA() string {
-	return map[side]string{reading: relock.ReleaseReadSHA, writing: relock.ReleaseWriteSHA}[s]
+	return map[side]string{reading: releaseReadSHA, writing: releaseWriteSHA}[s]
 }
 
 func (s side) renewSHA() string {
-	return map[side]string{reading: relock.RenewReadSHA, writing: relock.RenewWriteSHA}[s]
+	return map[side]string{reading: renewReadSHA, writing: renewWriteSHA}[s]
 }
 
 func TestRWMutexLostReplyToAnAcquire(t *testing.T) {
@@ -82,7 +82,7 @@ func TestRWMutexLostReplyToAConfirmation(t *testing.T) {
 	lock(t, background, l) // the server knows the script
 	unlock(t, background, l)
 	for range 10 {
-		landed := dropReplyOf(proxy, relock.ConfirmReadSHA)
+		landed := dropReplyOf(proxy, confirmReadSHA)
 		lock(t, background, l)
 		receive(t, landed, "the reply to be lost")
 		require.Len(t, holdersOf(t, s, "lock"), 1)
@@ -90,7 +90,7 @@ func TestRWMutexLostReplyToAConfirmation(t *testing.T) {
 		require.NoError(t, held.Err())
 		require.False(t, tryLock(t, background, w))
 
-		landed = dropReplyOf(proxy, relock.ConfirmReadSHA)
+		landed = dropReplyOf(proxy, confirmReadSHA)
 		ok, err := l.TryLock(background)
 		require.False(t, ok)
 		require.Error(t, err)
@@ -168,7 +168,7 @@ func TestRWMutexLostRepliesToADowngrade(t *testing.T) {
 		for _, step := range []struct {
 			sha string
 			do  func(context.Context) error
-		}{{relock.ReadSHA, rw.RLock}, {relock.ReleaseWriteSHA, rw.Unlock}} {
+		}{{readSHA, rw.RLock}, {releaseWriteSHA, rw.Unlock}} {
 			landed := dropReplyOf(proxy, step.sha)
 			require.NoError(t, step.do(owner))
 			receive(t, landed, "the reply to be lost")
@@ -176,7 +176,7 @@ func TestRWMutexLostRepliesToADowngrade(t *testing.T) {
 		}
 		require.Equal(t, relock.Shared, inspect(t, other, "lock").Mode)
 		require.True(t, tryRead(t, w))
-		landed := dropReplyOf(proxy, relock.ReleaseReadSHA)
+		landed := dropReplyOf(proxy, releaseReadSHA)
 		unlock(t, owner, rw.RLocker())
 		receive(t, landed, "the reply to be lost")
 		require.True(t, tryLock(t, background, w))

@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/quorum"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // A Session is a process's part in the locks of one Redis deployment. It has an
@@ -29,6 +30,9 @@ type Session struct {
 func init() {
 	peek.Engine = func(session any) *engine.Engine { return session.(*Session).e }
 	peek.Redlocks = func(session any) *quorum.Queue { return session.(*Session).redlocks }
+	peek.RWMutex = func(lock any) *engine.RWMutex { return &lock.(*RWMutex).l }
+	peek.Redlock = func(lock any) *quorum.Redlock { return lock.(*Redlock).l }
+	peek.Scripts = func() *wire.Scripts { return scripts }
 }
 
 // NewSession starts a session on a client that the caller has made, keeps, and

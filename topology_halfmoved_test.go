@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -103,7 +104,7 @@ func TestALockOfAHalfMovedSlotIsReleased(t *testing.T) {
 			held, waiting := p.holds(a, name), p.waits(b, name)
 			lock(t, background, held)
 			got := async(func() error { return waiting.Lock(background) })
-			redistest.Eventually(t, soon, "somebody to wait for "+name, func() bool { return b[0].Listens(name) })
+			redistest.Eventually(t, soon, "somebody to wait for "+name, func() bool { return peek.Listens(b[0], name) })
 			m := halfMove(t, c, name, moved(name)...)
 			letsGo(t, held, name)
 			require.NoError(t, m.Finish())
@@ -184,7 +185,7 @@ func TestACloseReleasesInAHalfMovedSlot(t *testing.T) {
 		for i, l := range holds {
 			lock(t, background, l)
 			gaveUp = append(gaveUp, async(func() error { return waits[i].Lock(ctx) }))
-			redistest.Eventually(t, soon, "somebody to wait", func() bool { return b.Listens(names[i]) })
+			redistest.Eventually(t, soon, "somebody to wait", func() bool { return peek.Listens(b, names[i]) })
 		}
 		var gone []string
 		for _, name := range names {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -102,7 +103,7 @@ func duels(t testing.TB, a, b party, prefix string) (all []*duel) {
 		all = append(all, d)
 	}
 	for _, d := range all {
-		redistest.Eventually(t, soon, "somebody to wait for "+d.name, func() bool { return d.two.Listens(d.name) })
+		redistest.Eventually(t, soon, "somebody to wait for "+d.name, func() bool { return peek.Listens(d.two, d.name) })
 	}
 	return all
 }

@@ -51,7 +51,7 @@ var allowed = []struct {
 	{"internal/multilock", []string{
 		"internal/arbiter", "internal/engine", "internal/lease", "internal/lockerr", "internal/timing",
 	}},
-	{"internal/peek", []string{"internal/engine", "internal/quorum"}},
+	{"internal/peek", []string{"internal/engine", "internal/quorum", "internal/wire"}},
 
 	// The public API, and its users.
 	{".", []string{

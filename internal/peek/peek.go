@@ -1,14 +1,44 @@
 package peek
 
 import (
+	"time"
+
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/quorum"
+	"github.com/relock-go/relock/internal/wire"
 )
 
+// The root package sets these. A session is a *relock.Session, a lock a *relock.RWMutex or a
+// *relock.Redlock.
 var (
-	// Engine returns the engine of a *relock.Session.
-	Engine func(session any) *engine.Engine
-
-	// Redlocks returns the queue of the Redlocks of a *relock.Session.
-	Redlocks func(session any) *quorum.Queue
+	Engine   func(session any) *engine.Engine
+	Redlocks func(session any) *quorum.Queue // the queue of the session's Redlocks
+	RWMutex  func(lock any) *engine.RWMutex
+	Redlock  func(lock any) *quorum.Redlock
+	Scripts  func() *wire.Scripts
 )
+
+// Queued returns how many calls of the session wait for the exclusive lock of that name in
+// this process.
+func Queued(session any, name string) int { return Engine(session).Queued(name) }
+
+// QueuedRW returns how many readers and writers of the session wait in this process.
+func QueuedRW(session any, name string) (readers, writers int) { return Engine(session).QueuedRW(name) }
+
+// KnowsRW reports whether the session remembers any RWMutex.
+func KnowsRW(session any) bool { return Engine(session).KnowsRW() }
+
+// Listens reports whether the session is subscribed for a waiter of that name.
+func Listens(session any, name string) bool { return Engine(session).Listens(name) }
+
+// Watchers returns how many goroutines watch the hold of that name.
+func Watchers(session any, name string) int { return Engine(session).Watchers(name) }
+
+// Skip steps the session's clock ahead.
+func Skip(session any, d time.Duration) { Engine(session).Skip(d) }
+
+// ReadDeadline returns the local deadline of the latest read hold taken through an RWMutex.
+func ReadDeadline(lock any) (time.Time, bool) { return RWMutex(lock).ReadDeadline() }
+
+// RedlockQueued returns how many calls wait for a Redlock in this process.
+func RedlockQueued(lock any) int { return Redlock(lock).Queued() }
