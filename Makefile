@@ -42,7 +42,7 @@ tidy:
 	@for m in $(MODULES); do (set -x; cd $$m && $(GO) mod tidy) || exit; done
 
 bench: redis
-	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -timeout 10m $(BENCHFLAGS) .
+	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -timeout 10m $(BENCHFLAGS) ./test/bench
 
 STRESS  ?= 1m
 LEASE   ?= 30s
@@ -57,7 +57,7 @@ bench-peers: redis
 	mkdir -p bench/out
 	cd bench && $(GO) run . -md out/peers.md -svg out/peers.svg $(PEERFLAGS)
 
-COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(examples|internal/(redistest|peek))" | paste -sd, -)
+COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(examples|internal/(redistest|peek|kit))" | paste -sd, -)
 
 cover: redis
 	$(GO) test -timeout 10m -coverpkg=$(COVERED) -coverprofile=cover.out ./...

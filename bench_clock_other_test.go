@@ -1,9 +1,0 @@
-//go:build !linux
-
-package relock_test
-
-import "time"
-
-// monotonic returns the time in nanoseconds by a clock that all processes share. It
-// is not monotonic here.
-func monotonic() int64 { return time.Now().UnixNano() }

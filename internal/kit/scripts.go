@@ -1,0 +1,41 @@
+package kit
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+
+	"github.com/relock-go/relock/internal/peek"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// The scripts, to know them on the wire and to send them without relock.
+var (
+	AcquireText, AcquireSHA           = scriptOf("acquire")
+	ReleaseText, ReleaseSHA           = scriptOf("release")
+	_, RenewSHA                       = scriptOf("renew")
+	_, EnterSHA                       = scriptOf("enter")
+	_, LookSHA                        = scriptOf("probe")
+	LeaveText, LeaveSHA               = scriptOf("leave")
+	readText, ReadSHA                 = scriptOf("read")
+	_, ConfirmReadSHA                 = scriptOf("confirm")
+	_, RenewReadSHA                   = scriptOf("renew_read")
+	releaseReadText, ReleaseReadSHA   = scriptOf("release_read")
+	writeText, WriteSHA               = scriptOf("write")
+	_, RenewWriteSHA                  = scriptOf("renew_write")
+	releaseWriteText, ReleaseWriteSHA = scriptOf("release_write")
+)
+
+// scriptOf returns the text of the script in a file of the directory lua, and what EVALSHA
+// calls it.
+func scriptOf(name string) (text, sha string) {
+	for _, s := range peek.Scripts().All() {
+		if s.Name == name {
+			redistest.WithoutFIPS(func() {
+				sum := sha1.Sum([]byte(s.Text))
+				sha = hex.EncodeToString(sum[:])
+			})
+			return s.Text, sha
+		}
+	}
+	panic("there is no script " + name)
+}

@@ -1,0 +1,104 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+)
+
+// bare sends the scripts that relock sends, with the same arguments, through
+// rueidis alone. What it takes is the floor under relock's figures.
+type bare struct {
+	client rueidis.Client
+	keyed  bool // name the keys to rueidis, which then spreads the commands over its wires
+	seq    atomic.Uint64
+}
+
+// bareLock is a lock by its names on the wire.
+type bareLock struct{ name, fence, channel string }
+
+func newBareLock(name string) bareLock {
+	return bareLock{name, "relock_fence:{" + name + "}", "redisson_lock__channel:{" + name + "}"}
+}
+
+// loadScripts makes them known to the server, so that no EVALSHA is in vain.
+func loadScripts(client rueidis.Client) error {
+	for _, text := range []string{kit.AcquireText, kit.ReleaseText} {
+		if err := client.Do(kit.Background, client.B().ScriptLoad().Script(text).Build()).Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bareSession is as long as the id of a session, and different in each process.
+var bareSession = fmt.Sprintf("%08x-0123-4123-8123-0123456789ab:", os.Getpid())
+
+func (c *bare) newID() string { return bareSession + strconv.FormatUint(c.seq.Add(1), 10) }
+
+// acquire reports whether it was granted.
+func (c *bare) acquire(ctx context.Context, l *bareLock, id string) (bool, error) {
+	b := c.client.B().Arbitrary("EVALSHA", kit.AcquireSHA, "2")
+	if c.keyed {
+		b = b.Keys(l.name, l.fence)
+	} else {
+		b = b.Args(l.name, l.fence)
+	}
+	n, err := c.client.Do(ctx, b.Args(id, "30000").Build()).AsInt64()
+	return n > 0, err
+}
+
+// release reports whether it was held.
+func (c *bare) release(ctx context.Context, l *bareLock, id string) (bool, error) {
+	b := c.client.B().Arbitrary("EVALSHA", kit.ReleaseSHA, "1")
+	if c.keyed {
+		b = b.Keys(l.name)
+	} else {
+		b = b.Args(l.name)
+	}
+	n, err := c.client.Do(ctx, b.Args(id, l.channel, "PUBLISH").Build()).AsInt64()
+	return n >= 0, err
+}
+
+// pair acquires and releases a lock that nobody else wants.
+func (c *bare) pair(l *bareLock) {
+	id := c.newID()
+	granted, err := c.acquire(kit.Background, l, id)
+	benchCheck(err == nil && granted, "bare acquire of %s: %v, %v", l.name, granted, err)
+	held, err := c.release(kit.Background, l, id)
+	benchCheck(err == nil && held, "bare release of %s: %v, %v", l.name, held, err)
+}
+
+// benchCheck ends the process when a benchmark does not do what it is there to
+// measure. It may be called from any goroutine, and in helper processes.
+func benchCheck(ok bool, format string, args ...any) {
+	if !ok {
+		fmt.Fprintf(os.Stderr, format+"\n", args...)
+		os.Exit(2)
+	}
+}
+
+// lockUnlock is what the benchmarks repeat.
+func lockUnlock(ctx context.Context, l relock.Locker) {
+	err := l.Lock(ctx)
+	benchCheck(err == nil, "Lock: %v", err)
+	err = l.Unlock(ctx)
+	benchCheck(err == nil, "Unlock: %v", err)
+}
+
+// benchSession starts a session with a client of its own. NewSession's context has
+// no end, and so is like that of the calls that are measured.
+func benchSession(b testing.TB, at kit.Addressed) *relock.Session {
+	b.Helper()
+	s, err := relock.NewSession(kit.Background, kit.NewClient(b, at))
+	benchCheck(err == nil, "NewSession: %v", err)
+	b.Cleanup(func() { _ = s.Close(kit.Background) }) // the server may be gone
+	return s
+}

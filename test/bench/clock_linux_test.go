@@ -1,0 +1,15 @@
+package bench_test
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// monotonic returns the time in nanoseconds by a clock that all processes share.
+func monotonic() int64 {
+	const clockMonotonic = 1
+	var ts syscall.Timespec
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&ts)), 0)
+	benchCheck(errno == 0, "clock_gettime: %v", errno)
+	return ts.Nano()
+}

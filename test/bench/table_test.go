@@ -1,0 +1,122 @@
+package bench_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// BenchmarkTable measures what relock promises to be fast at, and prints one table:
+// each figure beside its floor, which is what the bare calls take without relock.
+//
+// Figure and floor are measured in turns, several rounds of each, and the ratio is
+// that of their medians: so a machine that is busy with something else disturbs both
+// alike. Run it alone, once:
+//
+//	go test -run '^$' -bench '^BenchmarkTable$' -benchtime 1x ./test/bench
+func BenchmarkTable(b *testing.B) {
+	srv := redistest.Start(b)
+	benchCheck(loadScripts(kit.NewClient(b, srv)) == nil, "SCRIPT LOAD failed")
+	var t table
+	for _, part := range []struct {
+		name    string
+		measure func(*testing.B, *redistest.Server)
+	}{
+		{"pairs", t.pairs},
+		{"names", t.names},
+		{"contention", t.contention},
+		{"wakeup", t.wakeUp},
+		{"holds", t.manyHolds},
+		{"fair", t.fairHandOff},
+		{"rw", t.readWrite},
+		{"groups", t.groups},
+		{"redlock", t.redlock},
+	} {
+		b.Run(part.name, func(b *testing.B) {
+			part.measure(b, srv)
+			b.ReportMetric(0, "ns/op") // says nothing here
+		})
+	}
+	t.print()
+}
+
+// table collects the rows of BenchmarkTable.
+type table struct{ rows []row }
+
+// row is one figure.
+type row struct {
+	name          string
+	figure, floor string
+	ratio         float64 // of figure and floor, or the figure itself
+	target        float64
+	atLeast       bool // the ratio must not be below the target; else not above
+	decimals      int
+}
+
+func (r *row) met() bool {
+	if r.atLeast {
+		return r.ratio >= r.target
+	}
+	return r.ratio <= r.target
+}
+
+func (t *table) print() {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\ncase\tmeasured\tfloor\tratio\ttarget\t")
+	for _, r := range t.rows {
+		sign, verdict := "≤", "ok"
+		if r.atLeast {
+			sign = "≥"
+		}
+		if !r.met() {
+			verdict = "MISSED"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.*f\t%s %g\t%s\n", r.name, r.figure, r.floor, r.decimals, r.ratio, sign, r.target, verdict)
+	}
+	w.Flush()
+}
+
+// inTurns calls every f in each of the rounds, and returns the median of what each
+// of them returned.
+func inTurns(rounds int, fs ...func() float64) []float64 {
+	all := make([][]float64, len(fs))
+	for range rounds {
+		for i, f := range fs {
+			all[i] = append(all[i], f())
+		}
+	}
+	medians := make([]float64, len(fs))
+	for i, of := range all {
+		medians[i] = median(of)
+	}
+	return medians
+}
+
+func median(of []float64) float64 {
+	slices.Sort(of)
+	n := len(of)
+	return (of[(n-1)/2] + of[n/2]) / 2
+}
+
+// nsPerOp measures n calls of f.
+func nsPerOp(n int, f func()) float64 {
+	start := time.Now()
+	for range n {
+		f()
+	}
+	return float64(time.Since(start)) / float64(n)
+}
+
+// took formats nanoseconds.
+func took(ns float64) string {
+	if ns < 1000 {
+		return fmt.Sprintf("%.0f ns", ns)
+	}
+	return fmt.Sprintf("%.4g µs", ns/1000)
+}

@@ -1,0 +1,148 @@
+package faults_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// A dialer holds up the client's dials as long as it is shut, as a host does that
+// drops packets.
+type dialer struct {
+	gate    chan struct{} // holds a token while the dialer is open
+	waiting atomic.Int32  // dials that wait and end with a context
+}
+
+func newDialer() *dialer {
+	d := &dialer{gate: make(chan struct{}, 1)}
+	d.open()
+	return d
+}
+
+func (d *dialer) shut() { <-d.gate }
+
+func (d *dialer) open() { d.gate <- struct{}{} }
+
+func (d *dialer) option(o *rueidis.ClientOption) {
+	o.DialCtxFn = func(ctx context.Context, addr string, n *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		if ctx.Done() != nil {
+			d.waiting.Add(1)
+			defer d.waiting.Add(-1)
+		}
+		select {
+		case <-d.gate:
+			d.gate <- struct{}{}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return n.DialContext(ctx, "tcp", addr)
+	}
+}
+
+// The client dials with the context of the call that was first, and gives the error
+// of that context to everybody who waits for the connection. Those calls failed, with
+// the end of a context that was not theirs.
+func TestEndOfAnotherCallsContextIsNobodyElsesError(t *testing.T) {
+	t.Parallel()
+	s, p := kit.Proxied(t)
+	d := newDialer()
+	session := kit.SessionOn(t, kit.NewClient(t, p, d.option))
+	held, wanted := session.Mutex("held"), session.Mutex("wanted")
+	goesOn(t, held, wanted)
+	kit.Lock(t, kit.Background, held)
+
+	d.shut()
+	p.Cut()
+	ctx, cancel := context.WithCancel(kit.Background)
+	first := kit.Async(func() error { return session.Mutex("first").Lock(ctx) })
+	redistest.Eventually(t, kit.Soon, "the first call to dial", func() bool { return d.waiting.Load() == 1 })
+	unlocked := kit.Async(func() error { return held.Unlock(kit.Background) })
+	locked := kit.Async(func() error { return wanted.Lock(kit.Background) })
+	time.Sleep(50 * time.Millisecond) // they wait for the first one's connection
+	cancel()
+	require.ErrorIs(t, kit.Receive(t, first, "the first call"), context.Canceled)
+	time.Sleep(50 * time.Millisecond)
+	require.Zero(t, len(unlocked), "Unlock has not reached Redis")
+	require.Zero(t, len(locked), "Lock has not reached Redis")
+	d.open()
+	require.NoError(t, kit.Receive(t, unlocked, "Unlock"))
+	require.NoError(t, kit.Receive(t, locked, "Lock"))
+	freed(t, s, "held", kit.Quickly)
+	kit.Unlock(t, kit.Background, wanted)
+}
+
+func TestCloseAndCallsEndWithTheirContextsWhileTheClientDials(t *testing.T) {
+	t.Parallel()
+	_, p := kit.Proxied(t)
+	d := newDialer()
+	session := kit.SessionOn(t, kit.NewClient(t, p, d.option))
+	m := session.Mutex("it")
+	goesOn(t, m)
+	d.shut()
+	defer d.open()
+	p.Cut()
+	time.Sleep(50 * time.Millisecond) // the session notices
+	calls := []func(context.Context) error{
+		func(ctx context.Context) error { _, err := m.TryLock(ctx); return err },
+		func(ctx context.Context) error { _, err := session.Inspect(ctx, "it"); return err },
+		func(ctx context.Context) error { _, err := session.ForceUnlock(ctx, "it"); return err },
+		m.Lock, // rides out failing dials
+		session.Close,
+	}
+	for i, call := range calls {
+		ctx, cancel := context.WithTimeout(kit.Background, 100*time.Millisecond)
+		watch := kit.StartWatch()
+		err := call(ctx)
+		cancel()
+		require.Error(t, err)
+		require.Less(t, watch.Took(), 100*time.Millisecond+kit.Slack)
+		if i >= 3 {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+	}
+}
+
+func TestLockReportsTheLastRedisErrorWithTheEndOfItsContext(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		then func(*redistest.Proxy) // after some errors
+	}{
+		{"refused to the end", func(*redistest.Proxy) {}},
+		{"then silent", func(p *redistest.Proxy) { p.Stall(true); p.Refuse(false) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, p := kit.Proxied(t)
+			m := kit.NewSession(t, p).Mutex("it")
+			goesOn(t, m)
+			p.Refuse(true)
+			p.Cut()
+			cause := errors.New("that is enough")
+			ctx, cancel := context.WithTimeoutCause(kit.Background, 1500*time.Millisecond, cause)
+			defer cancel()
+			result := kit.Async(func() error { return m.Lock(ctx) })
+			time.Sleep(200 * time.Millisecond)
+			c.then(p)
+			err := kit.Receive(t, result, "Lock")
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, cause)
+			require.NotErrorIs(t, err, relock.ErrLost)
+			var network *net.OpError
+			require.ErrorAs(t, err, &network, "the last error of the connection in %q", err)
+			p.Refuse(false)
+			p.Stall(false)
+			goesOn(t, m)
+		})
+	}
+}

@@ -1,0 +1,38 @@
+package faults_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// A process with one processor, which it uses up, renews late and is told late, but
+// what it takes for certain is certain.
+func TestProcessWithoutProcessorTimeKeepsToItsDeadlines(t *testing.T) {
+	t.Parallel()
+	const lease = time.Second
+	s, watch := redistest.Start(t), kit.StartWatch()
+	hog := startWorker(t, "hog", s, "it", worker{goroutines: 2, lease: lease, slow: 100, hogs: 2})
+	other := startWorker(t, "other", s, "it", worker{goroutines: 1, lease: lease, rest: lease / 4})
+	redistest.Eventually(t, kit.Soon, "the hog to hold the lock", func() bool {
+		return strings.HasPrefix(holderID(t, s, "it"), hog.session)
+	})
+	require.NoError(t, s.Freeze())
+	time.Sleep(lease * 3 / 2)
+	require.NoError(t, s.Thaw())
+	time.Sleep(3 * lease)
+	hog.stop(t)
+	other.stop(t)
+	r, o := hog.report(t), other.report(t)
+	t.Logf("hog: %d holds, %d lost, told %v after the deadline at most; other: %d holds, %d lost, %v",
+		len(r.holds), r.lost, r.late, len(o.holds), o.lost, o.late)
+	checkSweep(t, append(r.holds, o.holds...))
+	require.NotEmpty(t, r.holds)
+	require.NotEmpty(t, o.holds)
+	require.Positive(t, r.lost+o.lost)
+	require.Less(t, r.late-watch.Held(), kit.Slack, "told of a loss that long after the deadline")
+}

@@ -1,0 +1,9 @@
+package faults_test
+
+import (
+	"testing"
+
+	"github.com/relock-go/relock/internal/kit"
+)
+
+func TestMain(m *testing.M) { kit.Main(m) }

@@ -1,0 +1,182 @@
+package faults_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+func init() { kit.Roles["faults-client"] = faultsClient }
+
+// faultsClient is a process with one lock, which it uses as its input tells, one
+// command a line. It answers each command with a line, and says "lost" on its own.
+func faultsClient(args []string) { // address, name, lease, kind
+	addr, name := args[0], args[1]
+	lease, err := time.ParseDuration(args[2])
+	kit.ChildCheck(err)
+	s, client := kit.ChildSession(addr, relock.WithWatchdog(lease))
+	var m kit.FencedLocker = s.Mutex(name)
+	if args[3] == "write" {
+		m = s.RWMutex(name)
+	}
+	fmt.Println("ready", s.ID())
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		switch in.Text() {
+		case "lock":
+			kit.ChildCheck(m.Lock(kit.Background))
+			fmt.Println("locked", m.FencingToken())
+			done := m.Done()
+			go func() {
+				<-done
+				if errors.Is(m.Err(), relock.ErrLost) {
+					fmt.Println("lost")
+				}
+			}()
+		case "wait": // does not answer until it has the lock, and ends it at once
+			go func() {
+				kit.ChildCheck(m.Lock(kit.Background))
+				fmt.Println("locked", m.FencingToken())
+				kit.ChildCheck(m.Unlock(kit.Background))
+			}()
+		case "state":
+			fmt.Println("state", kit.IsClosed(m.Done()), errors.Is(m.Err(), relock.ErrLost))
+		case "unlock":
+			err := m.Unlock(kit.Background)
+			fmt.Println("unlocked", err == nil, errors.Is(err, relock.ErrLost))
+		case "write":
+			accepted, err := fencedWrite(kit.Background, client, "resource", m.FencingToken())
+			kit.ChildCheck(err)
+			fmt.Println("wrote", accepted)
+		}
+	}
+}
+
+// fencedWrite writes to a resource that refuses tokens smaller than one it has seen.
+func fencedWrite(ctx context.Context, client rueidis.Client, resource string, token int64) (bool, error) {
+	const script = `
+local seen = redis.call('get', KEYS[1])
+if seen and tonumber(seen) > tonumber(ARGV[1]) then return 0 end
+redis.call('set', KEYS[1], ARGV[1])
+return 1`
+	n, err := client.Do(ctx, client.B().Eval().Script(script).Numkeys(1).
+		Key(resource).Arg(strconv.FormatInt(token, 10)).Build()).AsInt64()
+	return n == 1, err
+}
+
+func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	s := redistest.Start(t)
+	client := kit.NewClient(t, s)
+	child := kit.FaultsChild(t, s, "it", lease)
+	token := kit.TellToken(t, child)
+	require.Equal(t, "true", kit.Tell(t, child, "write", "wrote"))
+	require.NoError(t, child.Freeze())
+
+	m := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+	watch := kit.StartWatch()
+	kit.Lock(t, kit.Background, m)
+	require.Less(t, watch.Took(), lease+time.Second)
+	require.Greater(t, m.FencingToken(), token)
+	held := holderID(t, s, "it")
+	ok, err := fencedWrite(kit.Background, client, "resource", m.FencingToken())
+	require.NoError(t, err)
+	require.True(t, ok)
+
+	require.NoError(t, child.Thaw())
+	require.Equal(t, "true true", kit.Tell(t, child, "state", "state")) // at the first look, watchdog or not
+	require.Equal(t, "false", kit.Tell(t, child, "write", "wrote"))
+	require.Equal(t, "false true", kit.Tell(t, child, "unlock", "unlocked"))
+	require.Equal(t, held, holderID(t, s, "it"))
+	require.NoError(t, m.Err())
+
+	kit.Unlock(t, kit.Background, m)
+}
+
+func TestFrozenProcessIsToldByItselfOnceItGoesOn(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	s := redistest.Start(t)
+	child := kit.FaultsChild(t, s, "it", lease)
+	kit.TellToken(t, child)
+	require.NoError(t, child.Freeze())
+	freed(t, s, "it", kit.Soon)
+	require.NoError(t, child.Thaw())
+	_, err := child.Expect("lost", kit.Soon)
+	require.NoError(t, err)
+	require.Equal(t, "false true", kit.Tell(t, child, "unlock", "unlocked"))
+	kit.TellToken(t, child) // things go on
+	require.Equal(t, "true false", kit.Tell(t, child, "unlock", "unlocked"))
+}
+
+func TestKilledHolderFreesTheLockWithinALease(t *testing.T) {
+	t.Parallel()
+	const lease = 700 * time.Millisecond
+	s := redistest.Start(t)
+	m := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+	best := time.Hour // of a few tries, since the machine may be busy
+	for range 3 {
+		child := kit.FaultsChild(t, s, "it", lease)
+		token := kit.TellToken(t, child)
+		waiting := kit.Async(func() error { return m.Lock(kit.Background) })
+		time.Sleep(lease / 2)
+		require.Equal(t, 0, len(waiting))
+		child.Kill()
+		killed := kit.StartWatch()
+		require.NoError(t, kit.Receive(t, waiting, "the lock of the killed process"))
+		best = min(best, killed.Took())
+		require.Greater(t, m.FencingToken(), token)
+		kit.Unlock(t, kit.Background, m)
+	}
+	require.Less(t, best, lease+time.Second)
+}
+
+func TestKilledWaiterCostsNobodyAnything(t *testing.T) {
+	t.Parallel()
+	const lease, waiters = 30 * time.Second, 5
+	s := redistest.Start(t)
+	m := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+	var children []*redistest.Proc
+	kit.Lock(t, kit.Background, m)
+	for range waiters {
+		child := kit.FaultsChild(t, s, "it", lease)
+		require.NoError(t, child.Send("wait"))
+		children = append(children, child)
+		redistest.Eventually(t, kit.Soon, "the child to listen", func() bool {
+			return subscribers(t, s, "redisson_lock__channel:{it}") == len(children)
+		})
+	}
+	children[0].Kill()
+	children[2].Kill()
+	require.NoError(t, children[4].Freeze()) // is told, and cannot answer
+	kit.Unlock(t, kit.Background, m)
+	start := time.Now()
+	for _, i := range []int{1, 3} {
+		_, err := children[i].Expect("locked", kit.Quickly)
+		require.NoError(t, err)
+	}
+	goesOn(t, m)
+	require.Less(t, time.Since(start), kit.Quickly)
+	require.NoError(t, children[4].Thaw())
+	_, err := children[4].Expect("locked", kit.Quickly)
+	require.NoError(t, err)
+}
+
+// subscribers returns how many connections listen to a channel.
+func subscribers(t testing.TB, s *redistest.Server, channel string) int {
+	t.Helper()
+	reply, err := s.Do("PUBSUB", "NUMSUB", channel)
+	require.NoError(t, err)
+	return int(reply.([]any)[1].(int64))
+}

@@ -1,0 +1,221 @@
+package faults_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// wireKind tells what a command on the wire does to the lock: "acquire", "renew",
+// "release", or something else, which is empty.
+func wireKind(request []byte) string {
+	parts := strings.Split(string(request), "\r\n")
+	var words []string // $len, word, $len, word …
+	for i := 2; i < len(parts); i += 2 {
+		words = append(words, parts[i])
+	}
+	if len(words) < 4 || words[0] != "EVALSHA" {
+		return ""
+	}
+	n, err := strconv.Atoi(words[2])
+	if err != nil || len(words) < 3+n {
+		return ""
+	}
+	keys, args := words[3:3+n], words[3+n:]
+	switch {
+	case n == 2 && strings.HasPrefix(keys[1], "relock_fence:"):
+		return "acquire"
+	case n == 1 && len(args) == 3 && strings.HasPrefix(args[1], "redisson_lock__channel:"):
+		return "release"
+	case len(args) == n+1:
+		if _, err := strconv.Atoi(args[0]); err == nil {
+			return "renew"
+		}
+	}
+	return ""
+}
+
+// dropReply has the reply to the next command of a kind swallowed.
+func dropReply(p *redistest.Proxy, k string) (landed <-chan struct{}) {
+	return p.DropReplies(func(request []byte) bool { return wireKind(request) == k })
+}
+
+func TestLostReplyToAnAcquireNeitherDoublesNorLeavesTheHold(t *testing.T) {
+	t.Parallel()
+	s, p := kit.Proxied(t)
+	m := kit.NewSession(t, p).Mutex("it") // lease 30 s: nothing here ends by itself
+	other := kit.NewSession(t, s).Mutex("it")
+	goesOn(t, m, other) // Redis knows the scripts from now on
+	for range 10 {
+		goesOn(t, other)
+		before := other.FencingToken()
+		landed := dropReply(p, "acquire")
+		kit.Lock(t, kit.Background, m)
+		kit.Receive(t, landed, "the reply to be lost")
+		kit.HeldOnce(t, s, "it")
+		require.False(t, kit.TryLock(t, kit.Background, other))
+		require.Greater(t, m.FencingToken(), before)
+		token := m.FencingToken()
+		kit.Unlock(t, kit.Background, m)
+		freed(t, s, "it", kit.Quickly)
+		kit.Lock(t, kit.Background, other)
+		require.Greater(t, other.FencingToken(), token)
+		time.Sleep(20 * time.Millisecond) // what the first session does about the lost reply goes on
+		require.NotEmpty(t, holderID(t, s, "it"))
+		require.NoError(t, other.Err())
+		kit.Unlock(t, kit.Background, other)
+	}
+}
+
+func TestTryLockWhoseReplyIsLostLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s, p := kit.Proxied(t)
+	m := kit.NewSession(t, p).Mutex("it")
+	goesOn(t, m)
+	for range 10 {
+		landed := dropReply(p, "acquire")
+		ok, err := m.TryLock(kit.Background)
+		require.False(t, ok)
+		require.Error(t, err)
+		kit.Receive(t, landed, "the reply to be lost")
+		freed(t, s, "it", kit.Quickly)
+	}
+	goesOn(t, m)
+}
+
+func TestLockCancelledWithItsReplyUnderWayLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s, p := kit.Proxied(t)
+	m := kit.NewSession(t, p).Mutex("it")
+	goesOn(t, m)
+	for i := range 20 {
+		ctx, cancel := context.WithCancel(kit.Background)
+		p.Delay(20 * time.Millisecond)
+		result := kit.Async(func() error { return m.Lock(ctx) })
+		time.Sleep(time.Duration(i) * 2 * time.Millisecond) // before Redis has it, after, and at about the reply
+		cancel()
+		if err := kit.Receive(t, result, "the cancelled Lock"); err == nil {
+			kit.Unlock(t, kit.Background, m)
+		} else {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		p.Delay(0)
+		time.Sleep(45 * time.Millisecond) // everything that was sent has arrived
+		freed(t, s, "it", kit.Quickly)
+	}
+	goesOn(t, m)
+}
+
+func TestLostReplyToARenewalDoesNotLoseTheHold(t *testing.T) {
+	t.Parallel()
+	const lease = 1500 * time.Millisecond
+	s, p := kit.Proxied(t)
+	m := kit.NewSession(t, p, relock.WithWatchdog(lease)).Mutex("it")
+	kit.Lock(t, kit.Background, m)
+	id, done := kit.HeldOnce(t, s, "it"), m.Done()
+	time.Sleep(lease / 2) // Redis knows the script
+	for range 3 {
+		kit.Receive(t, dropReply(p, "renew"), "the reply to be lost")
+		before, ok := m.Deadline()
+		require.True(t, ok)
+		redistest.Eventually(t, lease, "a renewal", func() bool {
+			d, ok := m.Deadline()
+			return !ok || d.After(before)
+		})
+	}
+	require.False(t, kit.IsClosed(done))
+	require.Equal(t, id, kit.HeldOnce(t, s, "it"))
+	kit.Unlock(t, kit.Background, m)
+	freed(t, s, "it", kit.Quickly)
+}
+
+func TestLostReplyToAReleaseEndsOneHoldOnly(t *testing.T) {
+	t.Parallel()
+	s, p := kit.Proxied(t)
+	m := kit.NewSession(t, p).Mutex("it")
+	other := kit.NewSession(t, s).Mutex("it")
+	goesOn(t, m, other)
+	for range 10 {
+		kit.Lock(t, kit.Background, m)
+		waiting := kit.Async(func() error { return other.Lock(kit.Background) })
+		landed := dropReply(p, "release")
+		kit.Unlock(t, kit.Background, m)
+		kit.Receive(t, landed, "the reply to be lost")
+		require.NoError(t, kit.Receive(t, waiting, "the next holder"))
+		kit.HeldOnce(t, s, "it")
+		require.False(t, tryLockThrough(t, m))
+		require.NoError(t, other.Err())
+		kit.Unlock(t, kit.Background, other)
+		freed(t, s, "it", kit.Quickly)
+	}
+}
+
+func TestExclusionAndHoldCountAreExactWhateverReplyIsLost(t *testing.T) {
+	t.Parallel()
+	const lease, workers = 2 * time.Second, 4
+	s, p := kit.Proxied(t)
+	client := kit.NewClient(t, s)
+	var sessions []*relock.Session
+	for range 2 {
+		sessions = append(sessions, kit.NewSession(t, p, relock.WithWatchdog(lease), relock.WithTenure(0)))
+	}
+	goesOn(t, sessions[0].Mutex("it"))
+
+	var dropped atomic.Int64
+	stop := make(chan struct{})
+	dropper := kit.Async(func() struct{} {
+		for {
+			landed := p.DropReplies(func(request []byte) bool { return wireKind(request) != "" && rand.N(10) == 0 })
+			select {
+			case <-landed:
+				dropped.Add(1)
+			case <-stop:
+				return struct{}{}
+			}
+		}
+	})
+	var rounds atomic.Int64
+	end := time.Now().Add(kit.Stress(t, 3*time.Second))
+	tokens := make([][]int64, workers)
+	err := kit.Together(workers, func(i int) error {
+		m := sessions[i%2].Mutex("it")
+		for time.Now().Before(end) {
+			if err := m.Lock(kit.Background); err != nil {
+				return err
+			}
+			tokens[i] = append(tokens[i], m.FencingToken())
+			if err := kit.Bump(kit.Background, client, "counter"); err != nil {
+				return err
+			}
+			rounds.Add(1)
+			if err := kit.LostOrNil(m.Unlock(kit.Background)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	close(stop)
+	kit.Receive(t, dropper, "the dropper")
+	require.NoError(t, err)
+	require.Equal(t, int(rounds.Load()), kit.Counted(t, client, "counter"))
+	require.Greater(t, dropped.Load(), int64(10))
+	require.Greater(t, rounds.Load(), int64(20))
+	all := slices.Concat(tokens...)
+	slices.Sort(all)
+	require.Len(t, slices.Compact(all), int(rounds.Load()), "tokens are issued once")
+	for _, mine := range tokens {
+		require.True(t, slices.IsSorted(mine))
+	}
+	freed(t, s, "it", lease+time.Second)
+	t.Logf("%d rounds, %d replies lost", rounds.Load(), dropped.Load())
+}

@@ -1,0 +1,203 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// A race is a call of Lock whose context ends after a random time. That time is
+// moved to where the call gets the lock as often as not.
+type race struct {
+	span         time.Duration // the mean time after which the context ends
+	got, stopped int
+}
+
+func newRace() *race { return &race{span: time.Millisecond} }
+
+// context returns one that ends by a deadline or by its owner.
+func (r *race) context(parent context.Context) (context.Context, context.CancelFunc) {
+	after := rand.N(2 * r.span)
+	if rand.N(2) == 0 {
+		return context.WithTimeoutCause(parent, after, kit.ErrStop)
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	timer := time.AfterFunc(after, func() { cancel(kit.ErrStop) })
+	return ctx, func() { timer.Stop(); cancel(nil) }
+}
+
+// settle ends a call that returned err: it unlocks what the call got.
+func (r *race) settle(m relock.Locker, ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		r.got++
+		r.span = max(r.span*9/10, 10*time.Microsecond)
+		return m.Unlock(ctx)
+	case errors.Is(err, kit.ErrStop):
+		r.stopped++
+		r.span = min(r.span*11/10, 50*time.Millisecond)
+		return nil
+	}
+	return err
+}
+
+// goesOn reports whether to go on: until then, and on a slow machine until there was
+// either outcome.
+func (r *race) goesOn(end time.Time) bool {
+	left := time.Until(end)
+	return left > 0 || left > -kit.Soon && (r.got == 0 || r.stopped == 0)
+}
+
+// check sees to it that the race was one.
+func (r *race) check(t *testing.T) {
+	t.Helper()
+	t.Logf("got %d, stopped %d, within %v", r.got, r.stopped, r.span)
+	require.NotZero(t, r.got)
+	require.NotZero(t, r.stopped)
+}
+
+const aRace = 300 * time.Millisecond // there are many
+
+// A waiter leaves at about the time at which the lock comes to it: from a goroutine of
+// the same session, directly or by way of Redis, from another session, or because it is
+// free. Another one stays, and gets in without waiting for any timer.
+func TestCancelRacesWithAGrant(t *testing.T) {
+	grants := map[string]struct {
+		tenure              time.Duration
+		elsewhere, wasThere bool // the holder is in another session; and there was one
+	}{
+		"hand-off":      {time.Hour, false, true},
+		"release":       {0, false, true},
+		"other session": {10 * time.Millisecond, true, true},
+		"free":          {10 * time.Millisecond, false, false},
+	}
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		for from, grant := range grants {
+			if from == "release" && k.Name == "FairMutex" {
+				continue // it is never handed on
+			}
+			t.Run(from, func(t *testing.T) {
+				kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+					s, client := kit.NewSession(t, at, relock.WithTenure(grant.tenure)), kit.NewClient(t, at)
+					held, m, stays := k.Holder(s), k.Of(s), k.Of(s)
+					if grant.elsewhere {
+						held = k.Holder(kit.NewSession(t, at))
+					}
+					r := newRace()
+					for end := time.Now().Add(kit.Stress(t, aRace)); r.goesOn(end); {
+						if grant.wasThere {
+							kit.Lock(t, kit.Background, held)
+						}
+						ctx, cancel := r.context(kit.Background)
+						leaves := kit.Async(func() error { return m.Lock(ctx) })
+						got := kit.Async(func() error { return stays.Lock(kit.Background) })
+						time.Sleep(rand.N(200 * time.Microsecond))
+						if grant.wasThere {
+							kit.Unlock(t, kit.Background, held)
+						}
+						require.NoError(t, r.settle(m, kit.Background, kit.Receive(t, leaves, "the waiter to get in or to leave")))
+						start := time.Now()
+						require.NoError(t, kit.Receive(t, got, "the waiter that stays to get in"))
+						require.Less(t, time.Since(start), 4*time.Second, "a claim is 5 s")
+						require.NoError(t, stays.Err())
+						kit.Unlock(t, kit.Background, stays)
+						cancel()
+					}
+					nothingLeft(t, client)
+					kit.Lock(t, kit.Background, held)
+					r.check(t)
+				})
+			})
+		}
+	})
+}
+
+// A caller that leaves while its owner is let in together with others gives back its
+// own lock, and not theirs.
+func TestCancelOfOneOfAnOwnersWaiters(t *testing.T) {
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+			s, client := kit.NewSession(t, at), kit.NewClient(t, at)
+			holder, m := k.Holder(s), k.Of(s)
+			r := newRace()
+			for end := time.Now().Add(kit.Stress(t, aRace)); r.goesOn(end); {
+				owner := s.NewContext(kit.Background)
+				kit.Lock(t, kit.Background, holder)
+				ctx, cancel := r.context(owner)
+				leaves := kit.Async(func() error { return m.Lock(ctx) })
+				stays := kit.Async(func() error { return m.Lock(owner) })
+				time.Sleep(rand.N(200 * time.Microsecond))
+				kit.Unlock(t, kit.Background, holder)
+				require.NoError(t, kit.Receive(t, stays, "the owner to get in"))
+				err := kit.Receive(t, leaves, "the other waiter to get in or to leave")
+				require.NoError(t, m.Err())
+				require.NoError(t, r.settle(m, owner, err))
+				require.NoError(t, m.Err(), "one lock of the owner is left")
+				kit.Unlock(t, owner, m)
+				require.ErrorIs(t, m.Unlock(owner), relock.ErrNotHeld)
+				cancel()
+			}
+			nothingLeft(t, client)
+			r.check(t)
+		})
+	})
+}
+
+// Everybody at once: several sessions with several goroutines, with and without
+// owners, who lose patience at random. Nobody's turn may get lost, and in the end
+// nothing may be left. (Readers and writers together: TestRWMutexStorm.)
+func TestCancelStorm(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, k *kit.LockKind) {
+		server := redistest.Start(t)
+		client := kit.NewClient(t, server)
+		var sessions []*relock.Session
+		for i := range 3 {
+			sessions = append(sessions, kit.NewSession(t, server, relock.WithTenure(time.Duration(i)*5*time.Millisecond)))
+		}
+		const goroutines = 6
+		end := time.Now().Add(kit.Stress(t, 2*aRace))
+		races := make([]*race, len(sessions)*goroutines)
+		require.NoError(t, kit.Together(len(races), func(i int) error {
+			m, parent := k.Of(sessions[i/goroutines]), kit.Background
+			if i%goroutines == 0 {
+				parent = sessions[0].NewContext(parent)
+			}
+			races[i] = newRace()
+			for races[i].goesOn(end) {
+				ctx, cancel := races[i].context(parent)
+				err := m.Lock(ctx)
+				if err == nil {
+					if err := kit.Bump(kit.Background, client, "count"); err != nil {
+						return err
+					}
+				}
+				err = races[i].settle(m, parent, err)
+				cancel()
+				if err != nil {
+					return fmt.Errorf("goroutine %d: %w", i, err)
+				}
+			}
+			return nil
+		}))
+		nothingLeft(t, client)
+		total := 0
+		for _, r := range races {
+			require.NotZero(t, r.got, "nobody is left behind")
+			total += r.got
+		}
+		require.Equal(t, total, kit.Counted(t, client, "count"))
+		for _, s := range sessions {
+			m := k.Of(s)
+			kit.Lock(t, kit.Background, m)
+			kit.Unlock(t, kit.Background, m)
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package locks_test
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// readers returns how many connections of rueidis have goroutines of their own.
+func readers() int {
+	buf := make([]byte, 1<<20)
+	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "rueidis.(*pipe)._backgroundRead(")
+}
+
+// Every call that went through the goroutines of the connection took almost twice as
+// long: an acquire under a context without an end because of Close, the release and
+// the renewals because of the end of the lease, the start of the session because its
+// caller may give up.
+func TestCallsDoNotMakeRueidisStartGoroutines(t *testing.T) {
+	srv := redistest.Start(t)
+	before := readers()
+	client := kit.NewClient(t, srv)
+	ctx, cancel := context.WithTimeout(kit.Background, kit.Soon)
+	defer cancel()
+	renewed := make(chan struct{}, 10)
+	s, err := relock.NewSession(ctx, client, relock.WithWatchdog(6*time.Second), relock.WithObserver(onRenewed(renewed)))
+	require.NoError(t, err)
+	defer s.Close(kit.Background)
+
+	for _, l := range []relock.Locker{s.Mutex("m"), s.FairMutex("f"), s.RWMutex("rw"), s.RWMutex("rw").RLocker()} {
+		require.NoError(t, l.Lock(kit.Background))
+		require.NoError(t, l.Unlock(ctx))
+	}
+	m := s.Mutex("renewed")
+	require.NoError(t, m.Lock(kit.Background))
+	kit.Receive(t, renewed, "a renewal")
+	require.NoError(t, m.Unlock(kit.Background))
+	require.LessOrEqual(t, readers(), before+1, "that of the subscriptions has goroutines, and no other")
+}
+
+type onRenewed chan struct{}
+
+func (o onRenewed) Renewed(relock.RenewEvent) { o <- struct{}{} }
+
+func (onRenewed) Acquired(relock.AcquireEvent) {}
+
+func (onRenewed) Released(relock.ReleaseEvent) {}
+
+func (onRenewed) Lost(relock.LostEvent) {}
+
+// Calls on the goroutine of their caller cannot be cancelled while Redis hangs. They
+// must end all the same.
+func TestCallsEndThoughRedisHangs(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	dedicated := func(t *testing.T, lease time.Duration) (*relock.Session, rueidis.Client) {
+		client := kit.NewClient(t, srv)
+		s, err := relock.NewSession(kit.Background, client, relock.WithWatchdog(lease))
+		require.NoError(t, err)
+		return s, client
+	}
+	closing, _ := dedicated(t, time.Minute)
+	trying, _ := dedicated(t, time.Minute)
+	losing, client := dedicated(t, 500*time.Millisecond)
+	held := losing.Mutex("held")
+	require.NoError(t, held.Lock(kit.Background))
+	require.NoError(t, srv.Freeze())
+
+	locked := kit.Async(func() error { return closing.Mutex("lock").Lock(kit.Background) })
+	tried := kit.Async(func() error { _, err := trying.Mutex("lock").TryLock(kit.Background); return err })
+	unlocked := kit.Async(func() error { return held.Unlock(kit.Background) })
+	require.ErrorIs(t, kit.Receive(t, unlocked, "Unlock to return"), relock.ErrLost)
+	err := kit.Receive(t, tried, "TryLock to return")
+	require.Error(t, err)
+	require.NotErrorIs(t, err, context.DeadlineExceeded, "the caller has set none")
+	done, cancel := context.WithCancel(kit.Background)
+	cancel()
+	require.ErrorIs(t, closing.Close(done), context.Canceled)
+	require.ErrorIs(t, kit.Receive(t, locked, "Lock to return"), relock.ErrClosed)
+
+	require.NoError(t, srv.Thaw())
+	for _, s := range []*relock.Session{closing, trying, losing} {
+		require.NoError(t, s.Close(kit.Background))
+	}
+	kit.GoneQuickly(t, client, "lock")
+	kit.GoneQuickly(t, client, "held")
+}

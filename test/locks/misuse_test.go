@@ -1,0 +1,223 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// wantRefused checks that no call on a lock value gets further than an error.
+func wantRefused(t testing.TB, m *relock.Mutex, want error) {
+	t.Helper()
+	require.ErrorIs(t, m.Lock(kit.Background), want)
+	ok, err := m.TryLock(kit.Background)
+	require.False(t, ok)
+	require.ErrorIs(t, err, want)
+	require.ErrorIs(t, m.Unlock(kit.Background), want)
+	require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
+	require.True(t, kit.IsClosed(m.Done()))
+	require.Zero(t, m.FencingToken())
+	_, held := m.Deadline()
+	require.False(t, held)
+}
+
+func TestBadNamesAreRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := kit.NewSession(t, server)
+	kit.WarmUp(t, s)
+	cost := trafficOf(server, func() {
+		for _, name := range []string{
+			"", strings.Repeat("x", 1025), "{", "}", "{}", "a{", "a}", "a{b", "a}b", "}a{", "{}a", "{}{a}",
+		} {
+			wantRefused(t, s.Mutex(name), relock.ErrName)
+			require.Equal(t, name, s.Mutex(name).Name())
+			_, err := s.Inspect(kit.Background, name)
+			require.ErrorIs(t, err, relock.ErrName)
+			_, err = s.ForceUnlock(kit.Background, name)
+			require.ErrorIs(t, err, relock.ErrName)
+			require.True(t, strings.HasPrefix(err.Error(), "relock: "), err.Error())
+		}
+	})
+	require.Zero(t, cost, "nothing is sent")
+}
+
+func TestUnusualNamesWork(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, other, client := kit.NewSession(t, at), kit.NewSession(t, at), kit.NewClient(t, at)
+		for _, name := range []string{
+			"x", " ", "a b", "line\nbreak", "nul\x00byte", "\xff\xfe", "größe", `"quoted"`, "*", "[a-z]?",
+			"{tag}", "a{tag}b", "a{tag}{", "{tag}}", "{{tag}}", "a:b:1", strings.Repeat("x", 1024), "lost lock 0",
+		} {
+			m := s.Mutex(name)
+			kit.Lock(t, kit.Background, m)
+			require.True(t, kit.Exists(t, client, name), "%q is the key", name)
+			waiter := other.Mutex(name)
+			require.False(t, kit.TryLock(t, kit.Background, waiter))
+			require.Len(t, kit.HoldersOf(t, other, name), 1)
+			forceUnlock(t, other, m)
+			require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
+			kit.Lock(t, kit.Background, waiter)
+			kit.Unlock(t, kit.Background, waiter)
+		}
+		require.Empty(t, kit.Keys(t, client))
+	})
+}
+
+func TestOptionsOutOfRangeAreRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := kit.NewClient(t, server)
+	for what, o := range map[string]relock.SessionOption{
+		"no lease":               relock.WithWatchdog(0),
+		"negative lease":         relock.WithWatchdog(-time.Second),
+		"too short a lease":      relock.WithWatchdog(10*time.Millisecond - 1),
+		"negative tenure":        relock.WithTenure(-1),
+		"no replicas":            relock.WithReplicas(0, time.Second),
+		"no time for replicas":   relock.WithReplicas(1, 0),
+		"WAIT would not time it": relock.WithReplicas(1, time.Millisecond-1),
+	} {
+		s, err := relock.NewSession(kit.Background, client, relock.WithTenure(0), o, relock.WithTenure(0))
+		require.ErrorIs(t, err, relock.ErrOption, what)
+		require.Nil(t, s, what)
+	}
+	s := kit.SessionOn(t, client, nil, relock.WithTenure(0), nil)
+	kit.WarmUp(t, s)
+	for what, o := range map[string]relock.LockOption{
+		"no lease":          relock.WithLease(0),
+		"negative lease":    relock.WithLease(-time.Second),
+		"too short a lease": relock.WithLease(10*time.Millisecond - 1),
+		"no hold":           relock.WithMaxHold(0),
+		"negative hold":     relock.WithMaxHold(-1),
+	} {
+		cost := trafficOf(server, func() { wantRefused(t, s.Mutex("lock", nil, o, relock.WithLease(time.Second)), relock.ErrOption) })
+		require.Zero(t, cost, what)
+	}
+	kit.Lock(t, kit.Background, s.Mutex("lock", nil, relock.WithLease(10*time.Millisecond), nil))
+}
+
+func TestTheZeroMutexReturnsErrors(t *testing.T) {
+	var m relock.Mutex
+	require.Error(t, m.Lock(kit.Background))
+	require.Error(t, m.Lock(kit.Cancelled()))
+	_, err := m.TryLock(kit.Background)
+	require.Error(t, err)
+	require.Error(t, m.Unlock(kit.Background))
+	require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
+	require.True(t, kit.IsClosed(m.Done()))
+	require.Zero(t, m.FencingToken())
+	_, held := m.Deadline()
+	require.False(t, held)
+	require.Empty(t, m.Name())
+	require.Error(t, relock.Do(kit.Background, &m, func(context.Context) error { return nil }))
+}
+
+func TestNewSessionSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	_, err := relock.NewSession(kit.Background, nil)
+	require.ErrorContains(t, err, "relock: ")
+	require.ErrorContains(t, err, "client is nil")
+
+	server := redistest.Start(t)
+	client := kit.NewClient(t, server)
+	ctx, cancel := context.WithCancelCause(kit.Background)
+	cancel(kit.ErrStop)
+	_, err = relock.NewSession(ctx, client)
+	wantStopped(t, err, context.Canceled)
+
+	client.Close()
+	_, err = relock.NewSession(kit.Background, client)
+	require.ErrorContains(t, err, "relock: ")
+}
+
+func TestNewSessionIsBoundedByItsContext(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
+	client := kit.NewClient(t, proxy)
+	proxy.Stall(true)
+	ctx, cancel := kit.ContextFor(50 * time.Millisecond)
+	defer cancel()
+	err := kit.Receive(t, kit.Async(func() error { _, err := relock.NewSession(ctx, client); return err }), "NewSession to end")
+	wantStopped(t, err, context.DeadlineExceeded)
+	proxy.Stall(false)
+	kit.Lock(t, kit.Background, kit.SessionOn(t, client).Mutex("lock"))
+}
+
+// A key that holds something else is an error at once, never a wait, and stays as it is.
+func TestAKeyOfAnotherTypeIsAnError(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
+		for what, make := range map[string][]string{
+			"string": {"SET", "lock", "text"}, "list": {"RPUSH", "lock", "text"}, "set": {"SADD", "lock", "text"},
+			"sorted set": {"ZADD", "lock", "1", "text"},
+		} {
+			order(t, client, make...)
+			m := s.Mutex("lock")
+			_, errTry := m.TryLock(kit.Background)
+			_, errInspect := s.Inspect(kit.Background, "lock")
+			_, errForce := s.ForceUnlock(kit.Background, "lock")
+			for i, err := range []error{kit.Receive(t, kit.Async(func() error { return m.Lock(kit.Background) }), "Lock to fail"), errTry, errInspect, errForce} {
+				require.ErrorContains(t, err, "WRONGTYPE", "%s: %d", what, i)
+				require.ErrorContains(t, err, "relock: ")
+			}
+			require.Equal(t, []string{"lock"}, kit.Keys(t, client), what)
+			require.Negative(t, pttl(t, client, "lock"), what)
+			require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrNotHeld)
+			order(t, client, "DEL", "lock")
+			kit.Lock(t, kit.Background, m)
+			order(t, client, "DEL", "lock")
+			order(t, client, make...)
+			err := m.Unlock(kit.Background)
+			require.ErrorIs(t, err, relock.ErrLost, what)
+			require.Negative(t, pttl(t, client, "lock"), what)
+			order(t, client, "DEL", "lock")
+		}
+	})
+}
+
+// Regression: the token's key cannot be used, and the lock stayed behind without a
+// holder, of a FairMutex for ever.
+func TestATokenKeyOfAnotherTypeIsAnError(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
+		for kind, l := range map[string]relock.Locker{
+			"mutex": s.Mutex("lock"), "fair": s.FairMutex("lock"), "write": s.RWMutex("lock"),
+		} {
+			order(t, client, "DEL", "relock_fence:{lock}")
+			order(t, client, "RPUSH", "relock_fence:{lock}", "text")
+			for range 3 {
+				require.ErrorContains(t, l.Lock(kit.Background), "WRONGTYPE", kind)
+				require.False(t, kit.Exists(t, client, "lock"), kind)
+				_, err := l.TryLock(kit.Background)
+				require.ErrorContains(t, err, "WRONGTYPE", kind)
+				require.False(t, kit.Exists(t, client, "lock"), kind)
+			}
+			order(t, client, "DEL", "relock_fence:{lock}")
+			kit.Lock(t, kit.Background, l)
+			kit.Unlock(t, kit.Background, l)
+		}
+	})
+}
+
+// Errors wrap the ones to ask for, and nothing else.
+func TestErrorsAreTold(t *testing.T) {
+	s := kit.NewSession(t, kit.MiniFor(t))
+	m := s.Mutex("lock")
+	for _, other := range []error{relock.ErrLost, relock.ErrClosed, relock.ErrName, relock.ErrOption, relock.ErrUpgrade} {
+		require.NotErrorIs(t, m.Unlock(kit.Background), other)
+		require.NotErrorIs(t, m.Err(), other)
+	}
+	for _, err := range []error{
+		relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrName, relock.ErrOption,
+	} {
+		require.True(t, strings.HasPrefix(err.Error(), "relock: "))
+		require.True(t, errors.Unwrap(err) == nil)
+	}
+}

@@ -1,0 +1,233 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// load takes and gives back one side of a lock without a pause, in a few goroutines
+// that never all leave it at once, until stop is closed. It returns a function that
+// waits for its end.
+func load(t testing.TB, stop <-chan struct{}, goroutines int, value func() relock.Locker) func() {
+	t.Helper()
+	running := make(chan struct{}, goroutines)
+	result := kit.Async(func() error {
+		return kit.Together(goroutines, func(i int) error {
+			l := value()
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return nil
+				default:
+				}
+				if err := l.Lock(kit.Background); err != nil {
+					return err
+				}
+				if n == 0 {
+					running <- struct{}{}
+				}
+				time.Sleep(time.Millisecond)
+				if err := l.Unlock(kit.Background); err != nil {
+					return err
+				}
+			}
+		})
+	})
+	kit.Receive(t, running, "the load to run")
+	return func() {
+		t.Helper()
+		require.NoError(t, kit.Receive(t, result, "the load to end"))
+	}
+}
+
+// Each of these has the lock all the time, and the other side must get in all the same.
+func TestRWMutexNeitherSideStarves(t *testing.T) {
+	const goroutines = 4
+	sides := map[string]func(rw *relock.RWMutex) (many, one relock.Locker){
+		"writer": func(rw *relock.RWMutex) (many, one relock.Locker) { return rw.RLocker(), rw },
+		"reader": func(rw *relock.RWMutex) (many, one relock.Locker) { return rw, rw.RLocker() },
+	}
+	for who, side := range sides {
+		for where, apart := range map[string]bool{"in one session": false, "among sessions": true} {
+			t.Run(who+" "+where, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				s, other := kit.NewSession(t, server), kit.NewSession(t, server)
+				third := kit.NewSession(t, server)
+				if !apart {
+					other, third = s, s
+				}
+				stop := make(chan struct{})
+				end := load(t, stop, goroutines, func() relock.Locker {
+					many, _ := side(s.RWMutex("lock"))
+					return many
+				})
+				end2 := load(t, stop, goroutines, func() relock.Locker {
+					many, _ := side(third.RWMutex("lock"))
+					return many
+				})
+				_, one := side(other.RWMutex("lock"))
+				var waits []time.Duration
+				for range 10 {
+					watch := kit.StartWatch()
+					kit.Lock(t, kit.Background, one)
+					waits = append(waits, watch.Took())
+					kit.Unlock(t, kit.Background, one)
+				}
+				close(stop)
+				end()
+				end2()
+				slices.Sort(waits)
+				t.Logf("waited %v", waits)
+				require.Less(t, waits[len(waits)/2], time.Second, "a few tenures")
+				mustBeQuiet(t, kit.NewClient(t, server), "lock", s, other, third)
+			})
+		}
+	}
+}
+
+// Writers that are near Redis release and take the lock many times while a reader that is
+// far from it hears of one release: it has its turn all the same.
+func TestRWMutexReaderFarAwayDoesNotStarve(t *testing.T) {
+	t.Parallel()
+	server, proxy := kit.Proxied(t)
+	near := []*relock.Session{kit.NewSession(t, server), kit.NewSession(t, server)}
+	far := kit.NewSession(t, proxy)
+	warmUpRW(t, far)
+	stop := make(chan struct{})
+	var ends []func()
+	for _, s := range near {
+		ends = append(ends, load(t, stop, 2, func() relock.Locker { return s.RWMutex("lock") }))
+	}
+	proxy.Delay(50 * time.Millisecond) // each way
+	r := far.RWMutex("lock").RLocker()
+	for range 3 {
+		start := time.Now()
+		kit.Lock(t, kit.Background, r)
+		t.Log("waited", time.Since(start))
+		kit.Unlock(t, kit.Background, r)
+	}
+	proxy.Delay(0)
+	close(stop)
+	for _, end := range ends {
+		end()
+	}
+	mustBeQuiet(t, kit.NewClient(t, server), "lock", append(near, far)...)
+}
+
+// An owner that reads may read again, whatever waits: it would wait for itself.
+func TestRWMutexReentryPassesWaitingWriters(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, other := kit.NewSession(t, at, relock.WithTenure(0)), kit.NewSession(t, at)
+		owner := s.NewContext(kit.Background)
+		rw := s.RWMutex("lock")
+		kit.Lock(t, owner, rw.RLocker())
+		for _, writer := range []*relock.RWMutex{s.RWMutex("lock"), other.RWMutex("lock")} {
+			ctx, cancel := context.WithCancel(kit.Background)
+			defer cancel()
+			got := kit.Async(func() error { return writer.Lock(ctx) })
+			redistest.Eventually(t, kit.Soon, "the writer to stop new readers", func() bool {
+				return !tryRead(t, other.RWMutex("lock"))
+			})
+			require.False(t, tryRead(t, s.RWMutex("lock")), "new readers of the same session, too")
+			for range 3 {
+				kit.Lock(t, owner, s.RWMutex("lock").RLocker())
+				require.True(t, kit.TryLock(t, owner, rw.RLocker()))
+			}
+			for range 6 {
+				kit.Unlock(t, owner, rw.RLocker())
+			}
+			cancel()
+			require.ErrorIs(t, kit.Receive(t, got, "the writer to leave"), context.Canceled)
+			redistest.Eventually(t, kit.Quickly, "new readers to get in", func() bool {
+				return tryRead(t, other.RWMutex("lock")) && tryRead(t, s.RWMutex("lock"))
+			})
+		}
+		kit.Unlock(t, owner, rw.RLocker())
+		mustBeQuiet(t, kit.NewClient(t, at), "lock", s, other)
+	})
+}
+
+// tryRead takes the read side for a moment, and reports whether it could.
+func tryRead(t testing.TB, rw *relock.RWMutex) bool {
+	t.Helper()
+	ok := kit.TryLock(t, kit.Background, rw.RLocker())
+	if ok {
+		kit.Unlock(t, kit.Background, rw.RLocker())
+	}
+	return ok
+}
+
+// Readers and writers of several processes come and go for a while, and give up at
+// random; nobody's turn gets lost.
+func TestRWMutexStorm(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := kit.NewClient(t, server)
+	var sessions []*relock.Session
+	for i := range 3 {
+		sessions = append(sessions, kit.NewSession(t, server, relock.WithTenure(time.Duration(i)*5*time.Millisecond)))
+	}
+	const goroutines = 6
+	end := time.Now().Add(kit.Stress(t, time.Second))
+	var reads, writes atomic.Int64
+	shared := sessions[2].RWMutex("lock")
+	require.NoError(t, kit.Together(len(sessions)*goroutines, func(i int) error {
+		s := sessions[i/goroutines]
+		rw, parent := s.RWMutex("lock"), kit.Background
+		switch i % goroutines {
+		case 0:
+			parent = s.NewContext(parent)
+		case 1, 2:
+			if s == sessions[2] {
+				rw = shared
+			}
+		case 3:
+			rw = s.RWMutex("lock", relock.WithLease(time.Minute))
+		}
+		r := newRace()
+		for n := 0; time.Now().Before(end); n++ {
+			l, do, count := rw.RLocker(), crowd{client}.read, &reads
+			if n%3 == 0 {
+				l, do, count = rw, crowd{client}.write, &writes
+			}
+			ctx, cancel := r.context(parent)
+			err := l.Lock(ctx)
+			cancel()
+			if errors.Is(err, kit.ErrStop) {
+				r.span = min(r.span*11/10, 50*time.Millisecond)
+				continue
+			}
+			if err == nil {
+				r.span = max(r.span*9/10, 100*time.Microsecond)
+				count.Add(1)
+				if err = do(); err == nil {
+					err = l.Unlock(parent)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("goroutine %d: %w", i, err)
+			}
+		}
+		return nil
+	}))
+	t.Logf("%d reads, %d writes", reads.Load(), writes.Load())
+	require.NotZero(t, reads.Load())
+	require.EqualValues(t, writes.Load(), kit.Counted(t, client, "value"))
+	mustBeQuiet(t, client, "lock", sessions...)
+	for _, s := range sessions {
+		rw := s.RWMutex("lock")
+		kit.Lock(t, kit.Background, rw)
+		kit.Unlock(t, kit.Background, rw)
+	}
+}

@@ -1,0 +1,243 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCloseReleasesEverything(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, client := kit.NewSession(t, at), kit.NewClient(t, at) // with a lease of 30 s
+		owner := s.NewContext(kit.Background)
+		var held []*relock.Mutex
+		for i := range 250 {
+			m := s.Mutex(fmt.Sprint("lock-", i), [][]relock.LockOption{nil, {relock.WithLease(time.Hour)}}[i%2]...)
+			kit.Lock(t, []context.Context{kit.Background, owner}[i%2], m)
+			held = append(held, m)
+		}
+		kit.Lock(t, owner, held[1])
+		require.NoError(t, s.Close(kit.Background))
+		require.True(t, kit.IsClosed(s.Done()))
+		require.Empty(t, kit.Keys(t, client), "released by the time Close returns")
+		for i, m := range held {
+			require.True(t, kit.IsClosed(m.Done()))
+			require.ErrorIs(t, m.Err(), relock.ErrLost)
+			require.NotZero(t, m.FencingToken())
+			require.ErrorIs(t, m.Unlock([]context.Context{kit.Background, owner}[i%2]), relock.ErrLost)
+		}
+		require.ErrorIs(t, held[1].Unlock(owner), relock.ErrLost)
+		require.ErrorIs(t, held[1].Unlock(owner), relock.ErrNotHeld)
+	})
+}
+
+func TestCloseFreesTheLocksForOthersAtOnce(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
+		kit.Lock(t, kit.Background, s.Mutex("lock"))
+		m := other.Mutex("lock")
+		got := kit.Async(func() error { return m.Lock(kit.Background) })
+		kit.Awaited(t, kit.NewClient(t, at), "lock")
+		start := time.Now()
+		require.NoError(t, s.Close(kit.Background))
+		require.NoError(t, kit.Receive(t, got, "the other to get in"))
+		require.Less(t, time.Since(start), kit.Quickly)
+		kit.Unlock(t, kit.Background, m)
+	})
+}
+
+func TestCloseEndsWaiting(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
+		kit.Lock(t, kit.Background, s.Mutex("here"))
+		kit.Lock(t, kit.Background, other.Mutex("there"))
+		var results []<-chan error
+		for i := range 4 { // the first for "there" waits for Redis, the others in queues
+			for _, name := range []string{"here", "there"} {
+				m := s.Mutex(name)
+				ctx := []context.Context{kit.Background, s.NewContext(kit.Background)}[i%2]
+				results = append(results, kit.Async(func() error { return m.Lock(ctx) }))
+			}
+		}
+		kit.Queued(t, s, "here", 4)
+		kit.Queued(t, s, "there", 3)
+		require.NoError(t, s.Close(kit.Background))
+		for _, r := range results {
+			err := kit.Receive(t, r, "a waiter to end")
+			require.ErrorIs(t, err, relock.ErrClosed)
+			require.NotErrorIs(t, err, context.Canceled)
+		}
+		require.Len(t, kit.HoldersOf(t, other, "there"), 1)
+	})
+}
+
+// Waiters that nothing else would wake: they wait for the unlock of a lost hold.
+func TestCloseEndsTheWaitForALateUnlock(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s := kit.NewSession(t, at)
+		m := s.Mutex("lock")
+		kit.Lock(t, kit.Background, m)
+		forceUnlock(t, s, m)
+		waiter := kit.Async(func() error { return m.Lock(kit.Background) })
+		kit.Queued(t, s, "lock", 1)
+		require.NoError(t, kit.Receive(t, kit.Async(func() error { return s.Close(kit.Background) }), "Close to end"))
+		require.ErrorIs(t, kit.Receive(t, waiter, "the waiter to end"), relock.ErrClosed)
+		require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
+	})
+}
+
+func TestAfterCloseNothingIsTaken(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		client := kit.NewClient(t, at)
+		s := kit.SessionOn(t, client)
+		m, owner := s.Mutex("lock"), s.NewContext(kit.Background)
+		require.NoError(t, s.Close(kit.Background))
+		for _, ctx := range []context.Context{kit.Background, owner} {
+			require.ErrorIs(t, m.Lock(ctx), relock.ErrClosed)
+			ok, err := m.TryLock(ctx)
+			require.False(t, ok)
+			require.ErrorIs(t, err, relock.ErrClosed)
+			require.ErrorIs(t, m.Unlock(ctx), relock.ErrNotHeld)
+			require.ErrorIs(t, s.Mutex("other").Lock(ctx), relock.ErrClosed)
+		}
+		_, err := s.Inspect(kit.Background, "lock")
+		require.ErrorIs(t, err, relock.ErrClosed)
+		_, err = s.ForceUnlock(kit.Background, "lock")
+		require.ErrorIs(t, err, relock.ErrClosed)
+		require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
+		from, ok := relock.FromContext(owner)
+		require.True(t, ok)
+		require.Same(t, s, from)
+		require.Empty(t, kit.Keys(t, client))
+		kit.Lock(t, kit.Background, kit.SessionOn(t, client).Mutex("lock")) // the client is the caller's, and open
+	})
+}
+
+func TestCloseLeavesNoSubscription(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := kit.NewClient(t, server)
+	s, other := kit.NewSession(t, server), kit.NewSession(t, server)
+	for i := range 5 { // some channels
+		name := fmt.Sprint("lock-", i)
+		held := other.Mutex(name)
+		kit.Lock(t, kit.Background, held)
+		m := s.Mutex(name)
+		got := kit.Async(func() error { return m.Lock(kit.Background) })
+		kit.Awaited(t, client, name)
+		kit.Unlock(t, kit.Background, held)
+		require.NoError(t, kit.Receive(t, got, "the waiter to get in"))
+	}
+	require.NoError(t, other.Close(kit.Background))
+	require.NoError(t, s.Close(kit.Background))
+	redistest.Eventually(t, kit.Soon, "the subscriptions to end", func() bool {
+		return len(server.Channels()) == 0 && server.PubSubClients() == 0
+	})
+	require.Empty(t, kit.Keys(t, client))
+}
+
+func TestCloseIsIdempotentAndConcurrent(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
+		kit.Lock(t, kit.Background, s.Mutex("lock"))
+		require.NoError(t, kit.Together(8, func(int) error {
+			if err := s.Close(kit.Background); err != nil {
+				return err
+			}
+			n, err := client.Do(kit.Background, client.B().Exists().Key("lock").Build()).AsInt64()
+			if n != 0 {
+				return errors.New("Close has returned before the lock was released")
+			}
+			return err
+		}))
+		require.NoError(t, s.Close(kit.Background))
+		require.NoError(t, s.Close(kit.Cancelled()), "it is closed already")
+	})
+}
+
+// Goroutines that lock, try, unlock and ask while the session closes get an answer,
+// and leave nothing.
+func TestCloseAmidTraffic(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		client := kit.NewClient(t, at)
+		for range 10 {
+			s := kit.SessionOn(t, client)
+			done := kit.Async(func() error {
+				return kit.Together(16, func(i int) error {
+					m, ctx := s.Mutex(fmt.Sprint("lock-", i%3)), kit.Background
+					if i%4 == 0 {
+						ctx = s.NewContext(ctx)
+					}
+					for {
+						err := m.Lock(ctx)
+						if i%5 == 0 && err == nil {
+							_, err = s.Inspect(ctx, m.Name())
+							err = ignore(err, relock.ErrClosed)
+						}
+						if err != nil {
+							return ignore(err, relock.ErrClosed)
+						}
+						if err := ignore(m.Unlock(ctx), relock.ErrLost); err != nil {
+							return err
+						}
+					}
+				})
+			})
+			time.Sleep(5 * time.Millisecond)
+			require.NoError(t, s.Close(kit.Background))
+			require.NoError(t, kit.Receive(t, done, "every goroutine to notice"))
+			require.Empty(t, kit.Keys(t, client))
+		}
+	})
+}
+
+// ignore returns err unless it is the one that is expected.
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// Close does not wait longer than its caller wants to, and goes on all the same.
+func TestCloseUnderAContextThatHasEnded(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy, client := redistest.NewProxy(t, server.Addr()), kit.NewClient(t, server)
+	s := kit.NewSession(t, proxy)
+	m := s.Mutex("lock")
+	kit.Lock(t, kit.Background, m)
+	proxy.Stall(true)
+	ctx, cancel := context.WithTimeoutCause(kit.Background, 50*time.Millisecond, kit.ErrStop)
+	defer cancel()
+	err := s.Close(ctx)
+	wantStopped(t, err, context.DeadlineExceeded)
+	require.True(t, kit.IsClosed(s.Done()))
+	require.ErrorIs(t, m.Lock(kit.Background), relock.ErrClosed)
+	lostIn(t, kit.Quickly, m) // whether Redis knows or not
+	proxy.Stall(false)
+	require.NoError(t, s.Close(kit.Background))
+	require.False(t, kit.Exists(t, client, "lock"))
+}
+
+// Redis is gone: Close says that the locks could not be released, and ends.
+func TestCloseWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := kit.NewSession(t, server, relock.WithWatchdog(time.Second))
+	m := s.Mutex("lock")
+	kit.Lock(t, kit.Background, m)
+	server.Kill()
+	err := kit.Receive(t, kit.Async(func() error { return s.Close(kit.Background) }), "Close to end")
+	require.Error(t, err)
+	require.Contains(t, err.Error(), `"lock"`)
+	require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
+	require.Equal(t, err, s.Close(kit.Background), "the same answer every time")
+}

@@ -1,0 +1,236 @@
+package topology_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/peek"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// What the tests of topologies share: the table of the kinds of lock, and what any
+// deployment of Redis can do.
+
+// deployment is Redis in one of its topologies.
+type deployment interface {
+	Client(t testing.TB, mod ...func(*rueidis.ClientOption)) rueidis.Client
+	Nodes() []*redistest.Server
+}
+
+// party is a session on the deployment that a test is about, and for Redlocks one on
+// each of two more servers, to which nothing happens.
+type party []*relock.Session
+
+// parties returns a constructor of parties.
+func parties(t testing.TB, d deployment, opts ...relock.SessionOption) func() party {
+	t.Helper()
+	more := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
+	return func() party {
+		return party{kit.SessionOn(t, d.Client(t), opts...), kit.NewSession(t, more[0]), kit.NewSession(t, more[1])}
+	}
+}
+
+// pairing is two sides of locks that exclude each other.
+type pairing struct {
+	kinds  string
+	holds  func(p party, name string) relock.Locker
+	waits  func(p party, name string) relock.Locker
+	shared bool // the side that holds does not exclude itself
+}
+
+// pairings are all kinds of lock, each against itself, and the sides that can exclude
+// one of another kind. Something of the given name is part of each in Redis.
+var pairings = []pairing{
+	alike("Mutex", mutexOf),
+	alike("FairMutex", fairOf),
+	{"FairMutex and Mutex", fairOf, mutexOf, false},
+	alike("writer", writerOf),
+	{"reader and writer", readerOf, writerOf, true},
+	{"writer and reader", writerOf, readerOf, false},
+	alike("Group of one slot", func(p party, name string) relock.Locker {
+		s := p[0]
+		return relock.NewGroup(s.Mutex(name), s.Mutex(neighbour(name)))
+	}),
+	alike("Group of all kinds", func(p party, name string) relock.Locker {
+		s := p[0]
+		return relock.NewGroup(s.Mutex(name), s.FairMutex(name+" fair"), s.RWMutex(name+" written"), s.RWMutex(name+" read").RLocker())
+	}),
+	alike("Redlock", func(p party, name string) relock.Locker { return relock.NewRedlock(p, name) }),
+}
+
+func alike(kinds string, f func(party, string) relock.Locker) pairing {
+	return pairing{kinds, f, f, false}
+}
+
+func mutexOf(p party, name string) relock.Locker { return p[0].Mutex(name) }
+
+func fairOf(p party, name string) relock.Locker { return p[0].FairMutex(name) }
+
+func writerOf(p party, name string) relock.Locker { return p[0].RWMutex(name) }
+
+func readerOf(p party, name string) relock.Locker { return p[0].RWMutex(name).RLocker() }
+
+// neighbour returns another name with the same slot, which begins with the name.
+func neighbour(name string) string {
+	for i := 0; ; i++ {
+		if other := fmt.Sprint(name, " ", i); redistest.Slot(other) == redistest.Slot(name) {
+			return other
+		}
+	}
+}
+
+// duel is one session that holds a lock while another one waits for it.
+type duel struct {
+	pairing
+	name          string
+	two           *relock.Session
+	held, waiting relock.Locker
+	got           <-chan error
+}
+
+// duels has a hold one lock of each pairing while b waits for it.
+func duels(t testing.TB, a, b party, prefix string) (all []*duel) {
+	t.Helper()
+	for _, p := range pairings {
+		name := prefix + " " + p.kinds
+		d := &duel{pairing: p, name: name, two: b[0], held: p.holds(a, name), waiting: p.waits(b, name)}
+		kit.Lock(t, kit.Background, d.held)
+		d.got = kit.Async(func() error { return d.waiting.Lock(kit.Background) })
+		all = append(all, d)
+	}
+	for _, d := range all {
+		redistest.Eventually(t, kit.Soon, "somebody to wait for "+d.name, func() bool { return peek.Listens(d.two, d.name) })
+	}
+	return all
+}
+
+// fencingToken returns the token of a lock's hold; of kinds that have none, 0.
+func fencingToken(l relock.Locker) int64 {
+	if f, ok := l.(interface{ FencingToken() int64 }); ok {
+		return f.FencingToken()
+	}
+	return 0
+}
+
+// stand checks that the holds go on and the waits are in vain.
+func stand(t testing.TB, all []*duel) {
+	t.Helper()
+	for _, d := range all {
+		require.NoError(t, d.held.Err(), d.name)
+		require.False(t, kit.IsClosed(d.held.Done()), d.name)
+		require.Empty(t, d.got, "a second one has entered %s", d.name)
+	}
+}
+
+// handOver ends the holds, and checks that those who wait get in then, soon and with
+// higher tokens. It returns how long the slowest took from the Unlock on.
+func handOver(t testing.TB, all []*duel) (slowest time.Duration) {
+	t.Helper()
+	stand(t, all)
+	for _, d := range all {
+		before := fencingToken(d.held)
+		start := time.Now()
+		require.NoError(t, d.held.Unlock(kit.Background), d.name)
+		select {
+		case err := <-d.got:
+			require.NoError(t, err, d.name)
+		case <-time.After(2 * kit.Quickly):
+			t.Fatalf("%s: nobody has entered %v after the unlock", d.name, 2*kit.Quickly)
+		}
+		slowest = max(slowest, time.Since(start))
+		if after := fencingToken(d.waiting); before > 0 && after > 0 {
+			require.Greater(t, after, before, d.name)
+		}
+		require.NoError(t, d.waiting.Unlock(kit.Background), d.name)
+	}
+	return slowest
+}
+
+// renewedAnew waits until each hold has been renewed n times from now on, by what Redis
+// says of its time to live.
+func renewedAnew(t testing.TB, all []*duel, lease time.Duration, n int) {
+	t.Helper()
+	last, seen := make([]time.Duration, len(all)), make([]int, len(all))
+	redistest.Eventually(t, time.Duration(n)*lease+kit.Soon, fmt.Sprintf("%d renewals of each hold", n), func() bool {
+		done := true
+		for i, d := range all {
+			if seen[i] >= n {
+				continue
+			}
+			done = false
+			ctx, cancel := kit.ContextFor(kit.Soon)
+			state, err := d.two.Inspect(ctx, d.name)
+			cancel()
+			if err != nil {
+				continue // as long as nobody is in charge
+			}
+			if last[i] > 0 && state.TTL > last[i]+lease/6 {
+				seen[i]++
+			}
+			last[i] = state.TTL
+		}
+		return done
+	})
+}
+
+// lossCount collects losses.
+type lossCount struct {
+	relock.NopObserver
+	mu     sync.Mutex
+	losses []relock.LostEvent
+}
+
+func (o *lossCount) Lost(e relock.LostEvent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.losses = append(o.losses, e)
+}
+
+// none checks that nothing was lost.
+func (o *lossCount) none(t testing.TB) {
+	t.Helper()
+	require.Zero(t, o.expired(t), "leases ran out")
+}
+
+// expired returns how many leases ran out, and checks that nothing else was lost, such
+// as a hold that somebody has ended, or that a new primary did not know.
+func (o *lossCount) expired(t testing.TB) (n int) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.losses {
+		if !strings.Contains(e.Cause.Error(), "lease ran out") {
+			t.Errorf("%s was lost: %v", e.Name, e.Cause)
+		}
+	}
+	return len(o.losses)
+}
+
+// inStep waits until the replicas of a primary have what it has now.
+func inStep(t testing.TB, primary *redistest.Server, replicas int) {
+	t.Helper()
+	var want int64 = -1
+	redistest.Eventually(t, kit.Soon, "the replicas to be in step", func() bool {
+		info := primary.Info("replication")
+		if want < 0 {
+			want, _ = strconv.ParseInt(info["master_repl_offset"], 10, 64)
+		}
+		good := 0
+		for key, value := range info {
+			_, offset, _ := strings.Cut(value, "offset=")
+			offset, _, _ = strings.Cut(offset, ",")
+			if n, err := strconv.ParseInt(offset, 10, 64); err == nil && strings.HasPrefix(key, "slave") && n >= want {
+				good++
+			}
+		}
+		return good >= replicas
+	})
+}

@@ -1,0 +1,182 @@
+package topology_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// documentedACL returns the rule that README.md gives for a user of the locks whose
+// names start with goods:, as the arguments of a command.
+func documentedACL(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	line := regexp.MustCompile(`(?m)^ACL SETUSER .*$`).FindString(string(text))
+	require.NotEmpty(t, line, "no ACL SETUSER in README.md")
+	if !redistest.Has(t, redistest.FineRules) {
+		line = regexp.MustCompile(`%R~\S+`).ReplaceAllString(line, more(t, "does not know `%R~`: give `([^`]*)`")[0])
+	}
+	return strings.Fields(line)
+}
+
+// Every command of every script is in the documented rule, also those of branches
+// that are seldom taken.
+func TestDocumentedPermissionsNameEveryCommand(t *testing.T) {
+	acl := documentedACL(t)
+	scripts, err := filepath.Glob("../../lua/*.lua")
+	require.NoError(t, err)
+	shared, err := filepath.Glob("../../lua/lib/*.lua")
+	require.NoError(t, err)
+	sources := append(scripts, shared...)
+	found := 0
+	for _, name := range sources {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`\bp?call\('(\w+)'`).FindAllStringSubmatch(string(text), -1) {
+			found++
+			if m[1] == "pubsub" {
+				m[1] = "pubsub|numsub"
+			}
+			if !slices.Contains(acl, "+"+m[1]) {
+				t.Errorf("%s calls %s, which the rule in README.md does not allow", name, m[1])
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d commands found in %v", found, sources)
+	}
+}
+
+// renewals counts the rounds of renewals that succeeded.
+type renewals struct {
+	relock.NopObserver
+	count atomic.Int64
+}
+
+func (r *renewals) Renewed(e relock.RenewEvent) {
+	if e.Err == nil {
+		r.count.Add(1)
+	}
+}
+
+// A user with the documented rule can do everything, and nothing is refused on the way.
+func TestDocumentedPermissionsSuffice(t *testing.T) {
+	t.Parallel()
+	primary, replicas := redistest.StartReplicas(t, 1)
+	permit(t, append(documentedACL(t), more(t, "For `WithReplicas` add `([^`]*)`")...), primary)
+	everyKindOfLock(t, permitted(replicated{primary}))
+	everyKindOfLock(t, permitted(replicated{primary}), relock.WithReplicas(1, kit.Soon))
+	nothingRefused(t, append(replicas, primary)...)
+}
+
+// In a cluster the client is also sent on, from a slot that is being moved.
+func TestDocumentedPermissionsSufficeInACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 1)
+	rule := append(documentedACL(t), more(t, "In a cluster add `([^`]*)`")...)
+	if redistest.Has(t, redistest.ShardedPubSub) {
+		rule = append(rule, more(t, "In a cluster .* from Redis 7.0 on `([^`]*)`")...)
+	}
+	if redistest.Has(t, redistest.ClusterShards) {
+		rule = append(rule, more(t, "(?s)cluster from Redis 8 on.*?`([^`]*)`")...)
+	}
+	permit(t, rule, cluster.Nodes()...)
+	everyKindOfLock(t, permitted(cluster))
+	m := kit.SessionOn(t, permitted(cluster).Client(t)).Mutex("goods:moved")
+	kit.Lock(t, kit.Background, m)
+	moving, err := cluster.BeginMigration(redistest.Slot(m.Name()), elsewhere(t, cluster, m.Name()))
+	require.NoError(t, err)
+	require.NoError(t, moving.Move(m.Name()))
+	kit.Unlock(t, kit.Background, m)
+	require.NoError(t, moving.Finish())
+
+	rule = append(rule, more(t, "For `WithReplicas` add `([^`]*)`")...)
+	permit(t, append(rule, more(t, "`WithReplicas`.* in a cluster also `([^`]*)`")...), cluster.Nodes()...)
+	everyKindOfLock(t, permitted(cluster), relock.WithReplicas(1, kit.Soon))
+	nothingRefused(t, cluster.Nodes()...)
+}
+
+// more returns what README.md adds to the rule.
+func more(t *testing.T, where string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	found := regexp.MustCompile(where).FindSubmatch(text)
+	require.NotNil(t, found, "no further permissions in README.md: %s", where)
+	return strings.Fields(string(found[1]))
+}
+
+// permitted returns the deployment as the documented user sees it.
+func permitted(d deployment) deployment {
+	return with{d, func(o *rueidis.ClientOption) {
+		o.Username, o.Password = "relock", "password"
+		o.ClientSetInfo = rueidis.DisableClientSetInfo
+	}}
+}
+
+func permit(t *testing.T, rule []string, servers ...*redistest.Server) {
+	t.Helper()
+	for _, s := range servers {
+		_, err := s.Do(rule...)
+		require.NoError(t, err)
+	}
+}
+
+func nothingRefused(t *testing.T, servers ...*redistest.Server) {
+	t.Helper()
+	for _, s := range servers {
+		log, err := s.Do("ACL", "LOG")
+		require.NoError(t, err)
+		require.Empty(t, log, "ACL LOG")
+	}
+}
+
+// everyKindOfLock uses each kind of lock in two sessions at the same time, with waits
+// that are given up and renewals in between, and what there is for operators.
+func everyKindOfLock(t *testing.T, d deployment, opts ...relock.SessionOption) {
+	t.Helper()
+	var renewed renewals
+	join := parties(t, d, append(opts, relock.WithWatchdog(5*time.Second), relock.WithObserver(&renewed))...)
+	a, b := join(), join()
+	all := duels(t, a, b, "goods:")
+	for _, d := range all {
+		ok, err := d.waits(b, d.name).TryLock(kit.Background)
+		require.False(t, ok, d.kinds)
+		require.NoError(t, err, d.kinds)
+		ctx, giveUp := context.WithCancel(kit.Background)
+		time.AfterFunc(10*time.Millisecond, giveUp)
+		require.ErrorIs(t, d.waits(b, d.name).Lock(ctx), context.Canceled, d.kinds)
+	}
+	before := renewed.count.Load()
+	redistest.Eventually(t, kit.Soon, "renewals", func() bool { return renewed.count.Load() > before+1 })
+	handOver(t, all)
+
+	for _, d := range duels(t, a, b, "goods:") {
+		state, err := b[0].Inspect(kit.Background, d.name)
+		require.NoError(t, err, d.kinds)
+		require.NotEqual(t, relock.Unlocked, state.Mode, d.kinds)
+		was, err := b[0].ForceUnlock(kit.Background, d.name)
+		require.NoError(t, err, d.kinds)
+		require.True(t, was, d.kinds)
+		err = d.held.Unlock(kit.Background)
+		if d.kinds != "Redlock" { // of which the others are the majority
+			require.ErrorIs(t, err, relock.ErrLost, d.kinds)
+		}
+		require.NoError(t, kit.Receive(t, d.got, "the waiter of "+d.kinds+" to get in"))
+	}
+	require.NoError(t, b[0].Close(kit.Background)) // releases what is held
+	require.NoError(t, a[0].Close(kit.Background))
+}

@@ -1,0 +1,229 @@
+package topology_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// admin sends a command to a server past all clients.
+func admin(t testing.TB, server *redistest.Server, args ...string) {
+	t.Helper()
+	_, err := server.Do(args...)
+	require.NoError(t, err)
+}
+
+// refusedInScript is what Redis, or Valkey, says of a command in a script that the user may
+// not run.
+const refusedInScript = "can't run this command|ACL failure in script"
+
+// wantAtOnce checks that Lock and TryLock fail without waiting, with Redis's error,
+// which the expression text matches, and leave nothing for longer than it takes to clean up.
+func wantAtOnce(t testing.TB, server *redistest.Server, m *relock.Mutex, text string) {
+	t.Helper()
+	calls := map[string]func() error{
+		"lock": func() error { return m.Lock(kit.Background) },
+		"try to lock": func() error {
+			_, err := m.TryLock(kit.Background)
+			return err
+		},
+	}
+	for op, call := range calls {
+		err := kit.Receive(t, kit.Async(call), op+" to fail with "+text)
+		require.Error(t, err)
+		require.Regexp(t, text, err.Error())
+		require.ErrorContains(t, err, "relock: ")
+		require.ErrorContains(t, err, `"`+m.Name()+`": `)
+		require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
+		redistest.Eventually(t, kit.Quickly, "the lock to be free", func() bool {
+			n, err := server.Do("EXISTS", m.Name())
+			return err == nil && n == int64(0)
+		})
+	}
+}
+
+func as(user, password string) func(*rueidis.ClientOption) {
+	return func(o *rueidis.ClientOption) { o.Username, o.Password = user, password }
+}
+
+func TestWithoutAPasswordNothingIsHad(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "secret")
+	kit.Lock(t, kit.Background, kit.NewSession(t, server).Mutex("lock")) // with it
+	client, err := kit.Connect(server.Addr())
+	require.ErrorContains(t, err, "NOAUTH")
+	if client == nil {
+		return
+	}
+	t.Cleanup(client.Close)
+	_, err = relock.NewSession(kit.Background, client)
+	require.ErrorContains(t, err, "NOAUTH")
+	require.ErrorContains(t, err, "relock: ")
+}
+
+// The user is taken away while its session is at work.
+func TestAUserThatIsDeletedIsRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin(t, server, "ACL", "SETUSER", "relock", "on", ">secret", "~*", "&*", "+@all")
+	s := kit.SessionOn(t, kit.NewClient(t, server, as("relock", "secret")))
+	m := s.Mutex("lock")
+	kit.Lock(t, kit.Background, m)
+	kit.Unlock(t, kit.Background, m)
+	admin(t, server, "ACL", "DELUSER", "relock") // closes its connections
+	err := kit.Receive(t, kit.Async(func() error {
+		ctx, cancel := kit.ContextFor(kit.Quickly)
+		defer cancel()
+		return m.Lock(ctx)
+	}), "Lock to fail")
+	require.ErrorContains(t, err, "WRONGPASS")
+	wantAtOnce(t, server, m, "WRONGPASS")
+}
+
+func TestAUserWithoutPermissionsIsRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	add := func(user string, rules ...string) rueidis.Client {
+		admin(t, server, append([]string{"ACL", "SETUSER", user, "on", ">secret"}, rules...)...)
+		return kit.NewClient(t, server, as(user, "secret"))
+	}
+	for user, rules := range map[string][]string{
+		"no-scripts":       {"~*", "&*", "+@all", "-@scripting"},
+		"no-channels":      {"~*", "resetchannels", "+@all"},
+		"no-subscriptions": {"~*", "&*", "+@all", "-subscribe"},
+	} {
+		_, err := relock.NewSession(kit.Background, add(user, rules...))
+		require.ErrorContains(t, err, "NOPERM", user)
+		require.ErrorContains(t, err, "relock: ")
+	}
+	// Redis says NOPERM of a key, and something else of a command in a script.
+	const command = refusedInScript
+	for user, c := range map[string]struct {
+		rules []string
+		text  string
+	}{
+		"no-keys":      {[]string{"~other:*", "&*", "+@all"}, "NOPERM"},
+		"no-token-key": {[]string{"~lock", "&*", "+@all"}, "NOPERM"},
+		"no-hashes":    {[]string{"~*", "&*", "+@all", "-hset"}, command},
+		"no-expiry":    {[]string{"~*", "&*", "+@all", "-pexpire"}, command}, // half-way through
+		"no-tokens":    {[]string{"~*", "&*", "+@all", "-set"}, command},
+	} {
+		wantAtOnce(t, server, kit.SessionOn(t, add(user, c.rules...)).Mutex("lock"), c.text)
+	}
+}
+
+// The server cannot save, and takes no writes. What is held can be released as soon
+// as it can.
+func TestAServerThatCannotSaveIsAnError(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	server := redistest.Start(t, "--save", "3600", "1", "--dir", dir)
+	s := kit.NewSession(t, server)
+	held := s.Mutex("held")
+	kit.Lock(t, kit.Background, held)
+	require.NoError(t, os.RemoveAll(dir))
+	redistest.Eventually(t, kit.Soon, "saving to fail", func() bool {
+		_, _ = server.Do("BGSAVE")
+		return server.Info("persistence")["rdb_last_bgsave_status"] == "err"
+	})
+	wantAtOnce(t, server, s.Mutex("lock"), "MISCONF")
+	unlocked := kit.Async(func() error { return held.Unlock(kit.Background) })
+	time.Sleep(20 * time.Millisecond)
+	admin(t, server, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+	require.NoError(t, kit.Receive(t, unlocked, "Unlock to get through"))
+	kit.Lock(t, kit.Background, s.Mutex("lock"))
+}
+
+// No memory for a new lock; those that are held are renewed and released.
+func TestAServerOutOfMemoryIsAnError(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := kit.NewSession(t, server, relock.WithWatchdog(2*time.Second))
+	held := s.Mutex("held")
+	kit.Lock(t, kit.Background, held)
+	admin(t, server, "CONFIG", "SET", "maxmemory", "1")
+	wantAtOnce(t, server, s.Mutex("lock"), "OOM")
+	last, _ := held.Deadline()
+	redistest.Eventually(t, kit.Soon, "renewals", func() bool {
+		at, ok := held.Deadline()
+		return ok && at.Sub(last) > 500*time.Millisecond
+	})
+	kit.Unlock(t, kit.Background, held)
+	admin(t, server, "CONFIG", "SET", "maxmemory", "0")
+	kit.Lock(t, kit.Background, s.Mutex("lock"))
+}
+
+// A replica may be about to become the primary: Lock waits for that.
+func TestAReplicaIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	primary, replicas := redistest.StartReplicas(t, 1)
+	s := kit.NewSession(t, replicas[0])
+	m := s.Mutex("lock")
+	ok, err := m.TryLock(kit.Background)
+	require.False(t, ok)
+	require.ErrorContains(t, err, "READONLY")
+	got := kit.Async(func() error { return m.Lock(kit.Background) })
+	time.Sleep(20 * time.Millisecond)
+	admin(t, replicas[0], "REPLICAOF", "NO", "ONE")
+	require.NoError(t, kit.Receive(t, got, "the lock of what is a primary now"))
+	kit.Unlock(t, kit.Background, m)
+	n, err := primary.Do("EXISTS", "lock")
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+// A timely context has a deadline that comes when the test says so.
+type timely struct {
+	context.Context
+	over chan struct{}
+}
+
+func (c timely) Deadline() (time.Time, bool) { return time.Now().Add(time.Hour), true }
+
+func (c timely) Done() <-chan struct{} { return c.over }
+
+func (c timely) Err() error {
+	if kit.IsClosed(c.over) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Regression: when the deadline came while an attempt was under way, the error told
+// nothing of why the ones before had failed.
+func TestTheLastErrorOfRedisIsTold(t *testing.T) {
+	t.Parallel()
+	_, replicas := redistest.StartReplicas(t, 1)
+	proxy := redistest.NewProxy(t, replicas[0].Addr())
+	s := kit.NewSession(t, proxy)
+	var attempts atomic.Int64
+	proxy.DropReplies(func(request []byte) bool {
+		if bytes.Contains(request, []byte("relock_fence")) {
+			attempts.Add(1)
+		}
+		return false // only to count
+	})
+	ctx := timely{kit.Background, make(chan struct{})}
+	result := kit.Async(func() error { return s.Mutex("lock").Lock(ctx) })
+	redistest.Eventually(t, kit.Soon, "an attempt after one that was answered", func() bool {
+		return attempts.Load() >= 3 // the first one loads the script
+	})
+	proxy.Stall(true)
+	time.Sleep(200 * time.Millisecond) // an attempt is under way now, or comes after a short pause
+	close(ctx.over)
+	err := kit.Receive(t, result, "Lock to end")
+	proxy.Stall(false)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "READONLY")
+}

@@ -1,0 +1,157 @@
+package topology_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// throng is sessions that contend for a lock of each pairing all the time. What the
+// locks guard is in this process, so no failover takes it back.
+type throng struct {
+	ctx     context.Context
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	lost    lossCount
+	guarded []*guarded
+	short   atomic.Int64 // acquisitions that too few replicas had
+}
+
+// guarded is a number that a lock guards.
+type guarded struct {
+	name   string
+	number atomic.Int64 // is read, and a while later written
+	token  atomic.Int64 // the last one
+	writes atomic.Int64
+	turns  [2]atomic.Int64 // of each session
+	wrong  atomic.Pointer[error]
+}
+
+// throngLease is for how long a lock may stay held whose release was lost: the server
+// that ran it was a primary no longer, or was killed before its replicas knew.
+const throngLease = 4 * time.Second
+
+// startThrong starts two sessions.
+func startThrong(t testing.TB, d deployment, opts ...relock.SessionOption) *throng {
+	t.Helper()
+	tr := new(throng)
+	tr.ctx, tr.stop = context.WithCancel(kit.Background)
+	opts = append(opts, relock.WithWatchdog(throngLease), relock.WithObserver(&tr.lost))
+	join := parties(t, d, opts...)
+	a, b := join(), join()
+	for _, p := range pairings {
+		g := &guarded{name: "traffic " + p.kinds}
+		tr.guarded = append(tr.guarded, g)
+		for i, l := range []relock.Locker{p.holds(a, g.name), p.waits(b, g.name)} {
+			reads := i == 0 && p.shared || i == 1 && p.kinds == "writer and reader"
+			tr.wg.Go(func() { tr.drive(g, i, l, reads) })
+		}
+	}
+	return tr
+}
+
+// drive takes and ends one lock again and again.
+func (tr *throng) drive(g *guarded, who int, l relock.Locker, reads bool) {
+	for tr.ctx.Err() == nil {
+		err := l.Lock(tr.ctx)
+		switch {
+		case err == nil:
+			g.use(l, reads)
+			if err = kit.LostOrNil(l.Unlock(kit.Background)); err == nil {
+				g.turns[who].Add(1)
+			}
+		case tr.ctx.Err() != nil:
+			return
+		case strings.Contains(err.Error(), "replicas have acknowledged"):
+			tr.short.Add(1)
+			err = nil
+		}
+		if err != nil {
+			g.wrong.CompareAndSwap(nil, &err)
+			return
+		}
+		time.Sleep(rand.N(30 * time.Millisecond))
+	}
+}
+
+// use does what the lock is there for: one that reads wants the number to stay as it is,
+// the others add to it, not atomically.
+func (g *guarded) use(l relock.Locker, reads bool) {
+	n, token := g.number.Load(), fencingToken(l)
+	last := g.token.Load()
+	time.Sleep(rand.N(3 * time.Millisecond))
+	if l.Err() != nil {
+		return // the failover took longer than a lease
+	}
+	var err error
+	switch {
+	case g.number.Load() != n:
+		err = fmt.Errorf("%s: the number was changed by somebody else", g.name)
+	case reads:
+		return
+	case token > 0 && token <= last:
+		err = fmt.Errorf("%s: fencing token %d after %d", g.name, token, last)
+	}
+	if err != nil {
+		g.wrong.CompareAndSwap(nil, &err)
+	}
+	g.token.Store(token)
+	g.number.Store(n + 1)
+	g.writes.Add(1)
+}
+
+// goesOn waits until each session has had each lock a few times more.
+func (tr *throng) goesOn(t testing.TB) {
+	t.Helper()
+	const turns = 3
+	before := make(map[*atomic.Int64]int64)
+	for _, g := range tr.guarded {
+		for i := range g.turns {
+			before[&g.turns[i]] = g.turns[i].Load()
+		}
+	}
+	redistest.Eventually(t, 3*kit.Soon, "the locks to go round", func() bool {
+		tr.right(t)
+		for turn, n := range before {
+			if turn.Load() < n+turns {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// right checks that everything was right so far.
+func (tr *throng) right(t testing.TB) {
+	t.Helper()
+	for _, g := range tr.guarded {
+		if wrong := g.wrong.Load(); wrong != nil {
+			t.Fatalf("%s: %v", g.name, *wrong)
+		}
+	}
+}
+
+// end stops the traffic and checks it.
+func (tr *throng) end(t testing.TB) {
+	t.Helper()
+	tr.stop()
+	tr.wg.Wait()
+	tr.right(t)
+	expired := tr.lost.expired(t)
+	total := int64(0)
+	for _, g := range tr.guarded {
+		require.Equal(t, g.writes.Load(), g.number.Load(), g.name)
+		total += g.writes.Load()
+	}
+	t.Logf("%d exclusive holds, %d expired, %d acquisitions that too few replicas had", total, expired, tr.short.Load())
+}
