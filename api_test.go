@@ -29,11 +29,11 @@ var (
 	_ func([]*relock.Session, string, ...relock.LockOption) *relock.Redlock   = relock.NewRedlock
 	_ func(context.Context, relock.Locker, func(context.Context) error) error = relock.Do
 	_ func(relock.Locker) sync.Locker                                         = relock.SyncLocker
-	_ func(time.Duration) relock.SessionOption                                = relock.WithWatchdog
+	_ func(time.Duration) relock.SessionOption                                = relock.WithLease
 	_ func(time.Duration) relock.SessionOption                                = relock.WithTenure
 	_ func(int, time.Duration) relock.SessionOption                           = relock.WithReplicas
 	_ func(relock.Observer) relock.SessionOption                              = relock.WithObserver
-	_ func(time.Duration) relock.LockOption                                   = relock.WithLease
+	_ func(time.Duration) relock.LockOption                                   = relock.WithFixedLease
 	_ func(time.Duration) relock.LockOption                                   = relock.WithMaxHold
 	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrName, relock.ErrOption}
 	_ []relock.Mode                                                           = []relock.Mode{relock.Unlocked, relock.Exclusive, relock.Shared}

@@ -75,9 +75,9 @@
 // # Leases and loss
 //
 // A process that has died cannot unlock. Therefore Redis keeps a hold only for the
-// length of its lease, 30 seconds unless [WithWatchdog] says otherwise, and the watchdog
+// length of its lease, 30 seconds unless [WithLease] says otherwise, and the watchdog
 // renews it. When a holder dies, its lock is free at the end of the lease.
-// [WithLease] gives a lock a lease that is not renewed; [WithMaxHold] bounds how long
+// [WithFixedLease] gives a lock a lease that is not renewed; [WithMaxHold] bounds how long
 // the watchdog renews for a holder that may be stuck.
 //
 // While Redis does not answer, a holder cannot know whether it still has the lock. But

@@ -156,12 +156,12 @@ func ExampleSyncLocker() {
 
 // A lock with a lease of its own is not renewed: it ends on time, even if the holder
 // does not notice.
-func ExampleWithLease() {
+func ExampleWithFixedLease() {
 	session, done := newExampleSession()
 	defer done()
 	ctx := context.Background()
 
-	lock := session.Mutex("slot", relock.WithLease(50*time.Millisecond))
+	lock := session.Mutex("slot", relock.WithFixedLease(50*time.Millisecond))
 	if err := lock.Lock(ctx); err != nil {
 		log.Fatal(err)
 	}

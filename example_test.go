@@ -48,7 +48,7 @@ func ExampleSession() {
 	defer done()
 
 	ctx := context.Background()
-	session, err := relock.NewSession(ctx, client, relock.WithWatchdog(10*time.Second))
+	session, err := relock.NewSession(ctx, client, relock.WithLease(10*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,7 +16,7 @@ const (
 // A SessionOption sets up a [Session]; see the With functions.
 type SessionOption interface{ applySession(*sessionConfig) }
 
-// A LockOption sets up one lock value; see [WithLease] and [WithMaxHold].
+// A LockOption sets up one lock value; see [WithFixedLease] and [WithMaxHold].
 type LockOption interface{ applyLock(*engine.LockConfig) }
 
 type sessionConfig struct {
@@ -51,17 +51,17 @@ type lockOption func(*engine.LockConfig)
 
 func (f lockOption) applyLock(c *engine.LockConfig) { f(c) }
 
-// WithWatchdog sets the lease of locks that have no lease of their own. The
+// WithLease sets the lease of locks that have no lease of their own. The
 // watchdog renews it every third of it for as long as the lock is held. The
 // default is 30 s, the minimum 10 ms.
 //
 // A short lease frees the locks of a dead process sooner; a long one survives a
 // longer outage of Redis or pause of the process.
-func WithWatchdog(lease time.Duration) SessionOption {
+func WithLease(lease time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Lease = lease.Truncate(time.Millisecond)
 		if lease < minLease && c.err == nil {
-			c.err = fmt.Errorf("%w: WithWatchdog(%v): the lease must be at least %v", ErrOption, lease, minLease)
+			c.err = fmt.Errorf("%w: WithLease(%v): the lease must be at least %v", ErrOption, lease, minLease)
 		}
 	})
 }
@@ -97,21 +97,21 @@ func WithObserver(o Observer) SessionOption {
 	return sessionOption(func(c *sessionConfig) { c.Hooks = hooks(o) })
 }
 
-// WithLease gives the lock a fixed lease: it is not renewed, and ends d after the
+// WithFixedLease gives the lock a fixed lease: it is not renewed, and ends d after the
 // acquisition if it is not unlocked before. Locking again under the same owner
 // does not prolong it. The minimum is 10 ms.
-func WithLease(d time.Duration) LockOption {
+func WithFixedLease(d time.Duration) LockOption {
 	return lockOption(func(c *engine.LockConfig) {
 		c.Lease = d.Truncate(time.Millisecond)
 		if d < minLease && c.Err == nil {
-			c.Err = fmt.Errorf("%w: WithLease(%v): the lease must be at least %v", ErrOption, d, minLease)
+			c.Err = fmt.Errorf("%w: WithFixedLease(%v): the lease must be at least %v", ErrOption, d, minLease)
 		}
 	})
 }
 
 // WithMaxHold bounds how long a stuck holder can keep the lock: d after the
 // acquisition the watchdog stops renewing it, and the hold is lost when its lease
-// runs out. It has no effect together with [WithLease].
+// runs out. It has no effect together with [WithFixedLease].
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(c *engine.LockConfig) {
 		c.MaxHold = d

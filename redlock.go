@@ -36,7 +36,7 @@ var _ Locker = (*Redlock)(nil)
 // sends nothing and cannot fail: no session, a nil one, or two on one deployment, and a
 // bad name or option, are reported by the first call.
 //
-// The lease is the sessions' own (the shortest of them counts), or that of [WithLease].
+// The lease is the sessions' own (the shortest of them counts), or that of [WithFixedLease].
 func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 	deployments := make([]quorum.Session, len(sessions))
 	for i, s := range sessions {

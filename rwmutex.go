@@ -26,7 +26,7 @@ import (
 //
 // All readers of a session share one hold in Redis, which the first asks for and the
 // last releases; for one tenure after Redis last said that no writer waits, more of
-// them join without asking. A reader with a lease of its own ([WithLease],
+// them join without asking. A reader with a lease of its own ([WithFixedLease],
 // [WithMaxHold]) has a hold of its own.
 type RWMutex struct{ l engine.RWMutex }
 

@@ -41,7 +41,7 @@ func connectRelock(addr string, lease time.Duration) (library, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := relock.NewSession(context.Background(), client, relock.WithWatchdog(lease))
+	session, err := relock.NewSession(context.Background(), client, relock.WithLease(lease))
 	if err != nil {
 		client.Close()
 		return nil, err

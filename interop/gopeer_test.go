@@ -39,7 +39,7 @@ func goPeer(args []string) {
 	check(err)
 	ms, err := strconv.Atoi(args[2])
 	check(err)
-	s, err := relock.NewSession(context.Background(), client, relock.WithWatchdog(time.Duration(ms)*time.Millisecond))
+	s, err := relock.NewSession(context.Background(), client, relock.WithLease(time.Duration(ms)*time.Millisecond))
 	check(err)
 	g := &gopher{session: s, client: client, threads: make(map[string]*thread)}
 	g.say("ready " + s.ID())
@@ -113,7 +113,7 @@ func (th *thread) obey(command string, args []string) (string, error) {
 	case "lock":
 		return "true", l.Lock(th.ctx)
 	case "lease":
-		l = newLock(s, kind, name, relock.WithLease(time.Duration(ms)*time.Millisecond))
+		l = newLock(s, kind, name, relock.WithFixedLease(time.Duration(ms)*time.Millisecond))
 		th.locks[kind+" "+name] = l
 		return "true", l.Lock(th.ctx)
 	case "try":

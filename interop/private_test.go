@@ -19,7 +19,7 @@ func TestPrivateKeysOfRedissonAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	s, err := relock.NewSession(ctx, client, relock.WithWatchdog(time.Second))
+	s, err := relock.NewSession(ctx, client, relock.WithLease(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestPrivateKeysOfRedissonAreLeftAlone(t *testing.T) {
 	before := dump(t, server)
 	for range 3 {
 		for _, l := range []relock.Locker{s.Mutex("x"), s.FairMutex("x"), s.RWMutex("x"), s.RWMutex("x").RLocker(),
-			relock.NewGroup(s.Mutex("x"), s.Mutex("y")), s.Mutex("x", relock.WithLease(time.Second))} {
+			relock.NewGroup(s.Mutex("x"), s.Mutex("y")), s.Mutex("x", relock.WithFixedLease(time.Second))} {
 			if err := l.Lock(ctx); err != nil {
 				t.Fatal(err)
 			}

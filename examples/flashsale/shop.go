@@ -42,7 +42,7 @@ func hold(ctx context.Context, o *options, st *stats, stdout io.Writer) (_ *resu
 			shop = append(shop, in) // to be closed, error or not
 		}
 		if err == nil && !o.unsafe {
-			in.session, err = relock.NewSession(ctx, in.client, relock.WithWatchdog(lease), relock.WithObserver(st))
+			in.session, err = relock.NewSession(ctx, in.client, relock.WithLease(lease), relock.WithObserver(st))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot use %s: %w", server.name, err)

@@ -17,7 +17,7 @@ import (
 func (t *table) manyHolds(b *testing.B, srv *redistest.Server) {
 	const holds = 10_000
 	const lease = 6 * time.Second
-	s, err := relock.NewSession(kit.Background, kit.NewClient(b, srv), relock.WithWatchdog(lease))
+	s, err := relock.NewSession(kit.Background, kit.NewClient(b, srv), relock.WithLease(lease))
 	benchCheck(err == nil, "NewSession: %v", err)
 	defer s.Close(kit.Background)
 	lockUnlock(kit.Background, s.Mutex("first"))

@@ -24,8 +24,8 @@ func TestCrowdOfCallsEndsInTimeWhileRedisHangs(t *testing.T) {
 	client := kit.NewClient(t, s)
 	// More slack than elsewhere: thousands of goroutines are to run, and their neighbours.
 	const crowded = 3 * kit.Slack
-	short := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("short")
-	fixed := session.Mutex("fixed", relock.WithLease(lease))
+	short := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("short")
+	fixed := session.Mutex("fixed", relock.WithFixedLease(lease))
 	goesOn(t, session.Mutex("0"), short, fixed)
 	kit.Lock(t, kit.Background, short)
 	kit.Lock(t, kit.Background, fixed)

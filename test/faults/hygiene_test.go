@@ -29,7 +29,7 @@ func faultsHygiene(args []string) {
 	proxy, err := redistest.OpenProxy(server.Addr())
 	kit.ChildCheck(err)
 	idle := runtime.NumGoroutine()
-	s, client := kit.ChildSession(proxy.Addr(), relock.WithWatchdog(lease))
+	s, client := kit.ChildSession(proxy.Addr(), relock.WithLease(lease))
 	var o *kit.Outage
 	for i := range kit.Outages {
 		if kit.Outages[i].Name == args[1] {

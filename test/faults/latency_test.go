@@ -70,8 +70,8 @@ func TestCertainHoldsDoNotOverlapAtAnyLatency(t *testing.T) {
 	t.Parallel()
 	const lease = 300 * time.Millisecond
 	s, p := kit.Proxied(t)
-	near := kit.NewSession(t, s, relock.WithWatchdog(lease))
-	far := kit.NewSession(t, p, relock.WithWatchdog(lease))
+	near := kit.NewSession(t, s, relock.WithLease(lease))
+	far := kit.NewSession(t, p, relock.WithLease(lease))
 	h := &holds{start: time.Now()}
 	for roundTrip := time.Duration(0); roundTrip <= 2*lease; roundTrip += lease * 2 / 5 {
 		p.Delay(roundTrip / 2)
@@ -115,12 +115,12 @@ func TestGrantsThatComeTooLateAreGivenBack(t *testing.T) {
 	t.Parallel()
 	const lease = 300 * time.Millisecond
 	s, p := kit.Proxied(t)
-	far := kit.NewSession(t, p, relock.WithWatchdog(time.Minute))
-	goesOn(t, far.Mutex("it", relock.WithLease(lease)))
+	far := kit.NewSession(t, p, relock.WithLease(time.Minute))
+	goesOn(t, far.Mutex("it", relock.WithFixedLease(lease)))
 	for range 2 {
 		ctx, cancel := context.WithTimeout(kit.Background, 6*lease)
 		p.Delay(lease * 6 / 10)
-		result := kit.Async(func() error { return far.Mutex("it", relock.WithLease(lease)).Lock(ctx) })
+		result := kit.Async(func() error { return far.Mutex("it", relock.WithFixedLease(lease)).Lock(ctx) })
 		ids := make(map[string]bool)
 		for len(result) == 0 {
 			if id := holderID(t, s, "it"); id != "" {
@@ -134,7 +134,7 @@ func TestGrantsThatComeTooLateAreGivenBack(t *testing.T) {
 		p.Delay(0)
 	}
 	freed(t, s, "it", lease+time.Second)
-	goesOn(t, far.Mutex("it", relock.WithLease(lease)))
+	goesOn(t, far.Mutex("it", relock.WithFixedLease(lease)))
 }
 
 // A renewal may take its time, as long as there is enough of it. One that took more
@@ -143,7 +143,7 @@ func TestHoldIsKeptAtARoundTripOfAFifthOfItsLease(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
 	s, p := kit.Proxied(t)
-	m := kit.NewSession(t, p, relock.WithWatchdog(lease)).Mutex("it")
+	m := kit.NewSession(t, p, relock.WithLease(lease)).Mutex("it")
 	kit.Lock(t, kit.Background, m)
 	time.Sleep(lease / 2) // a renewal, so that Redis knows the script
 	kit.Unlock(t, kit.Background, m)
@@ -167,7 +167,7 @@ func TestLeasesAreKeptOverASlowNetwork(t *testing.T) {
 	const lease = 4 * time.Second
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s := kit.NewSession(t, proxy, relock.WithWatchdog(lease))
+	s := kit.NewSession(t, proxy, relock.WithLease(lease))
 	kit.WarmUp(t, s)
 	proxy.Delay(lease / 8) // each way
 	m := s.Mutex("lock")

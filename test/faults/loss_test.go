@@ -14,8 +14,8 @@ import (
 func TestLossIsToldByTheDeadlineWhateverHappensToRedis(t *testing.T) {
 	const lease = time.Second
 	kit.EachOutage(t, func(t *testing.T, s *redistest.Server, p *redistest.Proxy, begin, heal func()) {
-		a := kit.NewSession(t, p, relock.WithWatchdog(lease)).Mutex("it")
-		b := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+		a := kit.NewSession(t, p, relock.WithLease(lease)).Mutex("it")
+		b := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 
 		entered := make(chan struct{})
 		var cause error
@@ -66,8 +66,8 @@ func tryLockThrough(t testing.TB, m *relock.Mutex) (ok bool) {
 func TestLateUnlockOfALostHoldDoesNotDisturbTheNextHolder(t *testing.T) {
 	const lease = 700 * time.Millisecond
 	kit.EachOutage(t, func(t *testing.T, s *redistest.Server, p *redistest.Proxy, begin, heal func()) {
-		a := kit.NewSession(t, p, relock.WithWatchdog(lease)).Mutex("it")
-		b := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+		a := kit.NewSession(t, p, relock.WithLease(lease)).Mutex("it")
+		b := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 		kit.Lock(t, kit.Background, a)
 		begin()
 		kit.WatchLoss(t, a)
@@ -86,8 +86,8 @@ func TestLateUnlockOfALostHoldDoesNotDisturbTheNextHolder(t *testing.T) {
 func TestUnlockReturnsByTheDeadlineWhileRedisIsOutOfReach(t *testing.T) {
 	const lease = 1500 * time.Millisecond
 	kit.EachOutage(t, func(t *testing.T, s *redistest.Server, p *redistest.Proxy, begin, heal func()) {
-		a := kit.NewSession(t, p, relock.WithWatchdog(lease)).Mutex("it")
-		b := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+		a := kit.NewSession(t, p, relock.WithLease(lease)).Mutex("it")
+		b := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 		kit.Lock(t, kit.Background, a)
 		begin()
 		deadline, ok := a.Deadline()
@@ -125,7 +125,7 @@ func TestLockReturnsWithItsContextWhileRedisIsOutOfReach(t *testing.T) {
 func TestOutageShorterThanTheLeaseLosesNothing(t *testing.T) {
 	const lease = 3 * time.Second
 	kit.EachOutage(t, func(t *testing.T, s *redistest.Server, p *redistest.Proxy, begin, heal func()) {
-		m := kit.NewSession(t, p, relock.WithWatchdog(lease)).Mutex("it")
+		m := kit.NewSession(t, p, relock.WithLease(lease)).Mutex("it")
 		kit.Lock(t, kit.Background, m)
 		done, token := m.Done(), m.FencingToken()
 		for range 2 {

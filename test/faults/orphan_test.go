@@ -51,7 +51,7 @@ func TestKeyThatOutlivesItsDeadlineIsReleasedOnceRedisIsBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s, p := kit.Proxied(t)
-			session := kit.NewSession(t, p, relock.WithWatchdog(lease))
+			session := kit.NewSession(t, p, relock.WithLease(lease))
 			m, other := session.Mutex("it"), session.Mutex("other")
 			kit.Lock(t, kit.Background, other) // for the first renewal, which makes the script known
 			time.Sleep(lease / 5)
@@ -85,7 +85,7 @@ func TestCloseEndsCallsThatWaitForRedis(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			session := kit.NewSession(t, s, relock.WithWatchdog(time.Second))
+			session := kit.NewSession(t, s, relock.WithLease(time.Second))
 			goesOn(t, session.Mutex("it"))
 			require.NoError(t, s.Freeze())
 			result := kit.Async(func() error { return c.call(session) })
@@ -105,7 +105,7 @@ func TestCloseEndsCallsThatWaitForRedis(t *testing.T) {
 func TestCloseWhileRedisIsOutOfReachReturnsWithItsContext(t *testing.T) {
 	const lease = time.Second
 	kit.EachOutage(t, func(t *testing.T, s *redistest.Server, p *redistest.Proxy, begin, heal func()) {
-		session := kit.NewSession(t, p, relock.WithWatchdog(lease))
+		session := kit.NewSession(t, p, relock.WithLease(lease))
 		held, asked := session.Mutex("held"), session.Mutex("asked")
 		kit.Lock(t, kit.Background, held)
 		done := held.Done()

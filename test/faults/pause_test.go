@@ -37,8 +37,8 @@ func TestPausesOfRedisAreOutages(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			m := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
-			other := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+			m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
+			other := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 
 			// Shorter than the lease: nothing is lost.
 			kit.Lock(t, kit.Background, m)

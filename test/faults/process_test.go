@@ -25,7 +25,7 @@ func faultsClient(args []string) { // address, name, lease, kind
 	addr, name := args[0], args[1]
 	lease, err := time.ParseDuration(args[2])
 	kit.ChildCheck(err)
-	s, client := kit.ChildSession(addr, relock.WithWatchdog(lease))
+	s, client := kit.ChildSession(addr, relock.WithLease(lease))
 	var m kit.FencedLocker = s.Mutex(name)
 	if args[3] == "write" {
 		m = s.RWMutex(name)
@@ -84,7 +84,7 @@ func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
 	require.Equal(t, "true", kit.Tell(t, child, "write", "wrote"))
 	require.NoError(t, child.Freeze())
 
-	m := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+	m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 	watch := kit.StartWatch()
 	kit.Lock(t, kit.Background, m)
 	require.Less(t, watch.Took(), lease+time.Second)
@@ -124,7 +124,7 @@ func TestKilledHolderFreesTheLockWithinALease(t *testing.T) {
 	t.Parallel()
 	const lease = 700 * time.Millisecond
 	s := redistest.Start(t)
-	m := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+	m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 	best := time.Hour // of a few tries, since the machine may be busy
 	for range 3 {
 		child := kit.FaultsChild(t, s, "it", lease)
@@ -146,7 +146,7 @@ func TestKilledWaiterCostsNobodyAnything(t *testing.T) {
 	t.Parallel()
 	const lease, waiters = 30 * time.Second, 5
 	s := redistest.Start(t)
-	m := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+	m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 	var children []*redistest.Proc
 	kit.Lock(t, kit.Background, m)
 	for range waiters {

@@ -120,7 +120,7 @@ func TestLostReplyToARenewalDoesNotLoseTheHold(t *testing.T) {
 	t.Parallel()
 	const lease = 1500 * time.Millisecond
 	s, p := kit.Proxied(t)
-	m := kit.NewSession(t, p, relock.WithWatchdog(lease)).Mutex("it")
+	m := kit.NewSession(t, p, relock.WithLease(lease)).Mutex("it")
 	kit.Lock(t, kit.Background, m)
 	id, done := kit.HeldOnce(t, s, "it"), m.Done()
 	time.Sleep(lease / 2) // Redis knows the script
@@ -167,7 +167,7 @@ func TestExclusionAndHoldCountAreExactWhateverReplyIsLost(t *testing.T) {
 	client := kit.NewClient(t, s)
 	var sessions []*relock.Session
 	for range 2 {
-		sessions = append(sessions, kit.NewSession(t, p, relock.WithWatchdog(lease), relock.WithTenure(0)))
+		sessions = append(sessions, kit.NewSession(t, p, relock.WithLease(lease), relock.WithTenure(0)))
 	}
 	goesOn(t, sessions[0].Mutex("it"))
 

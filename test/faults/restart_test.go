@@ -43,7 +43,7 @@ func TestRestartOfRedisStopsNobody(t *testing.T) {
 			s := redistest.Start(t, c.args...)
 			var sessions []*relock.Session
 			for range 3 {
-				sessions = append(sessions, kit.NewSession(t, s, relock.WithWatchdog(lease)))
+				sessions = append(sessions, kit.NewSession(t, s, relock.WithLease(lease)))
 			}
 			h := &holds{start: time.Now()}
 			stop := make(chan struct{})
@@ -73,8 +73,8 @@ func TestHoldSurvivesARestartThatLosesNothing(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
 	s := redistest.Start(t, kit.EveryWrite...)
-	m := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
-	other := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+	m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
+	other := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 	kit.Lock(t, kit.Background, m)
 	done, token := m.Done(), m.FencingToken()
 	waiting := kit.Async(func() error { return other.Lock(kit.Background) })
@@ -116,8 +116,8 @@ func TestHolderIsToldOfLostDataAtTheNextRenewal(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			m := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
-			other := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+			m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
+			other := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 			kit.Lock(t, kit.Background, m)
 			token := m.FencingToken()
 			c.lose(t, s)
@@ -138,9 +138,9 @@ func TestLockGetsInWhenRedisIsBackHoweverLongItWasGone(t *testing.T) {
 	t.Parallel()
 	const lease = 300 * time.Millisecond
 	s := redistest.Start(t)
-	session := kit.NewSession(t, s, relock.WithWatchdog(lease))
+	session := kit.NewSession(t, s, relock.WithLease(lease))
 	waiting, asking, bounded := session.Mutex("waiting"), session.Mutex("asking"), session.Mutex("bounded")
-	holder := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("waiting")
+	holder := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("waiting")
 	kit.Lock(t, kit.Background, holder)
 	asleep := kit.Async(func() error { return waiting.Lock(kit.Background) })
 	redistest.Eventually(t, kit.Soon, "the waiter to listen", func() bool {
@@ -171,8 +171,8 @@ func TestLockRidesOutTheLoadingOfData(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
 	s := redistest.Start(t, append([]string{"--key-load-delay", "200"}, kit.EveryWrite...)...)
-	m := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
-	other := kit.NewSession(t, s, relock.WithWatchdog(lease)).Mutex("it")
+	m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
+	other := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 	_, err := s.Do("EVAL", "for i = 1, 4000 do redis.call('set', 'filler' .. i, i) end", "0")
 	require.NoError(t, err)
 	kit.Lock(t, kit.Background, m)

@@ -21,8 +21,8 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	const lease = time.Second
 	s := redistest.Start(t)
-	keeper := kit.NewSession(t, s, relock.WithWatchdog(lease))
-	user := kit.NewSession(t, s, relock.WithWatchdog(lease), relock.WithTenure(0))
+	keeper := kit.NewSession(t, s, relock.WithLease(lease))
+	user := kit.NewSession(t, s, relock.WithLease(lease), relock.WithTenure(0))
 	held := keeper.Mutex("held")
 	kit.Lock(t, kit.Background, held)
 	done := held.Done()
@@ -79,7 +79,7 @@ func TestBusyServerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	const lease = 30 * time.Second
 	s := redistest.Start(t, "--lua-time-limit", "20")
-	session := kit.NewSession(t, s, relock.WithWatchdog(lease))
+	session := kit.NewSession(t, s, relock.WithLease(lease))
 	held, wanted, ended := session.Mutex("held"), session.Mutex("wanted"), session.Mutex("ended")
 	kit.Lock(t, kit.Background, held)
 	kit.Lock(t, kit.Background, ended)
@@ -126,7 +126,7 @@ func TestHoldsLiveOnWhereMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
 	s := redistest.Start(t)
-	session := kit.NewSession(t, s, relock.WithWatchdog(lease))
+	session := kit.NewSession(t, s, relock.WithLease(lease))
 	held, wanted := session.Mutex("held"), session.Mutex("wanted")
 	goesOn(t, wanted)
 	kit.Lock(t, kit.Background, held)

@@ -74,7 +74,7 @@ func faultsWorker(args []string) {
 			}()
 		}
 	}
-	s, _ := kit.ChildSession(args[0], relock.WithWatchdog(w.lease), relock.WithTenure(w.tenure))
+	s, _ := kit.ChildSession(args[0], relock.WithLease(w.lease), relock.WithTenure(w.tenure))
 	fmt.Println("ready", s.ID())
 	var n atomic.Int64
 	kit.ChildCheck(kit.Together(w.goroutines, func(int) error {

@@ -27,9 +27,9 @@ func TestFairMutexGrantIsRenewed(t *testing.T) {
 	t.Parallel()
 	const claim = 3 * time.Second // which is the lease of the session that unlocks
 	server := redistest.Start(t)
-	from := kit.NewSession(t, server, relock.WithWatchdog(claim)).FairMutex("lock")
+	from := kit.NewSession(t, server, relock.WithLease(claim)).FairMutex("lock")
 	for _, lease := range []time.Duration{claim, claim * 2 / 3, 30 * time.Second} {
-		s := kit.NewSession(t, server, relock.WithWatchdog(lease))
+		s := kit.NewSession(t, server, relock.WithLease(lease))
 		m := s.FairMutex("lock")
 		granted(t, from, s, m)
 		done, token := m.Done(), m.FencingToken()
@@ -57,8 +57,8 @@ func TestFairMutexFixedLeaseEndsOnTime(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
 				client := kit.NewClient(t, server)
-				s, other := kit.NewSession(t, server, relock.WithWatchdog(watchdog)), kit.NewSession(t, server, relock.WithWatchdog(watchdog))
-				m, next := s.FairMutex("lock", relock.WithLease(lease)), other.FairMutex("lock")
+				s, other := kit.NewSession(t, server, relock.WithLease(watchdog)), kit.NewSession(t, server, relock.WithLease(watchdog))
+				m, next := s.FairMutex("lock", relock.WithFixedLease(lease)), other.FairMutex("lock")
 				if how == "at once" {
 					kit.Lock(t, kit.Background, m)
 				} else {
@@ -84,7 +84,7 @@ func TestFairMutexMaxHoldEndsTheHold(t *testing.T) {
 	t.Parallel()
 	const lease, most = 600 * time.Millisecond, time.Second
 	server := redistest.Start(t)
-	s, other := kit.NewSession(t, server, relock.WithWatchdog(lease)), kit.NewSession(t, server, relock.WithWatchdog(lease))
+	s, other := kit.NewSession(t, server, relock.WithLease(lease)), kit.NewSession(t, server, relock.WithLease(lease))
 	m, from := s.FairMutex("lock", relock.WithMaxHold(most)), other.FairMutex("lock")
 	for _, how := range []string{"at once", "by a grant"} {
 		if how == "at once" {

@@ -149,7 +149,7 @@ func TestFairMutexRespectsAReadWriteLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := kit.NewClient(t, server)
-	s := kit.NewSession(t, server, relock.WithWatchdog(time.Second))
+	s := kit.NewSession(t, server, relock.WithLease(time.Second))
 	m := s.FairMutex("lock")
 	for _, fields := range [][]string{{"mode", "read", "a:1", "1"}, {"mode", "write", "a:1:write", "1"}} {
 		require.NoError(t, client.Do(kit.Background, client.B().Arbitrary("HSET", "lock").Args(fields...).Build()).Error())

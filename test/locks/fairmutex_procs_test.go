@@ -30,7 +30,7 @@ func init() { kit.Roles["fair"] = fairRole }
 func fairRole(args []string) { // address, lease
 	lease, err := time.ParseDuration(args[1])
 	kit.ChildCheck(err)
-	s, client := kit.ChildSession(args[0], relock.WithWatchdog(lease))
+	s, client := kit.ChildSession(args[0], relock.WithLease(lease))
 	cancels, unlocks := make(map[string]context.CancelFunc), make(map[string]chan struct{})
 	fmt.Println("ready", s.ID())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -109,7 +109,7 @@ func newLine(t testing.TB, processes int, lease time.Duration, args ...string) *
 	t.Helper()
 	server := redistest.Start(t, args...)
 	q := &line{t: t, server: server, client: kit.NewClient(t, server), lease: lease}
-	q.s = kit.NewSession(t, server, relock.WithWatchdog(lease))
+	q.s = kit.NewSession(t, server, relock.WithLease(lease))
 	q.first = q.s.FairMutex("lock")
 	for range processes {
 		q.all = append(q.all, q.process())

@@ -80,7 +80,7 @@ func TestFairMutexLooksOftenWhileRedissonHolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := kit.NewClient(t, server)
-	s := kit.NewSession(t, server, relock.WithWatchdog(time.Minute))
+	s := kit.NewSession(t, server, relock.WithLease(time.Minute))
 	order(t, client, "HSET", "lock", redissonsWaiter, "1")
 	order(t, client, "PEXPIRE", "lock", "60000")
 	m := s.FairMutex("lock")

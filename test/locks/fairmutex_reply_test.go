@@ -89,7 +89,7 @@ func TestFairMutexLostReplyToALook(t *testing.T) {
 	t.Parallel()
 	server, proxy := kit.Proxied(t)
 	client := kit.NewClient(t, server)
-	s := kit.NewSession(t, proxy, relock.WithWatchdog(2*time.Second)) // looks every second at least
+	s := kit.NewSession(t, proxy, relock.WithLease(2*time.Second)) // looks every second at least
 	other := kit.NewSession(t, server).FairMutex("lock")
 	warmUpFair(t, s)
 	m := s.FairMutex("lock")
@@ -118,9 +118,9 @@ func TestFairMutexLostReplyToTheFirstRenewal(t *testing.T) {
 	t.Parallel()
 	server, proxy := kit.Proxied(t)
 	const lease = time.Second
-	s, other := kit.NewSession(t, proxy, relock.WithWatchdog(lease)), kit.NewSession(t, server, relock.WithWatchdog(lease)).FairMutex("lock")
+	s, other := kit.NewSession(t, proxy, relock.WithLease(lease)), kit.NewSession(t, server, relock.WithLease(lease)).FairMutex("lock")
 	warmUpFair(t, s)
-	for _, opts := range [][]relock.LockOption{nil, {relock.WithLease(2 * lease)}} {
+	for _, opts := range [][]relock.LockOption{nil, {relock.WithFixedLease(2 * lease)}} {
 		m := s.FairMutex("lock", opts...)
 		kit.Lock(t, kit.Background, other)
 		got := kit.Async(func() error { return m.Lock(kit.Background) })

@@ -184,7 +184,7 @@ func TestFairMutexRefusesBadNamesOptionsAndContexts(t *testing.T) {
 		"no name":      {s.FairMutex(""), kit.Background, relock.ErrName},
 		"brace":        {s.FairMutex("a{b"), kit.Background, relock.ErrName},
 		"long":         {s.FairMutex(strings.Repeat("x", 1025)), kit.Background, relock.ErrName},
-		"short lease":  {s.FairMutex("a", relock.WithLease(time.Millisecond)), kit.Background, relock.ErrOption},
+		"short lease":  {s.FairMutex("a", relock.WithFixedLease(time.Millisecond)), kit.Background, relock.ErrOption},
 		"no max hold":  {s.FairMutex("a", relock.WithMaxHold(0)), kit.Background, relock.ErrOption},
 		"ended":        {s.FairMutex("a"), ended, kit.ErrStop},
 		"ended, owner": {s.FairMutex("a"), s.NewContext(ended), context.Canceled},
@@ -212,7 +212,7 @@ func TestFairMutexRefusesBadNamesOptionsAndContexts(t *testing.T) {
 
 func TestFairMutexOfAKeyOfAnotherType(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, client := kit.NewSession(t, at, relock.WithWatchdog(500*time.Millisecond)), kit.NewClient(t, at)
+		s, client := kit.NewSession(t, at, relock.WithLease(500*time.Millisecond)), kit.NewClient(t, at)
 		for _, key := range []string{"lock", "relock_queue:{lock}", "relock_fence:{lock}"} {
 			require.NoError(t, client.Do(kit.Background, client.B().Hset().Key("lock").FieldValue().FieldValue("x:1", "1").Build()).Error())
 			m := s.FairMutex("lock")

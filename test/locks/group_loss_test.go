@@ -112,7 +112,7 @@ func TestUnlockOfAGroupTriesEveryMember(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
 	hangs, works := redistest.Start(t), redistest.Start(t)
-	s, far := kit.NewSession(t, works, relock.WithWatchdog(lease)), kit.NewSession(t, hangs, relock.WithWatchdog(lease))
+	s, far := kit.NewSession(t, works, relock.WithLease(lease)), kit.NewSession(t, hangs, relock.WithLease(lease))
 	client := kit.NewClient(t, works)
 	g := relock.NewGroup(s.Mutex("a"), far.Mutex("b"), s.FairMutex("c"), far.RWMutex("d"), s.RWMutex("e"))
 	kit.Lock(t, kit.Background, g)

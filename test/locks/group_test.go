@@ -202,7 +202,7 @@ func TestGroupMembersKeepTheirOptions(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := kit.NewSession(t, server)
-	fixed := s.Mutex("a", relock.WithLease(300*time.Millisecond))
+	fixed := s.Mutex("a", relock.WithFixedLease(300*time.Millisecond))
 	g := relock.NewGroup(fixed, s.Mutex("b"))
 	kit.Lock(t, kit.Background, g)
 	kit.Receive(t, g.Done(), "the end of the lease")

@@ -31,7 +31,7 @@ func TestCallsDoNotMakeRueidisStartGoroutines(t *testing.T) {
 	ctx, cancel := context.WithTimeout(kit.Background, kit.Soon)
 	defer cancel()
 	renewed := make(chan struct{}, 10)
-	s, err := relock.NewSession(ctx, client, relock.WithWatchdog(6*time.Second), relock.WithObserver(onRenewed(renewed)))
+	s, err := relock.NewSession(ctx, client, relock.WithLease(6*time.Second), relock.WithObserver(onRenewed(renewed)))
 	require.NoError(t, err)
 	defer s.Close(kit.Background)
 
@@ -63,7 +63,7 @@ func TestCallsEndThoughRedisHangs(t *testing.T) {
 	srv := redistest.Start(t)
 	dedicated := func(t *testing.T, lease time.Duration) (*relock.Session, rueidis.Client) {
 		client := kit.NewClient(t, srv)
-		s, err := relock.NewSession(kit.Background, client, relock.WithWatchdog(lease))
+		s, err := relock.NewSession(kit.Background, client, relock.WithLease(lease))
 		require.NoError(t, err)
 		return s, client
 	}

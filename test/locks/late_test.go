@@ -45,11 +45,11 @@ var lateKinds = map[string]lateKind{
 	"FairMutex": {func(ss []*relock.Session) relock.Locker { return ss[0].FairMutex("lock") }, 1, 1},
 	"writer":    {func(ss []*relock.Session) relock.Locker { return ss[0].RWMutex("lock") }, 1, 1},
 	"reader":    {func(ss []*relock.Session) relock.Locker { return ss[0].RWMutex("lock").RLocker() }, 1, 1},
-	"reader WithLease": {func(ss []*relock.Session) relock.Locker {
-		return ss[0].RWMutex("lock", relock.WithLease(standstill)).RLocker()
+	"reader WithFixedLease": {func(ss []*relock.Session) relock.Locker {
+		return ss[0].RWMutex("lock", relock.WithFixedLease(standstill)).RLocker()
 	}, 1, 1},
-	"Mutex WithLease": {func(ss []*relock.Session) relock.Locker {
-		return ss[0].Mutex("lock", relock.WithLease(standstill))
+	"Mutex WithFixedLease": {func(ss []*relock.Session) relock.Locker {
+		return ss[0].Mutex("lock", relock.WithFixedLease(standstill))
 	}, 1, 1},
 	"Redlock": {func(ss []*relock.Session) relock.Locker { return relock.NewRedlock(ss, "lock") }, 3, 3},
 	"Group": {func(ss []*relock.Session) relock.Locker {
@@ -130,7 +130,7 @@ func TestNoLockIsHandedOverAfterItsDeadline(t *testing.T) {
 	t.Parallel()
 	for name, kind := range lateKinds {
 		switch name {
-		case "FairMutex", "reader", "reader WithLease", "Mutex WithLease", "Group of any":
+		case "FairMutex", "reader", "reader WithFixedLease", "Mutex WithFixedLease", "Group of any":
 			continue // not handed over
 		}
 		t.Run(name, func(t *testing.T) {

@@ -114,7 +114,7 @@ func TestWhatEveryLockTellsOfItsHold(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
 		kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 			const lease = 30 * time.Second
-			s := kit.NewSession(t, at, relock.WithWatchdog(lease))
+			s := kit.NewSession(t, at, relock.WithLease(lease))
 			l := k.Of(s)
 			fenced, exclusive := l.(kit.FencedLocker)
 			require.Equal(t, k.Exclusive(), exclusive)

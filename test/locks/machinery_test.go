@@ -21,7 +21,7 @@ import (
 func TestMachineryDoesNotGrow(t *testing.T) {
 	const names, waiters = 2000, 500
 	server := redistest.Start(t)
-	holder, s := kit.NewSession(t, server), kit.NewSession(t, server, relock.WithWatchdog(3*time.Second))
+	holder, s := kit.NewSession(t, server), kit.NewSession(t, server, relock.WithLease(3*time.Second))
 	kit.WarmUp(t, holder)
 	kit.WarmUp(t, s)
 	clients := func() int {

@@ -76,9 +76,9 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 	server := redistest.Start(t)
 	client := kit.NewClient(t, server)
 	for what, o := range map[string]relock.SessionOption{
-		"no lease":               relock.WithWatchdog(0),
-		"negative lease":         relock.WithWatchdog(-time.Second),
-		"too short a lease":      relock.WithWatchdog(10*time.Millisecond - 1),
+		"no lease":               relock.WithLease(0),
+		"negative lease":         relock.WithLease(-time.Second),
+		"too short a lease":      relock.WithLease(10*time.Millisecond - 1),
 		"negative tenure":        relock.WithTenure(-1),
 		"no replicas":            relock.WithReplicas(0, time.Second),
 		"no time for replicas":   relock.WithReplicas(1, 0),
@@ -91,16 +91,16 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 	s := kit.SessionOn(t, client, nil, relock.WithTenure(0), nil)
 	kit.WarmUp(t, s)
 	for what, o := range map[string]relock.LockOption{
-		"no lease":          relock.WithLease(0),
-		"negative lease":    relock.WithLease(-time.Second),
-		"too short a lease": relock.WithLease(10*time.Millisecond - 1),
+		"no lease":          relock.WithFixedLease(0),
+		"negative lease":    relock.WithFixedLease(-time.Second),
+		"too short a lease": relock.WithFixedLease(10*time.Millisecond - 1),
 		"no hold":           relock.WithMaxHold(0),
 		"negative hold":     relock.WithMaxHold(-1),
 	} {
-		cost := trafficOf(server, func() { wantRefused(t, s.Mutex("lock", nil, o, relock.WithLease(time.Second)), relock.ErrOption) })
+		cost := trafficOf(server, func() { wantRefused(t, s.Mutex("lock", nil, o, relock.WithFixedLease(time.Second)), relock.ErrOption) })
 		require.Zero(t, cost, what)
 	}
-	kit.Lock(t, kit.Background, s.Mutex("lock", nil, relock.WithLease(10*time.Millisecond), nil))
+	kit.Lock(t, kit.Background, s.Mutex("lock", nil, relock.WithFixedLease(10*time.Millisecond), nil))
 }
 
 func TestTheZeroMutexReturnsErrors(t *testing.T) {

@@ -110,7 +110,7 @@ func TestFixedLeasesAreNotPassed(t *testing.T) {
 	server := redistest.Start(t)
 	s := kit.NewSession(t, server, relock.WithTenure(time.Hour))
 	kit.WarmUp(t, s)
-	fixed := relock.WithLease(time.Minute)
+	fixed := relock.WithFixedLease(time.Minute)
 	cost := trafficOf(server, func() { takeTurns(t, s, values(s, 20, fixed)) })
 	require.EqualValues(t, 21, cost.acquired, "from fixed to fixed, and from renewed to fixed")
 	mixed := values(s, 20)

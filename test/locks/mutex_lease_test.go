@@ -26,8 +26,8 @@ func TestAFixedLeaseEndsOnTime(t *testing.T) {
 	t.Parallel()
 	const lease = 400 * time.Millisecond
 	server := redistest.Start(t)
-	s, client := kit.NewSession(t, server, relock.WithWatchdog(lease)), kit.NewClient(t, server)
-	m := s.Mutex("lock", relock.WithLease(lease))
+	s, client := kit.NewSession(t, server, relock.WithLease(lease)), kit.NewClient(t, server)
+	m := s.Mutex("lock", relock.WithFixedLease(lease))
 	start := time.Now()
 	kit.Lock(t, kit.Background, m)
 	until, _ := m.Deadline()
@@ -55,7 +55,7 @@ func TestAWaiterGetsInRightAfterAFixedLease(t *testing.T) {
 	for where, waiter := range map[string]*relock.Mutex{"local": s.Mutex("lock"), "remote": other.Mutex("lock")} {
 		best := time.Hour
 		for range 3 {
-			m := s.Mutex("lock", relock.WithLease(lease))
+			m := s.Mutex("lock", relock.WithFixedLease(lease))
 			watch := kit.StartWatch()
 			kit.Lock(t, kit.Background, m)
 			kit.Lock(t, kit.Background, waiter)
@@ -74,11 +74,11 @@ func TestLockingAgainDoesNotProlongAFixedLease(t *testing.T) {
 	const lease = 1500 * time.Millisecond
 	server := redistest.Start(t)
 	s, client := kit.NewSession(t, server), kit.NewClient(t, server)
-	m, owner := s.Mutex("lock", relock.WithLease(lease)), s.NewContext(kit.Background)
+	m, owner := s.Mutex("lock", relock.WithFixedLease(lease)), s.NewContext(kit.Background)
 	kit.Lock(t, owner, m)
 	until, _ := m.Deadline()
 	last := pttl(t, client, "lock")
-	for _, same := range []*relock.Mutex{m, s.Mutex("lock", relock.WithLease(time.Hour)), s.Mutex("lock")} {
+	for _, same := range []*relock.Mutex{m, s.Mutex("lock", relock.WithFixedLease(time.Hour)), s.Mutex("lock")} {
 		time.Sleep(lease / 20)
 		kit.Lock(t, owner, same)
 		at, ok := same.Deadline()
@@ -98,7 +98,7 @@ func TestLockingAgainDoesNotProlongAFixedLease(t *testing.T) {
 func TestUnlockEndsAFixedLeaseEarly(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
-		m := s.Mutex("lock", relock.WithLease(time.Hour))
+		m := s.Mutex("lock", relock.WithFixedLease(time.Hour))
 		kit.Lock(t, kit.Background, m)
 		require.InDelta(t, time.Hour, pttl(t, client, "lock"), float64(time.Minute))
 		kit.Unlock(t, kit.Background, m)
@@ -111,7 +111,7 @@ func TestMaxHoldEndsAStuckHold(t *testing.T) {
 	t.Parallel()
 	const lease, most = 300 * time.Millisecond, 500 * time.Millisecond
 	server := redistest.Start(t)
-	s, client := kit.NewSession(t, server, relock.WithWatchdog(lease)), kit.NewClient(t, server)
+	s, client := kit.NewSession(t, server, relock.WithLease(lease)), kit.NewClient(t, server)
 	m, unbounded := s.Mutex("lock", relock.WithMaxHold(most)), s.Mutex("other")
 	kit.Lock(t, kit.Background, unbounded)
 	start := time.Now()
@@ -130,7 +130,7 @@ func TestMaxHoldEndsAStuckHold(t *testing.T) {
 func TestMaxHoldIsPerOwner(t *testing.T) {
 	t.Parallel()
 	const lease, most = 500 * time.Millisecond, 900 * time.Millisecond
-	s := kit.NewSession(t, redistest.Start(t), relock.WithWatchdog(lease), relock.WithTenure(time.Hour))
+	s := kit.NewSession(t, redistest.Start(t), relock.WithLease(lease), relock.WithTenure(time.Hour))
 	bound := relock.WithMaxHold(most)
 	for _, c := range []struct {
 		what    string
@@ -194,8 +194,8 @@ func TestMaxHoldOfAnOwnersWaiters(t *testing.T) {
 func TestADayLongLease(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		const day = 24 * time.Hour
-		s, client := kit.NewSession(t, at, relock.WithWatchdog(day)), kit.NewClient(t, at)
-		for _, m := range []*relock.Mutex{s.Mutex("lock"), s.Mutex("lock", relock.WithLease(day))} {
+		s, client := kit.NewSession(t, at, relock.WithLease(day)), kit.NewClient(t, at)
+		for _, m := range []*relock.Mutex{s.Mutex("lock"), s.Mutex("lock", relock.WithFixedLease(day))} {
 			kit.Lock(t, kit.Background, m)
 			require.InDelta(t, day, pttl(t, client, "lock"), float64(time.Minute))
 			until, ok := m.Deadline()
@@ -234,7 +234,7 @@ func TestShortLeasesAreKeptUnderLoad(t *testing.T) {
 func keepUnderLoad(t *testing.T, server *redistest.Server, lease, span time.Duration) (lost int64, slowest time.Duration) {
 	t.Helper()
 	var losses atomic.Int64
-	s := kit.NewSession(t, server, relock.WithWatchdog(lease), relock.WithObserver(lossCounter{lost: &losses}))
+	s := kit.NewSession(t, server, relock.WithLease(lease), relock.WithObserver(lossCounter{lost: &losses}))
 	client, bare := kit.NewClient(t, server), kit.NewClient(t, server)
 	stop := make(chan struct{})
 	watched := kit.Async(func() (most time.Duration) {

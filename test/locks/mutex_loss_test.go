@@ -97,7 +97,7 @@ func TestAHoldThatIsGoneIsLostAtTheNextRenewal(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 				const lease = 300 * time.Millisecond
-				s, client := kit.NewSession(t, at, relock.WithWatchdog(lease)), kit.NewClient(t, at)
+				s, client := kit.NewSession(t, at, relock.WithLease(lease)), kit.NewClient(t, at)
 				m, bystander := s.Mutex("lock"), s.Mutex("bystander")
 				kit.Lock(t, kit.Background, m)
 				kit.Lock(t, kit.Background, bystander)

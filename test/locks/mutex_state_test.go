@@ -26,7 +26,7 @@ func wantNothing(t testing.TB, m *relock.Mutex) {
 func TestWhatAMutexTellsOfItsHold(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		const lease = 30 * time.Second
-		s := kit.NewSession(t, at, relock.WithWatchdog(lease))
+		s := kit.NewSession(t, at, relock.WithLease(lease))
 		m := s.Mutex("some lock")
 		require.Equal(t, "some lock", m.Name())
 		wantNothing(t, m)
@@ -68,7 +68,7 @@ func TestWhatAMutexTellsOfItsHold(t *testing.T) {
 
 func TestDeadlineMovesWithTheRenewals(t *testing.T) {
 	t.Parallel()
-	m := kit.NewSession(t, redistest.Start(t), relock.WithWatchdog(time.Second)).Mutex("lock")
+	m := kit.NewSession(t, redistest.Start(t), relock.WithLease(time.Second)).Mutex("lock")
 	kit.Lock(t, kit.Background, m)
 	last, _ := m.Deadline()
 	for range 2 {

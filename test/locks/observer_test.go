@@ -154,7 +154,7 @@ func TestObserverSeesLossesOnce(t *testing.T) {
 func TestObserverSeesLeasesThatRunOut(t *testing.T) {
 	t.Parallel()
 	s, r := observed(t, redistest.Start(t))
-	m := s.Mutex("lock", relock.WithLease(100*time.Millisecond))
+	m := s.Mutex("lock", relock.WithFixedLease(100*time.Millisecond))
 	kit.Lock(t, kit.Background, m)
 	lostIn(t, kit.Soon, m)
 	redistest.Eventually(t, kit.Soon, "the event", func() bool { return r.counts() == [4]int{1, 0, 1, 0} })
@@ -165,7 +165,7 @@ func TestObserverSeesLeasesThatRunOut(t *testing.T) {
 func TestObserverSeesRenewals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, r := observed(t, server, relock.WithWatchdog(600*time.Millisecond))
+	s, r := observed(t, server, relock.WithLease(600*time.Millisecond))
 	const holds = 30
 	var held []*relock.Mutex
 	for i := range holds {
@@ -197,7 +197,7 @@ func TestObserverSeesRenewals(t *testing.T) {
 func TestObserverSeesRenewalsThatFail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, r := observed(t, server, relock.WithWatchdog(600*time.Millisecond))
+	s, r := observed(t, server, relock.WithLease(600*time.Millisecond))
 	kit.Lock(t, kit.Background, s.Mutex("lock"))
 	server.Kill()
 	redistest.Eventually(t, kit.Soon, "a failed renewal", func() bool {

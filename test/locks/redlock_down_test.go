@@ -80,7 +80,7 @@ func TestRedlockFailsCleanlyWithAMajorityDown(t *testing.T) {
 func TestAFrozenDeploymentIsWaitedForOnce(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
-	p := newSite(t, 5, relock.WithWatchdog(lease))
+	p := newSite(t, 5, relock.WithLease(lease))
 	r := p.redlock("lock")
 	p.fully(t, r)
 	kit.Unlock(t, kit.Background, r)
@@ -118,7 +118,7 @@ func TestAFrozenDeploymentIsWaitedForOnce(t *testing.T) {
 // others are no majority. Only the next call did.
 func TestADeploymentThatWasLeftOutIsAskedIfOthersFail(t *testing.T) {
 	t.Parallel()
-	p := newSite(t, 3, relock.WithWatchdog(10*time.Second))
+	p := newSite(t, 3, relock.WithLease(10*time.Second))
 	r := p.redlock("lock")
 	p.fully(t, r)
 	kit.Unlock(t, kit.Background, r)
@@ -136,7 +136,7 @@ func TestADeploymentThatWasLeftOutIsAskedIfOthersFail(t *testing.T) {
 
 func TestRedlockFailsCleanlyWithAMajorityFrozen(t *testing.T) {
 	t.Parallel()
-	p := newSite(t, 5, relock.WithWatchdog(10*time.Second))
+	p := newSite(t, 5, relock.WithLease(10*time.Second))
 	r := p.redlock("lock")
 	kit.Lock(t, kit.Background, r)
 	kit.Unlock(t, kit.Background, r)
@@ -165,7 +165,7 @@ func TestRedlockFailsCleanlyWithAMajorityFrozen(t *testing.T) {
 func TestUnlockOfARedlockWithAMajorityFrozen(t *testing.T) {
 	t.Parallel()
 	const lease = 20 * time.Second
-	p := newSite(t, 5, relock.WithWatchdog(lease))
+	p := newSite(t, 5, relock.WithLease(lease))
 	r := p.redlock("lock")
 	p.fully(t, r)
 	p.freeze(t, 0, 1, 4)

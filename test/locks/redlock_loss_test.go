@@ -21,7 +21,7 @@ func TestLossOfAMajorityIsTold(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			p := newSite(t, 5, relock.WithWatchdog(lease))
+			p := newSite(t, 5, relock.WithLease(lease))
 			r := p.redlock("lock")
 			p.fully(t, r)
 			done := r.Done()

@@ -29,7 +29,7 @@ func redlockCounter(args []string) {
 	kit.ChildCheck(err)
 	var sessions []*relock.Session
 	for _, addr := range args[2:] {
-		s, _ := kit.ChildSession(addr, relock.WithWatchdog(lease))
+		s, _ := kit.ChildSession(addr, relock.WithLease(lease))
 		sessions = append(sessions, s)
 	}
 	r := relock.NewRedlock(sessions, "lock")

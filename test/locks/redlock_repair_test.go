@@ -16,8 +16,8 @@ import (
 func TestServersThatRestartEmptyAreRepairedWhileHeld(t *testing.T) {
 	t.Parallel()
 	const lease = 5 * time.Second
-	p := newSite(t, 5, relock.WithWatchdog(lease))
-	r, other := p.redlock("lock"), relock.NewRedlock(p.more(t, relock.WithWatchdog(lease)), "lock")
+	p := newSite(t, 5, relock.WithLease(lease))
+	r, other := p.redlock("lock"), relock.NewRedlock(p.more(t, relock.WithLease(lease)), "lock")
 	p.kill(2, 3) // when it is locked
 	kit.Lock(t, kit.Background, r)
 	done := r.Done()
@@ -48,7 +48,7 @@ func TestServersThatRestartEmptyAreRepairedWhileHeld(t *testing.T) {
 func TestARepairDoesNotOutliveTheBoundOfARedlock(t *testing.T) {
 	t.Parallel()
 	const lease, most = 2 * time.Second, 4 * time.Second
-	p := newSite(t, 3, relock.WithWatchdog(lease))
+	p := newSite(t, 3, relock.WithLease(lease))
 	r := p.redlock("lock", relock.WithMaxHold(most))
 	p.fully(t, r)
 	latest := time.Now().Add(most + lease)
@@ -88,7 +88,7 @@ func TestAnUnlockDuringARepairLeavesNothing(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second // repairs begin after a twentieth of that
 	var acquired hook
-	p := newSite(t, 3, relock.WithWatchdog(lease), relock.WithObserver(&acquired))
+	p := newSite(t, 3, relock.WithLease(lease), relock.WithObserver(&acquired))
 	r, other := p.redlock("lock"), p.more(t)[1]
 	for range 5 {
 		p.fully(t, r)
@@ -117,7 +117,7 @@ func (p *site) granted(i int) int64 { return p.servers[i].CommandStats()["hset"]
 // ends.
 func TestGrantsThatComeAfterTheRoundAreGivenBack(t *testing.T) {
 	t.Parallel()
-	p := newSite(t, 5, relock.WithWatchdog(10*time.Second)) // waits half a second for a reply
+	p := newSite(t, 5, relock.WithLease(10*time.Second)) // waits half a second for a reply
 	r := p.redlock("lock")
 	p.fully(t, r)
 	kit.Unlock(t, kit.Background, r)
@@ -153,7 +153,7 @@ func TestGrantsThatComeAfterTheRoundAreGivenBack(t *testing.T) {
 // One server grants too late again and again, to a lock that is held without it.
 func TestALateGrantDoesNotOutliveTheLock(t *testing.T) {
 	t.Parallel()
-	p := newSite(t, 5, relock.WithWatchdog(10*time.Second))
+	p := newSite(t, 5, relock.WithLease(10*time.Second))
 	r := p.redlock("lock")
 	p.fully(t, r)
 	kit.Unlock(t, kit.Background, r)

@@ -62,7 +62,7 @@ func TestRedlocksThatCannotWorkAreRefused(t *testing.T) {
 		"one server twice":    {[]*relock.Session{s, same}, "a", nil, relock.ErrOption},
 		"one client twice":    {[]*relock.Session{one, two}, "a", nil, relock.ErrOption}, // miniredis has no run id
 		"a bad name":          {[]*relock.Session{s}, "a}", nil, relock.ErrName},
-		"an option too small": {[]*relock.Session{s}, "a", []relock.LockOption{relock.WithLease(1)}, relock.ErrOption},
+		"an option too small": {[]*relock.Session{s}, "a", []relock.LockOption{relock.WithFixedLease(1)}, relock.ErrOption},
 	} {
 		r := relock.NewRedlock(c.sessions, c.name, c.opts...)
 		for method, err := range callAll(t, r) {

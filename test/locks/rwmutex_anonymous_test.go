@@ -14,7 +14,7 @@ import (
 
 // ownLeases are the options that give each reader a lease of its own.
 var ownLeases = map[string]relock.LockOption{
-	"WithLease": relock.WithLease(time.Hour), "WithMaxHold": relock.WithMaxHold(time.Hour),
+	"WithFixedLease": relock.WithFixedLease(time.Hour), "WithMaxHold": relock.WithMaxHold(time.Hour),
 }
 
 // readKeys returns the leases of readers in Redis.
@@ -109,8 +109,8 @@ func TestRUnlockKeepsNobodyFromBeingToldOfALoss(t *testing.T) {
 // readingKinds are lock values that several goroutines may hold at the same time.
 var readingKinds = map[string]func(s *relock.Session) relock.Locker{
 	"shared lease": func(s *relock.Session) relock.Locker { return s.RWMutex("lock").RLocker() },
-	"WithLease": func(s *relock.Session) relock.Locker {
-		return s.RWMutex("lock", ownLeases["WithLease"]).RLocker()
+	"WithFixedLease": func(s *relock.Session) relock.Locker {
+		return s.RWMutex("lock", ownLeases["WithFixedLease"]).RLocker()
 	},
 	"WithMaxHold": func(s *relock.Session) relock.Locker {
 		return s.RWMutex("lock", ownLeases["WithMaxHold"]).RLocker()
@@ -118,8 +118,8 @@ var readingKinds = map[string]func(s *relock.Session) relock.Locker{
 	"group": func(s *relock.Session) relock.Locker {
 		return relock.NewGroup(s.RWMutex("lock").RLocker(), s.RWMutex("other").RLocker())
 	},
-	"group WithLease": func(s *relock.Session) relock.Locker {
-		return relock.NewGroup(s.RWMutex("lock", ownLeases["WithLease"]).RLocker(), s.RWMutex("other").RLocker())
+	"group WithFixedLease": func(s *relock.Session) relock.Locker {
+		return relock.NewGroup(s.RWMutex("lock", ownLeases["WithFixedLease"]).RLocker(), s.RWMutex("other").RLocker())
 	},
 	"group of a group": func(s *relock.Session) relock.Locker {
 		return relock.NewGroup(relock.NewGroup(s.RWMutex("lock").RLocker()), s.RWMutex("other").RLocker())

@@ -22,7 +22,7 @@ func TestRWMutexCloseLetsTheOthersIn(t *testing.T) {
 			s, other := kit.NewSession(t, at), kit.NewSession(t, at) // with leases of 30 s
 			holds := holdSide(t, s, holder)
 			if holder == reading { // and one with a lease of its own
-				holds = append(holds, rwHold{s.RWMutex("lock", relock.WithLease(time.Hour)).RLocker(), kit.Background})
+				holds = append(holds, rwHold{s.RWMutex("lock", relock.WithFixedLease(time.Hour)).RLocker(), kit.Background})
 				kit.Lock(t, kit.Background, holds[len(holds)-1])
 			}
 			m := waiter.of(other.RWMutex("lock"))

@@ -153,7 +153,7 @@ func TestRWMutexTokensIncreaseOverProcesses(t *testing.T) {
 	t.Parallel()
 	const lease = 500 * time.Millisecond
 	server := redistest.Start(t)
-	s := kit.NewSession(t, server, relock.WithWatchdog(lease), relock.WithTenure(time.Hour))
+	s := kit.NewSession(t, server, relock.WithLease(lease), relock.WithTenure(time.Hour))
 	last := int64(0)
 	for i := range 4 {
 		child := kit.FaultsChild(t, server, "lock", lease, "write")

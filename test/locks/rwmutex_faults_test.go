@@ -70,7 +70,7 @@ func TestRWMutexWaitersGetInAfterAFault(t *testing.T) {
 				client := kit.NewClient(t, server)
 				var sessions []*relock.Session
 				for range 3 {
-					sessions = append(sessions, kit.NewSession(t, server, relock.WithWatchdog(fault.lease)))
+					sessions = append(sessions, kit.NewSession(t, server, relock.WithLease(fault.lease)))
 				}
 				held := holder.of(sessions[0].RWMutex("lock"))
 				kit.Lock(t, kit.Background, held)
@@ -102,7 +102,7 @@ func TestRWMutexWaitersGetInAfterAFault(t *testing.T) {
 func TestRWMutexCallsEndWhileRedisIsOutOfReach(t *testing.T) {
 	const lease = 1500 * time.Millisecond
 	kit.EachOutage(t, func(t *testing.T, server *redistest.Server, proxy *redistest.Proxy, begin, heal func()) {
-		s, other := kit.NewSession(t, proxy, relock.WithWatchdog(lease)), kit.NewSession(t, server, relock.WithWatchdog(lease))
+		s, other := kit.NewSession(t, proxy, relock.WithLease(lease)), kit.NewSession(t, server, relock.WithLease(lease))
 		held := []relock.Locker{s.RWMutex("read").RLocker(), s.RWMutex("written")}
 		for _, l := range held {
 			kit.Lock(t, kit.Background, l)
@@ -143,7 +143,7 @@ func TestRWMutexForgottenScriptsAreSentAgain(t *testing.T) {
 	const lease = 6 * time.Second
 	server := redistest.Start(t)
 	client := kit.NewClient(t, server)
-	s, other := kit.NewSession(t, server, relock.WithWatchdog(lease)), kit.NewSession(t, server, relock.WithWatchdog(lease), relock.WithTenure(0))
+	s, other := kit.NewSession(t, server, relock.WithLease(lease)), kit.NewSession(t, server, relock.WithLease(lease), relock.WithTenure(0))
 	read, wrote := s.RWMutex("read").RLocker(), s.RWMutex("written")
 	kit.Lock(t, kit.Background, read)
 	kit.Lock(t, kit.Background, wrote)

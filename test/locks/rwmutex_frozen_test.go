@@ -78,7 +78,7 @@ func TestRWMutexFrozenPastItsLeaseIsTold(t *testing.T) {
 			require.NoError(t, err)
 			lost[which] = true
 		}
-		m := other.of(kit.NewSession(t, server, relock.WithWatchdog(lease)).RWMutex("lock"))
+		m := other.of(kit.NewSession(t, server, relock.WithLease(lease)).RWMutex("lock"))
 		kit.Lock(t, kit.Background, m)
 		kit.Unlock(t, kit.Background, m)
 	})

@@ -27,7 +27,7 @@ func TestRWMutexWritersTakeTurns(t *testing.T) {
 	}{
 		{"within the tenure", time.Hour, nil, 1},
 		{"no tenure", 0, nil, waiters + 1},
-		{"fixed leases", time.Hour, []relock.LockOption{relock.WithLease(time.Minute)}, waiters + 1},
+		{"fixed leases", time.Hour, []relock.LockOption{relock.WithFixedLease(time.Minute)}, waiters + 1},
 	} {
 		s := kit.NewSession(t, server, relock.WithTenure(c.tenure))
 		warmUpRW(t, s)

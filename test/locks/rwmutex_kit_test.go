@@ -73,7 +73,7 @@ func init() { kit.Roles["rw-client"] = rwClient }
 func rwClient(args []string) { // address, lease
 	lease, err := time.ParseDuration(args[1])
 	kit.ChildCheck(err)
-	s, _ := kit.ChildSession(args[0], relock.WithWatchdog(lease))
+	s, _ := kit.ChildSession(args[0], relock.WithLease(lease))
 	locks, contexts := make(map[string]relock.Locker), make(map[string]context.Context)
 	fmt.Println("ready", s.ID())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {

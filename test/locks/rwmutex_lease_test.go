@@ -19,7 +19,7 @@ func TestRWMutexFixedLeaseEndsOnTime(t *testing.T) {
 		server := redistest.Start(t)
 		client := kit.NewClient(t, server)
 		s, other := kit.NewSession(t, server), kit.NewSession(t, server) // with leases of 30 s
-		l := holder.of(s.RWMutex("lock", relock.WithLease(lease)))
+		l := holder.of(s.RWMutex("lock", relock.WithFixedLease(lease)))
 		owner := s.NewContext(kit.Background)
 		kit.Lock(t, owner, l)
 		locked := time.Now()
@@ -48,9 +48,9 @@ func TestRWMutexFixedLeaseOfAReaderIsItsOwn(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	server := redistest.Start(t)
 	client := kit.NewClient(t, server)
-	s, other := kit.NewSession(t, server, relock.WithWatchdog(2*time.Second)), kit.NewSession(t, server)
-	shared, fixed := s.RWMutex("lock").RLocker(), s.RWMutex("lock", relock.WithLease(lease)).RLocker()
-	long := s.RWMutex("lock", relock.WithLease(time.Hour)).RLocker()
+	s, other := kit.NewSession(t, server, relock.WithLease(2*time.Second)), kit.NewSession(t, server)
+	shared, fixed := s.RWMutex("lock").RLocker(), s.RWMutex("lock", relock.WithFixedLease(lease)).RLocker()
+	long := s.RWMutex("lock", relock.WithFixedLease(time.Hour)).RLocker()
 	kit.Lock(t, kit.Background, shared)
 	kit.Lock(t, kit.Background, fixed)
 	kit.Lock(t, kit.Background, long)
@@ -77,7 +77,7 @@ func TestRWMutexMaxHoldEndsAStuckHold(t *testing.T) {
 	eachPair(t, func(t *testing.T, holder, waiter side) {
 		server := redistest.Start(t)
 		client := kit.NewClient(t, server)
-		s, other := kit.NewSession(t, server, relock.WithWatchdog(lease)), kit.NewSession(t, server)
+		s, other := kit.NewSession(t, server, relock.WithLease(lease)), kit.NewSession(t, server)
 		stuck := holder.of(s.RWMutex("lock", relock.WithMaxHold(most)))
 		var shared relock.Locker
 		if holder == reading {
@@ -108,7 +108,7 @@ func TestRWMutexMaxHoldEndsAStuckHold(t *testing.T) {
 func TestRWMutexMaxHoldIsPerWriter(t *testing.T) {
 	t.Parallel()
 	const lease, most = time.Second, 1200 * time.Millisecond
-	s := kit.NewSession(t, redistest.Start(t), relock.WithWatchdog(lease), relock.WithTenure(time.Hour))
+	s := kit.NewSession(t, redistest.Start(t), relock.WithLease(lease), relock.WithTenure(time.Hour))
 	bounded, free := s.RWMutex("lock", relock.WithMaxHold(most)), s.RWMutex("lock")
 	pass := func(from, to *relock.RWMutex) {
 		t.Helper()
@@ -131,7 +131,7 @@ func TestRWMutexIsRenewed(t *testing.T) {
 	t.Parallel()
 	const lease = time.Second
 	server := redistest.Start(t)
-	s, other := kit.NewSession(t, server, relock.WithWatchdog(lease)), kit.NewSession(t, server)
+	s, other := kit.NewSession(t, server, relock.WithLease(lease)), kit.NewSession(t, server)
 	r, w, owner := s.RWMutex("read").RLocker(), s.RWMutex("written"), s.NewContext(kit.Background)
 	kit.Lock(t, kit.Background, r)
 	kit.Lock(t, owner, w)
@@ -175,9 +175,9 @@ func TestRWMutexLeasesStepByStep(t *testing.T) {
 			t.Parallel()
 			m, client := redistest.Mini(t)
 			s, other, third := kit.NewSession(t, m), kit.NewSession(t, m), kit.NewSession(t, m)
-			l := c.holder.of(s.RWMutex("lock", relock.WithLease(lease)))
-			w := c.waiter.of(other.RWMutex("lock", relock.WithLease(4*lease)))
-			beside := third.RWMutex("lock", relock.WithLease(3*lease)).RLocker()
+			l := c.holder.of(s.RWMutex("lock", relock.WithFixedLease(lease)))
+			w := c.waiter.of(other.RWMutex("lock", relock.WithFixedLease(4*lease)))
+			beside := third.RWMutex("lock", relock.WithFixedLease(3*lease)).RLocker()
 			kit.Lock(t, kit.Background, l)
 			if c.beside {
 				kit.Lock(t, kit.Background, beside)

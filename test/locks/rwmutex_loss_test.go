@@ -114,7 +114,7 @@ func TestRWMutexHoldThatIsGoneIsLostAtTheNextRenewal(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			eachSide(t, func(t *testing.T, holder, other side) {
 				server := redistest.Start(t)
-				s, client := kit.NewSession(t, server, relock.WithWatchdog(lease)), kit.NewClient(t, server)
+				s, client := kit.NewSession(t, server, relock.WithLease(lease)), kit.NewClient(t, server)
 				bystander := holder.of(s.RWMutex("bystander"))
 				kit.Lock(t, kit.Background, bystander)
 				holds := holdSide(t, s, holder)
@@ -167,7 +167,7 @@ func TestRWMutexUnlockOfAHoldThatIsGoneIsALoss(t *testing.T) {
 func TestRWMutexLossIsToldWhateverHappensToRedis(t *testing.T) {
 	const lease = time.Second
 	kit.EachOutage(t, func(t *testing.T, server *redistest.Server, proxy *redistest.Proxy, begin, heal func()) {
-		reads, writes := kit.NewSession(t, proxy, relock.WithWatchdog(lease)), kit.NewSession(t, proxy, relock.WithWatchdog(lease))
+		reads, writes := kit.NewSession(t, proxy, relock.WithLease(lease)), kit.NewSession(t, proxy, relock.WithLease(lease))
 		next := kit.NewSession(t, server)
 		readers := holdSide(t, reads, reading)
 		w, inside := writes.RWMutex("other"), make(chan struct{})
@@ -221,7 +221,7 @@ func TestRWMutexLossIsToldWhateverHappensToRedis(t *testing.T) {
 func TestRWMutexInspect(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		const lease = 30 * time.Second
-		s, other := kit.NewSession(t, at, relock.WithWatchdog(lease)), kit.NewSession(t, at)
+		s, other := kit.NewSession(t, at, relock.WithLease(lease)), kit.NewSession(t, at)
 		check := func(mode relock.Mode, sessions ...*relock.Session) {
 			t.Helper()
 			state := inspect(t, other, "lock")

@@ -193,7 +193,7 @@ func TestRWMutexStorm(t *testing.T) {
 				rw = shared
 			}
 		case 3:
-			rw = s.RWMutex("lock", relock.WithLease(time.Minute))
+			rw = s.RWMutex("lock", relock.WithFixedLease(time.Minute))
 		}
 		r := newRace()
 		for n := 0; time.Now().Before(end); n++ {

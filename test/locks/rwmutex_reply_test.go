@@ -105,7 +105,7 @@ func TestRWMutexLostReplyToARenewal(t *testing.T) {
 	const lease = 3 * time.Second
 	eachSide(t, func(t *testing.T, who, other side) {
 		server, proxy := kit.Proxied(t)
-		s, client := kit.NewSession(t, proxy, relock.WithWatchdog(lease)), kit.NewClient(t, server)
+		s, client := kit.NewSession(t, proxy, relock.WithLease(lease)), kit.NewClient(t, server)
 		m := other.of(kit.NewSession(t, server).RWMutex("lock"))
 		l := who.of(s.RWMutex("lock"))
 		renewed := func() {
@@ -194,7 +194,7 @@ func TestRWMutexIsExactWhateverReplyIsLost(t *testing.T) {
 	var sessions []*relock.Session
 	for i := range 2 {
 		tenure := time.Duration(i) * 10 * time.Millisecond
-		sessions = append(sessions, kit.NewSession(t, proxy, relock.WithWatchdog(lease), relock.WithTenure(tenure)))
+		sessions = append(sessions, kit.NewSession(t, proxy, relock.WithLease(lease), relock.WithTenure(tenure)))
 	}
 	warmUpRW(t, sessions[0])
 	var dropped atomic.Int64

@@ -19,7 +19,7 @@ func TestCloseReleasesEverything(t *testing.T) {
 		owner := s.NewContext(kit.Background)
 		var held []*relock.Mutex
 		for i := range 250 {
-			m := s.Mutex(fmt.Sprint("lock-", i), [][]relock.LockOption{nil, {relock.WithLease(time.Hour)}}[i%2]...)
+			m := s.Mutex(fmt.Sprint("lock-", i), [][]relock.LockOption{nil, {relock.WithFixedLease(time.Hour)}}[i%2]...)
 			kit.Lock(t, []context.Context{kit.Background, owner}[i%2], m)
 			held = append(held, m)
 		}
@@ -231,7 +231,7 @@ func TestCloseUnderAContextThatHasEnded(t *testing.T) {
 func TestCloseWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := kit.NewSession(t, server, relock.WithWatchdog(time.Second))
+	s := kit.NewSession(t, server, relock.WithLease(time.Second))
 	m := s.Mutex("lock")
 	kit.Lock(t, kit.Background, m)
 	server.Kill()

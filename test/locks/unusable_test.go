@@ -97,9 +97,9 @@ func TestWhatIsRefusedIsRefusedByEveryTypeOfLock(t *testing.T) {
 		"no name":        {"", nil, relock.ErrName},
 		"a stray brace":  {"a}b", nil, relock.ErrName},
 		"a long name":    {strings.Repeat("x", 1025), nil, relock.ErrName},
-		"a short lease":  {"a", []relock.LockOption{relock.WithLease(time.Millisecond)}, relock.ErrOption},
+		"a short lease":  {"a", []relock.LockOption{relock.WithFixedLease(time.Millisecond)}, relock.ErrOption},
 		"a negative max": {"a", []relock.LockOption{relock.WithMaxHold(-1)}, relock.ErrOption},
-		"both":           {"{", []relock.LockOption{relock.WithLease(0)}, relock.ErrName},
+		"both":           {"{", []relock.LockOption{relock.WithFixedLease(0)}, relock.ErrName},
 	} {
 		for _, l := range []any{
 			s.Mutex(bad.name, bad.opts...),

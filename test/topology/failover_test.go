@@ -28,7 +28,7 @@ type change struct {
 func survive(t *testing.T, d deployment, settled func(t *testing.T), changes ...change) {
 	t.Helper()
 	var losses lossCount
-	join := parties(t, d, relock.WithWatchdog(failoverLease), relock.WithObserver(&losses))
+	join := parties(t, d, relock.WithLease(failoverLease), relock.WithObserver(&losses))
 	a, b := join(), join()
 	long := duels(t, a, b, "long")
 	for _, c := range changes {

@@ -78,7 +78,7 @@ var halfMoves = map[string]func(name string) []string{
 func movingCluster(t *testing.T) (*redistest.Cluster, func() party) {
 	t.Helper()
 	c := redistest.StartCluster(t, 3, 0)
-	join := parties(t, c, relock.WithWatchdog(2*time.Minute))
+	join := parties(t, c, relock.WithLease(2*time.Minute))
 	return c, join
 }
 

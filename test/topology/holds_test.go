@@ -76,7 +76,7 @@ func TestManyHoldsInAClusterAreRenewedInBatches(t *testing.T) {
 		}
 
 		var seen renewalLog
-		s := kit.SessionOn(t, c.Client(t), relock.WithWatchdog(lease), relock.WithObserver(&seen))
+		s := kit.SessionOn(t, c.Client(t), relock.WithLease(lease), relock.WithObserver(&seen))
 		require.NoError(t, kit.Together(16, func(g int) error {
 			for i := g; i < holds; i += 16 {
 				if i/16%125 == 0 {

@@ -20,7 +20,7 @@ func TestRenewalCountsWhileAnotherNodeHangs(t *testing.T) {
 	c := startUncovered(t)
 	hung, well := c.Nodes()[0], c.Nodes()[1]
 	var seen renewalLog
-	s := kit.SessionOn(t, c.Client(t), relock.WithWatchdog(lease), relock.WithObserver(&seen))
+	s := kit.SessionOn(t, c.Client(t), relock.WithLease(lease), relock.WithObserver(&seen))
 	names := append(namesOn(c, hung, "hung", each), namesOn(c, well, "well", each)...)
 	var held []relock.Locker // at the same time
 	for _, name := range names {
@@ -68,7 +68,7 @@ func TestGrantIsRenewedWhileAnotherNodeHangs(t *testing.T) {
 	hung, well := c.Nodes()[0], c.Nodes()[1]
 	var losses lossCount
 	session := func() *relock.Session {
-		return kit.SessionOn(t, c.Client(t), relock.WithWatchdog(lease), relock.WithObserver(&losses))
+		return kit.SessionOn(t, c.Client(t), relock.WithLease(lease), relock.WithObserver(&losses))
 	}
 	s, other := session(), session()
 	holdsOn(t, c, hung, s, 2, 0)

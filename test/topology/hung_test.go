@@ -174,7 +174,7 @@ func TestHungNodeCostsTheOthersNothing(t *testing.T) {
 	hung, well := c.Nodes()[0], c.Nodes()[1:]
 	var losses lossCount
 	session := func() *relock.Session {
-		return kit.SessionOn(t, c.Client(t), relock.WithWatchdog(lease), relock.WithObserver(&losses))
+		return kit.SessionOn(t, c.Client(t), relock.WithLease(lease), relock.WithObserver(&losses))
 	}
 	a, b := session(), session()
 	var held []relock.Locker

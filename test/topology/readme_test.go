@@ -149,7 +149,7 @@ func nothingRefused(t *testing.T, servers ...*redistest.Server) {
 func everyKindOfLock(t *testing.T, d deployment, opts ...relock.SessionOption) {
 	t.Helper()
 	var renewed renewals
-	join := parties(t, d, append(opts, relock.WithWatchdog(5*time.Second), relock.WithObserver(&renewed))...)
+	join := parties(t, d, append(opts, relock.WithLease(5*time.Second), relock.WithObserver(&renewed))...)
 	a, b := join(), join()
 	all := duels(t, a, b, "goods:")
 	for _, d := range all {

@@ -149,7 +149,7 @@ func TestAServerThatCannotSaveIsAnError(t *testing.T) {
 func TestAServerOutOfMemoryIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := kit.NewSession(t, server, relock.WithWatchdog(2*time.Second))
+	s := kit.NewSession(t, server, relock.WithLease(2*time.Second))
 	held := s.Mutex("held")
 	kit.Lock(t, kit.Background, held)
 	admin(t, server, "CONFIG", "SET", "maxmemory", "1")

@@ -32,7 +32,7 @@ func TestLocksMoveWithTheirSlots(t *testing.T) {
 	const lease = 6 * time.Second
 	c := redistest.StartCluster(t, 3, 0)
 	var losses lossCount
-	join := parties(t, c, relock.WithWatchdog(lease), relock.WithObserver(&losses))
+	join := parties(t, c, relock.WithLease(lease), relock.WithObserver(&losses))
 	a, b := join(), join()
 	all := duels(t, a, b, "moved")
 	th := startThrong(t, c)
@@ -73,7 +73,7 @@ func TestHoldsOfAHalfMovedSlotAreRenewed(t *testing.T) {
 	const lease, mutexes = 3 * time.Second, 150
 	c := redistest.StartCluster(t, 3, 0)
 	var losses lossCount
-	s := kit.SessionOn(t, c.Client(t), relock.WithWatchdog(lease), relock.WithObserver(&losses))
+	s := kit.SessionOn(t, c.Client(t), relock.WithLease(lease), relock.WithObserver(&losses))
 	var held []relock.Locker
 	var move []string
 	for i := range mutexes {

@@ -46,7 +46,7 @@ func startThrong(t testing.TB, d deployment, opts ...relock.SessionOption) *thro
 	t.Helper()
 	tr := new(throng)
 	tr.ctx, tr.stop = context.WithCancel(kit.Background)
-	opts = append(opts, relock.WithWatchdog(throngLease), relock.WithObserver(&tr.lost))
+	opts = append(opts, relock.WithLease(throngLease), relock.WithObserver(&tr.lost))
 	join := parties(t, d, opts...)
 	a, b := join(), join()
 	for _, p := range pairings {
