@@ -18,8 +18,8 @@ import (
 // goroutine for each node that has a round under way. So a deadline is kept even if Redis does
 // not answer.
 //
-// A renewal is due a third of the lease after the last success was sent. It also renews leases
-// that are due soon, to fill batches.
+// A renewal is due a third of the lease after the last success was sent. Leases
+// that are due soon are renewed with it.
 type Watchdog struct {
 	WatchdogConfig
 	kick   chan struct{}            // signals that an earlier lease is at the heap's top
