@@ -16,7 +16,7 @@ var background = context.Background()
 
 // Goroutines that really block get the lock in the order in which they asked for it,
 // whether it is passed on or comes from Redis each time.
-func TestGoroutinesGetTheLockInOrderOfArrival(t *testing.T) {
+func TestGoroutinesGetTheLockInFIFOOrder(t *testing.T) {
 	for _, tenure := range []time.Duration{0, 5 * time.Millisecond, time.Hour} {
 		t.Run(fmt.Sprint("tenure=", tenure), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -113,7 +113,7 @@ func TestBookCountsUnlocksAsTableDoes(t *testing.T) {
 	})
 }
 
-func TestBookTellsWhenAnAnonymousCallMayLookAgain(t *testing.T) {
+func TestBookKnowsWhenAnAnonymousCallMayProbeAgain(t *testing.T) {
 	book := newBook()
 	h := new(arbiter.Hold[int])
 	book.Add(h)

@@ -32,7 +32,7 @@ func TestQuitOfAQueuedCallKeepsTheOrderOfTheOthers(t *testing.T) {
 	}
 }
 
-func TestQuitOfAnAskerMakesTheNextAsk(t *testing.T) {
+func TestQuitOfAContenderMakesTheNextContend(t *testing.T) {
 	for _, looked := range []bool{false, true} {
 		w := newWorld(t)
 		v := w.handle("a")
@@ -148,7 +148,7 @@ func TestReturnOfAHoldThatAnotherGoroutineOfTheOwnerHasEnded(t *testing.T) {
 // whose own hold therefore awaits one. Return ends that, and must say so: its lease is the
 // one to release. Once the caller released the lease of the hold it had been granted, and
 // the other was held for ever.
-func TestReturnTellsWhichHoldItHasEnded(t *testing.T) {
+func TestReturnReportsWhichHoldItEnded(t *testing.T) {
 	w := newWorld(t)
 	v, u, other := w.handle("a"), w.handle("a"), w.handle("a")
 	o := new(owner)
@@ -170,7 +170,7 @@ func TestReturnTellsWhichHoldItHasEnded(t *testing.T) {
 }
 
 // An owner whose queued calls have all quit is not let in by the next grant.
-func TestOwnerWithoutQueuedCallsIsNotLetIn(t *testing.T) {
+func TestOwnerWithoutQueuedCallsDoesNotEnter(t *testing.T) {
 	w := newWorld(t)
 	v := w.handle("a")
 	o := new(owner)

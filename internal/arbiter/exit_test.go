@@ -6,7 +6,7 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 )
 
-func TestHandOffIsInOrderOfArrivalAsFarAsTheRulesAllow(t *testing.T) {
+func TestHandOffIsInFIFOOrderAsFarAsTheRulesAllow(t *testing.T) {
 	w := newWorld(t)
 	v := w.handle("a")
 	h := w.take(v, nil, 2)

@@ -13,7 +13,7 @@ func newOpenWorld(t testing.TB) *world {
 	return w
 }
 
-func TestOpenTableLetsEveryCallAsk(t *testing.T) {
+func TestOpenTableLetsEveryCallContend(t *testing.T) {
 	w := newOpenWorld(t)
 	v := w.handle("a")
 	first := w.fixed(v, nil).must(arbiter.Ask)

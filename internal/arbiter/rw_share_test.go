@@ -155,7 +155,7 @@ func TestRWFixedLeasesAreNotShared(t *testing.T) {
 	w.exit(c, nil, readSide, arbiter.Release)
 }
 
-func TestRWLossIsToldToEveryReaderOfTheLease(t *testing.T) {
+func TestRWLossIsReportedToEveryReaderOfTheLease(t *testing.T) {
 	w := newRWWorld(t)
 	a, b, owner := w.handle(), w.handle(), new(arbiter.Owner)
 	h := w.rlock(a, nil).must(arbiter.Ask).reads(rwNever)

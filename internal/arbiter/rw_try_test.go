@@ -22,7 +22,7 @@ func TestRWTryRLockWaitsForTheAnswerThatIsUnderWay(t *testing.T) {
 	w.exit(a, nil, readSide, arbiter.Release)
 }
 
-func TestRWTryRLockIsRefusedWithTheReaderThatAsks(t *testing.T) {
+func TestRWTryRLockIsRefusedWithTheContendingReader(t *testing.T) {
 	w := newRWWorld(t)
 	a, b := w.handle(), w.handle()
 	asks := w.rlock(a, nil).must(arbiter.Ask)
@@ -38,7 +38,7 @@ func TestRWTryRLockIsRefusedWithTheReaderThatAsks(t *testing.T) {
 }
 
 // It has to return the error, not to wait until there is none.
-func TestRWTryRLockAsksForItselfWhenRedisDoesNotAnswer(t *testing.T) {
+func TestRWTryRLockContendsForItselfWhenRedisDoesNotAnswer(t *testing.T) {
 	w := newRWWorld(t)
 	a, b := w.handle(), w.handle()
 	asks := w.rlock(a, nil).must(arbiter.Ask)

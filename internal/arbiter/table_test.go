@@ -6,7 +6,7 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 )
 
-func TestOneCallAsksAndTheOthersQueue(t *testing.T) {
+func TestOneCallContendsAndTheOthersQueue(t *testing.T) {
 	w := newWorld(t)
 	v := w.handle("a")
 
@@ -39,7 +39,7 @@ func TestOneCallAsksAndTheOthersQueue(t *testing.T) {
 	w.leave(third.Via, third.Owner)
 }
 
-func TestTryOfAFreeLockAsks(t *testing.T) {
+func TestTryOfAFreeLockContends(t *testing.T) {
 	w := newWorld(t)
 	v := w.handle("a")
 	c := w.try(v, nil).must(arbiter.Ask)
@@ -139,7 +139,7 @@ func TestHoldThatIsLeavingIsNotEnteredAgain(t *testing.T) {
 	w.leave(v, o)
 }
 
-func TestCallsOfOneOwnerAreLetInTogether(t *testing.T) {
+func TestCallsOfOneOwnerEnterTogether(t *testing.T) {
 	for _, how := range []string{"granted by Redis", "passed on"} {
 		t.Run(how, func(t *testing.T) {
 			w := newWorld(t)
@@ -186,7 +186,7 @@ func TestCallsOfOneOwnerAreLetInTogether(t *testing.T) {
 	}
 }
 
-func TestAbandonedAskingPassesToTheNext(t *testing.T) {
+func TestAbandonedContentionPassesToTheNext(t *testing.T) {
 	w := newWorld(t)
 	v, o := w.handle("a"), new(owner)
 	asker := w.call(v, o).must(arbiter.Ask)
@@ -200,7 +200,7 @@ func TestAbandonedAskingPassesToTheNext(t *testing.T) {
 	w.Quit(same.Waiter)
 }
 
-func TestLostHoldMakesTheNextAsk(t *testing.T) {
+func TestLostHoldMakesTheNextContend(t *testing.T) {
 	w := newWorld(t)
 	v, u := w.handle("a"), w.handle("a")
 	h := w.take(v, nil, 5)
@@ -223,7 +223,7 @@ func TestLostHoldMakesTheNextAsk(t *testing.T) {
 	w.leave(u, nil)
 }
 
-func TestLossDuringTheReleaseMakesTheNextAsk(t *testing.T) {
+func TestLossDuringTheReleaseMakesTheNextContend(t *testing.T) {
 	w := newWorld(t)
 	v := w.handle("a")
 	h := w.take(v, nil, 0)

@@ -71,7 +71,7 @@ func TestClockCountsASuspend(t *testing.T) {
 	}
 }
 
-func TestClockToldAsWallTime(t *testing.T) {
+func TestClockReadAsWallTime(t *testing.T) {
 	c := New()
 	at := c.Wall(c.Now() + int64(time.Hour))
 	if d := time.Until(at); d > time.Hour || d < time.Hour-time.Minute {

@@ -164,7 +164,7 @@ func TestLeaseIsNotRenewedAfterTheEndOfItsHold(t *testing.T) {
 }
 
 // A watchdog that runs tells of each loss, and why.
-func TestLossIsToldWithItsCause(t *testing.T) {
+func TestLossIsReportedWithItsCause(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		fixed bool

@@ -9,7 +9,7 @@ import (
 
 // A server that is busy with somebody's script refuses ROLE as well. That says nothing
 // about later: a primary that becomes a replica then is noticed.
-func TestBusyServerIsStillAskedForItsRole(t *testing.T) {
+func TestBusyServerStillReportsItsRole(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--lua-time-limit", "10")
 	b := newBroker(t, server.Client(t))
@@ -26,7 +26,7 @@ func TestBusyServerIsStillAskedForItsRole(t *testing.T) {
 	require.Equal(t, errReplica, n.probe(conn), "on a replica")
 }
 
-func TestServerThatDoesNotTellItsRoleIsAskedByPing(t *testing.T) {
+func TestServerThatHidesItsRoleIsProbedByPing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	_, err := server.Do("ACL", "SETUSER", "default", "-role")

@@ -77,7 +77,7 @@ func TestFirstWaiterProbesOftenAfterATurnOfRedisson(t *testing.T) {
 
 // A message that comes while the probe is under way, or before the waiter is in the
 // queue, is not forgotten either.
-func TestProbeThatIsAskedForIsMade(t *testing.T) {
+func TestProbeOnRequestIsSent(t *testing.T) {
 	t.Parallel()
 	r, _ := newSlowRig(t)
 	r.held(wire.Plain)

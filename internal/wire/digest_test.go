@@ -19,7 +19,7 @@ func digestOf(s *transport.Script) (sha string) {
 	return sha
 }
 
-func TestServerTellsTheDigestOfEveryScript(t *testing.T) {
+func TestServerComputesTheDigestOfEveryScript(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		require.NoError(t, r.LearnDigests(ctx0, r.scripts.All()))
 		require.NotEmpty(t, r.scripts.All())

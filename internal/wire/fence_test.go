@@ -269,7 +269,7 @@ func TestTokenIsNeverWrittenWithAnExponent(t *testing.T) {
 }
 
 // The first block of a lock's life, and the usual one, can be passed on.
-func TestBlocksOfTokensAreOfUse(t *testing.T) {
+func TestBlocksOfTokensAreUsed(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		l := plainLease("a", 1)
 		if first := r.take(l); Tokens(first) != 16 {

@@ -141,7 +141,7 @@ func TestRWRenewalsBesideRedissonWalkOnceAScript(t *testing.T) {
 }
 
 // A writer that waits looks three times a second.
-func TestRWAWaitingWritersLookCostsTheSameHoweverManyRead(t *testing.T) {
+func TestRWAWaitingWritersProbeCostsTheSameHoweverManyRead(t *testing.T) {
 	r := costRig(t)
 	w := r.writer(1)
 	var few int64

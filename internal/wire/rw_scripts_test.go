@@ -187,7 +187,7 @@ func TestRWTheLockLivesAsLongAsItsLongestLease(t *testing.T) {
 	})
 }
 
-func TestRWRenewTellsWhatIsGone(t *testing.T) {
+func TestRWRenewReportsWhatIsGone(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
 		var ls []*Ref
 		for i, name := range []string{"a", "b", "c", "d", "e"} {

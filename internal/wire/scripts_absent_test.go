@@ -220,7 +220,7 @@ func TestQueueOfTheAbsentKeepsNobodyFromTheLock(t *testing.T) {
 
 // Who asks is there, although the server sees no subscription of it: those of one session
 // that look get a free lock in their order.
-func TestWaitersThatLookGetAFreeLockInTheirOrder(t *testing.T) {
+func TestWaitersThatProbeGetAFreeLockInTheirOrder(t *testing.T) {
 	onAbsentRigs(t, func(t *testing.T, r *absentRig) {
 		r.enters("h", 1, false)
 		r.enters("a", 1, true)

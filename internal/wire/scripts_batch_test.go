@@ -21,7 +21,7 @@ func (r *rig) held(n int) []*Ref {
 	return ls
 }
 
-func TestRenewGoesOutInBatchesAndTellsWhichAreGone(t *testing.T) {
+func TestRenewGoesOutInBatchesAndReportsWhichAreGone(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		ls := r.held(250)
 		gone := map[int]bool{}

@@ -118,7 +118,7 @@ func TestWhatIsSentHasNoCommentLines(t *testing.T) {
 	}
 }
 
-func TestEveryScriptTellsItsContract(t *testing.T) {
+func TestEveryScriptStatesItsContract(t *testing.T) {
 	t.Parallel()
 	files := filesOf(t)
 	for file := range files {

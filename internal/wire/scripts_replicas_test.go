@@ -44,7 +44,7 @@ func TestAcquireWaitsForReplicas(t *testing.T) {
 	}
 }
 
-func TestAcquireTellsThatThereAreNoReplicas(t *testing.T) {
+func TestAcquireReportsMissingReplicas(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		r.Replicas, r.AckWait = 2, time.Millisecond
 		for range 2 { // by EVAL, then by EVALSHA

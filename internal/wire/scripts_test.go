@@ -72,7 +72,7 @@ func TestAcquireSentTwiceIsOneAcquisition(t *testing.T) {
 	})
 }
 
-func TestAcquireOfAHeldLockTellsItsTimeToLive(t *testing.T) {
+func TestAcquireOfAHeldLockReportsItsTimeToLive(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		l, other := plainLease("a", 1), plainLease("a", 2)
 		r.take(l)
@@ -169,7 +169,7 @@ func TestReleaseAllAnswersForEach(t *testing.T) {
 	})
 }
 
-func TestForceOpensTellsAndWakes(t *testing.T) {
+func TestForceOpensNotifiesAndWakes(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		const redisson = "5f2c:9"
 		lockChannel, rwChannel := "redisson_lock__channel:{my lock}", "redisson_rwlock:{my lock}"
@@ -220,7 +220,7 @@ func TestForceKeepsTheTokensGrowing(t *testing.T) {
 	})
 }
 
-func TestInspectTellsAndWritesNothing(t *testing.T) {
+func TestInspectWritesNothing(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		check := func(what string, ttl func(int64) bool, waiters int, fields map[string]int) {
 			t.Helper()

@@ -13,7 +13,7 @@ import (
 
 // The message that a lock was forced open may overtake the reply that grants it, as they
 // come on different connections. The holder was told by its next renewal only.
-func TestForceIsToldThoughItOvertakesTheGrant(t *testing.T) {
+func TestForceIsReportedThoughItOvertakesTheGrant(t *testing.T) {
 	t.Parallel()
 	server, proxy := kit.Proxied(t)
 	s, by := kit.NewSession(t, proxy), kit.NewSession(t, server)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLossIsToldByTheDeadlineWhateverHappensToRedis(t *testing.T) {
+func TestLossIsReportedByTheDeadlineWhateverHappensToRedis(t *testing.T) {
 	const lease = time.Second
 	kit.EachOutage(t, func(t *testing.T, s *redistest.Server, p *redistest.Proxy, begin, heal func()) {
 		a := kit.NewSession(t, p, relock.WithLease(lease)).Mutex("it")

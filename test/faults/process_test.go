@@ -104,7 +104,7 @@ func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
 	kit.Unlock(t, kit.Background, m)
 }
 
-func TestFrozenProcessIsToldByItselfOnceItGoesOn(t *testing.T) {
+func TestFrozenProcessFindsOutOnceItGoesOn(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
 	s := redistest.Start(t)

@@ -96,7 +96,7 @@ func TestHoldSurvivesARestartThatLosesNothing(t *testing.T) {
 	kit.Unlock(t, kit.Background, other)
 }
 
-func TestHolderIsToldOfLostDataAtTheNextRenewal(t *testing.T) {
+func TestHolderLearnsOfLostDataAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const lease = 6 * time.Second
 	for _, c := range []struct {

@@ -122,7 +122,7 @@ func TestBusyServerIsWaitedFor(t *testing.T) {
 
 // A server that is out of memory takes nothing new in, and says so at once; what is
 // held is still renewed and released.
-func TestHoldsLiveOnWhereMemoryIsFull(t *testing.T) {
+func TestHoldsSurviveWhereMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
 	s := redistest.Start(t)

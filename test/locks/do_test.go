@@ -49,7 +49,7 @@ func TestDoWithoutTheLockCallsNothing(t *testing.T) {
 	})
 }
 
-func TestDoTellsItsFunctionOfALoss(t *testing.T) {
+func TestDoCancelsItsFunctionOnLoss(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s := kit.NewSession(t, at)
 		m := s.Mutex("lock")

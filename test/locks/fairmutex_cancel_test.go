@@ -116,7 +116,7 @@ func TestFairMutexWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
 
 // The lock is on its way to a waiter that leaves: the next one does not wait for the
 // end of that claim.
-func TestFairMutexGrantThatComesTooLateIsPassedOn(t *testing.T) {
+func TestFairMutexGrantThatComesTooLateIsHandedOn(t *testing.T) {
 	t.Parallel()
 	server, proxy := kit.Proxied(t)
 	s, far := kit.NewSession(t, server), kit.NewSession(t, proxy)

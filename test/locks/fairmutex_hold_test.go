@@ -133,7 +133,7 @@ func TestFairMutexForcedOpenGoesToTheNext(t *testing.T) {
 
 // A place in the queue costs nothing but its looks: no goroutine, no connection, and no
 // script when the owner enters again.
-func TestFairMutexReentryAsksNobody(t *testing.T) {
+func TestFairMutexReentrySendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s, other := kit.NewSession(t, server), kit.NewSession(t, server)

@@ -36,7 +36,7 @@ func rounds(t testing.TB, short int) int {
 
 const inLine = 50
 
-func TestFairMutexIsHadInOrderOfArrival(t *testing.T) {
+func TestFairMutexIsAcquiredInFIFOOrder(t *testing.T) {
 	t.Parallel()
 	q := newLine(t, 4, 30*time.Second)
 	for range 100 {

@@ -61,7 +61,7 @@ func TestFairUnlockWakesTheHeadOfRedissonsQueue(t *testing.T) {
 }
 
 // While it is the turn of Redisson's waiter, no FairMutex takes the lock.
-func TestFairMutexLetsTheHeadOfRedissonsQueueGoFirst(t *testing.T) {
+func TestFairMutexServesTheHeadOfRedissonsQueueGoFirst(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := kit.NewClient(t, server)
@@ -76,7 +76,7 @@ func TestFairMutexLetsTheHeadOfRedissonsQueueGoFirst(t *testing.T) {
 
 // The holder of an RFairLock tells nobody of its release when Redisson's queue is empty. So
 // the waiter looks every few milliseconds: without that these looks would take half a minute.
-func TestFairMutexLooksOftenWhileRedissonHolds(t *testing.T) {
+func TestFairMutexProbesOftenWhileRedissonHolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := kit.NewClient(t, server)

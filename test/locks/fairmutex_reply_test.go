@@ -46,7 +46,7 @@ func TestFairMutexLostReplyToAFirstTry(t *testing.T) {
 }
 
 // The call is in the queue, or even has the lock, and does not know it.
-func TestFairMutexLostReplyToTheOneThatQueues(t *testing.T) {
+func TestFairMutexLostReplyToAnEnqueue(t *testing.T) {
 	for what, free := range map[string]bool{"queued": false, "granted": true} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,7 @@ func TestFairMutexLostReplyToTheOneThatQueues(t *testing.T) {
 
 // A look is what finds the lock free, and its reply is lost; the message arrives, or is
 // lost as well.
-func TestFairMutexLostReplyToALook(t *testing.T) {
+func TestFairMutexLostReplyToAProbe(t *testing.T) {
 	t.Parallel()
 	server, proxy := kit.Proxied(t)
 	client := kit.NewClient(t, server)

@@ -13,7 +13,7 @@ import (
 
 // An owner enters again what it holds, through any value, without asking Redis, as often
 // as it likes; its last unlock releases.
-func TestReentryAsksRedisOnce(t *testing.T) {
+func TestReentrySendsOneAcquire(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
 		server := redistest.Start(t)
 		s := kit.NewSession(t, server)
@@ -110,7 +110,7 @@ func TestALateUnlockReleasesNobody(t *testing.T) {
 }
 
 // What a value tells of its hold, while it is held, after its end and after its loss.
-func TestWhatEveryLockTellsOfItsHold(t *testing.T) {
+func TestEveryLockDescribesItsHold(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
 		kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 			const lease = 30 * time.Second

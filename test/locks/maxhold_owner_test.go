@@ -14,7 +14,7 @@ import (
 // Two goroutines of one owner are let in together when the lock is passed on; each
 // starts the bound of WithMaxHold anew. They did so without excluding each other: a
 // data race.
-func TestMaxHoldWhenOneOwnerIsLetInTwice(t *testing.T) {
+func TestMaxHoldWhenOneOwnerEntersTwice(t *testing.T) {
 	t.Parallel()
 	m, _ := redistest.Mini(t)
 	s := kit.NewSession(t, m, relock.WithTenure(time.Hour))

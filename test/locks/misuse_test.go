@@ -207,7 +207,7 @@ func TestATokenKeyOfAnotherTypeIsAnError(t *testing.T) {
 }
 
 // Errors wrap the ones to ask for, and nothing else.
-func TestErrorsAreTold(t *testing.T) {
+func TestErrorsAreReported(t *testing.T) {
 	s := kit.NewSession(t, kit.MiniFor(t))
 	m := s.Mutex("lock")
 	for _, other := range []error{relock.ErrLost, relock.ErrClosed, relock.ErrName, relock.ErrOption, relock.ErrUpgrade} {

@@ -62,7 +62,7 @@ func values(s *relock.Session, n int, opts ...relock.LockOption) []*relock.Mutex
 	return ms
 }
 
-func TestGoroutinesTakeTurnsInOrderOfArrival(t *testing.T) {
+func TestGoroutinesTakeTurnsInFIFOOrder(t *testing.T) {
 	for what, tenure := range map[string]time.Duration{"passing": time.Hour, "default": 10 * time.Millisecond, "asking": 0} {
 		t.Run(what, func(t *testing.T) {
 			kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
@@ -76,7 +76,7 @@ func TestGoroutinesTakeTurnsInOrderOfArrival(t *testing.T) {
 }
 
 // One acquisition serves up to 1024 holds, the token block.
-func TestWithinItsTenureAProcessAsksRedisOnce(t *testing.T) {
+func TestWithinItsTenureAProcessSendsOneAcquire(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, c := range []struct {
@@ -122,7 +122,7 @@ func TestFixedLeasesAreNotPassed(t *testing.T) {
 }
 
 // Each of the goroutines that a Redis hold is passed to has a hold of its own.
-func TestAHoldThatIsPassedOnHasEnded(t *testing.T) {
+func TestAHoldThatIsHandedOnHasEnded(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s := kit.NewSession(t, at, relock.WithTenure(time.Hour))
 		a, b, owner := s.Mutex("lock"), s.Mutex("lock"), s.NewContext(kit.Background)

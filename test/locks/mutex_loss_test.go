@@ -23,7 +23,7 @@ func lostIn(t testing.TB, within time.Duration, m kit.FencedLocker) {
 }
 
 // The watchdog would notice in ten seconds.
-func TestForceUnlockTellsTheHolderAtOnce(t *testing.T) {
+func TestForceUnlockNotifiesTheHolderAtOnce(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
 		for _, by := range []*relock.Session{other, s} {

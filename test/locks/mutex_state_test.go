@@ -23,7 +23,7 @@ func wantNothing(t testing.TB, m *relock.Mutex) {
 	require.Zero(t, at)
 }
 
-func TestWhatAMutexTellsOfItsHold(t *testing.T) {
+func TestMutexDescribesItsHold(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		const lease = 30 * time.Second
 		s := kit.NewSession(t, at, relock.WithLease(lease))

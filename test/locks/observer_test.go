@@ -90,7 +90,7 @@ func TestObserverSeesAcquisitionsAndReleases(t *testing.T) {
 	})
 }
 
-func TestObserverSeesWhyALockWasNotHad(t *testing.T) {
+func TestObserverSeesWhyALockWasNotAcquired(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s, r := observed(t, at)
 		held := kit.NewSession(t, at).Mutex("lock")

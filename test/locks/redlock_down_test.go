@@ -116,7 +116,7 @@ func TestAFrozenDeploymentIsWaitedForOnce(t *testing.T) {
 
 // Those that are left out, because they did not answer lately, are asked after all if the
 // others are no majority. Only the next call did.
-func TestADeploymentThatWasLeftOutIsAskedIfOthersFail(t *testing.T) {
+func TestADeploymentThatWasLeftOutIsTriedIfOthersFail(t *testing.T) {
 	t.Parallel()
 	p := newSite(t, 3, relock.WithLease(10*time.Second))
 	r := p.redlock("lock")
@@ -189,7 +189,7 @@ func (p *site) breakNext(i int) (landed <-chan struct{}) {
 
 // A connection that breaks is no reason to do without a deployment: it has cost no time,
 // and the next call makes another.
-func TestADeploymentWhoseConnectionBreaksIsAskedAgain(t *testing.T) {
+func TestADeploymentWhoseConnectionBreaksIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	p := newSite(t, 3)
 	r := p.redlock("lock")

@@ -12,7 +12,7 @@ import (
 
 // Done is closed when fewer than a majority of the deployments are certain, by the
 // deadline that the hold had, whether they have gone or hang.
-func TestLossOfAMajorityIsTold(t *testing.T) {
+func TestLossOfAMajorityIsReported(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
 	for how, stop := range map[string]func(p *site, which ...int){

@@ -118,7 +118,7 @@ func TestRedlockIsReentrantForItsOwner(t *testing.T) {
 }
 
 // Goroutines of one owner do not exclude each other, also when they ask at the same time.
-func TestGoroutinesOfOneOwnerHaveARedlockTogether(t *testing.T) {
+func TestGoroutinesOfOneOwnerShareARedlock(t *testing.T) {
 	t.Parallel()
 	p := newSite(t, 3)
 	ctx := p.sessions[0].NewContext(kit.Background)

@@ -77,7 +77,7 @@ func TestRUnlockLeavesTheReaderThatIsLeftItsWholeLease(t *testing.T) {
 }
 
 // A real loss is told to all of those that may be in.
-func TestRUnlockKeepsNobodyFromBeingToldOfALoss(t *testing.T) {
+func TestRUnlockLeavesEveryLossReported(t *testing.T) {
 	t.Parallel()
 	for name, own := range ownLeases {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestDoEndsItsOwnHold(t *testing.T) {
 }
 
 // And a loss is told to each function.
-func TestDoTellsEveryFunctionOfALoss(t *testing.T) {
+func TestDoCancelsEveryFunctionOnLoss(t *testing.T) {
 	t.Parallel()
 	for name, of := range readingKinds {
 		t.Run(name, func(t *testing.T) {

@@ -57,7 +57,7 @@ func TestRWMutexFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
 }
 
 // It need not ask.
-func TestRWMutexFrozenPastItsLeaseIsTold(t *testing.T) {
+func TestRWMutexFrozenPastItsLeaseIsReported(t *testing.T) {
 	const lease = 400 * time.Millisecond
 	eachSide(t, func(t *testing.T, holder, other side) {
 		server := redistest.Start(t)

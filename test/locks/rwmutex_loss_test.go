@@ -55,7 +55,7 @@ func allLost(t testing.TB, holds []rwHold) {
 }
 
 // The watchdog would notice in ten seconds.
-func TestRWMutexForceUnlockTellsEveryHolderAtOnce(t *testing.T) {
+func TestRWMutexForceUnlockNotifiesEveryHolderAtOnce(t *testing.T) {
 	eachPair(t, func(t *testing.T, holder, next side) {
 		kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 			s, other := kit.NewSession(t, at), kit.NewSession(t, at)
@@ -164,7 +164,7 @@ func TestRWMutexUnlockOfAHoldThatIsGoneIsALoss(t *testing.T) {
 // Redis cannot be reached, in every way there is, for longer than a lease: the holders
 // are told while it lasts. When it is over, the other side gets in, and a late unlock
 // disturbs nobody.
-func TestRWMutexLossIsToldWhateverHappensToRedis(t *testing.T) {
+func TestRWMutexLossIsReportedWhateverHappensToRedis(t *testing.T) {
 	const lease = time.Second
 	kit.EachOutage(t, func(t *testing.T, server *redistest.Server, proxy *redistest.Proxy, begin, heal func()) {
 		reads, writes := kit.NewSession(t, proxy, relock.WithLease(lease)), kit.NewSession(t, proxy, relock.WithLease(lease))

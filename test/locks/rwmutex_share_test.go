@@ -56,7 +56,7 @@ func TestRWMutexReadersOfAProcessShareOneHold(t *testing.T) {
 
 // Without a tenure each reader is told by Redis that it may enter, but they still have
 // one hold in Redis.
-func TestRWMutexWithoutATenureAsksEachTime(t *testing.T) {
+func TestRWMutexWithoutATenureAcquiresEachTime(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := kit.NewSession(t, server, relock.WithTenure(0))
@@ -139,7 +139,7 @@ func TestRWMutexDoByManyReaders(t *testing.T) {
 }
 
 // And a loss cancels each of them.
-func TestRWMutexDoTellsEveryReaderOfALoss(t *testing.T) {
+func TestRWMutexDoCancelsEveryReaderOnLoss(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s := kit.NewSession(t, at)
 		rw := s.RWMutex("lock")

@@ -31,7 +31,7 @@ func refusal(t testing.TB, d deployment, opts ...relock.SessionOption) string {
 }
 
 // A session that cannot work says so when it starts, and what is missing.
-func TestWhatTheServerLacksIsToldAtTheStart(t *testing.T) {
+func TestWhatTheServerLacksIsReportedAtTheStart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := replicated{server}
@@ -60,7 +60,7 @@ func TestWhatTheServerLacksIsToldAtTheStart(t *testing.T) {
 	kit.Lock(t, kit.Background, kit.SessionOn(t, bare.Client(t)).Mutex("without WAIT"))
 }
 
-func TestWhatAClusterLacksIsToldAtTheStart(t *testing.T) {
+func TestWhatAClusterLacksIsReportedAtTheStart(t *testing.T) {
 	t.Parallel()
 	redistest.Needs(t, redistest.ShardedPubSub)
 	c := redistest.StartCluster(t, 3, 0)

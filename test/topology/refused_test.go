@@ -56,7 +56,7 @@ func as(user, password string) func(*rueidis.ClientOption) {
 	return func(o *rueidis.ClientOption) { o.Username, o.Password = user, password }
 }
 
-func TestWithoutAPasswordNothingIsHad(t *testing.T) {
+func TestWithoutAPasswordEveryCommandFails(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "secret")
 	kit.Lock(t, kit.Background, kit.NewSession(t, server).Mutex("lock")) // with it
@@ -202,7 +202,7 @@ func (c timely) Err() error {
 
 // Regression: when the deadline came while an attempt was under way, the error told
 // nothing of why the ones before had failed.
-func TestTheLastErrorOfRedisIsTold(t *testing.T) {
+func TestTheLastErrorOfRedisIsReported(t *testing.T) {
 	t.Parallel()
 	_, replicas := redistest.StartReplicas(t, 1)
 	proxy := redistest.NewProxy(t, replicas[0].Addr())
