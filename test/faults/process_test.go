@@ -1,78 +1,14 @@
 package faults_test
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
-
-func init() { kit.Roles["faults-client"] = faultsClient }
-
-// faultsClient is a process with one lock, which it uses as its input tells, one
-// command a line. It answers each command with a line, and says "lost" on its own.
-func faultsClient(args []string) { // address, name, lease, kind
-	addr, name := args[0], args[1]
-	lease, err := time.ParseDuration(args[2])
-	kit.ChildCheck(err)
-	s, client := kit.ChildSession(addr, relock.WithLease(lease))
-	var m kit.FencedLocker = s.Mutex(name)
-	if args[3] == "write" {
-		m = s.RWMutex(name)
-	}
-	fmt.Println("ready", s.ID())
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		switch in.Text() {
-		case "lock":
-			kit.ChildCheck(m.Lock(kit.Background))
-			fmt.Println("locked", m.FencingToken())
-			done := m.Done()
-			go func() {
-				<-done
-				if errors.Is(m.Err(), relock.ErrLost) {
-					fmt.Println("lost")
-				}
-			}()
-		case "wait": // does not answer until it has the lock, and ends it at once
-			go func() {
-				kit.ChildCheck(m.Lock(kit.Background))
-				fmt.Println("locked", m.FencingToken())
-				kit.ChildCheck(m.Unlock(kit.Background))
-			}()
-		case "state":
-			fmt.Println("state", kit.IsClosed(m.Done()), errors.Is(m.Err(), relock.ErrLost))
-		case "unlock":
-			err := m.Unlock(kit.Background)
-			fmt.Println("unlocked", err == nil, errors.Is(err, relock.ErrLost))
-		case "write":
-			accepted, err := fencedWrite(kit.Background, client, "resource", m.FencingToken())
-			kit.ChildCheck(err)
-			fmt.Println("wrote", accepted)
-		}
-	}
-}
-
-// fencedWrite writes to a resource that refuses tokens smaller than one it has seen.
-func fencedWrite(ctx context.Context, client rueidis.Client, resource string, token int64) (bool, error) {
-	const script = `
-local seen = redis.call('get', KEYS[1])
-if seen and tonumber(seen) > tonumber(ARGV[1]) then return 0 end
-redis.call('set', KEYS[1], ARGV[1])
-return 1`
-	n, err := client.Do(ctx, client.B().Eval().Script(script).Numkeys(1).
-		Key(resource).Arg(strconv.FormatInt(token, 10)).Build()).AsInt64()
-	return n == 1, err
-}
 
 func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
 	t.Parallel()
@@ -90,7 +26,7 @@ func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
 	require.Less(t, watch.Took(), lease+time.Second)
 	require.Greater(t, m.FencingToken(), token)
 	held := holderID(t, s, "it")
-	ok, err := fencedWrite(kit.Background, client, "resource", m.FencingToken())
+	ok, err := kit.FencedWrite(kit.Background, client, "resource", m.FencingToken())
 	require.NoError(t, err)
 	require.True(t, ok)
 
