@@ -34,12 +34,12 @@ func explain(err error, key string, besides ...string) error {
 	case !ok:
 		return err
 	case code == CodeNotLock && strings.Contains(err.Error(), "type"):
-		return &notLock{fmt.Sprintf("the key %q is not a hash: a lock of another library (redsync, redislock, rueidislock) "+
+		return &notLock{fmt.Sprintf("the key %q is not a hash (WRONGTYPE): a lock of another library (redsync, redislock, rueidislock) "+
 			"or other data has that name; %s", key, elsewhere), err}
 	case code == CodeNotLock:
 		return &notLock{fmt.Sprintf("the key %q is a hash, but without any hold: it is data of an application; %s", key, elsewhere), err}
 	case strings.Contains(err.Error(), "WRONGTYPE"):
-		return &notLock{fmt.Sprintf("relock's own key beside it, \"%s\", has another type: delete that key, or %s",
+		return &notLock{fmt.Sprintf("relock's own key beside it, \"%s\", has another type (WRONGTYPE): delete that key, or %s",
 			strings.Join(besides, `" or "`), elsewhere), err}
 	}
 	return err
