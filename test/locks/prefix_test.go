@@ -133,12 +133,10 @@ func TestPrefixCountsForTheRulesOfNames(t *testing.T) {
 			_, errForce := s.ForceUnlock(kit.Background, c.name)
 			for kind, of := range everyLock {
 				l := of(s, c.name)
-				ok, err := l.TryLock(kit.Background)
+				err := kit.Receive(t, kit.Async(func() error { return l.Lock(kit.Background) }), "an answer")
 				require.Equal(t, c.bad, errors.Is(err, relock.ErrName), "%s of %s: %v", kind, what, err)
 				if !c.bad {
 					require.NoError(t, err)
-				}
-				if ok {
 					kit.Unlock(t, kit.Background, l)
 				}
 			}
