@@ -9,7 +9,7 @@
 //		return err
 //	}
 //	defer client.Close()
-//	session, err := relock.NewSession(ctx, client) // one per process
+//	session, err := relock.NewSession(ctx, client, relock.WithPrefix("lock:")) // one per process
 //	if err != nil {
 //		return err
 //	}
@@ -205,7 +205,21 @@
 // next writer, so neither side starves. The readers of a session share one hold in Redis.
 //
 // Lock waits out lost connections, restarts and failovers, until its context ends. Errors
-// that last until somebody acts, such as NOPERM and WRONGTYPE, end it at once.
+// that last until somebody acts, such as NOPERM and [ErrNotLock], end it at once.
+//
+// # Names and keys
+//
+// The name of a lock is a key in Redis, a hash. An application's data may be at the same key,
+// or a lock of another library. So give the session a prefix that nothing else has:
+// [WithPrefix]. Leave it out where Redisson shares the locks.
+//
+// A key that holds something else than a lock of relock or Redisson is never changed or
+// deleted, also not by [Session.ForceUnlock]: every call returns [ErrNotLock], and so does a
+// Lock that waits and finds such a key. A Redlock counts a deployment with such a key like one
+// that is down. A hash is a lock if it has the hold id of a holder. If an application writes
+// fields of its own into it, the hold goes on as before, and ends as before; Unlock and
+// ForceUnlock remove what is the lock's and leave these fields. But they expire with the lease,
+// as the key does, and until then the name is no lock.
 //
 // # Redisson
 //

@@ -26,4 +26,11 @@ var (
 
 	// ErrOption: an option's value is out of range.
 	ErrOption = lockerr.ErrOption
+
+	// ErrNotLock: the key of that name holds something that is no lock: data of an
+	// application, or a lock of another library. Nothing was changed. Lock, TryLock,
+	// [Session.Inspect] and [Session.ForceUnlock] return it, and a Lock that waits does
+	// when it finds such a key. Choose another name, or a prefix for all names of the
+	// session ([WithPrefix]).
+	ErrNotLock = lockerr.ErrNotLock
 )

@@ -22,8 +22,8 @@ import (
 // keep theirs; Done stays open until the last of them has unlocked, or theirs is lost.
 type Locker interface {
 	// Lock blocks until the lock is held, ctx ends, or the session closes. It
-	// rides out lost connections, failovers and restarts of Redis; other errors
-	// end it at once. If ctx ends, the error is for errors.Is both ctx's error and
+	// rides out lost connections, failovers and restarts of Redis; other errors,
+	// such as ErrNotLock, end it at once. If ctx ends, the error is for errors.Is both ctx's error and
 	// its cause. After an error the lock is not held. What Redis may have granted to
 	// the call is released in the background, after Lock has returned: others may find
 	// the lock taken until then, or for up to a lease if Redis does not answer or the

@@ -23,6 +23,9 @@ import (
 // a deployment that was missing, or lost its part, is asked again. Done closes when
 // fewer than a majority are certain.
 //
+// A deployment where the key of that name is no lock counts like one that is down; a
+// majority of such deployments is [ErrNotLock].
+//
 // It has no fencing token: the deployments count independently of each other. A server
 // that restarts without its data, or whose clock jumps, may grant a second time; with a
 // majority of such servers within one lease exclusion is lost.

@@ -10,14 +10,17 @@
 --            2  held, but a writer waits
 --            0  not held; the holder has no expiry
 --          < 0  not held; -1 minus the time to wait (ms)
+--          NOTLOCK, an error: the key is no lock (lib/foreign.lua)
 --
 -- Sent twice: the second finds the hold, and its lease starts again.
 
 -- include: entered
+-- include: foreign
 -- include: leases
 -- include: list
 
-local mode = redis.call('hget', KEYS[1], 'mode')
+local mode = redis.pcall('hget', KEYS[1], 'mode')
+if type(mode) == 'table' then return foreign(KEYS[1], mode) end
 local mine = 'r:' .. ARGV[1]
 local writers, readers, turn, any = intents(KEYS[2], mine)
 local stopped = writers > 0 and turn == 0
@@ -29,6 +32,8 @@ if open and not stopped or mode and (redis.call('hexists', KEYS[1], ARGV[1]) == 
   if mode then
     ttl = redis.call('pttl', KEYS[1])
     valid, explained = explains(KEYS[1], list, now, ttl)
+    local no = not valid and foreign(KEYS[1])
+    if no then return no end
     if mode == 'read' and not explained then keep(KEYS[1], KEYS[2], ARGV[5]) end
     redis.call('hset', KEYS[1], ARGV[1], 1)
   else
@@ -45,6 +50,8 @@ if open and not stopped or mode and (redis.call('hexists', KEYS[1], ARGV[1]) == 
   if any then entered(KEYS[2], mine, readers, turn) end
   return writers > 0 and 2 or 1
 end
+local no = foreign(KEYS[1])
+if no then return no end
 if ARGV[4] ~= '0' then intend(KEYS[2], mine, tonumber(ARGV[4])) end
 if open then return -1 - writers end
 return -1 - redis.call('pttl', KEYS[1])

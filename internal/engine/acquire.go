@@ -55,9 +55,9 @@ func (a *attempt) request(l *lease.Lease, send func() (int64, time.Duration, err
 		token, ttl, err := send()
 		l.Since = a.e.Clock.Now()
 		if err != nil {
-			if _, answered := transport.Code(err); !answered || token > 0 { // or too few replicas have it
+			if code, answered := transport.Code(err); !answered || token > 0 { // or too few replicas have it
 				l.Indeterminate = true
-			} else if !transport.Transient(err) {
+			} else if !transport.Transient(err) && code != wire.CodeNotLock {
 				a.halfway = true
 			}
 			return 0, err

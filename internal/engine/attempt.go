@@ -107,7 +107,7 @@ func (a *attempt) check(err error) error {
 		return end
 	}
 	if !a.wait || !transport.Transient(err) {
-		return lockerr.New("lock", a.keys.Name, err)
+		return lockerr.New("lock", a.Name(), err)
 	}
 	a.last = err
 	return nil
@@ -160,10 +160,10 @@ func (a *attempt) yield() error {
 // ended returns why the call must end, nil if it may go on.
 func (a *attempt) ended() error {
 	if a.ctx.Err() != nil {
-		return lockerr.Ended("lock", a.keys.Name, a.ctx, a.last)
+		return lockerr.Ended("lock", a.Name(), a.ctx, a.last)
 	}
 	if a.e.Closed() {
-		return lockerr.New("lock", a.keys.Name, lockerr.ErrClosed, a.last)
+		return lockerr.New("lock", a.Name(), lockerr.ErrClosed, a.last)
 	}
 	return nil
 }

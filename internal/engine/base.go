@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -24,8 +25,8 @@ type base struct {
 }
 
 func (e *Engine) newBase(k wire.Kind, name string, cfg LockConfig) base {
-	b := base{e: e, kind: k, arb: e.arbiters[k], keys: wire.NewKeys(k, name), config: cfg, leaseMS: e.leaseMS}
-	if err := wire.CheckName(name); err != nil {
+	b := base{e: e, kind: k, arb: e.arbiters[k], keys: wire.NewKeys(k, e.Config.Prefix+name), config: cfg, leaseMS: e.leaseMS}
+	if err := wire.CheckName(e.Config.Prefix, name); err != nil {
 		b.config.Err = err
 	}
 	if cfg.Lease > 0 {
@@ -42,8 +43,19 @@ func (e *Engine) newBase(k wire.Kind, name string, cfg LockConfig) base {
 	return b
 }
 
-// Name returns the name of the lock.
-func (b *base) Name() string { return b.keys.Name }
+// Name returns the name of the lock that the user gave: its key without the prefix.
+func (b *base) Name() string {
+	if b.e == nil {
+		return ""
+	}
+	return b.e.nameOf(b.keys.Name)
+}
+
+// nameOf returns the name of the lock with that key.
+func (e *Engine) nameOf(key string) string { return strings.TrimPrefix(key, e.Config.Prefix) }
+
+// keyOf returns the key of the lock with that name.
+func (e *Engine) keyOf(name string) string { return e.Config.Prefix + name }
 
 // Engine returns the engine of the lock, nil for a zero value.
 func (b *base) Engine() *Engine { return b.e }
@@ -57,7 +69,7 @@ func (b *base) usable(op string) error {
 		return lockerr.ErrZero
 	}
 	if b.config.Err != nil {
-		return lockerr.New(op, b.keys.Name, b.config.Err)
+		return lockerr.New(op, b.Name(), b.config.Err)
 	}
 	return nil
 }
@@ -70,10 +82,10 @@ func (b *base) call(ctx context.Context, op string, wait bool,
 		return false, err
 	}
 	if ctx.Err() != nil {
-		return false, lockerr.Ended(op, b.keys.Name, ctx, nil)
+		return false, lockerr.Ended(op, b.Name(), ctx, nil)
 	}
 	if !b.e.Begin() {
-		return false, lockerr.New(op, b.keys.Name, lockerr.ErrClosed)
+		return false, lockerr.New(op, b.Name(), lockerr.ErrClosed)
 	}
 	defer b.e.End()
 	report := b.e.Config.Hooks.Acquired
@@ -81,7 +93,7 @@ func (b *base) call(ctx context.Context, op string, wait bool,
 	if report != nil {
 		start = b.e.Clock.Now()
 	}
-	a := Acquired{Name: b.keys.Name}
+	a := Acquired{Name: b.Name()}
 	ok, err := lock(ctx, arbiter.OwnerOf(ctx), op, wait, &a)
 	for err == ErrLateHold {
 		ok, err = lock(ctx, arbiter.OwnerOf(ctx), op, wait, &a)
@@ -107,7 +119,7 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 		a.reentered = true
 		return true, nil
 	case arbiter.Upgrade:
-		return false, lockerr.New(op, b.keys.Name, lockerr.ErrUpgrade)
+		return false, lockerr.New(op, b.Name(), lockerr.ErrUpgrade)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
@@ -153,9 +165,9 @@ func (b *base) wait(ctx context.Context, op string, w *waiter) (err error) {
 	case <-w.C:
 		return nil
 	case <-ctx.Done():
-		err = lockerr.Ended(op, b.keys.Name, ctx, nil)
+		err = lockerr.Ended(op, b.Name(), ctx, nil)
 	case <-b.e.closing:
-		err = lockerr.New(op, b.keys.Name, lockerr.ErrClosed)
+		err = lockerr.New(op, b.Name(), lockerr.ErrClosed)
 	}
 	b.quit(w)
 	return err

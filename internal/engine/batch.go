@@ -5,6 +5,7 @@ import (
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
@@ -103,8 +104,11 @@ func (b *Batch) Acquire(ctx context.Context, wait bool) (taken int, err error) {
 		sent := b.e.Clock.Now()
 		tokens, at, _, err := b.e.proto.AcquireAll(a.io, lease.Refs(b.leases))
 		now := b.e.Clock.Now()
-		if err == nil && at >= 0 {
+		switch {
+		case err == nil && at >= 0:
 			return b.asking[at].index, nil
+		case at >= 0:
+			return -1, lockerr.New("lock", b.asking[at].Name(), err)
 		}
 		if err == nil && b.grant(tokens, sent, now) {
 			return -1, nil

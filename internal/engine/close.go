@@ -90,7 +90,7 @@ func (e *Engine) releaseAll(ctx context.Context, leases []*lease.Lease) (last er
 		if leases, again, last = e.releaseOnce(ctx, leases, last); again {
 			timing.Pause(ctx, timing.Jitter(backoff))
 		} else if len(leases) > 0 {
-			return lockerr.New("Close", leases[0].Keys.Name, errNotEvery, last)
+			return lockerr.New("Close", e.nameOf(leases[0].Keys.Name), errNotEvery, last)
 		}
 	}
 	return nil

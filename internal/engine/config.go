@@ -9,6 +9,7 @@ import (
 // Config configures an Engine.
 type Config struct {
 	Scripts  *wire.Scripts
+	Prefix   string        // before the names of all locks
 	Lease    time.Duration // of holds without a lease of their own
 	Tenure   time.Duration // how long a hold may be passed among the goroutines of this process
 	Replicas int           // replicas that must acknowledge an acquisition

@@ -29,10 +29,10 @@ func (b *base) Err() error {
 	}
 	h := b.handle.Latest()
 	if h == nil {
-		return lockerr.New(op, b.keys.Name, lockerr.ErrNotHeld)
+		return lockerr.New(op, b.Name(), lockerr.ErrNotHeld)
 	}
 	b.expireIfDue(h)
-	return StateErr(op, b.keys.Name, h.State())
+	return StateErr(op, b.Name(), h.State())
 }
 
 // StateErr returns the result of Err for a hold in state s.

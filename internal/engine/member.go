@@ -18,8 +18,8 @@ type Member interface {
 	Done() <-chan struct{}
 
 	// Order returns the place in the order in which groups lock, the same in every process:
-	// by name, then by rank. An empty name has no place.
-	Order() (name string, rank int)
+	// by key, then by rank. An empty key has no place.
+	Order() (key string, rank int)
 
 	// Engines returns the engines that must be open for the lock to be acquired.
 	Engines() []*Engine
@@ -45,7 +45,8 @@ type Member interface {
 type Part struct {
 	Engine *Engine
 	Name   string
-	Family string // the locks that one owner may hold together under this name
+	Key    string // in Redis: the name with the prefix of the engine
+	Family string // the locks that one owner may hold together at this key
 	Shared bool   // the read side
 }
 
@@ -57,7 +58,7 @@ type Held interface {
 }
 
 // Order puts readers after writers: an owner cannot upgrade.
-func (b *base) Order() (name string, rank int) {
+func (b *base) Order() (key string, rank int) {
 	if b.kind == wire.Read {
 		rank = 1
 	}
@@ -75,7 +76,7 @@ func (b *base) Engines() []*Engine {
 // Parts returns the lock itself.
 func (b *base) Parts() []Part {
 	family := [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw"}[b.kind]
-	return []Part{{b.e, b.keys.Name, family, b.kind == wire.Read}}
+	return []Part{{b.e, b.Name(), b.keys.Name, family, b.kind == wire.Read}}
 }
 
 // HeldBy returns the live hold of o, nil if there is none.

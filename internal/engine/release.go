@@ -90,12 +90,12 @@ func (e *Engine) releaseWithin(ctx context.Context, l *lease.Lease, d time.Durat
 	if err != nil {
 		e.releaseLater(l) // replaces io in the watchdog, so that io may be freed
 		io.Free()
-		return true, lockerr.New("unlock", l.Keys.Name, err)
+		return true, lockerr.New("unlock", e.nameOf(l.Keys.Name), err)
 	}
 	e.confirmed(l, told, heard)
 	io.Free()
 	if told < 0 {
-		return false, lockerr.New("unlock", l.Keys.Name, lockerr.ErrLost, lease.ErrGone)
+		return false, lockerr.New("unlock", e.nameOf(l.Keys.Name), lockerr.ErrLost, lease.ErrGone)
 	}
 	return true, nil
 }
@@ -111,18 +111,18 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease) (told int64,
 		case err == nil && (told >= 0 || again):
 			return told, nil // gone already: the request before was executed
 		case err == nil:
-			return told, lockerr.New("unlock", l.Keys.Name, lockerr.ErrLost, lease.ErrGone)
+			return told, lockerr.New("unlock", e.nameOf(l.Keys.Name), lockerr.ErrLost, lease.ErrGone)
 		case io.Err() != nil:
-			return -1, lockerr.New("unlock", l.Keys.Name, lockerr.ErrLost, lease.ErrEnded)
+			return -1, lockerr.New("unlock", e.nameOf(l.Keys.Name), lockerr.ErrLost, lease.ErrEnded)
 		case !retryRelease(err):
-			return -1, lockerr.New("unlock", l.Keys.Name, lockerr.ErrLost, err, errNotReleased)
+			return -1, lockerr.New("unlock", e.nameOf(l.Keys.Name), lockerr.ErrLost, err, errNotReleased)
 		}
 		timer := time.NewTimer(timing.Jitter(backoff))
 		select {
 		case <-timer.C:
 		case <-io.Done():
 			timer.Stop()
-			return -1, lockerr.New("unlock", l.Keys.Name, lockerr.ErrLost, lease.ErrEnded, err)
+			return -1, lockerr.New("unlock", e.nameOf(l.Keys.Name), lockerr.ErrLost, lease.ErrEnded, err)
 		}
 		backoff = min(2*backoff, timing.MaxBackoff)
 	}

@@ -60,9 +60,9 @@ func (b *base) afterExit(h *lease.Hold, outcome arbiter.Outcome, n int) (*lease.
 func (b *base) finish(ctx context.Context, op string, o *arbiter.Owner, h *lease.Hold, outcome arbiter.Outcome) (err error) {
 	switch outcome {
 	case arbiter.NotHeld:
-		return lockerr.New(op, b.keys.Name, lockerr.ErrNotHeld)
+		return lockerr.New(op, b.Name(), lockerr.ErrNotHeld)
 	case arbiter.WasLost:
-		return lockerr.New(op, b.keys.Name, lockerr.ErrLost)
+		return lockerr.New(op, b.Name(), lockerr.ErrLost)
 	case arbiter.Release:
 		err = b.e.release(ctx, h.Lease)
 	}
@@ -71,7 +71,7 @@ func (b *base) finish(ctx context.Context, op string, o *arbiter.Owner, h *lease
 	}
 	if o != nil && h.Owner != o {
 		// o's own hold was lost; an earlier unlock was counted for that one instead of for h.
-		return lockerr.New(op, b.keys.Name, lockerr.ErrLost)
+		return lockerr.New(op, b.Name(), lockerr.ErrLost)
 	}
 	return err
 }
@@ -85,7 +85,7 @@ func (b *base) finishInBackground(h *lease.Hold, outcome arbiter.Outcome) {
 // reportReleased reports the end of a hold by its last unlock.
 func (b *base) reportReleased(h *lease.Hold, err error) {
 	if report := b.e.Config.Hooks.Released; report != nil {
-		report(b.keys.Name, time.Duration(b.e.Clock.Now()-h.Since), err)
+		report(b.Name(), time.Duration(b.e.Clock.Now()-h.Since), err)
 	}
 }
 

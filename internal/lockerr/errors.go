@@ -29,6 +29,9 @@ var (
 
 	// ErrOption: an option's value is out of range.
 	ErrOption = errors.New("relock: option out of range")
+
+	// ErrNotLock: the key of that name holds something that is no lock.
+	ErrNotLock = errors.New("relock: not a lock")
 )
 
 // ErrZero: the lock value was not made by a constructor.

@@ -89,12 +89,12 @@ func (g *Group) round(ctx context.Context, o *arbiter.Owner, wait bool, first in
 }
 
 // excluded returns an error if member i is taken by this very group: by a member of the same
-// name in another session, of which no server has told that it leads to the same Redis.
+// key in another session, of which no server has told that it leads to the same Redis.
 func (g *Group) excluded(ctx context.Context, i int, held []int) error {
 	parts := partsOf(g.members[i])
 	for _, j := range held {
 		others := partsOf(g.members[j])
-		if len(parts) != 1 || len(others) != 1 || parts[0].Name != others[0].Name || parts[0].Engine == others[0].Engine {
+		if len(parts) != 1 || len(others) != 1 || parts[0].Key != others[0].Key || parts[0].Engine == others[0].Engine {
 			continue
 		}
 		state, err := parts[0].Engine.Inspect(ctx, parts[0].Name)
@@ -103,7 +103,7 @@ func (g *Group) excluded(ctx context.Context, i int, held []int) error {
 		}
 		for id := range state.Fields {
 			if strings.HasPrefix(id, others[0].Engine.ID()+":") {
-				return lockerr.New("lock group", "", errExcludes(parts[0].Name))
+				return lockerr.New("lock group", "", errExcludes(parts[0].Key))
 			}
 		}
 	}

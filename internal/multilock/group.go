@@ -17,7 +17,7 @@ import (
 // A Group locks its members as one: all or none. It is safe for concurrent use.
 type Group struct {
 	members []Locker        // in canonical order
-	orders  []string        // their names in it; empty if a member has no place
+	orders  []string        // their keys in it; empty if a member has no place
 	fast    []*engine.Mutex // the members, if one script can acquire them all
 	err     error           // misuse, returned by every operation
 	book    arbiter.Book[*hold]
@@ -38,13 +38,13 @@ func New(locks ...Locker) *Group {
 		return "", 0
 	}
 	slices.SortStableFunc(g.members, func(a, b Locker) int {
-		an, ai := order(a)
-		bn, bi := order(b)
-		return cmp.Or(cmp.Compare(an, bn), ai-bi)
+		ak, ai := order(a)
+		bk, bi := order(b)
+		return cmp.Or(cmp.Compare(ak, bk), ai-bi)
 	})
 	for _, l := range g.members {
-		name, _ := order(l)
-		g.orders = append(g.orders, name)
+		key, _ := order(l)
+		g.orders = append(g.orders, key)
 	}
 	g.fast = engine.Batchable(g.members)
 	return g
@@ -63,7 +63,7 @@ func (g *Group) check() error {
 	if len(g.members) == 0 {
 		return fmt.Errorf("%w: a group needs at least one member", lockerr.ErrOption)
 	}
-	type place struct{ deployment, name string }
+	type place struct{ deployment, key string }
 	taken := make(map[place]engine.Part)
 	for _, l := range g.members {
 		if v := reflect.ValueOf(l); l == nil || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -77,10 +77,10 @@ func (g *Group) check() error {
 			if p.Engine == nil {
 				continue // a zero value: its Lock reports that
 			}
-			at := place{p.Engine.Deployment(), p.Name}
+			at := place{p.Engine.Deployment(), p.Key}
 			other, ok := taken[at]
 			if ok && (p.Family != other.Family || p.Engine != other.Engine && !(p.Shared && other.Shared)) {
-				return errExcludes(p.Name)
+				return errExcludes(p.Key)
 			}
 			taken[at] = p
 		}
@@ -88,8 +88,8 @@ func (g *Group) check() error {
 	return nil
 }
 
-func errExcludes(name string) error {
-	return fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, name)
+func errExcludes(key string) error {
+	return fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, key)
 }
 
 // usable returns the error of every operation on a zero or invalid group.

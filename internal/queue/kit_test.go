@@ -48,7 +48,7 @@ func newRig(t *testing.T, client rueidis.Client, claim time.Duration) *rig {
 	})
 	conn = transport.NewConn(client, 0, 0, &r.wg, &b.Up)
 	r.Queue = New(Config{
-		Proto: wire.NewProtocol(conn, scripts, claim), Broker: b, Clock: c, Session: "s", Ctx: ctx, Stopping: ctx.Done(),
+		Proto: wire.NewProtocol(conn, scripts, claim), Broker: b, Clock: c, Session: "00000001-0000-8000-8000-000000000000", Ctx: ctx, Stopping: ctx.Done(),
 	})
 	t.Cleanup(func() { cancel(); r.wg.Wait() })
 	return r

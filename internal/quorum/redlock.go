@@ -16,6 +16,7 @@ import (
 // safe for concurrent use. Values of one name over the same sessions are the same lock.
 type Redlock struct {
 	name   string
+	key    string // the least of the locks' keys, which depend on the sessions' prefixes
 	nodes  []*node
 	lease  time.Duration // the shortest of the deployments'
 	cfg    engine.LockConfig
@@ -93,6 +94,9 @@ func (r *Redlock) add(s Session, deployments map[string]bool) {
 		r.lease = lease
 	}
 	r.nodes = append(r.nodes, &node{Mutex: &m})
+	if key, _ := m.Order(); r.key == "" || key < r.key {
+		r.key = key
+	}
 	if r.e == nil || e.ID() < r.e.ID() {
 		r.e, r.queue = e, s.Queue
 	}

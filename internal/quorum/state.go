@@ -71,8 +71,8 @@ func (r *Redlock) ExpireIfDue(o *arbiter.Owner) {
 	}
 }
 
-// Order puts Redlocks after the other locks of a name.
-func (r *Redlock) Order() (name string, rank int) { return r.name, 2 }
+// Order puts Redlocks after the other locks of a key.
+func (r *Redlock) Order() (key string, rank int) { return r.key, 2 }
 
 // Engines returns none: a Redlock can be acquired without any of them.
 func (r *Redlock) Engines() []*engine.Engine { return nil }
@@ -83,7 +83,9 @@ func (r *Redlock) Remaining(*arbiter.Owner) time.Duration { return time.Duration
 // Parts returns the lock of each deployment. Redlocks over the same sessions are the same lock.
 func (r *Redlock) Parts() (all []engine.Part) {
 	for _, n := range r.nodes {
-		all = append(all, engine.Part{Engine: n.Engine(), Name: n.Name(), Family: "redlock " + r.handle.Name()})
+		part := n.Parts()[0]
+		part.Family = "redlock " + r.handle.Name()
+		all = append(all, part)
 	}
 	return all
 }
