@@ -13,7 +13,11 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer session.Close(context.Background())
+//	defer func() {
+//		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+//		defer cancel()
+//		session.Close(ctx)
+//	}()
 //
 //	lock := session.Mutex("goods:1000:1")
 //	err = relock.Do(ctx, lock, func(ctx context.Context) error {

@@ -15,6 +15,8 @@ type Waiter[L comparable] struct {
 	separate   bool   // contends for itself, beside the side's contender
 	oneShot    bool   // waits only for the contender's next answer
 	answer     answer // of Redis to this contender, the last one
+	refused    bool   // the last answer of Redis, see Blocked
+	err        error
 	hold       *Hold[L]
 	next, prev *Waiter[L]
 }
@@ -57,6 +59,7 @@ func (p *pool[L]) Free(w *Waiter[L]) {
 	default:
 	}
 	w.Via, w.Owner, w.hold, w.role = nil, nil, nil, idle
+	w.refused, w.err = false, nil
 	w.separate, w.oneShot, w.answer = false, false, noAnswer
 	p.p.Put(w)
 }

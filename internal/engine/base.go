@@ -89,17 +89,13 @@ func (b *base) call(ctx context.Context, op string, wait bool,
 	}
 	defer b.e.End()
 	report := b.e.Config.Hooks.Acquired
-	var start int64
-	if report != nil {
-		start = b.e.Clock.Now()
-	}
-	a := Acquired{Name: b.Name()}
+	a := Acquired{Name: b.Name(), start: b.e.Clock.Now()}
 	ok, err := lock(ctx, arbiter.OwnerOf(ctx), op, wait, &a)
 	for err == ErrLateHold {
 		ok, err = lock(ctx, arbiter.OwnerOf(ctx), op, wait, &a)
 	}
 	if report != nil && (ok || err != nil) && !a.reentered {
-		a.Wait, a.Err = time.Duration(b.e.Clock.Now()-start), err
+		a.Wait, a.Err = time.Duration(b.e.Clock.Now()-a.start), err
 		report(a)
 	}
 	return ok, err
@@ -128,8 +124,7 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 			return h != nil, err
 		}
 	}
-	l, contended, err := b.acquire(ctx, wait)
-	a.Contended = a.Contended || contended
+	l, err := b.acquire(b.attempt(ctx, op, w, wait, a))
 	if l == nil {
 		b.arb.quit(w)
 		return false, err
@@ -142,7 +137,7 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 // queued waits until a goroutine of this process passes a hold to w, or w must ask Redis.
 func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h *lease.Hold, ask bool, err error) {
 	a.Contended = true
-	if err := b.wait(ctx, op, w); err != nil {
+	if err := b.wait(ctx, op, w, a); err != nil {
 		return nil, false, err
 	}
 	h, ask = b.arb.answer(w)
@@ -160,17 +155,27 @@ func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h
 // Grant and cancel may race: the arbiter may answer w just before w leaves the queue. quit
 // decides under the arbiter's mutex. It returns a hold granted until then, which is given back,
 // and afterwards the arbiter cannot find w any more.
-func (b *base) wait(ctx context.Context, op string, w *waiter) (err error) {
+func (b *base) wait(ctx context.Context, op string, w *waiter, a *Acquired) (err error) {
 	select {
 	case <-w.C:
 		return nil
 	case <-ctx.Done():
-		err = lockerr.Ended(op, b.Name(), ctx, nil)
+		err = b.overdue(ctx, op, w, a)
 	case <-b.e.closing:
 		err = lockerr.New(op, b.Name(), lockerr.ErrClosed)
 	}
 	b.quit(w)
 	return err
+}
+
+// overdue returns the error of a queued call whose ctx has ended. The lock is taken if this process
+// has it, or if that was the last answer to the call that asks Redis.
+func (b *base) overdue(ctx context.Context, op string, w *waiter, a *Acquired) error {
+	x := b.arb.blocked(w)
+	if x.Refused || x.Held && !x.Lease.Late.Load() {
+		return lockerr.Taken(op, b.Name(), ctx, time.Duration(b.e.Clock.Now()-a.start))
+	}
+	return lockerr.Ended(op, b.Name(), ctx, x.Err)
 }
 
 // quit ends the call of w, and gives back what it was granted.

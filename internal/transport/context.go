@@ -47,6 +47,7 @@ type Context struct {
 	ended     chan struct{}
 	cancelled bool          // ended is closed; guarded by the owner's mutex
 	Most      time.Duration // how long a call may last; 0: no deadline
+	Prompt    bool          // calls must end with it even if rueidis blocks
 }
 
 var contexts = sync.Pool{New: func() any { return &Context{ended: make(chan struct{})} }}
@@ -66,7 +67,7 @@ func Background() *Context {
 // Free returns c to the pool. No call may use it any more.
 func (c *Context) Free() {
 	if !c.cancelled {
-		c.Context, c.Most = nil, 0
+		c.Context, c.Most, c.Prompt = nil, 0, false
 		contexts.Put(c)
 	}
 }
