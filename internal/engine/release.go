@@ -29,7 +29,7 @@ type released struct {
 // release releases l, with as many tries as it takes unless once is set. If Redis does not confirm
 // it within d, the cleaner goes on.
 func (e *Engine) release(ctx context.Context, l *lease.Lease, d time.Duration, once bool) released {
-	io := transport.NewContext(ctx)
+	io := e.proto.NewContext(ctx)
 	io.Prompt = true
 	e.watchdog.Stop(l, io, d)
 	r := e.releaseUnder(io, l, sending{until: e.Clock.Now() + int64(d), once: once})
@@ -48,7 +48,7 @@ type sending struct {
 // one by one.
 func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []released {
 	rs := make([]released, len(ls))
-	io := transport.NewContext(ctx)
+	io := e.proto.NewContext(ctx)
 	io.Prompt = true
 	until := e.Clock.Now() + int64(unlockMost)
 	least := unlockMost
