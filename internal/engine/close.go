@@ -50,21 +50,13 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	e.abandon()
 	e.watchdog.CancelReleases()
-	e.stop()
+	e.halt()
 	select {
 	case <-e.finished:
 		return lockerr.Ended("close", "", ctx, e.closeErr)
 	case <-time.After(2 * leaveMost):
 		return lockerr.Ended("close", "", ctx, nil)
 	}
-}
-
-// stop ends the engine's goroutines.
-func (e *Engine) stop() {
-	e.stopOnce.Do(func() {
-		close(e.stopping)
-		e.ioCtx.Cancel()
-	})
 }
 
 // shutdown releases everything and ends the goroutines. Once abandoned, it waits for none that
@@ -84,7 +76,7 @@ func (e *Engine) shutdown() {
 			last = err
 		}
 	}
-	e.stop()
+	e.halt()
 	enough := make(chan struct{})
 	stop := context.AfterFunc(e.abandoned, func() { time.AfterFunc(leaveMost, func() { close(enough) }) })
 	e.own.wait(enough)

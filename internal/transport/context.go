@@ -127,13 +127,6 @@ type timedCtx struct {
 // Deadline returns the deadline of a call that starts now.
 func (c *timedCtx) Deadline() (time.Time, bool) { return c.conn.patient(c.most) }
 
-// Bounded returns a context that ends after d without having a deadline.
-func Bounded(d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	timer := time.AfterFunc(d, cancel)
-	return ctx, func() { timer.Stop(); cancel() }
-}
-
 // NoDeadline hides the deadline of a caller's context. Done still reports its end.
 type NoDeadline struct{ context.Context }
 
