@@ -191,7 +191,7 @@ func (a *attempt) yield() error {
 // ended returns why the call must end, nil if it may go on.
 func (a *attempt) ended() error {
 	switch {
-	case a.ctx.Err() != nil && a.taken:
+	case a.ctx.Err() != nil && (a.taken || a.w != nil && a.heldHere(a.w)):
 		return lockerr.Taken(a.op, a.Name(), a.ctx, time.Duration(a.e.Clock.Now()-a.call.start))
 	case a.ctx.Err() != nil:
 		return lockerr.Ended(a.op, a.Name(), a.ctx, a.last)

@@ -172,10 +172,17 @@ func (b *base) wait(ctx context.Context, op string, w *waiter, a *Acquired) (err
 // has it, or if that was the last answer to the call that asks Redis.
 func (b *base) overdue(ctx context.Context, op string, w *waiter, a *Acquired) error {
 	x := b.arb.blocked(w)
-	if x.Refused || x.Held && !x.Lease.Late.Load() {
+	if x.Refused || b.heldHere(w) {
 		return lockerr.Taken(op, b.Name(), ctx, time.Duration(b.e.Clock.Now()-a.start))
 	}
 	return lockerr.Ended(op, b.Name(), ctx, x.Err)
+}
+
+// heldHere reports whether this process has the lock that w waits for. One whose release Redis has
+// not confirmed in time does not count: Redis keeps w waiting.
+func (b *base) heldHere(w *waiter) bool {
+	x := b.arb.blocked(w)
+	return x.Held && !x.Lease.Late.Load()
 }
 
 // quit ends the call of w, and gives back what it was granted.

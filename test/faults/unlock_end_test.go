@@ -43,6 +43,7 @@ func eachKindInBubble(t *testing.T, f func(t *testing.T, ns []*network, ss []*re
 	t.Parallel()
 	for name, of := range everyKind {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			inBubble(t, func(t *testing.T) {
 				var ns []*network
 				var ss []*relock.Session

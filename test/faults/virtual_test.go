@@ -23,7 +23,6 @@ import (
 // inBubble runs f in virtual time.
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, f)
 }
 
