@@ -53,7 +53,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.halt()
 	select {
 	case <-e.finished:
-		return lockerr.Ended("close", "", ctx, e.closeErr)
+		return lockerr.Ended("close", "", ctx, lockerr.Bare(e.closeErr))
 	case <-time.After(2 * leaveMost):
 		return lockerr.Ended("close", "", ctx, nil)
 	}

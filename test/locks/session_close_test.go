@@ -212,6 +212,7 @@ func TestCloseUnderAContextThatHasEnded(t *testing.T) {
 	server := redistest.Start(t)
 	proxy, client := redistest.NewProxy(t, server.Addr()), kit.NewClient(t, server)
 	s := kit.NewSession(t, proxy)
+	kit.WarmUp(t, s) // so that the server knows the script of the release
 	m := s.Mutex("lock")
 	kit.Lock(t, kit.Background, m)
 	proxy.Stall(true)
