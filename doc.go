@@ -13,7 +13,11 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer session.Close(context.Background())
+//	defer func() {
+//		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+//		defer cancel()
+//		session.Close(ctx)
+//	}()
 //
 //	err = relock.Do(ctx, session.Mutex("goods:1000:1"), func(ctx context.Context) error {
 //		// ctx is cancelled when the lock is lost. The store remembers the largest

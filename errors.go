@@ -37,4 +37,8 @@ var (
 	// when it finds such a key. Choose another name, or a prefix for all names of the
 	// session ([WithPrefix]).
 	ErrNotLock = lockerr.ErrNotLock
+
+	// ErrTaken joins ctx's error when Lock ended while somebody else had the lock. Without it Lock
+	// ended for another reason: Redis did not answer, or returned an error, which is joined then.
+	ErrTaken = lockerr.ErrTaken
 )

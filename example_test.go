@@ -63,7 +63,7 @@ func ExampleSession() {
 	fmt.Println(lock.Lock(ctx))
 
 	// Output:
-	// relock: state of "report:2026": lock lost
+	// relock: lock "report:2026": lock lost
 	// relock: lock "report:2026": session closed
 }
 

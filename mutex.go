@@ -27,8 +27,9 @@ import (
 type Locker interface {
 	// Lock blocks until the lock is held, ctx ends, or the session closes. It
 	// rides out lost connections, failovers and restarts of Redis; other errors,
-	// such as ErrNotLock, end it at once. If ctx ends, the error is for errors.Is both ctx's error and
-	// its cause. After an error the lock is not held. What Redis may have granted to
+	// such as ErrNotLock, end it at once. If ctx ends, the error is for errors.Is both
+	// ctx's error and its cause, and ErrTaken if somebody else had the lock. After an
+	// error the lock is not held. What Redis may have granted to
 	// the call is released in the background, after Lock has returned: others may find
 	// the lock taken until then, or for up to a lease if Redis does not answer or the
 	// process dies. ctx bounds the call and not the hold.
@@ -38,11 +39,12 @@ type Locker interface {
 	// waits for the lock: taken by another, it is false without an error.
 	TryLock(ctx context.Context) (bool, error)
 
-	// Unlock ends one Lock; the last one releases the hold. It ignores the end of
-	// ctx, and blocks until Redis has confirmed or the lease has run out. It
-	// returns nil, ErrLost if the hold had ended before or its release could not
-	// be confirmed, or ErrNotHeld if this owner holds nothing here. Unlock what was
-	// locked even after a loss.
+	// Unlock ends one Lock; the last one releases the hold. It ignores the end of ctx, and
+	// waits for Redis at most 2 s; after that the release goes on in the background, at
+	// the latest until the lease has run out. It returns nil if the hold was certain until
+	// Unlock was called, whether Redis has confirmed the release or not, ErrLost if it had
+	// ended before, or ErrNotHeld if this owner holds nothing here. Unlock what was locked
+	// even after a loss.
 	Unlock(ctx context.Context) error
 
 	// Done returns a channel that is closed when the latest hold taken through this

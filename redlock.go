@@ -61,9 +61,8 @@ func (r *Redlock) Lock(ctx context.Context) error { return r.l.Lock(ctx) }
 // is left, it returns their errors.
 func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.l.TryLock(ctx) }
 
-// Unlock ends one Lock of r; see [Locker]. It waits for each deployment for a bounded
-// time only; a release that is not confirmed by then goes on in the background, and
-// ends at the latest with the lease. It returns an error if that is so for a majority.
+// Unlock ends one Lock of r; see [Locker]. It waits for each deployment for at most 1 s; a
+// release that is not confirmed by then goes on in the background.
 func (r *Redlock) Unlock(ctx context.Context) error { return r.l.Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through r ends: when

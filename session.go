@@ -68,10 +68,14 @@ func (s *Session) ID() string { return s.e.ID() }
 func (s *Session) Done() <-chan struct{} { return s.e.Done() }
 
 // Close ends the session: waiting calls return ErrClosed, every hold is lost and
-// released in Redis, goroutines and subscriptions end. It blocks until that is done
-// or ctx ends; in the latter case it goes on in the background, and its error says
-// so. What could not be released ends with its lease. Close may be called more than
-// once; the client stays open.
+// released in Redis, goroutines and subscriptions end. It blocks until that is done or ctx
+// ends; bound it, since Redis may not answer. What it has not released when ctx ends, or
+// after 5 s without an answer, expires with its lease, and its error names it.
+//
+// Nothing of the session is left when Close returns, with one exception: when Redis hangs, a
+// call may be inside rueidis, which nothing can end, until rueidis' own timeouts (3 s for a
+// reply, [rueidis.ClientOption].Dialer.Timeout for a new connection). An ended ctx still gives
+// Redis 100 ms. Close may be called more than once; the client stays open.
 func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 
 // NewContext returns a context with a new owner in it. Every lock taken under that

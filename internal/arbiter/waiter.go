@@ -16,6 +16,8 @@ type Waiter[L comparable] struct {
 	separate   bool   // contends for itself, beside the side's contender
 	oneShot    bool   // waits only for the contender's next answer
 	answer     answer // of Redis to this contender, the last one
+	refused    bool   // the last answer of Redis, see Blocked
+	err        error
 	hold       *Hold[L]
 	next, prev *Waiter[L]
 }
@@ -58,6 +60,7 @@ func (p *pool[L]) Free(w *Waiter[L]) {
 	default:
 	}
 	w.Via, w.Owner, w.hold, w.role = nil, nil, nil, idle
+	w.refused, w.err = false, nil
 	w.Inside, w.separate, w.oneShot, w.answer = false, false, false, noAnswer
 	p.p.Put(w)
 }

@@ -27,7 +27,7 @@ func (e *Engine) Inspect(ctx context.Context, name string) (wire.State, error) {
 // ForceUnlock opens the lock of a name, whoever holds it, and reports whether it was locked. Its
 // holders lose it at once.
 func (e *Engine) ForceUnlock(ctx context.Context, name string) (bool, error) {
-	const op = "force-unlock"
+	const op = "force unlock"
 	if err := e.beginAdmin(ctx, op, name); err != nil {
 		return false, err
 	}

@@ -6,8 +6,9 @@ import (
 )
 
 type (
-	handle = arbiter.Handle[*lease.Lease]
-	waiter = arbiter.Waiter[*lease.Lease]
+	handle  = arbiter.Handle[*lease.Lease]
+	waiter  = arbiter.Waiter[*lease.Lease]
+	blocked = arbiter.Blocked[*lease.Lease]
 )
 
 // arbitration is the arbiter of one kind of lock, or of one side of an RWMutex, as far as all
@@ -17,6 +18,8 @@ type arbitration interface {
 	free(w *waiter)
 	enter(w *waiter, wait bool) arbiter.Verdict
 	answer(w *waiter) (h *lease.Hold, ask bool)
+	report(w *waiter, err error)
+	blocked(w *waiter) blocked
 	quit(w *waiter) *lease.Hold
 	grant(w *waiter, l *lease.Lease)
 
@@ -36,6 +39,8 @@ func (x exclusive) waiter(via *handle, o *arbiter.Owner, passable bool) *waiter 
 }
 func (x exclusive) free(w *waiter)                             { x.Free(w) }
 func (x exclusive) enter(w *waiter, wait bool) arbiter.Verdict { return x.Enter(w, wait) }
+func (x exclusive) report(w *waiter, err error)                { x.Report(w, err) }
+func (x exclusive) blocked(w *waiter) blocked                  { return x.Blocked(w) }
 func (x exclusive) quit(w *waiter) *lease.Hold                 { return x.Quit(w) }
 func (x exclusive) grant(w *waiter, l *lease.Lease)            { x.Grant(w, l, l.Token) }
 func (x exclusive) released(l *lease.Lease)                    { x.Released(l.Keys.Name, l) }
@@ -78,6 +83,8 @@ func (x rwSide) waiter(via *handle, o *arbiter.Owner, passable bool) *waiter {
 func (x rwSide) free(w *waiter)                             { x.Free(w) }
 func (x rwSide) enter(w *waiter, wait bool) arbiter.Verdict { return x.Enter(w, x.side, wait) }
 func (x rwSide) answer(w *waiter) (*lease.Hold, bool)       { return x.Answer(w) }
+func (x rwSide) report(w *waiter, err error)                { x.Report(w, err) }
+func (x rwSide) blocked(w *waiter) blocked                  { return x.Blocked(w) }
 func (x rwSide) quit(w *waiter) *lease.Hold                 { return x.Quit(w) }
 func (x rwSide) grant(w *waiter, l *lease.Lease)            { x.GrantWrite(w, l, l.Token) } // readers: see Reader
 func (x rwSide) lose(l *lease.Lease) int                    { return x.Lose(l.Keys.Name, l) }

@@ -89,11 +89,7 @@ func (b *base) call(ctx context.Context, op string, wait bool,
 	}
 	defer b.e.End()
 	report := b.e.Config.Hooks.Acquired
-	var start int64
-	if report != nil {
-		start = b.e.Clock.Now()
-	}
-	a, o := Acquired{Name: b.Name()}, arbiter.OwnerOf(ctx)
+	a, o := Acquired{Name: b.Name(), start: b.e.Clock.Now()}, arbiter.OwnerOf(ctx)
 	ok, err := false, error(ErrLateHold)
 	if wait && b.WaitsForItself(ctx, o) {
 		err = lockerr.New(op, b.Name(), lockerr.ErrDeadlock)
@@ -102,7 +98,7 @@ func (b *base) call(ctx context.Context, op string, wait bool,
 		ok, err = lock(ctx, o, op, wait, &a)
 	}
 	if report != nil && (ok || err != nil) && !a.reentered {
-		a.Wait, a.Err = time.Duration(b.e.Clock.Now()-start), err
+		a.Wait, a.Err = time.Duration(b.e.Clock.Now()-a.start), err
 		report(a)
 	}
 	return ok, err
@@ -131,8 +127,7 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 			return h != nil, err
 		}
 	}
-	l, contended, err := b.acquire(ctx, wait)
-	a.Contended = a.Contended || contended
+	l, err := b.acquire(b.attempt(ctx, op, w, wait, a))
 	if l == nil {
 		b.arb.quit(w)
 		return false, err
@@ -145,7 +140,7 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 // queued waits until a goroutine of this process passes a hold to w, or w must ask Redis.
 func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h *lease.Hold, ask bool, err error) {
 	a.Contended = true
-	if err := b.wait(ctx, op, w); err != nil {
+	if err := b.wait(ctx, op, w, a); err != nil {
 		return nil, false, err
 	}
 	h, ask = b.arb.answer(w)
@@ -163,17 +158,34 @@ func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h
 // Grant and cancel may race: the arbiter may answer w just before w leaves the queue. quit
 // decides under the arbiter's mutex. It returns a hold granted until then, which is given back,
 // and afterwards the arbiter cannot find w any more.
-func (b *base) wait(ctx context.Context, op string, w *waiter) (err error) {
+func (b *base) wait(ctx context.Context, op string, w *waiter, a *Acquired) (err error) {
 	select {
 	case <-w.C:
 		return nil
 	case <-ctx.Done():
-		err = lockerr.Ended(op, b.Name(), ctx, nil)
+		err = b.overdue(ctx, op, w, a)
 	case <-b.e.closing:
 		err = lockerr.New(op, b.Name(), lockerr.ErrClosed)
 	}
 	b.quit(w)
 	return err
+}
+
+// overdue returns the error of a queued call whose ctx has ended. The lock is taken if this process
+// has it, or if that was the last answer to the call that asks Redis.
+func (b *base) overdue(ctx context.Context, op string, w *waiter, a *Acquired) error {
+	x := b.arb.blocked(w)
+	if x.Refused || b.heldHere(w) {
+		return lockerr.Taken(op, b.Name(), ctx, time.Duration(b.e.Clock.Now()-a.start))
+	}
+	return lockerr.Ended(op, b.Name(), ctx, x.Err)
+}
+
+// heldHere reports whether this process has the lock that w waits for. One whose release Redis has
+// not confirmed in time does not count: Redis keeps w waiting.
+func (b *base) heldHere(w *waiter) bool {
+	x := b.arb.blocked(w)
+	return x.Held && !x.Lease.Late.Load()
 }
 
 // quit ends the call of w, and gives back what it was granted.

@@ -73,7 +73,7 @@ func (b *Batch) enter(ctx context.Context, i int, m *Mutex, wait bool) (taken in
 	if verdict == arbiter.Queued {
 		var h *lease.Hold
 		var ask bool
-		switch h, ask, err = m.queued(ctx, "lock group", w, &Acquired{}); {
+		switch h, ask, err = m.queued(ctx, "lock", w, &Acquired{start: b.e.Clock.Now()}); {
 		case ask:
 			verdict = arbiter.Ask
 		case h != nil:
@@ -99,9 +99,10 @@ func (b *Batch) Acquire(ctx context.Context, wait bool) (taken int, err error) {
 	if len(b.leases) == 0 {
 		return -1, nil
 	}
-	a := b.first.attempt(ctx, wait)
+	a := b.first.attempt(ctx, "lock", nil, wait, &Acquired{start: b.e.Clock.Now()})
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		sent := b.e.Clock.Now()
+		a.asked = sent
 		tokens, at, _, err := b.e.proto.AcquireAll(a.io, lease.Refs(b.leases))
 		now := b.e.Clock.Now()
 		switch {
@@ -187,9 +188,8 @@ func UnlockBatch(ctx context.Context, o *arbiter.Owner, ms []*Mutex) (errs []err
 	if len(over) == 0 {
 		return errs
 	}
-	for i, err := range e.releaseTogether(ctx, leases) {
-		over[i].reportReleased(holds[i], err)
-		errs = append(errs, err)
+	for i, r := range e.releaseTogether(ctx, leases) {
+		errs = append(errs, over[i].ended("unlock", holds[i], r))
 	}
 	return errs
 }

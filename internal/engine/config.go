@@ -48,5 +48,6 @@ type Acquired struct {
 	Handoff   bool          // passed on by a goroutine of this process, without asking Redis
 	Err       error         // nil if the lock is held
 
-	reentered bool // the owner held it already: not reported
+	start     int64 // of the call
+	reentered bool  // the owner held it already: not reported
 }

@@ -28,7 +28,7 @@ func (m *FairMutex) Lock(ctx context.Context) error {
 
 // TryLock makes one attempt to lock m. It fails while others queue.
 func (m *FairMutex) TryLock(ctx context.Context) (bool, error) {
-	return m.call(ctx, "try to lock", false, m.lock)
+	return m.call(ctx, "try lock", false, m.lock)
 }
 
 func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
@@ -42,11 +42,11 @@ func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait 
 		return false, nil
 	case arbiter.Queued: // until a lost hold is unlocked
 		a.Contended = true
-		if err := m.wait(ctx, op, w); err != nil {
+		if err := m.wait(ctx, op, w, a); err != nil {
 			return false, err
 		}
 	}
-	c := fairCall{attempt: m.attempt(ctx, wait), w: w}
+	c := fairCall{m.attempt(ctx, op, w, wait, a)}
 	for {
 		l, err := c.acquire()
 		a.Contended = a.Contended || c.tries > 1

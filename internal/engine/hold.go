@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -23,9 +22,9 @@ func (b *base) Done() <-chan struct{} {
 
 // Err returns nil while the latest hold is held, else ErrLost or ErrNotHeld.
 func (b *base) Err() error {
-	const op = "state of"
+	const op = "lock"
 	if b.e == nil {
-		return errors.Join(lockerr.ErrZero, lockerr.ErrNotHeld)
+		return lockerr.Join(lockerr.ErrZero, lockerr.ErrNotHeld)
 	}
 	h := b.handle.Latest()
 	if h == nil {

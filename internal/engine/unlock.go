@@ -64,15 +64,29 @@ func (b *base) finish(ctx context.Context, op string, o *arbiter.Owner, h *lease
 	case arbiter.WasLost:
 		return lockerr.New(op, b.Name(), lockerr.ErrLost)
 	case arbiter.Release:
-		err = b.e.release(ctx, h.Lease)
-	}
-	if outcome != arbiter.Kept {
-		b.reportReleased(h, err)
+		err = b.ended(op, h, b.e.release(ctx, h.Lease, unlockMost, false))
+	case arbiter.Passed, arbiter.Left:
+		b.reportReleased(h, nil)
 	}
 	if o != nil && h.Owner != o {
 		// o's own hold was lost; an earlier unlock was counted for that one instead of for h.
 		return lockerr.New(op, b.Name(), lockerr.ErrLost)
 	}
+	return err
+}
+
+// ended reports the end of h by a release, and returns the error of its Unlock: what Redis does
+// not confirm was protected to its end all the same.
+func (b *base) ended(op string, h *lease.Hold, r released) error {
+	var err error
+	switch {
+	case !r.held:
+		err = lockerr.New(op, b.Name(), lockerr.ErrLost, r.err)
+	case r.err != nil:
+		b.reportReleased(h, lockerr.New(op, b.Name(), r.err))
+		return nil
+	}
+	b.reportReleased(h, err)
 	return err
 }
 
@@ -96,18 +110,20 @@ func (m *Mutex) UnlockWithin(ctx context.Context, o *arbiter.Owner, d time.Durat
 	m.e.track()
 	defer m.e.End()
 	h, outcome := m.exit(o)
-	switch {
-	case outcome != arbiter.Release:
+	if outcome != arbiter.Release {
 		err = m.finish(ctx, "unlock", o, h, outcome)
 		return err == nil, err
-	case d <= 0:
-		m.e.releaseLater(h.Lease)
-		held, err = true, errNotAsked
-	default:
-		held, err = m.e.releaseWithin(ctx, h.Lease, d)
 	}
-	m.reportReleased(h, err)
-	return held, err
+	r := released{true, errNotAsked}
+	if d > 0 {
+		r = m.e.release(ctx, h.Lease, d, true)
+	} else {
+		m.e.releaseLater(h.Lease)
+	}
+	if err := m.ended("unlock", h, r); err != nil {
+		return false, err
+	}
+	return true, r.err
 }
 
 var errNotAsked = errors.New("the deployment did not answer lately; it is released in the background")

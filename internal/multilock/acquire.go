@@ -23,7 +23,7 @@ const (
 
 // acquire locks all members, or none.
 func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool) (bool, error) {
-	first := -1
+	first, start := -1, groupNow()
 	for round := 0; ; round++ {
 		fast := g.fast != nil && round < fastRounds
 		if g.fast != nil && !fast {
@@ -43,6 +43,9 @@ func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool) (bool,
 			timing.Pause(ctx, timing.Jitter(roundPause<<min(round, 9)))
 		}
 		first = taken
+		if ctx.Err() != nil {
+			return false, lockerr.Taken("lock", nameOf(g.members[first]), ctx, time.Duration(groupNow()-start))
+		}
 	}
 }
 
@@ -101,6 +104,14 @@ func (g *Group) excluded(ctx context.Context, i int, held []int) error {
 		}
 	}
 	return nil
+}
+
+// nameOf returns the name of a member, empty if it has none.
+func nameOf(l Locker) string {
+	if n, ok := l.(interface{ Name() string }); ok {
+		return n.Name()
+	}
+	return ""
 }
 
 func partsOf(l Locker) []engine.Part {

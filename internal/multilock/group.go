@@ -3,7 +3,6 @@ package multilock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -111,7 +110,7 @@ func (g *Group) Lock(ctx context.Context) error {
 
 // TryLock makes one attempt to lock every member.
 func (g *Group) TryLock(ctx context.Context) (bool, error) {
-	return g.lock(ctx, "try to lock group", false)
+	return g.lock(ctx, "try lock group", false)
 }
 
 func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
@@ -173,7 +172,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 // does not answer keeps no other member locked.
 func (g *Group) release(ctx context.Context, o *arbiter.Owner) error {
 	if g.fast != nil {
-		return errors.Join(engine.UnlockBatch(ctx, o, g.fast)...)
+		return lockerr.Join(engine.UnlockBatch(ctx, o, g.fast)...)
 	}
 	errs := make([]error, len(g.members))
 	var wg sync.WaitGroup
@@ -182,7 +181,7 @@ func (g *Group) release(ctx context.Context, o *arbiter.Owner) error {
 	}
 	errs[0] = g.members[0].Unlock(ctx)
 	wg.Wait()
-	return errors.Join(errs...)
+	return lockerr.Join(errs...)
 }
 
 // Done returns a channel that is closed when the latest hold taken through g ends.
@@ -195,10 +194,10 @@ func (g *Group) Done() <-chan struct{} {
 
 // Err returns nil while the latest hold taken through g is held, else ErrLost or ErrNotHeld.
 func (g *Group) Err() error {
-	const op = "state of group"
+	const op = "group"
 	h := g.latest()
 	if h == nil {
-		return errors.Join(g.usable(op), lockerr.New(op, "", lockerr.ErrNotHeld))
+		return lockerr.Join(g.usable(op), lockerr.New(op, "", lockerr.ErrNotHeld))
 	}
 	return engine.StateErr(op, "", h.State())
 }

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -38,10 +37,10 @@ func (r *Redlock) Done() <-chan struct{} {
 
 // Err returns nil while the latest hold taken through r is held, else ErrLost or ErrNotHeld.
 func (r *Redlock) Err() error {
-	const op = "state of"
+	const op = "lock"
 	h := r.latest()
 	if h == nil {
-		return errors.Join(r.usable(op), lockerr.New(op, "", lockerr.ErrNotHeld))
+		return lockerr.Join(r.usable(op), lockerr.New(op, r.Name(), lockerr.ErrNotHeld))
 	}
 	return engine.StateErr(op, r.name, h.State())
 }
