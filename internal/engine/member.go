@@ -34,7 +34,7 @@ type Member interface {
 	// known.
 	DeadlineOf(h Held) (time.Time, bool)
 
-	// Taken returns the parts of a key that h, a hold of the lock, has now.
+	// Taken returns the parts with a key that h, a hold of the lock, has now.
 	Taken(h Held, key string) []Part
 
 	// WaitsForItself reports whether Lock by o under ctx would wait for a Do that ctx comes from.
@@ -110,7 +110,7 @@ func (b *base) DeadlineOf(h Held) (time.Time, bool) {
 	return b.e.Clock.Wall(h.(*lease.Hold).Lease.Deadline.Load()), true
 }
 
-// Taken returns the lock itself, if it has that name and h is live.
+// Taken returns the lock itself, if it has that key and h is live.
 func (b *base) Taken(h Held, key string) []Part {
 	if b.keys.Name != key {
 		return nil

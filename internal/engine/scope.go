@@ -74,7 +74,7 @@ func (s *Scope) HoldDeadline() (time.Time, bool) {
 	return s.lock.DeadlineOf(s.hold)
 }
 
-// around reports whether f is true for a part of p.Key that a Do has now, of those that ctx
+// around reports whether f is true for a part with the key of p that a Do has now, of those that ctx
 // comes from.
 func (p Part) around(ctx context.Context, f func(s *Scope, q Part) bool) bool {
 	for s := ScopeOf(ctx); s != nil; s = ScopeOf(s.Context) {

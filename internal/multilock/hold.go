@@ -171,7 +171,7 @@ func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
 	return first, true
 }
 
-// Taken returns the parts of a name that members hold. After a loss those of other members are
+// Taken returns the parts with a key that members hold. After a loss those of other members are
 // held until h is unlocked.
 func (g *Group) Taken(h engine.Held, key string) (parts []engine.Part) {
 	as := h.(*arbiter.Hold[*hold]).Lease.as

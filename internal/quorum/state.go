@@ -72,7 +72,7 @@ func (r *Redlock) DeadlineOf(h engine.Held) (time.Time, bool) {
 	return time.Now().Add(h.(*locked).Lease.left()), true
 }
 
-// Taken returns the locks of a name that h, if it is live, has on the deployments.
+// Taken returns the locks with a key that h, if it is live, has on the deployments.
 func (r *Redlock) Taken(h engine.Held, key string) (taken []engine.Part) {
 	loseIfExpired(h.(*locked))
 	if h.State() != arbiter.Live {
