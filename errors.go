@@ -20,6 +20,10 @@ var (
 	// never end, because the wait would be for the owner itself.
 	ErrUpgrade = lockerr.ErrUpgrade
 
+	// ErrDeadlock: Lock inside a [Do] that holds the lock, by nobody who may lock it again. It
+	// would wait for itself.
+	ErrDeadlock = lockerr.ErrDeadlock
+
 	// ErrName: the lock's name is empty, longer than 1 KiB, or has a brace but no
 	// valid hash tag.
 	ErrName = lockerr.ErrName

@@ -56,11 +56,16 @@ func (b *Book[L]) Again(o *Owner) bool {
 	return true
 }
 
-// HoldOf returns the live hold of o, nil if it has none.
-func (b *Book[L]) HoldOf(o *Owner) *Hold[L] {
+// Newest returns the hold of o that awaits its unlock: the live one, else the newest that was
+// lost; nil if there is none.
+func (b *Book[L]) Newest(o *Owner) *Hold[L] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.liveLocked(o)
+	if h := b.liveLocked(o); h != nil {
+		return h
+	}
+	b.lookLocked()
+	return b.lostOf(o, Write)
 }
 
 // Latest returns the newest hold, nil if there was none.

@@ -22,6 +22,22 @@ func (t *Table[L]) HoldOf(via *Handle[L], o *Owner) *Hold[L] {
 	return nil
 }
 
+// Newest returns the hold of o on the handle's name that awaits its unlock: the live one, else
+// the newest that was lost; nil if there is none.
+func (t *Table[L]) Newest(via *Handle[L], o *Owner) *Hold[L] {
+	s := &t.shards[via.shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e := s.entries[via.name]; {
+	case e == nil:
+		return nil
+	case e.heldBy(o):
+		return e.hold
+	default:
+		return e.lostOf(o, Write)
+	}
+}
+
 // Holds returns all live holds. It is for tests.
 func (t *Table[L]) Holds() []*Hold[L] {
 	var hs []*Hold[L]

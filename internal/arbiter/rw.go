@@ -172,7 +172,7 @@ func (e *rwEntry[L]) enterWriterLocked(w *Waiter[L], wait bool) Verdict {
 }
 
 func (rw *RW[L]) enterReaderLocked(e *rwEntry[L], w *Waiter[L], wait bool, now int64) Verdict {
-	if h, v := rw.joinLocalLocked(e, w.Via, w.Owner, w.Passable, now); h != nil {
+	if h, v := rw.enterLocalLocked(e, w, now); h != nil {
 		w.role, w.hold = granted, h
 		return v
 	}
@@ -230,6 +230,15 @@ func (rw *RW[L]) joinLocalLocked(e *rwEntry[L], via *Handle[L], o *Owner, shares
 		return rw.joinLocked(e, via, o, e.read, now), Joined
 	}
 	return nil, Busy
+}
+
+// enterLocalLocked locks the read side for w without asking Redis, if it can.
+func (rw *RW[L]) enterLocalLocked(e *rwEntry[L], w *Waiter[L], now int64) (*Hold[L], Verdict) {
+	h, v := rw.joinLocalLocked(e, w.Via, w.Owner, w.Passable, now)
+	if h == nil && w.Inside && w.Passable && e.sharing > 0 && rw.Certain(e.read, now) && e.writer == nil && e.eligible(w) {
+		return rw.joinLocked(e, w.Via, w.Owner, e.read, now), Joined
+	}
+	return h, v
 }
 
 // joinLocked gives one lock on a read lease to o, or to the anonymous readers through via.

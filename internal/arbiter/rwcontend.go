@@ -15,7 +15,7 @@ func (rw *RW[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
 	e, now := rw.lock(s, w.Via.name, w.Owner)
 	defer s.mu.Unlock()
 	var st Standing[L]
-	if h, _ := rw.joinLocalLocked(e, w.Via, w.Owner, w.Passable, now); h != nil {
+	if h, _ := rw.enterLocalLocked(e, w, now); h != nil {
 		e.stopContendingLocked(w)
 		w.role, w.hold = granted, h
 		rw.promoteLocked(s, w.Via.name, e)

@@ -19,6 +19,24 @@ func (rw *RW[L]) HoldOf(via *Handle[L], o *Owner, side Side) *Hold[L] {
 	return nil
 }
 
+// Newest returns the hold of o on a side of the handle's name that awaits its unlock; see
+// Table.Newest.
+func (rw *RW[L]) Newest(via *Handle[L], o *Owner, side Side) *Hold[L] {
+	s := &rw.shards[via.shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[via.name]
+	switch {
+	case e == nil:
+		return nil
+	case side == Write && e.writtenBy(o):
+		return e.writer
+	case side == Read && e.readHoldOf(o) != nil:
+		return e.readHoldOf(o)
+	}
+	return e.lostOf(o, side)
+}
+
 // Leases returns the leases that live holds of name rest on.
 func (rw *RW[L]) Leases(name string) []L {
 	s := &rw.shards[rw.index(name)]

@@ -7,6 +7,7 @@ type Waiter[L comparable] struct {
 	Via      *Handle[L]
 	Owner    *Owner        // nil: anonymous
 	Passable bool          // may take over another goroutine's lease, or share it as a reader
+	Inside   bool          // a reader whose caller reads: it does not wait for writers, who would wait for that caller
 	C        chan struct{} // receives once when the waiter is granted the lock or becomes the contender
 
 	// guarded by the mutex of Via's shard
@@ -57,7 +58,7 @@ func (p *pool[L]) Free(w *Waiter[L]) {
 	default:
 	}
 	w.Via, w.Owner, w.hold, w.role = nil, nil, nil, idle
-	w.separate, w.oneShot, w.answer = false, false, noAnswer
+	w.Inside, w.separate, w.oneShot, w.answer = false, false, false, noAnswer
 	p.p.Put(w)
 }
 

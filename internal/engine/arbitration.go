@@ -21,6 +21,7 @@ type arbitration interface {
 	grant(w *waiter, l *lease.Lease)
 
 	holdOf(via *handle, o *arbiter.Owner) *lease.Hold
+	newest(via *handle, o *arbiter.Owner) *lease.Hold
 	exit(via *handle, o *arbiter.Owner) (h *lease.Hold, outcome arbiter.Outcome, lost int)
 	giveBack(via *handle, h *lease.Hold) (ended *lease.Hold, outcome arbiter.Outcome, lost int)
 	released(l *lease.Lease)
@@ -45,6 +46,8 @@ func (x exclusive) answer(w *waiter) (h *lease.Hold, ask bool) {
 }
 
 func (x exclusive) holdOf(via *handle, o *arbiter.Owner) *lease.Hold { return x.HoldOf(via, o) }
+
+func (x exclusive) newest(via *handle, o *arbiter.Owner) *lease.Hold { return x.Newest(via, o) }
 
 func (x exclusive) exit(via *handle, o *arbiter.Owner) (*lease.Hold, arbiter.Outcome, int) {
 	h, outcome := x.Exit(via, o)
@@ -80,6 +83,8 @@ func (x rwSide) grant(w *waiter, l *lease.Lease)            { x.GrantWrite(w, l,
 func (x rwSide) lose(l *lease.Lease) int                    { return x.Lose(l.Keys.Name, l) }
 
 func (x rwSide) holdOf(via *handle, o *arbiter.Owner) *lease.Hold { return x.HoldOf(via, o, x.side) }
+
+func (x rwSide) newest(via *handle, o *arbiter.Owner) *lease.Hold { return x.Newest(via, o, x.side) }
 
 func (x rwSide) exit(via *handle, o *arbiter.Owner) (*lease.Hold, arbiter.Outcome, int) {
 	return x.Exit(via, o, x.side)

@@ -93,10 +93,13 @@ func (b *base) call(ctx context.Context, op string, wait bool,
 	if report != nil {
 		start = b.e.Clock.Now()
 	}
-	a := Acquired{Name: b.Name()}
-	ok, err := lock(ctx, arbiter.OwnerOf(ctx), op, wait, &a)
+	a, o := Acquired{Name: b.Name()}, arbiter.OwnerOf(ctx)
+	ok, err := false, error(ErrLateHold)
+	if wait && b.WaitsForItself(ctx, o) {
+		err = lockerr.New(op, b.Name(), lockerr.ErrDeadlock)
+	}
 	for err == ErrLateHold {
-		ok, err = lock(ctx, arbiter.OwnerOf(ctx), op, wait, &a)
+		ok, err = lock(ctx, o, op, wait, &a)
 	}
 	if report != nil && (ok || err != nil) && !a.reentered {
 		a.Wait, a.Err = time.Duration(b.e.Clock.Now()-start), err

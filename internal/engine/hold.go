@@ -58,10 +58,10 @@ func (b *base) FencingToken() int64 {
 // Deadline returns until when the latest hold is certain, if it is live.
 func (b *base) Deadline() (time.Time, bool) {
 	h := b.handle.Latest()
-	if h == nil || h.State() != arbiter.Live {
+	if h == nil {
 		return time.Time{}, false
 	}
-	return b.e.Clock.Wall(h.Lease.Deadline.Load()), true
+	return b.DeadlineOf(h)
 }
 
 // HoldOf returns the live hold of o, nil if there is none.

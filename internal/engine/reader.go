@@ -53,6 +53,7 @@ func (r *Reader) join(ctx context.Context) bool {
 func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
 	w := r.arb.waiter(&r.handle, o, r.config.shares())
 	defer r.arb.free(w)
+	w.Inside = wait && r.part().readAround(ctx)
 	switch r.arb.enter(w, wait) {
 	case arbiter.Entered:
 		a.reentered = true

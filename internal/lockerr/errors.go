@@ -23,6 +23,9 @@ var (
 	// itself.
 	ErrUpgrade = errors.New("relock: a read hold cannot be upgraded; unlock the read side first")
 
+	// ErrDeadlock: Lock inside a Do that holds the lock. It would wait for itself.
+	ErrDeadlock = errors.New("relock: deadlock: a Do around this call holds the lock, and would wait for itself")
+
 	// ErrName: the lock's name is empty, longer than 1 KiB, or has a brace but no
 	// valid hash tag.
 	ErrName = errors.New("relock: bad lock name")

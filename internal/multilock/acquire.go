@@ -2,7 +2,6 @@ package multilock
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -97,14 +96,8 @@ func (g *Group) excluded(ctx context.Context, i int, held []int) error {
 		if len(parts) != 1 || len(others) != 1 || parts[0].Key != others[0].Key || parts[0].Engine == others[0].Engine {
 			continue
 		}
-		state, err := parts[0].Engine.Inspect(ctx, parts[0].Name)
-		if err != nil {
-			return nil // TryLock is called again
-		}
-		for id := range state.Fields {
-			if strings.HasPrefix(id, others[0].Engine.ID()+":") {
-				return lockerr.New("lock group", "", errExcludes(parts[0].Key))
-			}
+		if parts[0].Engine.Sees(ctx, parts[0].Name, others[0].Engine) { // if Redis does not answer, TryLock is called again
+			return lockerr.New("lock group", "", errExcludes(parts[0].Key))
 		}
 	}
 	return nil

@@ -125,6 +125,9 @@ func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
 	if gh.Owner != nil && g.reenter(gh.Owner) {
 		return true, nil
 	}
+	if wait && g.WaitsForItself(ctx, gh.as) {
+		return false, lockerr.New(op, "", lockerr.ErrDeadlock)
+	}
 	if ok, err := g.admit(ctx, op, gh.Owner, wait); !ok {
 		return false, err
 	}

@@ -163,6 +163,9 @@ func (r *Redlock) lock(ctx context.Context, op string, wait bool) (bool, error) 
 	if ctx.Err() != nil {
 		return false, lockerr.Ended(op, r.name, ctx, nil)
 	}
+	if wait && r.WaitsForItself(ctx, arbiter.OwnerOf(ctx)) {
+		return false, lockerr.New(op, r.name, lockerr.ErrDeadlock)
+	}
 	for {
 		if ok, err := r.enter(ctx, op, wait); err != engine.ErrLateHold {
 			return ok, err

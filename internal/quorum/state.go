@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -48,20 +49,48 @@ func (r *Redlock) Err() error {
 // Deadline returns until when the latest hold taken through r is certain, if it is live.
 func (r *Redlock) Deadline() (time.Time, bool) {
 	h := r.latest()
-	if h == nil || h.State() != arbiter.Live {
+	if h == nil {
 		return time.Time{}, false
 	}
-	return time.Now().Add(h.Lease.left()), true
+	return r.DeadlineOf(h)
 }
 
 // The following make a Redlock an engine.Member.
 
-// HeldBy returns the live hold of o, nil if there is none.
+// HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (r *Redlock) HeldBy(o *arbiter.Owner) engine.Held {
-	if h := r.queue.HoldOf(&r.handle, o); h != nil {
+	if h := r.queue.Newest(&r.handle, o); h != nil {
 		return h
 	}
 	return nil
+}
+
+// DeadlineOf returns until when h is certain, if it is live.
+func (r *Redlock) DeadlineOf(h engine.Held) (time.Time, bool) {
+	if h.State() != arbiter.Live {
+		return time.Time{}, false
+	}
+	return time.Now().Add(h.(*locked).Lease.left()), true
+}
+
+// Taken returns the locks with a key that h, if it is live, has on the deployments.
+func (r *Redlock) Taken(h engine.Held, key string) (taken []engine.Part) {
+	if h.State() != arbiter.Live {
+		return nil
+	}
+	of := h.(*locked).Lease
+	for i, p := range r.Parts() {
+		if p.Key == key && of.has(i) {
+			taken = append(taken, p)
+		}
+	}
+	return taken
+}
+
+// WaitsForItself reports whether Lock by o would wait for Dos that ctx comes from, because they
+// leave no majority.
+func (r *Redlock) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
+	return engine.ScopeOf(ctx) != nil && engine.CountWaits(ctx, o, r.Parts()) > len(r.nodes)-r.quorum()
 }
 
 // ExpireIfDue loses the hold of o if its deadline has passed.
