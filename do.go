@@ -27,8 +27,9 @@ import (
 // While f runs, Lock under its context, or under one derived from it, of a lock that Do
 // holds would wait for Do itself. So it returns [ErrDeadlock], unless it is by the same
 // owner (see [Session.NewContext]), who may lock again. That goes for all handles, kinds
-// and sessions that share the lock's key. TryLock is false, as for any lock that is taken,
-// and readers do not wait for a Do that reads. For work that is to have the lock after Do,
+// and sessions that share the lock's key. TryLock is false, as for any lock that is taken.
+// A reader inside a Do that reads is let in, also before waiting writers, if it is in the
+// same session and has no lease of its own. For work that is to have the lock after Do,
 // derive no context from f's.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
 	as, o := ownerFor(ctx)
@@ -61,20 +62,19 @@ func ownerFor(ctx context.Context) (as context.Context, o *arbiter.Owner) {
 // runHeld calls f under the hold of l that o has just taken, and ends that.
 func runHeld(ctx, as context.Context, o *arbiter.Owner, l Locker, f func(context.Context) error) (err error) {
 	member := memberOf(l)
-	in, scope := engine.Within(ctx, member, o)
+	scope := engine.NewScope(ctx, member, o)
 	ended := scope.Ended()
 	if member == nil {
 		ended = l.Done()
 	}
-	fctx, cancel := context.WithCancelCause(in)
-	var lost error // the cause of a cancellation by Do
+	fctx, cancel := context.WithCancelCause(scope)
 	watched := make(chan struct{})
 	go func() { // ends with f
 		defer close(watched)
 		select {
 		case <-ended:
-			lost = lockerr.New("Do", nameOf(member), ErrLost)
-			cancel(lost)
+			scope.Lost = lockerr.New("Do", nameOf(member), ErrLost)
+			cancel(scope.Lost)
 		case <-fctx.Done():
 		}
 	}()
@@ -82,6 +82,7 @@ func runHeld(ctx, as context.Context, o *arbiter.Owner, l Locker, f func(context
 		scope.Leave()
 		cancel(context.Canceled)
 		<-watched
+		lost := scope.Lost
 		if lost != nil && ctx.Err() == nil {
 			err = lockerr.Hide(err, context.Canceled)
 		}
@@ -122,7 +123,7 @@ func Token(ctx context.Context) int64 { return engine.ScopeOf(ctx).Token() }
 // Deadline returns the time until which the hold that the innermost Do around ctx took is
 // certain as of now; renewals move it. For a Group it is the earliest of its members'. It
 // reports false outside of Do, once the hold has ended, and for a Locker of another package.
-func Deadline(ctx context.Context) (time.Time, bool) { return engine.ScopeOf(ctx).Deadline() }
+func Deadline(ctx context.Context) (time.Time, bool) { return engine.ScopeOf(ctx).HoldDeadline() }
 
 // SyncLocker returns a [sync.Locker] for code that knows nothing of contexts, such as
 // sync.Cond. Its Lock blocks until the lock is held, with no bound, and panics when

@@ -15,11 +15,10 @@
 //	}
 //	defer session.Close(context.Background())
 //
-//	lock := session.Mutex("goods:1000:1")
-//	err = relock.Do(ctx, lock, func(ctx context.Context) error {
+//	err = relock.Do(ctx, session.Mutex("goods:1000:1"), func(ctx context.Context) error {
 //		// ctx is cancelled when the lock is lost. The store remembers the largest
 //		// token it has seen, and refuses smaller ones.
-//		token := lock.FencingToken()
+//		token := relock.Token(ctx)
 //		stock, err := store.Stock(ctx, token)
 //		if err != nil || stock == 0 {
 //			return err
@@ -65,6 +64,8 @@
 //   - An owner is who holds a lock: one call of Lock, or a unit of work such as a
 //     request.
 //   - A hold is one owner's possession of one lock, from Lock to Unlock or loss.
+//   - A handle is what a program has of a lock: the *Mutex that [Session.Mutex] returns, or
+//     another [Locker]. Any number of handles may be the same lock.
 //   - A lease is a hold's time to live in Redis, which removes the hold when it ends.
 //   - The watchdog renews leases, each when a third of it has passed.
 //   - The local deadline of a hold is the time until which the hold is certain.
@@ -104,9 +105,9 @@
 // A lease cannot stop a paused process. If a holder is paused between its last check of
 // Done and its write, by a scheduler, a full disk, or a migration of its virtual machine,
 // it writes when it resumes, even if others have held the lock since. Nothing on the
-// holder's side can prevent that. The store can: send it the token of the hold
-// ([Mutex.FencingToken]) with every access, including reads that writes depend on, and
-// let it refuse a token smaller than the largest it has seen. A store that cannot refuse
+// holder's side can prevent that. The store can: send it the token of the hold ([Token] in
+// Do, else [Mutex.FencingToken]) with every access, including reads that writes depend on,
+// and let it refuse a token smaller than the largest it has seen. A store that cannot refuse
 // may at least keep the token, which tells later which of two writes came too late.
 //
 // Tokens grow, though not by one. They are based on the server's clock, so they also grow
@@ -129,8 +130,8 @@
 //   - Nothing stays behind. What a cancelled or failed Lock may have been granted is
 //     released in the background. What cannot be released, and whatever a dead
 //     process held, is free within a lease.
-//   - Nobody ends another owner's hold, neither by an Unlock that comes after a loss,
-//     nor through a Mutex value that several goroutines share.
+//   - Nobody ends another owner's hold by an Unlock under an owner's context, through
+//     another handle, or after a loss. What an Unlock without an owner ends is said below.
 //   - No waiter sleeps for ever. Messages wake it early; a timer wakes it in any case.
 //   - A lost reply does no harm. A request that is sent again has the same outcome as
 //     one sent once, so a lock is never acquired or released twice.
@@ -162,8 +163,15 @@
 // Goroutines have no identity in Go; the context says who locks.
 //
 // Under an ordinary context every Lock makes a new owner. So a [Mutex] excludes
-// goroutines as a sync.Mutex does, and locking it twice in a row blocks. Unlock ends the
-// latest hold taken through the same value.
+// goroutines as a sync.Mutex does, and locking it twice in a row blocks. (Inside [Do],
+// whose context knows the hold, that fails with [ErrDeadlock] instead.) Unlock ends the
+// latest hold taken through the same handle, by whatever owner: it must, so that
+// a deferred Unlock(context.Background()) works. So through a handle that several owners
+// share, Unlock after a Lock that failed ends another's hold.
+//
+// Therefore make a new handle for each operation. Do not keep one in a struct that several
+// requests share unless they are one owner. Handles cost little, and those of one session,
+// kind and name are one lock.
 //
 // [Session.NewContext] puts an owner into a context, and every Lock under that context
 // or one derived from it belongs to that owner. An owner may lock again what it holds;
@@ -180,10 +188,9 @@
 // The owner of a write hold of an RWMutex may take the read side too, and keep it when it
 // unlocks the write side. The other way round fails with [ErrUpgrade].
 //
-// A session's values of one kind and name are one lock. They are cheap: make them where
-// they are needed. And unlock even after a loss: until then, other goroutines that lock
-// the same value under ordinary contexts wait, since their Unlock could not be
-// distinguished from the missing one.
+// Unlock even after a loss: until then, other goroutines that lock the same handle under
+// ordinary contexts wait, since their Unlock could not be distinguished from the missing
+// one.
 //
 // # Waiting and fairness
 //

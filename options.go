@@ -17,7 +17,7 @@ const (
 // A SessionOption sets up a [Session]; see the With functions.
 type SessionOption interface{ applySession(*sessionConfig) }
 
-// A LockOption sets up one lock value; see [WithFixedLease] and [WithMaxHold].
+// A LockOption sets up one handle of a lock; see [WithFixedLease] and [WithMaxHold].
 type LockOption interface{ applyLock(*engine.LockConfig) }
 
 type sessionConfig struct {

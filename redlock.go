@@ -12,9 +12,9 @@ import (
 // a majority of them say so, and so survives the loss of a minority with all data. The
 // algorithm is that of the Redis documentation ("Distributed Locks with Redis").
 //
-// Values come from [NewRedlock]; methods of the zero Redlock return an error. A Redlock
+// Handles come from [NewRedlock]; methods of the zero Redlock return an error. A Redlock
 // must not be copied after first use, and is safe for concurrent use. It is a [Locker],
-// re-entrant per owner; values of one name over the same sessions are the same lock.
+// re-entrant per owner; handles of one name over the same sessions are the same lock.
 //
 // Lock asks all deployments at the same time, each for a bounded time, and counts only
 // if a majority grants and the lease, less the time that took, less the drift of clocks,

@@ -16,7 +16,7 @@ import (
 
 // A Session is a process's part in the locks of one Redis deployment. It has an
 // identity, renews the leases of everything held through it, listens for unlock
-// messages, and makes lock values. One per process and deployment is enough,
+// messages, and makes handles of locks. One per process and deployment is enough,
 // whatever the number of locks: its goroutines and connections do not grow with
 // them.
 //
@@ -79,13 +79,14 @@ func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 // again what it holds. Locks of any session honour it.
 //
 // Give an owner to a unit of work, such as a request, whose functions lock the same
-// thing independently of each other. Goroutines that share the context share the
-// owner, and do not exclude each other.
+// thing independently of each other. The session travels with it: see [FromContext].
+// Goroutines that share the context share the owner, and do not exclude each other.
 func (s *Session) NewContext(ctx context.Context) context.Context {
 	return arbiter.WithOwner(ctx, &arbiter.Owner{Minter: s})
 }
 
-// FromContext returns the session that minted the owner in ctx, if there is one.
+// FromContext returns the session that minted the owner in ctx, if there is one. So code
+// that has only a context can lock, and lock again what its callers hold.
 func FromContext(ctx context.Context) (*Session, bool) {
 	if o := arbiter.OwnerOf(ctx); o != nil {
 		s, ok := o.Minter.(*Session)

@@ -5,7 +5,7 @@ import "slices"
 // Which hold an unlock is for.
 //
 // An unlock with an owner ends that owner's newest hold. One without an owner could be for any
-// hold taken through the same value. If one of those was lost, its own unlock is still to
+// hold taken through the same handle. If one of those was lost, its own unlock is still to
 // come, so the unlock is counted for the lost hold: a lock is held too long rather than
 // released under somebody else. That may be wrong, and then the live hold would never end.
 // So it is charged with a debt: when the owner of the lost hold unlocks as such afterwards,

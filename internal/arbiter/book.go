@@ -2,7 +2,7 @@ package arbiter
 
 import "sync"
 
-// A Book keeps the holds taken through one lock value that is made of other locks, such as a
+// A Book keeps the holds taken through one handle of a lock made of other locks, such as a
 // group, and attributes unlocks to them by the rules of Table. It does not decide who may have
 // the lock: several holds may be live at a time. It is safe for concurrent use. Its zero value
 // is ready once Now and Ends are set; see Rules.

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A Handle remembers the holds taken through one lock value. It belongs to one name of one
+// A Handle remembers the holds taken through one handle of a lock. It belongs to one name of one
 // table. Its zero value belongs to none.
 type Handle[L comparable] struct {
 	name  string

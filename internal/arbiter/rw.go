@@ -63,7 +63,7 @@ func NewRW[L comparable](r Rules[L]) *RW[L] {
 	return rw
 }
 
-// Handle returns a new handle for one side of name. Each side of a lock value has its own.
+// Handle returns a new handle for one side of name. Each side of a lock has its own.
 func (rw *RW[L]) Handle(name string) Handle[L] {
 	i := rw.index(name)
 	return Handle[L]{name: name, shard: int32(i), mu: &rw.shards[i].mu}

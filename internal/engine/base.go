@@ -12,7 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// base is what every lock value consists of; an RWMutex has one for each side. Its zero value
+// base is what every handle of a lock consists of; an RWMutex has one for each side. Its zero value
 // is not usable, and says so.
 type base struct {
 	e       *Engine

@@ -9,41 +9,36 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 )
 
-// A Scope is what the context of Do's function knows of that Do: the hold that it took. It is
-// found through contexts derived from that one, the innermost Do first.
+// A Scope is the context of Do's function, as far as it knows of that Do: the hold that it took.
+// It is found through contexts derived from it, the innermost Do first.
 type Scope struct {
+	context.Context
 	lock  Member // nil: of a type that this module does not know
 	owner *arbiter.Owner
 	hold  Held        // nil: unknown, or ended by another's unlock before Do could look
 	over  atomic.Bool // the function has returned
-	outer context.Context
+
+	Lost error // the cause with which Do cancelled its function's context, nil if it did not; Do's own
 }
 
 type scopeKey struct{}
 
-// within is a context with a scope. One allocation holds both.
-type within struct {
-	context.Context
-	scope Scope
-}
-
-func (w *within) Value(key any) any {
+func (s *Scope) Value(key any) any {
 	if key == (scopeKey{}) {
-		return &w.scope
+		return s
 	}
-	return w.Context.Value(key)
+	return s.Context.Value(key)
 }
 
-// Within returns the context for a function under the hold of l that o has just taken, and its
-// scope. A nil l is a lock of a type that this module does not know.
-func Within(ctx context.Context, l Member, o *arbiter.Owner) (context.Context, *Scope) {
-	w := &within{ctx, Scope{lock: l, owner: o, outer: ctx}}
-	s := &w.scope
+// NewScope returns the context for a function under the hold of l that o has just taken. A nil l
+// is a lock of a type that this module does not know.
+func NewScope(ctx context.Context, l Member, o *arbiter.Owner) *Scope {
+	s := &Scope{Context: ctx, lock: l, owner: o}
 	if l != nil {
 		l.ExpireIfDue(o)
 		s.hold = l.HeldBy(o)
 	}
-	return w, s
+	return s
 }
 
 // ScopeOf returns the scope of the innermost Do that ctx comes from, nil if there is none.
@@ -71,8 +66,8 @@ func (s *Scope) Token() int64 {
 	return s.hold.Fence()
 }
 
-// Deadline returns until when the hold is certain, if it is live and that is known.
-func (s *Scope) Deadline() (time.Time, bool) {
+// HoldDeadline returns until when the hold is certain, if it is live and that is known.
+func (s *Scope) HoldDeadline() (time.Time, bool) {
 	if s == nil || s.hold == nil || s.over.Load() {
 		return time.Time{}, false
 	}
@@ -82,7 +77,7 @@ func (s *Scope) Deadline() (time.Time, bool) {
 // around reports whether f is true for a part with the key of p that a Do has now, of those that ctx
 // comes from.
 func (p Part) around(ctx context.Context, f func(s *Scope, q Part) bool) bool {
-	for s := ScopeOf(ctx); s != nil; s = ScopeOf(s.outer) {
+	for s := ScopeOf(ctx); s != nil; s = ScopeOf(s.Context) {
 		if s.hold == nil || s.over.Load() {
 			continue
 		}
