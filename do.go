@@ -28,9 +28,9 @@ import (
 // holds would wait for Do itself. So it returns [ErrDeadlock], unless it is by the same
 // owner (see [Session.NewContext]), who may lock again. That goes for all handles, kinds
 // and sessions that share the lock's key. TryLock is false, as for any lock that is taken.
-// A reader inside a Do that reads is let in, also before waiting writers, if it is in the
-// same session and has no lease of its own. For work that is to have the lock after Do,
-// derive no context from f's.
+// A reader inside a Do that reads is let in, also before waiting writers if it is of the
+// same session and has no lease of its own. Nothing is known of what a Locker of another
+// package locks. For work that is to have the lock after Do, derive no context from f's.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
 	as, o := ownerFor(ctx)
 	if err := l.Lock(as); err != nil {

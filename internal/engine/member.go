@@ -89,9 +89,10 @@ func (b *base) Engines() []*Engine {
 func (b *base) Parts() []Part { return []Part{b.part()} }
 
 func (b *base) part() Part {
-	family := [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw"}[b.kind]
-	return Part{b.e, b.Name(), b.keys.Name, family, b.kind == wire.Read}
+	return Part{b.e, b.Name(), b.keys.Name, families[b.kind], b.kind == wire.Read}
 }
+
+var families = [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw"}
 
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (b *base) HeldBy(o *arbiter.Owner) Held {
@@ -111,7 +112,11 @@ func (b *base) DeadlineOf(h Held) (time.Time, bool) {
 
 // Taken returns the lock itself, if it has that key and h is live.
 func (b *base) Taken(h Held, key string) []Part {
-	if b.keys.Name != key || h.State() != arbiter.Live {
+	if b.keys.Name != key {
+		return nil
+	}
+	b.expireIfDue(h.(*lease.Hold))
+	if h.State() != arbiter.Live {
 		return nil
 	}
 	return b.Parts()

@@ -75,6 +75,7 @@ func (r *Redlock) DeadlineOf(h engine.Held) (time.Time, bool) {
 
 // Taken returns the locks with a key that h, if it is live, has on the deployments.
 func (r *Redlock) Taken(h engine.Held, key string) (taken []engine.Part) {
+	loseIfExpired(h.(*locked))
 	if h.State() != arbiter.Live {
 		return nil
 	}

@@ -3,10 +3,12 @@ package locks_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -117,6 +119,23 @@ func TestLockAfterDo(t *testing.T) {
 			_, err := s.ForceUnlock(kit.Background, k.name)
 			require.NoError(t, err)
 			kit.Receive(t, ctx.Done(), "the loss")
+			require.NoError(t, tryFor(t, context.WithoutCancel(ctx), s.Mutex(k.name)), k.name)
+			return nil
+		})
+		require.ErrorIs(t, err, relock.ErrLost, k.name)
+	}
+}
+
+// A process that was frozen has lost its hold, though nobody may have noticed yet.
+func TestLockInsideDoOfAFrozenProcess(t *testing.T) {
+	t.Parallel()
+	s := kit.NewSession(t, redistest.Start(t))
+	for _, k := range doKinds {
+		if !k.deadline {
+			continue
+		}
+		err := relock.Do(kit.Background, k.of(s, k.name), func(ctx context.Context) error {
+			peek.Engine(s).Skip(time.Minute)
 			require.NoError(t, tryFor(t, context.WithoutCancel(ctx), s.Mutex(k.name)), k.name)
 			return nil
 		})
