@@ -235,3 +235,39 @@ func TestTryDoOfEveryLock(t *testing.T) {
 		require.Equal(t, 1, calls)
 	})
 }
+
+// losing loses each hold before its Lock returns, and lets another owner lock the handle.
+type losing struct {
+	*relock.Mutex
+	t     *testing.T
+	s     *relock.Session
+	other context.Context
+	token int64
+}
+
+func (l *losing) Lock(ctx context.Context) error {
+	kit.Lock(l.t, ctx, l.Mutex)
+	l.token = l.FencingToken()
+	forceUnlock(l.t, l.s, l.Mutex)
+	kit.Lock(l.t, l.other, l.Mutex)
+	return nil
+}
+
+// A hold may be lost before Do can look at it: the token is still its own.
+func TestTokenOfAHoldThatWasLostAtOnce(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s := kit.NewSession(t, at)
+		l := &losing{Mutex: s.Mutex("lock"), t: t, s: s, other: s.NewContext(kit.Background)}
+		for _, ctx := range []context.Context{kit.Background, s.NewContext(kit.Background)} {
+			err := relock.Do(ctx, l, func(ctx context.Context) error {
+				kit.Receive(t, ctx.Done(), "the loss")
+				require.NotZero(t, l.token)
+				require.Equal(t, l.token, relock.Token(ctx))
+				return context.Cause(ctx)
+			})
+			require.ErrorIs(t, err, relock.ErrLost)
+			require.NoError(t, l.Err())
+			kit.Unlock(t, l.other, l)
+		}
+	})
+}
