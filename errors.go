@@ -20,8 +20,8 @@ var (
 	// never end, because the wait would be for the owner itself.
 	ErrUpgrade = lockerr.ErrUpgrade
 
-	// ErrDeadlock: Lock inside a [Do] that holds the lock, by nobody who may lock it again. It
-	// would wait for itself.
+	// ErrDeadlock: Lock inside a [Do] that holds the lock. It would wait for itself; see
+	// there for who may lock again.
 	ErrDeadlock = lockerr.ErrDeadlock
 
 	// ErrName: the lock's name is empty, longer than 1 KiB, or has a brace but no
