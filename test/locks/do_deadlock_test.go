@@ -193,6 +193,23 @@ func TestLockOfTheSameNameElsewhere(t *testing.T) {
 	}
 }
 
+// It is the key that counts, with the prefixes of both sessions.
+func TestLockOfTheSameKeyByAnotherName(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, prefixed := kit.NewSession(t, server), kit.NewSession(t, server, relock.WithPrefix("lock:"))
+	for _, k := range doKinds[:7] {
+		require.NoError(t, relock.Do(kit.Background, k.of(prefixed, k.name), func(ctx context.Context) error {
+			require.NoError(t, tryFor(t, ctx, k.of(s, k.name)), k.name)
+			if !k.reads {
+				require.ErrorIs(t, k.of(s, "lock:"+k.name).Lock(ctx), relock.ErrDeadlock, k.name)
+				require.ErrorIs(t, k.of(prefixed, k.name).Lock(ctx), relock.ErrDeadlock, k.name)
+			}
+			return nil
+		}))
+	}
+}
+
 // A Redlock needs a majority: it waits for itself only if Dos leave none.
 func TestRedlockInsideDoOfSomeOfItsDeployments(t *testing.T) {
 	t.Parallel()
