@@ -16,7 +16,7 @@ func none(f func(r *relocktest.Redis, s *relock.Session)) func(*relocktest.Redis
 }
 
 // Both the acquire and the release are executed and sent again.
-func TestNothingDoublesWhenRepliesAreLost(t *testing.T) {
+func TestLostRepliesDoubleNothing(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 3} {
 		onEach(t, func(t *testing.T, w *world) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/redis/rueidis"
+
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -14,6 +16,7 @@ import (
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Hold(name string) (release func()) {
 	r.t.Helper()
+	client := r.Client() // now, because release may be called while the test ends
 	lock := r.other().Mutex(name)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -25,7 +28,7 @@ func (r *Redis) Hold(name string) (release func()) {
 	}
 	return sync.OnceFunc(func() {
 		_ = lock.Unlock(context.Background()) // fails only after a loss
-		r.wakeReaders(name)
+		wakeReaders(client, name)
 	})
 }
 
@@ -35,6 +38,7 @@ func (r *Redis) Hold(name string) (release func()) {
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Lose(name string) {
 	r.t.Helper()
+	client := r.Client()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	switch was, err := r.other().ForceUnlock(ctx, name); {
@@ -43,15 +47,14 @@ func (r *Redis) Lose(name string) {
 	case !was:
 		r.t.Logf("relocktest: Lose(%q): nobody holds the lock", name)
 	}
-	r.wakeReaders(name)
+	wakeReaders(client, name)
 }
 
 // wakeReaders tells those who wait for an RWMutex that they may look again: a Mutex of the same
 // name, which Hold takes, does not.
-func (r *Redis) wakeReaders(name string) {
+func wakeReaders(client rueidis.Client, name string) {
 	keys := wire.NewKeys(wire.Write, name)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	client := r.Client()
 	client.Do(ctx, client.B().Publish().Channel(keys.Channel).Message("1").Build())
 }

@@ -82,6 +82,7 @@ func TestLossIsToldAtOnce(t *testing.T) {
 		}
 		require.Zero(t, w.ends())
 		require.ErrorIs(t, w.lock.Unlock(background), relock.ErrLost)
+		time.Sleep(lease) // what the background has to do
 		require.Empty(t, w.keys())
 	})
 }

@@ -2,6 +2,7 @@ package memredis
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 	"time"
 )
@@ -75,8 +76,12 @@ func (l *link) deliveredLocked(command []byte) {
 		lose := l.p.drops > 0
 		l.awaited = append(l.awaited, lose)
 		if lose {
-			l.p.drops--
 			l.losing++
+			if l.p.drops--; l.p.drops == 0 {
+				for other := range l.p.links {
+					other.breakIfDoneLocked()
+				}
+			}
 		}
 	}
 }
@@ -97,10 +102,21 @@ func (l *link) answeredLocked(message []byte) bool {
 			l.lost = true
 		}
 	}
-	if l.lost && l.losing == 0 {
-		l.resetLocked()
-	}
+	l.breakIfDoneLocked()
 	return !l.lost // what follows a lost reply would be taken for it
+}
+
+// breakIfDoneLocked breaks the connection if it has lost a reply and no more are to be lost on it.
+func (l *link) breakIfDoneLocked() {
+	if !l.lost || l.losing > 0 {
+		return
+	}
+	if l.p.drops > 0 && slices.ContainsFunc(l.up.queue, func(p piece) bool {
+		return p.data != nil && kindOf(p.data) == ordinary
+	}) {
+		return
+	}
+	l.resetLocked()
 }
 
 // resetLocked breaks the connection from the server's end: what is under way to the server is

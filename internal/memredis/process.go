@@ -62,7 +62,12 @@ func (p *Process) Dial(ctx context.Context, timeout time.Duration) (net.Conn, er
 	for {
 		l, wait, changed := p.connect(start)
 		if l != nil {
-			fips.Without(func() { p.s.serve(&l.server) })
+			var err error
+			fips.Without(func() { err = p.s.serve(&l.server) })
+			if err != nil {
+				_, _ = l.client.Close(), l.server.Close()
+				return nil, err
+			}
 			return &l.client, nil
 		}
 		left := timeout - time.Since(start)

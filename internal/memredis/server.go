@@ -21,6 +21,7 @@ type Server struct {
 
 	mu        sync.Mutex // protects following
 	processes []*Process
+	closed    bool
 
 	clock   sync.Mutex    // protects following, and Mini.SetTime; never locked together with another
 	offset  time.Duration // of the server's clock
@@ -38,18 +39,37 @@ func New() (*Server, error) {
 	return s, conn.Close()
 }
 
-// Close closes every connection and waits for the server to end.
-func (s *Server) Close() { s.Mini.Close() }
+// Close closes every connection and waits for the server to end. Dialing fails from then on.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	for _, p := range s.all() {
+		p.Heal() // ends what waits for a connection
+	}
+	s.Mini.Close()
+}
+
+func (s *Server) all() []*Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.processes)
+}
 
 // serve serves a connection until it is closed.
-func (s *Server) serve(conn net.Conn) { s.Mini.Server().ServeConn(conn) }
+func (s *Server) serve(conn net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return net.ErrClosed
+	}
+	s.Mini.Server().ServeConn(conn)
+	return nil
+}
 
 // Restart breaks every connection. The server forgets scripts, and with keep false its keys.
 func (s *Server) Restart(keep bool) {
-	s.mu.Lock()
-	processes := slices.Clone(s.processes)
-	s.mu.Unlock()
-	for _, p := range processes {
+	for _, p := range s.all() {
 		p.reset()
 	}
 	s.do("SCRIPT", "FLUSH")
