@@ -79,6 +79,20 @@ func (j *joined) Error() string {
 // Unwrap returns the errors.
 func (j *joined) Unwrap() []error { return j.errs }
 
+// Tried returns a failure to lock as that of a call that waits, or of one that only tries,
+// whichever of them failed on the way.
+func Tried(err error, tries bool) error {
+	e, ok := err.(*Error)
+	if !ok {
+		return err
+	}
+	op := strings.TrimPrefix(e.op, "try ")
+	if tries {
+		op = "try " + op
+	}
+	return &Error{op, e.name, e.errs}
+}
+
 // Bare returns err without the operation and name that New gave it.
 func Bare(err error) error {
 	if e, ok := err.(*Error); ok {

@@ -132,7 +132,7 @@ func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
 	}
 	ok, err := g.acquire(arbiter.WithOwner(ctx, gh.as), gh.as, wait)
 	if !ok {
-		return false, err
+		return false, lockerr.Tried(err, !wait)
 	}
 	g.watch(gh)
 	g.book.Add(&gh.Hold)

@@ -45,7 +45,7 @@ func closeIn(t *testing.T, begin func(*network), holds int, bound time.Duration,
 		locks = append(locks, l)
 	}
 	waiting := make(chan error, 1)
-	n.server.HSet("waited for", "somebody:1", "1")
+	n.server.HSet("waited for", "7b1c5a52-5a0e-4c57-9b55-0d8f8d1a6c11:47", "1")
 	go func() { waiting <- s.Mutex("waited for").Lock(kit.Background) }()
 	synctest.Wait()
 	begin(n)

@@ -64,6 +64,12 @@ func TestTextsOfErrors(t *testing.T) {
 		defer func() { _, err := server.Do("CONFIG", "SET", "maxmemory", "0"); require.NoError(t, err) }()
 		return f()
 	}
+	data := func(f func(context.Context) error) error {
+		_, err := server.Do("HSET", "a", "field", "value")
+		require.NoError(t, err)
+		defer deleted("a")
+		return f(kit.Background)
+	}
 	mutex := []relock.Locker{m}
 	for _, c := range []struct {
 		err  error
@@ -123,6 +129,11 @@ func TestTextsOfErrors(t *testing.T) {
 		{full(func() error { return rw.RLock(kit.Background) }), `rlock "a": OOM command not allowed when used memory > 'maxmemory'.`},
 		{full(func() error { return g.Lock(kit.Background) }), `lock "a": OOM command not allowed when used memory > 'maxmemory'.`},
 		{full(func() error { return try(r)(kit.Background) }), `try lock "r": deployment 1 of 1: OOM command not allowed when used memory > 'maxmemory'.`},
+
+		{data(m.Lock), `lock "a": not a lock: the key "a" is a hash, but without any hold: it is data of an application; choose another name, or a prefix for all names (WithPrefix)`},
+		{data(g.Lock), `lock "a": not a lock: the key "a" is a hash, but without any hold: it is data of an application; choose another name, or a prefix for all names (WithPrefix)`},
+		{data(relock.NewGroup(s.FairMutex("b"), s.FairMutex("a")).Lock), `lock "a": not a lock: the key "a" is a hash, but without any hold: it is data of an application; choose another name, or a prefix for all names (WithPrefix)`},
+		{data(try(g)), `try lock "a": not a lock: the key "a" is a hash, but without any hold: it is data of an application; choose another name, or a prefix for all names (WithPrefix)`},
 
 		{s.Close(kit.Background), ``},
 		{m.Lock(kit.Background), `lock "a": session closed`},
