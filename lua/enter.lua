@@ -16,7 +16,6 @@
 -- could be mistaken for a new one. So a call that queues is never sent again.
 
 -- include: fair
--- include: foreign
 
 local held = redis.pcall('hexists', KEYS[1], ARGV[1])
 if held == 1 then
@@ -43,7 +42,10 @@ if redis.call('exists', KEYS[1]) == 0 then
     return token
   end
 end
-local no, holder = foreign(KEYS[1], held)
-if no then return no end
-if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1], ARGV[4]) end
-return -1 - left(KEYS[1], holder)
+do -- not at the top, where it would cost time that a free lock need not take
+  -- include: foreign
+  local no, holder = foreign(KEYS[1], held)
+  if no then return no end
+  if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1], ARGV[4]) end
+  return -1 - left(KEYS[1], holder)
+end

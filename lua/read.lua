@@ -15,12 +15,14 @@
 -- Sent twice: the second finds the hold, and its lease starts again.
 
 -- include: entered
--- include: foreign
 -- include: leases
 -- include: list
 
 local mode = redis.pcall('hget', KEYS[1], 'mode')
-if type(mode) == 'table' then return foreign(KEYS[1], mode) end
+if type(mode) == 'table' then
+  -- include: wrongtype
+  return wrongType(mode) and redis.error_reply('NOTLOCK type') or mode
+end
 local mine = 'r:' .. ARGV[1]
 local writers, readers, turn, any = intents(KEYS[2], mine)
 local stopped = writers > 0 and turn == 0
@@ -32,8 +34,11 @@ if open and not stopped or mode and (redis.call('hexists', KEYS[1], ARGV[1]) == 
   if mode then
     ttl = redis.call('pttl', KEYS[1])
     valid, explained = explains(KEYS[1], list, now, ttl)
-    local no = not valid and foreign(KEYS[1])
-    if no then return no end
+    if not valid then
+      -- include: foreign
+      local no = foreign(KEYS[1])
+      if no then return no end
+    end
     if mode == 'read' and not explained then keep(KEYS[1], KEYS[2], ARGV[5]) end
     redis.call('hset', KEYS[1], ARGV[1], 1)
   else
@@ -50,8 +55,11 @@ if open and not stopped or mode and (redis.call('hexists', KEYS[1], ARGV[1]) == 
   if any then entered(KEYS[2], mine, readers, turn) end
   return writers > 0 and 2 or 1
 end
-local no = foreign(KEYS[1])
-if no then return no end
+do -- not at the top, where it would cost time that a free lock need not take
+  -- include: foreign
+  local no = foreign(KEYS[1])
+  if no then return no end
+end
 if ARGV[4] ~= '0' then intend(KEYS[2], mine, tonumber(ARGV[4])) end
 if open then return -1 - writers end
 return -1 - redis.call('pttl', KEYS[1])
