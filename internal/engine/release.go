@@ -134,7 +134,7 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, how sending)
 }
 
 // ErrUnconfirmed: Redis did not confirm a release in time. It is alone if Redis did not answer.
-var ErrUnconfirmed = errors.New("Redis has not confirmed the release, which goes on in the background")
+var ErrUnconfirmed = errors.New("no confirmation from Redis; the release goes on in the background")
 
 func unconfirmed(last error) error {
 	if last == nil || transport.IsContextError(last) {

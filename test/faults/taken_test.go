@@ -37,7 +37,7 @@ func isTaken(t *testing.T, err error, verb string) {
 func isSilent(t *testing.T, err error) {
 	t.Helper()
 	require.NotErrorIs(t, err, relock.ErrTaken)
-	require.Regexp(t, `; (Redis has not answered for \S+|i/o timeout)$`, err.Error()) // of the request, or of its connection
+	require.Regexp(t, `; (no answer from Redis for \S+|i/o timeout)$`, err.Error()) // of the request, or of its connection
 }
 
 // A lock that was taken and a Redis that hangs both read "context deadline exceeded".
