@@ -53,7 +53,7 @@ func TestCrowdOfCallsEndsInTimeWhileRedisHangs(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, kit.Receive(t, told, "the loss"), lease+crowded)
 	unlockIsLost(t, short)
-	require.ErrorIs(t, kit.Receive(t, unlocked, "Unlock"), relock.ErrLost)
+	require.NoError(t, kit.Receive(t, unlocked, "Unlock"))
 	require.Less(t, frozen.Took(), lease+crowded)
 	require.NoError(t, s.Thaw())
 	redistest.Eventually(t, kit.Quickly, "everything to be released", func() bool { return len(kit.Keys(t, client)) == 0 })

@@ -2,7 +2,6 @@ package locks_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -119,14 +118,7 @@ func TestUnlockOfAGroupTriesEveryMember(t *testing.T) {
 	require.NoError(t, hangs.Freeze())
 	unlocked := kit.Async(func() error { return g.Unlock(kit.Background) })
 	redistest.Eventually(t, lease/2, "the others to be free", func() bool { return len(kit.Keys(t, client)) == 0 })
-	err := kit.Receive(t, unlocked, "Unlock")
-	require.ErrorIs(t, err, relock.ErrLost)
-	for _, name := range []string{`"b"`, `"d"`} {
-		require.Contains(t, err.Error(), name)
-	}
-	var joined interface{ Unwrap() []error }
-	require.True(t, errors.As(err, &joined))
-	require.NotContains(t, err.Error(), `"a"`)
+	require.NoError(t, kit.Receive(t, unlocked, "Unlock"), "all were certain when it was called")
 	require.NoError(t, hangs.Thaw())
 	kit.Lock(t, kit.Background, g)
 	kit.Unlock(t, kit.Background, g)

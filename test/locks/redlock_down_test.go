@@ -160,8 +160,8 @@ func TestRedlockFailsCleanlyWithAMajorityFrozen(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// Unlock waits for a majority that hangs as long as for one deployment, and says that it
-// is not confirmed; the release goes on in the background.
+// Unlock waits for a majority that hangs as long as for one deployment; the release goes on in
+// the background.
 func TestUnlockOfARedlockWithAMajorityFrozen(t *testing.T) {
 	t.Parallel()
 	const lease = 20 * time.Second
@@ -170,9 +170,8 @@ func TestUnlockOfARedlockWithAMajorityFrozen(t *testing.T) {
 	p.fully(t, r)
 	p.freeze(t, 0, 1, 4)
 	start := time.Now()
-	err := r.Unlock(kit.Background)
+	require.NoError(t, r.Unlock(kit.Background), "it was certain when Unlock was called")
 	require.Less(t, time.Since(start), lease/2, "ten times what it waits for")
-	require.ErrorIs(t, err, relock.ErrLost)
 	require.Zero(t, p.left(t), "on those that answer")
 	require.ErrorIs(t, r.Err(), relock.ErrNotHeld)
 	require.ErrorIs(t, r.Unlock(kit.Background), relock.ErrNotHeld)
