@@ -1,0 +1,138 @@
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+)
+
+// passedOn reports whether holds of the type may go to another goroutine of the process.
+func (w *world) passedOn() bool { return w.typ.name == "Mutex" || w.typ.name == "writer" }
+
+// Who is passed a hold has at least half of its lease, even if Redis does not answer.
+func TestHoldIsPassedOnOnlyWithHalfOfItsLease(t *testing.T) {
+	const latest = lease - lease/500 - 2*time.Millisecond - lease/2
+	for held, want := range map[time.Duration]bool{latest: true, latest + 1: false} {
+		t.Run(held.String(), func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				if !w.passedOn() {
+					return
+				}
+				p := w.process(relock.WithTenure(time.Hour))
+				l, next := p.held(), p.lock()
+				heal := p.partition()
+				got := false
+				go func() { got = next.Lock(background) == nil }()
+				time.Sleep(held)
+				go func() { _ = l.Unlock(background) }()
+				synctest.Wait()
+				require.Equal(t, want, got)
+				heal()
+				time.Sleep(time.Minute)
+				require.True(t, got)
+				require.NoError(t, next.Unlock(background))
+			})
+		})
+	}
+}
+
+// The tenure is counted from the acquisition in Redis.
+func TestHoldIsPassedOnUntilItsTenureEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if !w.passedOn() {
+			return
+		}
+		const tenure, section = 10 * time.Millisecond, 4 * time.Millisecond
+		p := w.process(relock.WithTenure(tenure))
+		tokens := make(chan int64, 7)
+		for range cap(tokens) {
+			go func() {
+				l := p.held()
+				tokens <- l.(interface{ FencingToken() int64 }).FencingToken()
+				time.Sleep(section)
+				_ = l.Unlock(background)
+			}()
+			synctest.Wait() // it queues behind the others
+		}
+		time.Sleep(time.Second)
+		require.Len(t, tokens, cap(tokens))
+		var passed []bool
+		for last := <-tokens; len(tokens) > 0; {
+			token := <-tokens
+			require.Greater(t, token, last)
+			passed = append(passed, token == last+1) // of the same block
+			last = token
+		}
+		require.Equal(t, []bool{true, true, false, true, true, false}, passed)
+	})
+}
+
+// Redis forgets the last token a minute after the acquisition, and with its data.
+func TestTokensGrowWhateverRedisForgets(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		last := int64(0)
+		for _, forget := range []func(){
+			func() {},
+			func() { time.Sleep(2 * time.Minute) },
+			func() { w.redis[0].Restart(true) },
+			func() { w.redis[0].Restart(false); time.Sleep(time.Millisecond) },
+			func() { w.redis[0].StepClock(time.Hour) },
+			func() { w.redis[0].StepClock(-time.Second) }, // it remembers the last token
+		} {
+			l := p.held()
+			tokens, ok := l.(interface{ FencingToken() int64 })
+			if !ok {
+				return
+			}
+			require.Greater(t, tokens.FencingToken(), last)
+			last = tokens.FencingToken()
+			require.NoError(t, l.Unlock(background))
+			forget()
+		}
+	})
+}
+
+// The request is executed when the network heals, long after its caller has gone.
+func TestCancelledLockWhoseRequestIsLateLeavesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		heal := p.partition()
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		require.ErrorIs(t, p.lock().Lock(ctx), context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(start))
+		time.Sleep(time.Second)
+		heal()
+		time.Sleep(lease / 3)
+		require.True(t, w.free())
+		l := p.held()
+		require.NoError(t, l.Unlock(background))
+	})
+}
+
+// Lock rides out an outage of any length. What closed connections deliver when it ends are requests
+// of this very call; those of a Redlock are of rounds long given up, and hold it for a lease at most.
+func TestLockRidesOutAnOutage(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		const outage = 3 * time.Minute
+		start := time.Now()
+		time.AfterFunc(outage, p.partition())
+		l := p.held()
+		took := time.Since(start)
+		require.GreaterOrEqual(t, took, outage)
+		late := 2 * time.Second
+		if w.typ.redis > 1 {
+			late += lease
+		}
+		require.Less(t, took, outage+late)
+		require.NoError(t, l.Unlock(background))
+	})
+}
