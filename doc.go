@@ -177,6 +177,10 @@
 //
 // Goroutines that share such a context are one owner, and do not exclude each other.
 //
+// An owner whose hold was lost gets ErrLost from Lock and TryLock of that lock, of either
+// side of an RWMutex, until it has unlocked: no call inside the section that the loss has
+// broken gets a hold of its own, as if nothing had happened.
+//
 // The owner of a write hold of an RWMutex may take the read side too, and keep it when it
 // unlocks the write side. The other way round fails with [ErrUpgrade].
 //

@@ -110,10 +110,26 @@ func (r *record[L]) forget(h *Hold[L]) {
 // eligible reports whether w may have the lock now.
 func (r *record[L]) eligible(w *Waiter[L]) bool { return r.admits(w.Via, w.Owner) }
 
-// admits reports whether o may have the lock now. An anonymous call through a handle whose
-// anonymous hold was lost waits for that hold's unlock, which could not be told from its own.
+// admits reports whether o may have the lock now. An owner may not while a hold that it lost
+// awaits its unlock: the section that the loss has broken still runs. Nor may an anonymous call
+// through a handle whose anonymous hold was lost: the unlock to come could not be told from its
+// own.
 func (r *record[L]) admits(via *Handle[L], o *Owner) bool {
-	return o != nil || len(r.lost) == 0 || via.firstLostLocked(true) == nil
+	if o != nil {
+		return !r.lostBy(o)
+	}
+	return len(r.lost) == 0 || via.firstLostLocked(true) == nil
+}
+
+// lostBy reports whether a hold that o lost awaits its unlock.
+func (r *record[L]) lostBy(o *Owner) bool {
+	return o != nil && slices.ContainsFunc(r.lost, func(h *Hold[L]) bool { return h.Owner == o })
+}
+
+// mustUnlockFirst reports whether w is refused until a lost hold is unlocked. Only an anonymous
+// call that waits may wait for that: the unlock is another goroutine's.
+func (r *record[L]) mustUnlockFirst(w *Waiter[L], wait bool) bool {
+	return (w.Owner != nil || !wait) && !r.eligible(w)
 }
 
 // settle settles a debt of h to o, if it has one, and returns the handle of that unlock,

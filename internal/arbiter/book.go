@@ -16,8 +16,9 @@ type Book[L comparable] struct {
 	record[L]
 }
 
-// Admits reports whether a call of o may go on. An anonymous one may not while an anonymous
-// hold that was lost awaits its unlock; the channel is closed when it should try again.
+// Admits reports whether a call of o may go on. An owner may not while a hold that it lost awaits
+// its unlock, nor an anonymous call while an anonymous one does: for that it may wait until the
+// channel is closed, and try again.
 func (b *Book[L]) Admits(o *Owner) (ok bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

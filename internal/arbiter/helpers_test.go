@@ -218,6 +218,7 @@ func (w *world) mustWaiting(name string, n int) {
 var (
 	verdicts = map[arbiter.Verdict]string{
 		arbiter.Entered: "Entered", arbiter.Ask: "Ask", arbiter.Queued: "Queued", arbiter.Busy: "Busy",
+		arbiter.UnlockFirst: "UnlockFirst",
 	}
 	outcomes = map[arbiter.Outcome]string{
 		arbiter.NotHeld: "NotHeld", arbiter.WasLost: "WasLost", arbiter.Kept: "Kept",

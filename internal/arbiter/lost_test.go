@@ -27,7 +27,7 @@ func TestAnonymousCallWaitsForTheUnlockOfTheLostHold(t *testing.T) {
 
 	// Through this handle no anonymous call comes in, although the lock is free.
 	c := w.call(v, nil).must(arbiter.Queued)
-	w.try(v, nil).must(arbiter.Busy)
+	w.try(v, nil).must(arbiter.UnlockFirst)
 	second := w.call(v, nil).must(arbiter.Queued)
 
 	w.exit(v, nil, arbiter.WasLost) // the late unlock
@@ -163,7 +163,7 @@ func TestQuitOfAnIneligibleCallKeepsTheOutstandingUnlock(t *testing.T) {
 	if w.Quit(c.Waiter) != nil {
 		t.Fatal("a call that waits for an unlock has a hold")
 	}
-	w.try(v, nil).must(arbiter.Busy)
+	w.try(v, nil).must(arbiter.UnlockFirst)
 	w.exit(v, nil, arbiter.WasLost)
 }
 
@@ -177,7 +177,7 @@ func TestUnlockThatNeverComesBlocksOnlyItsHandle(t *testing.T) {
 	for range 100 {
 		w.take(u, nil, 0)
 		w.leave(u, nil)
-		w.try(v, nil).must(arbiter.Busy)
+		w.try(v, nil).must(arbiter.UnlockFirst)
 	}
 	if w.Len() != 1 {
 		t.Fatalf("%d names are known, want 1", w.Len())

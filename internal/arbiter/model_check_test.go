@@ -21,7 +21,7 @@ func (m *machine) check() {
 	}
 	if m.held == nil && m.asker == nil {
 		for _, c := range m.queue {
-			if c.eligible() {
+			if m.eligible(c) {
 				r.Fatal("a call waits for nothing")
 			}
 		}

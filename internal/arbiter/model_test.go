@@ -101,7 +101,14 @@ func (v *mhandle) lostHold(anonymousOnly bool) *mhold {
 	return nil
 }
 
-func (c *mcall) eligible() bool { return c.owner != nil || c.via.lostHold(true) == nil }
+// eligible: no unlock must come first: the owner's own of a lost hold, or one through the
+// same handle that could not be told from this call's.
+func (m *machine) eligible(c *mcall) bool {
+	if c.owner != nil {
+		return m.lostOf(c.owner) == nil
+	}
+	return c.via.lostHold(true) == nil
+}
 
 func (m *machine) entered(o *owner) bool {
 	return o != nil && m.held != nil && !m.leaving && m.held.owner == o
@@ -112,7 +119,7 @@ func (m *machine) next() {
 	if m.held != nil || m.asker != nil {
 		return
 	}
-	if i := slices.IndexFunc(m.queue, (*mcall).eligible); i >= 0 {
+	if i := slices.IndexFunc(m.queue, m.eligible); i >= 0 {
 		c := m.queue[i]
 		m.queue = slices.Delete(m.queue, i, i+1)
 		c.state, c.told, m.asker = mAsking, true, c
@@ -155,7 +162,7 @@ func (m *machine) exit(h *mhold) arbiter.Outcome {
 		return arbiter.Expired
 	}
 	h.state = arbiter.Ended
-	if i := slices.IndexFunc(m.queue, (*mcall).eligible); i >= 0 && m.queue[i].Passable && m.passable(h) {
+	if i := slices.IndexFunc(m.queue, m.eligible); i >= 0 && m.queue[i].Passable && m.passable(h) {
 		c := m.queue[i]
 		m.queue = slices.Delete(m.queue, i, i+1)
 		c.told = true

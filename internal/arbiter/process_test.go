@@ -106,6 +106,8 @@ func (p *process) lock(ctx context.Context, via *arbiter.Handle[*grant], o *owne
 	switch p.Enter(w, true) {
 	case arbiter.Entered:
 		return via.Latest()
+	case arbiter.UnlockFirst:
+		return nil
 	case arbiter.Queued:
 		select {
 		case <-w.C:

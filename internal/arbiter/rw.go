@@ -159,6 +159,8 @@ func (e *rwEntry[L]) enterWriterLocked(w *Waiter[L], wait bool) Verdict {
 		return Entered
 	case e.readHoldOf(w.Owner) != nil:
 		return Upgrade
+	case e.mustUnlockFirst(w, wait):
+		return UnlockFirst
 	case !wait && e.readers != nil:
 		return Busy
 	case e.writer == nil && e.writeContender == nil && e.eligible(w):
@@ -178,11 +180,13 @@ func (rw *RW[L]) enterReaderLocked(e *rwEntry[L], w *Waiter[L], wait bool, now i
 	}
 	own, may := e.writtenBy(w.Owner), e.eligible(w)
 	switch {
+	case e.mustUnlockFirst(w, wait):
+		return UnlockFirst
 	case own: // so not anonymous, and eligible
 		e.separate++
 		w.role, w.separate = contending, true
 		return Ask
-	case !wait && (e.writing() || !may):
+	case !wait && e.writing():
 		return Busy
 	case !w.Passable && may, !wait && e.readContender != nil && e.readContender.answer == failure:
 		e.separate++

@@ -6,6 +6,7 @@ type Standing[L comparable] struct {
 	Read    L
 	Writes  bool // the owner has the write hold, on Write
 	Write   L
+	Refused bool // the owner has lost a hold, which it must unlock first
 }
 
 // Standing returns the standing of the contending reader w; or a hold, if it need not ask any
@@ -21,6 +22,7 @@ func (rw *RW[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
 		rw.promoteLocked(s, w.Via.name, e)
 		return h, st
 	}
+	st.Refused = e.lostBy(w.Owner)
 	if e.sharing > 0 && w.Passable && !e.writing() {
 		st.Confirm, st.Read = true, e.read
 	}
@@ -79,6 +81,8 @@ func (rw *RW[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64) (
 	e, now := rw.lock(s, w.Via.name, w.Owner)
 	defer s.mu.Unlock()
 	switch {
+	case e.lostBy(w.Owner):
+		return nil, false
 	case e.readHoldOf(w.Owner) != nil:
 		h = rw.joinLocked(e, w.Via, w.Owner, lease, now)
 	case !w.Passable:

@@ -58,12 +58,13 @@ func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
 type Verdict uint8
 
 const (
-	Entered Verdict = iota // granted: the owner held it already and has locked it once more
-	Ask                    // ask Redis, then call Grant or Quit
-	Queued                 // wait on C, then call Role; or call Quit
-	Busy                   // refused, only to a call that does not wait
-	Upgrade                // refused: the owner only reads
-	Joined                 // granted: a reader shares the read lease of this process
+	Entered     Verdict = iota // granted: the owner held it already and has locked it once more
+	Ask                        // ask Redis, then call Grant or Quit
+	Queued                     // wait on C, then call Role; or call Quit
+	Busy                       // refused, only to a call that does not wait
+	Upgrade                    // refused: the owner only reads
+	Joined                     // granted: a reader shares the read lease of this process
+	UnlockFirst                // refused: a hold was lost, and its unlock must come first; see admits
 )
 
 // lock locks the shard of a name that o is about to enter, and returns the name's entry. If o
@@ -99,6 +100,9 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 		// Whoever is queued now is not eligible, or would be the contender.
 		e.contender, w.role = w, contending
 		return Ask
+	case e.mustUnlockFirst(w, wait):
+		s.dropLocked(w.Via.name, e)
+		return UnlockFirst
 	case !wait:
 		s.dropLocked(w.Via.name, e)
 		return Busy

@@ -106,7 +106,7 @@ func (a *attempt) check(err error) error {
 		}
 		return end
 	}
-	if !a.wait || !transport.Transient(err) {
+	if !a.wait || err == lockerr.ErrUnlockFirst || !transport.Transient(err) {
 		return lockerr.New("lock", a.keys.Name, err)
 	}
 	a.last = err

@@ -108,6 +108,8 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 		return true, nil
 	case arbiter.Upgrade:
 		return false, lockerr.New(op, b.keys.Name, lockerr.ErrUpgrade)
+	case arbiter.UnlockFirst:
+		return false, lockerr.New(op, b.keys.Name, lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
@@ -87,6 +88,8 @@ func (b *Batch) enter(ctx context.Context, i int, m *Mutex, wait bool) (taken in
 	case arbiter.Entered:
 		b.entered = append(b.entered, m)
 		i = -1
+	case arbiter.UnlockFirst:
+		err = lockerr.New("lock", m.keys.Name, lockerr.ErrUnlockFirst)
 	}
 	m.arb.free(w)
 	return i, err

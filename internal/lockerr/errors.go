@@ -3,6 +3,7 @@ package lockerr
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -30,6 +31,10 @@ var (
 	// ErrOption: an option's value is out of range.
 	ErrOption = errors.New("relock: option out of range")
 )
+
+// ErrUnlockFirst: a hold was lost and not unlocked since. Its owner gets no new one inside the
+// section that the loss has broken, nor does an anonymous call through its handle.
+var ErrUnlockFirst = fmt.Errorf("%w: unlock the lost hold before locking again", ErrLost)
 
 // ErrZero: the lock value was not made by a constructor.
 var ErrZero = errors.New("relock: zero value is not usable; make the lock with a Session's method or a New function")

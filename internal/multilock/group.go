@@ -125,7 +125,7 @@ func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
 	if gh.Owner != nil && g.reenter(gh.Owner) {
 		return true, nil
 	}
-	if ok, err := g.admit(ctx, op, gh.Owner, wait); !ok {
+	if err := g.admit(ctx, op, gh.Owner, wait); err != nil {
 		return false, err
 	}
 	ok, err := g.acquire(arbiter.WithOwner(ctx, gh.as), gh.as, wait)

@@ -174,6 +174,8 @@ func (r *Redlock) enter(ctx context.Context, op string, wait bool) (bool, error)
 	switch r.queue.Enter(w, wait) {
 	case arbiter.Entered:
 		return true, nil
+	case arbiter.UnlockFirst:
+		return false, lockerr.New(op, r.name, lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
