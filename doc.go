@@ -187,7 +187,9 @@
 // A session's values of one kind and name are one lock. They are cheap: make them where
 // they are needed. And unlock even after a loss: until then, other goroutines that lock
 // the same value under ordinary contexts wait, since their Unlock could not be
-// distinguished from the missing one.
+// distinguished from the missing one; TryLock returns ErrLost. Other values are not
+// affected. A value that is garbage leaves nothing of holds that have expired, but one
+// that is renewed is held until its Unlock, or until Close: its section may still run.
 //
 // # Waiting and fairness
 //

@@ -17,16 +17,7 @@ type mhold struct {
 	owner *owner
 	count int
 	state arbiter.State
-	owing []mdebt // unlocks that were counted for lost holds and may have been this one's
 }
-
-// mdebt is an unlock through a handle that was counted for an owner's lost hold.
-type mdebt struct {
-	to  *owner
-	via *mhandle
-}
-
-func (h *mhold) owesAll() bool { return len(h.owing) >= h.count }
 
 // mcall is a call of Lock as the model sees it.
 type mcall struct {
@@ -51,6 +42,7 @@ type mhandle struct {
 	*handle
 	latest *mhold
 	open   []*mhold // oldest first; ended ones may be in it
+	quiet  int      // how often a hold was taken while none awaited an unlock
 }
 
 // machine is the model of one lock, and the table under test. Several machines share
@@ -67,6 +59,7 @@ type machine struct {
 	asker   *mcall
 	queue   []*mcall
 	lost    []*mhold
+	debts   []mdebt
 	calls   []*mcall // those that have not come to their end
 	holds   []*mhold // all there ever were
 }
@@ -85,6 +78,9 @@ func pick[T any](m *machine, from []T, label string) T {
 
 // note: h was taken through v.
 func (v *mhandle) note(h *mhold) {
+	if v.latest != h && !v.others(nil) {
+		v.quiet++
+	}
 	if !slices.Contains(v.open, h) {
 		v.open = append(v.open, h)
 	}

@@ -155,12 +155,21 @@ func (b *base) wait(ctx context.Context, op string, w *waiter) (err error) {
 	case <-w.C:
 		return nil
 	case <-ctx.Done():
-		err = lockerr.Ended(op, b.keys.Name, ctx, nil)
+		err = lockerr.Ended(op, b.keys.Name, ctx, MissingUnlock(&b.handle, w.Owner))
 	case <-b.e.closing:
 		err = lockerr.New(op, b.keys.Name, lockerr.ErrClosed)
 	}
 	b.quit(w)
 	return err
+}
+
+// MissingUnlock returns the error of a call of o through v that waits for the unlock of a lost
+// hold, nil if it does not.
+func MissingUnlock[L comparable](v *arbiter.Handle[L], o *arbiter.Owner) error {
+	if v.MustUnlockFirst(o) {
+		return lockerr.ErrUnlockFirst
+	}
+	return nil
 }
 
 // quit ends the call of w, and gives back what it was granted.

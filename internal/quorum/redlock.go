@@ -171,7 +171,7 @@ func (r *Redlock) lock(ctx context.Context, op string, wait bool) (bool, error) 
 func (r *Redlock) enter(ctx context.Context, op string, wait bool) (bool, error) {
 	w := r.queue.Waiter(&r.handle, arbiter.OwnerOf(ctx), r.shares())
 	defer r.queue.Free(w)
-	switch r.queue.Enter(w, wait) {
+	switch r.queue.Enter(w, arbiter.Write, wait) {
 	case arbiter.Entered:
 		return true, nil
 	case arbiter.UnlockFirst:
@@ -200,7 +200,7 @@ func (r *Redlock) queued(ctx context.Context, op string, w *arbiter.Waiter[*hold
 		var err error
 		switch {
 		case engine.Await(ctx, w.C, engines):
-			h := r.queue.Role(w)
+			h, _ := r.queue.Answer(w)
 			if h != nil && h.Lease.left() <= 0 {
 				h.Lease.lose()
 				r.giveBack(h)
@@ -208,7 +208,7 @@ func (r *Redlock) queued(ctx context.Context, op string, w *arbiter.Waiter[*hold
 			}
 			return h, nil
 		case ctx.Err() != nil:
-			err = lockerr.Ended(op, r.name, ctx, nil)
+			err = lockerr.Ended(op, r.name, ctx, engine.MissingUnlock(&r.handle, w.Owner))
 		case r.closed():
 			err = lockerr.New(op, r.name, lockerr.ErrClosed)
 		default:

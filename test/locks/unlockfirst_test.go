@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
@@ -82,4 +83,37 @@ func TestAGroupLocksNoMemberThatItsOwnerHasLost(t *testing.T) {
 			kit.Unlock(t, ctx, g)
 		}
 	})
+}
+
+// An anonymous call through the handle of a lost hold says what it misses. The lock is free.
+func TestACallThatAMissingUnlockBlocksSaysSo(t *testing.T) {
+	t.Parallel()
+	const text = "unlock the lost hold before locking again"
+	for name, kind := range lateKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ss := kind.sessions(t)
+			l := kind.of(ss)
+			kit.Lock(t, kit.Background, l)
+			skip(ss)
+			kit.Receive(t, l.Done(), "the loss")
+			ok, err := l.TryLock(kit.Background)
+			require.False(t, ok)
+			require.ErrorIs(t, err, relock.ErrLost)
+			require.ErrorContains(t, err, text)
+			ctx, cancel := context.WithTimeout(kit.Background, 20*time.Millisecond)
+			defer cancel()
+			err = l.Lock(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, relock.ErrLost)
+			require.ErrorContains(t, err, text)
+
+			other := kind.of(ss) // another handle is not blocked
+			require.True(t, kit.TryLock(t, kit.Background, other))
+			kit.Unlock(t, kit.Background, other)
+			require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrLost)
+			require.True(t, kit.TryLock(t, kit.Background, l))
+			kit.Unlock(t, kit.Background, l)
+		})
+	}
 }
