@@ -3,7 +3,7 @@
 std = 'redis'
 stds.redis = {
   read_globals = {
-    redis = {fields = {'call', 'pcall'}},
+    redis = {fields = {'call', 'error_reply', 'pcall'}},
     string = {fields = {'find', 'format', 'len', 'match', 'sub'}},
     math = {fields = {'abs', 'ceil', 'floor', 'max', 'min'}},
     table = {fields = {'insert'}},

@@ -31,11 +31,12 @@ var (
 	_ func(relock.Locker) sync.Locker                                         = relock.SyncLocker
 	_ func(time.Duration) relock.SessionOption                                = relock.WithLease
 	_ func(time.Duration) relock.SessionOption                                = relock.WithTenure
+	_ func(string) relock.SessionOption                                       = relock.WithPrefix
 	_ func(int, time.Duration) relock.SessionOption                           = relock.WithReplicas
 	_ func(relock.Observer) relock.SessionOption                              = relock.WithObserver
 	_ func(time.Duration) relock.LockOption                                   = relock.WithFixedLease
 	_ func(time.Duration) relock.LockOption                                   = relock.WithMaxHold
-	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrName, relock.ErrOption}
+	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrDeadlock, relock.ErrName, relock.ErrOption, relock.ErrNotLock}
 	_ []relock.Mode                                                           = []relock.Mode{relock.Unlocked, relock.Exclusive, relock.Shared}
 	_                                                                         = relock.State{Mode: relock.Shared, Holders: []relock.Holder{{ID: "", Session: "", Count: 1}}, TTL: time.Second, Waiters: 1}
 	_                                                                         = relock.AcquireEvent{Name: "", Wait: 0, Contended: false, Handoff: false, Err: nil}
@@ -43,6 +44,10 @@ var (
 	_                                                                         = relock.LostEvent{Name: "", Cause: nil}
 	_                                                                         = relock.RenewEvent{Holds: 0, Duration: 0, Err: nil}
 	_ relock.Observer                                                         = relock.NopObserver{}
+
+	_ func(context.Context, relock.Locker, func(context.Context) error) (bool, error) = relock.TryDo
+	_ func(context.Context) int64                                                     = relock.Token
+	_ func(context.Context) (time.Time, bool)                                         = relock.Deadline
 )
 
 // What the lock types have beside Locker.

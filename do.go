@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
@@ -14,54 +15,115 @@ import (
 // Do locks l, calls f, and unlocks l, also if f panics. It blocks as Lock does, then
 // for f, then as Unlock does.
 //
-// The hold that Do unlocks is the one it locked, whoever else uses l. f's context is
-// derived from ctx. If the lock is lost it is cancelled with cause ErrLost: f should
-// then stop what needs the lock and return. Do returns f's error
-// joined with that of Unlock, so it satisfies errors.Is for ErrLost if the lock was
-// lost while f ran, even if f returned nil.
-func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) (err error) {
-	as, o := ctx, arbiter.OwnerOf(ctx)
-	if o == nil {
-		// An owner for this call alone, of whom f knows nothing: of several holds taken
-		// through l this one is watched, and ended.
-		o = new(arbiter.Owner)
-		as = arbiter.WithOwner(ctx, o)
-	}
+// f's context is derived from ctx, and knows the hold: [Token] and [Deadline] tell of it.
+// If the lock is lost, that context is cancelled with cause [ErrLost]: f should then stop
+// what needs the lock and return. The hold that Do watches and unlocks is the one it took,
+// whoever else uses l.
+//
+// Do returns f's error joined with that of Unlock, so errors.Is finds ErrLost if the lock
+// was lost while f ran, even if f returned nil. It then does not find [context.Canceled]
+// unless ctx itself has ended, even if f returned its context's error.
+//
+// While f runs, Lock under its context, or under one derived from it, of a lock that Do
+// holds would wait for Do itself. So it returns [ErrDeadlock], unless it is by the same
+// owner (see [Session.NewContext]), who may lock again. That goes for all handles, kinds
+// and sessions that share the lock's key. TryLock is false, as for any lock that is taken.
+// A reader inside a Do that reads is let in, also before waiting writers if it is of the
+// same session and has no lease of its own. Nothing is known of what a Locker of another
+// package locks. For work that is to have the lock after Do, derive no context from f's.
+func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
+	as, o := ownerFor(ctx)
 	if err := l.Lock(as); err != nil {
 		return err
 	}
-	done := doneOf(l, o)
-	fctx, cancel := context.WithCancelCause(ctx)
+	return runHeld(ctx, as, o, l, f)
+}
+
+// TryDo is Do with TryLock instead of Lock: it does nothing if the lock is taken. ran tells
+// whether f was called.
+func TryDo(ctx context.Context, l Locker, f func(ctx context.Context) error) (ran bool, err error) {
+	as, o := ownerFor(ctx)
+	if ok, err := l.TryLock(as); !ok {
+		return false, err
+	}
+	return true, runHeld(ctx, as, o, l, f)
+}
+
+// ownerFor returns the owner in ctx, or one for this call alone, of whom f knows nothing: of
+// several holds taken through a handle, Do watches and ends that one.
+func ownerFor(ctx context.Context) (as context.Context, o *arbiter.Owner) {
+	if o = arbiter.OwnerOf(ctx); o != nil {
+		return ctx, o
+	}
+	o = new(arbiter.Owner)
+	return arbiter.WithOwner(ctx, o), o
+}
+
+// runHeld calls f under the hold of l that o has just taken, and ends that.
+func runHeld(ctx, as context.Context, o *arbiter.Owner, l Locker, f func(context.Context) error) (err error) {
+	member := memberOf(l)
+	scope := engine.NewScope(ctx, member, o)
+	ended := scope.Ended()
+	if member == nil {
+		ended = l.Done()
+	}
+	fctx, cancel := context.WithCancelCause(scope)
 	watched := make(chan struct{})
 	go func() { // ends with f
 		defer close(watched)
 		select {
-		case <-done:
-			cancel(lockerr.New("Do", "", ErrLost))
+		case <-ended:
+			scope.Lost = lockerr.New("Do", nameOf(member), ErrLost)
+			cancel(scope.Lost)
 		case <-fctx.Done():
 		}
 	}()
 	defer func() {
+		scope.Leave()
 		cancel(context.Canceled)
 		<-watched
-		err = errors.Join(err, l.Unlock(as))
+		lost := scope.Lost
+		if lost != nil && ctx.Err() == nil {
+			err = lockerr.Hide(err, context.Canceled)
+		}
+		if err == lost {
+			err = nil // as the error of Unlock says
+		}
+		end := l.Unlock(as)
+		if lost != nil && !errors.Is(end, ErrLost) {
+			end = lockerr.Join(lost, end)
+		}
+		err = lockerr.Join(end, err)
 	}()
 	return f(fctx)
 }
 
-// doneOf returns the Done channel of the hold that o has of l.
-func doneOf(l Locker, o *arbiter.Owner) <-chan struct{} {
-	own, ok := l.(interface{ engineLock() multilock.Locker })
-	if !ok {
-		return l.Done()
+// memberOf returns the lock inside l, nil if l is of a type that this module does not know.
+func memberOf(l Locker) engine.Member {
+	if own, ok := l.(interface{ engineLock() multilock.Locker }); ok {
+		return own.engineLock().(engine.Member)
 	}
-	m := own.engineLock().(engine.Member)
-	m.ExpireIfDue(o)
-	if h := m.HeldBy(o); h != nil {
-		return h.Done()
-	}
-	return arbiter.Closed // lost already
+	return nil
 }
+
+func nameOf(m engine.Member) string {
+	if m == nil {
+		return ""
+	}
+	name, _ := m.Order()
+	return name
+}
+
+// Token returns the fencing token of the hold that the innermost Do around ctx took,
+// whatever has become of that hold and of the handle. It is 0 outside of Do, and for locks
+// without tokens: the read side of an [RWMutex], a [Group], a [Redlock], and a Locker of
+// another package. See [Mutex.FencingToken] for what to do with it.
+func Token(ctx context.Context) int64 { return engine.ScopeOf(ctx).Token() }
+
+// Deadline returns the time until which the hold that the innermost Do around ctx took is
+// certain as of now; renewals move it. For a Group it is the earliest of its members'. It
+// reports false outside of Do, once the hold has ended, and for a Locker of another package.
+func Deadline(ctx context.Context) (time.Time, bool) { return engine.ScopeOf(ctx).HoldDeadline() }
 
 // SyncLocker returns a [sync.Locker] for code that knows nothing of contexts, such as
 // sync.Cond. Its Lock blocks until the lock is held, with no bound, and panics when

@@ -9,17 +9,20 @@
 //		return err
 //	}
 //	defer client.Close()
-//	session, err := relock.NewSession(ctx, client) // one per process
+//	session, err := relock.NewSession(ctx, client, relock.WithPrefix("lock:")) // one per process
 //	if err != nil {
 //		return err
 //	}
-//	defer session.Close(context.Background())
+//	defer func() {
+//		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+//		defer cancel()
+//		session.Close(ctx)
+//	}()
 //
-//	lock := session.Mutex("goods:1000:1")
-//	err = relock.Do(ctx, lock, func(ctx context.Context) error {
+//	err = relock.Do(ctx, session.Mutex("goods:1000:1"), func(ctx context.Context) error {
 //		// ctx is cancelled when the lock is lost. The store remembers the largest
 //		// token it has seen, and refuses smaller ones.
-//		token := lock.FencingToken()
+//		token := relock.Token(ctx)
 //		stock, err := store.Stock(ctx, token)
 //		if err != nil || stock == 0 {
 //			return err
@@ -65,6 +68,8 @@
 //   - An owner is who holds a lock: one call of Lock, or a unit of work such as a
 //     request.
 //   - A hold is one owner's possession of one lock, from Lock to Unlock or loss.
+//   - A handle is what a program has of a lock: the *Mutex that [Session.Mutex] returns, or
+//     another [Locker]. Any number of handles may be the same lock.
 //   - A lease is a hold's time to live in Redis, which removes the hold when it ends.
 //   - The watchdog renews leases, each when a third of it has passed.
 //   - The local deadline of a hold is the time until which the hold is certain.
@@ -104,9 +109,9 @@
 // A lease cannot stop a paused process. If a holder is paused between its last check of
 // Done and its write, by a scheduler, a full disk, or a migration of its virtual machine,
 // it writes when it resumes, even if others have held the lock since. Nothing on the
-// holder's side can prevent that. The store can: send it the token of the hold
-// ([Mutex.FencingToken]) with every access, including reads that writes depend on, and
-// let it refuse a token smaller than the largest it has seen. A store that cannot refuse
+// holder's side can prevent that. The store can: send it the token of the hold ([Token] in
+// Do, else [Mutex.FencingToken]) with every access, including reads that writes depend on,
+// and let it refuse a token smaller than the largest it has seen. A store that cannot refuse
 // may at least keep the token, which tells later which of two writes came too late.
 //
 // Tokens grow, though not by one. They are based on the server's clock, so they also grow
@@ -129,8 +134,8 @@
 //   - Nothing stays behind. What a cancelled or failed Lock may have been granted is
 //     released in the background. What cannot be released, and whatever a dead
 //     process held, is free within a lease.
-//   - Nobody ends another owner's hold, neither by an Unlock that comes after a loss,
-//     nor through a Mutex value that several goroutines share.
+//   - Nobody ends another owner's hold by an Unlock under an owner's context, through
+//     another handle, or after a loss. What an Unlock without an owner ends is said below.
 //   - No waiter sleeps for ever. Messages wake it early; a timer wakes it in any case.
 //   - A lost reply does no harm. A request that is sent again has the same outcome as
 //     one sent once, so a lock is never acquired or released twice.
@@ -162,8 +167,15 @@
 // Goroutines have no identity in Go; the context says who locks.
 //
 // Under an ordinary context every Lock makes a new owner. So a [Mutex] excludes
-// goroutines as a sync.Mutex does, and locking it twice in a row blocks. Unlock ends the
-// latest hold taken through the same value.
+// goroutines as a sync.Mutex does, and locking it twice in a row blocks. (Inside [Do],
+// whose context knows the hold, that fails with [ErrDeadlock] instead.) Unlock ends the
+// latest hold taken through the same handle, by whatever owner: it must, so that
+// a deferred Unlock(context.Background()) works. So through a handle that several owners
+// share, Unlock after a Lock that failed ends another's hold.
+//
+// Therefore make a new handle for each operation. Do not keep one in a struct that several
+// requests share unless they are one owner. Handles cost little, and those of one session,
+// kind and name are one lock.
 //
 // [Session.NewContext] puts an owner into a context, and every Lock under that context
 // or one derived from it belongs to that owner. An owner may lock again what it holds;
@@ -184,12 +196,11 @@
 // The owner of a write hold of an RWMutex may take the read side too, and keep it when it
 // unlocks the write side. The other way round fails with [ErrUpgrade].
 //
-// A session's values of one kind and name are one lock. They are cheap: make them where
-// they are needed. And unlock even after a loss: until then, other goroutines that lock
-// the same value under ordinary contexts wait, since their Unlock could not be
-// distinguished from the missing one; TryLock returns ErrLost. Other values are not
-// affected. A value that is garbage leaves nothing of holds that have expired, but one
-// that is renewed is held until its Unlock, or until Close: its section may still run.
+// Unlock even after a loss: until then, other goroutines that lock the same handle under
+// ordinary contexts wait, since their Unlock could not be distinguished from the missing
+// one; TryLock returns ErrLost. Other handles are not affected. A handle that is garbage
+// leaves nothing of holds that have expired, but one that is renewed is held until its
+// Unlock, or until Close: its section may still run.
 //
 // # Waiting and fairness
 //
@@ -211,7 +222,21 @@
 // next writer, so neither side starves. The readers of a session share one hold in Redis.
 //
 // Lock waits out lost connections, restarts and failovers, until its context ends. Errors
-// that last until somebody acts, such as NOPERM and WRONGTYPE, end it at once.
+// that last until somebody acts, such as NOPERM and [ErrNotLock], end it at once.
+//
+// # Names and keys
+//
+// The name of a lock is a key in Redis, a hash. An application's data may be at the same key,
+// or a lock of another library. So give the session a prefix that nothing else has:
+// [WithPrefix]. Leave it out where Redisson shares the locks.
+//
+// A key that holds something else than a lock of relock or Redisson is never changed or
+// deleted, also not by [Session.ForceUnlock]: every call returns [ErrNotLock], and so does a
+// Lock that waits and finds such a key. A Redlock counts a deployment with such a key like one
+// that is down. A hash is a lock if it has the hold id of a holder. If an application writes
+// fields of its own into it, the hold goes on as before, and ends as before; Unlock and
+// ForceUnlock remove what is the lock's and leave these fields. But they expire with the lease,
+// as the key does, and until then the name is no lock.
 //
 // # Redisson
 //

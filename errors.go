@@ -21,10 +21,25 @@ var (
 	// never end, because the wait would be for the owner itself.
 	ErrUpgrade = lockerr.ErrUpgrade
 
+	// ErrDeadlock: Lock inside a [Do] that holds the lock. It would wait for itself; see
+	// there for who may lock again.
+	ErrDeadlock = lockerr.ErrDeadlock
+
 	// ErrName: the lock's name is empty, longer than 1 KiB, or has a brace but no
 	// valid hash tag.
 	ErrName = lockerr.ErrName
 
 	// ErrOption: an option's value is out of range.
 	ErrOption = lockerr.ErrOption
+
+	// ErrNotLock: the key of that name holds something that is no lock: data of an
+	// application, or a lock of another library. Nothing was changed. Lock, TryLock,
+	// [Session.Inspect] and [Session.ForceUnlock] return it, and a Lock that waits does
+	// when it finds such a key. Choose another name, or a prefix for all names of the
+	// session ([WithPrefix]).
+	ErrNotLock = lockerr.ErrNotLock
+
+	// ErrTaken joins ctx's error when Lock ended while somebody else had the lock. Without it Lock
+	// ended for another reason: Redis did not answer, or returned an error, which is joined then.
+	ErrTaken = lockerr.ErrTaken
 )

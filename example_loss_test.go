@@ -71,9 +71,8 @@ func Example_lostLock() {
 
 	store := &shelf{stock: 10}
 	sell := func(pause func(ctx context.Context)) error {
-		lock := session.Mutex("goods:1000:1")
-		return relock.Do(ctx, lock, func(ctx context.Context) error {
-			token := lock.FencingToken()
+		return relock.Do(ctx, session.Mutex("goods:1000:1"), func(ctx context.Context) error {
+			token := relock.Token(ctx)
 			stock, err := store.Stock(token)
 			if err != nil {
 				return err
@@ -98,7 +97,7 @@ func Example_lostLock() {
 
 	// Output:
 	// the other: <nil>
-	// told: relock: Do: lock lost
+	// told: relock: Do "goods:1000:1": lock lost
 	// lost: true
 	// write: true
 	// left: 9

@@ -63,8 +63,37 @@ func ExampleSession() {
 	fmt.Println(lock.Lock(ctx))
 
 	// Output:
-	// relock: state of "report:2026": lock lost
+	// relock: lock "report:2026": lock lost
 	// relock: lock "report:2026": session closed
+}
+
+// An application keeps its orders at keys such as order:1. A lock of that name would be at the
+// same key, so locks get a prefix.
+func ExampleWithPrefix() {
+	client, done := connectToRedis()
+	defer done()
+	ctx := context.Background()
+	client.Do(ctx, client.B().Hset().Key("order:1").FieldValue().FieldValue("status", "paid").Build())
+
+	session, err := relock.NewSession(ctx, client)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+	_, err = session.ForceUnlock(ctx, "order:1")
+	fmt.Println(errors.Is(err, relock.ErrNotLock))
+
+	prefixed, err := relock.NewSession(ctx, client, relock.WithPrefix("lock:"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer prefixed.Close(ctx)
+	lock := prefixed.Mutex("order:1") // at the key lock:order:1
+	fmt.Println(lock.Name(), lock.Lock(ctx), lock.Unlock(ctx))
+
+	// Output:
+	// true
+	// order:1 <nil> <nil>
 }
 
 // The context bounds the wait for the lock, and not the time for which it is held.

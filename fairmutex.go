@@ -13,7 +13,7 @@ import (
 // excludes, with every Mutex, FairMutex and Redisson lock of the same name; those that
 // are not FairMutexes have no place in its queue and get in when that is empty.
 //
-// Values come from [Session.FairMutex]; methods of the zero FairMutex return an error.
+// Handles come from [Session.FairMutex]; methods of the zero FairMutex return an error.
 // A FairMutex must not be copied after first use, and is safe for concurrent use.
 //
 // The queue is in Redis and goes by the server's clock. Unlock gives the lock directly

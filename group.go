@@ -10,7 +10,7 @@ import (
 // A Group locks several locks as one: all or nothing. Its members may be of any type
 // and any session, also groups themselves.
 //
-// Values come from [NewGroup]; methods of the zero Group return an error. A Group must
+// Handles come from [NewGroup]; methods of the zero Group return an error. A Group must
 // not be copied after first use, and is safe for concurrent use. It is a [Locker]: the
 // hold is that of all members, Done closes when the first of them is lost, and it is
 // re-entrant where its members are.

@@ -46,7 +46,8 @@ type Holder struct {
 }
 
 // Inspect returns what Redis knows of the lock of that name: of a Mutex, FairMutex or
-// RWMutex, or of one of Redisson's. It makes one round trip and changes nothing.
+// RWMutex, or of one of Redisson's. It makes one round trip and changes nothing. If the key
+// is no lock it returns [ErrNotLock].
 func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	in, err := s.e.Inspect(ctx, name)
 	if err != nil {
@@ -83,7 +84,8 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 // ForceUnlock opens the lock of that name whoever holds it, and reports whether it
 // was locked. Its holder, if it is a relock session, is told at once: Done closes,
 // with ErrLost. It does not stop what the holder does; use it when the holder is
-// known to be stuck or dead, and fencing tokens where it may not be.
+// known to be stuck or dead, and fencing tokens where it may not be. If the key is no lock
+// it changes nothing and returns [ErrNotLock].
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return s.e.ForceUnlock(ctx, name)
 }

@@ -13,18 +13,23 @@ import (
 // safe for concurrent use.
 //
 // Who holds the lock is decided by the context. A context from [Session.NewContext]
-// carries an owner: Lock and Unlock act for that owner, on which Locker value of the
-// same kind and name ever, and Lock by the owner that holds the lock counts up
-// without asking Redis. Under any other context each Lock is by a new owner, so
-// goroutines exclude each other as with [sync.Mutex], and Unlock ends the latest hold
-// that was taken through this very value. Of readers, who may have several such holds at
-// the same time, it ends the one whose lease is over first, so that those that read on
-// keep theirs; Done stays open until the last of them has unlocked, or theirs is lost.
+// carries an owner: Lock and Unlock act for that owner, on which handle of the same kind
+// and name ever, and Lock by the owner that holds the lock counts up without asking Redis.
+// Under any other context each Lock is by a new owner, so goroutines exclude each other as
+// with [sync.Mutex], and Unlock ends the latest hold taken through this very handle, also
+// one of an owner with a context. Of readers, who may have several holds at the same time,
+// it ends the one whose lease is over first, so that those that read on keep theirs; Done
+// stays open until the last of them has unlocked, or theirs is lost.
+//
+// Use a new handle for each operation. Through one that several owners share, an Unlock
+// without an owner that follows a failed Lock ends another's hold, and Done, Err,
+// FencingToken and Deadline tell of another's.
 type Locker interface {
 	// Lock blocks until the lock is held, ctx ends, or the session closes. It
-	// rides out lost connections, failovers and restarts of Redis; other errors
-	// end it at once. If ctx ends, the error is for errors.Is both ctx's error and
-	// its cause. After an error the lock is not held. What Redis may have granted to
+	// rides out lost connections, failovers and restarts of Redis; other errors,
+	// such as ErrNotLock, end it at once. If ctx ends, the error is for errors.Is both
+	// ctx's error and its cause, and ErrTaken if somebody else had the lock. After an
+	// error the lock is not held. What Redis may have granted to
 	// the call is released in the background, after Lock has returned: others may find
 	// the lock taken until then, or for up to a lease if Redis does not answer or the
 	// process dies. ctx bounds the call and not the hold.
@@ -34,18 +39,19 @@ type Locker interface {
 	// waits for the lock: taken by another, it is false without an error.
 	TryLock(ctx context.Context) (bool, error)
 
-	// Unlock ends one Lock; the last one releases the hold. It ignores the end of
-	// ctx, and blocks until Redis has confirmed or the lease has run out. It
-	// returns nil, ErrLost if the hold had ended before or its release could not
-	// be confirmed, or ErrNotHeld if this owner holds nothing here. Unlock what was
-	// locked even after a loss.
+	// Unlock ends one Lock; the last one releases the hold. It ignores the end of ctx, and
+	// waits for Redis at most 2 s; after that the release goes on in the background, at
+	// the latest until the lease has run out. It returns nil if the hold was certain until
+	// Unlock was called, whether Redis has confirmed the release or not, ErrLost if it had
+	// ended before, or ErrNotHeld if this owner holds nothing here. Unlock what was locked
+	// even after a loss.
 	Unlock(ctx context.Context) error
 
 	// Done returns a channel that is closed when the latest hold taken through this
-	// value ends, by Unlock or by loss. Before the first it is closed.
+	// handle ends, by Unlock or by loss. Before the first it is closed.
 	Done() <-chan struct{}
 
-	// Err returns nil while the latest hold taken through this value is held,
+	// Err returns nil while the latest hold taken through this handle is held,
 	// ErrLost once it is lost, and ErrNotHeld otherwise.
 	Err() error
 }
@@ -53,9 +59,9 @@ type Locker interface {
 // A Mutex is a re-entrant mutual exclusion lock. It shares its key, and so excludes,
 // with every Mutex, FairMutex and Redisson RLock of the same name.
 //
-// Values come from [Session.Mutex]; methods of the zero Mutex return an error. A
-// Mutex must not be copied after first use, and is safe for concurrent use. Several
-// values of one session with the same name are the same lock.
+// Handles come from [Session.Mutex]; methods of the zero Mutex return an error. A
+// Mutex must not be copied after first use, and is safe for concurrent use. All
+// handles of one session with the same name are the same lock.
 //
 // Among the goroutines of a session the lock is handed on in order of arrival,
 // without asking Redis, for as long as the session's tenure lasts ([WithTenure]).
@@ -96,7 +102,8 @@ func (m *Mutex) Err() error { return m.l.Err() }
 // FencingToken returns the fencing token of the latest hold taken through m, also
 // after it was lost, and 0 if there is none. Of two holds of a lock the later one has
 // the larger token: hand it to what the lock protects, and let that refuse tokens
-// smaller than one it has seen.
+// smaller than one it has seen. If m is shared, the latest hold may be another's: in Do
+// use [Token].
 func (m *Mutex) FencingToken() int64 { return m.l.FencingToken() }
 
 // Deadline returns the time until which the hold is certain as of now, whatever

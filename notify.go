@@ -16,10 +16,10 @@ func (s *Session) dispatch(channel, message string) bool {
 	switch {
 	case message == wire.ForRedisson:
 		return true
-	case wire.IsSessionChannel(channel): // a loss: "lost <hold id> <name>"
+	case wire.IsSessionChannel(channel): // a loss: "lost <hold id> <key>"
 		verb, rest, _ := strings.Cut(message, " ")
-		if id, name, ok := strings.Cut(rest, " "); ok && verb == "lost" {
-			s.e.Forced(id, name)
+		if id, key, ok := strings.Cut(rest, " "); ok && verb == "lost" {
+			s.e.Forced(id, key)
 			return true
 		}
 	case strings.HasPrefix(channel, wire.PrefixGrant): // a grant of a FairMutex

@@ -35,7 +35,7 @@ type AcquireEvent struct {
 type ReleaseEvent struct {
 	Name string
 	Held time.Duration // from the acquisition to the call of Unlock
-	Err  error
+	Err  error         // of Unlock, or why Redis has not confirmed the release
 }
 
 // LostEvent reports the loss of a hold.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 // A SessionOption sets up a [Session]; see the With functions.
 type SessionOption interface{ applySession(*sessionConfig) }
 
-// A LockOption sets up one lock value; see [WithFixedLease] and [WithMaxHold].
+// A LockOption sets up one handle of a lock; see [WithFixedLease] and [WithMaxHold].
 type LockOption interface{ applyLock(*engine.LockConfig) }
 
 type sessionConfig struct {
@@ -62,6 +63,24 @@ func WithLease(lease time.Duration) SessionOption {
 		c.Lease = lease.Truncate(time.Millisecond)
 		if lease < minLease && c.err == nil {
 			c.err = fmt.Errorf("%w: WithLease(%v): the lease must be at least %v", ErrOption, lease, minLease)
+		}
+	})
+}
+
+// WithPrefix puts a prefix before the names of all locks of the session: with
+// WithPrefix("lock:") the lock order:1 is at the key lock:order:1, and never at the data that an
+// application may have at order:1. Without, a name is the key, as in Redisson: use the prefix
+// where no process with Redisson, or without the prefix, shares the locks.
+//
+// The prefix counts for the length of a name (1 KiB) and for its hash tag: with {shop}: all
+// locks of the session are in one slot of a cluster. It may have no brace without a valid hash
+// tag. Everything else speaks of names without it: Name, errors, events, Inspect and
+// ForceUnlock. Only what is about the key itself, such as [ErrNotLock], tells the key.
+func WithPrefix(prefix string) SessionOption {
+	return sessionOption(func(c *sessionConfig) {
+		c.Prefix = prefix
+		if err := wire.CheckPrefix(prefix); err != nil && c.err == nil {
+			c.err = fmt.Errorf("%w: WithPrefix(%.40q): %w", ErrOption, prefix, err)
 		}
 	})
 }

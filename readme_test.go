@@ -57,7 +57,7 @@ func program(document string, line int, snippet string) string {
 	var imports strings.Builder
 	for _, path := range strings.Split(snippetImports, "; ") {
 		name := strings.Trim(path[strings.LastIndex(path, "/")+1:], `"`)
-		if regexp.MustCompile(`\b`+name+`\.`).MatchString(snippet + snippetParams) {
+		if regexp.MustCompile(`\b` + name + `\.`).MatchString(snippet + snippetParams) {
 			fmt.Fprintln(&imports, path)
 		}
 	}

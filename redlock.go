@@ -12,9 +12,9 @@ import (
 // a majority of them say so, and so survives the loss of a minority with all data. The
 // algorithm is that of the Redis documentation ("Distributed Locks with Redis").
 //
-// Values come from [NewRedlock]; methods of the zero Redlock return an error. A Redlock
+// Handles come from [NewRedlock]; methods of the zero Redlock return an error. A Redlock
 // must not be copied after first use, and is safe for concurrent use. It is a [Locker],
-// re-entrant per owner; values of one name over the same sessions are the same lock.
+// re-entrant per owner; handles of one name over the same sessions are the same lock.
 //
 // Lock asks all deployments at the same time, each for a bounded time, and counts only
 // if a majority grants and the lease, less the time that took, less the drift of clocks,
@@ -22,6 +22,9 @@ import (
 // or when it hears of an unlock. While it is held every deployment renews its part;
 // a deployment that was missing, or lost its part, is asked again. Done closes when
 // fewer than a majority are certain.
+//
+// A deployment where the key of that name is no lock counts like one that is down; a
+// majority of such deployments is [ErrNotLock].
 //
 // It has no fencing token: the deployments count independently of each other. A server
 // that restarts without its data, or whose clock jumps, may grant a second time; with a
@@ -58,9 +61,8 @@ func (r *Redlock) Lock(ctx context.Context) error { return r.l.Lock(ctx) }
 // is left, it returns their errors.
 func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.l.TryLock(ctx) }
 
-// Unlock ends one Lock of r; see [Locker]. It waits for each deployment for a bounded
-// time only; a release that is not confirmed by then goes on in the background, and
-// ends at the latest with the lease. It returns an error if that is so for a majority.
+// Unlock ends one Lock of r; see [Locker]. It waits for each deployment for at most 1 s; a
+// release that is not confirmed by then goes on in the background.
 func (r *Redlock) Unlock(ctx context.Context) error { return r.l.Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through r ends: when

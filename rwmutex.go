@@ -13,7 +13,7 @@ import (
 // and Redisson RReadWriteLock of the same name. A lock of another kind of that name is
 // respected as held.
 //
-// Values come from [Session.RWMutex]; methods of the zero RWMutex return an error. An
+// Handles come from [Session.RWMutex]; methods of the zero RWMutex return an error. An
 // RWMutex must not be copied after first use, and is safe for concurrent use. As a
 // [Locker] it is its write side; [RWMutex.RLocker] is its read side. Each side has its
 // own Done and Err.

@@ -16,7 +16,7 @@ import (
 
 // A Session is a process's part in the locks of one Redis deployment. It has an
 // identity, renews the leases of everything held through it, listens for unlock
-// messages, and makes lock values. One per process and deployment is enough,
+// messages, and makes handles of locks. One per process and deployment is enough,
 // whatever the number of locks: its goroutines and connections do not grow with
 // them.
 //
@@ -68,10 +68,14 @@ func (s *Session) ID() string { return s.e.ID() }
 func (s *Session) Done() <-chan struct{} { return s.e.Done() }
 
 // Close ends the session: waiting calls return ErrClosed, every hold is lost and
-// released in Redis, goroutines and subscriptions end. It blocks until that is done
-// or ctx ends; in the latter case it goes on in the background, and its error says
-// so. What could not be released ends with its lease. Close may be called more than
-// once; the client stays open.
+// released in Redis, goroutines and subscriptions end. It blocks until that is done or ctx
+// ends; bound it, since Redis may not answer. What it has not released when ctx ends, or
+// after 5 s without an answer, expires with its lease, and its error names it.
+//
+// Nothing of the session is left when Close returns, with one exception: when Redis hangs, a
+// call may be inside rueidis, which nothing can end, until rueidis' own timeouts (3 s for a
+// reply, [rueidis.ClientOption].Dialer.Timeout for a new connection). An ended ctx still gives
+// Redis 100 ms. Close may be called more than once; the client stays open.
 func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 
 // NewContext returns a context with a new owner in it. Every lock taken under that
@@ -79,13 +83,14 @@ func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 // again what it holds. Locks of any session honour it.
 //
 // Give an owner to a unit of work, such as a request, whose functions lock the same
-// thing independently of each other. Goroutines that share the context share the
-// owner, and do not exclude each other.
+// thing independently of each other. The session travels with it: see [FromContext].
+// Goroutines that share the context share the owner, and do not exclude each other.
 func (s *Session) NewContext(ctx context.Context) context.Context {
 	return arbiter.WithOwner(ctx, &arbiter.Owner{Minter: s})
 }
 
-// FromContext returns the session that minted the owner in ctx, if there is one.
+// FromContext returns the session that minted the owner in ctx, if there is one. So code
+// that has only a context can lock, and lock again what its callers hold.
 func FromContext(ctx context.Context) (*Session, bool) {
 	if o := arbiter.OwnerOf(ctx); o != nil {
 		s, ok := o.Minter.(*Session)

@@ -26,7 +26,9 @@ var allowed = []struct {
 	{"internal/clock", nil},
 	{"internal/lockerr", nil},
 	{"internal/arbiter", nil},
-	{"internal/redistest", nil}, // for tests only: nothing below may import it
+	{"internal/fips", nil},
+	{"internal/redistest", []string{"internal/fips"}}, // for tests only: nothing below may import it
+	{"internal/memredis", []string{"internal/fips"}},  // only relocktest imports it
 
 	// Redis, without locks.
 	{"internal/transport", []string{"internal/timing"}},
@@ -58,6 +60,7 @@ var allowed = []struct {
 		"internal/arbiter", "internal/engine", "internal/lockerr", "internal/multilock", "internal/peek", "internal/quorum",
 		"internal/wire",
 	}},
+	{"relocktest", []string{".", "internal/memredis", "internal/wire"}},
 	{"examples/flashsale", []string{"."}},
 	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}}, // for the tests of the public API
 }

@@ -5,6 +5,7 @@
 --   reply  > 0  the fencing token; this hold id holds the lock
 --            0  another holds the lock, without expiry
 --          < 0  another holds the lock; -1 minus its time to live (ms)
+--          NOTLOCK, an error: the key is no lock (lib/foreign.lua)
 --
 -- Sent twice: the second finds the hold of this id, renews its lease and returns the
 -- same token. Nobody else can have changed the token while the lock was held.
@@ -15,8 +16,10 @@
 
 local ttl = redis.call('pttl', KEYS[1])
 if ttl ~= -2 then
-  if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-    return -1 - ttl
+  local held = redis.pcall('hexists', KEYS[1], ARGV[1])
+  if held ~= 1 then
+    -- include: foreign
+    return foreign(KEYS[1], held) or -1 - ttl
   end
   redis.call('pexpire', KEYS[1], ARGV[2])
   return tonumber(redis.call('get', KEYS[2])) or fence(KEYS[2])

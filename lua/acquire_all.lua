@@ -3,7 +3,8 @@
 --   KEYS   the locks, then their fences in the same order
 --   ARGV   for each lock: hold id, lease (ms)
 --   reply  0, then the fencing token of each lock; or the position (from 1) of a lock
---          that another holds, then what acquire.lua replies for it
+--          that another holds, then what acquire.lua replies for it. The position of one
+--          that is no lock follows the error NOTLOCK
 --
 -- Locks that were last acquired together have equal tokens. Their next token is computed
 -- once.
@@ -20,7 +21,12 @@ if call('exists', unpack(KEYS, 1, n)) > 0 then
   for i = 1, n do
     local ttl = call('pttl', KEYS[i])
     if ttl ~= -2 then
-      if call('hexists', KEYS[i], ARGV[2 * i - 1]) == 0 then return {i, -1 - ttl} end
+      local held = redis.pcall('hexists', KEYS[i], ARGV[2 * i - 1])
+      if held ~= 1 then
+        -- include: foreign
+        local no = foreign(KEYS[i], held)
+        return no and redis.error_reply(no.err .. ' ' .. i) or {i, -1 - ttl}
+      end
       ours[i] = true
     end
   end

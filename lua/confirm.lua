@@ -13,7 +13,11 @@
 
 -- include: entered
 
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 3 end
+local held = redis.pcall('hexists', KEYS[1], ARGV[1])
+if held ~= 1 then
+  -- include: wrongtype
+  return (held == 0 or wrongType(held)) and 3 or held
+end
 local mine = 'r:' .. ARGV[2]
 local writers, readers, turn, any = intents(KEYS[2], mine)
 local open = redis.call('hget', KEYS[1], 'mode') == 'read'

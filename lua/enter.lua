@@ -17,7 +17,8 @@
 
 -- include: fair
 
-if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
+local held = redis.pcall('hexists', KEYS[1], ARGV[1])
+if held == 1 then
   redis.call('pexpire', KEYS[1], ARGV[2])
   return tonumber(redis.call('get', KEYS[2])) or one(KEYS[2])
 end
@@ -41,5 +42,10 @@ if redis.call('exists', KEYS[1]) == 0 then
     return token
   end
 end
-if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1], ARGV[4]) end
-return -1 - left(KEYS[1])
+do -- not at the top, where it would cost time that a free lock need not take
+  -- include: foreign
+  local no, holder = foreign(KEYS[1], held)
+  if no then return no end
+  if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1], ARGV[4]) end
+  return -1 - left(KEYS[1], holder)
+end

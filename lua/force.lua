@@ -10,26 +10,39 @@
 --          claim (ms)
 --          prefix of the grant channels
 --          1 if the server knows all subscribers of such a channel, else 0
---   reply  1 if the lock was held, else 0
+--   reply  1 if the lock was held, else 0; NOTLOCK, an error, if the key is no lock
 --
 -- Sent twice: the second finds nothing, or opens a lock acquired in between. The caller
 -- sends it again only if the first got no reply.
 
+-- It deletes only what is the lock's. If an application has added fields to it, these stay,
+-- and the lock is granted to nobody.
+
 -- include: fair
+-- include: foreign
+-- include: strip
 -- include: wake
 
+local no = foreign(KEYS[1])
+if no then return no end
 local fields = redis.call('hkeys', KEYS[1])
 if #fields == 0 then return 0 end
-local mode = redis.call('hget', KEYS[1], 'mode')
-redis.call('del', KEYS[1])
+local holds = {}
 for _, field in ipairs(fields) do
-  local session, n = string.match(field, '^(.*):(%d+)')
-  if session then
-    redis.call('publish', ARGV[4] .. session, 'lost ' .. session .. ':' .. n .. ' ' .. ARGV[5])
-  end
+  if isHold(field) then holds[#holds + 1] = field end
+end
+if #holds == 0 then return redis.error_reply('NOTLOCK hash') end
+local mode = redis.call('hget', KEYS[1], 'mode')
+local bare = #fields == #holds + (mode and 1 or 0)
+strip(KEYS[1], holds, bare)
+for _, field in ipairs(holds) do
+  local id = string.match(field, '^[^:]+:%-?%d+')
+  redis.call('publish', ARGV[4] .. string.sub(id, 1, 36), 'lost ' .. id .. ' ' .. ARGV[5])
 end
 if mode then
   wake(ARGV[3], ARGV[2])
+elseif not bare then
+  redis.call(ARGV[3], ARGV[1], '0')
 elseif not yield(KEYS[3], ARGV[3], ARGV[8], ARGV[7]) and (redis.call('exists', KEYS[3]) == 0 or
   not dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[6], ARGV[7], ARGV[3], ARGV[8])) then
   redis.call(ARGV[3], ARGV[1], '0')

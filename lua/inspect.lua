@@ -3,10 +3,15 @@
 --   KEYS   lock, queue
 --   ARGV   none
 --   reply  time to live (ms; -1 no expiry, -2 not locked), number of waiters in the
---          queue, then the fields and values of the lock
+--          queue, then the fields and values of the lock; NOTLOCK, an error, if the key is
+--          no lock
 --
 -- Sent twice: it only reads.
 
+-- include: foreign
+
+local no = foreign(KEYS[1])
+if no then return no end
 local r = redis.call('hgetall', KEYS[1])
 table.insert(r, 1, redis.call('zcard', KEYS[2]))
 table.insert(r, 1, redis.call('pttl', KEYS[1]))

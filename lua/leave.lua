@@ -25,7 +25,10 @@
 
 -- include: next
 
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+local held = redis.pcall('hexists', KEYS[1], ARGV[1])
+if held ~= 1 then
+  -- include: wrongtype
+  if held ~= 0 and not wrongType(held) then return held end
   return redis.call('zrem', KEYS[3], ARGV[1]) - 1
 end
 local function leave() redis.call('hdel', KEYS[1], ARGV[1]) end

@@ -10,11 +10,12 @@
 --          1 if the server knows all subscribers of such a channel, else 0
 --          then for each waiter: hold id, lease (ms), prefix of the grant channels
 --   reply  for each waiter: as acquire.lua, or -2^52 if it neither holds the lock nor is
---          in the queue, or if a key has another type
+--          in the queue, or if the lock's key is no lock
 --
 -- Sent twice: the second finds the holds and places of these ids. It queues nobody.
 
 -- include: fair
+-- include: foreign
 
 local lost = -4503599627370496
 local replies, done, asks = {}, {}, {}
@@ -42,11 +43,10 @@ for i = 1, #KEYS / 3 do
       redis.call('pexpire', queue, ARGV[1])
       if wait > 0 then
         done[lock] = -1 - wait
-      elseif type(fields) == 'number' then
-        done[lock] = -1 - redis.call('pttl', lock)
-        reply = reply or -1 - left(lock) -- one that looks soon is enough
       else
-        done[lock] = lost
+        local no, holder = foreign(lock, fields)
+        done[lock] = no and lost or -1 - redis.call('pttl', lock)
+        reply = reply or not no and -1 - left(lock, holder) -- one that looks soon is enough
       end
     end
     reply = reply or done[lock]

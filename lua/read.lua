@@ -10,6 +10,7 @@
 --            2  held, but a writer waits
 --            0  not held; the holder has no expiry
 --          < 0  not held; -1 minus the time to wait (ms)
+--          NOTLOCK, an error: the key is no lock (lib/foreign.lua)
 --
 -- Sent twice: the second finds the hold, and its lease starts again.
 
@@ -17,7 +18,11 @@
 -- include: leases
 -- include: list
 
-local mode = redis.call('hget', KEYS[1], 'mode')
+local mode = redis.pcall('hget', KEYS[1], 'mode')
+if type(mode) == 'table' then
+  -- include: wrongtype
+  return wrongType(mode) and redis.error_reply('NOTLOCK type') or mode
+end
 local mine = 'r:' .. ARGV[1]
 local writers, readers, turn, any = intents(KEYS[2], mine)
 local stopped = writers > 0 and turn == 0
@@ -29,6 +34,11 @@ if open and not stopped or mode and (redis.call('hexists', KEYS[1], ARGV[1]) == 
   if mode then
     ttl = redis.call('pttl', KEYS[1])
     valid, explained = explains(KEYS[1], list, now, ttl)
+    if not valid then
+      -- include: foreign
+      local no = foreign(KEYS[1])
+      if no then return no end
+    end
     if mode == 'read' and not explained then keep(KEYS[1], KEYS[2], ARGV[5]) end
     redis.call('hset', KEYS[1], ARGV[1], 1)
   else
@@ -44,6 +54,11 @@ if open and not stopped or mode and (redis.call('hexists', KEYS[1], ARGV[1]) == 
   enlist(list, ARGV[1], now, ARGV[2], not valid or now % 8 == 0)
   if any then entered(KEYS[2], mine, readers, turn) end
   return writers > 0 and 2 or 1
+end
+do -- not at the top, where it would cost time that a free lock need not take
+  -- include: foreign
+  local no = foreign(KEYS[1])
+  if no then return no end
 end
 if ARGV[4] ~= '0' then intend(KEYS[2], mine, tonumber(ARGV[4])) end
 if open then return -1 - writers end

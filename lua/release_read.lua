@@ -18,6 +18,7 @@
 -- include: intents
 -- include: leases
 -- include: list
+-- include: strip
 
 local list = listOf(ARGV[4])
 local enlisted = redis.pcall('zrem', list, ARGV[1])
@@ -28,7 +29,7 @@ if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   redis.call('del', KEYS[2])
   return -1
 end
-local most, readers = 0, redis.call('hlen', KEYS[1]) - 1
+local most, readers, dead, bare = 0, redis.call('hlen', KEYS[1]) - 1, nil, true
 if readers > 0 then
   if enlisted then most = last(list, ARGV[4], readers) end
   if most <= 0 then
@@ -36,10 +37,10 @@ if readers > 0 then
       redis.call('del', KEYS[2])
       return 0
     end
-    local longest, others, keyless = leases(KEYS[1], ARGV[4])
+    local longest, others, keyless, only = leases(KEYS[1], ARGV[4])
     if near(KEYS[1], KEYS[2]) then others = 0 end
     if #keyless > 0 then longest = math.max(longest, others, kept(KEYS[3])) end
-    most = longest
+    most, dead, bare = longest, keyless, only
   end
 end
 redis.call('del', KEYS[2])
@@ -47,5 +48,5 @@ if most > 0 then
   redis.call('pexpire', KEYS[1], most)
   return 0
 end
-redis.call('del', KEYS[1])
+strip(KEYS[1], dead, bare)
 return redis.call(ARGV[3], ARGV[2], '0')

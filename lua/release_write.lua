@@ -15,17 +15,22 @@
 
 -- include: intents
 -- include: leases
+-- include: strip
 -- include: wake
 
 local had, downgraded = redis.call('hdel', KEYS[1], ARGV[1]) == 1, false
 if had then
-  local longest = redis.call('hlen', KEYS[1]) > 1 and leases(KEYS[1], ARGV[5]) or 0
+  local longest, dead, bare = 0, {}, true
+  if redis.call('hlen', KEYS[1]) > 1 then
+    local all = {leases(KEYS[1], ARGV[5])}
+    longest, dead, bare = all[1], all[3], all[4]
+  end
   if longest > 0 then
     downgraded = true
     redis.call('hset', KEYS[1], 'mode', 'read')
     redis.call('pexpire', KEYS[1], longest)
   else
-    redis.call('del', KEYS[1])
+    strip(KEYS[1], dead, bare)
   end
 end
 local mine = 'w:' .. ARGV[1]

@@ -16,22 +16,26 @@
 -- include: leases
 -- include: list
 
-local mode = redis.call('hget', KEYS[1], 'mode')
+local mode = redis.pcall('hget', KEYS[1], 'mode')
 if mode == 'write' and redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
   prolong(KEYS[1], ARGV[2])
   return tonumber(redis.call('get', KEYS[2])) or fence(KEYS[2])
 end
 local free = not mode and redis.call('exists', KEYS[1]) == 0
 local list = listOf(ARGV[3])
-if mode == 'read' and not living(KEYS[1], list) then
-  local longest, others, keyless = leases(KEYS[1], ARGV[3])
+if not free and not (mode == 'read' and living(KEYS[1], list)) then
+  -- include: foreign
+  local no = foreign(KEYS[1], mode)
+  if no then return no end
+  local longest, others, keyless, bare = 0, 0, {}, true
+  if mode == 'read' then longest, others, keyless, bare = leases(KEYS[1], ARGV[3]) end
   if #keyless > 0 and others == 0 and kept(KEYS[3]) == 0 then
     for n = 1, #keyless, 1000 do
       local to = math.min(n + 999, #keyless)
       redis.call('hdel', KEYS[1], unpack(keyless, n, to))
       redis.pcall('zrem', list, unpack(keyless, n, to))
     end
-    free = longest == 0
+    free = longest == 0 and bare
     if free then redis.call('del', KEYS[1]) end
   end
 end

@@ -27,13 +27,10 @@ func (in *instance) buy(ctx context.Context, buyer string) (bool, error) {
 	if in.session == nil {
 		return in.sell(ctx, buyer, 0)
 	}
-	// A Mutex costs nothing to make. This one stands for this request only, so its
-	// token is the token of this request's hold.
-	lock := in.session.Mutex(in.lock)
 	for {
 		var sold bool
-		err := relock.Do(ctx, lock, func(ctx context.Context) (err error) {
-			sold, err = in.sell(ctx, buyer, lock.FencingToken())
+		err := relock.Do(ctx, in.session.Mutex(in.lock), func(ctx context.Context) (err error) {
+			sold, err = in.sell(ctx, buyer, relock.Token(ctx))
 			return err
 		})
 		if !errors.Is(err, relock.ErrLost) || ctx.Err() != nil {

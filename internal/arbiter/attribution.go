@@ -57,13 +57,7 @@ func (v *Handle[L]) othersLocked(h *Hold[L]) bool {
 // owedLocked returns the hold that an unlock by o through v is for, if o has no live hold: its
 // lost hold, or one that its debt is paid with. through is v, or the handle of the debt.
 func (v *Handle[L]) owedLocked(o *Owner, side Side) (through *Handle[L], h *Hold[L]) {
-	o.anyDue(func(d due) bool {
-		if v.isOf(d, side) {
-			h, _ = d.of.(*Hold[L])
-		}
-		return h != nil
-	})
-	if h != nil {
+	if h = v.lostOf(o, side); h != nil {
 		return v, h
 	}
 	for {
@@ -77,6 +71,18 @@ func (v *Handle[L]) owedLocked(o *Owner, side Side) (through *Handle[L], h *Hold
 			}
 		}
 	}
+}
+
+// lostOf returns the hold on a side of v's lock that o lost and has not unlocked, nil if there is
+// none.
+func (v *Handle[L]) lostOf(o *Owner, side Side) (h *Hold[L]) {
+	o.anyDue(func(d due) bool {
+		if v.isOf(d, side) {
+			h, _ = d.of.(*Hold[L])
+		}
+		return h != nil
+	})
+	return h
 }
 
 // isOf reports whether d is of a side of v's lock.

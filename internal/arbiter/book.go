@@ -2,7 +2,7 @@ package arbiter
 
 import "slices"
 
-// A Book keeps the holds taken through one lock value that is made of other locks, such as a
+// A Book keeps the holds taken through one handle of a lock made of other locks, such as a
 // group, and attributes unlocks to them by the rules of Table. It does not decide who may have
 // the lock: several holds may be live at a time. It is safe for concurrent use. Its zero value
 // is ready once Now and Ends are set; see Rules.
@@ -66,11 +66,15 @@ func (b *Book[L]) Again(o *Owner) bool {
 	return true
 }
 
-// HoldOf returns the live hold of o, nil if it has none.
-func (b *Book[L]) HoldOf(o *Owner) *Hold[L] {
+// Newest returns the hold of o that awaits its unlock: the live one, else the one that was lost;
+// nil if there is none.
+func (b *Book[L]) Newest(o *Owner) *Hold[L] {
 	b.lock()
 	defer b.guard.Unlock()
-	return b.liveLocked(o)
+	if h := b.liveLocked(o); h != nil {
+		return h
+	}
+	return b.via.lostOf(o, Write)
 }
 
 // Latest returns the newest hold, nil if there was none.

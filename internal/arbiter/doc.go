@@ -2,7 +2,7 @@
 // Redis for it.
 //
 // [Table] arbitrates the locks of one kind, and [Book] attributes unlocks to the holds of one
-// value made of several locks. Per name at most one goroutine, the contender, talks to Redis, and
+// handle made of several locks. Per name at most one goroutine, the contender, talks to Redis, and
 // only while the process has no hold; the others wait in FIFO order. The end of a hold either
 // passes the lease to the next waiter or leaves its release to the caller, who reports when that
 // is done. A read-write lock has a read side too, with a contender of its own; see readers.go.

@@ -2,7 +2,7 @@ package arbiter
 
 import "slices"
 
-// A Handle remembers the holds taken through one lock value. It belongs to one name of one
+// A Handle remembers the holds taken through one handle of a lock. It belongs to one name of one
 // table. Its zero value belongs to none.
 //
 // What a lost hold of an anonymous owner leaves is kept here alone, until its unlock. No table

@@ -89,6 +89,8 @@ func (w *world) Role(c *arbiter.Waiter[*lease]) *hold {
 	return h
 }
 
+func (w *world) Newest(via *handle, o *owner) *hold { return w.Table.Newest(via, o, arbiter.Write) }
+
 func (w *world) Waiting(name string) int { return w.Table.Waiting(name, arbiter.Write) }
 
 func (w *world) handle(name string) *handle {

@@ -73,6 +73,9 @@ func (h *Hold[L]) Watchers() int {
 	return len(h.ends)
 }
 
+// Fence returns the fencing token, 0 if the hold has none.
+func (h *Hold[L]) Fence() int64 { return h.Token }
+
 // Side returns the held side.
 func (h *Hold[L]) Side() Side { return h.side }
 

@@ -18,7 +18,7 @@ func (t *Table[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
 	e, now := t.lock(s, w.Via.name, w.Owner)
 	defer s.Unlock()
 	var st Standing[L]
-	if h, _ := t.joinLocalLocked(e, w.Via, w.Owner, w.Passable, now); h != nil {
+	if h, _ := t.enterLocalLocked(e, w, now); h != nil {
 		t.enteredLocked(s, e, w, h)
 		return h, st
 	}

@@ -79,7 +79,7 @@ func (t *Table[L]) enterReaderLocked(e *entry[L], w *Waiter[L], wait bool, now i
 	if e.readers == nil {
 		e.readers = &readers[L]{owners: make(map[*Owner]*Hold[L])}
 	}
-	if h, v := t.joinLocalLocked(e, w.Via, w.Owner, w.Passable, now); h != nil {
+	if h, v := t.enterLocalLocked(e, w, now); h != nil {
 		w.role, w.hold = granted, h
 		return v
 	}
@@ -104,6 +104,15 @@ func (t *Table[L]) enterReaderLocked(e *entry[L], w *Waiter[L], wait bool, now i
 	w.oneShot = !wait
 	e.queued.push(w, queued)
 	return Queued
+}
+
+// enterLocalLocked locks the read side for w without asking Redis, if it can.
+func (t *Table[L]) enterLocalLocked(e *entry[L], w *Waiter[L], now int64) (*Hold[L], Verdict) {
+	h, v := t.joinLocalLocked(e, w.Via, w.Owner, w.Passable, now)
+	if h == nil && w.Inside && w.Passable && e.sharing > 0 && t.Certain(e.read, now) && e.hold == nil && w.eligible() {
+		return t.joinLocked(e, w.Via, w.Owner, e.read, now), Joined
+	}
+	return h, v
 }
 
 // Join locks the read side for o without asking Redis, if o reads already or may share the

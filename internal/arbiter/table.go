@@ -202,6 +202,20 @@ func (t *Table[L]) HoldOf(via *Handle[L], o *Owner, side Side) *Hold[L] {
 	return nil
 }
 
+// Newest returns the hold of o on a side of the handle's name that awaits its unlock: the live
+// one, else the one that was lost; nil if there is none.
+func (t *Table[L]) Newest(via *Handle[L], o *Owner, side Side) *Hold[L] {
+	s := t.of(via)
+	s.Lock()
+	defer s.Unlock()
+	if e := s.entries[via.name]; e != nil {
+		if h := e.liveLocked(o, side); h != nil {
+			return h
+		}
+	}
+	return via.lostOf(o, side)
+}
+
 // Lookup returns the live exclusive hold of name, nil if there is none.
 func (t *Table[L]) Lookup(name string) *Hold[L] {
 	s := t.shard(name)

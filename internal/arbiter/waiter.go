@@ -7,6 +7,7 @@ type Waiter[L comparable] struct {
 	Via      *Handle[L]
 	Owner    *Owner        // nil: anonymous
 	Passable bool          // may take over another goroutine's lease, or share it as a reader
+	Inside   bool          // a reader whose caller reads: it does not wait for writers, who would wait for that caller
 	C        chan struct{} // receives once when the waiter is granted the lock or becomes the contender
 
 	// guarded by the mutex of Via's shard
@@ -15,6 +16,8 @@ type Waiter[L comparable] struct {
 	separate   bool   // contends for itself, beside the side's contender
 	oneShot    bool   // waits only for the contender's next answer
 	answer     answer // of Redis to this contender, the last one
+	refused    bool   // the last answer of Redis, see Blocked
+	err        error
 	hold       *Hold[L]
 	next, prev *Waiter[L]
 }
@@ -57,7 +60,8 @@ func (p *pool[L]) Free(w *Waiter[L]) {
 	default:
 	}
 	w.Via, w.Owner, w.hold, w.role = nil, nil, nil, idle
-	w.separate, w.oneShot, w.answer = false, false, noAnswer
+	w.refused, w.err = false, nil
+	w.Inside, w.separate, w.oneShot, w.answer = false, false, false, noAnswer
 	p.p.Put(w)
 }
 

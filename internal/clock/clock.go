@@ -8,21 +8,26 @@ import (
 // Refresh is how often the clock looks for a suspend at most.
 const Refresh = 250 * time.Millisecond
 
-// Clock counts nanoseconds monotonically, including suspends. Reading CLOCK_BOOTTIME costs a
-// system call, so Now does it at most once every Refresh. It is safe for concurrent use. Make
-// it with New.
+// Clock counts nanoseconds monotonically, including suspends. Looking for one costs two system
+// calls, so Now does it at most once every Refresh. It is safe for concurrent use. Make it with
+// New.
+//
+// Suspends are the difference of two clocks of the system. Go's own clock is not compared with
+// either: in a bubble of testing/synctest it shows a time of its own.
 type Clock struct {
 	base    time.Time    // zero of the clock
-	first   int64        // boot time minus monotonic time at base
-	ahead   atomic.Int64 // how much that difference has grown
-	checked atomic.Int64 // monotonic time of the last check
+	first   int64        // how long the machine had been suspended at base
+	ahead   atomic.Int64 // how much that has grown
+	checked atomic.Int64 // time of the last look, without suspends
 }
 
 // New returns a clock that starts at zero.
 func New() *Clock {
 	c := &Clock{base: time.Now()}
-	if boot, ok := bootNanos(); ok {
-		c.first = boot - int64(time.Since(c.base))
+	for range 2 { // one may be too small
+		if total, ok := suspended(); ok {
+			c.first = max(c.first, total)
+		}
 	}
 	return c
 }
@@ -38,13 +43,13 @@ func (c *Clock) Now() int64 {
 }
 
 // refresh adds the time of suspends. A difference below 20 ms is no suspend but the time
-// between the two readings.
+// between two readings.
 func (c *Clock) refresh() {
-	boot, ok := bootNanos()
+	total, ok := suspended()
 	if !ok {
 		return
 	}
-	ahead := boot - int64(time.Since(c.base)) - c.first
+	ahead := total - c.first
 	if ahead-c.ahead.Load() > int64(20*time.Millisecond) {
 		c.ahead.Store(ahead)
 	}

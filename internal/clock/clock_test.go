@@ -1,8 +1,11 @@
 package clock
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -39,10 +42,10 @@ func TestClockGoesAtTheRightPace(t *testing.T) {
 	}
 }
 
-// A suspend shows as a jump of the boot time, which the test brings about from the
-// other end.
+// A suspend shows as a jump of the time spent suspended, which the test brings about from
+// the other end.
 func TestClockCountsASuspend(t *testing.T) {
-	if _, ok := bootNanos(); !ok {
+	if _, ok := suspended(); !ok {
 		return // nothing to learn a suspend from
 	}
 	c := New()
@@ -63,7 +66,7 @@ func TestClockCountsASuspend(t *testing.T) {
 	if c.ahead.Load() != ahead {
 		t.Fatal("a difference of 10 ms was taken for a suspend")
 	}
-	// A boot time that went back does not turn the clock back.
+	// A difference that shrank does not turn the clock back.
 	c.first += int64(2 * time.Hour)
 	c.refresh()
 	if c.ahead.Load() != ahead {
@@ -77,4 +80,22 @@ func TestClockReadAsWallTime(t *testing.T) {
 	if d := time.Until(at); d > time.Hour || d < time.Hour-time.Minute {
 		t.Fatalf("an hour from now is in %v", d)
 	}
+}
+
+// In a bubble Go's clock stands still while the process works, and the system's clocks go on.
+// That is no suspend.
+func TestClockInABubbleIgnoresRealTime(t *testing.T) {
+	var past atomic.Bool
+	time.AfterFunc(2*Refresh, func() { past.Store(true) }) // outside: real time
+	synctest.Test(t, func(t *testing.T) {
+		c := New()
+		for !past.Load() {
+			runtime.Gosched()
+		}
+		const virtual = Refresh + time.Millisecond // the next look is due
+		time.Sleep(virtual)
+		if now := time.Duration(c.Now()); now != virtual {
+			t.Fatalf("after %v of virtual time the clock shows %v", virtual, now)
+		}
+	})
 }

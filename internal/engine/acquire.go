@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -16,23 +15,24 @@ var ErrLate = errors.New("the reply came after the lease it grants had ended")
 // acquire acquires an exclusive lease from Redis. It returns neither lease nor error if the call
 // does not wait and the lock is taken. After an error nothing is left in Redis, or the cleaner
 // removes it.
-func (b *base) acquire(ctx context.Context, wait bool) (l *lease.Lease, contended bool, err error) {
-	a := b.attempt(ctx, wait)
+func (b *base) acquire(a attempt) (l *lease.Lease, err error) {
 	l = b.newLease()
 	err = a.retry(func() (bool, time.Duration, error) {
 		ttl, err := a.request(l, func() (int64, time.Duration, error) {
-			return a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, wait)
+			return a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, a.wait)
 		})
 		l.Top = l.Token + wire.Tokens(l.Token) - 1
 		return l.Token > 0, ttl, err
 	})
 	if err == nil && l.Token > 0 {
-		return l, a.tries > 1, nil
+		a.call.Contended = a.call.Contended || a.tries > 1
+		return l, nil
 	}
-	if l.Indeterminate || a.halfway || b.kind == wire.Write && wait && a.tries > 0 {
+	a.call.Contended = true
+	if l.Indeterminate || a.halfway || b.kind == wire.Write && a.wait && a.tries > 0 {
 		b.e.cleaner.Add(l, l.Indeterminate, nil) // of a writer the intent, too
 	}
-	return nil, true, err
+	return nil, err
 }
 
 // newLease returns a lease with a new id, not yet acquired.
@@ -55,9 +55,9 @@ func (a *attempt) request(l *lease.Lease, send func() (int64, time.Duration, err
 		token, ttl, err := send()
 		l.Since = a.e.Clock.Now()
 		if err != nil {
-			if _, answered := transport.Code(err); !answered || token > 0 { // or too few replicas have it
+			if code, answered := transport.Code(err); !answered || token > 0 { // or too few replicas have it
 				l.Indeterminate = true
-			} else if !transport.Transient(err) {
+			} else if !transport.Transient(err) && code != wire.CodeNotLock {
 				a.halfway = true
 			}
 			return 0, err

@@ -17,7 +17,7 @@ func (e *Engine) Inspect(ctx context.Context, name string) (wire.State, error) {
 		return wire.State{}, err
 	}
 	defer e.End()
-	in, err := e.proto.Inspect(transport.ForCaller(ctx, e.callCtx), name)
+	in, err := e.proto.Inspect(transport.ForCaller(ctx, e.callCtx), e.keyOf(name))
 	if err != nil {
 		return wire.State{}, e.adminErr(ctx, op, name, err)
 	}
@@ -27,13 +27,14 @@ func (e *Engine) Inspect(ctx context.Context, name string) (wire.State, error) {
 // ForceUnlock opens the lock of a name, whoever holds it, and reports whether it was locked. Its
 // holders lose it at once.
 func (e *Engine) ForceUnlock(ctx context.Context, name string) (bool, error) {
-	const op = "force-unlock"
+	const op = "force unlock"
 	if err := e.beginAdmin(ctx, op, name); err != nil {
 		return false, err
 	}
 	defer e.End()
-	ours := e.leasesOf(name)
-	was, err := e.proto.Force(transport.ForCaller(ctx, e.callCtx), name)
+	key := e.keyOf(name)
+	ours := e.leasesOf(key)
+	was, err := e.proto.Force(transport.ForCaller(ctx, e.callCtx), key)
 	if err != nil {
 		return false, e.adminErr(ctx, op, name, err)
 	}
@@ -45,7 +46,7 @@ func (e *Engine) ForceUnlock(ctx context.Context, name string) (bool, error) {
 
 // beginAdmin begins an operation on a name. If it returns nil, End must follow.
 func (e *Engine) beginAdmin(ctx context.Context, op, name string) error {
-	if err := wire.CheckName(name); err != nil {
+	if err := wire.CheckName(e.Config.Prefix, name); err != nil {
 		return lockerr.New(op, name, err)
 	}
 	if ctx.Err() != nil {

@@ -6,9 +6,10 @@ import (
 )
 
 type (
-	handle = arbiter.Handle[*lease.Lease]
-	waiter = arbiter.Waiter[*lease.Lease]
-	table  = arbiter.Table[*lease.Lease]
+	handle  = arbiter.Handle[*lease.Lease]
+	waiter  = arbiter.Waiter[*lease.Lease]
+	table   = arbiter.Table[*lease.Lease]
+	blocked = arbiter.Blocked[*lease.Lease]
 )
 
 // arbitration is the arbiter of one kind of lock, or of one side of an RWMutex, as far as all
@@ -24,12 +25,18 @@ func (a arbitration) waiter(via *handle, o *arbiter.Owner, passable bool) *waite
 func (a arbitration) free(w *waiter)                             { a.Free(w) }
 func (a arbitration) enter(w *waiter, wait bool) arbiter.Verdict { return a.Enter(w, a.side, wait) }
 func (a arbitration) answer(w *waiter) (h *lease.Hold, ask bool) { return a.Answer(w) }
+func (a arbitration) report(w *waiter, err error)                { a.Report(w, err) }
+func (a arbitration) blocked(w *waiter) blocked                  { return a.Blocked(w) }
 func (a arbitration) quit(w *waiter) *lease.Hold                 { return a.Quit(w) }
 func (a arbitration) grant(w *waiter, l *lease.Lease)            { a.Grant(w, l, l.Token) } // readers: see Reader
 func (a arbitration) released(l *lease.Lease)                    { a.Released(l.Keys.Name, l) }
 func (a arbitration) lose(l *lease.Lease) (holds int)            { return a.Lose(l.Keys.Name, l) }
 func (a arbitration) holdOf(via *handle, o *arbiter.Owner) *lease.Hold {
 	return a.HoldOf(via, o, a.side)
+}
+
+func (a arbitration) newest(via *handle, o *arbiter.Owner) *lease.Hold {
+	return a.Newest(via, o, a.side)
 }
 
 func (a arbitration) exit(via *handle, o *arbiter.Owner) (h *lease.Hold, outcome arbiter.Outcome, lost int) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/relock-go/relock/internal/lockerr"
@@ -21,18 +22,27 @@ type attempt struct {
 	*base
 	ctx    context.Context // the caller's
 	io     context.Context // the same for rueidis
+	op     string
+	w      *waiter // nil for a batch
+	call   *Acquired
 	wait   bool
 	poll   time.Duration // ask again at least that often
 	listen *pubsub.Listener
-	last   error // of the last try, if Redis failed
 	tries  int
+
+	// The last answer of Redis.
+	taken bool  // the lock is taken
+	last  error // it failed, or did not answer
+	asked int64 // when the request was sent
 
 	// halfway: a script failed, and what it did before that is not undone.
 	halfway bool
 }
 
-func (b *base) attempt(ctx context.Context, wait bool) attempt {
-	a := attempt{base: b, ctx: ctx, io: transport.ForCaller(ctx, b.e.callCtx), wait: wait, poll: pollMost}
+func (b *base) attempt(ctx context.Context, op string, w *waiter, wait bool, call *Acquired) attempt {
+	a := attempt{
+		base: b, ctx: ctx, io: transport.ForCaller(ctx, b.e.callCtx), op: op, w: w, call: call, wait: wait, poll: pollMost,
+	}
 	if b.kind == wire.Write || b.kind == wire.Read {
 		a.poll = wire.IntentValid / 3 // keeps the intent alive
 	}
@@ -58,6 +68,7 @@ func (a *attempt) retry(try func() (done bool, ttl time.Duration, err error)) er
 	for {
 		live := a.listen != nil && a.listen.Live()
 		a.tries++
+		a.asked = a.e.Clock.Now()
 		done, ttl, err := try()
 		if done && err == nil {
 			return nil
@@ -75,7 +86,8 @@ func (a *attempt) retry(try func() (done bool, ttl time.Duration, err error)) er
 		if !a.wait {
 			return nil
 		}
-		backoff, a.last = timing.MinBackoff, nil
+		backoff = timing.MinBackoff
+		a.answered(nil)
 		if a.listen == nil {
 			a.listen, live = a.e.broker.Subscribe(a.keys.Channel)
 			if live {
@@ -99,18 +111,37 @@ func (a *attempt) unsubscribe() {
 
 // check returns nil if the call may try again after err, else what the call must return.
 func (a *attempt) check(err error) error {
-	if end := a.ended(); end != nil {
-		if !transport.IsContextError(err) {
-			a.last = err
-			end = a.ended()
-		}
-		return end
+	switch end := a.ended(); {
+	case end != nil && !transport.IsContextError(err):
+		a.answered(err)
+		return a.ended()
+	case end != nil:
+		a.unanswered()
+		return a.ended()
+	case !a.wait || err == lockerr.ErrUnlockFirst || !transport.Transient(err):
+		return lockerr.New(a.op, a.Name(), err)
 	}
-	if !a.wait || err == lockerr.ErrUnlockFirst || !transport.Transient(err) {
-		return lockerr.New("lock", a.keys.Name, err)
-	}
-	a.last = err
+	a.answered(err)
 	return nil
+}
+
+// answered records the last answer of Redis: the lock is taken if err is nil.
+func (a *attempt) answered(err error) {
+	a.taken, a.last = err == nil, err
+	if a.w != nil && a.wait {
+		a.arb.report(a.w, err) // for those that queue behind
+	}
+}
+
+// silentFrom is when a request without an answer outweighs the answer before it.
+const silentFrom = time.Second
+
+// unanswered records that the call has ended during a request. An error before that says more.
+func (a *attempt) unanswered() {
+	d := time.Duration(a.e.Clock.Now() - a.asked)
+	if a.last == nil && (d >= silentFrom || !a.taken) {
+		a.taken, a.last = false, fmt.Errorf("Redis has not answered for %s", lockerr.Span(d))
+	}
 }
 
 // sleepFor returns how long to sleep at most while the lock is taken for another ttl.
@@ -159,11 +190,13 @@ func (a *attempt) yield() error {
 
 // ended returns why the call must end, nil if it may go on.
 func (a *attempt) ended() error {
-	if a.ctx.Err() != nil {
-		return lockerr.Ended("lock", a.keys.Name, a.ctx, a.last)
-	}
-	if a.e.Closed() {
-		return lockerr.New("lock", a.keys.Name, lockerr.ErrClosed, a.last)
+	switch {
+	case a.ctx.Err() != nil && (a.taken || a.w != nil && a.heldHere(a.w)):
+		return lockerr.Taken(a.op, a.Name(), a.ctx, time.Duration(a.e.Clock.Now()-a.call.start))
+	case a.ctx.Err() != nil:
+		return lockerr.Ended(a.op, a.Name(), a.ctx, a.last)
+	case a.e.Closed():
+		return lockerr.New(a.op, a.Name(), lockerr.ErrClosed, a.last)
 	}
 	return nil
 }

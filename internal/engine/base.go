@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -11,7 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// base is what every lock value consists of; an RWMutex has one for each side. Its zero value
+// base is what every handle of a lock consists of; an RWMutex has one for each side. Its zero value
 // is not usable, and says so.
 type base struct {
 	e       *Engine
@@ -24,8 +25,8 @@ type base struct {
 }
 
 func (e *Engine) newBase(k wire.Kind, name string, cfg LockConfig) base {
-	b := base{e: e, kind: k, arb: e.arbiters[k], keys: wire.NewKeys(k, name), config: cfg, leaseMS: e.leaseMS}
-	if err := wire.CheckName(name); err != nil {
+	b := base{e: e, kind: k, arb: e.arbiters[k], keys: wire.NewKeys(k, e.Config.Prefix+name), config: cfg, leaseMS: e.leaseMS}
+	if err := wire.CheckName(e.Config.Prefix, name); err != nil {
 		b.config.Err = err
 	}
 	if cfg.Lease > 0 {
@@ -42,8 +43,19 @@ func (e *Engine) newBase(k wire.Kind, name string, cfg LockConfig) base {
 	return b
 }
 
-// Name returns the name of the lock.
-func (b *base) Name() string { return b.keys.Name }
+// Name returns the name of the lock that the user gave: its key without the prefix.
+func (b *base) Name() string {
+	if b.e == nil {
+		return ""
+	}
+	return b.e.nameOf(b.keys.Name)
+}
+
+// nameOf returns the name of the lock with that key.
+func (e *Engine) nameOf(key string) string { return strings.TrimPrefix(key, e.Config.Prefix) }
+
+// keyOf returns the key of the lock with that name.
+func (e *Engine) keyOf(name string) string { return e.Config.Prefix + name }
 
 // Engine returns the engine of the lock, nil for a zero value.
 func (b *base) Engine() *Engine { return b.e }
@@ -57,7 +69,7 @@ func (b *base) usable(op string) error {
 		return lockerr.ErrZero
 	}
 	if b.config.Err != nil {
-		return lockerr.New(op, b.keys.Name, b.config.Err)
+		return lockerr.New(op, b.Name(), b.config.Err)
 	}
 	return nil
 }
@@ -70,24 +82,23 @@ func (b *base) call(ctx context.Context, op string, wait bool,
 		return false, err
 	}
 	if ctx.Err() != nil {
-		return false, lockerr.Ended(op, b.keys.Name, ctx, nil)
+		return false, lockerr.Ended(op, b.Name(), ctx, nil)
 	}
 	if !b.e.Begin() {
-		return false, lockerr.New(op, b.keys.Name, lockerr.ErrClosed)
+		return false, lockerr.New(op, b.Name(), lockerr.ErrClosed)
 	}
 	defer b.e.End()
 	report := b.e.Config.Hooks.Acquired
-	var start int64
-	if report != nil {
-		start = b.e.Clock.Now()
+	a, o := Acquired{Name: b.Name(), start: b.e.Clock.Now()}, arbiter.OwnerOf(ctx)
+	ok, err := false, error(ErrLateHold)
+	if wait && b.WaitsForItself(ctx, o) {
+		err = lockerr.New(op, b.Name(), lockerr.ErrDeadlock)
 	}
-	a := Acquired{Name: b.keys.Name}
-	ok, err := lock(ctx, arbiter.OwnerOf(ctx), op, wait, &a)
 	for err == ErrLateHold {
-		ok, err = lock(ctx, arbiter.OwnerOf(ctx), op, wait, &a)
+		ok, err = lock(ctx, o, op, wait, &a)
 	}
 	if report != nil && (ok || err != nil) && !a.reentered {
-		a.Wait, a.Err = time.Duration(b.e.Clock.Now()-start), err
+		a.Wait, a.Err = time.Duration(b.e.Clock.Now()-a.start), err
 		report(a)
 	}
 	return ok, err
@@ -107,9 +118,9 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 		a.reentered = true
 		return true, nil
 	case arbiter.Upgrade:
-		return false, lockerr.New(op, b.keys.Name, lockerr.ErrUpgrade)
+		return false, lockerr.New(op, b.Name(), lockerr.ErrUpgrade)
 	case arbiter.UnlockFirst:
-		return false, lockerr.New(op, b.keys.Name, lockerr.ErrUnlockFirst)
+		return false, lockerr.New(op, b.Name(), lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
@@ -118,8 +129,7 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 			return h != nil, err
 		}
 	}
-	l, contended, err := b.acquire(ctx, wait)
-	a.Contended = a.Contended || contended
+	l, err := b.acquire(b.attempt(ctx, op, w, wait, a))
 	if l == nil {
 		b.arb.quit(w)
 		return false, err
@@ -132,7 +142,7 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 // queued waits until a goroutine of this process passes a hold to w, or w must ask Redis.
 func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h *lease.Hold, ask bool, err error) {
 	a.Contended = true
-	if err := b.wait(ctx, op, w); err != nil {
+	if err := b.wait(ctx, op, w, a); err != nil {
 		return nil, false, err
 	}
 	h, ask = b.arb.answer(w)
@@ -150,26 +160,37 @@ func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h
 // Grant and cancel may race: the arbiter may answer w just before w leaves the queue. quit
 // decides under the arbiter's mutex. It returns a hold granted until then, which is given back,
 // and afterwards the arbiter cannot find w any more.
-func (b *base) wait(ctx context.Context, op string, w *waiter) (err error) {
+func (b *base) wait(ctx context.Context, op string, w *waiter, a *Acquired) (err error) {
 	select {
 	case <-w.C:
 		return nil
 	case <-ctx.Done():
-		err = lockerr.Ended(op, b.keys.Name, ctx, MissingUnlock(&b.handle, w.Owner))
+		err = b.overdue(ctx, op, w, a)
 	case <-b.e.closing:
-		err = lockerr.New(op, b.keys.Name, lockerr.ErrClosed)
+		err = lockerr.New(op, b.Name(), lockerr.ErrClosed)
 	}
 	b.quit(w)
 	return err
 }
 
-// MissingUnlock returns the error of a call of o through v that waits for the unlock of a lost
-// hold, nil if it does not.
-func MissingUnlock[L comparable](v *arbiter.Handle[L], o *arbiter.Owner) error {
-	if v.MustUnlockFirst(o) {
-		return lockerr.ErrUnlockFirst
+// overdue returns the error of a queued call whose ctx has ended. The lock is taken if this process
+// has it, or if that was the last answer to the call that asks Redis.
+func (b *base) overdue(ctx context.Context, op string, w *waiter, a *Acquired) error {
+	if b.handle.MustUnlockFirst(w.Owner) {
+		return lockerr.Ended(op, b.Name(), ctx, lockerr.ErrUnlockFirst)
 	}
-	return nil
+	x := b.arb.blocked(w)
+	if x.Refused || b.heldHere(w) {
+		return lockerr.Taken(op, b.Name(), ctx, time.Duration(b.e.Clock.Now()-a.start))
+	}
+	return lockerr.Ended(op, b.Name(), ctx, x.Err)
+}
+
+// heldHere reports whether this process has the lock that w waits for. One whose release Redis has
+// not confirmed in time does not count: Redis keeps w waiting.
+func (b *base) heldHere(w *waiter) bool {
+	x := b.arb.blocked(w)
+	return x.Held && !x.Lease.Late.Load()
 }
 
 // quit ends the call of w, and gives back what it was granted.

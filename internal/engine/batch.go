@@ -73,7 +73,7 @@ func (b *Batch) enter(ctx context.Context, i int, m *Mutex, wait bool) (taken in
 	if verdict == arbiter.Queued {
 		var h *lease.Hold
 		var ask bool
-		switch h, ask, err = m.queued(ctx, "lock group", w, &Acquired{}); {
+		switch h, ask, err = m.queued(ctx, "lock", w, &Acquired{start: b.e.Clock.Now()}); {
 		case ask:
 			verdict = arbiter.Ask
 		case h != nil:
@@ -89,7 +89,7 @@ func (b *Batch) enter(ctx context.Context, i int, m *Mutex, wait bool) (taken in
 		b.entered = append(b.entered, m)
 		i = -1
 	case arbiter.UnlockFirst:
-		err = lockerr.New("lock", m.keys.Name, lockerr.ErrUnlockFirst)
+		err = lockerr.New("lock", m.Name(), lockerr.ErrUnlockFirst)
 	}
 	m.arb.free(w)
 	return i, err
@@ -101,13 +101,17 @@ func (b *Batch) Acquire(ctx context.Context, wait bool) (taken int, err error) {
 	if len(b.leases) == 0 {
 		return -1, nil
 	}
-	a := b.first.attempt(ctx, wait)
+	a := b.first.attempt(ctx, "lock", nil, wait, &Acquired{start: b.e.Clock.Now()})
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		sent := b.e.Clock.Now()
+		a.asked = sent
 		tokens, at, _, err := b.e.proto.AcquireAll(a.io, lease.Refs(b.leases))
 		now := b.e.Clock.Now()
-		if err == nil && at >= 0 {
+		switch {
+		case err == nil && at >= 0:
 			return b.asking[at].index, nil
+		case at >= 0:
+			return -1, lockerr.New("lock", b.asking[at].Name(), err)
 		}
 		if err == nil && b.grant(tokens, sent, now) {
 			return -1, nil
@@ -186,9 +190,8 @@ func UnlockBatch(ctx context.Context, o *arbiter.Owner, ms []*Mutex) (errs []err
 	if len(over) == 0 {
 		return errs
 	}
-	for i, err := range e.releaseTogether(ctx, leases) {
-		over[i].reportReleased(holds[i], err)
-		errs = append(errs, err)
+	for i, r := range e.releaseTogether(ctx, leases) {
+		errs = append(errs, over[i].ended("unlock", holds[i], r))
 	}
 	return errs
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,9 +13,17 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 )
 
+const (
+	closeLeast   = 100 * time.Millisecond // that Redis gets even if ctx has ended
+	leaveMost    = 100 * time.Millisecond // for goroutines to end that rueidis does not hold up
+	releaseMost  = 5 * time.Second        // for the answer to one pipeline of releases
+	releaseBatch = 1000                   // releases in one pipeline
+)
+
 // Close makes waiting calls return ErrClosed, loses and releases every hold, and ends all
-// goroutines and subscriptions. It blocks until that is done. If ctx ends first it returns an
-// error and continues in the background. Holds that cannot be released expire. Close may be
+// goroutines and subscriptions. It blocks until that is done. When ctx ends it waits for Redis no
+// more: it ends everything and returns an error, and holds not released until then expire. Only
+// calls inside rueidis that nothing can end outlive it, until rueidis' own timeouts. Close may be
 // called more than once, and leaves the client open.
 func (e *Engine) Close(ctx context.Context) error {
 	e.closeOnce.Do(func() {
@@ -22,6 +31,8 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.callCtx.Cancel()
 		go e.shutdown() // ends by itself, and closes finished
 	})
+	least := time.NewTimer(closeLeast)
+	defer least.Stop()
 	select {
 	case <-e.finished:
 		return e.closeErr
@@ -31,30 +42,66 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-e.finished:
 		return e.closeErr
 	case <-ctx.Done():
-		return lockerr.Ended("Close", "", ctx, errors.New("the session goes on closing in the background"))
+	}
+	select {
+	case <-e.finished:
+		return e.closeErr
+	case <-least.C:
+	}
+	e.abandon()
+	e.watchdog.CancelReleases()
+	e.halt()
+	select {
+	case <-e.finished:
+		return lockerr.Ended("close", "", ctx, lockerr.Bare(e.closeErr))
+	case <-time.After(2 * leaveMost):
+		return lockerr.Ended("close", "", ctx, nil)
 	}
 }
 
-// shutdown releases everything and ends the goroutines.
+// shutdown releases everything and ends the goroutines. Once abandoned, it waits for none that
+// rueidis may hold up.
 func (e *Engine) shutdown() {
-	var errs []error
-	errs = append(errs, e.releaseHolds())
-	for again := true; again; again = e.calls.Load() > 0 {
-		for e.calls.Load() > 0 {
-			<-e.drained
+	left, last := e.releaseHolds()
+	for again := true; again; again = e.calls.Load() > 0 && e.abandoned.Err() == nil {
+		for e.calls.Load() > 0 && e.abandoned.Err() == nil {
+			select {
+			case <-e.drained:
+			case <-e.abandoned.Done():
+			}
 		}
-		errs = append(errs, e.releaseHolds()) // granted while calls drained
+		more, err := e.releaseHolds() // granted while calls drained
+		left = append(left, more...)
+		if err != nil {
+			last = err
+		}
 	}
-	close(e.stopping)
-	e.ioCtx.Cancel()
-	e.wg.Wait()
-	e.closeErr = errors.Join(errs...)
+	e.halt()
+	enough := make(chan struct{})
+	stop := context.AfterFunc(e.abandoned, func() { time.AfterFunc(leaveMost, func() { close(enough) }) })
+	e.own.wait(enough)
+	stop()
+	e.strays.wait(e.abandoned.Done())
+	e.closeErr = e.unreleased(left, last)
+	e.abandon() // frees the context
 	close(e.finished)
 }
 
-// releaseHolds loses every hold and releases it in Redis.
-func (e *Engine) releaseHolds() error {
-	var leases []*lease.Lease
+// unreleased returns the error of a Close that has left some leases to expire.
+func (e *Engine) unreleased(left []*lease.Lease, last error) error {
+	if len(left) == 0 {
+		return nil
+	}
+	name := lockerr.Quote(e.nameOf(left[0].Keys.Name))
+	what := "lock " + name + " is not released, and expires with its lease"
+	if n := len(left); n > 1 {
+		what = fmt.Sprintf("%d locks, %s among them, are not released, and expire with their leases", n, name)
+	}
+	return lockerr.New("close", "", errors.New(what), last)
+}
+
+// loseAll loses every hold, and returns the leases that are to be released.
+func (e *Engine) loseAll() (leases []*lease.Lease) {
 	for _, l := range e.watchdog.All() {
 		n := e.arbiters[l.Kind].lose(l)
 		if n == 0 {
@@ -64,39 +111,53 @@ func (e *Engine) releaseHolds() error {
 		e.reportLost(l, lockerr.ErrClosed, n)
 		leases = append(leases, l)
 	}
+	return leases
+}
+
+// releaseHolds loses every hold and releases it in Redis. It returns what it could not release,
+// and the last error of Redis.
+func (e *Engine) releaseHolds() (left []*lease.Lease, last error) {
+	leases := e.loseAll()
 	for _, l := range leases {
 		if l.Indeterminate {
 			e.cleaner.Add(l, true, nil)
 		}
 	}
-	ctx, cancel := transport.Bounded(min(e.Config.Lease, 5*time.Second))
-	defer cancel()
-	var mu sync.Mutex // protects errs
-	var errs []error
+	var mu sync.Mutex // protects left and last
 	transport.EachNode(e.proto.Conn, leases, (*lease.Lease).LockName, func(some []*lease.Lease) {
-		if err := e.releaseAll(ctx, some); err != nil {
+		for len(some) > 0 {
+			n := min(len(some), releaseBatch)
+			rest, silent, err := e.releaseAll(some[:n])
+			if some = some[n:]; silent {
+				rest, some = append(rest, some...), nil
+			}
 			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
+			left = append(left, rest...)
+			if err != nil {
+				last = err
+			}
+			mu.Unlock()
 		}
 	})
-	return errors.Join(errs...)
+	return left, last
 }
 
-// releaseAll releases the leases of one node, until all are released or ctx ends.
-func (e *Engine) releaseAll(ctx context.Context, leases []*lease.Lease) (last error) {
-	for backoff := timing.MinBackoff; len(leases) > 0; backoff = min(2*backoff, timing.MaxBackoff) {
+// releaseAll releases leases of one node in one pipeline, and again what failed, for a bounded
+// time. It returns those that are left, whether the node did not answer, and its last error.
+func (e *Engine) releaseAll(leases []*lease.Lease) (left []*lease.Lease, silent bool, last error) {
+	ctx, cancel := context.WithCancel(e.abandoned)
+	defer cancel()
+	defer time.AfterFunc(min(e.Config.Lease, releaseMost), cancel).Stop()
+	left = leases
+	for backoff := timing.MinBackoff; len(left) > 0; backoff = min(2*backoff, timing.MaxBackoff) {
 		var again bool
-		if leases, again, last = e.releaseOnce(ctx, leases, last); again {
-			timing.Pause(ctx, timing.Jitter(backoff))
-		} else if len(leases) > 0 {
-			return lockerr.New("Close", leases[0].Keys.Name, errNotEvery, last)
+		if left, again, last = e.releaseOnce(ctx, left, last); !again {
+			break
 		}
+		timing.Pause(ctx, timing.Jitter(backoff))
 	}
-	return nil
+	return left, ctx.Err() != nil, last
 }
-
-var errNotEvery = errors.New("not every hold could be released; they end with their leases")
 
 // releaseOnce sends the releases once. It returns the leases that are left, whether to try them
 // again, and the last error of Redis.
@@ -107,8 +168,8 @@ func (e *Engine) releaseOnce(ctx context.Context, leases []*lease.Lease, last er
 			continue
 		}
 		left = append(left, leases[i])
-		again = again || retryRelease(err) && ctx.Err() == nil
-		if !transport.IsContextError(err) || last == nil {
+		again = again || lease.RetryRelease(err) && ctx.Err() == nil
+		if !transport.IsContextError(err) {
 			last = err
 		}
 	}

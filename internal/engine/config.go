@@ -9,6 +9,7 @@ import (
 // Config configures an Engine.
 type Config struct {
 	Scripts  *wire.Scripts
+	Prefix   string        // before the names of all locks
 	Lease    time.Duration // of holds without a lease of their own
 	Tenure   time.Duration // how long a hold may be passed among the goroutines of this process
 	Replicas int           // replicas that must acknowledge an acquisition
@@ -47,5 +48,6 @@ type Acquired struct {
 	Handoff   bool          // passed on by a goroutine of this process, without asking Redis
 	Err       error         // nil if the lock is held
 
-	reentered bool // the owner held it already: not reported
+	start     int64 // of the call
+	reentered bool  // the owner held it already: not reported
 }

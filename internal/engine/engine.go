@@ -29,7 +29,8 @@ type Engine struct {
 	deployment string
 	proto      *wire.Protocol
 	callCtx    *transport.Context // ends with closing; bounds calls whose own context has no end
-	ioCtx      *transport.Context // ends with stopping
+	ioCtx      context.Context    // ends when everything is released or abandoned: goroutines end
+	halt       context.CancelFunc // ends ioCtx
 
 	// Who of this process has a lock.
 	mutexes  *table
@@ -45,12 +46,14 @@ type Engine struct {
 	forces    recentForces
 
 	closeOnce sync.Once
-	closing   chan struct{} // closed by Close: calls end, nothing is acquired any more
-	drained   chan struct{} // signals that calls may have dropped to 0 after closing
-	stopping  chan struct{} // closed when everything is released: goroutines end
-	finished  chan struct{} // closed when they have ended
+	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more
+	drained   chan struct{}   // signals that calls may have dropped to 0 after closing
+	abandoned context.Context // ends when Close may not wait for Redis any more
+	abandon   context.CancelFunc
+	finished  chan struct{} // closed when they have ended, or some are stuck in rueidis after abandoned
 	closeErr  error         // set before finished is closed
-	wg        sync.WaitGroup
+	own       tasks         // end with ioCtx
+	strays    tasks         // calls of rueidis that may outlive their contexts
 
 	_     transport.CacheLine // the following change with every call
 	calls atomic.Int64        // operations under way
@@ -66,25 +69,28 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		Clock:    clock.New(),
 		drained:  make(chan struct{}, 1),
 		closing:  make(chan struct{}),
-		stopping: make(chan struct{}),
 		finished: make(chan struct{}),
+		own:      newTasks(),
+		strays:   newTasks(),
 	}
+	e.ioCtx, e.halt = context.WithCancel(context.Background())
+	e.abandoned, e.abandon = context.WithCancel(context.Background())
 	e.leaseMS = wire.Millis(cfg.Lease)
 	e.broker = pubsub.New(pubsub.Config{
-		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Spawn: e.wg.Go, Stop: e.stopping,
+		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Spawn: e.own.Go, Stop: e.ioCtx.Done(), Ctx: e.ioCtx,
 		Dedicate: func(node transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
 			return e.proto.Dedicate(e.ioCtx, node)
 		},
 	})
-	e.proto = wire.NewProtocol(transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.wg, &e.broker.Up), cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
-	e.callCtx, e.ioCtx = transport.Background(), transport.Background()
+	e.proto = wire.NewProtocol(transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays, &e.broker.Up), cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
+	e.callCtx = transport.Background()
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
-		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Stopping: e.stopping, OnLost: e.lose, OnRenewed: cfg.Hooks.Renewed,
+		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(), OnLost: e.lose, OnRenewed: cfg.Hooks.Renewed,
 	})
-	e.cleaner = lease.NewCleaner(e.proto, e.Clock, e.stopping)
+	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
 	e.fairQueue = queue.New(queue.Config{
-		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx, Stopping: e.stopping,
+		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(),
 	})
 	e.newArbiters()
 	return e
@@ -114,14 +120,14 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	silent := e.publish(ctx)
 	if e.proto.Slots != nil {
-		e.wg.Go(func() { e.proto.Slots.Run(e.ioCtx) })
+		e.own.Go(func() { e.proto.Slots.Run(e.ioCtx) })
 	}
-	e.wg.Go(e.watchdog.Run)
-	e.wg.Go(e.watchdog.RunRenewals)
-	e.wg.Go(e.cleaner.Run)
-	e.wg.Go(e.fairQueue.Run)
+	e.own.Go(e.watchdog.Run)
+	e.own.Go(e.watchdog.RunRenewals)
+	e.own.Go(e.cleaner.Run)
+	e.own.Go(e.fairQueue.Run)
 	if err := e.channels(ctx, silent); err != nil {
-		_ = e.Close(ctx) // continues in the background if ctx has ended
+		_ = e.Close(ctx)
 		return err
 	}
 	return nil
@@ -189,5 +195,8 @@ func (e *Engine) track() { e.calls.Add(1) }
 func (e *Engine) End() {
 	if e.calls.Add(-1) == 0 && e.Closed() {
 		timing.Signal(e.drained)
+		if e.abandoned.Err() != nil {
+			e.loseAll() // Close has not waited for this call
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,6 @@ func TestReleaseIsTriedAgainWhileRedisCannotSave(t *testing.T) {
 	} {
 		err := client.Do(context.Background(), client.B().Eval().Script("return redis.error_reply(ARGV[1])").Numkeys(0).Arg(text).Build()).Error()
 		require.Error(t, err)
-		require.Equal(t, again, retryRelease(err), "%q", text)
+		require.Equal(t, again, lease.RetryRelease(err), "%q", text)
 	}
 }

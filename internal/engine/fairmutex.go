@@ -29,7 +29,7 @@ func (m *FairMutex) Lock(ctx context.Context) error {
 
 // TryLock makes one attempt to lock m. It fails while others queue.
 func (m *FairMutex) TryLock(ctx context.Context) (bool, error) {
-	return m.call(ctx, "try to lock", false, m.lock)
+	return m.call(ctx, "try lock", false, m.lock)
 }
 
 func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
@@ -40,16 +40,16 @@ func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait 
 		a.reentered = true
 		return true, nil
 	case arbiter.UnlockFirst:
-		return false, lockerr.New(op, m.keys.Name, lockerr.ErrUnlockFirst)
+		return false, lockerr.New(op, m.Name(), lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued: // until a lost hold is unlocked
 		a.Contended = true
-		if err := m.wait(ctx, op, w); err != nil {
+		if err := m.wait(ctx, op, w, a); err != nil {
 			return false, err
 		}
 	}
-	c := fairCall{attempt: m.attempt(ctx, wait), w: w}
+	c := fairCall{m.attempt(ctx, op, w, wait, a)}
 	for {
 		l, err := c.acquire()
 		a.Contended = a.Contended || c.tries > 1

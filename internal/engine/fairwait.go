@@ -10,10 +10,7 @@ import (
 )
 
 // fairCall is one call of Lock or TryLock on a FairMutex while it asks and queues in Redis.
-type fairCall struct {
-	attempt
-	w *waiter
-}
+type fairCall struct{ attempt }
 
 // acquire returns a lease once it is granted. It returns neither lease nor error if the call
 // does not wait and the lock is taken, or another call of the owner has let w in.
@@ -69,7 +66,7 @@ func (c *fairCall) acquireAs(l *lease.Lease) (placed, done bool, err error) {
 		}
 		ttl = timing.Jitter(timing.MinBackoff) // perhaps in the queue: the next probe will tell
 	default:
-		c.last = nil
+		c.answered(nil)
 	}
 	q.Enqueued(w, ttl)
 	done, err = c.await(l, w)
@@ -82,7 +79,7 @@ func (c *fairCall) probe(l *lease.Lease) (done bool, err error) {
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		_, err := c.send(l, false)
 		if err == nil {
-			c.last = nil
+			c.answered(nil)
 			return l.Token > 0 || !c.wait, nil
 		}
 		if err := c.check(err); err != nil {
@@ -99,6 +96,11 @@ func (c *fairCall) await(l *lease.Lease, w *queue.Waiter) (done bool, err error)
 	c.tries++
 	for {
 		if done, err := c.pause(0, w.C); done || err != nil {
+			if last := c.e.fairQueue.Asked(w); c.e.Clock.Now()-last > int64(c.e.proto.Claim) && err != nil {
+				c.asked = last // several probes have failed since
+				c.unanswered()
+				err = c.ended()
+			}
 			return true, err
 		}
 		token, until, lost := c.e.fairQueue.Answer(w)
@@ -145,6 +147,7 @@ func (c *fairCall) pause(d time.Duration, signal <-chan struct{}) (done bool, er
 // an id is queued only once (see queue.Queue).
 func (c *fairCall) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err error) {
 	c.tries++
+	c.asked = c.e.Clock.Now()
 	return c.request(l, func() (int64, time.Duration, error) {
 		first := enqueue
 		enqueue = false

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -23,16 +22,16 @@ func (b *base) Done() <-chan struct{} {
 
 // Err returns nil while the latest hold is held, else ErrLost or ErrNotHeld.
 func (b *base) Err() error {
-	const op = "state of"
+	const op = "lock"
 	if b.e == nil {
-		return errors.Join(lockerr.ErrZero, lockerr.ErrNotHeld)
+		return lockerr.Join(lockerr.ErrZero, lockerr.ErrNotHeld)
 	}
 	h := b.handle.Latest()
 	if h == nil {
-		return lockerr.New(op, b.keys.Name, lockerr.ErrNotHeld)
+		return lockerr.New(op, b.Name(), lockerr.ErrNotHeld)
 	}
 	b.expireIfDue(h)
-	return StateErr(op, b.keys.Name, h.State())
+	return StateErr(op, b.Name(), h.State())
 }
 
 // StateErr returns the result of Err for a hold in state s.
@@ -58,10 +57,10 @@ func (b *base) FencingToken() int64 {
 // Deadline returns until when the latest hold is certain, if it is live.
 func (b *base) Deadline() (time.Time, bool) {
 	h := b.handle.Latest()
-	if h == nil || h.State() != arbiter.Live {
+	if h == nil {
 		return time.Time{}, false
 	}
-	return b.e.Clock.Wall(h.Lease.Deadline.Load()), true
+	return b.DeadlineOf(h)
 }
 
 // HoldOf returns the live hold of o, nil if there is none.

@@ -30,16 +30,16 @@ func (e *Engine) lost(l *lease.Lease, cause error, n int) {
 func (e *Engine) reportLost(l *lease.Lease, cause error, n int) {
 	if report := e.Config.Hooks.Lost; report != nil {
 		for range n {
-			report(l.Keys.Name, cause)
+			report(e.nameOf(l.Keys.Name), cause)
 		}
 	}
 }
 
-// Forced loses the hold with that id on a lock that somebody forced open.
-func (e *Engine) Forced(id, name string) {
+// Forced loses the hold with that id on the lock at a key that somebody forced open.
+func (e *Engine) Forced(id, key string) {
 	// Noted first: a hold granted meanwhile is not among leasesOf, and looks here at last.
 	e.forces.note(id, e.Clock.Now())
-	for _, l := range e.leasesOf(name) {
+	for _, l := range e.leasesOf(key) {
 		if forcedID(l) == id {
 			e.lose(l, lease.ErrForced)
 		}
@@ -89,7 +89,7 @@ func (f *recentForces) has(id string, since int64) bool {
 // Granted handles the message of a grant, and reports whether it understood the message.
 func (e *Engine) Granted(message string) bool { return e.fairQueue.Granted(message) }
 
-// leasesOf returns the leases of the locks of a name.
-func (e *Engine) leasesOf(name string) []*lease.Lease {
-	return slices.Concat(e.mutexes.Leases(name), e.fairs.Leases(name), e.rws.Leases(name))
+// leasesOf returns the leases of the locks at a key.
+func (e *Engine) leasesOf(key string) []*lease.Lease {
+	return slices.Concat(e.mutexes.Leases(key), e.fairs.Leases(key), e.rws.Leases(key))
 }

@@ -18,8 +18,8 @@ type Member interface {
 	Done() <-chan struct{}
 
 	// Order returns the place in the order in which groups lock, the same in every process:
-	// by name, then by rank. An empty name has no place.
-	Order() (name string, rank int)
+	// by key, then by rank. An empty key has no place.
+	Order() (key string, rank int)
 
 	// Engines returns the engines that must be open for the lock to be acquired.
 	Engines() []*Engine
@@ -27,8 +27,18 @@ type Member interface {
 	// Parts returns the locks it takes in engines.
 	Parts() []Part
 
-	// HeldBy returns the live hold of o, nil if there is none.
+	// HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 	HeldBy(o *arbiter.Owner) Held
+
+	// DeadlineOf returns until when h, a hold of the lock, is certain, if it is live and that is
+	// known.
+	DeadlineOf(h Held) (time.Time, bool)
+
+	// Taken returns the parts with a key that h, a hold of the lock, has now.
+	Taken(h Held, key string) []Part
+
+	// WaitsForItself reports whether Lock by o under ctx would wait for a Do that ctx comes from.
+	WaitsForItself(ctx context.Context, o *arbiter.Owner) bool
 
 	// ExpireIfDue loses the hold of o if its deadline has passed.
 	ExpireIfDue(o *arbiter.Owner)
@@ -45,7 +55,8 @@ type Member interface {
 type Part struct {
 	Engine *Engine
 	Name   string
-	Family string // the locks that one owner may hold together under this name
+	Key    string // in Redis: the name with the prefix of the engine
+	Family string // the locks that one owner may hold together at this key
 	Shared bool   // the read side
 }
 
@@ -54,10 +65,12 @@ type Held interface {
 	OnEnd(f *func(arbiter.State))
 	Forget(f *func(arbiter.State))
 	Done() <-chan struct{}
+	State() arbiter.State
+	Fence() int64 // the fencing token, 0 if there is none
 }
 
 // Order puts readers after writers: an owner cannot upgrade.
-func (b *base) Order() (name string, rank int) {
+func (b *base) Order() (key string, rank int) {
 	if b.kind == wire.Read {
 		rank = 1
 	}
@@ -73,17 +86,45 @@ func (b *base) Engines() []*Engine {
 }
 
 // Parts returns the lock itself.
-func (b *base) Parts() []Part {
-	family := [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw"}[b.kind]
-	return []Part{{b.e, b.keys.Name, family, b.kind == wire.Read}}
+func (b *base) Parts() []Part { return []Part{b.part()} }
+
+func (b *base) part() Part {
+	return Part{b.e, b.Name(), b.keys.Name, families[b.kind], b.kind == wire.Read}
 }
 
-// HeldBy returns the live hold of o, nil if there is none.
+var families = [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw"}
+
+// HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (b *base) HeldBy(o *arbiter.Owner) Held {
-	if h := b.HoldOf(o); h != nil {
+	if h := b.arb.newest(&b.handle, o); h != nil {
 		return h
 	}
 	return nil
+}
+
+// DeadlineOf returns until when h is certain, if it is live.
+func (b *base) DeadlineOf(h Held) (time.Time, bool) {
+	if h.State() != arbiter.Live {
+		return time.Time{}, false
+	}
+	return b.e.Clock.Wall(h.(*lease.Hold).Lease.Deadline.Load()), true
+}
+
+// Taken returns the lock itself, if it has that key and h is live.
+func (b *base) Taken(h Held, key string) []Part {
+	if b.keys.Name != key {
+		return nil
+	}
+	b.expireIfDue(h.(*lease.Hold))
+	if h.State() != arbiter.Live {
+		return nil
+	}
+	return b.Parts()
+}
+
+// WaitsForItself reports whether Lock by o under ctx would wait for a Do that ctx comes from.
+func (b *base) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
+	return b.part().waitsForItself(ctx, o)
 }
 
 // ExpireIfDue loses the hold of o if its deadline has passed.

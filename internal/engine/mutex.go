@@ -27,7 +27,7 @@ func (m *Mutex) Lock(ctx context.Context) error {
 
 // TryLock makes one attempt to lock m.
 func (m *Mutex) TryLock(ctx context.Context) (bool, error) {
-	return m.call(ctx, "try to lock", false, m.lockExclusive)
+	return m.call(ctx, "try lock", false, m.lockExclusive)
 }
 
 // Subscribe calls f, which must not block, whenever m is unlocked. It fails after Close;

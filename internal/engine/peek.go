@@ -11,12 +11,12 @@ import (
 
 // Queued returns how many calls on a Mutex wait for a goroutine of this process. The one that
 // asks Redis is not counted.
-func (e *Engine) Queued(name string) int { return e.mutexes.Waiting(name, arbiter.Write) }
+func (e *Engine) Queued(name string) int { return e.mutexes.Waiting(e.keyOf(name), arbiter.Write) }
 
 // QueuedRW returns how many readers and writers of an RWMutex wait for a goroutine of this
 // process. Those that ask Redis are not counted.
 func (e *Engine) QueuedRW(name string) (readers, writers int) {
-	return e.rws.Waiting(name, arbiter.Read), e.rws.Waiting(name, arbiter.Write)
+	return e.rws.Waiting(e.keyOf(name), arbiter.Read), e.rws.Waiting(e.keyOf(name), arbiter.Write)
 }
 
 // KnowsRW reports whether the arbiter has an entry for any RWMutex.
@@ -25,7 +25,7 @@ func (e *Engine) KnowsRW() bool { return e.rws.Len() > 0 }
 // Listens reports whether a call is subscribed to the releases of a lock.
 func (e *Engine) Listens(name string) bool {
 	for _, kind := range []wire.Kind{wire.Plain, wire.Write} {
-		if e.broker.Listeners(wire.NewKeys(kind, name).Channel) > 0 {
+		if e.broker.Listeners(wire.NewKeys(kind, e.keyOf(name)).Channel) > 0 {
 			return true
 		}
 	}
@@ -33,7 +33,7 @@ func (e *Engine) Listens(name string) bool {
 }
 
 // Watchers returns how many callbacks wait for the end of the hold of a Mutex.
-func (e *Engine) Watchers(name string) int { return e.mutexes.Lookup(name).Watchers() }
+func (e *Engine) Watchers(name string) int { return e.mutexes.Lookup(e.keyOf(name)).Watchers() }
 
 // Skip advances the clock by d as if the process had been frozen: the watchdog does not notice.
 func (e *Engine) Skip(d time.Duration) { e.Clock.Skip(d) }

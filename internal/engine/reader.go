@@ -20,7 +20,7 @@ func (r *Reader) Lock(ctx context.Context) error {
 	if r.join(ctx) {
 		return nil
 	}
-	_, err := r.call(ctx, "read-lock", true, r.lock)
+	_, err := r.call(ctx, "rlock", true, r.lock)
 	return err
 }
 
@@ -29,11 +29,11 @@ func (r *Reader) TryLock(ctx context.Context) (bool, error) {
 	if r.join(ctx) {
 		return true, nil
 	}
-	return r.call(ctx, "try to read-lock", false, r.lock)
+	return r.call(ctx, "try rlock", false, r.lock)
 }
 
 // Unlock ends one Lock of r. The last reader of the engine releases the shared lease.
-func (r *Reader) Unlock(ctx context.Context) error { return r.unlock(ctx, "read-unlock") }
+func (r *Reader) Unlock(ctx context.Context) error { return r.unlock(ctx, "runlock") }
 
 // Remaining returns how long the hold of o goes on at most: an anonymous caller may have
 // several with a duration of their own.
@@ -54,6 +54,7 @@ func (r *Reader) join(ctx context.Context) bool {
 func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
 	w := r.arb.waiter(&r.handle, o, r.config.shares())
 	defer r.arb.free(w)
+	w.Inside = wait && r.part().readAround(ctx)
 	switch r.arb.enter(w, wait) {
 	case arbiter.Entered:
 		a.reentered = true
@@ -62,7 +63,7 @@ func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait boo
 		a.Handoff = true
 		return true, nil
 	case arbiter.UnlockFirst:
-		return false, lockerr.New(op, r.keys.Name, lockerr.ErrUnlockFirst)
+		return false, lockerr.New(op, r.Name(), lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
@@ -72,7 +73,7 @@ func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait boo
 			return h != nil, err
 		}
 	}
-	c := readCall{attempt: r.attempt(ctx, wait), w: w, l: r.newLease()}
+	c := readCall{attempt: r.attempt(ctx, op, w, wait, a), l: r.newLease()}
 	err := c.retry(c.try)
 	a.Contended = a.Contended || c.tries > 1 || err != nil
 	if c.h != nil {
@@ -89,7 +90,6 @@ func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait boo
 // readCall is one call of Lock or TryLock while it asks Redis.
 type readCall struct {
 	attempt
-	w    *waiter
 	l    *lease.Lease // to be acquired
 	h    *lease.Hold  // the result
 	used bool         // h is on l

@@ -3,10 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
@@ -16,33 +17,44 @@ import (
 // How a lease is released in Redis. Each of these stops its renewal first, then sends the
 // release, and at last lets the arbiter's next waiter ask.
 
-// release blocks until l is released, or has expired.
-func (e *Engine) release(ctx context.Context, l *lease.Lease) error {
-	io := transport.NewContext(ctx)
-	e.watchdog.Stop(l, io)
-	heard := e.broker.Heard(l.Keys.Channel)
-	told, err := e.sendRelease(io, l)
-	e.watchdog.Remove(l)
-	if told >= 0 && err == nil && (l.Kind == wire.Plain || l.Kind == wire.Write) {
-		e.endTurn(l, told, heard)
-	}
-	e.arbiters[l.Kind].released(l)
-	if l.Indeterminate || err != nil && !errors.Is(err, lease.ErrGone) {
-		e.cleaner.Add(l, l.Indeterminate, nil) // its key may outlive our deadline
-	}
+// unlockMost bounds how long Unlock waits for Redis.
+const unlockMost = 2 * time.Second
+
+// released is the outcome of a release.
+type released struct {
+	held bool  // Redis had the hold, as far as that is known
+	err  error // why Redis has not confirmed the release, or that the hold was gone
+}
+
+// release releases l, with as many tries as it takes unless once is set. If Redis does not confirm
+// it within d, the cleaner goes on.
+func (e *Engine) release(ctx context.Context, l *lease.Lease, d time.Duration, once bool) released {
+	io := e.proto.NewContext(ctx)
+	io.Prompt = true
+	e.watchdog.Stop(l, io, d)
+	r := e.releaseUnder(io, l, sending{until: e.Clock.Now() + int64(d), once: once})
 	io.Free()
-	return err
+	return r
+}
+
+// sending says how to send a release.
+type sending struct {
+	until int64 // not after that
+	once  bool  // do not try again
+	again bool  // it was sent before, so that it need not find the hold
 }
 
 // releaseTogether releases leases of Mutexes in one slot with one script, and what that leaves
 // one by one.
-func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []error {
-	errs := make([]error, len(ls))
-	io := transport.NewContext(ctx)
-	least := transport.Patience
+func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []released {
+	rs := make([]released, len(ls))
+	io := e.proto.NewContext(ctx)
+	io.Prompt = true
+	until := e.Clock.Now() + int64(unlockMost)
+	least := unlockMost
 	heard := make([]pubsub.Heard, len(ls))
 	for i, l := range ls {
-		e.watchdog.Stop(l, io)
+		e.watchdog.Stop(l, io, unlockMost)
 		heard[i] = e.broker.Heard(l.Keys.Channel)
 		least = min(least, e.Left(l))
 	}
@@ -51,23 +63,41 @@ func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []error
 	for i, l := range ls {
 		if err == nil && told[i] >= 0 {
 			e.confirmed(l, told[i], heard[i])
+			rs[i].held = true
 		}
 	}
 	for i, l := range ls {
 		if err != nil || told[i] < 0 {
-			errs[i] = e.release(ctx, l) // finds out why
-			if err != nil && errors.Is(errs[i], lease.ErrGone) {
-				errs[i] = nil // the script was executed, its reply was lost
-			}
+			rs[i] = e.releaseUnder(io, l, sending{until: until, again: err != nil})
 		}
 	}
 	io.Free()
-	return errs
+	return rs
+}
+
+// releaseUnder releases l under io, which the watchdog ends. What Redis does not confirm is left
+// to the cleaner.
+func (e *Engine) releaseUnder(io *transport.Context, l *lease.Lease, how sending) released {
+	heard := e.broker.Heard(l.Keys.Channel)
+	told, err := e.sendRelease(io, l, how)
+	switch {
+	case err == nil || err == lease.ErrGone:
+		e.confirmed(l, told, heard)
+	case errors.Is(err, ErrUnconfirmed):
+		l.Late.Store(true)
+		e.releaseLater(l) // replaces io in the watchdog, so that it may be freed
+	default:
+		e.watchdog.Remove(l)
+		e.arbiters[l.Kind].released(l)
+		e.cleaner.Add(l, l.Indeterminate, nil) // its key may outlive our deadline
+	}
+	foreign := err != nil && strings.Contains(err.Error(), "WRONGTYPE") // somebody has replaced the key
+	return released{held: err != lease.ErrGone && !foreign, err: err}
 }
 
 // confirmed completes a release that Redis confirmed; told is -1 if the hold was gone.
 func (e *Engine) confirmed(l *lease.Lease, told int64, heard pubsub.Heard) {
-	if told >= 0 {
+	if told >= 0 && (l.Kind == wire.Plain || l.Kind == wire.Write) {
 		e.endTurn(l, told, heard)
 	}
 	e.watchdog.Remove(l)
@@ -77,70 +107,45 @@ func (e *Engine) confirmed(l *lease.Lease, told int64, heard pubsub.Heard) {
 	}
 }
 
-// releaseWithin gives Redis d to confirm the release of a Mutex, and then leaves it to the
-// cleaner. It reports whether Redis still had the hold, as far as that is known.
-func (e *Engine) releaseWithin(ctx context.Context, l *lease.Lease, d time.Duration) (held bool, err error) {
-	io := transport.NewContext(ctx)
-	e.watchdog.Stop(l, io)
-	timer := time.AfterFunc(d, func() { e.watchdog.Cancel(l, io) })
-	io.Bound(e.proto.Conn, min(d, e.Left(l)))
-	heard := e.broker.Heard(l.Keys.Channel)
-	told, err := e.proto.Release(io, &l.Ref)
-	timer.Stop()
-	if err != nil {
-		e.releaseLater(l) // replaces io in the watchdog, so that io may be freed
-		io.Free()
-		return true, lockerr.New("unlock", l.Keys.Name, err)
-	}
-	e.confirmed(l, told, heard)
-	io.Free()
-	if told < 0 {
-		return false, lockerr.New("unlock", l.Keys.Name, lockerr.ErrLost, lease.ErrGone)
-	}
-	return true, nil
-}
-
-// sendRelease sends the release until Redis confirms it or io ends. It returns how many
-// subscribers were told.
-func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease) (told int64, err error) {
-	backoff := timing.MinBackoff
-	for again := false; ; again = true {
-		io.Bound(e.proto.Conn, e.Left(l))
+// sendRelease sends the release of l. It returns how many subscribers were notified; or -1 and
+// lease.ErrGone if the hold was gone although it was certain, ErrUnconfirmed, or an error for
+// good. A release that is answered after the deadline need not find the hold.
+func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, how sending) (told int64, err error) {
+	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
+		now := e.Clock.Now()
+		if io.Err() != nil || now >= how.until {
+			return -1, unconfirmed(err)
+		}
+		io.Bound(e.proto.Conn, min(e.Left(l), time.Duration(how.until-now)))
 		told, err = e.proto.Release(io, &l.Ref)
 		switch {
-		case err == nil && (told >= 0 || again):
-			return told, nil // gone already: the request before was executed
+		case err == nil && told < 0 && !how.again && lease.Certain(l, e.Clock.Now()):
+			return told, lease.ErrGone
 		case err == nil:
-			return told, lockerr.New("unlock", l.Keys.Name, lockerr.ErrLost, lease.ErrGone)
-		case io.Err() != nil:
-			return -1, lockerr.New("unlock", l.Keys.Name, lockerr.ErrLost, lease.ErrEnded)
-		case !retryRelease(err):
-			return -1, lockerr.New("unlock", l.Keys.Name, lockerr.ErrLost, err, errNotReleased)
+			return told, nil
+		case io.Err() == nil && !lease.RetryRelease(err):
+			return -1, err
+		case how.once:
+			return -1, unconfirmed(err)
 		}
-		timer := time.NewTimer(timing.Jitter(backoff))
-		select {
-		case <-timer.C:
-		case <-io.Done():
-			timer.Stop()
-			return -1, lockerr.New("unlock", l.Keys.Name, lockerr.ErrLost, lease.ErrEnded, err)
-		}
-		backoff = min(2*backoff, timing.MaxBackoff)
+		how.again = true
+		timing.Pause(io, timing.Jitter(backoff))
 	}
 }
 
-var errNotReleased = errors.New("the key stays until its lease ends")
+// ErrUnconfirmed: Redis did not confirm a release in time. It is alone if Redis did not answer.
+var ErrUnconfirmed = errors.New("Redis has not confirmed the release, which goes on in the background")
 
-// retryRelease reports whether a release that failed with err may succeed later.
-func retryRelease(err error) bool {
-	if code, ok := transport.Code(err); ok && code == "MISCONF" {
-		return true
+func unconfirmed(last error) error {
+	if last == nil || transport.IsContextError(last) {
+		return ErrUnconfirmed
 	}
-	return transport.Transient(err)
+	return fmt.Errorf("%w; %w", ErrUnconfirmed, last)
 }
 
 // releaseLater releases l in the background.
 func (e *Engine) releaseLater(l *lease.Lease) {
-	e.watchdog.Stop(l, transport.Background())
+	e.watchdog.Stop(l, transport.Background(), l.Length)
 	e.cleaner.Add(l, l.Indeterminate, func() {
 		e.watchdog.Remove(l)
 		e.arbiters[l.Kind].released(l)

@@ -28,5 +28,5 @@ func (rw *RWMutex) Lock(ctx context.Context) error {
 
 // TryLock makes one attempt to lock rw for writing.
 func (rw *RWMutex) TryLock(ctx context.Context) (bool, error) {
-	return rw.call(ctx, "try to lock", false, rw.lockExclusive)
+	return rw.call(ctx, "try lock", false, rw.lockExclusive)
 }

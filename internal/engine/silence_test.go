@@ -37,7 +37,7 @@ func splitEngine(t testing.TB, s *redistest.Server, p *redistest.Proxy) *Engine 
 // believes that it hears. It counts the attempts that Redis has answered.
 func patientWait(ctx context.Context, s *Engine, name string, asked *atomic.Int64) (*lease.Lease, error) {
 	b := s.newBase(wire.Plain, name, LockConfig{})
-	a := b.attempt(ctx, true)
+	a := b.attempt(ctx, "lock", nil, true, new(Acquired))
 	a.poll = time.Hour
 	l := b.newLease()
 	return l, a.retry(func() (bool, time.Duration, error) {

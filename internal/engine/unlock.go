@@ -60,19 +60,33 @@ func (b *base) afterExit(h *lease.Hold, outcome arbiter.Outcome, n int) (*lease.
 func (b *base) finish(ctx context.Context, op string, o *arbiter.Owner, h *lease.Hold, outcome arbiter.Outcome) (err error) {
 	switch outcome {
 	case arbiter.NotHeld:
-		return lockerr.New(op, b.keys.Name, lockerr.ErrNotHeld)
+		return lockerr.New(op, b.Name(), lockerr.ErrNotHeld)
 	case arbiter.WasLost:
-		return lockerr.New(op, b.keys.Name, lockerr.ErrLost)
+		return lockerr.New(op, b.Name(), lockerr.ErrLost)
 	case arbiter.Release:
-		err = b.e.release(ctx, h.Lease)
-	}
-	if outcome != arbiter.Kept {
-		b.reportReleased(h, err)
+		err = b.ended(op, h, b.e.release(ctx, h.Lease, unlockMost, false))
+	case arbiter.Passed, arbiter.Left:
+		b.reportReleased(h, nil)
 	}
 	if o != nil && h.Owner != o {
 		// o's own hold was lost; an earlier unlock was counted for that one instead of for h.
-		return lockerr.New(op, b.keys.Name, lockerr.ErrLost)
+		return lockerr.New(op, b.Name(), lockerr.ErrLost)
 	}
+	return err
+}
+
+// ended reports the end of h by a release, and returns the error of its Unlock: what Redis does
+// not confirm was protected to its end all the same.
+func (b *base) ended(op string, h *lease.Hold, r released) error {
+	var err error
+	switch {
+	case !r.held:
+		err = lockerr.New(op, b.Name(), lockerr.ErrLost, r.err)
+	case r.err != nil:
+		b.reportReleased(h, lockerr.New(op, b.Name(), r.err))
+		return nil
+	}
+	b.reportReleased(h, err)
 	return err
 }
 
@@ -85,7 +99,7 @@ func (b *base) finishInBackground(h *lease.Hold, outcome arbiter.Outcome) {
 // reportReleased reports the end of a hold by its last unlock.
 func (b *base) reportReleased(h *lease.Hold, err error) {
 	if report := b.e.Config.Hooks.Released; report != nil {
-		report(b.keys.Name, time.Duration(b.e.Clock.Now()-h.Since), err)
+		report(b.Name(), time.Duration(b.e.Clock.Now()-h.Since), err)
 	}
 }
 
@@ -96,18 +110,20 @@ func (m *Mutex) UnlockWithin(ctx context.Context, o *arbiter.Owner, d time.Durat
 	m.e.track()
 	defer m.e.End()
 	h, outcome := m.exit(o)
-	switch {
-	case outcome != arbiter.Release:
+	if outcome != arbiter.Release {
 		err = m.finish(ctx, "unlock", o, h, outcome)
 		return err == nil, err
-	case d <= 0:
-		m.e.releaseLater(h.Lease)
-		held, err = true, errNotAsked
-	default:
-		held, err = m.e.releaseWithin(ctx, h.Lease, d)
 	}
-	m.reportReleased(h, err)
-	return held, err
+	r := released{true, errNotAsked}
+	if d > 0 {
+		r = m.e.release(ctx, h.Lease, d, true)
+	} else {
+		m.e.releaseLater(h.Lease)
+	}
+	if err := m.ended("unlock", h, r); err != nil {
+		return false, err
+	}
+	return true, r.err
 }
 
 var errNotAsked = errors.New("the deployment did not answer lately; it is released in the background")

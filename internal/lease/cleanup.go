@@ -17,6 +17,7 @@ import (
 // outlive their deadline. One goroutine serves all, in a cluster with one more for each node
 // that has a round under way.
 type Cleaner struct {
+	ctx      context.Context // bounds all releases
 	proto    *wire.Protocol
 	clock    *clock.Clock
 	stopping <-chan struct{} // ends the goroutine
@@ -42,9 +43,9 @@ type cleanup struct {
 
 func (t *cleanup) lockName() string { return t.lease.Keys.Name }
 
-// NewCleaner returns a cleaner without tasks.
-func NewCleaner(p *wire.Protocol, clock *clock.Clock, stopping <-chan struct{}) *Cleaner {
-	c := &Cleaner{proto: p, clock: clock, stopping: stopping, kick: make(chan struct{}, 1)}
+// NewCleaner returns a cleaner without tasks. Once ctx has ended it sends nothing.
+func NewCleaner(ctx context.Context, p *wire.Protocol, clock *clock.Clock, stopping <-chan struct{}) *Cleaner {
+	c := &Cleaner{ctx: ctx, proto: p, clock: clock, stopping: stopping, kick: make(chan struct{}, 1)}
 	c.releases = transport.Rounds[*cleanup]{Conn: p.Conn, Key: (*cleanup).lockName, Do: c.round, Kick: c.kick}
 	return c
 }
@@ -123,7 +124,7 @@ func (c *Cleaner) release(due []*cleanup, last bool) (again []*cleanup) {
 	if len(due) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	bound := time.Second
 	if last {
@@ -138,7 +139,7 @@ func (c *Cleaner) release(due []*cleanup, last bool) (again []*cleanup) {
 	now := c.clock.Now()
 	for i, t := range due {
 		gone := errs[i] == nil && (told[i] >= 0 || !t.indeterminate)
-		if gone || last || now >= t.until || errs[i] != nil && !transport.Transient(errs[i]) && ctx.Err() == nil {
+		if gone || last || now >= t.until || errs[i] != nil && !RetryRelease(errs[i]) && ctx.Err() == nil {
 			if t.then != nil {
 				t.then()
 			}
@@ -149,4 +150,13 @@ func (c *Cleaner) release(due []*cleanup, last bool) (again []*cleanup) {
 		again = append(again, t)
 	}
 	return again
+}
+
+// RetryRelease reports whether a release that failed with err may succeed later. A server that
+// cannot save refuses all writes for a while.
+func RetryRelease(err error) bool {
+	if code, ok := transport.Code(err); ok && code == "MISCONF" {
+		return true
+	}
+	return transport.Transient(err)
 }

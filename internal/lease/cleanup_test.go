@@ -10,7 +10,7 @@ import (
 
 // cleaner is a cleaner that runs until the test ends.
 func (r *rig) cleaner() *Cleaner {
-	c := NewCleaner(r.Proto, r.Clock, r.Stopping)
+	c := NewCleaner(r.t.Context(), r.Proto, r.Clock, r.Stopping)
 	r.wg.Go(c.Run)
 	return c
 }
@@ -106,7 +106,7 @@ func TestCleanerTriesOnceMoreWhenItStops(t *testing.T) {
 	r := newRig(t)
 	l := r.acquire(r.lease())
 	stop := make(chan struct{})
-	c := NewCleaner(r.Proto, r.Clock, stop)
+	c := NewCleaner(t.Context(), r.Proto, r.Clock, stop)
 	gone := cleaned(c, l, true)
 	c.tasks[0].next = r.Clock.Now() + int64(length) // its next try is far away
 	close(stop)

@@ -26,10 +26,20 @@ func (w *Watchdog) collectLocked(now int64) {
 
 // pickLocked removes the leases from the heap that may be renewed and are due within d, in order.
 func (w *Watchdog) pickLocked(now int64, d time.Duration) (picked []*Lease) {
+	var releasing []*Lease // they keep their times
+	defer func() {
+		for _, l := range releasing {
+			heap.Push(&w.heap, l)
+		}
+	}()
 	for len(w.heap) > 0 && w.heap[0].at <= now+int64(d) {
 		l := w.heap[0]
 		deadline := l.Deadline.Load() - Early
-		if l.Fixed && !l.Claim || l.stopped || l.renewing || l.at >= deadline || l.maxEnd > 0 && now > l.maxEnd {
+		if l.stopped && l.at < deadline {
+			releasing = append(releasing, heap.Pop(&w.heap).(*Lease))
+			continue
+		}
+		if l.Fixed && !l.Claim || l.renewing || l.at >= deadline || l.maxEnd > 0 && now > l.maxEnd {
 			if l.at == deadline {
 				break
 			}

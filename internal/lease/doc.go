@@ -8,6 +8,7 @@
 //   - A deadline is enforced whether Redis answers or not: the goroutine that watches the time
 //     does no I/O.
 //   - After [Watchdog.Stop] no renewal of the lease is sent.
+//   - A release that is not over in time is cancelled by the watchdog, which needs no timer for it.
 //   - The cleaner tries until Redis confirms that a hold is gone, or its lease has expired.
 //
 // The engine starts Watchdog.Run, Watchdog.RunRenewals and Cleaner.Run, and waits for them. Each

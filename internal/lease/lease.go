@@ -36,6 +36,7 @@ type Lease struct {
 	Since         int64 // when it was acquired: the tenure starts
 
 	Deadline atomic.Int64 // certain until then; moved by renewals
+	Late     atomic.Bool  // Redis did not confirm the release in time
 
 	// Guarded by the arbiter's shard. Token is the current fencing token, Top the last of its
 	// block. A reader has no token; of one with a duration of its own, Top is when its hold
@@ -46,6 +47,7 @@ type Lease struct {
 	Claim    bool  // a claim on a FairMutex: renew it to its length at once
 	Index    int   // in the watchdog's heap; -1: not there
 	stopped  bool  // no more renewals: it is being released
+	giveUp   int64 // when to cancel release, unless the deadline is earlier
 	renewing bool  // its renewal waits to be sent, or for its reply
 	at       int64 // when the watchdog handles it next
 	maxEnd   int64 // no renewal after that; 0: no bound

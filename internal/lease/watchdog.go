@@ -101,23 +101,27 @@ func (w *Watchdog) movedLocked(l *Lease) {
 	}
 }
 
-// Stop ends the renewals of a lease that is about to be released under ctx. If its deadline
-// passes before Remove is called, ctx is cancelled.
-func (w *Watchdog) Stop(l *Lease, ctx *transport.Context) {
+// Stop ends the renewals of a lease that is about to be released under ctx. If Remove is not
+// called within d, or before the deadline, ctx is cancelled.
+func (w *Watchdog) Stop(l *Lease, ctx *transport.Context, d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.stopped, l.release = true, ctx
+	l.stopped, l.release, l.giveUp = true, ctx, w.Clock.Now()+int64(d)
 	if l.Index < 0 {
 		ctx.Cancel()
+	} else if l.giveUp < l.Deadline.Load()-Early {
+		w.rescheduleLocked(l, l.giveUp)
 	}
 }
 
-// Cancel cancels ctx, if the release of l is still under it.
-func (w *Watchdog) Cancel(l *Lease, ctx *transport.Context) {
+// CancelReleases cancels the contexts of all releases under way.
+func (w *Watchdog) CancelReleases() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l.release == ctx {
-		ctx.Cancel()
+	for _, l := range w.heap {
+		if l.release != nil {
+			l.release.Cancel()
+		}
 	}
 }
 
@@ -177,6 +181,9 @@ func (w *Watchdog) advance() (expired []*Lease, sleep int64) {
 			}
 			expired = append(expired, l)
 		case l.Fixed && !l.Claim || l.stopped || l.renewing:
+			if l.release != nil && now >= l.giveUp {
+				l.release.Cancel()
+			}
 			l.at = deadline
 			heap.Fix(&w.heap, 0)
 		default:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // The sentinels of the public API, for [errors.Is]. A method's error wraps one of them with
@@ -24,12 +25,21 @@ var (
 	// itself.
 	ErrUpgrade = errors.New("relock: a read hold cannot be upgraded; unlock the read side first")
 
+	// ErrDeadlock: Lock inside a Do that holds the lock. It would wait for itself.
+	ErrDeadlock = errors.New("relock: deadlock: a Do around this call holds the lock, and would wait for itself")
+
 	// ErrName: the lock's name is empty, longer than 1 KiB, or has a brace but no
 	// valid hash tag.
 	ErrName = errors.New("relock: bad lock name")
 
 	// ErrOption: an option's value is out of range.
 	ErrOption = errors.New("relock: option out of range")
+
+	// ErrNotLock: the key of that name holds something that is no lock.
+	ErrNotLock = errors.New("relock: not a lock")
+
+	// ErrTaken: ctx ended while somebody else had the lock.
+	ErrTaken = errors.New("relock: lock taken by another holder")
 )
 
 // ErrUnlockFirst: a hold was lost and not unlocked since. Its owner gets no new one inside the
@@ -48,14 +58,17 @@ type Error struct {
 // Error joins the operation, the name, and the texts of all errors.
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString("relock: ")
-	b.WriteString(e.op)
+	b.WriteString(prefix + e.op)
 	if e.name != "" {
-		b.WriteString(` "` + e.name + `"`)
+		b.WriteString(" " + Quote(e.name))
 	}
-	for i, err := range e.errs {
-		b.WriteString([]string{": ", "; "}[min(i, 1)])
-		b.WriteString(strings.TrimPrefix(err.Error(), "relock: "))
+	separator := ": "
+	for _, err := range e.errs {
+		b.WriteString(separator + text(err))
+		separator = "; "
+		if _, ok := err.(*taken); ok {
+			separator = ": "
+		}
 	}
 	return b.String()
 }
@@ -72,7 +85,7 @@ func New(op, name string, errs ...error) error {
 		}
 		known := false
 		for _, k := range e.errs {
-			known = known || k == err || errors.Is(k, err)
+			known = known || errors.Is(k, err)
 		}
 		if !known {
 			e.errs = append(e.errs, err)
@@ -85,6 +98,29 @@ func New(op, name string, errs ...error) error {
 // cause, and the last error of Redis if there was one.
 func Ended(op, name string, ctx context.Context, last error) error {
 	return New(op, name, ctx.Err(), context.Cause(ctx), last)
+}
+
+// Taken returns the failure of a call whose ctx has ended, and that has waited so long for a lock
+// that somebody else has.
+func Taken(op, name string, ctx context.Context, waited time.Duration) error {
+	return New(op, name, &taken{waited}, ctx.Err(), context.Cause(ctx))
+}
+
+// taken is an ErrTaken that says how long the call has waited.
+type taken struct{ waited time.Duration }
+
+func (t *taken) Error() string { return prefix + "taken by another holder for " + Span(t.waited) }
+
+func (t *taken) Is(target error) bool { return target == ErrTaken }
+
+// Span formats a duration for people.
+func Span(d time.Duration) string {
+	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+		if d >= unit {
+			return d.Round(unit / 10).String()
+		}
+	}
+	return d.String()
 }
 
 // Wrap returns the failure of an operation with err, nil if err is nil.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var sentinels = []error{ErrLost, ErrNotHeld, ErrClosed, ErrUpgrade, ErrName, ErrOption, ErrZero}
+var sentinels = []error{ErrLost, ErrNotHeld, ErrClosed, ErrUpgrade, ErrDeadlock, ErrName, ErrOption, ErrNotLock, ErrZero}
 
 // late is an error that a caller may look for with errors.As.
 type late struct{ by string }

@@ -2,7 +2,6 @@ package multilock
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -24,7 +23,7 @@ const (
 
 // acquire locks all members, or none.
 func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool) (bool, error) {
-	first := -1
+	first, start := -1, groupNow()
 	for round := 0; ; round++ {
 		fast := g.fast != nil && round < fastRounds
 		if g.fast != nil && !fast {
@@ -44,6 +43,9 @@ func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool) (bool,
 			timing.Pause(ctx, timing.Jitter(roundPause<<min(round, 9)))
 		}
 		first = taken
+		if ctx.Err() != nil {
+			return false, lockerr.Taken("lock", nameOf(g.members[first]), ctx, time.Duration(groupNow()-start))
+		}
 	}
 }
 
@@ -89,25 +91,27 @@ func (g *Group) round(ctx context.Context, o *arbiter.Owner, wait bool, first in
 }
 
 // excluded returns an error if member i is taken by this very group: by a member of the same
-// name in another session, of which no server has told that it leads to the same Redis.
+// key in another session, of which no server has told that it leads to the same Redis.
 func (g *Group) excluded(ctx context.Context, i int, held []int) error {
 	parts := partsOf(g.members[i])
 	for _, j := range held {
 		others := partsOf(g.members[j])
-		if len(parts) != 1 || len(others) != 1 || parts[0].Name != others[0].Name || parts[0].Engine == others[0].Engine {
+		if len(parts) != 1 || len(others) != 1 || parts[0].Key != others[0].Key || parts[0].Engine == others[0].Engine {
 			continue
 		}
-		state, err := parts[0].Engine.Inspect(ctx, parts[0].Name)
-		if err != nil {
-			return nil // TryLock is called again
-		}
-		for id := range state.Fields {
-			if strings.HasPrefix(id, others[0].Engine.ID()+":") {
-				return lockerr.New("lock group", "", errExcludes(parts[0].Name))
-			}
+		if parts[0].Engine.Sees(ctx, parts[0].Name, others[0].Engine) { // if Redis does not answer, TryLock is called again
+			return lockerr.New("lock group", "", errExcludes(parts[0].Key))
 		}
 	}
 	return nil
+}
+
+// nameOf returns the name of a member, empty if it has none.
+func nameOf(l Locker) string {
+	if n, ok := l.(interface{ Name() string }); ok {
+		return n.Name()
+	}
+	return ""
 }
 
 func partsOf(l Locker) []engine.Part {

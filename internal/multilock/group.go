@@ -3,7 +3,6 @@ package multilock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -17,7 +16,7 @@ import (
 // A Group locks its members as one: all or none. It is safe for concurrent use.
 type Group struct {
 	members []Locker        // in canonical order
-	orders  []string        // their names in it; empty if a member has no place
+	orders  []string        // their keys in it; empty if a member has no place
 	fast    []*engine.Mutex // the members, if one script can acquire them all
 	err     error           // misuse, returned by every operation
 	book    arbiter.Book[*hold]
@@ -38,13 +37,13 @@ func New(locks ...Locker) *Group {
 		return "", 0
 	}
 	slices.SortStableFunc(g.members, func(a, b Locker) int {
-		an, ai := order(a)
-		bn, bi := order(b)
-		return cmp.Or(cmp.Compare(an, bn), ai-bi)
+		ak, ai := order(a)
+		bk, bi := order(b)
+		return cmp.Or(cmp.Compare(ak, bk), ai-bi)
 	})
 	for _, l := range g.members {
-		name, _ := order(l)
-		g.orders = append(g.orders, name)
+		key, _ := order(l)
+		g.orders = append(g.orders, key)
 	}
 	g.fast = engine.Batchable(g.members)
 	return g
@@ -63,7 +62,7 @@ func (g *Group) check() error {
 	if len(g.members) == 0 {
 		return fmt.Errorf("%w: a group needs at least one member", lockerr.ErrOption)
 	}
-	type place struct{ deployment, name string }
+	type place struct{ deployment, key string }
 	taken := make(map[place]engine.Part)
 	for _, l := range g.members {
 		if v := reflect.ValueOf(l); l == nil || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -77,10 +76,10 @@ func (g *Group) check() error {
 			if p.Engine == nil {
 				continue // a zero value: its Lock reports that
 			}
-			at := place{p.Engine.Deployment(), p.Name}
+			at := place{p.Engine.Deployment(), p.Key}
 			other, ok := taken[at]
 			if ok && (p.Family != other.Family || p.Engine != other.Engine && !(p.Shared && other.Shared)) {
-				return errExcludes(p.Name)
+				return errExcludes(p.Key)
 			}
 			taken[at] = p
 		}
@@ -88,8 +87,8 @@ func (g *Group) check() error {
 	return nil
 }
 
-func errExcludes(name string) error {
-	return fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, name)
+func errExcludes(key string) error {
+	return fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, key)
 }
 
 // usable returns the error of every operation on a zero or invalid group.
@@ -111,7 +110,7 @@ func (g *Group) Lock(ctx context.Context) error {
 
 // TryLock makes one attempt to lock every member.
 func (g *Group) TryLock(ctx context.Context) (bool, error) {
-	return g.lock(ctx, "try to lock group", false)
+	return g.lock(ctx, "try lock group", false)
 }
 
 func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
@@ -125,12 +124,15 @@ func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
 	if gh.Owner != nil && g.reenter(gh.Owner) {
 		return true, nil
 	}
+	if wait && g.WaitsForItself(ctx, gh.as) {
+		return false, lockerr.New(op, "", lockerr.ErrDeadlock)
+	}
 	if err := g.admit(ctx, op, gh.Owner, wait); err != nil {
 		return false, err
 	}
 	ok, err := g.acquire(arbiter.WithOwner(ctx, gh.as), gh.as, wait)
 	if !ok {
-		return false, err
+		return false, lockerr.Tried(err, !wait)
 	}
 	g.watch(gh)
 	g.book.Add(&gh.Hold)
@@ -170,7 +172,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 // does not answer keeps no other member locked.
 func (g *Group) release(ctx context.Context, o *arbiter.Owner) error {
 	if g.fast != nil {
-		return errors.Join(engine.UnlockBatch(ctx, o, g.fast)...)
+		return lockerr.Join(engine.UnlockBatch(ctx, o, g.fast)...)
 	}
 	errs := make([]error, len(g.members))
 	var wg sync.WaitGroup
@@ -179,7 +181,7 @@ func (g *Group) release(ctx context.Context, o *arbiter.Owner) error {
 	}
 	errs[0] = g.members[0].Unlock(ctx)
 	wg.Wait()
-	return errors.Join(errs...)
+	return lockerr.Join(errs...)
 }
 
 // Done returns a channel that is closed when the latest hold taken through g ends.
@@ -192,10 +194,10 @@ func (g *Group) Done() <-chan struct{} {
 
 // Err returns nil while the latest hold taken through g is held, else ErrLost or ErrNotHeld.
 func (g *Group) Err() error {
-	const op = "state of group"
+	const op = "group"
 	h := g.latest()
 	if h == nil {
-		return errors.Join(g.usable(op), lockerr.New(op, "", lockerr.ErrNotHeld))
+		return lockerr.Join(g.usable(op), lockerr.New(op, "", lockerr.ErrNotHeld))
 	}
 	return engine.StateErr(op, "", h.State())
 }

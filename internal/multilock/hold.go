@@ -142,12 +142,60 @@ func (g *Group) ExpireIfDue(o *arbiter.Owner) {
 	}
 }
 
-// HeldBy returns the live hold of o, nil if there is none.
+// HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (g *Group) HeldBy(o *arbiter.Owner) engine.Held {
-	if h := g.book.HoldOf(o); h != nil {
+	if h := g.book.Newest(o); h != nil {
 		return h
 	}
 	return nil
+}
+
+// DeadlineOf returns the first of the members' deadlines, if h is live and all are known.
+func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
+	as := h.(*arbiter.Hold[*hold]).Lease.as
+	for _, l := range g.members {
+		m, ok := l.(engine.Member)
+		if !ok || h.State() != arbiter.Live {
+			return time.Time{}, false
+		}
+		held := m.HeldBy(as)
+		if held == nil {
+			return time.Time{}, false
+		}
+		at, ok := m.DeadlineOf(held)
+		if !ok {
+			return time.Time{}, false
+		}
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first, true
+}
+
+// Taken returns the parts with a key that members hold. After a loss those of other members are
+// held until h is unlocked.
+func (g *Group) Taken(h engine.Held, key string) (parts []engine.Part) {
+	as := h.(*arbiter.Hold[*hold]).Lease.as
+	for _, l := range g.members {
+		m, ok := l.(engine.Member)
+		if !ok || h.State() == arbiter.Ended {
+			continue
+		}
+		if held := m.HeldBy(as); held != nil {
+			parts = append(parts, m.Taken(held, key)...)
+		}
+	}
+	return parts
+}
+
+// WaitsForItself reports whether Lock by o would wait for a Do that ctx comes from, as one of the
+// members would.
+func (g *Group) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
+	return engine.ScopeOf(ctx) != nil && slices.ContainsFunc(g.members, func(l Locker) bool {
+		m, ok := l.(engine.Member)
+		return ok && m.WaitsForItself(ctx, o)
+	})
 }
 
 // ReleaseInBackground ends one Lock of o without waiting for Redis.

@@ -77,5 +77,11 @@ func (m *member) Parts() []engine.Part                   { return nil }
 func (m *member) Remaining(*arbiter.Owner) time.Duration { return time.Duration(lease.Forever) }
 func (m *member) OnEnd(f *func(arbiter.State))           { m.end = f }
 func (m *member) Forget(*func(arbiter.State))            { m.end = nil }
+func (m *member) State() arbiter.State                   { return arbiter.Live }
+func (m *member) Fence() int64                           { return 0 }
+
+func (m *member) DeadlineOf(engine.Held) (time.Time, bool)            { return time.Time{}, false }
+func (m *member) Taken(engine.Held, string) []engine.Part             { return nil }
+func (m *member) WaitsForItself(context.Context, *arbiter.Owner) bool { return false }
 
 var _ engine.Member = (*member)(nil)

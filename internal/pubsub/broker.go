@@ -49,9 +49,10 @@ type Config struct {
 	// connection's reader and must not block.
 	Handler func(channel, message string) bool
 
-	// Spawn starts a goroutine that ends once Stop is closed.
+	// Spawn starts a goroutine that ends once Stop is closed. Ctx ends with Stop.
 	Spawn func(func())
 	Stop  <-chan struct{}
+	Ctx   context.Context
 
 	// Dedicate returns a connection that nobody else uses, and a function that gives it back.
 	Dedicate func(transport.Dedicater) (rueidis.DedicatedClient, func(), error)
@@ -123,6 +124,13 @@ func (b *Broker) retryLocked(s *subscription) (last error, retry bool) {
 	_, refused := transport.Code(last)
 	return last, b.Cluster && (!refused || transport.Transient(last)) &&
 		!errors.Is(last, transport.ErrPool) && attempts < 2*len(b.Client.Nodes())
+}
+
+// bounded returns a context for one command on a subscription connection, without a deadline.
+func (b *Broker) bounded() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(b.Ctx)
+	timer := time.AfterFunc(PingTimeout, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
 }
 
 // Known reports whether a channel is subscribed or about to be.

@@ -135,7 +135,7 @@ func (c *connection) use(l *link) error {
 	for {
 		err := r.step(probes.C)
 		switch {
-		case isTimeout(err) && !c.broker.Cluster:
+		case isTimeout(err) && !c.broker.Cluster && c.broker.Ctx.Err() == nil:
 			r.unresponsive()
 		case err != nil:
 			r.end(err)
@@ -211,7 +211,7 @@ func (c *connection) reassign(err error) bool {
 
 // probe checks that conn is alive and leads to a primary.
 func (c *connection) probe(conn rueidis.DedicatedClient) error {
-	ctx, cancel := transport.Bounded(PingTimeout)
+	ctx, cancel := c.broker.bounded()
 	defer cancel()
 	if c.broker.NoRole.Load() {
 		return conn.Do(ctx, conn.B().Ping().Build()).Error()
@@ -241,6 +241,6 @@ func IsPrimary(role []rueidis.RedisMessage) bool {
 	return name == "master"
 }
 
-// isTimeout reports whether a command on a link got no answer in time: transport.Bounded
-// ends its context by cancelling it.
+// isTimeout reports whether a command on a link got no answer in time: the end of its context
+// shows as a cancellation.
 func isTimeout(err error) bool { return errors.Is(err, context.Canceled) }

@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"context"
 	"testing"
 
 	"github.com/relock-go/relock/internal/redistest"
@@ -33,7 +34,7 @@ func TestServerThatHidesItsRoleIsProbedByPing(t *testing.T) {
 	require.NoError(t, err)
 	conn, put := server.Client(t).Dedicate()
 	defer put()
-	n := &connection{broker: new(Broker)}
+	n := &connection{broker: &Broker{Config: Config{Ctx: context.Background()}}}
 	require.NoError(t, n.probe(conn))
 	require.True(t, n.broker.NoRole.Load())
 	before := server.CommandStats()["ping"]

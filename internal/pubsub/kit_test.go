@@ -31,6 +31,7 @@ func newBroker(t *testing.T, client rueidis.Client) *Broker {
 		Clock:   clock.New(),
 		Spawn:   wg.Go,
 		Stop:    ctx.Done(),
+		Ctx:     ctx,
 		Dedicate: func(d transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
 			return conn.Dedicate(ctx, d)
 		},

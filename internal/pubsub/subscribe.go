@@ -110,7 +110,7 @@ func (c *connection) subscribe(conn rueidis.DedicatedClient, subs []*subscriptio
 			}
 			sent = append(sent, group)
 		}
-		ctx, cancel := transport.Bounded(PingTimeout)
+		ctx, cancel := c.broker.bounded()
 		results := conn.DoMulti(ctx, cmds...)
 		cancel()
 		for i, result := range results {

@@ -64,7 +64,7 @@ func TestFirstWaiterProbesOftenAfterATurnOfRedisson(t *testing.T) {
 	const redisson = "7b1c5a52-5a0e-4c57-9b55-0d8f8d1a6c11:47"
 	do(t, server, "EVAL", `redis.call('del', KEYS[1])
 		return redis.call('hset', KEYS[1], ARGV[1], 1)`, "1", "a", redisson)
-	do(t, server, "PUBLISH", "relock_grant:{a}:s", id+" look")
+	do(t, server, "PUBLISH", "relock_grant:{a}:"+r.Session, id+" look")
 	time.Sleep(100 * time.Millisecond)
 	select {
 	case <-got:
@@ -110,7 +110,7 @@ func TestProbesCountOverASlowNetwork(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	holder := newRig(t, server.Client(t), claim)
-	holder.Session = "holder"
+	holder.Session = "00000002-0000-8000-8000-000000000000"
 	r := newRig(t, client, claim)
 	r.start()
 	hold := holder.held(wire.Fair)

@@ -163,6 +163,13 @@ func (q *Queue) Enqueued(w *Waiter, ttl time.Duration) {
 	}
 }
 
+// Asked returns when the last probe was sent that found w waiting.
+func (q *Queue) Asked(w *Waiter) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return w.probed
+}
+
 // after returns when to probe a waiter again whose last probe was sent at sent, if the lock may
 // become free after ttl from now. Probes are sent at most half a claim apart: the time of
 // sending counts for a grant.

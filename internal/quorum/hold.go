@@ -88,6 +88,13 @@ func (h *hold) countLocked() (n int) {
 	return n
 }
 
+// has reports whether deployment i holds its part.
+func (h *hold) has(i int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.parts[i].hold != nil && !h.parts[i].lost
+}
+
 // left returns how long a majority of the deployments is certain.
 func (h *hold) left() time.Duration {
 	h.mu.Lock()

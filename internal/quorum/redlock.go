@@ -16,6 +16,7 @@ import (
 // safe for concurrent use. Values of one name over the same sessions are the same lock.
 type Redlock struct {
 	name   string
+	key    string // the least of the locks' keys, which depend on the sessions' prefixes
 	nodes  []*node
 	lease  time.Duration // the shortest of the deployments'
 	cfg    engine.LockConfig
@@ -34,8 +35,11 @@ type Session struct {
 	Queue  *Queue
 }
 
-// locked is a hold as the queue knows it.
-type locked = arbiter.Hold[*hold]
+// locked is a hold as the queue knows it, and waiter a call.
+type (
+	locked = arbiter.Hold[*hold]
+	waiter = arbiter.Waiter[*hold]
+)
 
 // NewQueue returns the queue of a session.
 func NewQueue(e *engine.Engine) *Queue {
@@ -93,6 +97,9 @@ func (r *Redlock) add(s Session, deployments map[string]bool) {
 		r.lease = lease
 	}
 	r.nodes = append(r.nodes, &node{Mutex: &m})
+	if key, _ := m.Order(); r.key == "" || key < r.key {
+		r.key = key
+	}
 	if r.e == nil || e.ID() < r.e.ID() {
 		r.e, r.queue = e, s.Queue
 	}
@@ -149,7 +156,7 @@ func (r *Redlock) Lock(ctx context.Context) error {
 
 // TryLock makes one attempt. If no majority of the deployments answers, it returns their errors.
 func (r *Redlock) TryLock(ctx context.Context) (bool, error) {
-	return r.lock(ctx, "try to lock", false)
+	return r.lock(ctx, "try lock", false)
 }
 
 func (r *Redlock) lock(ctx context.Context, op string, wait bool) (bool, error) {
@@ -159,8 +166,11 @@ func (r *Redlock) lock(ctx context.Context, op string, wait bool) (bool, error) 
 	if ctx.Err() != nil {
 		return false, lockerr.Ended(op, r.name, ctx, nil)
 	}
-	for {
-		if ok, err := r.enter(ctx, op, wait); err != engine.ErrLateHold {
+	if wait && r.WaitsForItself(ctx, arbiter.OwnerOf(ctx)) {
+		return false, lockerr.New(op, r.name, lockerr.ErrDeadlock)
+	}
+	for start := r.e.Clock.Now(); ; {
+		if ok, err := r.enter(ctx, op, wait, start); err != engine.ErrLateHold {
 			return ok, err
 		}
 	}
@@ -168,7 +178,7 @@ func (r *Redlock) lock(ctx context.Context, op string, wait bool) (bool, error) 
 
 // enter waits for the call's turn in this process and then, unless another goroutine passes the
 // lock on, acquires it from the deployments.
-func (r *Redlock) enter(ctx context.Context, op string, wait bool) (bool, error) {
+func (r *Redlock) enter(ctx context.Context, op string, wait bool, start int64) (bool, error) {
 	w := r.queue.Waiter(&r.handle, arbiter.OwnerOf(ctx), r.shares())
 	defer r.queue.Free(w)
 	switch r.queue.Enter(w, arbiter.Write, wait) {
@@ -179,11 +189,11 @@ func (r *Redlock) enter(ctx context.Context, op string, wait bool) (bool, error)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
-		if h, err := r.queued(ctx, op, w); h != nil || err != nil {
+		if h, err := r.queued(ctx, op, w, start); h != nil || err != nil {
 			return h != nil, err
 		}
 	}
-	h, err := r.acquire(ctx, op, wait)
+	h, err := r.acquire(ctx, op, w, wait, start)
 	if h == nil {
 		r.queue.Quit(w)
 		return false, err
@@ -195,7 +205,7 @@ func (r *Redlock) enter(ctx context.Context, op string, wait bool) (bool, error)
 
 // queued waits until a goroutine of this process passes a hold to w, or w must ask the
 // deployments; then it returns nothing.
-func (r *Redlock) queued(ctx context.Context, op string, w *arbiter.Waiter[*hold]) (*locked, error) {
+func (r *Redlock) queued(ctx context.Context, op string, w *waiter, start int64) (*locked, error) {
 	for engines := r.engines(); ; {
 		var err error
 		switch {
@@ -208,7 +218,13 @@ func (r *Redlock) queued(ctx context.Context, op string, w *arbiter.Waiter[*hold
 			}
 			return h, nil
 		case ctx.Err() != nil:
-			err = lockerr.Ended(op, r.name, ctx, engine.MissingUnlock(&r.handle, w.Owner))
+			if r.handle.MustUnlockFirst(w.Owner) {
+				err = lockerr.Ended(op, r.name, ctx, lockerr.ErrUnlockFirst)
+				break
+			}
+			x := r.queue.Blocked(w)
+			a := attempt{Redlock: r, ctx: ctx, op: op, start: start, refused: x.Held || x.Refused}
+			err = a.ended(x.Err)
 		case r.closed():
 			err = lockerr.New(op, r.name, lockerr.ErrClosed)
 		default:

@@ -2,17 +2,17 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/lockerr"
 	"golang.org/x/sync/errgroup"
 )
 
 // Unlock ends one Lock of r. The last one waits for each deployment for a bounded time; a release
-// that is not confirmed by then continues in the background. It returns an error if that is so
-// for a majority.
+// that is not confirmed by then continues in the background. It returns ErrLost if no majority
+// had the lock until then.
 func (r *Redlock) Unlock(ctx context.Context) error {
 	const op = "unlock"
 	if err := r.usable(op); err != nil {
@@ -91,7 +91,7 @@ func (h *hold) release(ctx context.Context) error {
 			errs = append(errs, f.err)
 		}
 	}
-	if held < r.quorum() || len(errs)-1 >= r.quorum() {
+	if held < r.quorum() {
 		return lockerr.New("unlock", r.name, errs...)
 	}
 	return nil
@@ -110,7 +110,7 @@ func (h *hold) releasePart(ctx context.Context, i int, wait time.Duration) (f re
 	}
 	n := h.r.nodes[i]
 	f.held, f.err = n.UnlockWithin(ctx, h.owner, wait)
-	if errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) {
+	if f.err == engine.ErrUnconfirmed {
 		n.markSuspect()
 	}
 	return f

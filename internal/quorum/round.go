@@ -43,6 +43,9 @@ func validity(lease, elapsed time.Duration) time.Duration {
 type attempt struct {
 	*Redlock
 	ctx         context.Context
+	op          string
+	start       int64 // of the call, by the clock of the Redlock
+	refused     bool  // a majority answered the last round: the lock is taken
 	unsubscribe []func()
 	signal      chan struct{} // nil: not subscribed to unlocks yet
 	splits      int           // rounds in a row that got a minority
@@ -61,31 +64,42 @@ func (a *attempt) yield() {
 	}
 }
 
-// acquire makes rounds until one succeeds, or one round if the call does not wait.
-func (r *Redlock) acquire(ctx context.Context, op string, wait bool) (*hold, error) {
-	a := attempt{Redlock: r, ctx: ctx, wait: timing.MinBackoff}
+// acquire makes rounds for w until one succeeds, or one round if the call does not wait.
+func (r *Redlock) acquire(ctx context.Context, op string, w *waiter, wait bool, start int64) (*hold, error) {
+	a := attempt{Redlock: r, ctx: ctx, op: op, start: start, wait: timing.MinBackoff}
 	defer a.leave()
 	if wait {
 		a.yield()
 	}
 	for {
-		h, got, err := r.round(ctx)
+		h, got, err := r.round(ctx, op)
 		switch {
 		case h != nil:
 			return h, nil
 		case ctx.Err() != nil:
-			return nil, lockerr.Ended(op, r.name, ctx, err)
+			return nil, a.ended(err)
 		case r.closed():
 			return nil, lockerr.New(op, r.name, lockerr.ErrClosed)
 		case !wait || errors.As(err, new(*permanentError)):
 			return nil, err
 		}
+		a.refused = err == nil
+		r.queue.Report(w, err) // for those that queue behind
 		a.subscribe()
 		a.sleep(got, err)
 		if ctx.Err() != nil {
-			return nil, lockerr.Ended(op, r.name, ctx, err)
+			return nil, a.ended(err)
 		}
 	}
+}
+
+// ended returns the error of a call whose ctx has ended. The last round failed with err, perhaps
+// only because of that.
+func (a *attempt) ended(err error) error {
+	if a.refused {
+		return lockerr.Taken(a.op, a.name, a.ctx, time.Duration(a.e.Clock.Now()-a.start))
+	}
+	return lockerr.Ended(a.op, a.name, a.ctx, lockerr.Bare(err))
 }
 
 // subscribe subscribes to the unlocks of all deployments.
@@ -148,7 +162,7 @@ func (h *hold) bounded(ctx context.Context) (context.Context, context.CancelFunc
 
 // round asks the deployments once, concurrently. If they do not suffice it gives back what it got,
 // and returns how much that was; the error is theirs if so many failed that no majority was left.
-func (r *Redlock) round(ctx context.Context) (_ *hold, got int, err error) {
+func (r *Redlock) round(ctx context.Context, op string) (_ *hold, got int, err error) {
 	asked, others := r.candidates()
 	h := newHold(r)
 	start := r.e.Clock.Now()
@@ -171,9 +185,9 @@ func (r *Redlock) round(ctx context.Context) (_ *hold, got int, err error) {
 	}
 	h.discard()
 	if got >= r.quorum() {
-		return nil, 0, lockerr.New("lock", r.name, engine.ErrLate)
+		return nil, 0, lockerr.New(op, r.name, engine.ErrLate)
 	}
-	return nil, got, r.roundError(ctx, len(asked), errs)
+	return nil, got, r.roundError(ctx, op, len(asked), errs)
 }
 
 // takeAll asks some deployments concurrently, and records their errors.
@@ -197,7 +211,7 @@ func failures(errs []error) (n int) {
 
 // roundError returns the error of a round that asked so many deployments; nil if a majority
 // answered.
-func (r *Redlock) roundError(ctx context.Context, asked int, errs []error) error {
+func (r *Redlock) roundError(ctx context.Context, op string, asked int, errs []error) error {
 	if asked-failures(errs) >= r.quorum() {
 		return nil
 	}
@@ -206,12 +220,12 @@ func (r *Redlock) roundError(ctx context.Context, asked int, errs []error) error
 		if err == nil {
 			continue
 		}
-		errs[i] = fmt.Errorf("deployment %d of %d: %w", i+1, len(errs), err)
+		errs[i] = fmt.Errorf("deployment %d of %d: %w", i+1, len(errs), lockerr.Bare(err))
 		if ctx.Err() == nil && refuses(err) {
 			willing--
 		}
 	}
-	err := lockerr.New("lock", r.name, errs...)
+	err := lockerr.New(op, r.name, errs...)
 	if willing < r.quorum() {
 		err = &permanentError{err}
 	}

@@ -71,13 +71,28 @@ func StartSentinel(t testing.TB, args ...string) *Sentinel {
 
 func launchSentinel(dir string, primary int) (*Server, error) {
 	return launch(dir, func(port int) ([]string, error) {
-		name := filepath.Join(dir, "sentinel.conf")
-		config := fmt.Sprintf(sentinelConfig, port, dir, primary)
-		if err := os.WriteFile(name, []byte(config), 0o600); err != nil {
-			return nil, fmt.Errorf("redistest: sentinel: %w", err)
-		}
-		return []string{name, "--sentinel", "--loglevel", "warning"}, nil
+		return sentinelCommand(dir, fmt.Sprintf(sentinelConfig, port, dir, primary))
 	})
+}
+
+// sentinelCommand writes the configuration of a sentinel, and returns the arguments to start it.
+func sentinelCommand(dir, config string) ([]string, error) {
+	name := filepath.Join(dir, "sentinel.conf")
+	if err := os.WriteFile(name, []byte(config), 0o600); err != nil {
+		return nil, fmt.Errorf("redistest: sentinel: %w", err)
+	}
+	return []string{name, "--sentinel", "--loglevel", "warning"}, nil
+}
+
+// StartLoneSentinel starts one sentinel for a test, as [Start] does. It watches what the given
+// lines of its configuration say.
+func StartLoneSentinel(t testing.TB, config string) *Server {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := launch(dir, func(port int) ([]string, error) {
+		return sentinelCommand(dir, fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\n%s\n", port, dir, config))
+	})
+	return adopt(t, s, err)
 }
 
 // sentinelView returns what a sentinel knows of the primary; nil if it does not answer.

@@ -25,14 +25,15 @@ type Conn struct {
 	Replicas int           // that must acknowledge an acquisition; 0: none
 	AckWait  time.Duration // for their acknowledgement
 
-	up *atomic.Bool    // the server answers on the subscription connection
-	wg *sync.WaitGroup // of the goroutines for calls that may block in the client
+	up *atomic.Bool // the server answers on the subscription connection
+	wg Group        // of the goroutines for calls that may block in the client
 
 	start       time.Time    // zero of closedSince
 	closedSince atomic.Int64 // since when the client returns ErrClosing; 0: it does not
 	doubtful    atomic.Bool  // the last call got no answer
 	Spent       atomic.Bool  // the last check found the pool of dedicated connections exhausted
 	stuck       atomic.Int32 // abandoned calls of Dedicate
+	contexts    sync.Pool    // of *Context
 
 	_        CacheLine
 	inFlight atomic.Int32 // direct calls under way
@@ -40,9 +41,12 @@ type Conn struct {
 
 // NewConn returns a Conn outside a cluster. up is true while the server answers on the
 // subscription connection; wg counts the goroutines of the Conn.
-func NewConn(client rueidis.Client, replicas int, ackWait time.Duration, wg *sync.WaitGroup, up *atomic.Bool) *Conn {
+func NewConn(client rueidis.Client, replicas int, ackWait time.Duration, wg Group, up *atomic.Bool) *Conn {
 	return &Conn{Client: client, Replicas: replicas, AckWait: ackWait, up: up, start: time.Now(), wg: wg}
 }
+
+// Group runs goroutines that somebody waits for, such as a sync.WaitGroup.
+type Group interface{ Go(f func()) }
 
 // CacheLine separates fields that every call writes from fields that are only read.
 type CacheLine [64]byte

@@ -16,7 +16,7 @@ import (
 //
 // The state of the subscription connection tells whether a call may block: it leads to the
 // same server and is probed all the time. In a cluster it may lead to another node, and tells
-// nothing.
+// nothing; there pipelines, and calls that must end in time, are always sent by a goroutine.
 
 // maxInFlight is the number of direct calls under way at which the client's queue counts as
 // full. The queue has 1024 slots by default, and a call whose ctx has ended keeps its slot
@@ -83,9 +83,16 @@ func IsContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || err == context.DeadlineExceeded
 }
 
+// prompt reports whether a call under ctx must end with it whatever rueidis does, and it is not
+// known whether rueidis will block.
+func (c *Conn) prompt(ctx context.Context) bool {
+	x, ok := ctx.(*Context)
+	return ok && x.Prompt && c.Cluster
+}
+
 // do sends one command.
 func (c *Conn) do(ctx context.Context, cmd rueidis.Completed) (r rueidis.RedisResult) {
-	if c.admit() {
+	if !c.prompt(ctx) && c.admit() {
 		r = c.Client.Do(ctx, cmd)
 		c.inFlight.Add(-1)
 	} else {
@@ -108,7 +115,7 @@ func (c *Conn) Ask(ctx context.Context, node rueidis.Client, cmd rueidis.Complet
 
 // doMulti sends commands, at least one, in one pipeline.
 func (c *Conn) doMulti(ctx context.Context, cmds ...rueidis.Completed) (rs []rueidis.RedisResult) {
-	if c.admit() {
+	if !c.Cluster && c.admit() {
 		rs = c.Client.DoMulti(ctx, cmds...)
 		c.inFlight.Add(-1)
 	} else {

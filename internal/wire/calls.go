@@ -70,7 +70,7 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait boo
 		args := [2]string{l.ID, leaseMS}
 		n, err = p.taken(ctx, p.scripts.acquire, keys[:], args[:])
 	}
-	return Granted(n, err)
+	return Granted(n, k.explain(err))
 }
 
 // taken runs a script that acquires, and waits for replicas if configured.
@@ -101,7 +101,8 @@ func intentMS(wait bool) string {
 }
 
 // AcquireAll asks for several plain locks of one slot, all or none. It returns their tokens
-// and -1; or, if one is taken, its index and the time to live of its holder's lease.
+// and -1; or, if one is taken, its index and the time to live of its holder's lease; or, if one
+// is no lock, its index and the error.
 func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, taken int, ttl time.Duration, err error) {
 	n := len(ls)
 	keys, args := make([]string, 2*n), make([]string, 0, 2*n)
@@ -117,7 +118,8 @@ func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, t
 	reply, err := p.Eval(ctx, p.scripts.acquireAll, keys, args).AsIntSlice()
 	switch {
 	case err != nil:
-		return nil, -1, 0, err
+		at, err := whichIsNoLock(ls, err)
+		return nil, at, 0, err
 	case reply[0] == 0:
 		return reply[1:], -1, 0, nil
 	}
@@ -140,16 +142,17 @@ func (p *Protocol) ReleaseSome(ctx context.Context, ls []*Ref) (told []int64, er
 // AcquireRead asks for the read side. Its reply is ReadJoin, readAlone, or 0.
 func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer string, wait bool) (reply int64, ttl time.Duration, err error) {
 	k := l.Keys
-	return Granted(p.taken(ctx, p.scripts.read, []string{k.Name, k.aux, k.timeout(l.ID)},
-		[]string{l.ID, leaseMS, writer, intentMS(wait), k.Prefix}))
+	n, err := p.taken(ctx, p.scripts.read, []string{k.Name, k.aux, k.timeout(l.ID)},
+		[]string{l.ID, leaseMS, writer, intentMS(wait), k.Prefix})
+	return Granted(n, k.explain(err))
 }
 
 // ConfirmRead asks whether more readers may join a read hold; by is the lease of the
 // reader that asks for them. Its reply is ReadJoin, readAlone, ReadGone, or 0.
 func (p *Protocol) ConfirmRead(ctx context.Context, l, by *Ref, wait bool) (reply int64, ttl time.Duration, err error) {
 	k := l.Keys
-	return Granted(p.Eval(ctx, p.scripts.confirm, []string{k.Name, k.aux},
-		[]string{l.ID, by.ID, intentMS(wait)}).AsInt64())
+	n, err := p.Eval(ctx, p.scripts.confirm, []string{k.Name, k.aux}, []string{l.ID, by.ID, intentMS(wait)}).AsInt64()
+	return Granted(n, k.explain(err))
 }
 
 // Release ends a hold. It returns the number of subscribers that were notified, or -1 if there
@@ -212,10 +215,11 @@ func (p *Protocol) ReleaseAll(ctx context.Context, ls []*Ref) (told []int64, err
 // Enter acquires a fair lock. With queue set it takes a place in the queue otherwise.
 func (p *Protocol) Enter(ctx context.Context, l *Ref, leaseMS string, queue bool) (token int64, ttl time.Duration, err error) {
 	k := l.Keys
-	return Granted(p.taken(ctx, p.scripts.enter, []string{k.Name, k.fence, k.aux}, []string{
+	n, err := p.taken(ctx, p.scripts.enter, []string{k.Name, k.fence, k.aux}, []string{
 		l.ID, leaseMS, map[bool]string{false: "0", true: "1"}[queue],
 		Millis(queueValid), Millis(p.Claim), k.Prefix, p.Publish, p.Counted,
-	}))
+	})
+	return Granted(n, k.explain(err))
 }
 
 // Probe refreshes waiters in fair queues, BatchKeys of a slot at a time. For each it returns
@@ -250,44 +254,6 @@ func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs 
 		}
 	}
 	return replies, errs
-}
-
-// Force unlocks a lock whoever holds it, and reports whether it was locked.
-func (p *Protocol) Force(ctx context.Context, name string) (bool, error) {
-	k := NewKeys(Fair, name)
-	n, err := p.Eval(ctx, p.scripts.force, []string{name, k.fence, k.aux}, []string{
-		k.Channel, prefixed(prefixRW, name), p.Publish, PrefixSession, name, Millis(p.Claim), k.Prefix, p.Counted,
-	}).AsInt64()
-	return n == 1, err
-}
-
-// State is the raw state of a lock.
-type State struct {
-	TTL     int64          // ms; -1: the key does not expire, -2: not locked
-	Waiters int            // places in the fair queue
-	Fields  map[string]int // hold counts by hold id; "mode" is 1 for read mode, else 0
-}
-
-// Inspect returns the state of a lock without changing it.
-func (p *Protocol) Inspect(ctx context.Context, name string) (State, error) {
-	rs, err := p.Eval(ctx, p.scripts.inspect, []string{name, prefixed(prefixQueue, name)}, nil).ToArray()
-	if err != nil {
-		return State{}, err
-	}
-	var in State
-	in.TTL, _ = rs[0].AsInt64()
-	waiters, _ := rs[1].AsInt64()
-	in.Waiters = int(waiters)
-	in.Fields = make(map[string]int, len(rs)/2)
-	for i := 2; i+1 < len(rs); i += 2 {
-		field, _ := rs[i].ToString()
-		value, _ := rs[i+1].ToString()
-		in.Fields[field], _ = strconv.Atoi(value) // mode is the only value that is no number
-		if field == "mode" && value == "read" {
-			in.Fields[field] = 1
-		}
-	}
-	return in, nil
 }
 
 // Millis formats d as milliseconds for an argument.

@@ -135,7 +135,7 @@ func (r *rig) burst(name string, n int) (issued []int64, lead time.Duration) {
 	k := NewKeys(Plain, name)
 	var cmds rueidis.Commands
 	for i := range n {
-		id := fmt.Sprint("s:", i)
+		id := id(fmt.Sprint("s:", i))
 		cmds = append(cmds,
 			r.Evalsha(r.scripts.acquire, []string{k.Name, k.fence}, []string{id, "30000"}),
 			r.Client.B().Arbitrary("HDEL", k.Name, id).Build())

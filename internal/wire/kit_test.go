@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -46,6 +47,17 @@ func luaOf(files ...string) string {
 		}
 	}
 	return text.String()
+}
+
+// session returns the id of a session that tests call by a short name.
+func session(short string) string {
+	return fmt.Sprintf("%08x-0000-8000-8000-000000000000", []byte(short))
+}
+
+// id returns the hold id that tests write as "<short name of the session>:<n>".
+func id(short string) string {
+	name, n, _ := strings.Cut(short, ":")
+	return session(name) + ":" + n
 }
 
 // rig is a protocol on a server of its own, for tests of what is sent and stored.
@@ -157,7 +169,7 @@ func (r *rig) keys() []string {
 // plainLease returns the n-th lease of a Mutex, not acquired.
 func plainLease(name string, n int) *Ref {
 	k := NewKeys(Plain, name)
-	return &Ref{Keys: &k, ID: fmt.Sprint("s:", n), Length: 30 * time.Second}
+	return &Ref{Keys: &k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second}
 }
 
 // take acquires with the protocol what must be free.
@@ -195,7 +207,9 @@ func (r *rig) mustNear(what string, got, set time.Duration) {
 func (r *rig) mustBeWrongType(what string, err error) {
 	r.t.Helper()
 	code, ok := transport.Code(err)
-	if !ok || transport.Transient(err) || code != "WRONGTYPE" && (!r.mini || !strings.Contains(err.Error(), "WRONGTYPE")) {
+	var reply *rueidis.RedisError
+	if !ok || transport.Transient(err) || code != "WRONGTYPE" && code != CodeNotLock &&
+		(!r.mini || !errors.As(err, &reply) || !strings.Contains(reply.Error(), "WRONGTYPE")) {
 		r.t.Fatalf("%s: error %v, want WRONGTYPE", what, err)
 	}
 }
@@ -212,7 +226,7 @@ func (r *rig) listen(channels ...string) func() string {
 	r.t.Helper()
 	conn, put := r.Client.Dedicate()
 	r.t.Cleanup(put)
-	messages := make(chan string, 100)
+	messages := make(chan string, 1000)
 	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) {
 		messages <- m.Channel + " " + m.Message
 	}})

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,23 +11,42 @@ import (
 
 const maxName = 1 << 10 // bytes
 
-// CheckName returns an error if name cannot name a lock. All keys and the channel of a lock
-// must share a slot of a cluster. A name with a brace is used as it is, as Redisson does, so it
-// needs a valid hash tag. The rule holds for every topology, so that code does not break when
-// it moves to a cluster.
-func CheckName(name string) error {
+// CheckName returns an error if name, in a session with a prefix, cannot name a lock. All keys and
+// the channel of a lock must share a slot of a cluster. A key with a brace is used as it is, as
+// Redisson does, so it needs a valid hash tag. The rule holds for every topology, so that code
+// does not break when it moves to a cluster.
+func CheckName(prefix, name string) error {
+	key, with := prefix+name, ""
+	if prefix != "" {
+		with = fmt.Sprintf(", with the prefix %q,", prefix)
+	}
 	switch {
 	case name == "":
 		return fmt.Errorf("%w: it is empty", lockerr.ErrName)
-	case len(name) > maxName:
-		return fmt.Errorf("%w: it is %d bytes long, more than %d", lockerr.ErrName, len(name), maxName)
-	case !strings.ContainsAny(name, "{}"):
-		return nil
+	case len(key) > maxName:
+		return fmt.Errorf("%w: it is%s %d bytes long, more than %d", lockerr.ErrName, with, len(key), maxName)
+	case !tagged(key):
+		return fmt.Errorf("%w: %q%s has a brace but no valid hash tag; write {tag} somewhere in it, or leave out the braces", lockerr.ErrName, name, with)
 	}
-	if _, tag, ok := strings.Cut(name, "{"); ok && strings.Index(tag, "}") > 0 {
-		return nil
+	return nil
+}
+
+// CheckPrefix returns an error if no name, or not every name that is valid by itself, can have the
+// prefix.
+func CheckPrefix(prefix string) error {
+	switch {
+	case len(prefix) >= maxName:
+		return fmt.Errorf("it is %d bytes long; with a name it must have at most %d", len(prefix), maxName)
+	case !tagged(prefix):
+		return errors.New("it has a brace but no valid hash tag")
 	}
-	return fmt.Errorf("%w: %q has a brace but no valid hash tag; write {tag} somewhere in it, or leave out the braces", lockerr.ErrName, name)
+	return nil
+}
+
+// tagged reports whether a key has a valid hash tag, or no brace.
+func tagged(key string) bool {
+	_, tag, ok := strings.Cut(key, "{")
+	return ok && strings.Index(tag, "}") > 0 || !ok && !strings.Contains(key, "}")
 }
 
 // prefixed returns the name of a lock's key or channel, by Redisson's rule.
@@ -72,7 +92,7 @@ const (
 
 // Keys are the names of a lock's keys and channel.
 type Keys struct {
-	Name    string // the lock itself, a hash
+	Name    string // the lock itself, a hash; the prefix of the session and the name that the user gave
 	fence   string // its fencing counter
 	Channel string // on which releases are published
 	aux     string // fair: the queue; read and write: the intents

@@ -15,7 +15,7 @@ func TestNamesThatNameALock(t *testing.T) {
 		"a", "orders:42", " ", "\x00", "\xff\xfe", "名前", "a\r\nb", ":", "a:{b}", "{a}", "{a}b", "a{b}c", "a{b}{c}",
 		"{a}}", "{a}{", "}{a}", "{{a}", "a}b{c}", "{ }", strings.Repeat("x", 1024), "{" + strings.Repeat("x", 1022) + "}",
 	} {
-		if err := CheckName(name); err != nil {
+		if err := CheckName("", name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -26,7 +26,7 @@ func TestNamesThatNameNone(t *testing.T) {
 		"", "{", "}", "{}", "{}a", "a{}", "{}{a}", "a{}{b}", "a{b", "a}b", "a}b{c", "}{", "a{b}"[:3], "{}}",
 		strings.Repeat("x", 1025), strings.Repeat("{a}", 400),
 	} {
-		err := CheckName(name)
+		err := CheckName("", name)
 		if !errors.Is(err, lockerr.ErrName) {
 			t.Errorf("%q: %v, want ErrName", name, err)
 			continue
@@ -55,7 +55,7 @@ func TestNamesOnTheWireFollowRedisson(t *testing.T) {
 func TestAllKeysOfALockShareItsSlot(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.StringOfN(rapid.SampledFrom([]rune("{{{}}}aé: ")), 1, 12, -1).Draw(rt, "name")
-		if CheckName(name) != nil {
+		if CheckName("", name) != nil {
 			rt.Skip("not a name")
 		}
 		slot := redistest.Slot(name)

@@ -132,7 +132,7 @@ func TestRWRenewalsOfAThousandReadersAreCheap(t *testing.T) {
 func TestRWRenewalsBesideRedissonWalkOnceAScript(t *testing.T) {
 	r := costRig(t)
 	ls := r.crowd(300)
-	r.redissonReads("j:7", 1, time.Minute)
+	r.redissonReads(id("j:7"), 1, time.Minute)
 	cost := r.cost(func() { r.renews(ls...) })
 	t.Logf("%v, %d commands", cost.scripts, cost.commands)
 	if cost.commands > 20*300+3*4*301 {
@@ -166,7 +166,7 @@ func TestRWAWriterRemovesAnyNumberOfDeadReaders(t *testing.T) {
 	const dead = 9000
 	ls := []string{"HSET", "a", "mode", "read"}
 	for n := range dead {
-		ls = append(ls, fmt.Sprint("dead:", n), "1")
+		ls = append(ls, id(fmt.Sprint("dead:", n)), "1")
 	}
 	r.must(ls...)
 	r.must("PEXPIRE", "a", "60000")

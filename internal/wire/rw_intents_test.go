@@ -18,7 +18,7 @@ func TestRWAWaitingWriterStopsNewReadersOnly(t *testing.T) {
 			t.Fatalf("told to wait %v", ttl)
 		}
 		r.reads(a, readAlone)
-		r.mustIntend("w:s:2:write", "r:s:3", "r:s:4")
+		r.mustIntend("w:"+id("s:2:write"), "r:"+id("s:3"), "r:"+id("s:4"))
 		if ttl := r.pttl(rwIntents); ttl < IntentValid || ttl > 2*IntentValid {
 			t.Fatalf("the intents expire in %v", ttl)
 		}
@@ -36,7 +36,7 @@ func TestRWAWaitingWriterStopsNewReadersOnly(t *testing.T) {
 		r.refused(w, time.Second, w.Length)
 		r.refused(r.reader(5), time.Millisecond, IntentValid)
 		r.gone(r.reader(5))
-		r.mustIntend("w:s:2:write")
+		r.mustIntend("w:" + id("s:2:write"))
 	})
 }
 
@@ -63,16 +63,16 @@ func TestRWTheReadersTurn(t *testing.T) {
 		r.reads(r.reader(6), readAlone) // who comes now may enter, too
 		r.confirms(r.reader(6), r.reader(7), false, readAlone)
 		r.reads(r.reader(5), readAlone) // the last that waited
-		r.mustIntend("w:s:2:write")
+		r.mustIntend("w:" + id("s:2:write"))
 		r.refused(r.reader(8), time.Millisecond, IntentValid)
 		r.confirms(r.reader(6), r.reader(7), false, 0)
 		r.end(r.reader(5))
 		r.end(r.reader(6))
 		r.writes(next)
-		r.mustIntend("r:s:8")
+		r.mustIntend("r:" + id("s:8"))
 		r.end(next)
 		r.reads(r.reader(8), ReadJoin)
-		r.mustKeys("a", rwReaders, "{a}:s:8:rwlock_timeout:1")
+		r.mustKeys("a", rwReaders, "{a}:"+id("s:8")+":rwlock_timeout:1")
 	})
 }
 
@@ -101,7 +101,7 @@ func TestRWTheReadersTurnEnds(t *testing.T) {
 				t.Fatal("it never gets in")
 			}
 		}
-		r.mustIntend("r:s:3")
+		r.mustIntend("r:" + id("s:3"))
 		r.end(next)
 	})
 }

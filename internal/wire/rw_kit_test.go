@@ -20,7 +20,7 @@ func onRWRigs(t *testing.T, f func(t *testing.T, r *rwRig)) {
 
 func (r *rwRig) lease(k Kind, n int) *Ref {
 	keys := NewKeys(k, r.name)
-	l := &Ref{Keys: &keys, Kind: k, ID: fmt.Sprint("s:", n), Length: 30 * time.Second}
+	l := &Ref{Keys: &keys, Kind: k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second}
 	if k == Write {
 		l.ID += ":write"
 	}

@@ -26,13 +26,13 @@ func TestRWAListOfReadersBeforeMisleadsNobody(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
 		for _, opens := range []func(){
 			func() { r.must("DEL", "a") },
-			func() { r.must("DEL", "a", "{a}:s:1:rwlock_timeout:1") },
+			func() { r.must("DEL", "a", "{a}:"+id("s:1")+":rwlock_timeout:1") },
 		} {
 			r.must("FLUSHALL")
 			old, a, w := r.reader(1), r.reader(2), r.writer(3)
 			r.reads(old, ReadJoin)
 			opens()
-			r.redissonReads("j:7", 1, time.Minute)
+			r.redissonReads(id("j:7"), 1, time.Minute)
 			r.mustList(1)
 			r.refused(w, 50*time.Second, time.Minute)
 			r.must("DEL", rwIntents)
@@ -40,16 +40,16 @@ func TestRWAListOfReadersBeforeMisleadsNobody(t *testing.T) {
 			r.mustList(1)
 			r.gone(old)
 			r.end(a)
-			r.mustHash(map[string]string{"mode": "read", "j:7": "1"})
+			r.mustHash(map[string]string{"mode": "read", id("j:7"): "1"})
 			r.mustNear("the lock", r.pttl("a"), time.Minute)
 			r.refused(w, 50*time.Second, time.Minute)
 			// Without its key it lives as long as what it has made of the lock's expiry.
-			r.must("DEL", rwIntents, "{a}:j:7:rwlock_timeout:1")
+			r.must("DEL", rwIntents, "{a}:"+id("j:7")+":rwlock_timeout:1")
 			r.redissonRenews(20 * time.Second)
 			r.reads(a, ReadJoin)
 			r.end(a)
 			r.refused(w, 10*time.Second, 20*time.Second)
-			r.mustHash(map[string]string{"mode": "read", "j:7": "1"})
+			r.mustHash(map[string]string{"mode": "read", id("j:7"): "1"})
 		}
 	})
 }
@@ -57,7 +57,7 @@ func TestRWAListOfReadersBeforeMisleadsNobody(t *testing.T) {
 func TestRWReadersThatAreNotListedCountAsLiving(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
 		a, b, w := r.reader(1), r.reader(2), r.writer(3)
-		r.readsLike("u:1", time.Minute)
+		r.readsLike(id("u:1"), time.Minute)
 		r.reads(a, ReadJoin)
 		r.reads(b, ReadJoin)
 		r.mustList(2)
@@ -66,7 +66,7 @@ func TestRWReadersThatAreNotListedCountAsLiving(t *testing.T) {
 		r.mustNear("the lock", r.pttl("a"), time.Minute)
 		r.end(b)
 		r.mustList(0)
-		r.mustHash(map[string]string{"mode": "read", "u:1": "1"})
+		r.mustHash(map[string]string{"mode": "read", id("u:1"): "1"})
 		r.mustNear("the lock", r.pttl("a"), time.Minute)
 		r.refused(w, 50*time.Second, time.Minute)
 	})
@@ -135,10 +135,10 @@ func TestRWReadersDoWithoutTheirList(t *testing.T) {
 		r.gone(w)
 		r.end(long)
 		r.mustNear("the lock", r.pttl("a"), a.Length)
-		r.redissonReads("j:7", 1, time.Minute)
+		r.redissonReads(id("j:7"), 1, time.Minute)
 		r.end(a)
 		r.mustNear("the lock", r.pttl("a"), time.Minute)
-		r.must("DEL", "a", "{a}:j:7:rwlock_timeout:1")
+		r.must("DEL", "a", "{a}:"+id("j:7")+":rwlock_timeout:1")
 		r.writes(w)
 		r.end(w)
 	}

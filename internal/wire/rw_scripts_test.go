@@ -13,11 +13,11 @@ func TestRWWritesWhatRedissonReads(t *testing.T) {
 			r.name = name
 			channel := "redisson_rwlock:" + prefix
 			next := r.listen(channel)
-			timeout := prefix + ":s:1:rwlock_timeout:1"
+			timeout := prefix + ":" + id("s:1") + ":rwlock_timeout:1"
 
 			a, b := r.reader(1), r.writer(2)
 			r.reads(a, ReadJoin)
-			r.mustHash(map[string]string{"mode": "read", "s:1": "1"})
+			r.mustHash(map[string]string{"mode": "read", id("s:1"): "1"})
 			r.mustNear("the lock's time to live", r.pttl(name), a.Length)
 			r.mustNear("the hold's time to live", r.pttl(timeout), a.Length)
 			if got := r.text("GET", timeout); got != "1" {
@@ -31,7 +31,7 @@ func TestRWWritesWhatRedissonReads(t *testing.T) {
 				t.Fatalf("keys %q", got)
 			}
 			r.writes(b)
-			r.mustHash(map[string]string{"mode": "write", "s:2:write": "1"})
+			r.mustHash(map[string]string{"mode": "write", id("s:2:write"): "1"})
 			r.mustNear("the lock's time to live", r.pttl(name), b.Length)
 			r.end(b)
 			if got := r.keys(); len(got) != 1 || got[0] != "relock_fence:"+prefix {
@@ -47,20 +47,20 @@ func TestRWScriptsSentTwice(t *testing.T) {
 		next := r.listen("redisson_rwlock:{a}")
 		a, b, w := r.reader(1), r.reader(2), r.writer(3)
 		r.reads(a, ReadJoin)
-		r.must("PEXPIRE", "{a}:s:1:rwlock_timeout:1", "1000")
+		r.must("PEXPIRE", "{a}:"+id("s:1")+":rwlock_timeout:1", "1000")
 		r.must("PEXPIRE", "a", "2000")
 		r.reads(a, ReadJoin)
-		r.mustHash(map[string]string{"mode": "read", "s:1": "1"})
-		r.mustNear("the lease", r.pttl("{a}:s:1:rwlock_timeout:1"), a.Length) // starts again
+		r.mustHash(map[string]string{"mode": "read", id("s:1"): "1"})
+		r.mustNear("the lease", r.pttl("{a}:"+id("s:1")+":rwlock_timeout:1"), a.Length) // starts again
 		r.mustNear("the lock", r.pttl("a"), a.Length)
 		r.reads(b, ReadJoin)
 		r.refused(w, time.Second, w.Length)
 		r.refused(w, time.Second, w.Length)
-		r.mustIntend("w:s:3:write")
+		r.mustIntend("w:" + id("s:3:write"))
 		r.reads(a, readAlone) // it has the hold, whoever waits
 		r.end(a)
 		r.gone(a)
-		r.mustHash(map[string]string{"mode": "read", "s:2": "1"})
+		r.mustHash(map[string]string{"mode": "read", id("s:2"): "1"})
 		r.end(b)
 		r.gone(b)
 		token := r.writes(w)
@@ -84,14 +84,14 @@ func TestRWReleaseEndsNothingElse(t *testing.T) {
 		for _, l := range []*Ref{r.writer(2), r.reader(1), r.reader(2)} {
 			r.gone(l)
 		}
-		r.mustHash(map[string]string{"mode": "write", "s:1:write": "1"})
+		r.mustHash(map[string]string{"mode": "write", id("s:1:write"): "1"})
 		r.end(r.writer(1))
 		r.reads(r.reader(1), ReadJoin)
 		for _, l := range []*Ref{r.writer(1), r.writer(2), r.reader(2)} {
 			r.gone(l)
 		}
-		r.mustHash(map[string]string{"mode": "read", "s:1": "1"})
-		r.mustKeys("a", rwReaders, "{a}:s:1:rwlock_timeout:1")
+		r.mustHash(map[string]string{"mode": "read", id("s:1"): "1"})
+		r.mustKeys("a", rwReaders, "{a}:"+id("s:1")+":rwlock_timeout:1")
 	})
 }
 
@@ -105,7 +105,7 @@ func TestRWSidesExcludeEachOther(t *testing.T) {
 		if reply, _ := r.rlock(r.reader(5), r.writer(4), false); reply != 0 {
 			t.Fatal("read under a write hold that is not there")
 		}
-		r.mustIntend("r:s:3", "w:s:4:write")
+		r.mustIntend("r:"+id("s:3"), "w:"+id("s:4:write"))
 		r.must("DEL", rwIntents)
 		r.end(w)
 		r.reads(a, ReadJoin)
@@ -129,10 +129,10 @@ func TestRWDowngradeOnTheWire(t *testing.T) {
 		if reply, _ := r.rlock(a, w, false); reply != ReadJoin {
 			t.Fatalf("reply %d", reply)
 		}
-		r.mustHash(map[string]string{"mode": "write", "s:1:write": "1", "s:2": "1"})
+		r.mustHash(map[string]string{"mode": "write", id("s:1:write"): "1", id("s:2"): "1"})
 		r.confirms(a, r.reader(3), false, 0) // nobody may join while it writes
 		r.end(w)
-		r.mustHash(map[string]string{"mode": "read", "s:2": "1"})
+		r.mustHash(map[string]string{"mode": "read", id("s:2"): "1"})
 		r.reads(r.reader(3), ReadJoin)
 		r.confirms(a, r.reader(4), false, ReadJoin)
 		r.end(r.reader(3))
@@ -144,7 +144,7 @@ func TestRWDowngradeOnTheWire(t *testing.T) {
 			t.Fatalf("reply %d", reply)
 		}
 		r.end(a) // the other way round
-		r.mustHash(map[string]string{"mode": "write", "s:1:write": "1"})
+		r.mustHash(map[string]string{"mode": "write", id("s:1:write"): "1"})
 		r.mustNear("the lock", r.pttl("a"), w.Length)
 		r.end(w)
 		r.mustKeys()
@@ -180,8 +180,8 @@ func TestRWTheLockLivesAsLongAsItsLongestLease(t *testing.T) {
 		r.mustNear("read beside it", r.pttl("a"), time.Hour)
 		r.end(long)
 		r.mustNear("the long one has left", r.pttl("a"), short.Length)
-		r.redissonReads("j:1", 3, time.Minute)
-		r.must("PEXPIRE", "{a}:j:1:rwlock_timeout:2", "120000")
+		r.redissonReads(id("j:1"), 3, time.Minute)
+		r.must("PEXPIRE", "{a}:"+id("j:1")+":rwlock_timeout:2", "120000")
 		r.end(short)
 		r.mustNear("the longest of several", r.pttl("a"), 2*time.Minute)
 	})

@@ -31,33 +31,33 @@ const (
 )
 
 // comes makes a session present.
-func (r *absentRig) comes(session string) {
+func (r *absentRig) comes(short string) {
 	r.t.Helper()
-	if err := r.conn.Do(ctx0, r.conn.B().Subscribe().Channel("relock_grant:{a}:"+session).Build()).Error(); err != nil {
+	if err := r.conn.Do(ctx0, r.conn.B().Subscribe().Channel("relock_grant:{a}:"+session(short)).Build()).Error(); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 // goes makes a session absent.
-func (r *absentRig) goes(session string) {
+func (r *absentRig) goes(short string) {
 	r.t.Helper()
-	channel := "relock_grant:{a}:" + session
+	channel := "relock_grant:{a}:" + session(short)
 	if err := r.conn.Do(ctx0, r.conn.B().Unsubscribe().Channel(channel).Build()).Error(); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 // of is the n-th waiter of a session.
-func (r *absentRig) of(session string, n int) *Ref {
+func (r *absentRig) of(short string, n int) *Ref {
 	l := r.lease(Fair, n)
-	l.ID = fmt.Sprint(session, ":", n)
+	l.ID = id(fmt.Sprint(short, ":", n))
 	return l
 }
 
 // enters takes the lock or queues for it, and reports whether it was taken.
-func (r *absentRig) enters(session string, n int, queue bool) bool {
+func (r *absentRig) enters(short string, n int, queue bool) bool {
 	r.t.Helper()
-	l := r.of(session, n)
+	l := r.of(short, n)
 	token, _, err := r.Enter(ctx0, l, Millis(l.Length), queue)
 	if err != nil {
 		r.t.Fatal(err)
@@ -88,11 +88,17 @@ func (r *absentRig) passes(from *Ref, to string, queue ...string) {
 func (r *absentRig) mustHave(holder string, queue ...string) {
 	r.t.Helper()
 	has := ""
-	for id := range r.hash("a") {
-		has += id
+	for field := range r.hash("a") {
+		has += field
+	}
+	if holder != "" {
+		holder = id(holder)
 	}
 	if has != holder {
 		r.t.Fatalf("%q has the lock, not %q", has, holder)
+	}
+	for i, short := range queue {
+		queue[i] = id(short)
 	}
 	m := r.must("ZRANGE", absentQueue, "0", "-1")
 	if ids, _ := m.AsStrSlice(); !slices.Equal(ids, queue) {
@@ -163,7 +169,7 @@ func TestWaiterThatWasSeenInBetweenIsNotAbsentAnyMore(t *testing.T) {
 		"another one looks": func(r *absentRig) { r.looksFor(r.of("a", 2)) },
 		"another one queues": func(r *absentRig) {
 			r.enters("a", 3, true)
-			r.must("ZREM", absentQueue, "a:3")
+			r.must("ZREM", absentQueue, id("a:3"))
 		},
 		"another one is found there": func(r *absentRig) {
 			r.comes("a")

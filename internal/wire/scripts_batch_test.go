@@ -32,7 +32,7 @@ func TestRenewGoesOutInBatchesAndReportsWhichAreGone(t *testing.T) {
 				r.must("DEL", name)
 			case 1: // another holder
 				r.must("DEL", name)
-				r.must("HSET", name, "other:1", "1")
+				r.must("HSET", name, id("o:1"), "1")
 				r.must("PEXPIRE", name, "1000")
 			case 2: // something else
 				r.must("SET", name, "no lock", "PX", "1000")
@@ -97,7 +97,7 @@ func TestRenewKeepsLengthsAndKindsApart(t *testing.T) {
 		short, long := r.held(2)[0], r.held(4)[3]
 		short.Length, long.Length = 20*time.Second, 50*time.Second
 		k := NewKeys(Read, "rw")
-		reader := &Ref{Keys: &k, Kind: Read, ID: "s:9", Length: 40 * time.Second}
+		reader := &Ref{Keys: &k, Kind: Read, ID: id("s:9"), Length: 40 * time.Second}
 		if reply, _, err := r.AcquireRead(ctx0, reader, "1000", "", false); reply != ReadJoin || err != nil {
 			t.Fatalf("acquireRead = %d, %v", reply, err)
 		}
@@ -108,7 +108,7 @@ func TestRenewKeepsLengthsAndKindsApart(t *testing.T) {
 			}
 			r.mustNear(ls[i].Keys.Name, r.pttl(ls[i].Keys.Name), ls[i].Length)
 		}
-		r.mustNear("the reader's key", r.pttl(k.timeout("s:9")), reader.Length)
+		r.mustNear("the reader's key", r.pttl(k.timeout(id("s:9"))), reader.Length)
 	})
 }
 
@@ -119,7 +119,7 @@ func TestEveryCallGetsByWithoutItsScript(t *testing.T) {
 		r.forgetScripts()
 		r.take(l)
 		r.forgetScripts()
-		if in, err := r.Inspect(ctx0, "a"); err != nil || in.Fields["s:1"] != 1 {
+		if in, err := r.Inspect(ctx0, "a"); err != nil || in.Fields[id("s:1")] != 1 {
 			t.Fatalf("inspect = %+v, %v", in, err)
 		}
 		r.forgetScripts()
@@ -192,7 +192,7 @@ func TestAcquireThatFailsHalfwayLeavesNothing(t *testing.T) {
 		r.mustBeWrongType("acquire", err)
 		for _, k := range []Kind{Fair, Write} {
 			keys := NewKeys(k, "a")
-			l := &Ref{Keys: &keys, Kind: k, ID: "s:2", Length: time.Minute}
+			l := &Ref{Keys: &keys, Kind: k, ID: id("s:2"), Length: time.Minute}
 			if k == Fair {
 				_, _, err = r.Enter(ctx0, l, "60000", true)
 			} else {

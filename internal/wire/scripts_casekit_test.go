@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/relock-go/relock/internal/lockerr"
 )
 
 func nothing(*rwRig) {}
@@ -157,13 +160,13 @@ func under(n, writer int) func(r *rwRig) {
 
 // redisson is a reader of Redisson.
 func redisson(r *rwRig) {
-	r.redissonReads("j:1", 1, 50*time.Second)
-	r.endTogether("a", "{a}:j:1:rwlock_timeout:1")
+	r.redissonReads(id("j:1"), 1, 50*time.Second)
+	r.endTogether("a", "{a}:"+id("j:1")+":rwlock_timeout:1")
 }
 
 // keyless has that reader live by the lock's expiry alone.
 func keyless(r *rwRig) {
-	r.must("DEL", "{a}:j:1:rwlock_timeout:1")
+	r.must("DEL", "{a}:"+id("j:1")+":rwlock_timeout:1")
 	r.redissonRenews(time.Minute)
 }
 
@@ -199,8 +202,8 @@ func absent(n int) func(r *rwRig) {
 }
 
 // absence is of a session that was not there a moment ago.
-func absence(session string) func(r *rwRig) {
-	return func(r *rwRig) { r.must("HSET", absentKey, session, fmt.Sprint(time.Now().UnixMilli())) }
+func absence(short string) func(r *rwRig) {
+	return func(r *rwRig) { r.must("HSET", absentKey, session(short), fmt.Sprint(time.Now().UnixMilli())) }
 }
 
 // later has the absences last for as long as costs the places.
@@ -213,6 +216,9 @@ func longTurn(r *rwRig) {
 
 func forces(r *rwRig) string {
 	was, err := r.Force(ctx0, "a")
+	if errors.Is(err, lockerr.ErrNotLock) {
+		return "no lock"
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}

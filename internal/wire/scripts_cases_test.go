@@ -15,7 +15,7 @@ type scriptCase struct {
 const same = ""
 
 func scriptCases() []scriptCase {
-	return slices.Concat(manyCases(), rwCases(), rwListCases(), fairCases(), absentCases())
+	return slices.Concat(manyCases(), rwCases(), rwListCases(), fairCases(), absentCases(), foreignCases())
 }
 
 // manyCases are of scripts that take several locks, or any kind of lock.
@@ -78,7 +78,7 @@ func rwCases() []scriptCase {
 		{"release a write hold that readers wait for", all(has(Write, 1), wants(Read, 2)), ends(Write, 1), "told 1", "told -1"},
 		{"give up a wait to write", all(has(Read, 2), wants(Write, 1)), ends(Write, 1), "told -1", same},
 		{"renew a read hold", has(Read, 1), renews(Read, 1), "kept", same},
-		{"renew a write hold", has(Write, 1), renews(Write, 1), "kept", same},
+		{"renew a write hold", all(has(Write, 1), runs("PEXPIRE", "a", "20000")), renews(Write, 1), "kept", same},
 	}
 }
 
@@ -89,7 +89,7 @@ func rwListCases() []scriptCase {
 		{"read beside Redisson", redisson, asks(Read, 1), "join", same},
 		{"read beside a reader of Redisson without a key", all(redisson, keyless), asks(Read, 1), "join", same},
 		{"read beside a reader who is not in the list", all(has(Read, 2), del(rwReaders)), asks(Read, 1), "join", same},
-		{"read with a list of readers who are gone", runs("ZADD", rwReaders, "1", "x:1"), asks(Read, 1), "join", same},
+		{"read with a list of readers who are gone", runs("ZADD", rwReaders, "1", id("x:1")), asks(Read, 1), "join", same},
 		{"write beside Redisson", all(redisson, has(Read, 2)), asks(Write, 1), "taken", same},
 		{"write beside a reader of Redisson without a key", all(redisson, keyless), asks(Write, 1), "taken", same},
 		{"write beside a dead reader", all(two, dead(1, 2)), asks(Write, 3), "taken", same},
@@ -102,7 +102,7 @@ func rwListCases() []scriptCase {
 			all(redisson, has(Read, 1), keyless, does(renews(Read, 1))), ends(Read, 1), "told 0", "told -1"},
 		{"release a read hold beside a dead reader", all(two, dead(1, 2)), ends(Read, 2), "told 1", "told -1"},
 		{"release a read hold that is not in the list", all(two, del(rwReaders)), ends(Read, 1), "told 0", "told -1"},
-		{"release a write hold and leave a dead reader", all(has(Write, 1), under(2, 1), del("{a}:s:2:rwlock_timeout:1")), ends(Write, 1), "told 1", "told -1"},
+		{"release a write hold and leave a dead reader", all(has(Write, 1), under(2, 1), del("{a}:"+id("s:2")+":rwlock_timeout:1")), ends(Write, 1), "told 1", "told -1"},
 
 		{"renew one of two read holds", two, renews(Read, 1), "kept", same},
 		{"renew a read hold that is gone", has(Read, 2), renews(Read, 1), "gone", same},
@@ -111,7 +111,7 @@ func rwListCases() []scriptCase {
 		{"renew a read hold beside Redisson", all(redisson, has(Read, 1)), renews(Read, 1), "kept", same},
 		{"renew a read hold beside a reader of Redisson without a key",
 			all(redisson, has(Read, 1), keyless), renews(Read, 1), "kept", same},
-		{"renew a read hold that is not in the list", all(two, runs("ZREM", rwReaders, "s:1")), renews(Read, 1), "kept", same},
+		{"renew a read hold that is not in the list", all(two, runs("ZREM", rwReaders, id("s:1"))), renews(Read, 1), "kept", same},
 		{"renew a read hold whose list is about to end", all(two, runs("PEXPIRE", rwReaders, "20000")), renews(Read, 1), "kept", same},
 		{"renew a read hold without a list", all(two, del(rwReaders)), renews(Read, 1), "kept", same},
 		{"renew a write hold that is gone", has(Write, 2), renews(Write, 1), "gone", same},

@@ -135,8 +135,8 @@ func TestScriptsDeclareTheirKeysOrSayThatTheyDoNot(t *testing.T) {
 	r := &rwRig{NewRig(t), "a"}
 	plainClient := r.Client
 	tr := newTracer(t, plainClient)
-	r.listen("redisson_lock__channel:{a}", "redisson_rwlock:{a}", "relock_grant:{a}:s",
-		"relock_session:s", "redisson_lock__channel:{a}:j:1")
+	r.listen("redisson_lock__channel:{a}", "redisson_rwlock:{a}", "relock_grant:{a}:"+session("s"),
+		"relock_session:"+session("s"), "redisson_lock__channel:{a}:j:1")
 	r.Client = tr
 	run := func(c scriptCase) {
 		r.must("FLUSHALL")

@@ -12,7 +12,7 @@ func rareCases(tr *tracer) []scriptCase {
 			const line = "redis.call('del', KEYS[1]) end"
 			for end := time.Now().Add(20 * time.Second); !tr.seen[line] && time.Now().Before(end); {
 				r.must("FLUSHALL")
-				r.must("HSET", "a", "mode", "read", "s:1", "1")
+				r.must("HSET", "a", "mode", "read", id("s:1"), "1")
 				r.must("PEXPIRE", "a", "2")
 				for r.int("EXISTS", "a") == 1 && asks(Write, 1)(r) == "taken" {
 				}

@@ -22,7 +22,7 @@ func TestAcquireWaitsForReplicas(t *testing.T) {
 		t.Fatalf("token %d after %d", again, token)
 	}
 	at := rigOn(t, replicas[0].Client(t), replicas[0].Addr())
-	if got := at.hash("a"); !maps.Equal(got, map[string]string{"s:1": "1"}) {
+	if got := at.hash("a"); !maps.Equal(got, map[string]string{id("s:1"): "1"}) {
 		t.Fatalf("the replica has %q", got)
 	}
 	// A lock that is taken needs no acknowledgement to be so.

@@ -24,7 +24,7 @@ func TestAcquireWritesWhatRedissonReads(t *testing.T) {
 			if got := r.text("TYPE", name); got != "hash" {
 				t.Fatalf("%q is a %s", name, got)
 			}
-			if got := r.hash(name); !maps.Equal(got, map[string]string{"s:7": "1"}) {
+			if got := r.hash(name); !maps.Equal(got, map[string]string{id("s:7"): "1"}) {
 				t.Fatalf("%q is %q", name, got)
 			}
 			r.mustNear("time to live", r.pttl(name), l.Length)
@@ -57,7 +57,7 @@ func TestAcquireSentTwiceIsOneAcquisition(t *testing.T) {
 				t.Fatalf("sent again it got token %d, first %d", again, token)
 			}
 		}
-		if got := r.hash("a"); !maps.Equal(got, map[string]string{"s:1": "1"}) {
+		if got := r.hash("a"); !maps.Equal(got, map[string]string{id("s:1"): "1"}) {
 			t.Fatalf("the lock is %q", got)
 		}
 		r.mustNear("time to live", r.pttl("a"), l.Length) // the lease starts again
@@ -134,7 +134,7 @@ func TestReleaseSentTwiceEndsNothingElse(t *testing.T) {
 				t.Fatalf("a release sent again = %d, %v", told, err)
 			}
 		}
-		if got := r.hash("a"); !maps.Equal(got, map[string]string{"s:2": "1"}) {
+		if got := r.hash("a"); !maps.Equal(got, map[string]string{id("s:2"): "1"}) {
 			t.Fatalf("the next holder's lock is %q", got)
 		}
 		r.mustMessages(heard, l.Keys.Channel, l.Keys.Channel+" 0") // one only
@@ -171,9 +171,9 @@ func TestReleaseAllAnswersForEach(t *testing.T) {
 
 func TestForceOpensNotifiesAndWakes(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
-		const redisson = "5f2c:9"
+		const redisson = "00000000-0000-4000-8000-000000005f2c:9"
 		lockChannel, rwChannel := "redisson_lock__channel:{my lock}", "redisson_rwlock:{my lock}"
-		heard := r.listen(lockChannel, rwChannel, "relock_session:s", "relock_session:5f2c")
+		heard := r.listen(lockChannel, rwChannel, "relock_session:"+session("s"), "relock_session:00000000-0000-4000-8000-000000005f2c")
 		l := plainLease("my lock", 3)
 		for i := range 2 {
 			if was, err := r.Force(ctx0, "my lock"); was || err != nil {
@@ -189,7 +189,7 @@ func TestForceOpensNotifiesAndWakes(t *testing.T) {
 				}
 			}
 		}
-		r.mustMessages(heard, lockChannel, "relock_session:s lost s:3 my lock", lockChannel+" 0")
+		r.mustMessages(heard, lockChannel, "relock_session:"+session("s")+" lost "+id("s:3")+" my lock", lockChannel+" 0")
 
 		// A read-write lock of Redisson's form: its fields, and the channel that its
 		// waiters listen to.
@@ -197,14 +197,14 @@ func TestForceOpensNotifiesAndWakes(t *testing.T) {
 		if was, err := r.Force(ctx0, "my lock"); !was || err != nil {
 			t.Fatalf("force = %v, %v", was, err)
 		}
-		r.mustMessages(heard, lockChannel, "relock_session:5f2c lost "+redisson+" my lock", rwChannel+" 1", rwChannel+" 00")
+		r.mustMessages(heard, lockChannel, "relock_session:00000000-0000-4000-8000-000000005f2c lost "+redisson+" my lock", rwChannel+" 1", rwChannel+" 00")
 
-		// A field that is no hold id stops nothing.
-		r.must("HSET", "my lock", "no id", "1")
-		if was, err := r.Force(ctx0, "my lock"); !was || err != nil || r.int("EXISTS", "my lock") != 0 {
+		// A field of an application stops nothing, and stays.
+		r.must("HSET", "my lock", "no id", "1", redisson, "1")
+		if was, err := r.Force(ctx0, "my lock"); !was || err != nil || !maps.Equal(r.hash("my lock"), map[string]string{"no id": "1"}) {
 			t.Fatalf("force = %v, %v", was, err)
 		}
-		r.mustMessages(heard, lockChannel, lockChannel+" 0")
+		r.mustMessages(heard, lockChannel, "relock_session:"+redisson[:36]+" lost "+redisson+" my lock", lockChannel+" 0")
 	})
 }
 
@@ -238,17 +238,17 @@ func TestInspectWritesNothing(t *testing.T) {
 
 		check("free", is(-2), 0, map[string]int{})
 		r.take(plainLease("a", 1))
-		check("held", running, 0, map[string]int{"s:1": 1})
+		check("held", running, 0, map[string]int{id("s:1"): 1})
 		r.must("PERSIST", "a")
-		check("without expiry", is(-1), 0, map[string]int{"s:1": 1})
-		r.must("ZADD", "relock_queue:{a}", "1", "s:4", "2", "s:5")
-		r.must("HSET", "a", "x:9", "3")
-		check("with a queue", is(-1), 2, map[string]int{"s:1": 1, "x:9": 3})
+		check("without expiry", is(-1), 0, map[string]int{id("s:1"): 1})
+		r.must("ZADD", "relock_queue:{a}", "1", id("s:4"), "2", id("s:5"))
+		r.must("HSET", "a", id("x:9"), "3")
+		check("with a queue", is(-1), 2, map[string]int{id("s:1"): 1, id("x:9"): 3})
 		r.must("DEL", "a", "relock_queue:{a}")
-		r.must("HSET", "a", "mode", "read", "x:9", "2", "y:1", "1")
+		r.must("HSET", "a", "mode", "read", id("x:9"), "2", id("y:1"), "1")
 		r.must("PEXPIRE", "a", "30000")
-		check("read", running, 0, map[string]int{"mode": 1, "x:9": 2, "y:1": 1})
+		check("read", running, 0, map[string]int{"mode": 1, id("x:9"): 2, id("y:1"): 1})
 		r.must("HSET", "a", "mode", "write")
-		check("written", running, 0, map[string]int{"mode": 0, "x:9": 2, "y:1": 1})
+		check("written", running, 0, map[string]int{"mode": 0, id("x:9"): 2, id("y:1"): 1})
 	})
 }

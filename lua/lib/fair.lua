@@ -41,10 +41,9 @@ local function yielded(queue)
   return redis.call('pttl', key)
 end
 
-local function left(lock)
+local function left(lock, holder)
   local ttl = redis.call('pttl', lock)
-  local holder = redis.call('hkeys', lock)[1] or ''
-  if string.sub(holder, 15, 15) == '4' and (ttl < 0 or ttl > 20) then return 20 end
+  if holder and string.sub(holder, 15, 15) == '4' and (ttl < 0 or ttl > 20) then return 20 end
   return ttl
 end
 

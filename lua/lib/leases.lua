@@ -11,9 +11,11 @@
 -- the lock, it has just set the key itself.
 --
 -- leases returns how long (ms) the longest lease of the readers lasts, how long others live,
--- and which readers have no key. keep stores others, and kept reads them (ms).
+-- which readers have no key, and whether all fields are the lock's. keep stores others, and
+-- kept reads them (ms).
 
 -- include: clock
+-- include: holdid
 -- include: intents
 
 local function near(lock, key)
@@ -32,10 +34,10 @@ local function startLease(lock, key, lease, ttl)
 end
 
 local function leases(lock, prefix)
-  local longest, others, keyless = 0, redis.call('pttl', lock), {}
+  local longest, others, keyless, bare = 0, redis.call('pttl', lock), {}, true
   local fields = redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
-    if fields[i] ~= 'mode' then
+    if isHold(fields[i]) then
       local most = 0
       for n = 1, tonumber(fields[i + 1]) or 0 do
         local same, left = near(lock, prefix .. fields[i] .. ':rwlock_timeout:' .. n)
@@ -44,9 +46,11 @@ local function leases(lock, prefix)
       end
       if most <= 0 then keyless[#keyless + 1] = fields[i] end
       longest = math.max(longest, most)
+    elseif fields[i] ~= 'mode' then
+      bare = false
     end
   end
-  return longest, others, keyless
+  return longest, others, keyless, bare
 end
 
 local function kept(key)

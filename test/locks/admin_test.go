@@ -53,10 +53,6 @@ func TestInspect(t *testing.T) {
 			[]string{"mode", "write", uuid + ":1:write", "2", uuid + ":1", "1"}, "60000",
 			relock.State{Mode: relock.Exclusive, Holders: []relock.Holder{{ID: uuid + ":1", Session: uuid, Count: 3}}},
 		},
-		"no lock of anybody's": {
-			[]string{"field", "text"}, "60000",
-			relock.State{Mode: relock.Exclusive, Holders: []relock.Holder{{ID: "field", Session: "field"}}},
-		},
 	}
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
@@ -151,7 +147,6 @@ func TestForceUnlockOpensEveryKindOfLock(t *testing.T) {
 			"exclusive": {"4f1b9a52-8d9e-4c55-9d0c-000000000001:1", "2"},
 			"read":      {"mode", "read", "4f1b9a52-8d9e-4c55-9d0c-000000000001:1", "1"},
 			"written":   {"mode", "write", "4f1b9a52-8d9e-4c55-9d0c-000000000001:1:write", "1"},
-			"unknown":   {"field", "text"},
 		} {
 			order(t, client, append([]string{"HSET", "lock"}, hash...)...)
 			was, err := s.ForceUnlock(kit.Background, "lock")

@@ -151,7 +151,9 @@ func TestFairMutexRespectsAReadWriteLock(t *testing.T) {
 	client := kit.NewClient(t, server)
 	s := kit.NewSession(t, server, relock.WithLease(time.Second))
 	m := s.FairMutex("lock")
-	for _, fields := range [][]string{{"mode", "read", "a:1", "1"}, {"mode", "write", "a:1:write", "1"}} {
+	for _, fields := range [][]string{
+		{"mode", "read", "4f1b9a52-8d9e-4c55-9d0c-000000000001:1", "1"}, {"mode", "write", "4f1b9a52-8d9e-4c55-9d0c-000000000001:1:write", "1"},
+	} {
 		require.NoError(t, client.Do(kit.Background, client.B().Arbitrary("HSET", "lock").Args(fields...).Build()).Error())
 		require.False(t, kit.TryLock(t, kit.Background, m))
 		got := kit.Async(func() error { return m.Lock(kit.Background) })

@@ -214,7 +214,7 @@ func TestFairMutexOfAKeyOfAnotherType(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s, client := kit.NewSession(t, at, relock.WithLease(500*time.Millisecond)), kit.NewClient(t, at)
 		for _, key := range []string{"lock", "relock_queue:{lock}", "relock_fence:{lock}"} {
-			require.NoError(t, client.Do(kit.Background, client.B().Hset().Key("lock").FieldValue().FieldValue("x:1", "1").Build()).Error())
+			require.NoError(t, client.Do(kit.Background, client.B().Hset().Key("lock").FieldValue().FieldValue("4f1b9a52-8d9e-8c55-9d0c-000000000001:1", "1").Build()).Error())
 			m := s.FairMutex("lock")
 			got := kit.Async(func() error { return m.Lock(kit.Background) })
 			waiting(t, s, "lock", 1)

@@ -1,0 +1,238 @@
+package goredis_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
+	"github.com/relock-go/relock/goredis"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func TestSingleServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	at := []string{server.Addr()}
+	for name, o := range map[string]redis.UniversalOptions{
+		"alone":          {Addrs: at},
+		"database":       {Addrs: at, DB: 3},
+		"RESP2":          {Addrs: at, Protocol: 2, DB: 4},
+		"small pool":     {Addrs: at, PoolSize: 1, DB: 5},
+		"named":          {Addrs: at, ClientName: "shop", IdentitySuffix: "shop", DB: 6},
+		"nameless":       {Addrs: at, DisableIdentity: true, DB: 7},
+		"short life":     {Addrs: at, ConnMaxLifetime: 50 * time.Millisecond, DB: 8},
+		"routed":         {Addrs: at, ReadOnly: true, RouteByLatency: true, DB: 9},
+		"short timeouts": {Addrs: at, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second, DB: 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			excludes(t, o)
+		})
+	}
+}
+
+func TestClientTellsItsName(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	session(t, redis.UniversalOptions{Addrs: []string{server.Addr()}, ClientName: "shop"})
+	if list := must(server.Do("CLIENT", "LIST"))(t).(string); !strings.Contains(list, " name=shop ") {
+		t.Error(list)
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	t.Parallel()
+	dir := must(os.MkdirTemp("", "relock"))(t) // a socket's name must be short
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "redis.sock")
+	redistest.Start(t, "--unixsocket", socket)
+	excludes(t, redis.UniversalOptions{Addrs: []string{socket}, DB: 2})
+}
+
+// A connection that has outlived ConnMaxLifetime is replaced under the locks.
+func TestConnectionsMayExpireUnderLocks(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := session(t, redis.UniversalOptions{Addrs: []string{server.Addr()}, ConnMaxLifetime: 20 * time.Millisecond})
+	before := server.Info("stats")["total_connections_received"]
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	redistest.Eventually(t, patience, "connections to be replaced", func() bool {
+		for range 100 {
+			m := s.Mutex("goods:1")
+			if err := m.Lock(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Unlock(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after := server.Info("stats")["total_connections_received"]
+		return len(after) > len(before) || after > before
+	})
+}
+
+func TestTLSWithClientCertificate(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t, redistest.TLS)
+	ca := newAuthority(t)
+	server, addr := startTLS(t, ca)
+	o := redis.UniversalOptions{Addrs: []string{addr}, TLSConfig: ca.client()}
+	excludes(t, o)
+
+	o.TLSConfig = ca.client()
+	o.TLSConfig.Certificates = nil
+	fails(t, o, "without a certificate of the client")
+	o.TLSConfig = newAuthority(t).client()
+	fails(t, o, "with another authority")
+	o.TLSConfig = nil
+	fails(t, o, "without TLS")
+	o.Addrs = []string{server.Addr()}
+	excludes(t, o)
+}
+
+// startTLS starts a server that speaks TLS at addr, besides its own port.
+func startTLS(t testing.TB, ca *authority, args ...string) (s *redistest.Server, addr string) {
+	t.Helper()
+	s = redistest.Start(t, args...)
+	redistest.Eventually(t, patience, "a port that stays free", func() bool {
+		port := freePort(t)
+		addr = net.JoinHostPort("127.0.0.1", port)
+		_, err := s.Do(append([]string{"CONFIG", "SET"}, ca.settings(port)...)...)
+		return err == nil
+	})
+	return s, addr
+}
+
+// fails fails the test if a client can be made.
+func fails(t testing.TB, o redis.UniversalOptions, what string) {
+	t.Helper()
+	client, err := goredis.NewClient(&o)
+	if client != nil {
+		t.Errorf("%s: there is a client", what)
+		client.Close()
+	}
+	if err == nil || !strings.HasPrefix(err.Error(), "goredis: NewClient: ") {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+func TestPasswordsAndUsers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "secret")
+	command(t, server, "ACL", "SETUSER", "shop", "on", ">pw", "~*", "&*", "+@all")
+	at := []string{server.Addr()}
+	for name, o := range map[string]redis.UniversalOptions{
+		"password": {Addrs: at, Password: "secret"},
+		"user":     {Addrs: at, Username: "shop", Password: "pw", DB: 1},
+		"RESP2":    {Addrs: at, Username: "shop", Password: "pw", DB: 2, Protocol: 2},
+		"provider": {Addrs: at, DB: 3, CredentialsProvider: func() (string, string) { return "shop", "pw" }},
+		"provider with context": {Addrs: at, DB: 4, CredentialsProviderContext: func(context.Context) (string, string, error) {
+			return "", "secret", nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			excludes(t, o)
+		})
+	}
+	fails(t, redis.UniversalOptions{Addrs: at}, "without a password")
+	fails(t, redis.UniversalOptions{Addrs: at, Password: "wrong"}, "with a wrong one")
+	fails(t, redis.UniversalOptions{Addrs: at, Username: "nobody", Password: "pw"}, "with a wrong user")
+}
+
+// stream is a provider whose credentials change.
+type stream struct {
+	password atomic.Value
+	listener atomic.Value
+	ends     atomic.Int32
+}
+
+func (s *stream) credentials() auth.Credentials {
+	return auth.NewBasicCredentials("shop", s.password.Load().(string))
+}
+
+func (s *stream) Subscribe(l auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	s.listener.Store(l)
+	return s.credentials(), func() error { s.ends.Add(1); return nil }, nil
+}
+
+// A provider is asked again for each new connection, and a stream's last word counts: a session
+// goes on when the password has changed and its connections break.
+func TestChangedPasswordIsUsedToConnectAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	command(t, server, "ACL", "SETUSER", "shop", "on", ">first", "~*", "&*", "+@all")
+	streaming, asked := new(stream), new(stream)
+	streaming.password.Store("first")
+	asked.password.Store("first")
+	at := []string{server.Addr()}
+	client := must(goredis.NewClient(&redis.UniversalOptions{Addrs: at, StreamingCredentialsProvider: streaming}))(t)
+	defer func() {
+		client.Close()
+		if n := streaming.ends.Load(); n != 1 {
+			t.Errorf("Close ended %d subscriptions, want 1", n)
+		}
+	}()
+	provided := connect(t, redis.UniversalOptions{Addrs: at, CredentialsProvider: func() (string, string) {
+		return asked.credentials().BasicAuth()
+	}})
+	t.Run("locks", func(t *testing.T) { // its end closes the sessions
+		a, b := sessionOn(t, client), sessionOn(t, provided)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		one, two := a.Mutex("one"), b.Mutex("two")
+		if err := one.Lock(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := two.Lock(ctx); err != nil {
+			t.Fatal(err)
+		}
+
+		command(t, server, "ACL", "SETUSER", "shop", "resetpass", ">second")
+		asked.password.Store("second")
+		streaming.password.Store("second")
+		streaming.listener.Load().(auth.CredentialsListener).OnNext(streaming.credentials())
+		command(t, server, "CLIENT", "KILL", "USER", "shop")
+
+		for _, name := range []string{"three", "four"} {
+			if err := a.Mutex(name).Lock(ctx); err != nil {
+				t.Error(err)
+			}
+			if err := b.Mutex(name + name).Lock(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := one.Unlock(ctx); err != nil {
+			t.Error("held while the connections broke:", err)
+		}
+		if err := two.Unlock(ctx); err != nil {
+			t.Error("held while the connections broke:", err)
+		}
+	})
+}
+
+func TestDialerMakesAllConnections(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	var dialed atomic.Int64
+	o := redis.UniversalOptions{IsClusterMode: true, Addrs: []string{"127.0.0.2:1"},
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dialed.Add(1)
+			if addr == "127.0.0.2:1" {
+				addr = cluster.Nodes()[0].Addr()
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		}}
+	excludes(t, o)
+	if n := dialed.Load(); n < 6 { // three nodes, two clients
+		t.Errorf("%d connections were made by the dialer", n)
+	}
+}

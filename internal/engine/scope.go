@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+)
+
+// A Scope is the context of Do's function, as far as it knows of that Do: the hold that it took.
+// It is found through contexts derived from it, the innermost Do first.
+type Scope struct {
+	context.Context
+	lock  Member // nil: of a type that this module does not know
+	owner *arbiter.Owner
+	hold  Held        // nil: unknown, or ended by another's unlock before Do could look
+	over  atomic.Bool // the function has returned
+
+	Lost error // the cause with which Do cancelled its function's context, nil if it did not; Do's own
+}
+
+type scopeKey struct{}
+
+func (s *Scope) Value(key any) any {
+	if key == (scopeKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
+// NewScope returns the context for a function under the hold of l that o has just taken. A nil l
+// is a lock of a type that this module does not know.
+func NewScope(ctx context.Context, l Member, o *arbiter.Owner) *Scope {
+	s := &Scope{Context: ctx, lock: l, owner: o}
+	if l != nil {
+		l.ExpireIfDue(o)
+		s.hold = l.HeldBy(o)
+	}
+	return s
+}
+
+// ScopeOf returns the scope of the innermost Do that ctx comes from, nil if there is none.
+func ScopeOf(ctx context.Context) *Scope {
+	s, _ := ctx.Value(scopeKey{}).(*Scope)
+	return s
+}
+
+// Leave ends the scope: its function has returned.
+func (s *Scope) Leave() { s.over.Store(true) }
+
+// Ended returns a channel that is closed when the hold ends.
+func (s *Scope) Ended() <-chan struct{} {
+	if s.hold == nil {
+		return arbiter.Closed
+	}
+	return s.hold.Done()
+}
+
+// Token returns the fencing token of the hold, also after its end; 0 if it has none.
+func (s *Scope) Token() int64 {
+	if s == nil || s.hold == nil {
+		return 0
+	}
+	return s.hold.Fence()
+}
+
+// HoldDeadline returns until when the hold is certain, if it is live and that is known.
+func (s *Scope) HoldDeadline() (time.Time, bool) {
+	if s == nil || s.hold == nil || s.over.Load() {
+		return time.Time{}, false
+	}
+	return s.lock.DeadlineOf(s.hold)
+}
+
+// around reports whether f is true for a part with the key of p that a Do has now, of those that ctx
+// comes from.
+func (p Part) around(ctx context.Context, f func(s *Scope, q Part) bool) bool {
+	for s := ScopeOf(ctx); s != nil; s = ScopeOf(s.Context) {
+		if s.hold == nil || s.over.Load() {
+			continue
+		}
+		for _, q := range s.lock.Taken(s.hold, p.Key) {
+			if f(s, q) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// waitsForItself reports whether a Lock of p by o under ctx would wait for a Do that ctx comes
+// from. Readers do not wait for readers: see readAround.
+func (p Part) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
+	return p.around(ctx, func(s *Scope, q Part) bool {
+		switch {
+		case p.Shared && q.Shared:
+			return false
+		case p.Engine == q.Engine:
+			return o == nil || o != s.owner || p.Family != q.Family // otherwise it enters again
+		}
+		return p.Engine.Sees(ctx, p.Name, q.Engine)
+	})
+}
+
+// readAround reports whether a Do that ctx comes from reads what p would read, in the same
+// session. Then p must not wait for a writer, who waits for that Do.
+func (p Part) readAround(ctx context.Context) bool {
+	return p.around(ctx, func(_ *Scope, q Part) bool { return q.Shared && q.Engine == p.Engine })
+}
+
+// CountWaits returns how many of these parts waitsForItself is true for.
+func CountWaits(ctx context.Context, o *arbiter.Owner, parts []Part) (n int) {
+	for _, p := range parts {
+		if p.waitsForItself(ctx, o) {
+			n++
+		}
+	}
+	return n
+}
+
+// Sees reports whether the Redis of e says that other, another engine of this process, holds a
+// lock of that name. Nothing else tells for certain that both lead to the same data.
+func (e *Engine) Sees(ctx context.Context, name string, other *Engine) bool {
+	state, err := e.Inspect(ctx, name)
+	for id := range state.Fields {
+		if err == nil && strings.HasPrefix(id, other.id+":") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,48 @@
+package wire
+
+import (
+	"context"
+	"strconv"
+)
+
+// Force unlocks the lock at a key whoever holds it, and reports whether it was locked.
+func (p *Protocol) Force(ctx context.Context, key string) (bool, error) {
+	k := NewKeys(Fair, key)
+	n, err := p.Eval(ctx, p.scripts.force, []string{key, k.fence, k.aux}, []string{
+		k.Channel, prefixed(prefixRW, key), p.Publish, PrefixSession, key, Millis(p.Claim), k.Prefix, p.Counted,
+	}).AsInt64()
+	return n == 1, k.explain(err)
+}
+
+// State is the raw state of a lock.
+type State struct {
+	TTL     int64          // ms; -1: the key does not expire, -2: not locked
+	Waiters int            // places in the fair queue
+	Fields  map[string]int // hold counts by hold id; "mode" is 1 for read mode, else 0
+}
+
+// Inspect returns the state of the lock at a key without changing it.
+func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
+	queue := prefixed(prefixQueue, key)
+	rs, err := p.Eval(ctx, p.scripts.inspect, []string{key, queue}, nil).ToArray()
+	if err != nil {
+		return State{}, explain(err, key, queue)
+	}
+	var in State
+	in.TTL, _ = rs[0].AsInt64()
+	waiters, _ := rs[1].AsInt64()
+	in.Waiters = int(waiters)
+	in.Fields = make(map[string]int, len(rs)/2)
+	for i := 2; i+1 < len(rs); i += 2 {
+		field, _ := rs[i].ToString()
+		if field != "mode" && !isHoldID(field) {
+			continue // an application has added it
+		}
+		value, _ := rs[i+1].ToString()
+		in.Fields[field], _ = strconv.Atoi(value) // mode is the only value that is no number
+		if field == "mode" && value == "read" {
+			in.Fields[field] = 1
+		}
+	}
+	return in, nil
+}

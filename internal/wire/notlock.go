@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/transport"
+)
+
+// CodeNotLock is the code of the error by which a script says that a lock's key holds something
+// else (lua/lib/foreign.lua). The script has changed nothing.
+const CodeNotLock = "NOTLOCK"
+
+// notLock is the error of a lock whose key, or one of the keys beside it, holds something else.
+type notLock struct {
+	text  string
+	reply error // of Redis; not in the text
+}
+
+func (e *notLock) Error() string   { return lockerr.ErrNotLock.Error() + ": " + e.text }
+func (e *notLock) Unwrap() []error { return []error{lockerr.ErrNotLock, e.reply} }
+
+const elsewhere = "choose another name, or a prefix for all names (WithPrefix)"
+
+// explain returns err, or what to do if err is about what a key holds. A script that finds the
+// lock's own key of another type says NOTLOCK, so any other error of a type is about besides, the
+// keys that relock has beside it.
+func explain(err error, key string, besides ...string) error {
+	code, ok := transport.Code(err)
+	switch {
+	case !ok:
+		return err
+	case code == CodeNotLock && strings.Contains(err.Error(), "type"):
+		return &notLock{fmt.Sprintf("the key %q is not a hash (WRONGTYPE): a lock of another library (redsync, redislock, rueidislock) "+
+			"or other data has that name; %s", key, elsewhere), err}
+	case code == CodeNotLock:
+		return &notLock{fmt.Sprintf("the key %q is a hash, but without any hold: it is data of an application; %s", key, elsewhere), err}
+	case strings.Contains(err.Error(), "WRONGTYPE"):
+		return &notLock{fmt.Sprintf("relock's own key beside it, \"%s\", has another type (WRONGTYPE): delete that key, or %s",
+			strings.Join(besides, `" or "`), elsewhere), err}
+	}
+	return err
+}
+
+// explain explains an error of a script for the lock.
+func (k *Keys) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if k.aux == "" {
+		return explain(err, k.Name, k.fence)
+	}
+	return explain(err, k.Name, k.fence, k.aux)
+}
+
+var holdID = regexp.MustCompile(`^[[:xdigit:]]{8}(-[[:xdigit:]]{4}){3}-[[:xdigit:]]{12}:-?[0-9]+(:|$)`)
+
+// isHoldID reports whether a field of a hash is a hold id, as lua/lib/holdid.lua does.
+func isHoldID(field string) bool { return holdID.MatchString(field) }
+
+// whichIsNoLock returns the index that follows the error of acquire_all.lua, and the error
+// explained; -1 if the error is not about one of ls alone.
+func whichIsNoLock(ls []*Ref, err error) (int, error) {
+	if code, _ := transport.Code(err); code == CodeNotLock {
+		text := err.Error()
+		if at, bad := strconv.Atoi(text[strings.LastIndexByte(text, ' ')+1:]); bad == nil && at >= 1 && at <= len(ls) {
+			return at - 1, ls[at-1].Keys.explain(err)
+		}
+	}
+	return -1, explain(err, "", prefixFence+":{…}")
+}

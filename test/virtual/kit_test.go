@@ -1,0 +1,209 @@
+// Package virtual_test asserts what relock says about time, exactly and over all types of locks,
+// in bubbles of testing/synctest.
+package virtual_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/relocktest"
+)
+
+var background = context.Background()
+
+// lease is the default.
+const lease = 30 * time.Second
+
+// certain returns how long a lease of d is certain, counted from the sending of the request.
+func certain(d time.Duration) time.Duration { return d - d/500 - 2*time.Millisecond }
+
+// told returns when the loss of a lease of d is told, counted from the same.
+func told(d time.Duration) time.Duration { return certain(d) - time.Millisecond }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A lockType is a type of lock, or a side of one.
+type lockType struct {
+	name  string
+	redis int      // servers
+	names []string // of the locks in Redis
+	make  func(s []*relock.Session, o ...relock.LockOption) relock.Locker
+}
+
+var lockTypes = []lockType{
+	{"Mutex", 1, []string{"a"}, func(s []*relock.Session, o ...relock.LockOption) relock.Locker {
+		return s[0].Mutex("a", o...)
+	}},
+	{"FairMutex", 1, []string{"a"}, func(s []*relock.Session, o ...relock.LockOption) relock.Locker {
+		return s[0].FairMutex("a", o...)
+	}},
+	{"writer", 1, []string{"a"}, func(s []*relock.Session, o ...relock.LockOption) relock.Locker {
+		return s[0].RWMutex("a", o...)
+	}},
+	{"reader", 1, []string{"a"}, func(s []*relock.Session, o ...relock.LockOption) relock.Locker {
+		return s[0].RWMutex("a", o...).RLocker()
+	}},
+	{"Group", 1, []string{"a", "b"}, func(s []*relock.Session, o ...relock.LockOption) relock.Locker {
+		return relock.NewGroup(s[0].Mutex("a", o...), s[0].Mutex("b", o...))
+	}},
+	{"mixed Group", 1, []string{"a", "b"}, func(s []*relock.Session, o ...relock.LockOption) relock.Locker {
+		return relock.NewGroup(s[0].FairMutex("a", o...), s[0].RWMutex("b", o...))
+	}},
+	{"Redlock", 3, []string{"a"}, func(s []*relock.Session, o ...relock.LockOption) relock.Locker {
+		return relock.NewRedlock(s, "a", o...)
+	}},
+}
+
+// A world is the servers and processes for a lock of one type.
+type world struct {
+	t     testing.TB
+	typ   *lockType
+	redis []*relocktest.Redis
+}
+
+// A process has a session on each server.
+type process struct {
+	w *world
+	s []*relock.Session
+}
+
+// onEach runs f in a bubble for each type of lock.
+func onEach(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	for i := range lockTypes {
+		typ := &lockTypes[i]
+		t.Run(typ.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{t: t, typ: typ}
+				for range typ.redis {
+					w.redis = append(w.redis, relocktest.New(t))
+				}
+				f(t, w)
+			})
+		})
+	}
+}
+
+// process starts a process. The servers know its scripts when it returns.
+func (w *world) process(opts ...relock.SessionOption) *process {
+	w.t.Helper()
+	p := &process{w: w}
+	for _, r := range w.redis {
+		p.s = append(p.s, r.Session(opts...))
+	}
+	l := p.held()
+	time.Sleep(lease / 2) // it is renewed
+	require.NoError(w.t, l.Unlock(background))
+	time.Sleep(time.Second) // what a Redlock has to do in the background
+	return p
+}
+
+// lock returns a value of the lock.
+func (p *process) lock(o ...relock.LockOption) relock.Locker { return p.w.typ.make(p.s, o...) }
+
+func (p *process) delay(d time.Duration) {
+	for i, r := range p.w.redis {
+		r.Delay(p.s[i], d)
+	}
+}
+
+func (p *process) partition() (heal func()) {
+	var heals []func()
+	for i, r := range p.w.redis {
+		heals = append(heals, r.Partition(p.s[i]))
+	}
+	return func() {
+		for _, heal := range heals {
+			heal()
+		}
+	}
+}
+
+// held locks a value of the lock.
+func (p *process) held(o ...relock.LockOption) relock.Locker {
+	p.w.t.Helper()
+	l := p.lock(o...)
+	require.NoError(p.w.t, l.Lock(background))
+	return l
+}
+
+// exclusive reports whether the lock excludes its own type.
+func (w *world) exclusive() bool { return w.typ.name != "reader" }
+
+// free reports whether nothing of the lock is left in Redis.
+func (w *world) free() bool {
+	w.t.Helper()
+	for _, r := range w.redis {
+		c := r.Client()
+		for _, name := range w.typ.names {
+			n, err := c.Do(background, c.B().Exists().Key(name).Build()).AsInt64()
+			require.NoError(w.t, err)
+			if n > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// ttl returns the least time to live of the lock in Redis.
+func (w *world) ttl() time.Duration {
+	w.t.Helper()
+	least := time.Duration(1<<63 - 1)
+	for _, r := range w.redis {
+		c := r.Client()
+		for _, name := range w.typ.names {
+			ms, err := c.Do(background, c.B().Pttl().Key(name).Build()).AsInt64()
+			require.NoError(w.t, err)
+			least = min(least, time.Duration(ms)*time.Millisecond)
+		}
+	}
+	return least
+}
+
+// lost waits until the holder is told of the loss, and returns when that is.
+func lost(t testing.TB, l relock.Locker) time.Time {
+	t.Helper()
+	select {
+	case <-l.Done():
+	case <-time.After(24 * time.Hour):
+		t.Fatal("the hold has not ended within a day")
+	}
+	require.ErrorIs(t, l.Err(), relock.ErrLost)
+	return time.Now()
+}
+
+// A renewals notes when the rounds of renewals end.
+type renewals struct {
+	relock.NopObserver
+	mu    sync.Mutex
+	times []time.Time
+}
+
+func (r *renewals) Renewed(relock.RenewEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.times = append(r.times, time.Now())
+}
+
+// since returns how long after start rounds ended, each time once.
+func (r *renewals) since(start time.Time) (all []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, at := range r.times {
+		if d := at.Sub(start); d >= 0 && !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
