@@ -189,12 +189,18 @@
 //
 // Goroutines that share such a context are one owner, and do not exclude each other.
 //
+// An owner whose hold was lost gets ErrLost from Lock and TryLock of that lock, of either
+// side of an RWMutex, until it has unlocked: no call inside the section that the loss has
+// broken gets a hold of its own, as if nothing had happened.
+//
 // The owner of a write hold of an RWMutex may take the read side too, and keep it when it
 // unlocks the write side. The other way round fails with [ErrUpgrade].
 //
 // Unlock even after a loss: until then, other goroutines that lock the same handle under
 // ordinary contexts wait, since their Unlock could not be distinguished from the missing
-// one.
+// one; TryLock returns ErrLost. Other handles are not affected. A handle that is garbage
+// leaves nothing of holds that have expired, but one that is renewed is held until its
+// Unlock, or until Close: its section may still run.
 //
 // # Waiting and fairness
 //

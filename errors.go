@@ -7,7 +7,8 @@ import "github.com/relock-go/relock/internal/lockerr"
 // one. Every error's text starts with "relock: ".
 var (
 	// ErrLost: the hold ended before Unlock. Its lease ran out, somebody forced
-	// the lock open, its key was deleted, or the session was closed.
+	// the lock open, its key was deleted, or the session was closed. Lock and TryLock
+	// return it to an owner that has not unlocked what it lost.
 	ErrLost = lockerr.ErrLost
 
 	// ErrNotHeld: this owner holds nothing here.

@@ -87,27 +87,18 @@ func (v *Handle[L]) anonymousLocked() *Hold[L] {
 	return nil
 }
 
-// candidatesLocked returns the holds that an unlock without an owner through v may be for: the
-// live anonymous one whose lease ends first and the one that lasts longest. If there is none,
-// both are the newest hold that awaits an unlock.
-func (v *Handle[L]) candidatesLocked() (first, last *Hold[L]) {
-	if v.anonymousLocked() != nil {
-		for v.anon[0].count == 0 {
-			v.anon[0] = nil
-			v.anon = v.anon[1:]
-		}
+// firstAnonymousLocked returns the live anonymous hold taken through v whose lease ends first.
+func (v *Handle[L]) firstAnonymousLocked() *Hold[L] {
+	for len(v.anon) > 0 && v.anon[0].count == 0 {
+		v.anon[0] = nil
+		v.anon = v.anon[1:]
 	}
 	for _, h := range v.anon {
 		if h.count > 0 && h.State() == Live {
-			first = h
-			break
+			return h
 		}
 	}
-	if first == nil { // otherwise an owner's hold, however new, is no candidate
-		last = v.lastLocked()
-		return last, last
-	}
-	return first, v.longestLocked(nil)
+	return nil
 }
 
 // longestLocked returns the live anonymous hold taken through v, other than but, that lasts

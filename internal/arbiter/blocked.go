@@ -12,36 +12,25 @@ type Blocked[L comparable] struct {
 
 // Report records the answer of Redis to the contender w: a refusal if err is nil.
 func (*pool[L]) Report(w *Waiter[L], err error) {
-	w.Via.mu.Lock()
-	defer w.Via.mu.Unlock()
+	w.Via.guard.Lock()
+	defer w.Via.guard.Unlock()
 	w.refused, w.err = err == nil, err
 }
 
 // Blocked returns what w waits for, a call that is queued.
 func (t *Table[L]) Blocked(w *Waiter[L]) (b Blocked[L]) {
-	s := &t.shards[w.Via.shard]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.entries[w.Via.name]; e != nil {
-		b.behind(e.contender, e.hold)
-	}
-	return b
-}
-
-// Blocked returns what w waits for, a call that is queued.
-func (rw *RW[L]) Blocked(w *Waiter[L]) (b Blocked[L]) {
-	s := &rw.shards[w.Via.shard]
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s := t.of(w.Via)
+	s.Lock()
+	defer s.Unlock()
 	e := s.entries[w.Via.name]
 	switch {
 	case e == nil:
 	case w.side == Read:
-		b.behind(e.readContender, e.writer)
-	case e.writer != nil:
-		b.behind(e.writeContender, e.writer)
+		b.behind(e.readContender, e.hold)
+	case e.hold != nil:
+		b.behind(e.contender, e.hold)
 	default:
-		b.behind(e.writeContender, e.readers)
+		b.behind(e.contender, e.firstReader())
 	}
 	return b
 }

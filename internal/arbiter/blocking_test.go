@@ -162,7 +162,7 @@ func TestBlockedByALostHoldUntilItsUnlock(t *testing.T) {
 			mine = p.lock(background, &v, nil)
 		}()
 		time.Sleep(24 * time.Hour)
-		if p.Waiting("a") != 1 {
+		if p.Waiting("a", arbiter.Write) != 1 {
 			t.Fatal("the call does not wait")
 		}
 		if got := p.unlock(&v, nil); got != arbiter.WasLost {

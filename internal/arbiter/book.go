@@ -1,6 +1,6 @@
 package arbiter
 
-import "sync"
+import "slices"
 
 // A Book keeps the holds taken through one handle of a lock made of other locks, such as a
 // group, and attributes unlocks to them by the rules of Table. It does not decide who may have
@@ -10,19 +10,29 @@ type Book[L comparable] struct {
 	Now  func() int64
 	Ends func(L) int64
 
-	mu      sync.Mutex // protects the following, and the counts of the holds
+	guard   guard // protects the following, and the counts of the holds
 	via     Handle[L]
 	changed chan struct{} // made by the first Admits that returns false; closed by the end of a hold
-	record[L]
 }
 
-// Admits reports whether a call of o may go on. An anonymous one may not while an anonymous
-// hold that was lost awaits its unlock; the channel is closed when it should try again.
+// lock locks the book, and counts the holds that were lost meanwhile: nobody tells it.
+func (b *Book[L]) lock() {
+	b.guard.Lock()
+	b.via.guard = &b.guard
+	for _, h := range b.via.open {
+		if h.count > 0 && h.State() == Lost && !h.noted {
+			h.noteLossLocked(&b.guard, "")
+		}
+	}
+}
+
+// Admits reports whether a call of o may go on. An owner may not while a hold that it lost awaits
+// its unlock, nor an anonymous call while an anonymous one does: for that it may wait until the
+// channel is closed, and try again.
 func (b *Book[L]) Admits(o *Owner) (ok bool, changed <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.lookLocked()
-	if b.admits(&b.via, o) {
+	b.lock()
+	defer b.guard.Unlock()
+	if b.via.admitsLocked(o) {
 		return true, nil
 	}
 	if b.changed == nil {
@@ -33,8 +43,8 @@ func (b *Book[L]) Admits(o *Owner) (ok bool, changed <-chan struct{}) {
 
 // Add records a new hold.
 func (b *Book[L]) Add(h *Hold[L]) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.lock()
+	defer b.guard.Unlock()
 	h.count = 1
 	b.via.noteLocked(h)
 	if h.Owner == nil {
@@ -45,8 +55,8 @@ func (b *Book[L]) Add(h *Hold[L]) {
 
 // Again locks the live hold of o once more and reports true, if it has one.
 func (b *Book[L]) Again(o *Owner) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.lock()
+	defer b.guard.Unlock()
 	h := b.liveLocked(o)
 	if h == nil {
 		return false
@@ -56,22 +66,21 @@ func (b *Book[L]) Again(o *Owner) bool {
 	return true
 }
 
-// Newest returns the hold of o that awaits its unlock: the live one, else the newest that was
-// lost; nil if there is none.
+// Newest returns the hold of o that awaits its unlock: the live one, else the one that was lost;
+// nil if there is none.
 func (b *Book[L]) Newest(o *Owner) *Hold[L] {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.lock()
+	defer b.guard.Unlock()
 	if h := b.liveLocked(o); h != nil {
 		return h
 	}
-	b.lookLocked()
-	return b.lostOf(o, Write)
+	return b.via.lostOf(o, Write)
 }
 
 // Latest returns the newest hold, nil if there was none.
 func (b *Book[L]) Latest() *Hold[L] {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.lock()
+	defer b.guard.Unlock()
 	return b.via.latest
 }
 
@@ -80,14 +89,14 @@ func (b *Book[L]) Latest() *Hold[L] {
 // unlock: then the caller must release what the hold rests on, and end it with State Ended
 // unless it is parted.
 func (b *Book[L]) Exit(o *Owner) (h *Hold[L], over, parted bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	h = b.findLocked(o)
-	if h == nil {
-		return nil, false, false
+	b.lock()
+	defer b.guard.Unlock()
+	if o == nil {
+		h = b.via.ownerlessLocked()
+	} else if h = b.liveLocked(o); h == nil {
+		_, h = b.via.owedLocked(o, Write)
 	}
-	h.count--
-	if h.count > 0 {
+	if h == nil || !h.unlockLocked() {
 		return h, false, false
 	}
 	parted = h.Owner == nil && h.State() == Live && b.via.partLocked(h, b.Now(), b.Ends)
@@ -98,54 +107,11 @@ func (b *Book[L]) Exit(o *Owner) (h *Hold[L], over, parted bool) {
 	return h, true, parted
 }
 
-// findLocked returns the hold that an unlock by o is for, nil if there is none.
-func (b *Book[L]) findLocked(o *Owner) *Hold[L] {
-	b.lookLocked()
-	if o == nil {
-		first, last := b.via.candidatesLocked()
-		return b.ownerless(&b.via, first, last)
-	}
-	if h := b.liveLocked(o); h != nil {
-		return h
-	}
-	return b.owedLocked(o)
-}
-
-// lookLocked updates the list of lost holds.
-func (b *Book[L]) lookLocked() {
-	clear(b.lost)
-	b.lost = b.lost[:0]
-	for _, h := range b.via.open {
-		if h.count > 0 && h.State() == Lost {
-			b.lost = append(b.lost, h)
-		}
-	}
-}
-
-// liveLocked returns the newest live hold of o.
+// liveLocked returns the newest hold of o that is not known to be lost.
 func (b *Book[L]) liveLocked(o *Owner) *Hold[L] {
-	for i := len(b.via.open) - 1; i >= 0 && o != nil; i-- {
-		if h := b.via.open[i]; h.count > 0 && h.Owner == o && h.State() == Live {
+	for _, h := range slices.Backward(b.via.open) {
+		if o != nil && h.count > 0 && h.Owner == o && !h.noted {
 			return h
-		}
-	}
-	return nil
-}
-
-// owedLocked returns the hold that an unlock of o, who has no live hold, is for: its lost hold,
-// or one with a debt to o.
-func (b *Book[L]) owedLocked(o *Owner) *Hold[L] {
-	if h := b.lostOf(o, Write); h != nil {
-		return h
-	}
-	for i := len(b.via.open) - 1; i >= 0; i-- {
-		if h := b.via.open[i]; h.State() == Live && h.settle(o) != nil {
-			return b.settledLocked(&b.via, h)
-		}
-	}
-	for _, h := range b.lost {
-		if h.settle(o) != nil {
-			return b.settledLocked(&b.via, h)
 		}
 	}
 	return nil

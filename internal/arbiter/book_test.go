@@ -81,6 +81,10 @@ func TestBookCountsUnlocksAsTableDoes(t *testing.T) {
 					if !book.Again(o) {
 						rt.Fatal("the owner has it, and the book does not know")
 					}
+				case arbiter.UnlockFirst:
+					if admits {
+						rt.Fatal("the book admits what the table does not")
+					}
 				case arbiter.Busy:
 					if live == nil && admits {
 						rt.Fatal("the book admits what the table does not")

@@ -8,101 +8,104 @@ const (
 	WasLost                // the hold had been lost
 	Kept                   // the owner had locked more than once, and still holds it
 	Passed                 // the next goroutine of this process has the lease now
-	Release                // the caller must release it in Redis, then call Released
+	Release                // the caller must release it in Redis; of an exclusive one Released must follow
 	Expired                // its lease had run out unnoticed: the hold is lost as of now
 	Left                   // the hold ended; other readers of this process share its lease
 )
 
-// Exit is one unlock through via. With an owner it ends that owner's newest hold of the name.
-// Without one it ends the newest hold taken through via; attribution.go says what happens if
-// one of them was lost. Exit returns the hold unless the outcome is NotHeld. Its owner differs
-// from o only if the unlock was without an owner, or settled a debt to o.
-func (t *Table[L]) Exit(via *Handle[L], o *Owner) (*Hold[L], Outcome) {
-	s := &t.shards[via.shard]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[via.name]
-	if e == nil {
-		return nil, NotHeld
-	}
-	h := e.findLocked(via, o)
-	if h == nil {
-		return nil, NotHeld
-	}
-	return h, t.exitLocked(s, e, via.name, h)
-}
-
-// Return gives back one lock of h, which was granted to a call that has been cancelled. If
-// another goroutine of the owner, whose own hold was lost, has unlocked h meanwhile, Return
-// counts for that lost hold, or for the one that its unlock was counted for. It returns what
-// Exit does: the outcome is that of the hold that it has ended.
-func (t *Table[L]) Return(via *Handle[L], h *Hold[L]) (ended *Hold[L], out Outcome) {
-	s := &t.shards[via.shard]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[via.name]
-	if e == nil {
-		return nil, NotHeld
-	}
-	if h.count == 0 {
-		if h = e.owedLocked(h.Owner); h == nil {
-			return nil, NotHeld
-		}
-	}
-	return h, t.exitLocked(s, e, via.name, h)
-}
-
-// findLocked returns the hold that an unlock by o through via is for.
-func (e *entry[L]) findLocked(via *Handle[L], o *Owner) *Hold[L] {
+// Exit is one unlock of a side through via. With an owner it is for that owner's hold. Without
+// one it is for the newest hold taken through via; attribution.go says what happens if one of
+// them was lost. Exit returns the hold unless the outcome is NotHeld. Its owner differs from o
+// only if the unlock was without an owner, or paid a debt of o. It also returns how many holds
+// were lost, which happens only if the outcome is Expired.
+func (t *Table[L]) Exit(via *Handle[L], o *Owner, side Side) (h *Hold[L], out Outcome, lost int) {
+	s := t.of(via)
+	s.Lock()
+	defer s.Unlock()
+	e := s.entryLocked(via.name)
+	defer s.dropLocked(via.name, e)
 	if o == nil {
-		last := via.lastLocked()
-		return e.ownerless(via, last, last)
+		h = via.ownerlessLocked()
+	} else if h = e.liveLocked(o, side); h == nil {
+		via, h = via.owedLocked(o, side)
 	}
-	if e.heldBy(o) {
-		return e.hold
-	}
-	return e.owedLocked(o)
+	out, lost = t.exitLocked(s, e, via, h)
+	return h, out, lost
 }
 
-// owedLocked returns the hold that an unlock of o, who has no live hold, is for: its lost hold,
-// or one with a debt to o.
-func (e *entry[L]) owedLocked(o *Owner) *Hold[L] {
-	if h := e.lostOf(o, Write); h != nil {
-		return h
+// Return gives back one lock of h, which was granted to a call that has been cancelled. Another
+// goroutine of the owner, whose own hold was lost, or another anonymous reader, may have unlocked
+// h meanwhile: then Return counts for the hold that this goroutine has left. It returns what Exit
+// does: the outcome is that of the hold that it has ended.
+func (t *Table[L]) Return(via *Handle[L], h *Hold[L]) (ended *Hold[L], out Outcome, lost int) {
+	s := t.of(via)
+	s.Lock()
+	defer s.Unlock()
+	e := s.entryLocked(via.name)
+	defer s.dropLocked(via.name, e)
+	switch {
+	case h.count > 0:
+	case h.Owner != nil:
+		via, h = via.owedLocked(h.Owner, h.side)
+	case via.anonymousLocked() != nil:
+		h = via.ownerlessLocked()
+	default:
+		h = nil
 	}
-	if e.hold.settle(o) != nil {
-		return e.hold
-	}
-	for _, h := range e.lost {
-		if h.settle(o) != nil {
-			return h
-		}
-	}
-	return nil
+	out, lost = t.exitLocked(s, e, via, h)
+	return h, out, lost
 }
 
 // exitLocked counts one unlock for h.
-func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], name string, h *Hold[L]) Outcome {
-	h.count--
-	if h.State() == Lost {
-		if h.count == 0 {
-			e.forget(h)
-			t.promoteLocked(s, name, e) // calls that wait for this unlock may go on
+func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], via *Handle[L], h *Hold[L]) (out Outcome, lost int) {
+	switch {
+	case h == nil:
+		return NotHeld, 0
+	case h.State() == Lost:
+		if h.unlockLocked() {
+			t.promoteLocked(e) // calls that wait for this unlock may go on
 		}
-		return WasLost
+		return WasLost, 0
+	case h.count > 1 && h.Owner != nil:
+		h.count--
+		return Kept, 0
 	}
-	if h.count > 0 {
-		return Kept
-	}
+	// Anonymous readers have one hold together, so each unlock ends one reader's whole hold.
 	now := t.Now()
 	if !t.Certain(h.Lease, now) {
-		h.End(Lost)
-		e.hold = nil
-		t.promoteLocked(s, name, e)
-		return Expired
+		lost = e.loseLocked(&s.guard, via.name, h.Lease)
+		h.unlockLocked()
+		t.promoteLocked(e)
+		return Expired, lost
 	}
+	h.count--
+	switch {
+	case h.count > 0:
+		return Left, 0
+	case h.side == Read:
+		return t.exitReaderLocked(e, via, h, now), 0
+	}
+	return t.exitWriterLocked(e, h, now), 0
+}
+
+// exitReaderLocked ends a read hold, whose last unlock has come.
+func (t *Table[L]) exitReaderLocked(e *entry[L], via *Handle[L], h *Hold[L], now int64) Outcome {
+	if h.Owner != nil || !via.partLocked(h, now, t.Ends) {
+		h.End(Ended)
+	}
+	e.dropReaderLocked(h)
+	if h.Lease == e.read {
+		return Left
+	}
+	return Release
+}
+
+// exitWriterLocked ends the exclusive hold. It passes the lease to the next waiter of this
+// process, unless readers wait, who go first, or the owner reads on or is about to: Redis may be
+// granting it the read side under this very lease.
+func (t *Table[L]) exitWriterLocked(e *entry[L], h *Hold[L], now int64) Outcome {
 	h.End(Ended)
-	if w := e.firstLocked(); w != nil && w.Passable {
+	if w := e.queue.first(); w != nil && w.Passable && e.unread() {
 		if token, ok := t.Pass(h.Lease, now); ok {
 			e.queue.remove(w)
 			e.grantLocked(w, h.Lease, token, now).Passed = true
@@ -112,4 +115,36 @@ func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], name string, h *Hold[L])
 	}
 	e.releasing = true
 	return Release
+}
+
+// Released reports the end of the release of an exclusive lease that Exit left to the caller. The
+// next waiter becomes the contender.
+func (t *Table[L]) Released(name string, lease L) {
+	s := t.shard(name)
+	s.Lock()
+	defer s.Unlock()
+	e := s.entries[name]
+	if e == nil || e.hold == nil || e.hold.Lease != lease || !e.releasing {
+		return // lost meanwhile, or a read lease
+	}
+	e.hold, e.releasing = nil, false
+	t.promoteLocked(e)
+	s.dropLocked(name, e)
+}
+
+// Lose ends every hold on lease before its unlock, and returns their number. It is 0 if the lease
+// is not current or its last unlock has been called. Anonymous readers that have one hold
+// together count each.
+func (t *Table[L]) Lose(name string, lease L) int {
+	s := t.shard(name)
+	s.Lock()
+	defer s.Unlock()
+	e := s.entries[name]
+	if e == nil {
+		return 0
+	}
+	lost := e.loseLocked(&s.guard, name, lease)
+	t.promoteLocked(e)
+	s.dropLocked(name, e)
+	return lost
 }

@@ -1,37 +1,40 @@
 package arbiter
 
-import (
-	"slices"
-	"sync"
-)
+import "slices"
 
 // A Handle remembers the holds taken through one handle of a lock. It belongs to one name of one
 // table. Its zero value belongs to none.
+//
+// What a lost hold of an anonymous owner leaves is kept here alone, until its unlock. No table
+// refers to a handle but for a call that waits or a hold that is live, so a handle that is
+// garbage leaves nothing.
 type Handle[L comparable] struct {
 	name  string
-	shard int32       // of the name; constant
-	mu    *sync.Mutex // of that shard; protects the following
+	shard int32  // of the name; constant
+	clean uint32 // the guard's losses when no hold in open was lost
+	guard *guard // of that shard; protects the rest, and clean
 
 	latest *Hold[L]   // last hold taken through this handle
 	anon   []*Hold[L] // of a read side or a group: the anonymous ones, by the end of their leases, ended ones among them
 	parted *parted[L] // those whose lease went with another's unlock; nil before the first
 	open   []*Hold[L] // oldest first; at least all holds that await an unlock
 	prune  int32      // length of open at which to drop the other ones
+	quiet  uint32     // how often a hold was taken while none awaited an unlock
 }
 
 // Name returns the name of the lock.
 func (v *Handle[L]) Name() string { return v.name }
 
 // Valid reports whether the handle came from a table.
-func (v *Handle[L]) Valid() bool { return v != nil && v.mu != nil }
+func (v *Handle[L]) Valid() bool { return v != nil && v.guard != nil }
 
 // Latest returns the newest hold taken through this handle, nil if there was none.
 func (v *Handle[L]) Latest() *Hold[L] {
 	if !v.Valid() {
 		return nil
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.guard.Lock()
+	defer v.guard.Unlock()
 	return v.latest
 }
 
@@ -41,7 +44,9 @@ func (v *Handle[L]) noteLocked(h *Hold[L]) {
 		return
 	}
 	v.latest = h
-	v.lastLocked() // drops unlocked holds at the end
+	if v.lastLocked() == nil {
+		v.quiet++
+	}
 	if len(v.open) >= int(v.prune) {
 		v.pruneLocked()
 		v.prune = int32(2*len(v.open) + 2)
@@ -79,10 +84,20 @@ func (v *Handle[L]) lastLocked() *Hold[L] {
 // firstLostLocked returns the oldest lost hold taken through v that awaits an unlock, only an
 // anonymous one if anonymous is set.
 func (v *Handle[L]) firstLostLocked(anonymous bool) *Hold[L] {
+	if v.clean == v.guard.losses {
+		return nil
+	}
+	clean := true
 	for _, h := range v.open {
-		if h.count > 0 && (h.Owner == nil || !anonymous) && h.State() == Lost {
-			return h
+		if h.count > 0 && h.State() == Lost {
+			if h.Owner == nil || !anonymous {
+				return h
+			}
+			clean = false
 		}
+	}
+	if clean {
+		v.clean = v.guard.losses
 	}
 	return nil
 }

@@ -55,6 +55,44 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
+// The exclusive side alone.
+
+func (w *world) Enter(c *arbiter.Waiter[*lease], wait bool) arbiter.Verdict {
+	return w.Table.Enter(c, arbiter.Write, wait)
+}
+
+func (w *world) Exit(via *handle, o *owner) (*hold, arbiter.Outcome) {
+	h, out, _ := w.Table.Exit(via, o, arbiter.Write)
+	return h, out
+}
+
+func (w *world) Return(via *handle, h *hold) (*hold, arbiter.Outcome) {
+	ended, out, _ := w.Table.Return(via, h)
+	return ended, out
+}
+
+// Lose returns the hold that was lost.
+func (w *world) Lose(name string, l *lease) *hold {
+	h := w.Lookup(name)
+	if w.Table.Lose(name, l) == 0 {
+		return nil
+	}
+	return h
+}
+
+// Role returns the hold that a call was granted, nil if it must ask Redis.
+func (w *world) Role(c *arbiter.Waiter[*lease]) *hold {
+	h, ask := w.Answer(c)
+	if ask == (h != nil) {
+		w.t.Fatalf("Answer = %v, %t", h, ask)
+	}
+	return h
+}
+
+func (w *world) Newest(via *handle, o *owner) *hold { return w.Table.Newest(via, o, arbiter.Write) }
+
+func (w *world) Waiting(name string) int { return w.Table.Waiting(name, arbiter.Write) }
+
 func (w *world) handle(name string) *handle {
 	h := w.Handle(name)
 	return &h
@@ -218,6 +256,7 @@ func (w *world) mustWaiting(name string, n int) {
 var (
 	verdicts = map[arbiter.Verdict]string{
 		arbiter.Entered: "Entered", arbiter.Ask: "Ask", arbiter.Queued: "Queued", arbiter.Busy: "Busy",
+		arbiter.UnlockFirst: "UnlockFirst",
 	}
 	outcomes = map[arbiter.Outcome]string{
 		arbiter.NotHeld: "NotHeld", arbiter.WasLost: "WasLost", arbiter.Kept: "Kept",

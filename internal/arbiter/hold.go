@@ -33,9 +33,9 @@ type Hold[L comparable] struct {
 	side   Side
 
 	// guarded by the mutex of the name's shard
-	count      int       // locks minus unlocks
-	debts      []debt[L] // unlocks counted for lost holds that may have been this one's
-	next, prev *Hold[L]  // in the list of the name's read holds
+	count      int      // locks minus unlocks
+	next, prev *Hold[L] // in the list of the name's read holds
+	noted      bool     // lost, and recorded as such
 
 	mu    sync.Mutex // protects the following
 	state State

@@ -14,7 +14,7 @@ func TestHandleForgetsEndedHolds(t *testing.T) {
 	o := new(Owner)
 	for i := range 1000 {
 		w := table.Waiter(&v, o, true)
-		table.Enter(w, true)
+		table.Enter(w, Write, true)
 		table.Grant(w, i, int64(i))
 		table.Free(w)
 		for range 3 {
@@ -24,7 +24,7 @@ func TestHandleForgetsEndedHolds(t *testing.T) {
 			t.Fatalf("the handle remembers %d holds after %d", len(v.open), i+1)
 		}
 		for range 4 {
-			table.Exit(&v, o)
+			table.Exit(&v, o, Write)
 		}
 		table.Released("a", i)
 	}
@@ -46,11 +46,11 @@ func TestOwnerCountsItsQueuedCalls(t *testing.T) {
 	v := table.Handle("a")
 	o := new(Owner)
 	asker := table.Waiter(&v, nil, true)
-	table.Enter(asker, true)
+	table.Enter(asker, Write, true)
 	var calls []*Waiter[int]
 	for range 4 {
 		w := table.Waiter(&v, o, true)
-		table.Enter(w, true)
+		table.Enter(w, Write, true)
 		calls = append(calls, w)
 	}
 	table.Quit(calls[3]) // cancelled

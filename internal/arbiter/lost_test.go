@@ -27,7 +27,7 @@ func TestAnonymousCallWaitsForTheUnlockOfTheLostHold(t *testing.T) {
 
 	// Through this handle no anonymous call comes in, although the lock is free.
 	c := w.call(v, nil).must(arbiter.Queued)
-	w.try(v, nil).must(arbiter.Busy)
+	w.try(v, nil).must(arbiter.UnlockFirst)
 	second := w.call(v, nil).must(arbiter.Queued)
 
 	w.exit(v, nil, arbiter.WasLost) // the late unlock
@@ -163,12 +163,12 @@ func TestQuitOfAnIneligibleCallKeepsTheOutstandingUnlock(t *testing.T) {
 	if w.Quit(c.Waiter) != nil {
 		t.Fatal("a call that waits for an unlock has a hold")
 	}
-	w.try(v, nil).must(arbiter.Busy)
+	w.try(v, nil).must(arbiter.UnlockFirst)
 	w.exit(v, nil, arbiter.WasLost)
 }
 
-// A handle whose lost hold nobody ever unlocks costs the name one entry, and does
-// not keep others from the lock for ever.
+// A handle whose lost hold nobody ever unlocks costs the table nothing, and does not keep
+// others from the lock.
 func TestUnlockThatNeverComesBlocksOnlyItsHandle(t *testing.T) {
 	w := newWorld(t)
 	v, u := w.handle("a"), w.handle("a")
@@ -177,10 +177,10 @@ func TestUnlockThatNeverComesBlocksOnlyItsHandle(t *testing.T) {
 	for range 100 {
 		w.take(u, nil, 0)
 		w.leave(u, nil)
-		w.try(v, nil).must(arbiter.Busy)
+		w.try(v, nil).must(arbiter.UnlockFirst)
 	}
-	if w.Len() != 1 {
-		t.Fatalf("%d names are known, want 1", w.Len())
+	if w.Len() != 0 {
+		t.Fatalf("%d names are known, want none", w.Len())
 	}
 	w.exit(v, nil, arbiter.WasLost)
 }
@@ -200,4 +200,38 @@ func TestALateUnlockIsRatherAnAnonymousOnesThanAnOwners(t *testing.T) {
 	w.exit(v, a, arbiter.WasLost)
 	w.mustBe(h, arbiter.Live)
 	w.leave(v, b)
+}
+
+// An owner that unlocks once more than it has locked, after its late unlock was counted, ends
+// nobody's hold: what it may have owed has been over since all who locked through that handle
+// had unlocked.
+func TestAnOwnersDebtLapsesWhenNoUnlockIsDue(t *testing.T) {
+	w := newWorld(t)
+	v, a, b := w.handle("a"), new(owner), new(owner)
+	w.take(v, a, 0)
+	w.lose(v)
+	w.take(v, b, 0)
+	w.exit(v, nil, arbiter.WasLost) // that of a
+	w.leave(v, b)
+	h := w.take(v, nil, 0)
+	w.exit(v, a, arbiter.NotHeld)
+	w.mustBe(h, arbiter.Live)
+	w.leave(v, nil)
+}
+
+// Debts that lapse do not pile up with an owner that lives long.
+func TestLapsedDebtsDoNotPileUp(t *testing.T) {
+	w := newWorld(t)
+	v, a := w.handle("a"), new(owner)
+	for range 100 {
+		w.take(v, a, 0)
+		w.lose(v)
+		other := new(owner)
+		w.take(v, other, 0)
+		w.exit(v, nil, arbiter.WasLost)
+		w.leave(v, other)
+	}
+	if n := a.Due(); n > 1 {
+		t.Fatalf("%d are kept", n)
+	}
 }

@@ -38,9 +38,11 @@ func (m *machine) lock(wait bool) {
 		want = arbiter.Entered
 		m.held.count++
 		v.note(m.held)
-	case m.held == nil && m.asker == nil && c.eligible():
+	case m.held == nil && m.asker == nil && m.eligible(c):
 		want = arbiter.Ask
 		c.state, m.asker = mAsking, c
+	case !m.eligible(c) && (o != nil || !wait):
+		want = arbiter.UnlockFirst
 	case !wait:
 		want = arbiter.Busy
 	default:
@@ -49,7 +51,7 @@ func (m *machine) lock(wait bool) {
 	if c.verdict != want {
 		m.r.Fatalf("Enter = %v, want %v", verdicts[c.verdict], verdicts[want])
 	}
-	if want == arbiter.Entered || want == arbiter.Busy {
+	if want == arbiter.Entered || want == arbiter.Busy || want == arbiter.UnlockFirst {
 		m.Free(c.Waiter)
 		return
 	}

@@ -21,7 +21,7 @@ func (m *machine) check() {
 	}
 	if m.held == nil && m.asker == nil {
 		for _, c := range m.queue {
-			if c.eligible() {
+			if m.eligible(c) {
 				r.Fatal("a call waits for nothing")
 			}
 		}
@@ -45,7 +45,7 @@ func (m *machine) check() {
 
 // known is 1 if the table must remember the lock.
 func (m *machine) known() int {
-	if m.held != nil || m.asker != nil || len(m.queue) > 0 || len(m.lost) > 0 {
+	if m.held != nil || m.asker != nil || len(m.queue) > 0 {
 		return 1
 	}
 	return 0
@@ -61,7 +61,7 @@ func (m *machine) live() int {
 
 // drain lets every call come to its end and unlocks everything.
 func (m *machine) drain() {
-	for m.known() > 0 {
+	for m.known() > 0 || len(m.lost) > 0 {
 		m.check()
 		switch told := append(m.among(mGranted, true), m.among(mAsking, true)...); {
 		case len(told) > 0:

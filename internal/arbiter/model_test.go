@@ -17,16 +17,7 @@ type mhold struct {
 	owner *owner
 	count int
 	state arbiter.State
-	owing []mdebt // unlocks that were counted for lost holds and may have been this one's
 }
-
-// mdebt is an unlock through a handle that was counted for an owner's lost hold.
-type mdebt struct {
-	to  *owner
-	via *mhandle
-}
-
-func (h *mhold) owesAll() bool { return len(h.owing) >= h.count }
 
 // mcall is a call of Lock as the model sees it.
 type mcall struct {
@@ -51,6 +42,7 @@ type mhandle struct {
 	*handle
 	latest *mhold
 	open   []*mhold // oldest first; ended ones may be in it
+	quiet  int      // how often a hold was taken while none awaited an unlock
 }
 
 // machine is the model of one lock, and the table under test. Several machines share
@@ -67,6 +59,7 @@ type machine struct {
 	asker   *mcall
 	queue   []*mcall
 	lost    []*mhold
+	debts   []mdebt
 	calls   []*mcall // those that have not come to their end
 	holds   []*mhold // all there ever were
 }
@@ -85,6 +78,9 @@ func pick[T any](m *machine, from []T, label string) T {
 
 // note: h was taken through v.
 func (v *mhandle) note(h *mhold) {
+	if v.latest != h && !v.others(nil) {
+		v.quiet++
+	}
 	if !slices.Contains(v.open, h) {
 		v.open = append(v.open, h)
 	}
@@ -101,7 +97,14 @@ func (v *mhandle) lostHold(anonymousOnly bool) *mhold {
 	return nil
 }
 
-func (c *mcall) eligible() bool { return c.owner != nil || c.via.lostHold(true) == nil }
+// eligible: no unlock must come first: the owner's own of a lost hold, or one through the
+// same handle that could not be told from this call's.
+func (m *machine) eligible(c *mcall) bool {
+	if c.owner != nil {
+		return m.lostOf(c.owner) == nil
+	}
+	return c.via.lostHold(true) == nil
+}
 
 func (m *machine) entered(o *owner) bool {
 	return o != nil && m.held != nil && !m.leaving && m.held.owner == o
@@ -112,7 +115,7 @@ func (m *machine) next() {
 	if m.held != nil || m.asker != nil {
 		return
 	}
-	if i := slices.IndexFunc(m.queue, (*mcall).eligible); i >= 0 {
+	if i := slices.IndexFunc(m.queue, m.eligible); i >= 0 {
 		c := m.queue[i]
 		m.queue = slices.Delete(m.queue, i, i+1)
 		c.state, c.told, m.asker = mAsking, true, c
@@ -155,7 +158,7 @@ func (m *machine) exit(h *mhold) arbiter.Outcome {
 		return arbiter.Expired
 	}
 	h.state = arbiter.Ended
-	if i := slices.IndexFunc(m.queue, (*mcall).eligible); i >= 0 && m.queue[i].Passable && m.passable(h) {
+	if i := slices.IndexFunc(m.queue, m.eligible); i >= 0 && m.queue[i].Passable && m.passable(h) {
 		c := m.queue[i]
 		m.queue = slices.Delete(m.queue, i, i+1)
 		c.told = true

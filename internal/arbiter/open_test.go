@@ -74,7 +74,7 @@ func TestOpenTableMakesAnonymousCallsWaitForALateUnlock(t *testing.T) {
 	w.lose(v)
 	c := w.call(v, nil).must(arbiter.Queued)
 	d := w.call(v, nil).must(arbiter.Queued)
-	w.try(v, nil).must(arbiter.Busy)
+	w.try(v, nil).must(arbiter.UnlockFirst)
 	w.call(u, nil).must(arbiter.Ask).quit()
 	w.call(v, new(owner)).must(arbiter.Ask).quit()
 	w.exit(v, nil, arbiter.WasLost)

@@ -2,6 +2,7 @@ package arbiter
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -10,8 +11,18 @@ import (
 type Owner struct {
 	Minter any // whatever made the owner; not used here
 
-	mu     sync.Mutex
-	queued int // waiters of this owner in any queue; guarded by mu
+	mu     sync.Mutex // protects the following
+	queued int        // waiters of this owner in any queue
+	due    []due      // unlocks of holds that were lost
+}
+
+// due is an unlock that an owner has still to make, of a hold that it lost. Only the owner keeps
+// it: nothing is left when the owner is garbage.
+type due struct {
+	guard *guard // of the lock's shard
+	name  string
+	side  Side
+	of    any // the lost *Hold[L], or a debt[L]
 }
 
 // count adds d to the number of queued waiters.
@@ -31,6 +42,41 @@ func (o *Owner) hasQueued() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.queued > 0
+}
+
+func (o *Owner) addDue(d due) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	o.due = append(o.due, d)
+	o.mu.Unlock()
+}
+
+// removeDue removes the newest unlock that is due and matches, and returns what it is of.
+func (o *Owner) removeDue(match func(due) bool) (of any) {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, d := range slices.Backward(o.due) {
+		if match(d) {
+			o.due = slices.Delete(o.due, i, i+1)
+			return d.of
+		}
+	}
+	return nil
+}
+
+// anyDue reports whether an unlock that is due matches.
+func (o *Owner) anyDue(match func(due) bool) bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.due, match)
 }
 
 type ownerKey struct{}

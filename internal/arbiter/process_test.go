@@ -103,18 +103,20 @@ func (p *process) clock() int64 { return int64(time.Since(p.start)) }
 func (p *process) lock(ctx context.Context, via *arbiter.Handle[*grant], o *owner) *arbiter.Hold[*grant] {
 	w := p.Waiter(via, o, true)
 	defer p.Free(w)
-	switch p.Enter(w, true) {
+	switch p.Enter(w, arbiter.Write, true) {
 	case arbiter.Entered:
 		return via.Latest()
+	case arbiter.UnlockFirst:
+		return nil
 	case arbiter.Queued:
 		select {
 		case <-w.C:
-			if h := p.Role(w); h != nil {
+			if h, _ := p.Answer(w); h != nil {
 				return h
 			}
 		case <-ctx.Done():
 			if h := p.Quit(w); h != nil {
-				ended, out := p.Return(via, h)
+				ended, out, _ := p.Return(via, h)
 				p.ended(via, ended, out)
 			}
 			return nil
@@ -130,7 +132,7 @@ func (p *process) lock(ctx context.Context, via *arbiter.Handle[*grant], o *owne
 }
 
 func (p *process) unlock(via *arbiter.Handle[*grant], o *owner) arbiter.Outcome {
-	h, outcome := p.Exit(via, o)
+	h, outcome, _ := p.Exit(via, o, arbiter.Write)
 	p.ended(via, h, outcome)
 	return outcome
 }

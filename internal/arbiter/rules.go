@@ -11,11 +11,12 @@ type Rules[L comparable] struct {
 	// is called with no shard locked. The default is Lose.
 	Expire func(name string, lease L)
 	// Ends returns the latest end of a read lease that is not to be shared. It must not
-	// change while the lease is held. Only an RW calls it.
+	// change while the lease is held.
 	Ends func(lease L) int64
 	// Open makes every call ask Redis by itself instead of one per name.
 	Open bool
 	// Pass reports whether a lease may be passed to another goroutine of this process
-	// without asking Redis, and the fencing token to pass it with.
+	// without asking Redis, and the fencing token to pass it with. It is not asked for
+	// read leases.
 	Pass func(lease L, now int64) (token int64, ok bool)
 }

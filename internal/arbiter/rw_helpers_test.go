@@ -26,7 +26,7 @@ type (
 // rwWorld is an arbiter whose clock and leases the test controls. When the test ends
 // it must be empty: nothing may be remembered of a lock that nobody uses.
 type rwWorld struct {
-	*arbiter.RW[*rwLease]
+	*arbiter.Table[*rwLease]
 	t     testing.TB
 	clock atomic.Int64
 }
@@ -34,7 +34,7 @@ type rwWorld struct {
 func newRWWorld(t testing.TB) *rwWorld {
 	t.Helper()
 	w := &rwWorld{t: t}
-	w.RW = arbiter.NewRW(arbiter.Rules[*rwLease]{
+	w.Table = arbiter.NewTable(arbiter.Rules[*rwLease]{
 		Now:     w.clock.Load,
 		Certain: func(l *rwLease, now int64) bool { return now < l.until.Load() },
 		Ends:    func(l *rwLease) int64 { return l.ends },
@@ -59,6 +59,15 @@ func newRWLease(passes int) *rwLease {
 	l := &rwLease{passes: passes}
 	l.until.Store(rwNever)
 	return l
+}
+
+// GrantWrite grants the write side to a call that asks.
+func (w *rwWorld) GrantWrite(c *arbiter.Waiter[*rwLease], l *rwLease, token int64) *rwHold {
+	h, used := w.Grant(c, l, token)
+	if !used {
+		w.t.Fatal("the lease was not wanted")
+	}
+	return h
 }
 
 func (w *rwWorld) handle() *rwHandle {

@@ -130,7 +130,7 @@ func (m *rwModel) lock(s *rwSession) {
 		}
 		s.got(via, o, side, h)
 		s.Free(c.Waiter)
-	case arbiter.Busy, arbiter.Upgrade:
+	case arbiter.Busy, arbiter.Upgrade, arbiter.UnlockFirst:
 		s.Free(c.Waiter)
 	case arbiter.Queued:
 		s.calls = append(s.calls, c)
@@ -169,6 +169,11 @@ func (m *rwModel) send(s *rwSession, c *rwStep) {
 	h, st := s.Standing(c.Waiter)
 	if h != nil {
 		s.granted(c, h)
+		return
+	}
+	if st.Refused {
+		s.Quit(c.Waiter)
+		s.end(c)
 		return
 	}
 	c.st, c.lease = st, newRWLease(0)

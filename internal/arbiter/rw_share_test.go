@@ -173,7 +173,7 @@ func TestRWLossIsReportedToEveryReaderOfTheLease(t *testing.T) {
 	w.mustBe(w.Read(b, owner), arbiter.Lost)
 	w.mustBe(fixed, arbiter.Live)
 	// Through a nobody without an owner gets in until both have unlocked.
-	w.tryRLock(a, nil).must(arbiter.Busy)
+	w.tryRLock(a, nil).must(arbiter.UnlockFirst)
 	late := w.rlock(a, nil).must(arbiter.Queued)
 	w.exit(a, nil, readSide, arbiter.WasLost)
 	late.mustWait()

@@ -2,7 +2,7 @@ package arbiter
 
 import "sync"
 
-// A Waiter is one call of Lock. Waiter of a table or RW returns it, and Free takes it back.
+// A Waiter is one call of Lock. Waiter of a table returns it, and Free takes it back.
 type Waiter[L comparable] struct {
 	Via      *Handle[L]
 	Owner    *Owner        // nil: anonymous
@@ -65,6 +65,9 @@ func (p *pool[L]) Free(w *Waiter[L]) {
 	p.p.Put(w)
 }
 
+// eligible reports whether w may have the lock now.
+func (w *Waiter[L]) eligible() bool { return w.Via.admitsLocked(w.Owner) }
+
 // grant gives h to w, who is in no queue.
 func (w *Waiter[L]) grant(h *Hold[L]) {
 	w.role, w.hold = granted, h
@@ -98,6 +101,26 @@ func (q *queue[L]) remove(w *Waiter[L]) {
 	}
 	w.next, w.prev, w.role = nil, nil, idle
 	w.Owner.count(-1)
+}
+
+// contend makes the first eligible waiter contend and returns it, nil if there is none.
+func (q *queue[L]) contend() *Waiter[L] {
+	w := q.first()
+	if w != nil {
+		q.remove(w)
+		w.role = contending
+		w.C <- struct{}{}
+	}
+	return w
+}
+
+// first returns the first eligible waiter, nil if there is none.
+func (q *queue[L]) first() *Waiter[L] {
+	w := q.head
+	for w != nil && !w.eligible() {
+		w = w.next
+	}
+	return w
 }
 
 // admitOwner gives h to all waiters of its owner in q.

@@ -8,101 +8,41 @@ import (
 type (
 	handle  = arbiter.Handle[*lease.Lease]
 	waiter  = arbiter.Waiter[*lease.Lease]
+	table   = arbiter.Table[*lease.Lease]
 	blocked = arbiter.Blocked[*lease.Lease]
 )
 
 // arbitration is the arbiter of one kind of lock, or of one side of an RWMutex, as far as all
 // kinds use it alike. See arbiter.Table for its methods.
-type arbitration interface {
-	waiter(via *handle, o *arbiter.Owner, passable bool) *waiter
-	free(w *waiter)
-	enter(w *waiter, wait bool) arbiter.Verdict
-	answer(w *waiter) (h *lease.Hold, ask bool)
-	report(w *waiter, err error)
-	blocked(w *waiter) blocked
-	quit(w *waiter) *lease.Hold
-	grant(w *waiter, l *lease.Lease)
-
-	holdOf(via *handle, o *arbiter.Owner) *lease.Hold
-	newest(via *handle, o *arbiter.Owner) *lease.Hold
-	exit(via *handle, o *arbiter.Owner) (h *lease.Hold, outcome arbiter.Outcome, lost int)
-	giveBack(via *handle, h *lease.Hold) (ended *lease.Hold, outcome arbiter.Outcome, lost int)
-	released(l *lease.Lease)
-	lose(l *lease.Lease) (holds int)
-}
-
-// exclusive is the arbitration of a Mutex or FairMutex.
-type exclusive struct{ *arbiter.Table[*lease.Lease] }
-
-func (x exclusive) waiter(via *handle, o *arbiter.Owner, passable bool) *waiter {
-	return x.Waiter(via, o, passable)
-}
-func (x exclusive) free(w *waiter)                             { x.Free(w) }
-func (x exclusive) enter(w *waiter, wait bool) arbiter.Verdict { return x.Enter(w, wait) }
-func (x exclusive) report(w *waiter, err error)                { x.Report(w, err) }
-func (x exclusive) blocked(w *waiter) blocked                  { return x.Blocked(w) }
-func (x exclusive) quit(w *waiter) *lease.Hold                 { return x.Quit(w) }
-func (x exclusive) grant(w *waiter, l *lease.Lease)            { x.Grant(w, l, l.Token) }
-func (x exclusive) released(l *lease.Lease)                    { x.Released(l.Keys.Name, l) }
-
-func (x exclusive) answer(w *waiter) (h *lease.Hold, ask bool) {
-	h = x.Role(w)
-	return h, h == nil
-}
-
-func (x exclusive) holdOf(via *handle, o *arbiter.Owner) *lease.Hold { return x.HoldOf(via, o) }
-
-func (x exclusive) newest(via *handle, o *arbiter.Owner) *lease.Hold { return x.Newest(via, o) }
-
-func (x exclusive) exit(via *handle, o *arbiter.Owner) (*lease.Hold, arbiter.Outcome, int) {
-	h, outcome := x.Exit(via, o)
-	return h, outcome, 1
-}
-
-func (x exclusive) giveBack(via *handle, h *lease.Hold) (*lease.Hold, arbiter.Outcome, int) {
-	ended, outcome := x.Return(via, h)
-	return ended, outcome, 1
-}
-
-func (x exclusive) lose(l *lease.Lease) int {
-	if x.Lose(l.Keys.Name, l) == nil {
-		return 0
-	}
-	return 1
-}
-
-// rwSide is the arbitration of one side of an RWMutex.
-type rwSide struct {
-	*arbiter.RW[*lease.Lease]
+type arbitration struct {
+	*table
 	side arbiter.Side
 }
 
-func (x rwSide) waiter(via *handle, o *arbiter.Owner, passable bool) *waiter {
-	return x.Waiter(via, o, passable)
+func (a arbitration) waiter(via *handle, o *arbiter.Owner, passable bool) *waiter {
+	return a.Waiter(via, o, passable)
 }
-func (x rwSide) free(w *waiter)                             { x.Free(w) }
-func (x rwSide) enter(w *waiter, wait bool) arbiter.Verdict { return x.Enter(w, x.side, wait) }
-func (x rwSide) answer(w *waiter) (*lease.Hold, bool)       { return x.Answer(w) }
-func (x rwSide) report(w *waiter, err error)                { x.Report(w, err) }
-func (x rwSide) blocked(w *waiter) blocked                  { return x.Blocked(w) }
-func (x rwSide) quit(w *waiter) *lease.Hold                 { return x.Quit(w) }
-func (x rwSide) grant(w *waiter, l *lease.Lease)            { x.GrantWrite(w, l, l.Token) } // readers: see Reader
-func (x rwSide) lose(l *lease.Lease) int                    { return x.Lose(l.Keys.Name, l) }
-
-func (x rwSide) holdOf(via *handle, o *arbiter.Owner) *lease.Hold { return x.HoldOf(via, o, x.side) }
-
-func (x rwSide) newest(via *handle, o *arbiter.Owner) *lease.Hold { return x.Newest(via, o, x.side) }
-
-func (x rwSide) exit(via *handle, o *arbiter.Owner) (*lease.Hold, arbiter.Outcome, int) {
-	return x.Exit(via, o, x.side)
+func (a arbitration) free(w *waiter)                             { a.Free(w) }
+func (a arbitration) enter(w *waiter, wait bool) arbiter.Verdict { return a.Enter(w, a.side, wait) }
+func (a arbitration) answer(w *waiter) (h *lease.Hold, ask bool) { return a.Answer(w) }
+func (a arbitration) report(w *waiter, err error)                { a.Report(w, err) }
+func (a arbitration) blocked(w *waiter) blocked                  { return a.Blocked(w) }
+func (a arbitration) quit(w *waiter) *lease.Hold                 { return a.Quit(w) }
+func (a arbitration) grant(w *waiter, l *lease.Lease)            { a.Grant(w, l, l.Token) } // readers: see Reader
+func (a arbitration) released(l *lease.Lease)                    { a.Released(l.Keys.Name, l) }
+func (a arbitration) lose(l *lease.Lease) (holds int)            { return a.Lose(l.Keys.Name, l) }
+func (a arbitration) holdOf(via *handle, o *arbiter.Owner) *lease.Hold {
+	return a.HoldOf(via, o, a.side)
 }
 
-func (x rwSide) giveBack(via *handle, h *lease.Hold) (*lease.Hold, arbiter.Outcome, int) {
-	return x.Return(via, h)
+func (a arbitration) newest(via *handle, o *arbiter.Owner) *lease.Hold {
+	return a.Newest(via, o, a.side)
 }
 
-func (x rwSide) released(l *lease.Lease) {
-	if x.side == arbiter.Write { // nobody waits for the release of a read lease
-		x.Released(l.Keys.Name, l)
-	}
+func (a arbitration) exit(via *handle, o *arbiter.Owner) (h *lease.Hold, outcome arbiter.Outcome, lost int) {
+	return a.Exit(via, o, a.side)
+}
+
+func (a arbitration) giveBack(via *handle, h *lease.Hold) (ended *lease.Hold, outcome arbiter.Outcome, lost int) {
+	return a.Return(via, h)
 }

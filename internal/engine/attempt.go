@@ -118,7 +118,7 @@ func (a *attempt) check(err error) error {
 	case end != nil:
 		a.unanswered()
 		return a.ended()
-	case !a.wait || !transport.Transient(err):
+	case !a.wait || err == lockerr.ErrUnlockFirst || !transport.Transient(err):
 		return lockerr.New(a.op, a.Name(), err)
 	}
 	a.answered(err)

@@ -119,6 +119,8 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 		return true, nil
 	case arbiter.Upgrade:
 		return false, lockerr.New(op, b.Name(), lockerr.ErrUpgrade)
+	case arbiter.UnlockFirst:
+		return false, lockerr.New(op, b.Name(), lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
@@ -174,6 +176,9 @@ func (b *base) wait(ctx context.Context, op string, w *waiter, a *Acquired) (err
 // overdue returns the error of a queued call whose ctx has ended. The lock is taken if this process
 // has it, or if that was the last answer to the call that asks Redis.
 func (b *base) overdue(ctx context.Context, op string, w *waiter, a *Acquired) error {
+	if b.handle.MustUnlockFirst(w.Owner) {
+		return lockerr.Ended(op, b.Name(), ctx, lockerr.ErrUnlockFirst)
+	}
 	x := b.arb.blocked(w)
 	if x.Refused || b.heldHere(w) {
 		return lockerr.Taken(op, b.Name(), ctx, time.Duration(b.e.Clock.Now()-a.start))

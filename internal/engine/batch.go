@@ -88,6 +88,8 @@ func (b *Batch) enter(ctx context.Context, i int, m *Mutex, wait bool) (taken in
 	case arbiter.Entered:
 		b.entered = append(b.entered, m)
 		i = -1
+	case arbiter.UnlockFirst:
+		err = lockerr.New("lock", m.Name(), lockerr.ErrUnlockFirst)
 	}
 	m.arb.free(w)
 	return i, err

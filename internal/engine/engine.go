@@ -33,9 +33,9 @@ type Engine struct {
 	halt       context.CancelFunc // ends ioCtx
 
 	// Who of this process has a lock.
-	mutexes  *arbiter.Table[*lease.Lease]
-	fairs    *arbiter.Table[*lease.Lease]
-	rws      *arbiter.RW[*lease.Lease]
+	mutexes  *table
+	fairs    *table
+	rws      *table
 	arbiters [wire.Read + 1]arbitration // the same by kind
 
 	fairQueue *queue.Queue
@@ -102,14 +102,14 @@ func (e *Engine) newArbiters() {
 		Expire: func(_ string, l *lease.Lease) { e.lose(l, lease.ErrExpired) },
 	}
 	e.mutexes = arbiter.NewTable(rules)
-	e.rws = arbiter.NewRW(rules)
+	e.rws = arbiter.NewTable(rules)
 	rules.Open = true
 	e.fairs = arbiter.NewTable(rules)
 	e.arbiters = [...]arbitration{
-		wire.Plain: exclusive{e.mutexes},
-		wire.Fair:  exclusive{e.fairs},
-		wire.Write: rwSide{e.rws, arbiter.Write},
-		wire.Read:  rwSide{e.rws, arbiter.Read},
+		wire.Plain: {e.mutexes, arbiter.Write},
+		wire.Fair:  {e.fairs, arbiter.Write},
+		wire.Write: {e.rws, arbiter.Write},
+		wire.Read:  {e.rws, arbiter.Read},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -38,6 +39,8 @@ func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait 
 	case arbiter.Entered:
 		a.reentered = true
 		return true, nil
+	case arbiter.UnlockFirst:
+		return false, lockerr.New(op, m.Name(), lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued: // until a lost hold is unlocked

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -92,11 +91,5 @@ func (e *Engine) Granted(message string) bool { return e.fairQueue.Granted(messa
 
 // leasesOf returns the leases of the locks at a key.
 func (e *Engine) leasesOf(key string) []*lease.Lease {
-	leases := e.rws.Leases(key)
-	for _, t := range []*arbiter.Table[*lease.Lease]{e.mutexes, e.fairs} {
-		if h := t.Lookup(key); h != nil {
-			leases = append(leases, h.Lease)
-		}
-	}
-	return leases
+	return slices.Concat(e.mutexes.Leases(key), e.fairs.Leases(key), e.rws.Leases(key))
 }

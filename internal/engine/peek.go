@@ -11,7 +11,7 @@ import (
 
 // Queued returns how many calls on a Mutex wait for a goroutine of this process. The one that
 // asks Redis is not counted.
-func (e *Engine) Queued(name string) int { return e.mutexes.Waiting(e.keyOf(name)) }
+func (e *Engine) Queued(name string) int { return e.mutexes.Waiting(e.keyOf(name), arbiter.Write) }
 
 // QueuedRW returns how many readers and writers of an RWMutex wait for a goroutine of this
 // process. Those that ask Redis are not counted.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -61,6 +62,8 @@ func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait boo
 	case arbiter.Joined:
 		a.Handoff = true
 		return true, nil
+	case arbiter.UnlockFirst:
+		return false, lockerr.New(op, r.Name(), lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
@@ -104,6 +107,8 @@ func (c *readCall) try() (done bool, ttl time.Duration, err error) {
 				c.e.cleaner.Add(c.l, c.l.Indeterminate, nil) // removes the intent
 			}
 			return true, 0, nil
+		case st.Refused:
+			return false, 0, lockerr.ErrUnlockFirst
 		case st.Confirm:
 			reply, ttl, err = c.confirm(st.Read)
 		default:

@@ -3,6 +3,7 @@ package lockerr
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -40,6 +41,10 @@ var (
 	// ErrTaken: ctx ended while somebody else had the lock.
 	ErrTaken = errors.New("relock: lock taken by another holder")
 )
+
+// ErrUnlockFirst: a hold was lost and not unlocked since. Its owner gets no new one inside the
+// section that the loss has broken, nor does an anonymous call through its handle.
+var ErrUnlockFirst = fmt.Errorf("%w: unlock the lost hold before locking again", ErrLost)
 
 // ErrZero: the lock value was not made by a constructor.
 var ErrZero = errors.New("relock: zero value is not usable; make the lock with a Session's method or a New function")

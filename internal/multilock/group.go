@@ -127,7 +127,7 @@ func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
 	if wait && g.WaitsForItself(ctx, gh.as) {
 		return false, lockerr.New(op, "", lockerr.ErrDeadlock)
 	}
-	if ok, err := g.admit(ctx, op, gh.Owner, wait); !ok {
+	if err := g.admit(ctx, op, gh.Owner, wait); err != nil {
 		return false, err
 	}
 	ok, err := g.acquire(arbiter.WithOwner(ctx, gh.as), gh.as, wait)

@@ -90,20 +90,22 @@ func (gh *hold) unwatch() {
 	}
 }
 
-// admit lets a call begin. Like a Mutex, it makes an anonymous one wait while an anonymous hold
-// taken through g is lost and not yet unlocked.
-func (g *Group) admit(ctx context.Context, op string, o *arbiter.Owner, wait bool) (bool, error) {
+// admit lets a call begin, unless a lost hold must be unlocked first. Like a Mutex, it makes an
+// anonymous call wait for that if it waits at all.
+func (g *Group) admit(ctx context.Context, op string, o *arbiter.Owner, wait bool) error {
 	for {
 		ok, changed := g.book.Admits(o)
-		if ok || !wait {
-			return ok, nil
+		if ok {
+			return nil
 		}
 		engines := g.Engines()
 		switch {
+		case o != nil || !wait:
+			return lockerr.New(op, "", lockerr.ErrUnlockFirst)
 		case ctx.Err() != nil:
-			return false, lockerr.Ended(op, "", ctx, nil)
+			return lockerr.Ended(op, "", ctx, lockerr.ErrUnlockFirst)
 		case slices.ContainsFunc(engines, (*engine.Engine).Closed):
-			return false, lockerr.New(op, "", lockerr.ErrClosed)
+			return lockerr.New(op, "", lockerr.ErrClosed)
 		}
 		engine.Await(ctx, changed, engines)
 	}

@@ -181,9 +181,11 @@ func (r *Redlock) lock(ctx context.Context, op string, wait bool) (bool, error) 
 func (r *Redlock) enter(ctx context.Context, op string, wait bool, start int64) (bool, error) {
 	w := r.queue.Waiter(&r.handle, arbiter.OwnerOf(ctx), r.shares())
 	defer r.queue.Free(w)
-	switch r.queue.Enter(w, wait) {
+	switch r.queue.Enter(w, arbiter.Write, wait) {
 	case arbiter.Entered:
 		return true, nil
+	case arbiter.UnlockFirst:
+		return false, lockerr.New(op, r.name, lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
@@ -208,7 +210,7 @@ func (r *Redlock) queued(ctx context.Context, op string, w *waiter, start int64)
 		var err error
 		switch {
 		case engine.Await(ctx, w.C, engines):
-			h := r.queue.Role(w)
+			h, _ := r.queue.Answer(w)
 			if h != nil && h.Lease.left() <= 0 {
 				h.Lease.lose()
 				r.giveBack(h)
@@ -216,6 +218,10 @@ func (r *Redlock) queued(ctx context.Context, op string, w *waiter, start int64)
 			}
 			return h, nil
 		case ctx.Err() != nil:
+			if r.handle.MustUnlockFirst(w.Owner) {
+				err = lockerr.Ended(op, r.name, ctx, lockerr.ErrUnlockFirst)
+				break
+			}
 			x := r.queue.Blocked(w)
 			a := attempt{Redlock: r, ctx: ctx, op: op, start: start, refused: x.Held || x.Refused}
 			err = a.ended(x.Err)

@@ -19,7 +19,7 @@ func (r *Redlock) Unlock(ctx context.Context) error {
 		return err
 	}
 	o := arbiter.OwnerOf(ctx)
-	h, outcome := afterExit(r.queue.Exit(&r.handle, o))
+	h, outcome := afterExit(r.queue.Exit(&r.handle, o, arbiter.Write))
 	var err error
 	switch outcome {
 	case arbiter.NotHeld:
@@ -39,7 +39,7 @@ func (r *Redlock) Unlock(ctx context.Context) error {
 
 // ReleaseInBackground ends one Lock of o without waiting for Redis.
 func (r *Redlock) ReleaseInBackground(o *arbiter.Owner) {
-	r.finishInBackground(afterExit(r.queue.Exit(&r.handle, o)))
+	r.finishInBackground(afterExit(r.queue.Exit(&r.handle, o, arbiter.Write)))
 }
 
 // giveBack ends one Lock of h, which was granted to a call that does not want it.
@@ -49,7 +49,7 @@ func (r *Redlock) giveBack(h *locked) {
 
 // afterExit handles a loss that the arbiter was the first to find. For the caller such a hold was
 // lost, like any other.
-func afterExit(h *locked, outcome arbiter.Outcome) (*locked, arbiter.Outcome) {
+func afterExit(h *locked, outcome arbiter.Outcome, _ int) (*locked, arbiter.Outcome) {
 	if outcome == arbiter.Expired {
 		h.Lease.discard()
 		outcome = arbiter.WasLost

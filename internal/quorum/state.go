@@ -58,7 +58,7 @@ func (r *Redlock) Deadline() (time.Time, bool) {
 
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (r *Redlock) HeldBy(o *arbiter.Owner) engine.Held {
-	if h := r.queue.Newest(&r.handle, o); h != nil {
+	if h := r.queue.Newest(&r.handle, o, arbiter.Write); h != nil {
 		return h
 	}
 	return nil
@@ -96,7 +96,7 @@ func (r *Redlock) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 // ExpireIfDue loses the hold of o if its deadline has passed.
 func (r *Redlock) ExpireIfDue(o *arbiter.Owner) {
 	if r.queue != nil {
-		loseIfExpired(r.queue.HoldOf(&r.handle, o))
+		loseIfExpired(r.queue.HoldOf(&r.handle, o, arbiter.Write))
 	}
 }
 
@@ -120,4 +120,4 @@ func (r *Redlock) Parts() (all []engine.Part) {
 }
 
 // Queued returns how many calls wait for another one of this process, for tests.
-func (r *Redlock) Queued() int { return r.queue.Waiting(r.handle.Name()) }
+func (r *Redlock) Queued() int { return r.queue.Waiting(r.handle.Name(), arbiter.Write) }

@@ -52,7 +52,8 @@ func TestAfterTheLossOfAGroupAnonymousCallsWaitForItsUnlock(t *testing.T) {
 		require.NoError(t, err)
 		kit.Receive(t, g.Done(), "the loss")
 
-		require.False(t, kit.TryLock(t, kit.Background, g))
+		_, err = g.TryLock(kit.Background)
+		require.ErrorIs(t, err, relock.ErrLost)
 		ctx, cancel := kit.ContextFor(50 * time.Millisecond)
 		defer cancel()
 		wantStopped(t, g.Lock(ctx), context.DeadlineExceeded)

@@ -42,6 +42,14 @@ func misses(who string, value int) step {
 	}}
 }
 
+func mustUnlock(who string, value int) step {
+	return step{fmt.Sprintf("%q must unlock before it gets value %d", who, value), func(t *testing.T, c *cast) {
+		ok, err := c.values[value].TryLock(c.owners[who])
+		require.False(t, ok)
+		require.ErrorIs(t, err, relock.ErrLost)
+	}}
+}
+
 func unlocks(who string, value int, want error) step {
 	return step{fmt.Sprintf("%q unlocks value %d: %v", who, value, want), func(t *testing.T, c *cast) {
 		require.ErrorIs(t, c.values[value].Unlock(c.owners[who]), want) // nil is nil
@@ -104,9 +112,9 @@ func TestWhichHoldAnUnlockEnds(t *testing.T) {
 		"lost, by another owner": {
 			locks("a", 1), forced(1), unlocks("b", 1, nobody), unlocks("a", 1, lost),
 		},
-		"taken again after a loss: the newest first": {
-			locks("a", 1), forced(1), locks("a", 1), misses("b", 2),
-			unlocks("a", 1, nil), gets("b", 2), unlocks("a", 1, lost), misses("a", 1), unlocks("b", 2, nil),
+		"not taken again after a loss before it is unlocked": {
+			locks("a", 1), forced(1), mustUnlock("a", 1), mustUnlock("a", 2), gets("b", 2),
+			unlocks("a", 1, lost), misses("a", 1), unlocks("b", 2, nil), gets("a", 1), unlocks("a", 1, nil),
 		},
 		"taken by another after a loss": {
 			locks("a", 1), forced(1), locks("b", 1), unlocks("a", 1, lost), misses("a", 1),
