@@ -20,7 +20,8 @@ import (
 // to the first waiter: it has it when the message arrives. A waiter whose subscription
 // connection is gone at that moment is passed over at no cost, and keeps its place. One
 // whose process is frozen keeps the lock from the others for its claim, 5 s or the lease
-// of the unlocking session's watchdog if that is shorter.
+// of the lock that was unlocked if that is shorter ([WithLease]; a bounded one has the
+// session's).
 //
 // A waiter loses its place when it gives up; when it was given the lock and has not
 // answered within the claim; when all of the queue is lost, because Redis has lost its
@@ -39,7 +40,7 @@ var _ Locker = (*FairMutex)(nil)
 // FairMutex returns a fair lock of the given name. It sends nothing and cannot fail: a
 // bad name or option is reported by the first call that would use it.
 func (s *Session) FairMutex(name string, opts ...LockOption) *FairMutex {
-	return &FairMutex{s.e.FairMutex(name, lockConfig(opts))}
+	return &FairMutex{s.e.FairMutex(name, lockConfigOf(opts))}
 }
 
 // Name returns the name of the lock.

@@ -68,7 +68,7 @@ var _ Locker = (*Mutex)(nil)
 // Mutex returns a lock of the given name. It sends nothing and cannot fail: a bad
 // name or option is reported by the first call that would use it.
 func (s *Session) Mutex(name string, opts ...LockOption) *Mutex {
-	return &Mutex{s.e.Mutex(name, lockConfig(opts))}
+	return &Mutex{s.e.Mutex(name, lockConfigOf(opts))}
 }
 
 // Name returns the name of the lock.

@@ -39,7 +39,8 @@ var _ Locker = (*Redlock)(nil)
 // sends nothing and cannot fail: no session, a nil one, or two on one deployment, and a
 // bad name or option, are reported by the first call.
 //
-// The lease is the sessions' own (the shortest of them counts), or that of [WithFixedLease].
+// The lease is the sessions' own (the shortest of them counts), or that of [WithLease]
+// or [WithFixedLease].
 func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 	deployments := make([]quorum.Session, len(sessions))
 	for i, s := range sessions {
@@ -47,7 +48,7 @@ func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 			deployments[i] = quorum.Session{Engine: s.e, Queue: s.redlocks}
 		}
 	}
-	return &Redlock{quorum.New(deployments, name, lockConfig(opts))}
+	return &Redlock{quorum.New(deployments, name, lockConfigOf(opts))}
 }
 
 // Name returns the name of the lock.

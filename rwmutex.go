@@ -26,8 +26,9 @@ import (
 //
 // All readers of a session share one hold in Redis, which the first asks for and the
 // last releases; for one tenure after Redis last said that no writer waits, more of
-// them join without asking. A reader with a lease of its own ([WithFixedLease],
-// [WithMaxHold]) has a hold of its own.
+// them join without asking. A reader whose lease has another length than the
+// session's ([WithLease]), or is bounded ([WithFixedLease], [WithMaxHold]), has a hold of
+// its own.
 type RWMutex struct{ l engine.RWMutex }
 
 var _ Locker = (*RWMutex)(nil)
@@ -35,7 +36,7 @@ var _ Locker = (*RWMutex)(nil)
 // RWMutex returns a read-write lock of the given name. It sends nothing and cannot
 // fail: a bad name or option is reported by the first call that would use it.
 func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
-	return &RWMutex{s.e.RWMutex(name, lockConfig(opts))}
+	return &RWMutex{s.e.RWMutex(name, lockConfigOf(opts))}
 }
 
 // Name returns the name of the lock.

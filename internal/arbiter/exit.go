@@ -103,7 +103,7 @@ func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], name string, h *Hold[L])
 	}
 	h.End(Ended)
 	if w := e.firstLocked(); w != nil && w.Passable {
-		if token, ok := t.Pass(h.Lease, now); ok {
+		if token, ok := t.Pass(h.Lease, w.Class, now); ok {
 			e.queue.remove(w)
 			e.grantLocked(w, h.Lease, token, now).Passed = true
 			w.C <- struct{}{}

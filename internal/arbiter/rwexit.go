@@ -146,7 +146,7 @@ func (rw *RW[L]) exitWriterLocked(e *rwEntry[L], h *Hold[L], now int64) Outcome 
 	w := e.writers.head
 	read := e.readContender != nil || e.queued.head != nil || e.separate > 0 || e.readers != nil
 	if w != nil && e.eligible(w) && w.Passable && !read {
-		if token, ok := rw.Pass(h.Lease, now); ok {
+		if token, ok := rw.Pass(h.Lease, w.Class, now); ok {
 			e.writers.remove(w)
 			e.grantWriterLocked(w, h.Lease, token, now, true)
 			w.C <- struct{}{}

@@ -25,7 +25,7 @@ func (b *base) Done() <-chan struct{} {
 func (b *base) Err() error {
 	const op = "state of"
 	if b.e == nil {
-		return errors.Join(lockerr.ErrZero, lockerr.ErrNotHeld)
+		return errors.Join(b.usable(op), lockerr.ErrNotHeld)
 	}
 	h := b.handle.Latest()
 	if h == nil {

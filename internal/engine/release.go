@@ -18,7 +18,7 @@ import (
 
 // release blocks until l is released, or has expired.
 func (e *Engine) release(ctx context.Context, l *lease.Lease) error {
-	io := transport.NewContext(ctx)
+	io := e.proto.NewContext(ctx)
 	e.watchdog.Stop(l, io)
 	heard := e.broker.Heard(l.Keys.Channel)
 	told, err := e.sendRelease(io, l)
@@ -38,7 +38,7 @@ func (e *Engine) release(ctx context.Context, l *lease.Lease) error {
 // one by one.
 func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []error {
 	errs := make([]error, len(ls))
-	io := transport.NewContext(ctx)
+	io := e.proto.NewContext(ctx)
 	least := transport.Patience
 	heard := make([]pubsub.Heard, len(ls))
 	for i, l := range ls {
@@ -80,7 +80,7 @@ func (e *Engine) confirmed(l *lease.Lease, told int64, heard pubsub.Heard) {
 // releaseWithin gives Redis d to confirm the release of a Mutex, and then leaves it to the
 // cleaner. It reports whether Redis still had the hold, as far as that is known.
 func (e *Engine) releaseWithin(ctx context.Context, l *lease.Lease, d time.Duration) (held bool, err error) {
-	io := transport.NewContext(ctx)
+	io := e.proto.NewContext(ctx)
 	e.watchdog.Stop(l, io)
 	timer := time.AfterFunc(d, func() { e.watchdog.Cancel(l, io) })
 	io.Bound(e.proto.Conn, min(d, e.Left(l)))

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"container/heap"
-	"time"
 
 	"github.com/relock-go/relock/internal/timing"
 )
@@ -13,7 +12,7 @@ import (
 // collectLocked moves to w.due the leases whose renewal is due, and those due within a quarter of
 // the interval: leases that share a script stay together from then on.
 func (w *Watchdog) collectLocked(now int64) {
-	for _, l := range w.pickLocked(now, w.Lease/12) {
+	for _, l := range w.pickLocked(now) {
 		l.renewing = true
 		l.at = l.Deadline.Load() - Early
 		heap.Push(&w.heap, l)
@@ -24,12 +23,18 @@ func (w *Watchdog) collectLocked(now int64) {
 	}
 }
 
-// pickLocked removes the leases from the heap that may be renewed and are due within d, in order.
-func (w *Watchdog) pickLocked(now int64, d time.Duration) (picked []*Lease) {
-	for len(w.heap) > 0 && w.heap[0].at <= now+int64(d) {
+// pickLocked removes the leases from the heap that may be renewed and are due within a twelfth of
+// their length, but no more than of the engine's, in order.
+func (w *Watchdog) pickLocked(now int64) (picked []*Lease) {
+	var notYet []*Lease
+	for len(w.heap) > 0 && w.heap[0].at <= now+int64(w.Lease/12) {
 		l := w.heap[0]
+		if l.at > now+int64(l.Length/12) {
+			notYet = append(notYet, heap.Pop(&w.heap).(*Lease))
+			continue
+		}
 		deadline := l.Deadline.Load() - Early
-		if l.Fixed && !l.Claim || l.stopped || l.renewing || l.at >= deadline || l.maxEnd > 0 && now > l.maxEnd {
+		if l.Fixed && !l.Claim || l.stopped || l.renewing || l.at >= deadline || l.lengthAt(now) == 0 {
 			if l.at == deadline {
 				break
 			}
@@ -38,6 +43,9 @@ func (w *Watchdog) pickLocked(now int64, d time.Duration) (picked []*Lease) {
 			continue
 		}
 		picked = append(picked, heap.Pop(&w.heap).(*Lease))
+	}
+	for _, l := range notYet {
+		heap.Push(&w.heap, l)
 	}
 	return picked
 }

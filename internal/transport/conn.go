@@ -33,6 +33,7 @@ type Conn struct {
 	doubtful    atomic.Bool  // the last call got no answer
 	Spent       atomic.Bool  // the last check found the pool of dedicated connections exhausted
 	stuck       atomic.Int32 // abandoned calls of Dedicate
+	contexts    sync.Pool    // of *Context
 
 	_        CacheLine
 	inFlight atomic.Int32 // direct calls under way

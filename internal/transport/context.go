@@ -47,15 +47,18 @@ type Context struct {
 	ended     chan struct{}
 	cancelled bool          // ended is closed; guarded by the owner's mutex
 	Most      time.Duration // how long a call may last; 0: no deadline
+	pool      *sync.Pool    // where Free puts it
 }
 
-var contexts = sync.Pool{New: func() any { return &Context{ended: make(chan struct{})} }}
-
-// NewContext returns a context with these values. Free takes it back.
-func NewContext(values context.Context) *Context {
-	c := contexts.Get().(*Context)
-	c.Context = values
-	return c
+// NewContext returns a context with these values. Free takes it back. Sessions share none: a
+// channel made in one bubble of testing/synctest must not be used in another.
+func (c *Conn) NewContext(values context.Context) *Context {
+	io, _ := c.contexts.Get().(*Context)
+	if io == nil {
+		io = &Context{ended: make(chan struct{}), pool: &c.contexts}
+	}
+	io.Context = values
+	return io
 }
 
 // Background returns a context without values, which is not to be freed.
@@ -63,11 +66,11 @@ func Background() *Context {
 	return &Context{Context: context.Background(), ended: make(chan struct{})}
 }
 
-// Free returns c to the pool. No call may use it any more.
+// Free takes c back. No call may use it any more.
 func (c *Context) Free() {
 	if !c.cancelled {
 		c.Context, c.Most = nil, 0
-		contexts.Put(c)
+		c.pool.Put(c)
 	}
 }
 
