@@ -20,6 +20,13 @@ import (
 // joined with that of Unlock, so it satisfies errors.Is for ErrLost if the lock was
 // lost while f ran, even if f returned nil.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) (err error) {
+	checkContext(ctx)
+	switch {
+	case isNil(l):
+		return lockerr.New("Do", "", errNilLocker)
+	case f == nil:
+		return lockerr.New("Do", "", errNilFunc)
+	}
 	as, o := ctx, arbiter.OwnerOf(ctx)
 	if o == nil {
 		// An owner for this call alone, of whom f knows nothing: of several holds taken
@@ -68,7 +75,12 @@ func doneOf(l Locker, o *arbiter.Owner) <-chan struct{} {
 // it cannot be had: the session is closed, or Redis refuses for good. Its Unlock
 // panics if the lock is not held, as sync.Mutex does; a lost lock is no misuse, and
 // is told by l.Done and l.Err.
-func SyncLocker(l Locker) sync.Locker { return syncLocker{l} }
+func SyncLocker(l Locker) sync.Locker {
+	if isNil(l) {
+		panic(lockerr.New("SyncLocker", "", errNilLocker).Error())
+	}
+	return syncLocker{l}
+}
 
 type syncLocker struct{ l Locker }
 
