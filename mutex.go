@@ -10,7 +10,8 @@ import (
 
 // A Locker is a distributed lock. Every lock type of this package is one, and so is
 // what [RWMutex.RLocker] returns. A Locker must not be copied after first use and is
-// safe for concurrent use.
+// safe for concurrent use. Methods of nil and zero values return an error; a nil
+// context panics.
 //
 // Who holds the lock is decided by the context. A context from [Session.NewContext]
 // carries an owner: Lock and Unlock act for that owner, on which Locker value of the

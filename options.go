@@ -139,6 +139,7 @@ func WithTenure(d time.Duration) SessionOption {
 // it (the WAIT command). If they have not within timeout, the acquisition is
 // undone and reported as an error. It costs a round trip to the replicas, and
 // narrows the window in which a failover loses a lock; it does not close it.
+// [NewSession] refuses more replicas than are connected to a primary within timeout.
 func WithReplicas(n int, timeout time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Replicas, c.AckWait = n, timeout

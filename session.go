@@ -20,8 +20,9 @@ import (
 // whatever the number of locks: its goroutines and connections do not grow with
 // them.
 //
-// A Session is made by [NewSession] and ended by [Session.Close]. It is safe for
-// concurrent use.
+// A Session is made by [NewSession] and ended by [Session.Close]. Methods of a nil or zero
+// Session, and of the locks that it makes, return an error that says so. A Session must not
+// be copied, and is safe for concurrent use.
 type Session struct {
 	_        noCopy
 	e        *engine.Engine
@@ -39,7 +40,8 @@ func init() {
 // NewSession starts a session on a client that the caller has made, keeps, and
 // closes after the session. It checks that the server can be reached, that scripts
 // may be run, and that its channels may be subscribed and published to, and says what is
-// missing; ctx bounds that, and not the life of the session.
+// missing; ctx bounds that, and not the life of the session. A read-only replica is refused;
+// while a failover is under way NewSession waits for the primary until ctx ends.
 //
 // The client may be of a single server, of Sentinel, or of a cluster. Several
 // sessions may share a client. Sessions of the same process on the same deployment
@@ -118,6 +120,8 @@ func (s *Session) Close(ctx context.Context) error {
 // Give an owner to a unit of work, such as a request, whose functions lock the same
 // thing independently of each other. Goroutines that share the context share the
 // owner, and do not exclude each other.
+//
+// It panics if s is nil or a zero value.
 func (s *Session) NewContext(ctx context.Context) context.Context {
 	if _, err := s.on(ctx, "NewContext", ""); err != nil {
 		panic(err.Error())
