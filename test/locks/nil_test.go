@@ -173,7 +173,7 @@ func TestEveryExportedFunctionIsTriedWithNil(t *testing.T) {
 	const root = "../.."
 	tried := []string{
 		"NewSession", "FromContext", "Do", "SyncLocker", "NewGroup", "NewRedlock",
-		"WithLease", "WithFixedLease", "WithMaxHold", "WithTenure", "WithReplicas", "WithObserver", // options; nil ones are tried
+		"WithLease", "WithFixedLease", "WithMaxHold", "WithPrefix", "WithTenure", "WithReplicas", "WithObserver", // options; nil ones are tried
 	}
 	types := []string{"Session", "Mutex", "FairMutex", "RWMutex", "Group", "Redlock"}
 	plain := []string{"NopObserver", "Mode"} // have methods that take no pointer and no context
