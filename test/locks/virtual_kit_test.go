@@ -148,6 +148,17 @@ func (n *virtualNet) die() {
 	}
 }
 
+// lostBy waits until a hold is lost, for d at most.
+func lostBy(t *testing.T, l relock.Locker, d time.Duration) {
+	t.Helper()
+	select {
+	case <-l.Done():
+	case <-time.After(d):
+		t.Fatalf("it is not lost within %v", d)
+	}
+	require.ErrorIs(t, l.Err(), relock.ErrLost)
+}
+
 // lockType makes locks of one type, named "lock". A group has another member, "usual", without
 // options.
 type lockType struct {
