@@ -12,7 +12,7 @@ import (
 )
 
 // holdBounds are shorter than a lease, just longer, and much longer.
-var holdBounds = []time.Duration{500 * time.Millisecond, 5 * time.Second, 31 * time.Second, 10 * time.Minute}
+var holdBounds = []time.Duration{500 * time.Millisecond, 5 * time.Second, 31 * time.Second, 2 * time.Minute}
 
 // A stuck hold is lost when WithMaxHold says, not up to a lease later, and others get in then.
 func TestMaxHoldEndsTheHoldOnTime(t *testing.T) {
