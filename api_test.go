@@ -29,7 +29,7 @@ var (
 	_ func([]*relock.Session, string, ...relock.LockOption) *relock.Redlock   = relock.NewRedlock
 	_ func(context.Context, relock.Locker, func(context.Context) error) error = relock.Do
 	_ func(relock.Locker) sync.Locker                                         = relock.SyncLocker
-	_ func(time.Duration) relock.SessionOption                                = relock.WithLease
+	_ func(time.Duration) relock.Option                                       = relock.WithLease
 	_ func(time.Duration) relock.SessionOption                                = relock.WithTenure
 	_ func(string) relock.SessionOption                                       = relock.WithPrefix
 	_ func(int, time.Duration) relock.SessionOption                           = relock.WithReplicas

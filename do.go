@@ -32,6 +32,9 @@ import (
 // same session and has no lease of its own. Nothing is known of what a Locker of another
 // package locks. For work that is to have the lock after Do, derive no context from f's.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
+	if err := checkDo("Do", ctx, l, f); err != nil {
+		return err
+	}
 	as, o := ownerFor(ctx)
 	if err := l.Lock(as); err != nil {
 		return err
@@ -42,11 +45,26 @@ func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error 
 // TryDo is Do with TryLock instead of Lock: it does nothing if the lock is taken. ran tells
 // whether f was called.
 func TryDo(ctx context.Context, l Locker, f func(ctx context.Context) error) (ran bool, err error) {
+	if err := checkDo("TryDo", ctx, l, f); err != nil {
+		return false, err
+	}
 	as, o := ownerFor(ctx)
 	if ok, err := l.TryLock(as); !ok {
 		return false, err
 	}
 	return true, runHeld(ctx, as, o, l, f)
+}
+
+// checkDo panics if ctx is nil, and reports whether l or f are.
+func checkDo(op string, ctx context.Context, l Locker, f func(context.Context) error) error {
+	checkContext(ctx)
+	switch {
+	case isNil(l):
+		return lockerr.New(op, "", errNilLocker)
+	case f == nil:
+		return lockerr.New(op, "", errNilFunc)
+	}
+	return nil
 }
 
 // ownerFor returns the owner in ctx, or one for this call alone, of whom f knows nothing: of
@@ -130,7 +148,12 @@ func Deadline(ctx context.Context) (time.Time, bool) { return engine.ScopeOf(ctx
 // it cannot be had: the session is closed, or Redis refuses for good. Its Unlock
 // panics if the lock is not held, as sync.Mutex does; a lost lock is no misuse, and
 // is told by l.Done and l.Err.
-func SyncLocker(l Locker) sync.Locker { return syncLocker{l} }
+func SyncLocker(l Locker) sync.Locker {
+	if isNil(l) {
+		panic(lockerr.New("SyncLocker", "", errNilLocker).Error())
+	}
+	return syncLocker{l}
+}
 
 type syncLocker struct{ l Locker }
 

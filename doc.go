@@ -83,7 +83,7 @@
 // length of its lease, 30 seconds unless [WithLease] says otherwise, and the watchdog
 // renews it. When a holder dies, its lock is free at the end of the lease.
 // [WithFixedLease] gives a lock a lease that is not renewed; [WithMaxHold] bounds how long
-// the watchdog renews for a holder that may be stuck.
+// a holder that may be stuck keeps it.
 //
 // While Redis does not answer, a holder cannot know whether it still has the lock. But
 // it knows how long it has it for certain: the lease began no earlier than the last

@@ -20,7 +20,8 @@ import (
 // to the first waiter: it has it when the message arrives. A waiter whose subscription
 // connection is gone at that moment is passed over at no cost, and keeps its place. One
 // whose process is frozen keeps the lock from the others for its claim, 5 s or the lease
-// of the unlocking session's watchdog if that is shorter.
+// of the lock that was unlocked if that is shorter ([WithLease]; a bounded one has the
+// session's).
 //
 // A waiter loses its place when it gives up; when it was given the lock and has not
 // answered within the claim; when all of the queue is lost, because Redis has lost its
@@ -32,42 +33,58 @@ import (
 //
 // Every acquisition that has to wait costs more than one of a [Mutex], which goes
 // through Redis once for many goroutines. Use a FairMutex where order matters.
-type FairMutex struct{ l engine.FairMutex }
+type FairMutex struct {
+	_ noCopy
+	l engine.FairMutex
+}
 
 var _ Locker = (*FairMutex)(nil)
 
 // FairMutex returns a fair lock of the given name. It sends nothing and cannot fail: a
 // bad name or option is reported by the first call that would use it.
 func (s *Session) FairMutex(name string, opts ...LockOption) *FairMutex {
-	return &FairMutex{s.e.FairMutex(name, lockConfig(opts))}
+	return &FairMutex{l: s.engine().FairMutex(name, lockConfigOf(opts))}
 }
 
 // Name returns the name of the lock.
-func (m *FairMutex) Name() string { return m.l.Name() }
+func (m *FairMutex) Name() string { return m.lock().Name() }
 
 // Lock queues for m and blocks until it is held; see [Locker]. If ctx ends first the
 // place in the queue is given up.
-func (m *FairMutex) Lock(ctx context.Context) error { return m.l.Lock(ctx) }
+func (m *FairMutex) Lock(ctx context.Context) error { return m.on(ctx).Lock(ctx) }
 
 // TryLock locks m if it is free and nobody queues for it; see [Locker].
-func (m *FairMutex) TryLock(ctx context.Context) (bool, error) { return m.l.TryLock(ctx) }
+func (m *FairMutex) TryLock(ctx context.Context) (bool, error) { return m.on(ctx).TryLock(ctx) }
 
 // Unlock ends one Lock of m; see [Locker]. The last one gives the lock to the first
 // waiter.
-func (m *FairMutex) Unlock(ctx context.Context) error { return m.l.Unlock(ctx) }
+func (m *FairMutex) Unlock(ctx context.Context) error { return m.on(ctx).Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through m ends; see
 // [Locker].
-func (m *FairMutex) Done() <-chan struct{} { return m.l.Done() }
+func (m *FairMutex) Done() <-chan struct{} { return m.lock().Done() }
 
 // Err tells whether the latest hold taken through m is held; see [Locker].
-func (m *FairMutex) Err() error { return m.l.Err() }
+func (m *FairMutex) Err() error { return m.lock().Err() }
 
 // FencingToken returns the fencing token of the latest hold taken through m; see
 // [Mutex.FencingToken].
-func (m *FairMutex) FencingToken() int64 { return m.l.FencingToken() }
+func (m *FairMutex) FencingToken() int64 { return m.lock().FencingToken() }
 
 // Deadline returns the time until which the hold is certain; see [Mutex.Deadline].
-func (m *FairMutex) Deadline() (time.Time, bool) { return m.l.Deadline() }
+func (m *FairMutex) Deadline() (time.Time, bool) { return m.lock().Deadline() }
 
 func (m *FairMutex) engineLock() multilock.Locker { return &m.l }
+
+func (m *FairMutex) on(ctx context.Context) *engine.FairMutex {
+	checkContext(ctx)
+	return m.lock()
+}
+
+// lock returns the lock of m, a zero one if m is nil.
+func (m *FairMutex) lock() *engine.FairMutex {
+	if m == nil {
+		return new(engine.FairMutex)
+	}
+	return &m.l
+}

@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"reflect"
 
 	"github.com/relock-go/relock/internal/multilock"
 )
@@ -23,7 +22,10 @@ import (
 //
 // Mutexes of one session whose keys share a slot (any keys, outside a cluster) are
 // taken by one script in one round trip, and released by another.
-type Group struct{ l *multilock.Group }
+type Group struct {
+	_ noCopy
+	l *multilock.Group
+}
 
 var _ Locker = (*Group)(nil)
 
@@ -34,29 +36,42 @@ func NewGroup(locks ...Locker) *Group {
 	members := make([]multilock.Locker, len(locks))
 	for i, l := range locks {
 		members[i] = l
-		if own, ok := l.(interface{ engineLock() multilock.Locker }); ok && !reflect.ValueOf(l).IsNil() {
+		if own, ok := l.(interface{ engineLock() multilock.Locker }); ok && !isNil(l) {
 			members[i] = own.engineLock()
 		}
 	}
-	return &Group{multilock.New(members...)}
+	return &Group{l: multilock.New(members...)}
 }
 
 // Lock locks every member; see [Locker]. It blocks until it has them all. After an
 // error it has none of them.
-func (g *Group) Lock(ctx context.Context) error { return g.l.Lock(ctx) }
+func (g *Group) Lock(ctx context.Context) error { return g.on(ctx).Lock(ctx) }
 
 // TryLock locks every member if none is taken; see [Locker].
-func (g *Group) TryLock(ctx context.Context) (bool, error) { return g.l.TryLock(ctx) }
+func (g *Group) TryLock(ctx context.Context) (bool, error) { return g.on(ctx).TryLock(ctx) }
 
 // Unlock unlocks every member, whatever happens to the others, and returns their errors
 // joined; see [Locker].
-func (g *Group) Unlock(ctx context.Context) error { return g.l.Unlock(ctx) }
+func (g *Group) Unlock(ctx context.Context) error { return g.on(ctx).Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through g ends, or
 // loses its first member; see [Locker].
-func (g *Group) Done() <-chan struct{} { return g.l.Done() }
+func (g *Group) Done() <-chan struct{} { return g.lock().Done() }
 
 // Err tells whether the latest hold taken through g is held whole; see [Locker].
-func (g *Group) Err() error { return g.l.Err() }
+func (g *Group) Err() error { return g.lock().Err() }
 
 func (g *Group) engineLock() multilock.Locker { return g.l }
+
+func (g *Group) on(ctx context.Context) *multilock.Group {
+	checkContext(ctx)
+	return g.lock()
+}
+
+// lock returns the lock of g, nil if g is nil; that is as unusable as a zero one.
+func (g *Group) lock() *multilock.Group {
+	if g == nil {
+		return nil
+	}
+	return g.l
+}

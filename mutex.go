@@ -10,7 +10,8 @@ import (
 
 // A Locker is a distributed lock. Every lock type of this package is one, and so is
 // what [RWMutex.RLocker] returns. A Locker must not be copied after first use and is
-// safe for concurrent use.
+// safe for concurrent use. Methods of nil and zero values return an error; a nil
+// context panics.
 //
 // Who holds the lock is decided by the context. A context from [Session.NewContext]
 // carries an owner: Lock and Unlock act for that owner, on which handle of the same kind
@@ -67,48 +68,64 @@ type Locker interface {
 // without asking Redis, for as long as the session's tenure lasts ([WithTenure]).
 // Among processes there is no order, but none is left behind: see [FairMutex] for
 // strict order.
-type Mutex struct{ l engine.Mutex }
+type Mutex struct {
+	_ noCopy
+	l engine.Mutex
+}
 
 var _ Locker = (*Mutex)(nil)
 
 // Mutex returns a lock of the given name. It sends nothing and cannot fail: a bad
 // name or option is reported by the first call that would use it.
 func (s *Session) Mutex(name string, opts ...LockOption) *Mutex {
-	return &Mutex{s.e.Mutex(name, lockConfig(opts))}
+	return &Mutex{l: s.engine().Mutex(name, lockConfigOf(opts))}
 }
 
 // Name returns the name of the lock.
-func (m *Mutex) Name() string { return m.l.Name() }
+func (m *Mutex) Name() string { return m.lock().Name() }
 
 // Lock locks m; see [Locker] for what it waits for and what ctx means. With an owner
 // in ctx that holds m already it counts up, at the cost of a few hundred nanoseconds.
-func (m *Mutex) Lock(ctx context.Context) error { return m.l.Lock(ctx) }
+func (m *Mutex) Lock(ctx context.Context) error { return m.on(ctx).Lock(ctx) }
 
 // TryLock tries to lock m without waiting; see [Locker].
-func (m *Mutex) TryLock(ctx context.Context) (bool, error) { return m.l.TryLock(ctx) }
+func (m *Mutex) TryLock(ctx context.Context) (bool, error) { return m.on(ctx).TryLock(ctx) }
 
 // Unlock ends one Lock of m; see [Locker]. If goroutines of this process wait and
 // the tenure is not spent, the next of them has the lock and nothing is sent.
-func (m *Mutex) Unlock(ctx context.Context) error { return m.l.Unlock(ctx) }
+func (m *Mutex) Unlock(ctx context.Context) error { return m.on(ctx).Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through m ends;
 // see [Locker]. It is closed by the local deadline of a hold that cannot be renewed,
 // whether Redis answers or not.
-func (m *Mutex) Done() <-chan struct{} { return m.l.Done() }
+func (m *Mutex) Done() <-chan struct{} { return m.lock().Done() }
 
 // Err tells whether the latest hold taken through m is held; see [Locker].
-func (m *Mutex) Err() error { return m.l.Err() }
+func (m *Mutex) Err() error { return m.lock().Err() }
 
 // FencingToken returns the fencing token of the latest hold taken through m, also
 // after it was lost, and 0 if there is none. Of two holds of a lock the later one has
 // the larger token: hand it to what the lock protects, and let that refuse tokens
 // smaller than one it has seen. If m is shared, the latest hold may be another's: in Do
 // use [Token].
-func (m *Mutex) FencingToken() int64 { return m.l.FencingToken() }
+func (m *Mutex) FencingToken() int64 { return m.lock().FencingToken() }
 
 // Deadline returns the time until which the hold is certain as of now, whatever
 // happens to Redis or the network. Renewals move it. It reports false if the latest
 // hold taken through m has ended, or there was none.
-func (m *Mutex) Deadline() (time.Time, bool) { return m.l.Deadline() }
+func (m *Mutex) Deadline() (time.Time, bool) { return m.lock().Deadline() }
 
 func (m *Mutex) engineLock() multilock.Locker { return &m.l }
+
+func (m *Mutex) on(ctx context.Context) *engine.Mutex {
+	checkContext(ctx)
+	return m.lock()
+}
+
+// lock returns the lock of m, a zero one if m is nil.
+func (m *Mutex) lock() *engine.Mutex {
+	if m == nil {
+		return new(engine.Mutex)
+	}
+	return &m.l
+}

@@ -17,8 +17,14 @@ const (
 // A SessionOption sets up a [Session]; see the With functions.
 type SessionOption interface{ applySession(*sessionConfig) }
 
-// A LockOption sets up one handle of a lock; see [WithFixedLease] and [WithMaxHold].
-type LockOption interface{ applyLock(*engine.LockConfig) }
+// A LockOption sets up one handle of a lock; see [WithLease], [WithFixedLease] and [WithMaxHold].
+type LockOption interface{ applyLock(*lockConfig) }
+
+// An Option sets up a [Session], or one handle of a lock; see [WithLease].
+type Option interface {
+	SessionOption
+	LockOption
+}
 
 type sessionConfig struct {
 	engine.Config
@@ -35,37 +41,68 @@ func sessionConfigOf(opts []SessionOption) (engine.Config, error) {
 	return c.Config, c.err
 }
 
-func lockConfig(opts []LockOption) (c engine.LockConfig) {
+type lockConfig struct {
+	engine.LockConfig               // its Lease is not used here
+	lease, fixed      time.Duration // of WithLease and WithFixedLease; 0: not given
+}
+
+func lockConfigOf(opts []LockOption) engine.LockConfig {
+	var c lockConfig
 	for _, o := range opts {
 		if o != nil {
 			o.applyLock(&c)
 		}
 	}
-	return c
+	if c.lease != 0 && c.fixed != 0 {
+		c.fail("WithLease(%v) and WithFixedLease(%v): a lease is renewed or fixed; leave one of them out", c.lease, c.fixed)
+	}
+	c.Lease, c.Fixed = (c.lease + c.fixed).Truncate(time.Millisecond), c.fixed != 0
+	return c.LockConfig
+}
+
+// fail records the first misuse of an option.
+func (c *lockConfig) fail(format string, args ...any) {
+	if c.Err == nil {
+		c.Err = fmt.Errorf("%w: "+format, append([]any{ErrOption}, args...)...)
+	}
 }
 
 type sessionOption func(*sessionConfig)
 
 func (f sessionOption) applySession(c *sessionConfig) { f(c) }
 
-type lockOption func(*engine.LockConfig)
+type lockOption func(*lockConfig)
 
-func (f lockOption) applyLock(c *engine.LockConfig) { f(c) }
+func (f lockOption) applyLock(c *lockConfig) { f(c) }
 
-// WithLease sets the lease of locks that have no lease of their own. The
-// watchdog renews it every third of it for as long as the lock is held. The
-// default is 30 s, the minimum 10 ms.
+type leaseOption time.Duration
+
+func (d leaseOption) applySession(c *sessionConfig) {
+	c.Lease = time.Duration(d).Truncate(time.Millisecond)
+	if c.Lease < minLease && c.err == nil {
+		c.err = fmt.Errorf("%w: WithLease(%v): the lease must be at least %v", ErrOption, time.Duration(d), minLease)
+	}
+}
+
+func (d leaseOption) applyLock(c *lockConfig) {
+	c.lease = time.Duration(d)
+	if c.lease < minLease {
+		c.fail("WithLease(%v): the lease must be at least %v", c.lease, minLease)
+	}
+}
+
+// WithLease sets the length of leases. The watchdog renews them every third of it
+// for as long as the lock is held. The default is 30 s, the minimum 10 ms.
 //
 // A short lease frees the locks of a dead process sooner; a long one survives a
 // longer outage of Redis or pause of the process.
-func WithLease(lease time.Duration) SessionOption {
-	return sessionOption(func(c *sessionConfig) {
-		c.Lease = lease.Truncate(time.Millisecond)
-		if lease < minLease && c.err == nil {
-			c.err = fmt.Errorf("%w: WithLease(%v): the lease must be at least %v", ErrOption, lease, minLease)
-		}
-	})
-}
+//
+// As a [SessionOption] it holds for the locks that have no lease of their own, as a
+// [LockOption] for one of them. A hold has the lease of the value whose Lock acquired
+// it, also when its owner locks again through another value. It is passed on to
+// goroutines of this process ([WithTenure]) that lock with a lease of the same length,
+// and released for others.
+func WithLease(d time.Duration) Option { return leaseOption(d) }
 
 // WithPrefix puts a prefix before the names of all locks of the session: with
 // WithPrefix("lock:") the lock order:1 is at the key lock:order:1, and never at the data that an
@@ -102,6 +139,7 @@ func WithTenure(d time.Duration) SessionOption {
 // it (the WAIT command). If they have not within timeout, the acquisition is
 // undone and reported as an error. It costs a round trip to the replicas, and
 // narrows the window in which a failover loses a lock; it does not close it.
+// [NewSession] refuses more replicas than are connected to a primary within timeout.
 func WithReplicas(n int, timeout time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Replicas, c.AckWait = n, timeout
@@ -118,24 +156,27 @@ func WithObserver(o Observer) SessionOption {
 
 // WithFixedLease gives the lock a fixed lease: it is not renewed, and ends d after the
 // acquisition if it is not unlocked before. Locking again under the same owner
-// does not prolong it. The minimum is 10 ms.
+// does not prolong it. Such a hold is not passed on to other goroutines. The minimum
+// is 10 ms.
 func WithFixedLease(d time.Duration) LockOption {
-	return lockOption(func(c *engine.LockConfig) {
-		c.Lease = d.Truncate(time.Millisecond)
-		if d < minLease && c.Err == nil {
-			c.Err = fmt.Errorf("%w: WithFixedLease(%v): the lease must be at least %v", ErrOption, d, minLease)
+	return lockOption(func(c *lockConfig) {
+		c.fixed = d
+		if d < minLease {
+			c.fail("WithFixedLease(%v): the lease must be at least %v", d, minLease)
 		}
 	})
 }
 
-// WithMaxHold bounds how long a stuck holder can keep the lock: d after the
-// acquisition the watchdog stops renewing it, and the hold is lost when its lease
-// runs out. It has no effect together with [WithFixedLease].
+// WithMaxHold bounds how long a stuck holder can keep the lock: a hold that is not
+// unlocked is lost d after the acquisition, at the latest, and the lock is free then.
+// No lease in Redis reaches further, so that a dead process holds the lock no longer
+// either. Locking again under the same owner does not prolong the hold, and it is not
+// passed on to other goroutines. The minimum is 10 ms.
 func WithMaxHold(d time.Duration) LockOption {
-	return lockOption(func(c *engine.LockConfig) {
+	return lockOption(func(c *lockConfig) {
 		c.MaxHold = d
-		if d <= 0 && c.Err == nil {
-			c.Err = fmt.Errorf("%w: WithMaxHold(%v): must be positive", ErrOption, d)
+		if d < minLease {
+			c.fail("WithMaxHold(%v): must be at least %v", d, minLease)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func TestDocumentedProgramsCompile(t *testing.T) {
 	require.NoError(t, err)
 	list := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(list, data, 0o600))
-	out, err := exec.Command("go", "build", "-overlay", list, "./internal/snippets/...").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", dir, "-overlay", list, "./internal/snippets/...").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 

@@ -29,7 +29,10 @@ import (
 // It has no fencing token: the deployments count independently of each other. A server
 // that restarts without its data, or whose clock jumps, may grant a second time; with a
 // majority of such servers within one lease exclusion is lost.
-type Redlock struct{ l *quorum.Redlock }
+type Redlock struct {
+	_ noCopy
+	l *quorum.Redlock
+}
 
 var _ Locker = (*Redlock)(nil)
 
@@ -39,41 +42,55 @@ var _ Locker = (*Redlock)(nil)
 // sends nothing and cannot fail: no session, a nil one, or two on one deployment, and a
 // bad name or option, are reported by the first call.
 //
-// The lease is the sessions' own (the shortest of them counts), or that of [WithFixedLease].
+// The lease is the sessions' own (the shortest of them counts), or that of [WithLease]
+// or [WithFixedLease].
 func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 	deployments := make([]quorum.Session, len(sessions))
 	for i, s := range sessions {
-		if s != nil {
-			deployments[i] = quorum.Session{Engine: s.e, Queue: s.redlocks}
+		if e := s.engine(); e != nil {
+			deployments[i] = quorum.Session{Engine: e, Queue: s.redlocks}
 		}
 	}
-	return &Redlock{quorum.New(deployments, name, lockConfig(opts))}
+	return &Redlock{l: quorum.New(deployments, name, lockConfigOf(opts))}
 }
 
 // Name returns the name of the lock.
-func (r *Redlock) Name() string { return r.l.Name() }
+func (r *Redlock) Name() string { return r.lock().Name() }
 
 // Lock locks r; see [Locker]. It rides out deployments that are down, also if they are a
 // majority.
-func (r *Redlock) Lock(ctx context.Context) error { return r.l.Lock(ctx) }
+func (r *Redlock) Lock(ctx context.Context) error { return r.on(ctx).Lock(ctx) }
 
 // TryLock makes one attempt; see [Locker]. If so many deployments fail that no majority
 // is left, it returns their errors.
-func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.l.TryLock(ctx) }
+func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.on(ctx).TryLock(ctx) }
 
 // Unlock ends one Lock of r; see [Locker]. It waits for each deployment for at most 1 s; a
 // release that is not confirmed by then goes on in the background.
-func (r *Redlock) Unlock(ctx context.Context) error { return r.l.Unlock(ctx) }
+func (r *Redlock) Unlock(ctx context.Context) error { return r.on(ctx).Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through r ends: when
 // fewer than a majority of the deployments are certain, or by Unlock; see [Locker].
-func (r *Redlock) Done() <-chan struct{} { return r.l.Done() }
+func (r *Redlock) Done() <-chan struct{} { return r.lock().Done() }
 
 // Err tells whether the latest hold taken through r is held; see [Locker].
-func (r *Redlock) Err() error { return r.l.Err() }
+func (r *Redlock) Err() error { return r.lock().Err() }
 
 // Deadline returns the time until which a majority of the deployments is certain as of
 // now; see [Mutex.Deadline].
-func (r *Redlock) Deadline() (time.Time, bool) { return r.l.Deadline() }
+func (r *Redlock) Deadline() (time.Time, bool) { return r.lock().Deadline() }
 
 func (r *Redlock) engineLock() multilock.Locker { return r.l }
+
+func (r *Redlock) on(ctx context.Context) *quorum.Redlock {
+	checkContext(ctx)
+	return r.lock()
+}
+
+// lock returns the lock of r, nil if r is nil; that is as unusable as a zero one.
+func (r *Redlock) lock() *quorum.Redlock {
+	if r == nil {
+		return nil
+	}
+	return r.l
+}

@@ -26,59 +26,78 @@ import (
 //
 // All readers of a session share one hold in Redis, which the first asks for and the
 // last releases; for one tenure after Redis last said that no writer waits, more of
-// them join without asking. A reader with a lease of its own ([WithFixedLease],
-// [WithMaxHold]) has a hold of its own.
-type RWMutex struct{ l engine.RWMutex }
+// them join without asking. A reader whose lease has another length than the
+// session's ([WithLease]), or is bounded ([WithFixedLease], [WithMaxHold]), has a hold of
+// its own.
+type RWMutex struct {
+	_ noCopy
+	l engine.RWMutex
+}
 
 var _ Locker = (*RWMutex)(nil)
 
 // RWMutex returns a read-write lock of the given name. It sends nothing and cannot
 // fail: a bad name or option is reported by the first call that would use it.
 func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
-	return &RWMutex{s.e.RWMutex(name, lockConfig(opts))}
+	return &RWMutex{l: s.engine().RWMutex(name, lockConfigOf(opts))}
 }
 
 // Name returns the name of the lock.
-func (rw *RWMutex) Name() string { return rw.l.Name() }
+func (rw *RWMutex) Name() string { return rw.lock().Name() }
 
 // Lock locks rw for writing; see [Locker]. By an owner that holds only the read side it
 // fails at once with ErrUpgrade.
-func (rw *RWMutex) Lock(ctx context.Context) error { return rw.l.Lock(ctx) }
+func (rw *RWMutex) Lock(ctx context.Context) error { return rw.on(ctx).Lock(ctx) }
 
 // TryLock tries to lock rw for writing without waiting; see [Locker].
-func (rw *RWMutex) TryLock(ctx context.Context) (bool, error) { return rw.l.TryLock(ctx) }
+func (rw *RWMutex) TryLock(ctx context.Context) (bool, error) { return rw.on(ctx).TryLock(ctx) }
 
 // RLock locks rw for reading; see [Locker].
-func (rw *RWMutex) RLock(ctx context.Context) error { return rw.l.Reader().Lock(ctx) }
+func (rw *RWMutex) RLock(ctx context.Context) error { return rw.on(ctx).Reader().Lock(ctx) }
 
 // TryRLock tries to lock rw for reading without waiting; see [Locker]. It is false also
 // while a writer waits.
-func (rw *RWMutex) TryRLock(ctx context.Context) (bool, error) { return rw.l.Reader().TryLock(ctx) }
+func (rw *RWMutex) TryRLock(ctx context.Context) (bool, error) {
+	return rw.on(ctx).Reader().TryLock(ctx)
+}
 
 // Unlock ends one Lock of rw; see [Locker]. If its owner reads as well, that goes on,
 // and waiting readers enter.
-func (rw *RWMutex) Unlock(ctx context.Context) error { return rw.l.Unlock(ctx) }
+func (rw *RWMutex) Unlock(ctx context.Context) error { return rw.on(ctx).Unlock(ctx) }
 
 // RUnlock ends one RLock of rw; see [Locker]. If other goroutines of this session read
 // on, nothing is sent.
-func (rw *RWMutex) RUnlock(ctx context.Context) error { return rw.l.Reader().Unlock(ctx) }
+func (rw *RWMutex) RUnlock(ctx context.Context) error { return rw.on(ctx).Reader().Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest write hold taken through rw
 // ends; see [Locker].
-func (rw *RWMutex) Done() <-chan struct{} { return rw.l.Done() }
+func (rw *RWMutex) Done() <-chan struct{} { return rw.lock().Done() }
 
 // Err tells whether the latest write hold taken through rw is held; see [Locker].
-func (rw *RWMutex) Err() error { return rw.l.Err() }
+func (rw *RWMutex) Err() error { return rw.lock().Err() }
 
 // FencingToken returns the fencing token of the latest write hold taken through rw; see
 // [Mutex.FencingToken]. Readers have none.
-func (rw *RWMutex) FencingToken() int64 { return rw.l.FencingToken() }
+func (rw *RWMutex) FencingToken() int64 { return rw.lock().FencingToken() }
 
 // Deadline returns the time until which the write hold is certain; see
 // [Mutex.Deadline].
-func (rw *RWMutex) Deadline() (time.Time, bool) { return rw.l.Deadline() }
+func (rw *RWMutex) Deadline() (time.Time, bool) { return rw.lock().Deadline() }
 
 func (rw *RWMutex) engineLock() multilock.Locker { return &rw.l }
+
+func (rw *RWMutex) on(ctx context.Context) *engine.RWMutex {
+	checkContext(ctx)
+	return rw.lock()
+}
+
+// lock returns the lock of rw, a zero one if rw is nil.
+func (rw *RWMutex) lock() *engine.RWMutex {
+	if rw == nil {
+		return new(engine.RWMutex)
+	}
+	return &rw.l
+}
 
 // RLocker returns the read side of rw as a Locker: its Lock and Unlock are RLock and
 // RUnlock, and its Done and Err tell of the latest read hold taken through rw.
@@ -87,9 +106,12 @@ func (rw *RWMutex) RLocker() Locker { return (*rlocker)(rw) }
 // rlocker is the read side of an RWMutex.
 type rlocker RWMutex
 
-func (r *rlocker) Lock(ctx context.Context) error            { return r.l.Reader().Lock(ctx) }
-func (r *rlocker) TryLock(ctx context.Context) (bool, error) { return r.l.Reader().TryLock(ctx) }
-func (r *rlocker) Unlock(ctx context.Context) error          { return r.l.Reader().Unlock(ctx) }
-func (r *rlocker) Done() <-chan struct{}                     { return r.l.Reader().Done() }
-func (r *rlocker) Err() error                                { return r.l.Reader().Err() }
+func (r *rlocker) Lock(ctx context.Context) error            { return r.on(ctx).Lock(ctx) }
+func (r *rlocker) TryLock(ctx context.Context) (bool, error) { return r.on(ctx).TryLock(ctx) }
+func (r *rlocker) Unlock(ctx context.Context) error          { return r.on(ctx).Unlock(ctx) }
+func (r *rlocker) Done() <-chan struct{}                     { return r.lock().Done() }
+func (r *rlocker) Err() error                                { return r.lock().Err() }
 func (r *rlocker) engineLock() multilock.Locker              { return r.l.Reader() }
+
+func (r *rlocker) on(ctx context.Context) *engine.Reader { return (*RWMutex)(r).on(ctx).Reader() }
+func (r *rlocker) lock() *engine.Reader                  { return (*RWMutex)(r).lock().Reader() }

@@ -20,9 +20,11 @@ import (
 // whatever the number of locks: its goroutines and connections do not grow with
 // them.
 //
-// A Session is made by [NewSession] and ended by [Session.Close]. It is safe for
-// concurrent use.
+// A Session is made by [NewSession] and ended by [Session.Close]. Methods of a nil or zero
+// Session, and of the locks that it makes, return an error that says so. A Session must not
+// be copied, and is safe for concurrent use.
 type Session struct {
+	_        noCopy
 	e        *engine.Engine
 	redlocks *quorum.Queue // where the Redlocks of this process queue
 }
@@ -38,13 +40,15 @@ func init() {
 // NewSession starts a session on a client that the caller has made, keeps, and
 // closes after the session. It checks that the server can be reached, that scripts
 // may be run, and that its channels may be subscribed and published to, and says what is
-// missing; ctx bounds that, and not the life of the session.
+// missing; ctx bounds that, and not the life of the session. A read-only replica is refused;
+// while a failover is under way NewSession waits for the primary until ctx ends.
 //
 // The client may be of a single server, of Sentinel, or of a cluster. Several
 // sessions may share a client. Sessions of the same process on the same deployment
 // exclude each other like those of different processes.
 func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOption) (*Session, error) {
-	if client == nil {
+	checkContext(ctx)
+	if isNil(client) {
 		return nil, errors.New("relock: NewSession: the client is nil; pass what rueidis.NewClient returned")
 	}
 	c, err := sessionConfigOf(opts)
@@ -62,10 +66,39 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 }
 
 // ID returns the session's identity, which is part of every hold id.
-func (s *Session) ID() string { return s.e.ID() }
+func (s *Session) ID() string {
+	if e := s.engine(); e != nil {
+		return e.ID()
+	}
+	return ""
+}
+
+// engine returns the engine of s, nil if s is nil or a zero value. Locks that are made with that
+// report it.
+func (s *Session) engine() *engine.Engine {
+	if s == nil {
+		return nil
+	}
+	return s.e
+}
+
+// on returns the engine of s for a method with ctx.
+func (s *Session) on(ctx context.Context, op, name string) (*engine.Engine, error) {
+	checkContext(ctx)
+	e := s.engine()
+	if e == nil {
+		return nil, lockerr.New(op, name, lockerr.ErrNoSession)
+	}
+	return e, nil
+}
 
 // Done returns a channel that is closed when Close is called.
-func (s *Session) Done() <-chan struct{} { return s.e.Done() }
+func (s *Session) Done() <-chan struct{} {
+	if e := s.engine(); e != nil {
+		return e.Done()
+	}
+	return arbiter.Closed
+}
 
 // Close ends the session: waiting calls return ErrClosed, every hold is lost and
 // released in Redis, goroutines and subscriptions end. It blocks until that is done or ctx
@@ -76,7 +109,13 @@ func (s *Session) Done() <-chan struct{} { return s.e.Done() }
 // call may be inside rueidis, which nothing can end, until rueidis' own timeouts (3 s for a
 // reply, [rueidis.ClientOption].Dialer.Timeout for a new connection). An ended ctx still gives
 // Redis 100 ms. Close may be called more than once; the client stays open.
-func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
+func (s *Session) Close(ctx context.Context) error {
+	e, err := s.on(ctx, "Close", "")
+	if err != nil {
+		return err
+	}
+	return e.Close(ctx)
+}
 
 // NewContext returns a context with a new owner in it. Every lock taken under that
 // context, or one derived from it, belongs to that owner, and the owner may lock
@@ -85,13 +124,19 @@ func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 // Give an owner to a unit of work, such as a request, whose functions lock the same
 // thing independently of each other. The session travels with it: see [FromContext].
 // Goroutines that share the context share the owner, and do not exclude each other.
+//
+// It panics if s is nil or a zero value.
 func (s *Session) NewContext(ctx context.Context) context.Context {
+	if _, err := s.on(ctx, "NewContext", ""); err != nil {
+		panic(err.Error())
+	}
 	return arbiter.WithOwner(ctx, &arbiter.Owner{Minter: s})
 }
 
 // FromContext returns the session that minted the owner in ctx, if there is one. So code
 // that has only a context can lock, and lock again what its callers hold.
 func FromContext(ctx context.Context) (*Session, bool) {
+	checkContext(ctx)
 	if o := arbiter.OwnerOf(ctx); o != nil {
 		s, ok := o.Minter.(*Session)
 		return s, ok

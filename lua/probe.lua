@@ -5,10 +5,10 @@
 -- be mistaken for a new one. Each lock is examined once, for all its waiters.
 --
 --   KEYS   for each waiter: lock, fence, queue
---   ARGV   expiry of the queues (ms), claim (ms)
+--   ARGV   expiry of the queues (ms)
 --          PUBLISH or SPUBLISH
 --          1 if the server knows all subscribers of such a channel, else 0
---          then for each waiter: hold id, lease (ms), prefix of the grant channels
+--          then for each waiter: hold id, lease (ms), prefix of the grant channels, claim (ms)
 --   reply  for each waiter: as acquire.lua, or -2^52 if it neither holds the lock nor is
 --          in the queue, or if the lock's key is no lock
 --
@@ -19,10 +19,10 @@
 
 local lost = -4503599627370496
 local replies, done, asks = {}, {}, {}
-for i = 1, #KEYS / 3 do asks[ARGV[3 * i + 2]] = true end
+for i = 1, #KEYS / 3 do asks[ARGV[4 * i]] = true end
 for i = 1, #KEYS / 3 do
   local lock, fencekey, queue = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
-  local id, lease, grant = ARGV[3 * i + 2], ARGV[3 * i + 3], ARGV[3 * i + 4]
+  local id, lease, grant, claim = unpack(ARGV, 4 * i, 4 * i + 3)
   local reply
   if type(redis.pcall('zscore', queue, id)) == 'string' then
     if not done[lock] then
@@ -34,7 +34,7 @@ for i = 1, #KEYS / 3 do
       local fields = redis.pcall('hlen', lock)
       local wait = fields == 0 and yielded(queue) or 0
       if fields == 0 and wait == 0 then
-        local winner, token = dispatch(lock, fencekey, queue, ARGV[2], grant, ARGV[3], ARGV[4], asks)
+        local winner, token = dispatch(lock, fencekey, queue, claim, grant, ARGV[2], ARGV[3], asks)
         if winner == id then
           redis.call('pexpire', lock, lease)
           reply = token

@@ -1,10 +1,11 @@
 -- Renews the leases of many exclusive holds.
 --
 --   KEYS   the locks
---   ARGV   lease (ms), then the hold id for each lock
+--   ARGV   the hold id for each lock
+--          then for each run of locks with equal leases: their number, the lease (ms)
 --   reply  the positions (from 1) of the holds that are gone
 --
--- Sent twice: a lease of the same length starts at the second.
+-- Sent twice: leases of the same length start at the second.
 --
 -- Renewal is most of what held locks cost a server. Hence PEXPIREAT: Redis rewrites each
 -- PEXPIRE to it for replication, which takes a fifth of the time of the script. The leases
@@ -12,9 +13,15 @@
 
 local call, pcall, ids, gone = redis.call, redis.pcall, ARGV, {}
 local t = call('time')
-local ends = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[1])
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local run, left, ends = #KEYS - 1, 0, nil
 for i, key in ipairs(KEYS) do
-  if pcall('hexists', key, ids[i + 1]) == 1 then
+  if left == 0 then
+    run = run + 2
+    left, ends = tonumber(ARGV[run]), string.format('%.0f', now + ARGV[run + 1])
+  end
+  left = left - 1
+  if pcall('hexists', key, ids[i]) == 1 then
     call('pexpireat', key, ends)
   else
     gone[#gone + 1] = i

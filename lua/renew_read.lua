@@ -2,10 +2,11 @@
 -- Renews the leases of read holds.
 --
 --   KEYS   for each hold: lock, rwlock_timeout key
---   ARGV   lease (ms), then the id of each hold
+--   ARGV   the id of each hold
+--          then for each run of holds with equal leases: their number, the lease (ms)
 --   reply  the positions (from 1) of the holds that are gone
 --
--- Sent twice: a lease of the same length starts at the second.
+-- Sent twice: leases of the same length start at the second.
 --
 -- The name of the intents is derived here and not declared: while a slot is being moved, a
 -- node refuses a script that names several keys of which it has only some, and mostly there
@@ -16,8 +17,14 @@
 -- include: list
 
 local gone, lists, now = {}, {}, clock()
+local run, left, lease = #KEYS / 2 - 1, 0, nil
 for i = 1, #KEYS / 2 do
-  local lock, key, id = KEYS[2 * i - 1], KEYS[2 * i], ARGV[i + 1]
+  if left == 0 then
+    run = run + 2
+    left, lease = tonumber(ARGV[run]), ARGV[run + 1]
+  end
+  left = left - 1
+  local lock, key, id = KEYS[2 * i - 1], KEYS[2 * i], ARGV[i]
   local held = redis.pcall('hexists', lock, id) == 1
   if held then
     local prefix = string.sub(key, 1, -string.len(id .. ':rwlock_timeout:1') - 1)
@@ -31,8 +38,8 @@ for i = 1, #KEYS / 2 do
         keep(lock, 'relock_intent:' .. string.sub(prefix, 1, -2), prefix)
       end
     end
-    held = startLease(lock, key, ARGV[1])
-    if held and list.valid then enlist(list.name, id, now, ARGV[1], true) end
+    held = startLease(lock, key, lease)
+    if held and list.valid then enlist(list.name, id, now, lease, true) end
   end
   if not held then gone[#gone + 1] = i end
 end

@@ -106,7 +106,7 @@ func (t *Table[L]) exitReaderLocked(e *entry[L], via *Handle[L], h *Hold[L], now
 func (t *Table[L]) exitWriterLocked(e *entry[L], h *Hold[L], now int64) Outcome {
 	h.End(Ended)
 	if w := e.queue.first(); w != nil && w.Passable && e.unread() {
-		if token, ok := t.Pass(h.Lease, now); ok {
+		if token, ok := t.Pass(h.Lease, w.Class, now); ok {
 			e.queue.remove(w)
 			e.grantLocked(w, h.Lease, token, now).Passed = true
 			w.C <- struct{}{}

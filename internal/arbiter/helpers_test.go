@@ -38,7 +38,7 @@ func newWorld(t testing.TB) *world {
 	w.Table = arbiter.NewTable(arbiter.Rules[*lease]{
 		Now:     w.now.Load,
 		Certain: func(l *lease, now int64) bool { return now < l.until.Load() },
-		Pass: func(l *lease, _ int64) (int64, bool) {
+		Pass: func(l *lease, _, _ int64) (int64, bool) {
 			if l.passes == 0 {
 				return 0, false
 			}

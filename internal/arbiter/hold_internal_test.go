@@ -8,7 +8,7 @@ func TestHandleForgetsEndedHolds(t *testing.T) {
 	table := NewTable(Rules[int]{
 		Now:     func() int64 { return 0 },
 		Certain: func(int, int64) bool { return true },
-		Pass:    func(int, int64) (int64, bool) { return 0, false },
+		Pass:    func(int, int64, int64) (int64, bool) { return 0, false },
 	})
 	v := table.Handle("a")
 	o := new(Owner)
@@ -41,7 +41,7 @@ func TestOwnerCountsItsQueuedCalls(t *testing.T) {
 	table := NewTable(Rules[int]{
 		Now:     func() int64 { return 0 },
 		Certain: func(int, int64) bool { return true },
-		Pass:    func(int, int64) (int64, bool) { return 0, false },
+		Pass:    func(int, int64, int64) (int64, bool) { return 0, false },
 	})
 	v := table.Handle("a")
 	o := new(Owner)

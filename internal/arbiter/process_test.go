@@ -86,7 +86,7 @@ func newProcess(r *server, tenure time.Duration) *process {
 	p.Table = arbiter.NewTable(arbiter.Rules[*grant]{
 		Now:     p.clock,
 		Certain: func(g *grant, now int64) bool { return now < g.until },
-		Pass: func(g *grant, now int64) (int64, bool) {
+		Pass: func(g *grant, _, now int64) (int64, bool) {
 			if now-g.since >= int64(tenure) || g.token == g.top {
 				return 0, false
 			}

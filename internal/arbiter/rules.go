@@ -15,8 +15,7 @@ type Rules[L comparable] struct {
 	Ends func(lease L) int64
 	// Open makes every call ask Redis by itself instead of one per name.
 	Open bool
-	// Pass reports whether a lease may be passed to another goroutine of this process
-	// without asking Redis, and the fencing token to pass it with. It is not asked for
-	// read leases.
-	Pass func(lease L, now int64) (token int64, ok bool)
+	// Pass reports whether a lease may be passed to a waiter of that class without asking
+	// Redis, and the fencing token to pass it with. It is not asked for read leases.
+	Pass func(lease L, class, now int64) (token int64, ok bool)
 }

@@ -38,7 +38,7 @@ func newRWWorld(t testing.TB) *rwWorld {
 		Now:     w.clock.Load,
 		Certain: func(l *rwLease, now int64) bool { return now < l.until.Load() },
 		Ends:    func(l *rwLease) int64 { return l.ends },
-		Pass: func(l *rwLease, _ int64) (int64, bool) {
+		Pass: func(l *rwLease, _, _ int64) (int64, bool) {
 			if l.passes == 0 {
 				return 0, false
 			}

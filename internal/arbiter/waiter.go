@@ -8,6 +8,7 @@ type Waiter[L comparable] struct {
 	Owner    *Owner        // nil: anonymous
 	Passable bool          // may take over another goroutine's lease, or share it as a reader
 	Inside   bool          // a reader whose caller reads: it does not wait for writers, who would wait for that caller
+	Class    int64         // of the leases it takes over; see Rules.Pass
 	C        chan struct{} // receives once when the waiter is granted the lock or becomes the contender
 
 	// guarded by the mutex of Via's shard

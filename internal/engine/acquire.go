@@ -37,15 +37,13 @@ func (b *base) acquire(a attempt) (l *lease.Lease, err error) {
 
 // newLease returns a lease with a new id, not yet acquired.
 func (b *base) newLease() *lease.Lease {
-	l := &lease.Lease{
-		Ref:     wire.Ref{Keys: &b.keys, Kind: b.kind, ID: b.e.newID(b.kind), Length: b.e.Config.Lease},
-		Bounded: b.config.MaxHold > 0,
-		Index:   -1,
+	return &lease.Lease{
+		Ref: wire.Ref{
+			Keys: &b.keys, Kind: b.kind, ID: b.e.newID(b.kind), Length: b.config.Lease, Renewed: b.config.Passable(),
+		},
+		Fixed: b.config.Fixed,
+		Index: -1,
 	}
-	if b.config.Lease > 0 {
-		l.Length, l.Fixed = b.config.Lease, true
-	}
-	return l
 }
 
 // request sends one request for l. A positive reply is a grant, and becomes l.Token.
@@ -96,19 +94,16 @@ func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	}
 }
 
-// pass decides for the arbiter whether a lease may go to another goroutine, and returns its
-// next token.
-func (e *Engine) pass(l *lease.Lease, now int64) (token int64, ok bool) {
-	if l.Fixed || l.Bounded || now-l.Since >= int64(e.Config.Tenure) || l.Token >= l.Top ||
+// pass decides for the arbiter whether a lease may go to another goroutine, which wants one of
+// that length, and returns its next token.
+func (e *Engine) pass(l *lease.Lease, length, now int64) (token int64, ok bool) {
+	if !l.Renewed || int64(l.Length) != length || now-l.Since >= int64(e.Config.Tenure) || l.Token >= l.Top ||
 		l.Deadline.Load()-now < int64(l.Length/2) || e.Closed() {
 		return 0, false
 	}
 	l.Token++
 	return l.Token, true
 }
-
-// LimitRenewals lets the watchdog renew l only until end.
-func (e *Engine) LimitRenewals(l *lease.Lease, end int64) { e.watchdog.Limit(l, end) }
 
 // Left returns how long l is certain.
 func (e *Engine) Left(l *lease.Lease) time.Duration {

@@ -20,17 +20,26 @@ type base struct {
 	arb     arbitration // of kind
 	handle  handle
 	keys    wire.Keys
-	config  LockConfig // its Err is also that of the name
+	config  LockConfig // its Lease is set, and at most MaxHold; its Err is also that of the name
 	leaseMS string
 }
 
 func (e *Engine) newBase(k wire.Kind, name string, cfg LockConfig) base {
+	if e == nil {
+		return base{keys: wire.Keys{Name: name}, config: LockConfig{Err: lockerr.ErrNoSession}}
+	}
 	b := base{e: e, kind: k, arb: e.arbiters[k], keys: wire.NewKeys(k, e.Config.Prefix+name), config: cfg, leaseMS: e.leaseMS}
 	if err := wire.CheckName(e.Config.Prefix, name); err != nil {
 		b.config.Err = err
 	}
-	if cfg.Lease > 0 {
-		b.leaseMS = wire.Millis(cfg.Lease)
+	if cfg.Lease == 0 {
+		b.config.Lease = e.Config.Lease
+	}
+	if cfg.MaxHold > 0 {
+		b.config.Lease = min(b.config.Lease, cfg.MaxHold.Truncate(time.Millisecond))
+	}
+	if b.config.Lease != e.Config.Lease {
+		b.leaseMS = wire.Millis(b.config.Lease)
 	}
 	switch k {
 	case wire.Plain:
@@ -46,7 +55,7 @@ func (e *Engine) newBase(k wire.Kind, name string, cfg LockConfig) base {
 // Name returns the name of the lock that the user gave: its key without the prefix.
 func (b *base) Name() string {
 	if b.e == nil {
-		return ""
+		return b.keys.Name
 	}
 	return b.e.nameOf(b.keys.Name)
 }
@@ -63,13 +72,29 @@ func (b *base) Engine() *Engine { return b.e }
 // Invalid returns what is wrong with the lock's name or options, nil if nothing is.
 func (b *base) Invalid() error { return b.config.Err }
 
+// Length returns the length of the lock's leases.
+func (b *base) Length() time.Duration { return b.config.Lease }
+
+// shares reports whether the hold may be another goroutine's as well: a writer's one after the
+// other, a reader's at the same time. Readers share one lease, of the engine's length.
+func (b *base) shares() bool {
+	return b.config.Passable() && (b.kind != wire.Read || b.config.Lease == b.e.Config.Lease)
+}
+
+// waiter returns the arbiter's waiter for a call by o.
+func (b *base) waiter(o *arbiter.Owner) *waiter {
+	w := b.arb.waiter(&b.handle, o, b.shares())
+	w.Class = int64(b.config.Lease)
+	return w
+}
+
 // usable returns the error of every operation on a zero or invalid lock.
 func (b *base) usable(op string) error {
-	if b.e == nil {
-		return lockerr.ErrZero
-	}
-	if b.config.Err != nil {
+	switch {
+	case b.config.Err != nil:
 		return lockerr.New(op, b.Name(), b.config.Err)
+	case b.e == nil:
+		return lockerr.New(op, "", lockerr.ErrZero)
 	}
 	return nil
 }
@@ -111,7 +136,7 @@ var ErrLateHold = errors.New("the hold expired before the call that received it 
 // lockExclusive waits for the call's turn in this process and then, unless another goroutine
 // passes the lock on, acquires it from Redis. It serves Mutex and RWMutex.
 func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
-	w := b.arb.waiter(&b.handle, o, b.config.shares())
+	w := b.waiter(o)
 	defer b.arb.free(w)
 	switch b.arb.enter(w, wait) {
 	case arbiter.Entered:

@@ -68,7 +68,7 @@ func (b *Batch) Add(ctx context.Context, i int, m *Mutex, wait bool) (taken int,
 }
 
 func (b *Batch) enter(ctx context.Context, i int, m *Mutex, wait bool) (taken int, err error) {
-	w := m.arb.waiter(&m.handle, b.owner, m.config.shares())
+	w := m.waiter(b.owner)
 	verdict := m.arb.enter(w, wait)
 	if verdict == arbiter.Queued {
 		var h *lease.Hold

@@ -10,7 +10,7 @@ import (
 type Config struct {
 	Scripts  *wire.Scripts
 	Prefix   string        // before the names of all locks
-	Lease    time.Duration // of holds without a lease of their own
+	Lease    time.Duration // of locks without one of their own
 	Tenure   time.Duration // how long a hold may be passed among the goroutines of this process
 	Replicas int           // replicas that must acknowledge an acquisition
 	AckWait  time.Duration // for their acknowledgement
@@ -23,14 +23,15 @@ type Config struct {
 
 // LockConfig configures a lock.
 type LockConfig struct {
-	Lease   time.Duration // fixed lease; 0: the engine's, renewed by the watchdog
-	MaxHold time.Duration // no renewal after that; 0: no bound
+	Lease   time.Duration // length of its leases; 0: the engine's
+	Fixed   bool          // they are not renewed
+	MaxHold time.Duration // a hold does not last longer; 0: no bound
 	Err     error         // misuse of an option, returned by every operation
 }
 
-// shares reports whether goroutines of this process may pass a hold among each other, or
-// readers share one: not if it has a duration of its own.
-func (c *LockConfig) shares() bool { return c.Lease == 0 && c.MaxHold == 0 }
+// Passable reports whether goroutines of this process may pass a hold among each other. A hold
+// whose length is bounded is its owner's alone.
+func (c *LockConfig) Passable() bool { return !c.Fixed && c.MaxHold == 0 }
 
 // Hooks report what happens to the locks of an engine. Each may be nil.
 type Hooks struct {

@@ -24,7 +24,7 @@ func (b *base) Done() <-chan struct{} {
 func (b *base) Err() error {
 	const op = "lock"
 	if b.e == nil {
-		return lockerr.Join(lockerr.ErrZero, lockerr.ErrNotHeld)
+		return lockerr.Join(b.usable(op), lockerr.ErrNotHeld)
 	}
 	h := b.handle.Latest()
 	if h == nil {

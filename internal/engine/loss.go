@@ -22,7 +22,7 @@ func (e *Engine) lose(l *lease.Lease, cause error) {
 func (e *Engine) lost(l *lease.Lease, cause error, n int) {
 	e.watchdog.Remove(l)
 	e.reportLost(l, cause, n)
-	if cause == lease.ErrExpired || cause == lease.ErrEnded || l.Kind == wire.Read {
+	if cause != lease.ErrGone && cause != lease.ErrForced || l.Kind == wire.Read {
 		e.cleaner.Add(l, l.Indeterminate, nil) // its keys may outlive our deadline
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // A Reader is the read side of an RWMutex. All readers of an engine share one read lease. They
 // join it without asking Redis for one tenure after Redis last said that no writer waits. A
-// reader with a duration of its own has a lease of its own.
+// reader whose lease has another length, or is bounded, has a lease of its own.
 type Reader struct{ base }
 
 // Lock locks r for reading.
@@ -39,7 +39,7 @@ func (r *Reader) Unlock(ctx context.Context) error { return r.unlock(ctx, "runlo
 // several with a duration of their own.
 func (r *Reader) Remaining(o *arbiter.Owner) time.Duration {
 	h := r.HoldOf(o)
-	if h == nil || r.config.shares() {
+	if h == nil || r.config.Passable() {
 		return time.Duration(lease.Forever)
 	}
 	return time.Duration(h.Lease.Ends() - r.e.Clock.Now())
@@ -48,11 +48,11 @@ func (r *Reader) Remaining(o *arbiter.Owner) time.Duration {
 // join locks r without asking Redis, if that is possible and no hook must be called.
 func (r *Reader) join(ctx context.Context) bool {
 	return r.handle.Valid() && r.config.Err == nil && r.e.Config.Hooks.Acquired == nil && ctx.Err() == nil &&
-		r.e.rws.Join(&r.handle, arbiter.OwnerOf(ctx), r.config.shares())
+		r.e.rws.Join(&r.handle, arbiter.OwnerOf(ctx), r.shares())
 }
 
 func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
-	w := r.arb.waiter(&r.handle, o, r.config.shares())
+	w := r.waiter(o)
 	defer r.arb.free(w)
 	w.Inside = wait && r.part().readAround(ctx)
 	switch r.arb.enter(w, wait) {
@@ -158,8 +158,10 @@ func (c *readCall) acquire(st arbiter.Standing[*lease.Lease]) (reply int64, ttl 
 	switch {
 	case c.l.Fixed:
 		c.l.Top = c.l.Deadline.Load()
-	case c.config.MaxHold > 0:
-		c.l.Top = c.l.Since + int64(c.config.MaxHold) + int64(c.l.Length)
+	case !c.l.Renewed:
+		c.l.Top = c.l.Sent + int64(c.config.MaxHold)
+	default:
+		c.l.Top = lease.Forever
 	}
 	if c.h, c.used = c.e.rws.GrantRead(c.w, c.l, true, c.joinUntil(reply, c.l.Sent)); c.used {
 		c.e.took(c.l, c.config.MaxHold)

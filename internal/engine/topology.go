@@ -24,20 +24,25 @@ func (e *Engine) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return lockerr.Ended("NewSession", "", ctx, nil)
 	}
-	err := e.proto.CheckScripts(ctx)
+	err := e.primary(ctx)
 	if err != nil {
+		return started(ctx, err)
+	}
+	if err = e.proto.CheckScripts(ctx); err != nil {
 		err = fmt.Errorf("running a script: %w", err)
 	} else {
 		err = e.topology(ctx)
 	}
 	if err == nil && e.Config.Replicas > 0 {
-		err = e.waits(ctx)
+		if err = e.waits(ctx); err == nil {
+			err = e.replicated(ctx)
+		}
 	}
 	return started(ctx, err)
 }
 
-// waits checks that the server has WAIT, which acknowledgements of replicas need. A replica
-// refuses it, but may be the primary when it matters.
+// waits checks that the server has WAIT, which acknowledgements of replicas need. A server that
+// has just become a replica refuses it, but may be the primary when it matters.
 func (e *Engine) waits(ctx context.Context) error {
 	err := e.proto.Inquire(ctx, "WAIT", "0", "0").Error()
 	if _, ok := transport.Code(err); ok && !transport.Unsupported(err) {
@@ -93,8 +98,8 @@ func (e *Engine) topology(ctx context.Context) error {
 	case rueidis.ClientModeSentinel:
 		return nil
 	case rueidis.ClientModeStandalone:
-		// A primary may become a replica later. A server that is a replica already is
-		// accepted as it is.
+		// A primary may become a replica later. A replica that is not read-only is accepted
+		// as it is.
 		reply, err := p.Settled(ctx, "ROLE").ToArray()
 		if _, refused := transport.Code(err); err != nil && !refused {
 			return fmt.Errorf("asking for the role: %w", err)

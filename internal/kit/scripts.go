@@ -10,19 +10,19 @@ import (
 
 // The scripts, to know them on the wire and to send them without relock.
 var (
-	AcquireText, AcquireSHA           = scriptOf("acquire")
-	ReleaseText, ReleaseSHA           = scriptOf("release")
-	_, RenewSHA                       = scriptOf("renew")
-	_, EnterSHA                       = scriptOf("enter")
-	_, LookSHA                        = scriptOf("probe")
-	LeaveText, LeaveSHA               = scriptOf("leave")
-	readText, ReadSHA                 = scriptOf("read")
-	_, ConfirmReadSHA                 = scriptOf("confirm")
-	_, RenewReadSHA                   = scriptOf("renew_read")
-	releaseReadText, ReleaseReadSHA   = scriptOf("release_read")
-	writeText, WriteSHA               = scriptOf("write")
-	_, RenewWriteSHA                  = scriptOf("renew_write")
-	releaseWriteText, ReleaseWriteSHA = scriptOf("release_write")
+	AcquireText, AcquireSHA = scriptOf("acquire")
+	ReleaseText, ReleaseSHA = scriptOf("release")
+	_, RenewSHA             = scriptOf("renew")
+	_, EnterSHA             = scriptOf("enter")
+	_, LookSHA              = scriptOf("probe")
+	LeaveText, LeaveSHA     = scriptOf("leave")
+	_, ReadSHA              = scriptOf("read")
+	_, ConfirmReadSHA       = scriptOf("confirm")
+	_, RenewReadSHA         = scriptOf("renew_read")
+	_, ReleaseReadSHA       = scriptOf("release_read")
+	_, WriteSHA             = scriptOf("write")
+	_, RenewWriteSHA        = scriptOf("renew_write")
+	_, ReleaseWriteSHA      = scriptOf("release_write")
 )
 
 // scriptOf returns the text of the script in a file of the directory lua, and what EVALSHA

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"container/heap"
-	"time"
 
 	"github.com/relock-go/relock/internal/timing"
 )
@@ -13,7 +12,7 @@ import (
 // collectLocked moves to w.due the leases whose renewal is due, and those due within a quarter of
 // the interval: leases that share a script stay together from then on.
 func (w *Watchdog) collectLocked(now int64) {
-	for _, l := range w.pickLocked(now, w.Lease/12) {
+	for _, l := range w.pickLocked(now) {
 		l.renewing = true
 		l.at = l.Deadline.Load() - Early
 		heap.Push(&w.heap, l)
@@ -24,22 +23,27 @@ func (w *Watchdog) collectLocked(now int64) {
 	}
 }
 
-// pickLocked removes the leases from the heap that may be renewed and are due within d, in order.
-func (w *Watchdog) pickLocked(now int64, d time.Duration) (picked []*Lease) {
-	var releasing []*Lease // they keep their times
+// pickLocked removes the leases from the heap that may be renewed and are due within a twelfth of
+// their length, but no more than of the engine's, in order.
+func (w *Watchdog) pickLocked(now int64) (picked []*Lease) {
+	var keep []*Lease // they keep their times
 	defer func() {
-		for _, l := range releasing {
+		for _, l := range keep {
 			heap.Push(&w.heap, l)
 		}
 	}()
-	for len(w.heap) > 0 && w.heap[0].at <= now+int64(d) {
+	for len(w.heap) > 0 && w.heap[0].at <= now+int64(w.Lease/12) {
 		l := w.heap[0]
-		deadline := l.Deadline.Load() - Early
-		if l.stopped && l.at < deadline {
-			releasing = append(releasing, heap.Pop(&w.heap).(*Lease))
+		if l.at > now+int64(l.Length/12) {
+			keep = append(keep, heap.Pop(&w.heap).(*Lease))
 			continue
 		}
-		if l.Fixed && !l.Claim || l.renewing || l.at >= deadline || l.maxEnd > 0 && now > l.maxEnd {
+		deadline := l.Deadline.Load() - Early
+		if l.stopped && l.at < deadline {
+			keep = append(keep, heap.Pop(&w.heap).(*Lease))
+			continue
+		}
+		if l.Fixed && !l.Claim || l.renewing || l.at >= deadline || l.lengthAt(now) == 0 {
 			if l.at == deadline {
 				break
 			}

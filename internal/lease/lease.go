@@ -14,6 +14,7 @@ import (
 var (
 	ErrExpired = errors.New("its lease ran out before it could be renewed")
 	ErrEnded   = errors.New("its lease ran out") // it was not to be renewed
+	ErrMaxHold = errors.New("it was held for as long as WithMaxHold allows")
 	ErrGone    = errors.New("it is not in Redis any more")
 	ErrForced  = errors.New("it was forced open")
 )
@@ -21,6 +22,8 @@ var (
 const (
 	Early   = int64(time.Millisecond) // a loss is reported that long before the deadline
 	Forever = int64(1) << 62          // a time that never comes
+
+	leastRenewal = 10 * time.Millisecond // shorter leases are not worth a renewal
 )
 
 // A Lease is one acquisition from Redis: what this process holds under one hold id, whichever
@@ -30,7 +33,6 @@ type Lease struct {
 
 	// Written before the watchdog knows the lease, or by the call that owns it.
 	Fixed         bool  // not renewed
-	Bounded       bool  // its lock has a maximal hold
 	Indeterminate bool  // a request got no reply and may still be executed
 	Sent          int64 // when the acquisition was sent
 	Since         int64 // when it was acquired: the tenure starts
@@ -39,7 +41,7 @@ type Lease struct {
 	Late     atomic.Bool  // Redis did not confirm the release in time
 
 	// Guarded by the arbiter's shard. Token is the current fencing token, Top the last of its
-	// block. A reader has no token; of one with a duration of its own, Top is when its hold
+	// block. A reader has no token; of one with a lease of its own, Top is when its hold
 	// ends at the latest.
 	Token, Top int64
 
@@ -50,7 +52,7 @@ type Lease struct {
 	giveUp   int64 // when to cancel release, unless the deadline is earlier
 	renewing bool  // its renewal waits to be sent, or for its reply
 	at       int64 // when the watchdog handles it next
-	maxEnd   int64 // no renewal after that; 0: no bound
+	end      int64 // it must not last longer, here or in Redis; 0: no bound
 	release  *transport.Context
 }
 
@@ -68,13 +70,32 @@ func CertainUntil(length time.Duration, sent int64) int64 { return sent + int64(
 // CertainUntil returns the deadline of l if its acquisition or renewal was sent then.
 func (l *Lease) CertainUntil(sent int64) int64 { return CertainUntil(l.Length, sent) }
 
-// lastSent returns when the request that set the deadline was sent.
-func (l *Lease) lastSent() int64 { return l.Deadline.Load() - int64(l.Length-Margin(l.Length)) }
+// lengthAt returns the length of a renewal that is sent then, 0 if there must be none any more.
+func (l *Lease) lengthAt(sent int64) time.Duration {
+	if l.end == 0 {
+		return l.Length
+	}
+	if left := time.Duration(l.end - sent).Truncate(time.Millisecond); left >= leastRenewal {
+		return min(left, l.Length)
+	}
+	return 0
+}
+
+// cause returns why l is lost at its deadline.
+func (l *Lease) cause() error {
+	switch {
+	case l.end > 0 && l.Deadline.Load()+int64(Margin(l.Length)+leastRenewal) >= l.end:
+		return ErrMaxHold
+	case l.Fixed:
+		return ErrEnded
+	}
+	return ErrExpired
+}
 
 // Certain reports whether l is held for certain.
 func Certain(l *Lease, now int64) bool { return now < l.Deadline.Load() }
 
-// Ends returns when the hold of a reader with a duration of its own ends at the latest.
+// Ends returns when the hold of a reader with a lease of its own ends at the latest.
 func (l *Lease) Ends() int64 { return l.Top }
 
 // LockName returns the name of the lock.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // RunRenewals sends renewals until Stopping is closed.
@@ -29,14 +30,8 @@ func (w *Watchdog) takeDue() []*Lease {
 
 // renew sends one round of renewals.
 func (w *Watchdog) renew(due []*Lease) {
-	w.mu.Lock()
-	batch := due[:0]
-	for _, l := range due { // released while it waited for the round before?
-		if l.Index >= 0 && !l.stopped {
-			batch = append(batch, l)
-		}
-	}
-	w.mu.Unlock()
+	sent := w.Clock.Now()
+	batch, refs := w.renewable(due, sent)
 	if len(batch) == 0 {
 		return
 	}
@@ -44,8 +39,7 @@ func (w *Watchdog) renew(due []*Lease) {
 	// A hanging Redis must not delay the next renewals for long. A round trip may take as
 	// long as renewals are apart.
 	ctx, stop := w.Proto.Bounded(w.Ctx, max(w.Lease/3, 20*time.Millisecond))
-	sent := w.Clock.Now()
-	results := w.Proto.Renew(ctx, Refs(batch))
+	results := w.Proto.Renew(ctx, refs)
 	stop()
 
 	var firstErr error
@@ -55,13 +49,13 @@ func (w *Watchdog) renew(due []*Lease) {
 			if firstErr == nil {
 				firstErr = r.Err
 			}
-			w.finish(batch[i], 0)
+			w.finish(batch[i], 0, 0)
 		case r.Gone:
-			if w.finish(batch[i], 0) {
+			if w.finish(batch[i], 0, 0) {
 				w.OnLost(batch[i], ErrGone)
 			}
 		default:
-			w.finish(batch[i], sent)
+			w.finish(batch[i], sent, refs[i].Length)
 		}
 	}
 	if w.OnRenewed != nil {
@@ -69,10 +63,34 @@ func (w *Watchdog) renew(due []*Lease) {
 	}
 }
 
-// finish records the result of a renewal: success if it was sent at sent, failure if sent is 0.
-// It reports whether the lease is still held: one that expired meanwhile stays lost, and one
+// renewable returns those of due that are to be renewed at now, and what to send for them.
+// Others were released, or have come to their end, while they waited for the round before. It
+// reuses due.
+func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*wire.Ref) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	batch, refs = due[:0], make([]*wire.Ref, 0, len(due))
+	for _, l := range due {
+		length := l.lengthAt(now)
+		if l.Index < 0 || l.stopped || length == 0 {
+			l.renewing = false
+			continue
+		}
+		ref := &l.Ref
+		if length < l.Length {
+			last := l.Ref
+			last.Length = length
+			ref = &last
+		}
+		batch, refs = append(batch, l), append(refs, ref)
+	}
+	return batch, refs
+}
+
+// finish records the result of a renewal: success if a lease of that length was sent at sent,
+// failure if sent is 0. It reports whether the lease is still held: one that expired meanwhile stays lost, and one
 // that is being released is left alone.
-func (w *Watchdog) finish(l *Lease, sent int64) bool {
+func (w *Watchdog) finish(l *Lease, sent int64, length time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.renewing = false
@@ -80,7 +98,7 @@ func (w *Watchdog) finish(l *Lease, sent int64) bool {
 		return false
 	}
 	if sent > 0 {
-		if until := l.CertainUntil(sent); l.Claim || until > l.Deadline.Load() {
+		if until := CertainUntil(length, sent); l.Claim || until > l.Deadline.Load() {
 			l.Deadline.Store(until)
 		}
 		l.Claim = false

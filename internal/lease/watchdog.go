@@ -36,7 +36,7 @@ type Watchdog struct {
 type WatchdogConfig struct {
 	Proto     *wire.Protocol
 	Clock     *clock.Clock
-	Lease     time.Duration                                // of the engine
+	Lease     time.Duration                                // of locks without one of their own
 	Ctx       context.Context                              // ends with Stopping
 	Stopping  <-chan struct{}                              // ends the goroutines
 	OnLost    func(l *Lease, cause error)                  // called for every loss
@@ -53,27 +53,20 @@ func NewWatchdog(c WatchdogConfig) *Watchdog {
 // Wake makes the watchdog look for renewals that another node may send now.
 func (w *Watchdog) Wake() { timing.Signal(w.work) }
 
-// Add registers a lease that was just acquired. It is renewed until maxHold after that, unless
-// maxHold is 0.
+// Add registers a lease that was just acquired. It ends maxHold after that at the latest, unless
+// maxHold is 0; it must not be shorter than l.Length.
 func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if maxHold > 0 {
-		l.maxEnd = l.Since + int64(maxHold)
+		l.end = l.Sent + int64(min(maxHold, time.Duration(Forever)))
+		if l.Claim { // sent before it waited
+			l.end += l.Since - l.Sent
+		}
 	}
 	l.at = w.nextLocked(l, l.Sent)
 	heap.Push(&w.heap, l)
 	w.movedLocked(l)
-}
-
-// Limit ends the renewals of a lease at end.
-func (w *Watchdog) Limit(l *Lease, end int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	l.maxEnd = max(end, 1) // 0 means no bound
-	if l.Index >= 0 && !l.renewing && !l.stopped {
-		w.rescheduleLocked(l, w.nextLocked(l, l.lastSent()))
-	}
 }
 
 // nextLocked returns when to handle a lease whose last success was sent at sent.
@@ -83,7 +76,7 @@ func (w *Watchdog) nextLocked(l *Lease, sent int64) int64 {
 	if l.Claim {
 		return min(sent, deadline)
 	}
-	if l.Fixed || l.stopped || l.maxEnd > 0 && renew > l.maxEnd {
+	if l.Fixed || l.stopped || l.lengthAt(renew) == 0 {
 		return deadline
 	}
 	return min(renew, deadline)
@@ -149,11 +142,7 @@ func (w *Watchdog) Run() {
 	for {
 		expired, next := w.advance()
 		for _, l := range expired {
-			cause := ErrExpired
-			if l.Fixed || l.maxEnd > 0 {
-				cause = ErrEnded
-			}
-			w.OnLost(l, cause)
+			w.OnLost(l, l.cause())
 		}
 		timer.Reset(time.Duration(next))
 		select {

@@ -79,7 +79,7 @@ func TestLateRenewalRevivesNothing(t *testing.T) {
 	require.Equal(t, []*Lease{l}, expired)
 	r.mini.SetTTL(l.Keys.Name, little)
 	r.renew(due)
-	require.False(t, r.finish(l, sent))
+	require.False(t, r.finish(l, sent, length))
 	require.Equal(t, certain, l.Deadline.Load())
 	require.Equal(t, little, r.mini.TTL(l.Keys.Name), "it was renewed although it was lost")
 	require.Empty(t, r.All())
@@ -149,18 +149,88 @@ func TestClaimIsRenewedToItsLengthAtOnceAlsoIfFixed(t *testing.T) {
 	}
 }
 
-func TestLeaseIsNotRenewedAfterTheEndOfItsHold(t *testing.T) {
+// Renewals reach up to the end of the hold and not beyond it: nobody could end a dead process's
+// hold before.
+func TestLeaseDoesNotOutlastItsMaximalHold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	bounded, limited := r.acquire(r.lease()), r.kept()
-	r.Add(bounded, third+length/6)
-	r.Limit(limited, r.Clock.Now()+int64(third-little))
-	due := r.after(third)
-	require.Equal(t, []*Lease{bounded}, due, "the other's hold is over by then")
-	r.renew(due)
-	for range 6 {
-		require.Empty(t, r.after(length/10))
+	const most = length + third + little
+	l := r.acquire(r.lease())
+	r.Add(l, most)
+	end := l.Sent + int64(most)
+	for range 3 { // after a third, two and three
+		due := r.after(third)
+		require.Equal(t, []*Lease{l}, due)
+		r.renew(due)
+		left := time.Duration(end - r.Clock.Now())
+		require.InDelta(t, min(length, left), r.mini.TTL(l.Keys.Name), float64(time.Second))
+		require.LessOrEqual(t, l.Deadline.Load(), end)
 	}
+	require.Greater(t, l.Deadline.Load(), end-int64(little))
+	require.Equal(t, []*Lease{l}, r.after(third), "a loss could go unnoticed")
+	r.Clock.Skip(little)
+	expired, _ := r.advance()
+	require.Equal(t, []*Lease{l}, expired)
+	require.Equal(t, ErrMaxHold, l.cause())
+}
+
+// Leases of other lengths than the engine's are renewed when they are due themselves, and not
+// with every one that is.
+func TestLeasesOfSeveralLengths(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	of := func(d time.Duration) *Lease {
+		l := r.lease()
+		l.Length = d
+		r.Add(r.acquire(l), 0)
+		return l
+	}
+	short, usual, long := of(length/12), of(length), of(4*length)
+	var renewed [3]int
+	for range 12 * 12 { // each a twelfth of the short one's third
+		for _, l := range r.after(length / 36 / 4) {
+			switch l {
+			case short:
+				renewed[0]++
+			case usual:
+				renewed[1]++
+			case long:
+				renewed[2]++
+			}
+			r.renew([]*Lease{l})
+			require.InDelta(t, l.Length, r.mini.TTL(l.Keys.Name), float64(little))
+		}
+	}
+	require.InDelta(t, 36, renewed[0], 1)
+	require.InDelta(t, 3, renewed[1], 1)
+	require.Zero(t, renewed[2], "within a third of it")
+	require.Empty(t, r.losses)
+}
+
+// One script renews leases of several lengths, each to its own.
+func TestLeasesOfSeveralLengthsAreRenewedTogether(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var all []*Lease
+	for i := range 50 {
+		l := r.lease()
+		l.Length = length + time.Duration(i%4)*time.Minute
+		r.Add(r.acquire(l), 0)
+		all = append(all, l)
+	}
+	gone := all[7]
+	r.mini.Del(gone.Keys.Name)
+	before := r.mini.CommandCount()
+	r.renew(r.after(third + little))
+	require.Equal(t, before+1+1+50+49, r.mini.CommandCount(), "one script, one TIME, 50 looks, 49 new ends")
+	require.Equal(t, ErrGone, r.lost(gone))
+	for _, l := range all {
+		if l != gone {
+			require.InDelta(t, l.Length, r.mini.TTL(l.Keys.Name), float64(time.Second))
+			require.Greater(t, l.Deadline.Load(), l.CertainUntil(l.Sent))
+		}
+	}
+	require.Empty(t, r.losses)
 }
 
 // A watchdog that runs tells of each loss, and why.
@@ -173,7 +243,7 @@ func TestLossIsReportedWithItsCause(t *testing.T) {
 	}{
 		"renewed": {cause: ErrExpired},
 		"fixed":   {fixed: true, cause: ErrEnded},
-		"bounded": {max: length, cause: ErrEnded},
+		"bounded": {max: length, cause: ErrMaxHold},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -46,8 +46,11 @@ var (
 // section that the loss has broken, nor does an anonymous call through its handle.
 var ErrUnlockFirst = fmt.Errorf("%w: unlock the lost hold before locking again", ErrLost)
 
-// ErrZero: the lock value was not made by a constructor.
-var ErrZero = errors.New("relock: zero value is not usable; make the lock with a Session's method or a New function")
+// What was not made by its constructor.
+var (
+	ErrZero      = errors.New("relock: the lock is nil or a zero value; make it with a method of Session or a New function")
+	ErrNoSession = errors.New("relock: the Session is nil or a zero value; make it with NewSession")
+)
 
 // Error is the failure of one operation on one lock.
 type Error struct {

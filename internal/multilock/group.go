@@ -94,7 +94,7 @@ func errExcludes(key string) error {
 // usable returns the error of every operation on a zero or invalid group.
 func (g *Group) usable(op string) error {
 	if g == nil || g.members == nil && g.err == nil {
-		return lockerr.ErrZero
+		return lockerr.New(op, "", lockerr.ErrZero)
 	}
 	if g.err != nil {
 		return lockerr.New(op, "", g.err)

@@ -111,7 +111,7 @@ func (r *rig) waiter(queued bool) *Waiter {
 	if queued {
 		r.mu.Lock()
 		st.probeAgain = false // its subscription has just been confirmed: it was to probe
-		r.scheduleLocked(st, r.after(st.probed, ttl))
+		r.scheduleLocked(st, r.after(st, st.probed, ttl))
 		r.mu.Unlock()
 	}
 	return st

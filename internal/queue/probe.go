@@ -36,7 +36,7 @@ func (q *Queue) due() (due []*Waiter) {
 	if len(q.heap) == 0 || q.heap[0].next > now {
 		return nil
 	}
-	soon := now + int64(q.Proto.Claim/12)
+	soon := now + int64(q.Proto.ClaimOf(&q.heap[0].ref)/12)
 	for len(q.heap) > 0 && q.heap[0].next <= soon {
 		w := heap.Pop(&q.heap).(*Waiter)
 		w.probeAgain = false
@@ -92,7 +92,7 @@ func (q *Queue) probe(due []*Waiter) {
 		default:
 			_, ttl, _ := wire.Granted(replies[i], nil)
 			w.probed, w.prober = sent, false
-			q.scheduleLocked(w, q.after(sent, ttl))
+			q.scheduleLocked(w, q.after(w, sent, ttl))
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (q *Queue) Enqueued(w *Waiter, ttl time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.token == 0 {
-		q.scheduleLocked(w, q.after(w.probed, ttl))
+		q.scheduleLocked(w, q.after(w, w.probed, ttl))
 	}
 }
 
@@ -173,9 +173,10 @@ func (q *Queue) Asked(w *Waiter) int64 {
 // after returns when to probe a waiter again whose last probe was sent at sent, if the lock may
 // become free after ttl from now. Probes are sent at most half a claim apart: the time of
 // sending counts for a grant.
-func (q *Queue) after(sent int64, ttl time.Duration) int64 {
-	at := sent + int64(timing.Jitter(q.Proto.Claim/3))
-	if ttl >= 0 && ttl < q.Proto.Claim {
+func (q *Queue) after(w *Waiter, sent int64, ttl time.Duration) int64 {
+	claim := q.Proto.ClaimOf(&w.ref)
+	at := sent + int64(timing.Jitter(claim/3))
+	if ttl >= 0 && ttl < claim {
 		at = min(at, q.Clock.Now()+int64(ttl+time.Millisecond))
 	}
 	return at

@@ -60,7 +60,7 @@ func TestReleaseIsNotForgotten(t *testing.T) {
 	r.lockFreed(st.subs) // the probe may have been executed before the release
 	r.mu.Lock()
 	st.prober = false
-	r.scheduleLocked(st, r.after(st.probed, time.Minute))
+	r.scheduleLocked(st, r.after(st, st.probed, time.Minute))
 	r.mu.Unlock()
 	require.Equal(t, 1, r.dueOf(st), "a signal during a probe is forgotten")
 

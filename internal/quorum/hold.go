@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/lease"
 )
 
@@ -48,10 +49,11 @@ func newHold(r *Redlock) *hold {
 	return h
 }
 
-// take asks one deployment, under a context with the owner of the parts, and records the result.
-func (h *hold) take(ctx context.Context, i int) error {
+// take asks one deployment for m, its lock, under a context with the owner of the parts, and records
+// the result.
+func (h *hold) take(ctx context.Context, i int, m *engine.Mutex) error {
 	n := h.r.nodes[i]
-	ok, err := n.TryLock(ctx)
+	ok, err := m.TryLock(ctx)
 	if err != nil || !ok {
 		return err
 	}

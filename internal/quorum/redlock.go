@@ -47,9 +47,9 @@ func NewQueue(e *engine.Engine) *Queue {
 		Now:     e.Clock.Now,
 		Certain: func(h *hold, _ int64) bool { return h.left() > 0 },
 		Expire:  func(_ string, h *hold) { h.lose() },
-		Pass: func(h *hold, now int64) (int64, bool) {
+		Pass: func(h *hold, length, now int64) (int64, bool) {
 			r := h.r
-			return 0, r.shares() && now-h.since < int64(e.Config.Tenure) && h.left() >= r.lease/2 && !r.closed()
+			return 0, r.cfg.Passable() && int64(r.lease) == length && now-h.since < int64(e.Config.Tenure) && h.left() >= r.lease/2 && !r.closed()
 		},
 	})
 }
@@ -65,7 +65,7 @@ func New(sessions []Session, name string, cfg engine.LockConfig) *Redlock {
 	var ids []string
 	for _, s := range sessions {
 		if s.Engine == nil {
-			r.err = fmt.Errorf("%w: a session of the Redlock is nil", lockerr.ErrOption)
+			r.err = fmt.Errorf("%w: a Session of the Redlock is nil or a zero value", lockerr.ErrOption)
 			continue
 		}
 		r.add(s, deployments)
@@ -89,12 +89,8 @@ func (r *Redlock) add(s Session, deployments map[string]bool) {
 		r.err = fmt.Errorf("%w: two sessions of the Redlock lead to the same Redis", lockerr.ErrOption)
 	}
 	deployments[e.Deployment()] = true
-	lease := e.Config.Lease
-	if r.cfg.Lease > 0 {
-		lease = r.cfg.Lease
-	}
-	if r.lease == 0 || lease < r.lease {
-		r.lease = lease
+	if r.lease == 0 || m.Length() < r.lease {
+		r.lease = m.Length()
 	}
 	r.nodes = append(r.nodes, &node{Mutex: &m})
 	if key, _ := m.Order(); r.key == "" || key < r.key {
@@ -115,13 +111,10 @@ func (r *Redlock) Name() string {
 
 func (r *Redlock) quorum() int { return len(r.nodes)/2 + 1 }
 
-// shares reports whether goroutines of this process may pass a hold among each other.
-func (r *Redlock) shares() bool { return r.cfg == engine.LockConfig{} }
-
 // usable returns the error of every operation on a zero or invalid lock.
 func (r *Redlock) usable(op string) error {
 	if r == nil || r.nodes == nil && r.err == nil {
-		return lockerr.ErrZero
+		return lockerr.New(op, "", lockerr.ErrZero)
 	}
 	if r.err != nil {
 		return lockerr.New(op, r.name, r.err)
@@ -179,7 +172,8 @@ func (r *Redlock) lock(ctx context.Context, op string, wait bool) (bool, error) 
 // enter waits for the call's turn in this process and then, unless another goroutine passes the
 // lock on, acquires it from the deployments.
 func (r *Redlock) enter(ctx context.Context, op string, wait bool, start int64) (bool, error) {
-	w := r.queue.Waiter(&r.handle, arbiter.OwnerOf(ctx), r.shares())
+	w := r.queue.Waiter(&r.handle, arbiter.OwnerOf(ctx), r.cfg.Passable())
+	w.Class = int64(r.lease)
 	defer r.queue.Free(w)
 	switch r.queue.Enter(w, arbiter.Write, wait) {
 	case arbiter.Entered:

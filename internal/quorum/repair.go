@@ -15,8 +15,8 @@ import (
 // repaired: a fixed lease does not start again, and the maximal hold may be over.
 func (h *hold) scheduleLocked() {
 	r := h.r
-	if h.over || h.timer != nil || r.cfg.Lease > 0 || h.countLocked() == len(h.parts) ||
-		r.cfg.MaxHold > 0 && r.e.Clock.Now()-h.since >= int64(r.cfg.MaxHold) {
+	if h.over || h.timer != nil || r.cfg.Fixed || h.countLocked() == len(h.parts) ||
+		r.cfg.MaxHold > 0 && h.rest() < leastRepair {
 		return
 	}
 	h.repairs.Add(1)
@@ -62,14 +62,22 @@ func (h *hold) repairPart(ctx context.Context, i int) {
 	if !n.Engine().Connected() {
 		return // its other connection does not answer, so this one would not
 	}
-	if err := h.take(ctx, i); err != nil || h.r.cfg.MaxHold == 0 {
-		return
+	m := n.Mutex
+	if h.r.cfg.MaxHold > 0 { // the part must end with the others
+		cfg := h.r.cfg
+		if cfg.MaxHold = h.rest(); cfg.MaxHold < leastRepair {
+			return
+		}
+		bounded := n.Engine().Mutex(n.Name(), cfg)
+		m = &bounded
 	}
-	h.mu.Lock()
-	got := h.parts[i].hold
-	h.mu.Unlock()
-	if got != nil { // its own maximal hold would begin now
-		rest := int64(h.r.cfg.MaxHold) - (h.r.e.Clock.Now() - h.since)
-		n.Engine().LimitRenewals(got.Lease, n.Engine().Clock.Now()+rest)
-	}
+	_ = h.take(ctx, i, m)
 }
+
+// rest returns what is left of the maximal hold.
+func (h *hold) rest() time.Duration {
+	return h.r.cfg.MaxHold - time.Duration(h.r.e.Clock.Now()-h.since)
+}
+
+// leastRepair is the shortest rest of a hold for which a part is asked for.
+const leastRepair = 10 * time.Millisecond

@@ -194,9 +194,9 @@ func (r *Redlock) round(ctx context.Context, op string) (_ *hold, got int, err e
 func (h *hold) takeAll(ctx context.Context, which []int, errs []error) {
 	var eg errgroup.Group
 	for _, i := range which[1:] {
-		eg.Go(func() error { errs[i] = h.take(ctx, i); return nil })
+		eg.Go(func() error { errs[i] = h.take(ctx, i, h.r.nodes[i].Mutex); return nil })
 	}
-	errs[which[0]] = h.take(ctx, which[0])
+	errs[which[0]] = h.take(ctx, which[0], h.r.nodes[which[0]].Mutex)
 	_ = eg.Wait() // errors are in errs
 }
 

@@ -41,6 +41,13 @@ func (c *Conn) Inquire(ctx context.Context, words ...string) rueidis.RedisResult
 	return r
 }
 
+// InquireAt asks one node of a cluster, which may hang, for a text.
+func (c *Conn) InquireAt(ctx context.Context, node rueidis.Client, words ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	return c.Ask(NoDeadline{ctx}, node, c.Client.B().Arbitrary(words...).Blocking()).ToString()
+}
+
 // AnyNode asks one node of a cluster after the other until one answers. A node may hang, so
 // it waits only nodeTimeout before it asks the next one as well, and then for all of them. It
 // gives up no wait before that: rueidis makes its pool larger for each that is ended.

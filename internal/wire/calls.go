@@ -18,7 +18,7 @@ type Protocol struct {
 	// Set before the first lock, constant afterwards.
 	Publish string        // PUBLISH or SPUBLISH, for the channels of locks
 	Counted string        // "1" if PUBLISH counts every subscriber of such a channel, else "0"
-	Claim   time.Duration // how long a granted waiter of a FairMutex has to claim the lock
+	Claim   time.Duration // how long a granted waiter of a FairMutex has to claim the lock; see ClaimOf
 }
 
 // NewProtocol returns a protocol for a deployment that is no cluster.
@@ -31,14 +31,14 @@ func NewProtocol(c *transport.Conn, scripts *Scripts, claim time.Duration) *Prot
 // send its text.
 func (p *Protocol) CheckScripts(ctx context.Context) error {
 	renew := p.scripts.renew
-	if err := p.Inquire(ctx, "EVAL", renew.Text, "0", "1").Error(); err != nil {
+	if err := p.Inquire(ctx, "EVAL", renew.Text, "0").Error(); err != nil {
 		return err
 	}
 	if err := p.LearnDigests(ctx, p.scripts.All()); err != nil {
 		return err
 	}
 	verb, body := renew.Call()
-	err := p.Inquire(ctx, verb, body, "0", "1").Error()
+	err := p.Inquire(ctx, verb, body, "0").Error()
 	if code, _ := transport.Code(err); code == "NOSCRIPT" { // another node, or forgotten already
 		return nil
 	}
@@ -178,7 +178,7 @@ func (p *Protocol) releasing(l *Ref) transport.Call {
 	k := l.Keys
 	switch l.Kind {
 	case Fair:
-		return transport.Call{Script: p.scripts.leave, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, Millis(p.Claim), k.Prefix, p.Counted}}
+		return transport.Call{Script: p.scripts.leave, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, Millis(p.ClaimOf(l)), k.Prefix, p.Counted}}
 	case Write:
 		return transport.Call{Script: p.scripts.releaseWrite, Keys: []string{k.Name, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, Millis(readersTurn), k.Prefix}}
 	case Read:
@@ -217,9 +217,18 @@ func (p *Protocol) Enter(ctx context.Context, l *Ref, leaseMS string, queue bool
 	k := l.Keys
 	n, err := p.taken(ctx, p.scripts.enter, []string{k.Name, k.fence, k.aux}, []string{
 		l.ID, leaseMS, map[bool]string{false: "0", true: "1"}[queue],
-		Millis(queueValid), Millis(p.Claim), k.Prefix, p.Publish, p.Counted,
+		Millis(queueValid), Millis(p.ClaimOf(l)), k.Prefix, p.Publish, p.Counted,
 	})
 	return Granted(n, k.explain(err))
+}
+
+// ClaimOf returns how long the next waiter has to claim a lock that l grants to it. Locks with
+// a renewed lease of their own have a claim of their own.
+func (p *Protocol) ClaimOf(l *Ref) time.Duration {
+	if l.Renewed {
+		return min(ClaimMost, l.Length)
+	}
+	return p.Claim
 }
 
 // Probe refreshes waiters in fair queues, BatchKeys of a slot at a time. For each it returns
@@ -235,11 +244,11 @@ func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs 
 	var batches [][]int
 	for _, group := range groups {
 		for batch := range slices.Chunk(group, BatchKeys) {
-			c := transport.Call{Script: p.scripts.probe, Args: []string{Millis(queueValid), Millis(p.Claim), p.Publish, p.Counted}}
+			c := transport.Call{Script: p.scripts.probe, Args: []string{Millis(queueValid), p.Publish, p.Counted}}
 			for _, i := range batch {
 				l, k := ls[i], ls[i].Keys
 				c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
-				c.Args = append(c.Args, l.ID, Millis(l.Length), k.Prefix)
+				c.Args = append(c.Args, l.ID, Millis(l.Length), k.Prefix, Millis(p.ClaimOf(l)))
 			}
 			calls = append(calls, c)
 			batches = append(batches, batch)

@@ -124,8 +124,9 @@ func (k *Keys) readers() string { return prefixed(prefixReaders, k.Name) }
 
 // Ref is one hold as Redis stores it, or a wait for one.
 type Ref struct {
-	Keys   *Keys
-	ID     string        // hold id "<session>:<n>", a new n for every acquisition; a writer's ends with ":write"
-	Length time.Duration // time to live in Redis
-	Kind   Kind
+	Keys    *Keys
+	ID      string        // hold id "<session>:<n>", a new n for every acquisition; a writer's ends with ":write"
+	Length  time.Duration // time to live in Redis, at most
+	Kind    Kind
+	Renewed bool // to its length for as long as it is held
 }

@@ -1,9 +1,10 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"time"
+	"strconv"
 
 	"github.com/relock-go/relock/internal/transport"
 )
@@ -17,13 +18,12 @@ type renewed struct {
 // Renewal is what holds must have in common to be renewed by one script.
 type Renewal struct {
 	script *transport.Script
-	length time.Duration
 	slot   uint16 // in a cluster
 }
 
 // Renewal returns the kind of renewal of a hold.
 func (p *Protocol) Renewal(l *Ref) Renewal {
-	r := Renewal{p.scripts.renew, l.Length, p.Slot(l.Keys.Name)}
+	r := Renewal{p.scripts.renew, p.Slot(l.Keys.Name)}
 	switch l.Kind {
 	case Read:
 		r.script = p.scripts.renewRead
@@ -33,10 +33,9 @@ func (p *Protocol) Renewal(l *Ref) Renewal {
 	return r
 }
 
-// call returns the script for a batch.
+// call returns the script for a batch, which must be in order of lengths.
 func (r Renewal) call(holds []*Ref, batch []int) transport.Call {
-	c := transport.Call{Script: r.script, Keys: make([]string, 0, 2*len(batch)), Args: make([]string, 1, len(batch)+1)}
-	c.Args[0] = Millis(r.length)
+	c := transport.Call{Script: r.script, Keys: make([]string, 0, 2*len(batch)), Args: make([]string, 0, len(batch)+2)}
 	for _, i := range batch {
 		l := holds[i]
 		c.Keys = append(c.Keys, l.Keys.Name)
@@ -44,6 +43,12 @@ func (r Renewal) call(holds []*Ref, batch []int) transport.Call {
 			c.Keys = append(c.Keys, l.Keys.timeout(l.ID))
 		}
 		c.Args = append(c.Args, l.ID)
+	}
+	for n := 0; len(batch) > 0; batch = batch[n:] {
+		length := holds[batch[0]].Length
+		for n = 1; n < len(batch) && holds[batch[n]].Length == length; n++ {
+		}
+		c.Args = append(c.Args, strconv.Itoa(n), Millis(length))
 	}
 	return c
 }
@@ -74,6 +79,7 @@ func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 
 // renewIn renews the holds at these indices, in batches of at most most.
 func (p *Protocol) renewIn(ctx context.Context, holds []*Ref, places []int, out []renewed, most int) {
+	slices.SortFunc(places, func(i, j int) int { return cmp.Compare(holds[i].Length, holds[j].Length) })
 	groups := make(map[Renewal][]int)
 	for _, i := range places {
 		r := p.Renewal(holds[i])

@@ -33,7 +33,7 @@ func TestExpiredHoldsThatNobodyUnlocksLeaveNoMemory(t *testing.T) {
 		require.NoError(t, kit.Together(goroutines, func(g int) error {
 			for i := g; i < n; i += goroutines {
 				ctx := kit.Background
-				if i/lockTypes%2 == 0 {
+				if i/kindsOfHandle%2 == 0 {
 					ctx = s.NewContext(ctx)
 				}
 				l := lockOf(s, i, fmt.Sprint(round, ":", i))
@@ -63,14 +63,14 @@ func TestExpiredHoldsThatNobodyUnlocksLeaveNoMemory(t *testing.T) {
 }
 
 const (
-	expires   = 200 * time.Millisecond
-	lockTypes = 6
+	expires       = 200 * time.Millisecond
+	kindsOfHandle = 6
 )
 
 // lockOf returns a lock with a fixed lease, of each type in turn.
 func lockOf(s *relock.Session, i int, name string) relock.Locker {
 	fixed := relock.WithFixedLease(expires)
-	switch i % lockTypes {
+	switch i % kindsOfHandle {
 	case 0:
 		return s.FairMutex(name, fixed)
 	case 1:
@@ -89,7 +89,7 @@ func lockOf(s *relock.Session, i int, name string) relock.Locker {
 func TestAnExpiredHoldThatNobodyUnlocksBlocksNobodyElse(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s := kit.NewSession(t, at)
-		for i := range lockTypes {
+		for i := range kindsOfHandle {
 			name := fmt.Sprint("lock:", i)
 			gone := lockOf(s, i, name)
 			kit.Lock(t, kit.Background, gone)

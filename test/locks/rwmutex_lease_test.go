@@ -71,9 +71,9 @@ func TestRWMutexFixedLeaseOfAReaderIsItsOwn(t *testing.T) {
 	require.True(t, kit.TryLock(t, kit.Background, other.RWMutex("lock")), "at once, and not after an hour")
 }
 
-// A holder that is stuck is renewed up to its bound; those that have none go on.
+// A holder that is stuck loses the lock at its bound; those that have none go on.
 func TestRWMutexMaxHoldEndsAStuckHold(t *testing.T) {
-	const lease, most = 3 * time.Second, 1200 * time.Millisecond // renewed once, after a third
+	const lease, most = 3 * time.Second, 1200 * time.Millisecond
 	eachPair(t, func(t *testing.T, holder, waiter side) {
 		server := redistest.Start(t)
 		client := kit.NewClient(t, server)
@@ -90,7 +90,7 @@ func TestRWMutexMaxHoldEndsAStuckHold(t *testing.T) {
 		m := waiter.of(other.RWMutex("lock"))
 		got := kit.Async(func() error { return m.Lock(kit.Background) })
 		kit.Receive(t, done, "the bound to be reached")
-		require.Greater(t, time.Since(start), lease, "it was renewed at first")
+		require.Greater(t, time.Since(start), most/2)
 		require.ErrorIs(t, stuck.Err(), relock.ErrLost)
 		require.ErrorIs(t, stuck.Unlock(kit.Background), relock.ErrLost)
 		if shared != nil {

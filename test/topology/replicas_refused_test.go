@@ -16,7 +16,7 @@ import (
 // answered.
 func TestLockThatMayNotWaitForReplicasIsUndone(t *testing.T) {
 	t.Parallel()
-	at := redistest.Start(t)
+	at, _ := redistest.StartReplicas(t, 1)
 	admin := kit.NewClient(t, at)
 	require.NoError(t, admin.Do(kit.Background, admin.B().Arbitrary(
 		"ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all").Build()).Error())

@@ -1,0 +1,134 @@
+package topology_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// On a replica every Lock would fail, so a session on it is refused, unless it accepts writes.
+func TestASessionOnAReplicaIsRefused(t *testing.T) {
+	t.Parallel()
+	_, replicas := redistest.StartReplicas(t, 1)
+	replica := replicas[0]
+	text := refusal(t, replicated{replica})
+	require.Contains(t, text, "relock: NewSession: ")
+	require.Contains(t, text, "read-only replica")
+
+	admin(t, replica, "CONFIG", "SET", "replica-read-only", "no")
+	kit.Lock(t, kit.Background, kit.NewSession(t, replica).Mutex("lock"))
+}
+
+// A replica that has lost its primary may be promoted: the session begins when it is, and not
+// before, unless ctx ends.
+func TestASessionWaitsForThePromotionOfAReplica(t *testing.T) {
+	t.Parallel()
+	primary, replicas := redistest.StartReplicas(t, 1)
+	replica := replicas[0]
+	primary.Kill()
+	redistest.Eventually(t, kit.Soon, "the replica to miss its primary", func() bool {
+		return replica.Info("replication")["master_link_status"] == "down"
+	})
+
+	ctx, cancel := kit.ContextFor(100 * time.Millisecond)
+	defer cancel()
+	_, err := relock.NewSession(ctx, kit.NewClient(t, replica))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "read-only replica")
+
+	client := kit.NewClient(t, replica)
+	began := kit.Async(func() error { return lockOnce(client) })
+	askedAgain(t, replica)
+	require.Empty(t, began, "it began on a replica")
+	admin(t, replica, "REPLICAOF", "NO", "ONE")
+	require.NoError(t, kit.Receive(t, began, "the session"))
+}
+
+// lockOnce begins a session, takes a lock, and closes the session.
+func lockOnce(client rueidis.Client, opts ...relock.SessionOption) error {
+	s, err := relock.NewSession(kit.Background, client, opts...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Mutex("lock").Lock(kit.Background), s.Close(kit.Background))
+}
+
+// Whoever waits for more replicas than there are waits in vain: that is refused with both numbers,
+// in a cluster for each primary.
+func TestMoreReplicasThanThereAreAreRefused(t *testing.T) {
+	t.Parallel()
+	option := func(n int) relock.SessionOption { return relock.WithReplicas(n, 500*time.Millisecond) }
+	primary, _ := redistest.StartReplicas(t, 1)
+	cluster := redistest.StartCluster(t, 3, 1)
+	for what, d := range map[string]deployment{
+		"single": replicated{primary}, "Sentinel": redistest.StartSentinel(t), "cluster": cluster,
+	} {
+		has := map[string]int{"single": 1, "Sentinel": 2, "cluster": 1}[what]
+		for want := has + 1; want <= has+2; want++ {
+			ctx, cancel := kit.ContextFor(kit.Soon)
+			_, err := relock.NewSession(ctx, d.Client(t), option(want))
+			cancel()
+			require.ErrorIs(t, err, relock.ErrOption, what)
+			require.ErrorContains(t, err, fmt.Sprintf("relock: NewSession: option out of range: WithReplicas(%d, 500ms): the primary", want), what)
+			require.ErrorContains(t, err, fmt.Sprintf("has %d connected", has), what)
+		}
+		l := kit.SessionOn(t, d.Client(t), relock.WithReplicas(has, kit.Soon)).Mutex("lock")
+		kit.Lock(t, kit.Background, l)
+		kit.Unlock(t, kit.Background, l)
+	}
+
+	// One primary of the cluster has none.
+	bare := cluster.Masters()[0]
+	cluster.Replica(bare).Kill()
+	redistest.Eventually(t, kit.Soon, "it to be missed", func() bool { return bare.Info("replication")["connected_slaves"] == "0" })
+	_, err := relock.NewSession(kit.Background, cluster.Client(t), option(1))
+	require.ErrorContains(t, err, "the primary at "+bare.Addr()+" has 0 connected")
+}
+
+// A replica that connects meanwhile is counted.
+func TestReplicasHaveTheTimeoutToConnect(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	client := kit.NewClient(t, primary)
+	began := kit.Async(func() error { return lockOnce(client, relock.WithReplicas(1, kit.Soon)) })
+	askedAgain(t, primary)
+	require.Empty(t, began)
+	replica := redistest.Start(t)
+	admin(t, replica, "REPLICAOF", "127.0.0.1", portOf(t, primary))
+	require.NoError(t, kit.Receive(t, began, "the session"))
+}
+
+// askedAgain waits until a session that starts has asked a server five times what it is.
+func askedAgain(t testing.TB, s *redistest.Server) {
+	t.Helper()
+	before, own := s.CommandStats()["info"], int64(0)
+	redistest.Eventually(t, kit.Soon, "the session to ask again and again", func() bool {
+		own++ // this is an INFO, too
+		return s.CommandStats()["info"] >= before+own+5
+	})
+}
+
+// Through Sentinel a client may still be connected to what was the primary. The session begins when
+// the client follows the sentinels to the new one.
+func TestASessionThroughSentinelWaitsForTheFailover(t *testing.T) {
+	t.Parallel()
+	d, elsewhere := redistest.StartSentinel(t), redistest.Start(t)
+	client, was := d.Client(t), d.Primary()
+	require.NotNil(t, was)
+	admin(t, was, "REPLICAOF", "127.0.0.1", portOf(t, elsewhere))
+	redistest.Eventually(t, kit.Soon, "the primary to be a replica", func() bool {
+		return was.Info("replication")["master_link_status"] == "up"
+	})
+	began := kit.Async(func() error { return lockOnce(client) })
+	redistest.Eventually(t, 5*kit.Soon, "the session to begin", func() bool { return len(began) == 1 })
+	require.NoError(t, <-began)
+	require.NotEqual(t, was.Addr(), d.Primary().Addr())
+}
