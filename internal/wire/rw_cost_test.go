@@ -172,8 +172,9 @@ func TestRWAWriterRemovesAnyNumberOfDeadReaders(t *testing.T) {
 	r.must("PEXPIRE", "a", "60000")
 	living := r.reader(1)
 	r.reads(living, ReadJoin)
-	r.must("PEXPIRE", "a", "30000")
-	r.must("PEXPIRE", living.Keys.timeout(living.ID), "30000")
+	end := strconv.FormatInt(time.Now().Add(30*time.Second).UnixMilli(), 10)
+	r.must("PEXPIREAT", "a", end)
+	r.must("PEXPIREAT", living.Keys.timeout(living.ID), end)
 	r.must("DEL", rwIntents) // so that those without a key are taken for dead
 	w := r.writer(2)
 	redistest.Eventually(t, time.Minute, "the dead to be removed", func() bool {
