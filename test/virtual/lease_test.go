@@ -25,6 +25,7 @@ func TestFixedLeaseEndsAtItsDeadline(t *testing.T) {
 			}
 			require.Equal(t, told(d), lost(t, l).Sub(start), "lease %v", d)
 			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+			time.Sleep(time.Second) // until it has ended in Redis, too
 		}
 	})
 }
@@ -140,12 +141,24 @@ func TestLockOfACutOffHolderIsFreeAfterItsLease(t *testing.T) {
 	})
 }
 
-func TestMaxHoldEndsWithTheLastRenewalBeforeIt(t *testing.T) {
+// The lease is the bound if that is shorter, and the last renewal sets what is left of it.
+func TestMaxHoldEndsOnTime(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p := w.process()
-		start := time.Now()
-		l := p.held(relock.WithMaxHold(25 * time.Second)) // renewed at 10 s and 20 s
-		require.Equal(t, 20*time.Second+told(lease), lost(t, l).Sub(start))
+		for most, last := range map[time.Duration]time.Duration{ // when the last renewal is sent
+			3 * time.Second:  2 * time.Second,
+			25 * time.Second: 2 * (25 * time.Second / 3),
+			time.Minute:      50 * time.Second,
+		} {
+			start := time.Now()
+			l := p.held(relock.WithMaxHold(most))
+			left := (most - last).Truncate(time.Millisecond)
+			require.Equal(t, last+told(left), lost(t, l).Sub(start), "bound %v", most)
+			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+			time.Sleep(time.Until(start.Add(most + time.Millisecond)))
+			require.True(t, w.free())
+			time.Sleep(time.Second)
+		}
 	})
 }
 
