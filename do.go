@@ -136,12 +136,18 @@ func nameOf(m engine.Member) string {
 // whatever has become of that hold and of the handle. It is 0 outside of Do, and for locks
 // without tokens: the read side of an [RWMutex], a [Group], a [Redlock], and a Locker of
 // another package. See [Mutex.FencingToken] for what to do with it.
-func Token(ctx context.Context) int64 { return engine.ScopeOf(ctx).Token() }
+func Token(ctx context.Context) int64 {
+	checkContext(ctx)
+	return engine.ScopeOf(ctx).Token()
+}
 
 // Deadline returns the time until which the hold that the innermost Do around ctx took is
 // certain as of now; renewals move it. For a Group it is the earliest of its members'. It
 // reports false outside of Do, once the hold has ended, and for a Locker of another package.
-func Deadline(ctx context.Context) (time.Time, bool) { return engine.ScopeOf(ctx).HoldDeadline() }
+func Deadline(ctx context.Context) (time.Time, bool) {
+	checkContext(ctx)
+	return engine.ScopeOf(ctx).HoldDeadline()
+}
 
 // SyncLocker returns a [sync.Locker] for code that knows nothing of contexts, such as
 // sync.Cond. Its Lock blocks until the lock is held, with no bound, and panics when

@@ -110,7 +110,7 @@ func (s *Session) Done() <-chan struct{} {
 // reply, [rueidis.ClientOption].Dialer.Timeout for a new connection). An ended ctx still gives
 // Redis 100 ms. Close may be called more than once; the client stays open.
 func (s *Session) Close(ctx context.Context) error {
-	e, err := s.on(ctx, "Close", "")
+	e, err := s.on(ctx, "close", "")
 	if err != nil {
 		return err
 	}

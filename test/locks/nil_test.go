@@ -53,6 +53,9 @@ func TestANilContextPanicsAndSaysSo(t *testing.T) {
 		"NewSession":  func() { _, _ = relock.NewSession(noContext, client) },
 		"FromContext": func() { relock.FromContext(noContext) },
 		"Do":          func() { _ = relock.Do(noContext, s.Mutex("a"), nothing) },
+		"TryDo":       func() { _, _ = relock.TryDo(noContext, s.Mutex("a"), nothing) },
+		"Token":       func() { relock.Token(noContext) },
+		"Deadline":    func() { relock.Deadline(noContext) },
 	}
 	called := 0
 	for _, v := range []any{
@@ -112,7 +115,7 @@ func TestANilSessionReturnsErrors(t *testing.T) {
 		require.ErrorContains(t, err, `relock: inspect "a": `+want)
 		_, err = s.ForceUnlock(kit.Background, "a")
 		require.ErrorContains(t, err, `relock: force-unlock "a": `+want)
-		require.ErrorContains(t, s.Close(kit.Background), "relock: Close: "+want)
+		require.ErrorContains(t, s.Close(kit.Background), "relock: close: "+want)
 		require.Contains(t, panicOf(func() { s.NewContext(kit.Background) }), "relock: NewContext: "+want)
 		for _, l := range []relock.Locker{
 			s.Mutex("a"), s.FairMutex("a"), s.RWMutex("a"), s.RWMutex("a").RLocker(),
@@ -140,6 +143,8 @@ func TestNilArgumentsAreNamed(t *testing.T) {
 	for _, l := range nilLockers {
 		name := fmt.Sprintf("%T", l)
 		require.ErrorContains(t, relock.Do(kit.Background, l, nothing), "relock: Do: the Locker is nil", name)
+		_, err := relock.TryDo(kit.Background, l, nothing)
+		require.ErrorContains(t, err, "relock: TryDo: the Locker is nil", name)
 		require.Contains(t, panicOf(func() { relock.SyncLocker(l) }), "relock: SyncLocker: the Locker is nil", name)
 		for _, g := range []*relock.Group{relock.NewGroup(l), relock.NewGroup(s.Mutex("a"), l)} {
 			err := g.Lock(kit.Background)
@@ -172,7 +177,7 @@ type foreign struct{ relock.Locker }
 func TestEveryExportedFunctionIsTriedWithNil(t *testing.T) {
 	const root = "../.."
 	tried := []string{
-		"NewSession", "FromContext", "Do", "SyncLocker", "NewGroup", "NewRedlock",
+		"NewSession", "FromContext", "Do", "TryDo", "Token", "Deadline", "SyncLocker", "NewGroup", "NewRedlock",
 		"WithLease", "WithFixedLease", "WithMaxHold", "WithPrefix", "WithTenure", "WithReplicas", "WithObserver", // options; nil ones are tried
 	}
 	types := []string{"Session", "Mutex", "FairMutex", "RWMutex", "Group", "Redlock"}

@@ -167,20 +167,30 @@ func TestAServerOutOfMemoryIsAnError(t *testing.T) {
 // A replica may be about to become the primary: Lock waits for that.
 func TestAReplicaIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	primary, replicas := redistest.StartReplicas(t, 1)
-	s := kit.NewSession(t, replicas[0])
+	primary, replica := redistest.Start(t), redistest.Start(t)
+	s := kit.NewSession(t, replica)
+	demote(t, replica, primary)
 	m := s.Mutex("lock")
 	ok, err := m.TryLock(kit.Background)
 	require.False(t, ok)
 	require.ErrorContains(t, err, "READONLY")
 	got := kit.Async(func() error { return m.Lock(kit.Background) })
 	time.Sleep(20 * time.Millisecond)
-	admin(t, replicas[0], "REPLICAOF", "NO", "ONE")
+	admin(t, replica, "REPLICAOF", "NO", "ONE")
 	require.NoError(t, kit.Receive(t, got, "the lock of what is a primary now"))
 	kit.Unlock(t, kit.Background, m)
 	n, err := primary.Do("EXISTS", "lock")
 	require.NoError(t, err)
 	require.Zero(t, n)
+}
+
+// demote makes a server a replica of another; a session would not begin on one.
+func demote(t testing.TB, s, primary *redistest.Server) {
+	t.Helper()
+	admin(t, s, "REPLICAOF", "127.0.0.1", portOf(t, primary))
+	redistest.Eventually(t, kit.Soon, "the server to be a replica", func() bool {
+		return s.Info("replication")["master_link_status"] == "up"
+	})
 }
 
 // A timely context has a deadline that comes when the test says so.
@@ -204,9 +214,10 @@ func (c timely) Err() error {
 // nothing of why the ones before had failed.
 func TestTheLastErrorOfRedisIsReported(t *testing.T) {
 	t.Parallel()
-	_, replicas := redistest.StartReplicas(t, 1)
-	proxy := redistest.NewProxy(t, replicas[0].Addr())
+	replica := redistest.Start(t)
+	proxy := redistest.NewProxy(t, replica.Addr())
 	s := kit.NewSession(t, proxy)
+	demote(t, replica, redistest.Start(t))
 	var attempts atomic.Int64
 	proxy.DropReplies(func(request []byte) bool {
 		if bytes.Contains(request, []byte("relock_fence")) {
