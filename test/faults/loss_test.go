@@ -95,7 +95,7 @@ func TestUnlockReturnsByTheDeadlineWhileRedisIsOutOfReach(t *testing.T) {
 		watch := kit.StartWatch()
 		err := kit.Receive(t, kit.Async(func() error { return a.Unlock(kit.Background) }), "Unlock")
 		require.Less(t, time.Since(deadline)-watch.Held(), kit.Slack, "Unlock's return after the deadline")
-		require.ErrorIs(t, err, relock.ErrLost)
+		require.NoError(t, err, "the hold was certain when Unlock was called")
 		require.ErrorIs(t, a.Err(), relock.ErrNotHeld)
 		heal()
 		freed(t, s, "it", lease+time.Second)

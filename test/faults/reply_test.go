@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,27 +18,9 @@ import (
 // wireKind tells what a command on the wire does to the lock: "acquire", "renew",
 // "release", or something else, which is empty.
 func wireKind(request []byte) string {
-	parts := strings.Split(string(request), "\r\n")
-	var words []string // $len, word, $len, word …
-	for i := 2; i < len(parts); i += 2 {
-		words = append(words, parts[i])
-	}
-	if len(words) < 4 || words[0] != "EVALSHA" {
-		return ""
-	}
-	n, err := strconv.Atoi(words[2])
-	if err != nil || len(words) < 3+n {
-		return ""
-	}
-	keys, args := words[3:3+n], words[3+n:]
-	switch {
-	case n == 2 && strings.HasPrefix(keys[1], "relock_fence:"):
-		return "acquire"
-	case n == 1 && len(args) == 3 && strings.HasPrefix(args[1], "redisson_lock__channel:"):
-		return "release"
-	case len(args) == n+1:
-		if _, err := strconv.Atoi(args[0]); err == nil {
-			return "renew"
+	for kind, sha := range map[string]string{"acquire": kit.AcquireSHA, "release": kit.ReleaseSHA, "renew": kit.RenewSHA} {
+		if strings.Contains(string(request), "EVALSHA\r\n$40\r\n"+sha) {
+			return kind
 		}
 	}
 	return ""

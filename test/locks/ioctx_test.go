@@ -67,7 +67,7 @@ func TestCallsEndThoughRedisHangs(t *testing.T) {
 		require.NoError(t, err)
 		return s, client
 	}
-	closing, _ := dedicated(t, time.Minute)
+	closing, _ := dedicated(t, 2*time.Second) // what Redis gives it after Close expires
 	trying, _ := dedicated(t, time.Minute)
 	losing, client := dedicated(t, 500*time.Millisecond)
 	held := losing.Mutex("held")
@@ -77,7 +77,7 @@ func TestCallsEndThoughRedisHangs(t *testing.T) {
 	locked := kit.Async(func() error { return closing.Mutex("lock").Lock(kit.Background) })
 	tried := kit.Async(func() error { _, err := trying.Mutex("lock").TryLock(kit.Background); return err })
 	unlocked := kit.Async(func() error { return held.Unlock(kit.Background) })
-	require.ErrorIs(t, kit.Receive(t, unlocked, "Unlock to return"), relock.ErrLost)
+	require.NoError(t, kit.Receive(t, unlocked, "Unlock to return"), "the hold was certain")
 	err := kit.Receive(t, tried, "TryLock to return")
 	require.Error(t, err)
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "the caller has set none")
