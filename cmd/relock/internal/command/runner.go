@@ -96,7 +96,7 @@ func (r *runner) job(path string) *job.Job {
 		Lost:     r.lock.Done(),
 		Held:     func() bool { return r.lock.Err() == nil },
 		Deadline: r.deadline,
-		Lead:     r.lead(),
+		Lead:     max(r.grace.Duration, r.lease.Duration/20),
 		Grace:    r.grace.Duration,
 		Report: func(format string, a ...any) {
 			if !r.quiet {
@@ -104,16 +104,6 @@ func (r *runner) job(path string) *job.Job {
 			}
 		},
 	}
-}
-
-// lead is how long before the deadline the command is told to end. Renewals come every third of
-// the lease, and one may fail.
-func (r *runner) lead() time.Duration {
-	span := r.lease.Duration
-	if r.maxHold.set {
-		span = min(span, r.maxHold.Duration)
-	}
-	return min(max(r.grace.Duration, span/20), span/3)
 }
 
 func (r *runner) deadline() (time.Time, bool) {

@@ -62,8 +62,8 @@ func (e *Exam) Run(ctx context.Context) Severity {
 	e.client = client
 	masked, _ := connect.Mask(e.Address)
 	user, err := client.Do(ctx, client.B().AclWhoami().Build()).ToString()
-	if err == nil {
-		user = ", as user " + user
+	if user = ", as user " + user; err != nil {
+		user = "" // it may not ask
 	}
 	e.say(OK, "connect", masked+user, "")
 	e.servers(ctx)

@@ -12,35 +12,39 @@ import (
 func (e *Exam) permissions(ctx context.Context) {
 	k := keysOf(e.name)
 	tried, refused := 0, map[string]bool{}
-	try := func(s Severity, what, why string, err error) {
+	try := func(s Severity, what, why, lack string) {
 		tried++
-		switch lack := lacking(err); {
-		case lack != "":
-			refused[what] = true
-			e.detail(s, "permission", fmt.Sprintf("%s is missing, for %s: %s", what, why, lack))
-		default:
-			e.detail(OK, "permission", fmt.Sprintf("%s, for %s", what, why))
+		text := fmt.Sprintf("%s, for %s", what, why)
+		if lack == "" {
+			e.detail(OK, "permission", text)
+			return
 		}
+		refused[what] = true
+		e.detail(s, "permission", text+": "+lack)
 	}
 	for _, p := range e.probes(k) {
 		if p.needs != "" && refused[p.needs] {
 			continue // it would leave something behind
 		}
-		try(p.severity, "+"+p.name, p.why, e.send(ctx, p.key, p.args))
+		lack := lacking(e.send(ctx, p.key, p.args))
+		if p.why == "" || lack == noAccess {
+			continue // it only cleans up; or the command is allowed, and the keys come later
+		}
+		try(p.severity, "+"+p.name, p.why, lack)
 	}
 	for _, p := range k.patterns() {
-		try(p.severity, "~"+p.pattern, p.why, e.send(ctx, p.key, p.args))
+		try(p.severity, "~"+p.pattern, p.why, lacking(e.send(ctx, p.key, p.args)))
 	}
 	for _, c := range k.channels() {
-		try(Problem, "&"+c.pattern, "publishing "+c.why, e.publish(ctx, c))
-		try(Problem, "&"+c.pattern, "subscribing to "+c.why, e.subscribe(ctx, c))
+		try(Problem, "&"+c.pattern, "publishing "+c.why, lacking(e.publish(ctx, c)))
+		try(Problem, "&"+c.pattern, "subscribing to "+c.why, lacking(e.subscribe(ctx, c)))
 	}
 	if len(refused) == 0 {
-		e.say(OK, "permissions", fmt.Sprintf("all %d commands, keys and channels", tried), "")
+		e.say(OK, "permissions", fmt.Sprintf("all %d that were tried", tried), "")
 		return
 	}
-	e.say(Note, "permissions", fmt.Sprintf("%d of %d tried commands, keys and channels are missing", len(refused), tried),
-		"README.md of relock has the rule for ACL SETUSER; if only names with a prefix are allowed, give it: relock doctor PREFIX")
+	e.say(Note, "permissions", fmt.Sprintf("of %d that were tried, these are missing", tried),
+		"the README of relock has the rule for ACL SETUSER; if this user may only use names that start so, say: relock doctor PREFIX")
 }
 
 // send sends one command. Some have no key.
@@ -75,20 +79,25 @@ func (e *Exam) subscribe(ctx context.Context, c channel) error {
 	})
 }
 
+const noAccess = "no access"
+
 // lacking returns why a command failed, if it is for want of a permission or because the server
 // does not have it.
 func lacking(err error) string {
+	if err == nil || rueidis.IsRedisNil(err) {
+		return ""
+	}
 	if _, isReply := rueidis.IsRedisErr(err); !isReply {
-		if err == nil || rueidis.IsRedisNil(err) {
-			return ""
-		}
 		return err.Error()
 	}
-	text := err.Error()
-	for _, sign := range []string{"NOPERM", "unknown command", "unknown subcommand", "rename"} {
-		if strings.Contains(strings.ToLower(text), strings.ToLower(sign)) {
-			return text
-		}
+	text := strings.ToLower(err.Error())
+	switch {
+	case strings.Contains(text, "noperm") && strings.Contains(text, " access "):
+		return noAccess
+	case strings.Contains(text, "noperm"):
+		return "not allowed"
+	case strings.Contains(text, "unknown command"), strings.Contains(text, "unknown subcommand"):
+		return "the server does not know it"
 	}
 	return ""
 }

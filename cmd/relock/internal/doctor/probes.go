@@ -10,7 +10,7 @@ import (
 // probe is a harmless use of a command.
 type probe struct {
 	name     string // as in a rule of an ACL
-	why      string
+	why      string // empty if it only cleans up
 	severity Severity
 	needs    string // only if this is allowed
 	key      string
@@ -49,9 +49,9 @@ func (e *Exam) probes(k keys) []probe {
 		must(queues, "", k.queue, "zrem", "m"), must(queues, "", k.queue, "zcard"), must(queues, "", k.queue, "zscore", "m"),
 		must(queues, "", k.queue, "zrange", "0", "0"), must(queues, "", k.queue, "zpopmin"),
 		must("waiters of Redisson's fair locks", "", k.theirs, "lindex", "0"),
-		must(holds, del, k.lock, "hset", "f", "1"), must(holds, del, k.lock, "del"),
-		must(tokens, del, k.fence, "set", "1", "PX", "5000"), must(tokens, del, k.fence, "incr"), must(tokens, del, k.fence, "del"),
-		must(queues, del, k.queue, "zadd", "1", "m"), must(queues, del, k.queue, "del"),
+		must(holds, del, k.lock, "hset", "f", "1"), must("", del, k.lock, "del"),
+		must(tokens, del, k.fence, "set", "1", "PX", "5000"), must(tokens, del, k.fence, "incr"), must("", del, k.fence, "del"),
+		must(queues, del, k.queue, "zadd", "1", "m"), must("", del, k.queue, "del"),
 		{"scan", "relock list and relock top", Note, "", "", []string{"SCAN", "0", "COUNT", "1"}},
 		{"hscan", "relock list and relock top", Note, "", k.lock, []string{"HSCAN", "0"}},
 	}

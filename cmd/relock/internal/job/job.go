@@ -17,7 +17,7 @@ type Job struct {
 	Lost     <-chan struct{}               // closed when the lock is lost
 	Held     func() bool                   // whether the lock is still held, asked after a stop
 	Deadline func() (time.Time, bool)      // until when the lock is certain, if that is known
-	Lead     time.Duration                 // how long before the deadline the group is told to end
+	Lead     time.Duration                 // how long before the deadline the group is told to end, if there is time
 	Grace    time.Duration                 // from TERM to KILL
 	Report   func(format string, a ...any) // what the user should know
 }
@@ -46,6 +46,7 @@ func Status(s os.Signal) int {
 // the group has. It returns the exit status of the command, or an error if it could not be
 // started.
 func (j *Job) Run() (status int, err error) {
+	adoptOrphans()
 	g, err := startGuard()
 	if err != nil {
 		return 0, err

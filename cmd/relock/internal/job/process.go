@@ -51,8 +51,8 @@ func start(j *Job, t *terminal) (*process, error) {
 	return p, nil
 }
 
-// wait reports what happens to the command until it has ended. As process 1 of a container
-// this process also inherits orphans, so it waits for all children.
+// wait reports what happens to the command until it has ended. This process also inherits
+// orphans, so it waits for all children.
 func (p *process) wait() {
 	defer close(p.events)
 	for {
@@ -87,7 +87,7 @@ func (p *process) signal(s syscall.Signal) {
 // meaning before that.
 func (p *process) gone() bool {
 	var ws syscall.WaitStatus
-	for { // orphans, if this process inherits them: a zombie still counts
+	for { // orphans that it inherited: a zombie still counts
 		if pid, err := syscall.Wait4(-p.group, &ws, syscall.WNOHANG, nil); pid <= 0 || err != nil {
 			break
 		}

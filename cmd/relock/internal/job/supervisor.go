@@ -26,6 +26,9 @@ type supervisor struct {
 	warned    bool // the group was told because of the deadline or a loss
 	lost      bool // the lock is lost
 	wants     bool // the command has, or asked for, the terminal
+
+	deadline time.Time     // the latest that was seen
+	third    time.Duration // of what was left then
 }
 
 // supervise returns when the command has ended, and if it was told to, when its group has.
@@ -91,10 +94,12 @@ func (s *supervisor) end() {
 	s.warned, s.signalled = true, true
 	now := time.Now()
 	at := now.Add(s.job.Grace)
-	if deadline, ok := s.job.Deadline(); ok {
-		if d := deadline.Add(-s.job.Lead / 10); d.Before(at) {
-			at = d
-		}
+	deadline, ok := s.job.Deadline()
+	if !ok {
+		deadline = s.deadline // of a hold that has ended; or none is known
+	}
+	if d := deadline.Add(-s.lead(deadline) / 10); !deadline.IsZero() && d.Before(at) {
+		at = d
 	}
 	if s.killAt.IsZero() || at.Before(s.killAt) {
 		s.killAt = at
@@ -105,12 +110,23 @@ func (s *supervisor) end() {
 	s.process.signal(syscall.SIGTERM)
 }
 
+// lead returns how long before a deadline the group is told to end: at most a third of what was
+// left when the deadline was first seen, since a lease that was just acquired may still be short.
+func (s *supervisor) lead(deadline time.Time) time.Duration {
+	const drift = 10 * time.Millisecond // between looks at the same deadline
+	if deadline.Sub(s.deadline).Abs() > drift {
+		s.deadline = deadline
+		s.third = time.Until(deadline) / 3
+	}
+	return min(s.job.Lead, s.third)
+}
+
 // act does what is due, and returns when to look again.
 func (s *supervisor) act() time.Duration {
 	now := time.Now()
 	next := time.Hour
 	if deadline, ok := s.job.Deadline(); ok && !s.warned {
-		if next = deadline.Add(-s.job.Lead).Sub(now); next <= 0 {
+		if next = deadline.Add(-s.lead(deadline)).Sub(now); next <= 0 {
 			s.job.Report("the lock is certain for %v only; ending the command", deadline.Sub(now).Round(time.Millisecond))
 			s.end()
 		}
