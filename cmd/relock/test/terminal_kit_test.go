@@ -4,12 +4,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/creack/pty"
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -28,7 +28,7 @@ type terminal struct {
 func at(t testing.TB, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	cmd.Env = append(cmd.Environ(), "TERM=xterm", "LANG=C.UTF-8")
-	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 120})
+	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: columns})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func at(t testing.TB, cmd *exec.Cmd) *terminal {
 
 // text is what was written, without what moves the cursor and sets colours.
 func (x *terminal) text() string {
-	return strings.ReplaceAll(ansi.Strip(x.out.String()), "\r", "")
+	return strings.ReplaceAll(escapes.ReplaceAllString(x.out.String(), ""), "\r", "")
 }
 
 // types types.
@@ -104,6 +104,8 @@ func (x *terminal) ends(status int) {
 }
 
 const (
+	rows, columns = 24, 120
+
 	ctrlC = "\x03"
 	ctrlZ = "\x1a"
 )
@@ -121,3 +123,6 @@ func shell(t testing.TB, s *redistest.Server) *terminal {
 	x.shows(0, "PROMPT ")
 	return x
 }
+
+// escapes are sequences that move the cursor, set colours, or set up the terminal.
+var escapes = regexp.MustCompile("\x1b(\\[[0-9;?<>=]*[a-zA-Z]|[()][A-Z0-9]|[=>78]|\\][^\x07\x1b]*(\x07|\x1b\\\\))")

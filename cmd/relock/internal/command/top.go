@@ -1,12 +1,12 @@
 package command
 
 import (
-	"errors"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
 	"github.com/relock-go/relock/cmd/relock/internal/connect"
 	"github.com/relock-go/relock/cmd/relock/internal/top"
 	"github.com/spf13/cobra"
@@ -42,13 +42,15 @@ It asks Redis for at most --steps steps of a scan a second, of 1,000 keys each, 
 			}
 			defer done()
 			server, _ := connect.Mask(address(cmd))
-			err = top.Run(cmd.Context(), r, top.Options{
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			err = top.Run(ctx, r, top.Options{
 				Pattern: strings.Join(args, ""), Interval: interval.Duration, Steps: steps, Reads: reads, Server: server,
 			})
-			if err == nil || errors.Is(err, tea.ErrInterrupted) {
-				return nil
+			if err != nil {
+				return &exit{statusSystem, err}
 			}
-			return &exit{statusSystem, err}
+			return nil
 		},
 	}
 	fs := cmd.Flags()

@@ -37,18 +37,27 @@ func (e *Exam) clock(ctx context.Context) {
 				best, ahead = trip, a
 			}
 		}
-		text := fmt.Sprintf("%sthe server's is %v ahead of this host's, give or take %v", where,
-			ahead.Round(10*time.Microsecond), (best / 2).Round(10*time.Microsecond))
-		switch {
-		case best == 0:
+		if best == 0 {
 			e.say(Warning, "clock", where+"the server does not tell the time", "")
-		case ahead.Abs() > clockSlack:
-			e.say(Warning, "clock", text, "relock does not compare them, but one of them is wrong: a server's clock that is "+
-				"set ends leases early, so let NTP slew it")
-		default:
-			e.say(OK, "clock", text, "")
+			continue
 		}
+		e.judgeClock(where, ahead, best)
 	}
+}
+
+func (e *Exam) judgeClock(where string, ahead, roundTrip time.Duration) {
+	which := "ahead of"
+	if ahead < 0 {
+		which = "behind"
+	}
+	text := fmt.Sprintf("%sthe server's is %v %s this host's, give or take %v", where,
+		ahead.Abs().Round(10*time.Microsecond), which, (roundTrip / 2).Round(10*time.Microsecond))
+	if ahead.Abs() > clockSlack {
+		e.say(Warning, "clock", text, "relock does not compare them, but one of them is wrong; leases end early if the "+
+			"server's is set forward, so let NTP slew it")
+		return
+	}
+	e.say(OK, "clock", text, "")
 }
 
 func (e *Exam) roundTrip(ctx context.Context) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
 )
 
@@ -32,14 +31,15 @@ type (
 )
 
 // step makes one step of a scan, or begins one.
-func (m *model) step(s *locks.Scan) tea.Cmd {
+func (m *model) step(s *locks.Scan) command {
 	m.steps++
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, askWithin)
+	client, pattern := m.reader.Client, m.Pattern
+	return func(ctx context.Context) message {
+		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
 		if s == nil {
 			var err error
-			if s, err = locks.NewScan(ctx, m.reader.Client, m.Pattern); err != nil {
+			if s, err = locks.NewScan(ctx, client, pattern); err != nil {
 				return scanned{err: err}
 			}
 		}
@@ -48,31 +48,32 @@ func (m *model) step(s *locks.Scan) tea.Cmd {
 	}
 }
 
-// after delays the next step, so that a scan keeps to its pace; it begins anew no more often than
+// pace delays the next step, so that a scan keeps to its pace; it begins anew no more often than
 // the table is refreshed.
-func (m *model) after(s scanned) tea.Cmd {
+func (m *model) pace(s scanned) command {
 	d := time.Second / time.Duration(m.Steps)
 	if s.scan == nil || s.err != nil || s.scan.Done() {
 		d = max(d, m.Interval)
 		s.scan = nil
 	}
-	return tea.Tick(d, func(time.Time) tea.Msg { return nextScan{s.scan} })
+	return after(d, nextScan{s.scan})
 }
 
 // refresh reads the locks that are due: those never read, those on the screen, then the others
 // in turn. Only one refresh is under way.
-func (m *model) refresh() tea.Cmd {
+func (m *model) refresh() []command {
 	names := m.due()
 	if m.reading || len(names) == 0 {
 		return nil
 	}
 	m.reading, m.reads = true, len(names)
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, askWithin)
+	reader := m.reader
+	return []command{func(ctx context.Context) message {
+		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
-		all, err := m.reader.ReadAll(ctx, names)
+		all, err := reader.ReadAll(ctx, names)
 		return read{names, all, err}
-	}
+	}}
 }
 
 // due returns the names of the locks to read next, at most m.Reads for each second of the
@@ -136,15 +137,12 @@ func (m *model) enter(msg read) {
 }
 
 // force opens a lock.
-func (m *model) force(name string) tea.Cmd {
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, askWithin)
+func (m *model) force(name string) command {
+	reader := m.reader
+	return func(ctx context.Context) message {
+		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
-		opened, err := m.reader.Session.ForceUnlock(ctx, name)
+		opened, err := reader.Session.ForceUnlock(ctx, name)
 		return forced{name, opened, err}
 	}
-}
-
-func (m *model) ticking() tea.Cmd {
-	return tea.Tick(m.Interval, func(time.Time) tea.Msg { return tick{} })
 }

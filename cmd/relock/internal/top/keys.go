@@ -3,27 +3,28 @@ package top
 import (
 	"slices"
 
-	tea "github.com/charmbracelet/bubbletea"
+	"github.com/gdamore/tcell/v2"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
 )
 
 // key acts on a key.
-func (m *model) key(k tea.KeyMsg) tea.Cmd {
-	if k.Type == tea.KeyCtrlC {
-		return tea.Quit
+func (m *model) key(k *tcell.EventKey) []command {
+	if k.Key() == tcell.KeyCtrlC {
+		m.left = true
+		return nil
 	}
 	switch m.mode {
 	case filtering:
 		m.typeFilter(k)
 	case asking:
 		m.mode = browsing
-		if r := m.current(); k.String() == "y" && r != nil && r.Name == m.target {
-			return m.force(r.Name)
+		if r := m.current(); k.Rune() == 'y' && r != nil && r.Name == m.target {
+			return []command{m.force(r.Name)}
 		}
 		m.said = locks.Printable(m.target) + ": left as it is"
 	case detail, helping:
 		m.mode = browsing
-		if k.String() == "u" && m.current() != nil {
+		if k.Rune() == 'u' && m.current() != nil {
 			m.ask()
 		}
 	default:
@@ -32,48 +33,72 @@ func (m *model) key(k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-func (m *model) browse(k tea.KeyMsg) tea.Cmd {
+// moves are the keys that move the selection, and by how many lines; the last two by all.
+func (m *model) moves(k *tcell.EventKey) (lines int, moves bool) {
+	switch {
+	case k.Key() == tcell.KeyUp, k.Rune() == 'k':
+		return -1, true
+	case k.Key() == tcell.KeyDown, k.Rune() == 'j':
+		return 1, true
+	case k.Key() == tcell.KeyPgUp:
+		return -m.lines(), true
+	case k.Key() == tcell.KeyPgDn, k.Rune() == ' ':
+		return m.lines(), true
+	case k.Key() == tcell.KeyHome, k.Rune() == 'g':
+		return -len(m.shown), true
+	case k.Key() == tcell.KeyEnd, k.Rune() == 'G':
+		return len(m.shown), true
+	}
+	return 0, false
+}
+
+func (m *model) browse(k *tcell.EventKey) []command {
 	m.said = ""
-	switch k.String() {
-	case "q":
-		return tea.Quit
-	case "up", "k":
-		m.move(-1)
-	case "down", "j":
-		m.move(1)
-	case "pgup":
-		m.move(-m.lines())
-	case "pgdown", " ":
-		m.move(m.lines())
-	case "home", "g":
-		m.move(-len(m.shown))
-	case "end", "G":
-		m.move(len(m.shown))
-	case "/":
-		m.mode = filtering
-	case "esc":
+	if lines, ok := m.moves(k); ok {
+		m.move(lines)
+		return nil
+	}
+	switch k.Key() {
+	case tcell.KeyEsc:
 		m.filter = ""
 		m.arrange()
-	case "r":
-		m.reverse = !m.reverse
-		m.arrange()
-	case "p":
-		m.paused = !m.paused
-	case "?":
-		m.mode = helping
-	case "enter", "i":
-		if m.current() != nil {
-			m.mode = detail
-		}
-	case "u":
-		m.ask()
-	case "s":
-		i := slices.IndexFunc(orders, func(o order) bool { return o.name == m.by.name })
-		m.sort(orders[(i+1)%len(orders)])
-	case "n", "w", "t":
-		m.sort(orders[slices.IndexFunc(orders, func(o order) bool { return o.name[:1] == k.String() })])
+	case tcell.KeyEnter:
+		m.inspect()
+	case tcell.KeyRune:
+		m.letter(k.Rune())
 	}
 	return nil
+}
+
+func (m *model) letter(r rune) {
+	switch r {
+	case 'q':
+		m.left = true
+	case '/':
+		m.mode = filtering
+	case 'r':
+		m.reverse = !m.reverse
+		m.arrange()
+	case 'p':
+		m.paused = !m.paused
+	case '?':
+		m.mode = helping
+	case 'i':
+		m.inspect()
+	case 'u':
+		m.ask()
+	case 's':
+		i := slices.IndexFunc(orders, func(o order) bool { return o.name == m.by.name })
+		m.sort(orders[(i+1)%len(orders)])
+	case 'n', 'w', 't':
+		m.sort(orders[slices.IndexFunc(orders, func(o order) bool { return rune(o.name[0]) == r })])
+	}
+}
+
+func (m *model) inspect() {
+	if m.current() != nil {
+		m.mode = detail
+	}
 }
 
 func (m *model) sort(by order) {
@@ -95,18 +120,18 @@ func (m *model) ask() {
 }
 
 // typeFilter changes the filter.
-func (m *model) typeFilter(k tea.KeyMsg) {
-	switch k.Type {
-	case tea.KeyEnter:
+func (m *model) typeFilter(k *tcell.EventKey) {
+	switch k.Key() {
+	case tcell.KeyEnter:
 		m.mode = browsing
-	case tea.KeyEsc:
+	case tcell.KeyEsc:
 		m.mode, m.filter = browsing, ""
-	case tea.KeyBackspace:
+	case tcell.KeyBackspace, tcell.KeyBackspace2:
 		if r := []rune(m.filter); len(r) > 0 {
 			m.filter = string(r[:len(r)-1])
 		}
-	case tea.KeyRunes, tea.KeySpace:
-		m.filter += string(k.Runes)
+	case tcell.KeyRune:
+		m.filter += string(k.Rune())
 	}
 	m.arrange()
 }

@@ -1,30 +1,12 @@
 package top
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	"github.com/gdamore/tcell/v2"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
 )
-
-// Options are what the user chooses at the start.
-type Options struct {
-	Pattern  string        // of the names to show
-	Interval time.Duration // between refreshes
-	Steps    int           // of a scan, a second
-	Reads    int           // of locks, a second
-	Server   string        // what to call the server
-}
-
-// Run shows the table until the user leaves it.
-func Run(ctx context.Context, r *locks.Reader, o Options) error {
-	m := &model{ctx: ctx, reader: r, Options: o, rows: make(map[string]*row), by: orders[0]}
-	_, err := tea.NewProgram(m, tea.WithAltScreen(), tea.WithContext(ctx)).Run()
-	return err
-}
 
 // mode is what keys mean.
 type mode int
@@ -37,11 +19,9 @@ const (
 	helping
 )
 
-// model is the state of the screen. Bubble Tea calls it from one goroutine; the commands in
-// feed.go only use what does not change.
+// model is the state of the screen. It is used by one goroutine; commands do not touch it.
 type model struct {
 	Options
-	ctx    context.Context
 	reader *locks.Reader
 
 	rows    map[string]*row
@@ -56,7 +36,7 @@ type model struct {
 	line, first   int    // of shown: the selected one, and the first on the screen
 	target        string // the lock that a question is about
 	width, height int
-	paused        bool
+	paused, left  bool
 	reading       bool
 	steps, reads  int    // steps of this scan so far; locks of the last refresh
 	passes        int    // scans that are complete
@@ -64,49 +44,53 @@ type model struct {
 	failed        error  // of the last refresh or scan
 }
 
-func (m *model) Init() tea.Cmd { return tea.Batch(m.step(nil), m.ticking()) }
+func newModel(r *locks.Reader, o Options) *model {
+	return &model{reader: r, Options: o, rows: make(map[string]*row), by: orders[0]}
+}
 
-// Update implements tea.Model.
-func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m *model) begin() []command { return []command{m.step(nil), after(m.Interval, tick{})} }
+
+// update enters what has happened, and returns what to do next.
+func (m *model) update(msg message) []command {
 	switch msg := msg.(type) {
-	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+	case *tcell.EventResize:
+		m.width, m.height = msg.Size()
 		m.scroll()
-	case tea.KeyMsg:
-		return m, m.key(msg)
+	case *tcell.EventKey:
+		return m.key(msg)
 	case scanned:
-		return m, m.scanned(msg)
+		return m.scanned(msg)
 	case nextScan:
 		if msg.scan == nil {
 			m.steps = 0
 		}
 		if m.paused {
-			return m, m.after(scanned{scan: msg.scan})
+			return []command{m.pace(scanned{scan: msg.scan})}
 		}
-		return m, m.step(msg.scan)
+		return []command{m.step(msg.scan)}
 	case read:
 		m.enter(msg)
 	case forced:
 		m.told(msg)
-		return m, m.refresh()
+		return m.refresh()
 	case tick:
-		cmds := []tea.Cmd{m.ticking()}
-		if !m.paused {
-			cmds = append(cmds, m.refresh())
+		next := []command{after(m.Interval, tick{})}
+		if m.paused {
+			return next
 		}
-		return m, tea.Batch(cmds...)
+		return append(next, m.refresh()...)
 	}
-	return m, nil
+	return nil
 }
 
 // scanned enters what a step of the scan found.
-func (m *model) scanned(msg scanned) tea.Cmd {
+func (m *model) scanned(msg scanned) []command {
 	if msg.err != nil {
 		m.failed = msg.err
 	} else if msg.scan.Done() {
 		m.passes++
 	}
-	var more tea.Cmd
+	next := []command{m.pace(msg)}
 	for _, name := range msg.names {
 		if m.rows[name] == nil {
 			m.rows[name] = &row{Lock: locks.Lock{Name: name}}
@@ -114,9 +98,9 @@ func (m *model) scanned(msg scanned) tea.Cmd {
 		}
 	}
 	if len(msg.names) > 0 && len(m.shown) == 0 {
-		more = m.refresh() // at the start, do not wait for a tick
+		next = append(next, m.refresh()...) // at the start, do not wait for a tick
 	}
-	return tea.Batch(more, m.after(msg))
+	return next
 }
 
 func (m *model) told(msg forced) {

@@ -4,68 +4,81 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/charmbracelet/lipgloss"
-	"github.com/charmbracelet/x/ansi"
+	"github.com/gdamore/tcell/v2"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
+	"github.com/rivo/uniseg"
 )
 
 const headLines, footLines = 3, 2
 
 var (
-	bold     = lipgloss.NewStyle().Bold(true)
-	faint    = lipgloss.NewStyle().Faint(true)
-	marked   = lipgloss.NewStyle().Reverse(true)
-	urgent   = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color("1"))
-	helpText = []string{
-		"↑ ↓ j k, PgUp PgDn, g G    move",
-		"Enter                      all that is known of a lock",
-		"u                          open it, after a question",
-		"/                          filter by name or holder; Esc ends it",
-		"s                          sort by heat, name, waiters, held, TTL, kind",
-		"n w t                      sort by name, waiters, TTL",
-		"r                          reverse the order",
-		"p                          pause: ask Redis for nothing",
-		"q                          leave",
-		"",
-		"Heat is who has most waiters, then whose holder changes most often. A \">\" means that a lock",
-		"has been held for longer than that: Redis keeps the time of an acquisition for a minute.",
-	}
+	plain  = tcell.StyleDefault
+	bold   = plain.Bold(true)
+	faint  = plain.Dim(true)
+	marked = plain.Reverse(true)
+	urgent = plain.Bold(true).Foreground(tcell.ColorRed)
 )
 
-// View implements tea.Model.
-func (m *model) View() string {
-	if m.height == 0 {
-		return ""
+var help = []string{
+	"↑ ↓ j k, PgUp PgDn, g G    move",
+	"Enter                      all that is known of a lock",
+	"u                          open it, after a question",
+	"/                          filter by name or holder; Esc ends it",
+	"s                          sort by heat, name, waiters, held, TTL, kind",
+	"n w t                      sort by name, waiters, TTL",
+	"r                          reverse the order",
+	"p                          pause: ask Redis for nothing",
+	"q                          leave",
+	"",
+	"Heat is who has most waiters, then whose holder changes most often. A \">\" means that a lock",
+	"has been held for longer than that: Redis keeps the time of an acquisition for a minute.",
+	"",
+	"any key goes back",
+}
+
+// line is one line of the screen.
+type line struct {
+	text  string
+	style tcell.Style
+}
+
+// draw shows the model.
+func (m *model) draw(screen tcell.Screen) {
+	screen.Clear()
+	for y, l := range m.view() {
+		screen.PutStrStyled(0, y, l.text, l.style)
 	}
+	screen.Show()
+}
+
+// view returns the lines of the screen.
+func (m *model) view() []line {
 	lines := m.head()
 	switch m.mode {
 	case helping:
-		lines = append(lines, help()...)
+		lines = lines[:headLines-1]
+		for _, text := range help {
+			lines = append(lines, line{text, plain})
+		}
 	case detail:
-		lines = append(lines, m.details()...)
+		lines = append(lines[:headLines-1], m.details()...)
 	default:
 		for _, r := range m.page() {
 			lines = append(lines, m.tableLine(r))
 		}
 		if len(m.shown) == 0 {
-			lines = append(lines, faint.Render(m.nothing()))
+			lines = append(lines, line{m.nothing(), faint})
 		}
 	}
-	room := m.height - footLines
-	if len(lines) > room {
-		lines = lines[:max(0, room)]
-	}
+	room := max(0, m.height-footLines)
+	lines = lines[:min(len(lines), room)]
 	for len(lines) < room {
-		lines = append(lines, "")
+		lines = append(lines, line{})
 	}
-	lines = append(lines, m.foot()...)
-	for i := range lines {
-		lines[i] = ansi.Truncate(lines[i], m.width, "…")
-	}
-	return strings.Join(lines, "\n")
+	return append(lines, m.foot()...)
 }
 
-func (m *model) head() []string {
+func (m *model) head() []line {
 	held, waiters := 0, 0
 	for _, r := range m.rows {
 		if r.Locked() {
@@ -90,7 +103,10 @@ func (m *model) head() []string {
 	if m.paused {
 		status += ", paused"
 	}
-	return []string{bold.Render("relock top") + "  " + status, "", bold.Render(m.cells("NAME", "KIND", "HOLDER", "HELD", "TTL", "WAITERS"))}
+	return []line{
+		{"relock top  " + status, bold}, {},
+		{m.cells("NAME", "KIND", "HOLDER", "HELD", "TTL", "WAITERS"), bold},
+	}
 }
 
 // cells returns one line of the table. Name and holder share what the others leave.
@@ -104,26 +120,30 @@ func (m *model) cells(name, kind, holder, held, ttl, waiters string) string {
 
 // fit returns a text in so many columns.
 func fit(text string, columns int) string {
-	text = ansi.Truncate(text, columns, "…")
-	return text + strings.Repeat(" ", max(0, columns-ansi.StringWidth(text)))
+	if uniseg.StringWidth(text) > columns {
+		var b strings.Builder
+		left := columns - 1
+		for g := uniseg.NewGraphemes(text); g.Next() && g.Width() <= left; left -= g.Width() {
+			b.WriteString(g.Str())
+		}
+		text = b.String() + "…"
+	}
+	return text + strings.Repeat(" ", max(0, columns-uniseg.StringWidth(text)))
 }
 
-func (m *model) tableLine(r *row) string {
+func (m *model) tableLine(r *row) line {
 	holder, held, ttl := r.Holder(), locks.HeldFor(r.Lock), locks.TimeToLive(r.Lock)
 	if n := len(r.Holders); n > 1 {
 		holder = fmt.Sprintf("%d readers", n)
 	}
+	style := plain
 	if !r.Locked() {
-		holder, held, ttl = "-", "-", "-"
+		holder, held, ttl, style = "-", "-", "-", faint
 	}
-	line := m.cells(locks.Printable(r.Name), r.Kind, holder, held, ttl, fmt.Sprint(r.Waiters))
-	switch {
-	case r.Name == m.selected:
-		return marked.Render(line)
-	case !r.Locked():
-		return faint.Render(line)
+	if r.Name == m.selected {
+		style = marked
 	}
-	return line
+	return line{m.cells(locks.Printable(r.Name), r.Kind, holder, held, ttl, fmt.Sprint(r.Waiters)), style}
 }
 
 // nothing says why the table is empty.
@@ -138,48 +158,40 @@ func (m *model) nothing() string {
 }
 
 // foot says what the table costs, and what keys do or what is asked.
-func (m *model) foot() []string {
+func (m *model) foot() []line {
 	load := fmt.Sprintf("load: at most %d SCANs of %d keys and %d reads a second; this scan: %d, last refresh: %d of %d locks",
 		m.Steps, locks.Step, m.Reads, m.steps, m.reads, len(m.rows))
-	last := faint.Render("Enter inspect  u open  / filter  s sort  r reverse  p pause  ? help  q quit")
+	last := line{"Enter inspect  u open  / filter  s sort  r reverse  p pause  ? help  q quit", faint}
 	switch {
 	case m.mode == asking:
-		last = urgent.Render(fmt.Sprintf("open %s, which %s has held for %s? Its holder is told. [y/N]",
-			locks.Printable(m.target), m.rowOf(m.target).Holder(), locks.HeldFor(m.rowOf(m.target).Lock)))
+		r := m.rows[m.target]
+		if r == nil {
+			r = new(row) // it is gone
+		}
+		last = line{fmt.Sprintf("open %s, which %s has held for %s? Its holder is told. [y/N]",
+			locks.Printable(m.target), r.Holder(), locks.HeldFor(r.Lock)), urgent}
 	case m.said != "":
-		last = m.said
+		last = line{m.said, plain}
 	case m.failed != nil:
-		last = urgent.Render(m.failed.Error())
+		last = line{m.failed.Error(), urgent}
 	}
-	return []string{faint.Render(load), last}
+	return []line{{load, faint}, last}
 }
 
-// rowOf returns the row of a name, an empty one if it is gone.
-func (m *model) rowOf(name string) *row {
-	if r := m.rows[name]; r != nil {
-		return r
-	}
-	return &row{}
-}
-
-func (m *model) details() []string {
+func (m *model) details() []line {
 	r := m.current()
 	if r == nil {
-		return []string{"it is gone"}
+		return []line{{"it is gone", plain}}
 	}
-	lines := []string{
-		bold.Render(locks.Printable(r.Name)),
-		fmt.Sprintf("mode       %s (%s)", r.Mode, r.Kind),
-		"held       " + locks.HeldFor(r.Lock),
-		"TTL        " + locks.TimeToLive(r.Lock),
-		fmt.Sprintf("waiters    %d", r.Waiters),
+	lines := []line{
+		{locks.Printable(r.Name), bold},
+		{fmt.Sprintf("mode       %s (%s)", r.Mode, r.Kind), plain},
+		{"held       " + locks.HeldFor(r.Lock), plain},
+		{"TTL        " + locks.TimeToLive(r.Lock), plain},
+		{fmt.Sprintf("waiters    %d", r.Waiters), plain},
 	}
 	for _, h := range r.Holders {
-		lines = append(lines, fmt.Sprintf("holder     %s (%s)", locks.Who(h), h.ID))
+		lines = append(lines, line{fmt.Sprintf("holder     %s (%s)", locks.Who(h), h.ID), plain})
 	}
-	return append(lines, "", faint.Render("u opens it, any other key goes back"))
-}
-
-func help() []string {
-	return append(helpText, "", faint.Render("any key goes back"))
+	return append(lines, line{}, line{"u opens it, any other key goes back", faint})
 }
