@@ -3,6 +3,7 @@ package connect
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -79,7 +80,12 @@ func parse(address string) (*url.URL, error) {
 		return u, nil
 	}
 	q := u.Query()
-	for _, host := range hosts[1:] {
+	more := append(hosts[1:], q["addr"]...)
+	q.Del("addr")
+	for _, host := range more {
+		if _, _, err := net.SplitHostPort(host); err != nil { // rueidis takes it for the first one
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "6379")
+		}
 		q.Add("addr", host)
 	}
 	u.RawQuery = q.Encode()
