@@ -8,74 +8,100 @@ import (
 	"github.com/relock-go/relock/cmd/relock/internal/connect"
 	"github.com/relock-go/relock/cmd/relock/internal/job"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
+	"sync"
 	"time"
 )
 
 // attempt is what became of the attempt to acquire the lock.
 type attempt struct {
-	reader *locks.Reader // nil if there is no session
-	lock   relock.Locker
+	reader *locks.Reader   // nil if there is no session
+	lock   relock.Locker   // nil if it could not be acquired
+	hold   context.Context // knows the hold's token and deadline; its end means nothing
 	err    error
 }
 
 // acquire connects and waits for the lock, until a signal of the user ends it.
 func (r *runner) acquire() error {
 	ctx, cancel := context.WithCancelCause(r.cmd.Context())
-	defer cancel(nil)
-	done := make(chan attempt, 1)
-	go func() { done <- r.attempt(ctx) }()
+	r.acquired, r.unlocked = make(chan attempt, 1), make(chan error, 1)
+	r.finished = sync.OnceFunc(func() { cancel(nil) })
+	go r.attempt(ctx)
 	select {
-	case a := <-done:
-		r.reader, r.lock = a.reader, a.lock
+	case a := <-r.acquired:
+		r.held = a
 		return a.err
 	case s := <-r.signals:
-		cancel(&exit{status: job.Status(s)})
+		stopped := &exit{status: job.Status(s)}
+		cancel(stopped)
 		select { // briefly: what was granted too late ends with its lease
-		case a := <-done:
-			r.reader = a.reader // whose session ends the hold, if there is one
+		case a := <-r.acquired:
+			r.held.reader = a.reader // whose session ends the hold, if there is one
 		case <-time.After(lookWithin):
 		case <-r.signals:
 		}
-		return context.Cause(ctx)
+		return stopped
 	}
 }
 
-// attempt connects and acquires the lock.
-func (r *runner) attempt(ctx context.Context) (a attempt) {
+// attempt connects, acquires the lock, and keeps it until the command has ended. It ends with
+// finished.
+func (r *runner) attempt(ctx context.Context) {
+	var a attempt
+	fail := func(err error) {
+		a.err = err
+		r.acquired <- a
+	}
 	start, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	client, err := connect.Open(start, address(r.cmd))
 	if err != nil {
-		return attempt{err: err}
+		fail(err)
+		return
 	}
-	session, err := relock.NewSession(start, client, relock.WithWatchdog(r.lease.Duration))
+	session, err := relock.NewSession(start, client, relock.WithLease(r.lease.Duration))
 	if err != nil {
-		return attempt{err: err}
+		fail(err)
+		return
 	}
 	a.reader = &locks.Reader{Client: client, Session: session}
-	a.lock = r.newLock(session)
-	a.err = r.waitFor(ctx, a)
-	return a
+	lock := r.newLock(session)
+	ran, err := r.do(ctx, lock, a.reader, func(hold context.Context) error {
+		a.lock, a.hold = lock, hold
+		r.acquired <- a
+		<-ctx.Done()
+		return nil
+	})
+	if !ran {
+		fail(err)
+		return
+	}
+	r.unlocked <- err
 }
 
-// waitFor acquires the lock as the flags say, or returns errTaken.
-func (r *runner) waitFor(ctx context.Context, a attempt) error {
+// do calls f with the lock, which it acquires as the flags say. If the lock is taken it does
+// not, and returns errTaken.
+func (r *runner) do(ctx context.Context, l relock.Locker, reader *locks.Reader, f func(context.Context) error) (ran bool, err error) {
 	once := r.noWait || r.wait.set && r.wait.Duration == 0
 	if once || r.verbose {
-		switch ok, err := a.lock.TryLock(ctx); {
-		case ok || err != nil:
-			return err
+		switch ran, err = relock.TryDo(ctx, l, f); {
+		case ran || err != nil:
+			return ran, err
 		case once:
-			return errTaken
+			return false, errTaken
 		}
-		r.note("waiting: %s", r.taken(ctx, a.reader))
+		text, _ := r.taken(ctx, reader)
+		r.note("waiting: %s", text)
 	}
-	if !r.wait.set {
-		return a.lock.Lock(ctx)
+	if r.wait.set {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.wait.Duration, errTaken)
+		defer cancel()
 	}
-	within, cancel := context.WithTimeoutCause(ctx, r.wait.Duration, errTaken)
-	defer cancel()
-	return a.lock.Lock(within)
+	err = relock.Do(ctx, l, func(hold context.Context) error {
+		ran = true
+		return f(hold)
+	})
+	return ran, err
 }
 
 func (r *runner) newLock(s *relock.Session) relock.Locker {
@@ -102,21 +128,25 @@ func (r *runner) refused(err error) error {
 	if !errors.Is(err, errTaken) {
 		return failed(err)
 	}
+	text, failure := r.taken(r.cmd.Context(), r.held.reader)
+	if failure != nil {
+		return failed(failure) // nobody knows whether it is taken
+	}
 	e := &exit{status: r.conflict}
 	if !r.quiet {
-		e.err = errors.New(r.taken(r.cmd.Context(), r.reader))
+		e.err = errors.New(text)
 	}
 	return e
 }
 
 // taken says who has the lock.
-func (r *runner) taken(ctx context.Context, reader *locks.Reader) string {
+func (r *runner) taken(ctx context.Context, reader *locks.Reader) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	name := locks.Printable(r.name)
 	l, err := reader.Read(ctx, r.name)
 	if err != nil || !l.Locked() {
-		return name + " is taken"
+		return name + " is taken", err
 	}
-	return fmt.Sprintf("%s is held by %s, for %s", name, l.Holder(), locks.HeldFor(l))
+	return fmt.Sprintf("%s is held by %s, for %s", name, l.Holder(), locks.HeldFor(l)), nil
 }

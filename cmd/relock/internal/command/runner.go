@@ -26,8 +26,11 @@ type runner struct {
 	name    string
 	command []string
 	signals <-chan os.Signal
-	reader  *locks.Reader
-	lock    relock.Locker
+
+	acquired chan attempt // what became of it, once
+	held     attempt
+	finished func()     // the command has ended: unlock
+	unlocked chan error // the end of that
 }
 
 func newRunner(cmd *cobra.Command, f *runFlags, name string, command []string) *runner {
@@ -60,8 +63,8 @@ func (r *runner) run() error {
 
 // release unlocks, and says so if that was late.
 func (r *runner) release() {
-	err := r.lock.Unlock(context.Background())
-	switch {
+	r.finished()
+	switch err := <-r.unlocked; {
 	case err == nil:
 		r.note("%s is released", r.name)
 	case errors.Is(err, relock.ErrLost):
@@ -74,12 +77,12 @@ func (r *runner) release() {
 
 // leave ends the session.
 func (r *runner) leave() {
-	if r.reader == nil {
+	if r.held.reader == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 	defer cancel()
-	_ = r.reader.Session.Close(ctx)
+	_ = r.held.reader.Session.Close(ctx)
 }
 
 // note says what happens, to users that want to know.
@@ -93,9 +96,9 @@ func (r *runner) job(path string) *job.Job {
 	return &job.Job{
 		Path: path, Args: r.command, Env: r.env(),
 		Signals:  r.signals,
-		Lost:     r.lock.Done(),
-		Held:     func() bool { return r.lock.Err() == nil },
-		Deadline: r.deadline,
+		Lost:     r.held.lock.Done(),
+		Held:     func() bool { return r.held.lock.Err() == nil },
+		Deadline: func() (time.Time, bool) { return relock.Deadline(r.held.hold) },
 		Lead:     max(r.grace.Duration, r.lease.Duration/20),
 		Grace:    r.grace.Duration,
 		Report: func(format string, a ...any) {
@@ -106,20 +109,13 @@ func (r *runner) job(path string) *job.Job {
 	}
 }
 
-func (r *runner) deadline() (time.Time, bool) {
-	if l, ok := r.lock.(interface{ Deadline() (time.Time, bool) }); ok {
-		return l.Deadline()
-	}
-	return time.Time{}, false
-}
-
 // token returns the fencing token after a prefix, and nothing if the lock has none.
 func (r *runner) token(prefix string) string {
-	l, ok := r.lock.(interface{ FencingToken() int64 })
-	if !ok || l.FencingToken() == 0 {
+	token := relock.Token(r.held.hold)
+	if token == 0 {
 		return ""
 	}
-	return prefix + strconv.FormatInt(l.FencingToken(), 10)
+	return prefix + strconv.FormatInt(token, 10)
 }
 
 // env is the environment of the command.

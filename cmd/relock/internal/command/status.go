@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/cmd/relock/internal/connect"
-	"github.com/relock-go/relock/cmd/relock/internal/locks"
 )
 
 // Exit statuses. Those from 64 on are of sysexits.h, as flock(1) uses them.
@@ -48,7 +48,7 @@ func failed(err error) error {
 	if errors.As(err, new(*connect.AddressError)) {
 		return &exit{statusUsage, err}
 	}
-	if errors.Is(err, locks.ErrNotLock) {
+	if errors.Is(err, relock.ErrNotLock) {
 		return &exit{statusNotLock, err}
 	}
 	return &exit{statusUnavailable, err}

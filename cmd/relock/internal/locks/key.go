@@ -17,13 +17,10 @@ func related(prefix, name string) string {
 // holdID is how relock and Redisson write who holds a lock.
 var holdID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+(:write)?$`)
 
-// IsHold reports whether a field of a hash is a holder of a lock.
-func IsHold(field string) bool { return holdID.MatchString(field) }
-
 // isLock reports whether a hash with these fields, which need not be all, is a lock.
 func isLock(fields []string) bool {
 	for _, f := range fields {
-		if f != "mode" && !IsHold(f) {
+		if f != "mode" && !holdID.MatchString(f) {
 			return false
 		}
 	}

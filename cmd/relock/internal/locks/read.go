@@ -2,7 +2,6 @@ package locks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,9 +9,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 )
-
-// ErrNotLock says that a key holds something that is no lock.
-var ErrNotLock = errors.New("that key holds something that is no lock")
 
 // fenceKept is how long Redis keeps a token after it was issued.
 const fenceKept = time.Minute
@@ -33,11 +29,6 @@ func (r *Reader) Read(ctx context.Context, name string) (Lock, error) {
 	var err error
 	if l.State, err = r.Session.Inspect(ctx, name); err != nil {
 		return l, err
-	}
-	for _, h := range l.Holders {
-		if !IsHold(h.ID) {
-			return l, fmt.Errorf("%q: %w", name, ErrNotLock)
-		}
 	}
 	if !l.Locked() {
 		return l, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/relock-go/relock"
 )
 
 // atOnce is how many locks are read at the same time.
@@ -32,7 +34,7 @@ func (r *Reader) ReadAll(ctx context.Context, names []string) ([]Lock, error) {
 	for i, l := range read {
 		if errs[i] == nil {
 			good = append(good, l)
-		} else if !errors.Is(errs[i], ErrNotLock) {
+		} else if !errors.Is(errs[i], relock.ErrNotLock) {
 			failed = errs[i]
 		}
 	}
