@@ -14,12 +14,12 @@ var passedOn = map[string]syscall.Signal{
 	"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
 }
 
-// trap is a script that exits with 9 on a signal, after what it started in the background has
-// noticed the signal too.
+// trap is a script that exits with 9 on a signal, after what it has started has noticed the
+// signal too.
 const trap = `
-	sh -c 'trap "echo below; exit" %[1]s; echo ready; while :; do sleep 0.02; done' & child=$!
-	trap 'wait $child; echo above; exit 9' %[1]s
-	while :; do wait $child; done`
+	trap 'echo above; exit 9' %[1]s
+	sh -c 'trap "echo below; exit" %[1]s; echo ready; while :; do sleep 0.02; done'
+	while :; do sleep 0.02; done`
 
 // "consul lock" passed TERM on and no other signal, and only to a shell: its commands lived on
 // without the lock (#2489, #797, #3754).

@@ -122,9 +122,6 @@ func (r *runner) newLock(s *relock.Session) relock.Locker {
 
 // refused returns how the program ends without the lock.
 func (r *runner) refused(err error) error {
-	if errors.Is(err, relock.ErrName) || errors.Is(err, relock.ErrOption) {
-		return usage("%w", err)
-	}
 	if !errors.Is(err, errTaken) {
 		return failed(err)
 	}

@@ -27,8 +27,9 @@ not confirm the lock in time, both come before somebody else can have it. What t
 command leaves in the background when it ends by itself goes on without the lock.
 
 Exit status: the command's own, or 128 plus the signal that killed it; -E (default 1) if
-the lock is taken; 64 for a wrong command line; 69 if Redis cannot be reached or
-refuses; 126 and 127 if the command cannot be run or found.`
+the lock is taken; 64 for a wrong command line; 65 if the name is that of something else
+than a lock; 69 if Redis cannot be reached or refuses; 126 and 127 if the command cannot
+be run or found.`
 
 func newRun() *cobra.Command {
 	f := &runFlags{lease: duration{Duration: 30 * time.Second}, grace: duration{Duration: 5 * time.Second}}

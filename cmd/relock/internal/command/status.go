@@ -45,13 +45,14 @@ func failed(err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	if errors.As(err, new(*connect.AddressError)) {
-		return &exit{statusUsage, err}
+	status := statusUnavailable
+	switch {
+	case errors.As(err, new(*connect.AddressError)), errors.Is(err, relock.ErrName), errors.Is(err, relock.ErrOption):
+		status = statusUsage
+	case errors.Is(err, relock.ErrNotLock):
+		status = statusNotLock
 	}
-	if errors.Is(err, relock.ErrNotLock) {
-		return &exit{statusNotLock, err}
-	}
-	return &exit{statusUnavailable, err}
+	return &exit{status, err}
 }
 
 // conclude shows an error of the program, and returns the exit status. What cobra finds is wrong
