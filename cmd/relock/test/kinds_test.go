@@ -98,3 +98,13 @@ func TestWaiterGetsTheLockOnceItIsReleased(t *testing.T) {
 		t.Errorf("TryLock: %v, %v", ok, err)
 	}
 }
+
+// Whether the lock is taken nobody knows then.
+func TestServerThatHangsIsNoConflict(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	if err := s.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s, "run", "-w", "1s", "-E", "75", "goods", "--", "true").ends(69)
+}

@@ -17,6 +17,7 @@ type attempt struct {
 	reader *locks.Reader   // nil if there is no session
 	lock   relock.Locker   // nil if it could not be acquired
 	hold   context.Context // knows the hold's token and deadline; its end means nothing
+	since  time.Time       // when it was acquired
 	err    error
 }
 
@@ -51,7 +52,11 @@ func (r *runner) attempt(ctx context.Context) {
 		a.err = err
 		r.acquired <- a
 	}
-	start, cancel := context.WithTimeout(ctx, startWithin)
+	within := startWithin
+	if r.wait.set {
+		within = min(within, max(r.wait.Duration, time.Second))
+	}
+	start, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	client, err := connect.Open(start, address(r.cmd))
 	if err != nil {
@@ -66,7 +71,7 @@ func (r *runner) attempt(ctx context.Context) {
 	a.reader = &locks.Reader{Client: client, Session: session}
 	lock := r.newLock(session)
 	ran, err := r.do(ctx, lock, a.reader, func(hold context.Context) error {
-		a.lock, a.hold = lock, hold
+		a.lock, a.hold, a.since = lock, hold, time.Now()
 		r.acquired <- a
 		<-ctx.Done()
 		return nil
@@ -82,25 +87,29 @@ func (r *runner) attempt(ctx context.Context) {
 // not, and returns errTaken.
 func (r *runner) do(ctx context.Context, l relock.Locker, reader *locks.Reader, f func(context.Context) error) (ran bool, err error) {
 	once := r.noWait || r.wait.set && r.wait.Duration == 0
-	if once || r.verbose {
+	if once || r.wait.set || r.verbose { // who waits for a bounded time asks at least once
 		switch ran, err = relock.TryDo(ctx, l, f); {
 		case ran || err != nil:
 			return ran, err
 		case once:
 			return false, errTaken
 		}
-		text, _ := r.taken(ctx, reader)
-		r.note("waiting: %s", text)
+		if r.verbose {
+			r.note("waiting: %s", r.taken(ctx, reader))
+		}
 	}
+	within, cancel := ctx, context.CancelFunc(func() {})
 	if r.wait.set {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.wait.Duration, errTaken)
-		defer cancel()
+		within, cancel = context.WithTimeout(ctx, r.wait.Duration)
 	}
-	err = relock.Do(ctx, l, func(hold context.Context) error {
+	defer cancel()
+	err = relock.Do(within, l, func(hold context.Context) error {
 		ran = true
 		return f(hold)
 	})
+	if !ran && within.Err() != nil && errors.Is(err, relock.ErrTaken) {
+		err = errTaken
+	}
 	return ran, err
 }
 
@@ -125,25 +134,22 @@ func (r *runner) refused(err error) error {
 	if !errors.Is(err, errTaken) {
 		return failed(err)
 	}
-	text, failure := r.taken(r.cmd.Context(), r.held.reader)
-	if failure != nil {
-		return failed(failure) // nobody knows whether it is taken
-	}
 	e := &exit{status: r.conflict}
 	if !r.quiet {
+		text := r.taken(r.cmd.Context(), r.held.reader)
 		e.err = errors.New(text)
 	}
 	return e
 }
 
 // taken says who has the lock.
-func (r *runner) taken(ctx context.Context, reader *locks.Reader) (string, error) {
+func (r *runner) taken(ctx context.Context, reader *locks.Reader) string {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	name := locks.Printable(r.name)
 	l, err := reader.Read(ctx, r.name)
 	if err != nil || !l.Locked() {
-		return name + " is taken", err
+		return name + " is taken"
 	}
-	return fmt.Sprintf("%s is held by %s, for %s", name, l.Holder(), locks.HeldFor(l)), nil
+	return fmt.Sprintf("%s is held by %s, for %s", name, l.Holder(), locks.HeldFor(l))
 }
