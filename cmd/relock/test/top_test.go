@@ -82,7 +82,7 @@ func TestTopSortsFiltersAndInspects(t *testing.T) {
 // With thousands of locks the load stays what the last line but one says.
 func TestTopWithThousandsOfLocksKeepsToItsLoad(t *testing.T) {
 	t.Parallel()
-	const count, steps, reads = 4000, 10, 200
+	const count, steps, reads = 4000, 15, 800
 	s := redistest.Start(t)
 	c := s.Client(t)
 	var sets rueidis.Commands
@@ -101,7 +101,7 @@ func TestTopWithThousandsOfLocksKeepsToItsLoad(t *testing.T) {
 	admin(t, s, "CONFIG", "RESETSTAT")
 	began := time.Now()
 	x := topAt(t, s, "--steps", fmt.Sprint(steps), "--reads", fmt.Sprint(reads))
-	x.displays(`load: at most 10 SCANs of 1000 keys and 200 reads a second`)
+	x.displays(`load: at most 15 SCANs of 500 keys and 800 reads a second`)
 	x.displays(`last refresh: \d+ of 4000 locks`)
 	x.displays(`^relock top .* 4000 held`)
 	x.types("nG")

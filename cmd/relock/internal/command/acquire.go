@@ -17,7 +17,6 @@ type attempt struct {
 	reader *locks.Reader   // nil if there is no session
 	lock   relock.Locker   // nil if it could not be acquired
 	hold   context.Context // knows the hold's token and deadline; its end means nothing
-	since  time.Time       // when it was acquired
 	err    error
 }
 
@@ -71,7 +70,7 @@ func (r *runner) attempt(ctx context.Context) {
 	a.reader = &locks.Reader{Client: client, Session: session}
 	lock := r.newLock(session)
 	ran, err := r.do(ctx, lock, a.reader, func(hold context.Context) error {
-		a.lock, a.hold, a.since = lock, hold, time.Now()
+		a.lock, a.hold = lock, hold
 		r.acquired <- a
 		<-ctx.Done()
 		return nil

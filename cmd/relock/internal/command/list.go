@@ -22,7 +22,7 @@ func newList() *cobra.Command {
 		Long: `list shows the locks that are held, with holder, time held, time to live, and waiters.
 PATTERN is one of SCAN: * and ? stand for any characters, [ab] for one of some.
 
-It looks at all keys, in steps of 1,000 (SCAN), and at no more than a few fields of
+It looks at all keys, in steps of 500 (SCAN), and at no more than a few fields of
 each hash to tell whether it is a lock.`,
 		Example: "  relock list 'goods:*'",
 		Args:    cobra.MaximumNArgs(1),

@@ -98,7 +98,7 @@ func (r *runner) job(path string) *job.Job {
 		Signals:  r.signals,
 		Lost:     r.held.lock.Done(),
 		Held:     func() bool { return r.held.lock.Err() == nil },
-		Deadline: r.deadline,
+		Deadline: func() (time.Time, bool) { return relock.Deadline(r.held.hold) },
 		Lead:     max(r.grace.Duration, r.lease.Duration/20),
 		Grace:    r.grace.Duration,
 		Report: func(format string, a ...any) {
@@ -107,15 +107,6 @@ func (r *runner) job(path string) *job.Job {
 			}
 		},
 	}
-}
-
-// deadline returns until when the command may run.
-func (r *runner) deadline() (time.Time, bool) {
-	deadline, ok := relock.Deadline(r.held.hold)
-	if last := r.held.since.Add(r.maxHold.Duration); ok && r.maxHold.set && last.Before(deadline) {
-		deadline = last
-	}
-	return deadline, ok
 }
 
 // token returns the fencing token after a prefix, and nothing if the lock has none.

@@ -23,7 +23,7 @@ func newTop() *cobra.Command {
 time to live, and waiters, those with most waiters first. Keys sort, filter, inspect, and
 open a lock after a question; ? lists them. PATTERN is as for list.
 
-It asks Redis for at most --steps steps of a scan a second, of 1,000 keys each, and for
+It asks Redis for at most --steps steps of a scan a second, of 500 keys each, and for
 --reads locks; what does not fit waits for its turn.`,
 		Example: "  relock top 'goods:*'",
 		Args:    cobra.MaximumNArgs(1),

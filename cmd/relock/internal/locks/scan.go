@@ -9,9 +9,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Step is how many keys one step of a scan looks at, at most about twice. It keeps the server
-// from serving others for less than a millisecond.
-const Step = 1000
+// Step is how many keys one step of a scan looks at, or a little more: the server serves nobody
+// else for that long, less than a millisecond.
+const Step = 500
 
 // peek is how many fields of a hash are read to tell whether it is a lock.
 const peek = 10
