@@ -94,7 +94,8 @@ func TestMaxHoldEndsTheCommand(t *testing.T) {
 	r.warns("ending the command")
 }
 
-// relock that is killed cannot end its command. The kernel and the guard do.
+// relock that is killed cannot end its command. The kernel and the guard do; and the lock is free
+// within a lease, after which others waited for a minute (etcdctl #8365) or a day (cronlock #11).
 func TestCommandEndsWhenRelockIsKilled(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
