@@ -61,6 +61,7 @@ func (e *Exam) probes(k keys) []probe {
 			must("the cluster", "", "", "asking"),
 			probe{"cluster|slots", "the cluster", Problem, "", "", []string{"CLUSTER SLOTS"}},
 			probe{"cluster|nodes", "the cluster", Warning, "", "", []string{"CLUSTER NODES"}},
+			probe{"cluster|shards", "the client with Redis 8 or Valkey", Note, "", "", []string{"CLUSTER SHARDS"}},
 			probe{"pubsub|shardnumsub", "finding waiters that are gone", Note, "", "", []string{"PUBSUB SHARDNUMSUB"}})
 	}
 	return list
