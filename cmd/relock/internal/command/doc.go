@@ -1,0 +1,2 @@
+// Package command is the command line of relock: one file for each subcommand.
+package command

@@ -1,0 +1,56 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/relock-go/relock/cmd/relock/internal/doctor"
+	"github.com/spf13/cobra"
+)
+
+func newDoctor() *cobra.Command {
+	var asJSON, verbose bool
+	cmd := &cobra.Command{
+		Use:   "doctor [PREFIX]",
+		Short: "Say what is wrong with Redis, or missing",
+		Long: `doctor connects as a program that uses relock would, and says whether locks work there: the
+version, the permissions command by command, eviction, replicas, the cluster, pub/sub,
+the clock, and the round trip. It tries them with a lock that nobody else uses, whose
+name starts with PREFIX: give one if the user may only use names that start so.
+
+Exit status: 0 if all is well, 1 if there is a warning, 2 if locks do not work.`,
+		Example: "  relock doctor goods:",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found := []doctor.Finding{}
+			e := doctor.Exam{Address: address(cmd), Prefix: strings.Join(args, ""), Found: func(f doctor.Finding) {
+				if asJSON {
+					found = append(found, f)
+				} else if verbose || !f.Detail {
+					printFinding(f)
+				}
+			}}
+			worst := e.Run(cmd.Context())
+			if asJSON {
+				if err := printAny(os.Stdout, found); err != nil {
+					return err
+				}
+			}
+			if status := max(0, int(worst-doctor.Note)); status > 0 {
+				return &exit{status: status}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with every permission")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "name every permission")
+	return cmd
+}
+
+func printFinding(f doctor.Finding) {
+	fmt.Printf("%-8s %-15s %s\n", f.Severity, f.Check, f.Text)
+	if f.Advice != "" {
+		fmt.Printf("%24s → %s\n", "", f.Advice)
+	}
+}

@@ -1,0 +1,124 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/relock-go/relock/cmd/relock/internal/locks"
+	"github.com/spf13/cobra"
+)
+
+func newList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list [PATTERN]",
+		Short: "List the locks that are held",
+		Long: `list shows the locks that are held, with holder, time held, time to live, and waiters.
+PATTERN is one of SCAN: * and ? stand for any characters, [ab] for one of some.
+
+It looks at all keys, in steps of 500 (SCAN), and at no more than a few fields of
+each hash to tell whether it is a lock.`,
+		Example: "  relock list 'goods:*'",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			r, done, err := open(ctx, cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			pattern := strings.Join(args, "")
+			names, err := locks.All(ctx, r.Client, pattern)
+			if err != nil {
+				return failed(err)
+			}
+			all, err := r.ReadAll(ctx, names)
+			if err != nil {
+				return failed(err)
+			}
+			held := []locks.Lock{}
+			for _, l := range all {
+				if l.Locked() { // else it was released in between
+					held = append(held, l)
+				}
+			}
+			if asJSON {
+				return printJSON(os.Stdout, held)
+			}
+			return printTable(os.Stdout, held)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// printTable prints one line for each lock.
+func printTable(w io.Writer, all []locks.Lock) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tKIND\tHOLDER\tHELD\tTTL\tWAITERS")
+	for _, l := range all {
+		holder := l.Holder()
+		if n := len(l.Holders); n > 1 {
+			holder += fmt.Sprintf(" and %d more", n-1)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", locks.Printable(l.Name), l.Kind, holder, locks.HeldFor(l), locks.TimeToLive(l), l.Waiters)
+	}
+	return t.Flush()
+}
+
+// lockJSON is a lock as --json prints it. Fields may be added.
+type lockJSON struct {
+	Name        string       `json:"name"`
+	Mode        string       `json:"mode"`
+	Kind        string       `json:"kind,omitempty"`
+	Holders     []holderJSON `json:"holders"`
+	TTL         int64        `json:"ttl_ms"` // -1: it does not expire
+	Held        *int64       `json:"held_ms,omitempty"`
+	HeldAtLeast bool         `json:"held_at_least,omitempty"`
+	Waiters     int          `json:"waiters"`
+}
+
+type holderJSON struct {
+	ID      string `json:"id"`
+	Session string `json:"session"`
+	Count   int    `json:"count"`
+}
+
+func printJSON(w io.Writer, all []locks.Lock) error {
+	out := make([]lockJSON, len(all))
+	for i, l := range all {
+		o := lockJSON{
+			Name: l.Name, Mode: l.Mode.String(), Kind: l.Kind, Holders: []holderJSON{},
+			TTL: max(-1, int64(l.TTL/time.Millisecond)), HeldAtLeast: l.AtLeast, Waiters: l.Waiters,
+		}
+		if l.Held > 0 {
+			ms := l.Held.Milliseconds()
+			o.Held = &ms
+		}
+		for _, h := range l.Holders {
+			o.Holders = append(o.Holders, holderJSON{h.ID, h.Session, h.Count})
+		}
+		out[i] = o
+	}
+	return printAny(w, out)
+}
+
+func printAny(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return &exit{statusSystem, errors.Join(errors.New("writing JSON"), err)}
+	}
+	return nil
+}
+
+// escape returns a pattern of SCAN that only matches text.
+func escape(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}

@@ -1,0 +1,106 @@
+package command
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/cmd/relock/internal/connect"
+	"github.com/relock-go/relock/cmd/relock/internal/locks"
+	"github.com/spf13/cobra"
+)
+
+const startWithin = 15 * time.Second // to connect, and to start a session
+
+// Main runs the program and returns its exit status.
+func Main() int {
+	if err := hidePassword(); err != nil {
+		say(err)
+		return statusSystem
+	}
+	return conclude(New().ExecuteContext(context.Background()))
+}
+
+// New returns the command line.
+func New() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "relock",
+		Short: "Run commands under distributed locks on Redis; see and open locks",
+		Long: `relock runs commands under distributed locks on Redis, shows who holds which lock,
+and opens a lock that is stuck. It shares its locks with programs that use the Go
+package relock, and with Java programs that use Redisson.
+
+The server is that of --redis, else of $RELOCK_REDIS, else localhost:6379:
+
+  redis://[user:password@]host[:port][,host[:port]…][/database][?parameters]
+  rediss://…       with TLS; parameters ca, cert and key name PEM files
+  unix:///path     a socket
+
+A cluster is recognized. With master_set=NAME the hosts are Sentinels. Passwords are
+best kept in $RELOCK_REDIS or in a file (password_file=FILE): a password in an argument
+is hidden from the process list only after an instant.`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.PersistentFlags().String("redis", "", "`URL` of Redis (default $RELOCK_REDIS, else "+connect.Default+")")
+	root.AddCommand(newRun(), newList(), newInspect(), newUnlock(), newTop(), newDoctor(), newMan())
+	return root
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown version)"
+}
+
+// address returns which Redis to use.
+func address(cmd *cobra.Command) string {
+	if a, _ := cmd.Flags().GetString("redis"); a != "" && os.Getenv(hidden) == "" {
+		return a
+	}
+	for _, name := range []string{hidden, "RELOCK_REDIS"} {
+		if a := os.Getenv(name); a != "" {
+			return a
+		}
+	}
+	return connect.Default
+}
+
+// open connects and starts a session. close ends both.
+func open(ctx context.Context, cmd *cobra.Command) (r *locks.Reader, close func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	client, err := connect.Open(ctx, address(cmd))
+	if err != nil {
+		return nil, nil, failed(err)
+	}
+	session, err := relock.NewSession(ctx, client)
+	if err != nil {
+		return nil, nil, failed(err)
+	}
+	return &locks.Reader{Client: client, Session: session}, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = session.Close(ctx) // what could not be released ends with its lease
+	}, nil
+}
+
+// completeNames completes the names of locks.
+func completeNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	const nothing = cobra.ShellCompDirectiveNoFileComp
+	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	defer cancel()
+	client, err := connect.Open(ctx, address(cmd))
+	if err != nil {
+		return nil, nothing
+	}
+	names, err := locks.All(ctx, client, escape(typed)+"*")
+	if err != nil {
+		return nil, nothing
+	}
+	return names, nothing
+}

@@ -1,0 +1,103 @@
+package command
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// runFlags are the flags of run.
+type runFlags struct {
+	noWait, shared, exclusive, fair, verbose, quiet bool
+	wait, lease, maxHold, grace                     duration
+	conflict                                        int
+}
+
+const runLong = `run runs a command while it holds a lock. It waits for the lock first, unless -n or -w
+says otherwise. The command has the standard input, output and error of relock, its name
+in $RELOCK_NAME, and in $RELOCK_TOKEN a number that grows from each holder to the
+next: a store that refuses smaller ones than it has seen is safe from a late holder.
+
+INT, TERM, HUP and QUIT are passed on to the command's process group. While relock
+still waits, they end it.
+
+When the lock is lost the group gets TERM, and KILL after the grace. When Redis does
+not confirm the lock in time, both come before somebody else can have it. What the
+command leaves in the background when it ends by itself goes on without the lock.
+
+Exit status: the command's own, or 128 plus the signal that killed it; -E (default 1) if
+the lock is taken; 64 for a wrong command line; 65 if the name is that of something else
+than a lock; 69 if Redis cannot be reached or refuses; 126 and 127 if the command cannot
+be run or found.`
+
+func newRun() *cobra.Command {
+	f := &runFlags{lease: duration{Duration: 30 * time.Second}, grace: duration{Duration: 5 * time.Second}}
+	cmd := &cobra.Command{
+		Use:   "run [flags] NAME -- COMMAND [ARG…]",
+		Short: "Run a command while holding a lock",
+		Long:  runLong,
+		Example: `  relock run nightly-report -- ./report.sh
+  relock run -n nightly-report -- ./report.sh   # do not wait if another host has it
+  relock run -w 30s -E 75 deploy -- make deploy`,
+		ValidArgsFunction: completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd, args); err != nil {
+				return err
+			}
+			return newRunner(cmd, f, args[0], args[1:]).run()
+		},
+	}
+	f.define(cmd)
+	return cmd
+}
+
+func (f *runFlags) define(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.BoolVarP(&f.noWait, "no-wait", "n", false, "do not wait if the lock is taken")
+	fs.VarP(&f.wait, "timeout", "w", "wait at most `D`, such as 10s; a bare number is seconds")
+	fs.IntVarP(&f.conflict, "conflict-exit-code", "E", statusConflict, "exit status `N` if the lock is taken, with -n or -w")
+	fs.BoolVarP(&f.shared, "shared", "s", false, "share the lock with others that use -s")
+	fs.BoolVarP(&f.exclusive, "exclusive", "x", false, "exclude those that use -s, and have them stand aside while this waits")
+	fs.BoolVar(&f.fair, "fair", false, "wait in order of arrival")
+	fs.Var(&f.lease, "lease", "length `D` of the lease, renewed every third of it; so soon is the lock of a dead host free")
+	fs.Var(&f.maxHold, "max-hold", "end the command after `D` at the latest")
+	fs.Var(&f.grace, "grace", "when the lock is lost, kill `D` after TERM")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say what happens to the lock")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing of a lock that is taken or lost")
+	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "fair")
+	cmd.MarkFlagsMutuallyExclusive("no-wait", "timeout")
+	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
+}
+
+// check finds mistakes before anything is sent.
+func (f *runFlags) check(cmd *cobra.Command, args []string) error {
+	switch dash := cmd.ArgsLenAtDash(); {
+	case dash == 0 || len(args) == 0:
+		return usage("run needs the name of a lock: relock run NAME -- COMMAND")
+	case dash != 1:
+		return usage(`run needs "--" between the name of the lock and the command: relock run NAME -- COMMAND`)
+	case len(args) == 1:
+		return usage("run needs a command after --")
+	case f.conflict < 0 || f.conflict > 255:
+		return usage("-E %d: an exit status is from 0 to 255", f.conflict)
+	case f.lease.Duration < minLease:
+		return usage("--lease %v: must be at least %v", f.lease.Duration, minLease)
+	case f.maxHold.set && f.maxHold.Duration <= 0:
+		return usage("--max-hold %v: must be more than nothing", f.maxHold.Duration)
+	}
+	return nil
+}
+
+// minLease leaves time to end a command before its lock is lost.
+const minLease = time.Second
+
+func completeRun(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return completeNames(cmd, args, typed)
+}
+
+// errTaken says that the lock was not acquired because others have it.
+var errTaken = errors.New("taken")

@@ -1,0 +1,143 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/cmd/relock/internal/job"
+	"github.com/relock-go/relock/cmd/relock/internal/locks"
+	"github.com/spf13/cobra"
+)
+
+const lookWithin = 2 * time.Second // to find out who has a lock
+
+// runner is one call of run.
+type runner struct {
+	*runFlags
+	cmd     *cobra.Command
+	name    string
+	command []string
+	signals <-chan os.Signal
+
+	acquired chan attempt // what became of it, once
+	held     attempt
+	finished func()     // the command has ended: unlock
+	unlocked chan error // the end of that
+}
+
+func newRunner(cmd *cobra.Command, f *runFlags, name string, command []string) *runner {
+	return &runner{cmd: cmd, runFlags: f, name: name, command: command}
+}
+
+func (r *runner) run() error {
+	path, err := exec.LookPath(r.command[0])
+	if err != nil {
+		return cannotRun(r.command[0], err)
+	}
+	signals, stop := job.Signals()
+	defer stop()
+	r.signals = signals
+	if err := r.acquire(); err != nil {
+		err = r.refused(err)
+		r.leave()
+		return err
+	}
+	r.note("%s is held%s", r.name, r.token(", token "))
+	status, err := r.job(path).Run()
+	if err != nil {
+		err = cannotRun(r.command[0], err)
+	} else if status != 0 {
+		err = &exit{status: status}
+	}
+	r.release()
+	return err
+}
+
+// release unlocks, and says so if that was late.
+func (r *runner) release() {
+	r.finished()
+	switch err := <-r.unlocked; {
+	case err == nil:
+		r.note("%s is released", r.name)
+	case errors.Is(err, relock.ErrLost):
+		r.note("%s was lost", r.name)
+	default:
+		r.note("%v", err)
+	}
+	r.leave()
+}
+
+// leave ends the session.
+func (r *runner) leave() {
+	if r.held.reader == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+	defer cancel()
+	_ = r.held.reader.Session.Close(ctx)
+}
+
+// note says what happens, to users that want to know.
+func (r *runner) note(format string, a ...any) {
+	if r.verbose {
+		say(fmt.Errorf(format, a...))
+	}
+}
+
+func (r *runner) job(path string) *job.Job {
+	return &job.Job{
+		Path: path, Args: r.command, Env: r.env(),
+		Signals:  r.signals,
+		Lost:     r.held.lock.Done(),
+		Held:     func() bool { return r.held.lock.Err() == nil },
+		Deadline: func() (time.Time, bool) { return relock.Deadline(r.held.hold) },
+		Lead:     max(r.grace.Duration, r.lease.Duration/20),
+		Grace:    r.grace.Duration,
+		Report: func(format string, a ...any) {
+			if !r.quiet {
+				say(fmt.Errorf("%s: %w", locks.Printable(r.name), fmt.Errorf(format, a...)))
+			}
+		},
+	}
+}
+
+// token returns the fencing token after a prefix, and nothing if the lock has none.
+func (r *runner) token(prefix string) string {
+	token := relock.Token(r.held.hold)
+	if token == 0 {
+		return ""
+	}
+	return prefix + strconv.FormatInt(token, 10)
+}
+
+// env is the environment of the command.
+func (r *runner) env() []string {
+	var env []string
+	for _, e := range withoutHidden(os.Environ()) {
+		if !strings.HasPrefix(e, "RELOCK_NAME=") && !strings.HasPrefix(e, "RELOCK_TOKEN=") {
+			env = append(env, e)
+		}
+	}
+	env = append(env, "RELOCK_NAME="+r.name)
+	if t := r.token("RELOCK_TOKEN="); t != "" {
+		env = append(env, t)
+	}
+	return env
+}
+
+// cannotRun returns how the program ends if the command cannot be started, as of a shell.
+func cannotRun(command string, err error) error {
+	status := statusCannotRun
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		status = statusNoCommand
+	}
+	return &exit{status, fmt.Errorf("cannot run %s: %w", command, err)}
+}

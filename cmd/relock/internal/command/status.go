@@ -1,0 +1,80 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/cmd/relock/internal/connect"
+)
+
+// Exit statuses. Those from 64 on are of sysexits.h, as flock(1) uses them.
+const (
+	statusOK          = 0
+	statusConflict    = 1  // run: the lock is taken, unless -E says otherwise
+	statusNothing     = 1  // unlock: nothing was done
+	statusUsage       = 64 // the command line is wrong
+	statusNotLock     = 65 // the key holds something that is no lock
+	statusUnavailable = 69 // Redis cannot be reached, or refuses
+	statusSystem      = 71 // a process cannot be started
+	statusCannotRun   = 126
+	statusNoCommand   = 127
+)
+
+// exit ends the program with a status. Its error is shown if there is one.
+type exit struct {
+	status int
+	err    error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+func usage(format string, a ...any) error { return fmt.Errorf(format, a...) }
+
+// failed returns how the program ends after an error of the connection or of a lock.
+func failed(err error) error {
+	var known *exit
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	status := statusUnavailable
+	switch {
+	case errors.As(err, new(*connect.AddressError)), errors.Is(err, relock.ErrName), errors.Is(err, relock.ErrOption):
+		status = statusUsage
+	case errors.Is(err, relock.ErrNotLock):
+		status = statusNotLock
+	}
+	return &exit{status, err}
+}
+
+// conclude shows an error of the program, and returns the exit status. What cobra finds is wrong
+// with the command line has no status yet.
+func conclude(err error) int {
+	if err == nil {
+		return statusOK
+	}
+	e := &exit{statusUsage, err}
+	errors.As(err, &e)
+	if e.err != nil {
+		say(e.err)
+	}
+	return e.status
+}
+
+// say shows an error to the user.
+func say(err error) {
+	text := err.Error()
+	const name = "relock: "
+	if len(text) < len(name) || text[:len(name)] != name {
+		text = name + text
+	}
+	fmt.Fprintln(os.Stderr, text)
+}

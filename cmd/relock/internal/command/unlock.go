@@ -1,0 +1,93 @@
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/relock-go/relock/cmd/relock/internal/locks"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func newUnlock() *cobra.Command {
+	var yes, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "unlock NAME",
+		Short: "Open a lock, whoever holds it",
+		Long: `unlock opens a lock whoever holds it, after a question. A holder that uses relock is
+told at once and should stop; "relock run" ends its command. A holder that is paused
+learns of it only later: unlock does not stop what it does.
+
+Exit status: 0 if the lock was opened, 1 if it was not locked or the answer was no,
+65 if the key holds something that is no lock, and 64 and 69 as always.`,
+		Example:           "  relock unlock --yes goods:1000:1",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return unlock(cmd, args[0], yes, asJSON)
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func unlock(cmd *cobra.Command, name string, yes, asJSON bool) error {
+	if !yes && !term.IsTerminal(int(os.Stdin.Fd())) {
+		return usage("unlock asks first, but standard input is no terminal; give --yes")
+	}
+	ctx := cmd.Context()
+	r, done, err := open(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	l, err := r.Read(ctx, name)
+	if err != nil {
+		return failed(err)
+	}
+	opened := false
+	if l.Locked() {
+		if !yes {
+			describe(os.Stderr, l)
+			if !confirm("Open it?") {
+				return &exit{statusNothing, fmt.Errorf("%s was left as it is", locks.Printable(name))}
+			}
+		}
+		if opened, err = r.Session.ForceUnlock(ctx, name); err != nil {
+			return failed(err)
+		}
+	}
+	return report(name, opened, asJSON)
+}
+
+// report says whether the lock was opened.
+func report(name string, opened, asJSON bool) error {
+	if asJSON {
+		if err := printAny(os.Stdout, map[string]any{"name": name, "unlocked": opened}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case opened && !asJSON:
+		fmt.Printf("%s: opened\n", locks.Printable(name))
+	case !opened && !asJSON:
+		return &exit{statusNothing, fmt.Errorf("%s is not locked", locks.Printable(name))}
+	case !opened:
+		return &exit{status: statusNothing}
+	}
+	return nil
+}
+
+// confirm asks the user, who must say yes.
+func confirm(question string) bool {
+	fmt.Fprintf(os.Stderr, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
+}

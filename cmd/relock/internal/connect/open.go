@@ -1,0 +1,51 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/rueidis"
+)
+
+// Open connects. It returns when ctx ends, even while rueidis, which knows no context here,
+// still dials.
+func Open(ctx context.Context, address string) (rueidis.Client, error) {
+	o, err := Options(address)
+	if err != nil {
+		return nil, &AddressError{err}
+	}
+	type result struct {
+		client rueidis.Client
+		err    error
+	}
+	opened := make(chan result, 1)
+	go func() { // ends with the dial, or with the process
+		c, err := rueidis.NewClient(o)
+		if err != nil && c != nil {
+			c.Close()
+			c = nil
+		}
+		opened <- result{c, err}
+	}()
+	select {
+	case <-ctx.Done():
+		go func() {
+			if r := <-opened; r.client != nil {
+				r.client.Close()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	case r := <-opened:
+		if r.err != nil {
+			masked, _ := Mask(address)
+			return nil, fmt.Errorf("cannot connect to %s: %w", masked, r.err)
+		}
+		return r.client, nil
+	}
+}
+
+// AddressError says that the address is wrong: a mistake of the user, not of the server.
+type AddressError struct{ err error }
+
+func (e *AddressError) Error() string { return "--redis: " + e.err.Error() }
+func (e *AddressError) Unwrap() error { return e.err }

@@ -1,0 +1,103 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// permissions tries each command, key and channel, and says which this user may not use.
+func (e *Exam) permissions(ctx context.Context) {
+	k := keysOf(e.name)
+	tried, refused := 0, map[string]bool{}
+	try := func(s Severity, what, why, lack string) {
+		tried++
+		text := fmt.Sprintf("%s, for %s", what, why)
+		if lack == "" {
+			e.detail(OK, "permission", text)
+			return
+		}
+		refused[what] = true
+		e.detail(s, "permission", text+": "+lack)
+	}
+	for _, p := range e.probes(k) {
+		if p.needs != "" && refused[p.needs] {
+			continue // it would leave something behind
+		}
+		lack := lacking(e.send(ctx, p.key, p.args))
+		if p.why == "" || lack == noAccess {
+			continue // it only cleans up; or the command is allowed, and the keys come later
+		}
+		try(p.severity, "+"+p.name, p.why, lack)
+	}
+	for _, p := range k.patterns() {
+		try(p.severity, "~"+p.pattern, p.why, lacking(e.send(ctx, p.key, p.args)))
+	}
+	for _, c := range k.channels() {
+		try(Problem, "&"+c.pattern, "publishing "+c.why, lacking(e.publish(ctx, c)))
+		try(Problem, "&"+c.pattern, "subscribing to "+c.why, lacking(e.subscribe(ctx, c)))
+	}
+	if len(refused) == 0 {
+		e.say(OK, "permissions", fmt.Sprintf("all %d that were tried", tried), "")
+		return
+	}
+	e.say(Note, "permissions", fmt.Sprintf("of %d that were tried, these are missing", tried),
+		"the README of relock has the rule for ACL SETUSER; if this user may only use names that start so, say: relock doctor PREFIX")
+}
+
+// send sends one command. Some have no key.
+func (e *Exam) send(ctx context.Context, key string, args []string) error {
+	b := e.client.B().Arbitrary(strings.Split(args[0], " ")...)
+	if key != "" {
+		b = b.Keys(key)
+	}
+	return e.client.Do(ctx, b.Args(args[1:]...).Build()).Error()
+}
+
+// publish publishes where nobody listens.
+func (e *Exam) publish(ctx context.Context, c channel) error {
+	if c.sharded && e.sharded(ctx) {
+		return e.client.Do(ctx, e.client.B().Spublish().Channel(c.name).Message("").Build()).Error()
+	}
+	return e.client.Do(ctx, e.client.B().Publish().Channel(c.name).Message("").Build()).Error()
+}
+
+// subscribe subscribes on a connection of its own, and unsubscribes.
+func (e *Exam) subscribe(ctx context.Context, c channel) error {
+	return e.client.Dedicated(func(d rueidis.DedicatedClient) error {
+		on, off := d.B().Subscribe().Channel(c.name).Build(), d.B().Unsubscribe().Channel(c.name).Build()
+		if c.sharded && e.sharded(ctx) {
+			on, off = d.B().Ssubscribe().Channel(c.name).Build(), d.B().Sunsubscribe().Channel(c.name).Build()
+		}
+		d.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
+		if err := d.Do(ctx, on).Error(); err != nil {
+			return err
+		}
+		return d.Do(ctx, off).Error()
+	})
+}
+
+const noAccess = "no access"
+
+// lacking returns why a command failed, if it is for want of a permission or because the server
+// does not have it.
+func lacking(err error) string {
+	if err == nil || rueidis.IsRedisNil(err) {
+		return ""
+	}
+	if _, isReply := rueidis.IsRedisErr(err); !isReply {
+		return err.Error()
+	}
+	text := strings.ToLower(err.Error())
+	switch {
+	case strings.Contains(text, "noperm") && strings.Contains(text, " access "):
+		return noAccess
+	case strings.Contains(text, "noperm"):
+		return "not allowed"
+	case strings.Contains(text, "unknown command"), strings.Contains(text, "unknown subcommand"):
+		return "the server does not know it"
+	}
+	return ""
+}

@@ -1,0 +1,144 @@
+package job
+
+import (
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	pollGone  = 20 * time.Millisecond // how often to look whether a group has ended
+	afterKill = time.Second           // for what is killed to be gone
+)
+
+// supervisor follows a running command. Everything happens in supervise's goroutine.
+type supervisor struct {
+	job      *Job
+	process  *process
+	terminal *terminal
+	stops    chan os.Signal // of the terminal, for this process
+
+	ended     bool      // the command has ended; others of its group may live
+	status    int       // its exit status
+	signalled bool      // the group was told to end
+	killAt    time.Time // when the group is killed; zero if it need not end
+	killed    bool
+	warned    bool // the group was told because of the deadline or a loss
+	lost      bool // the lock is lost
+	wants     bool // the command has, or asked for, the terminal
+
+	deadline time.Time     // the latest that was seen
+	third    time.Duration // of what was left then
+}
+
+// supervise returns when the command has ended, and if it was told to, when its group has.
+func (s *supervisor) supervise() {
+	s.wants = s.terminal.given
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	lost, events := s.job.Lost, (<-chan event)(s.process.events)
+	for {
+		select {
+		case e, ok := <-events:
+			switch {
+			case !ok:
+				events, s.ended = nil, true
+			case e.stopped != 0:
+				s.stopped(e.stopped)
+			default:
+				s.ended, s.status = true, e.status
+			}
+		case sig := <-s.job.Signals:
+			s.signalled = true
+			s.process.signal(sig.(syscall.Signal))
+		case <-s.stops:
+			s.process.signal(syscall.SIGTSTP)
+		case <-lost:
+			lost = nil
+			s.lose()
+		case <-timer.C:
+		}
+		if s.ended && s.finished() {
+			return
+		}
+		timer.Reset(s.act())
+	}
+}
+
+// finished reports whether nothing is left to wait for after the command's end. What a command
+// leaves in the background by itself goes on, without the lock.
+func (s *supervisor) finished() bool {
+	switch {
+	case !s.signalled || s.process.gone():
+		return true
+	case s.killed:
+		return time.Since(s.killAt) > afterKill // it cannot be killed
+	case s.killAt.IsZero():
+		s.killAt = time.Now().Add(s.job.Grace)
+	}
+	return false
+}
+
+// lose ends the group because somebody else may have the lock.
+func (s *supervisor) lose() {
+	if s.lost {
+		return
+	}
+	s.lost = true
+	s.job.Report("the lock is lost; ending the command")
+	s.end()
+}
+
+// end tells the group to end, and sets when it is killed: before the deadline, if that is known.
+func (s *supervisor) end() {
+	s.warned, s.signalled = true, true
+	now := time.Now()
+	at := now.Add(s.job.Grace)
+	deadline, ok := s.job.Deadline()
+	if !ok {
+		deadline = s.deadline // of a hold that has ended; or none is known
+	}
+	if d := deadline.Add(-s.lead(deadline) / 10); !deadline.IsZero() && d.Before(at) {
+		at = d
+	}
+	if s.killAt.IsZero() || at.Before(s.killAt) {
+		s.killAt = at
+	}
+	if !s.killAt.After(now) {
+		return // too late for TERM
+	}
+	s.process.signal(syscall.SIGTERM)
+}
+
+// lead returns how long before a deadline the group is told to end: at most a third of what was
+// left when the deadline was first seen, since a lease that was just acquired may still be short.
+func (s *supervisor) lead(deadline time.Time) time.Duration {
+	const drift = 10 * time.Millisecond // between looks at the same deadline
+	if deadline.Sub(s.deadline).Abs() > drift {
+		s.deadline = deadline
+		s.third = time.Until(deadline) / 3
+	}
+	return min(s.job.Lead, s.third)
+}
+
+// act does what is due, and returns when to look again.
+func (s *supervisor) act() time.Duration {
+	now := time.Now()
+	next := time.Hour
+	if deadline, ok := s.job.Deadline(); ok && !s.warned {
+		if next = deadline.Add(-s.lead(deadline)).Sub(now); next <= 0 {
+			s.job.Report("the lock is certain for %v only; ending the command", deadline.Sub(now).Round(time.Millisecond))
+			s.end()
+		}
+	}
+	if !s.killAt.IsZero() && !s.killed {
+		if next = s.killAt.Sub(now); next <= 0 {
+			s.killed = true
+			s.process.signal(syscall.SIGKILL)
+		}
+	}
+	if s.ended || next <= 0 {
+		next = pollGone
+	}
+	return next
+}

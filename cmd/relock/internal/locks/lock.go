@@ -1,0 +1,30 @@
+package locks
+
+import (
+	"time"
+
+	"github.com/relock-go/relock"
+)
+
+// A Lock is what is known of one lock.
+type Lock struct {
+	Name string
+	relock.State
+	Kind    string        // mutex, fair, read or write; empty if it is not locked
+	Held    time.Duration // how long it has been held; 0 if that is not known
+	AtLeast bool          // it has been held for Held or longer
+}
+
+// Locked reports whether somebody holds the lock.
+func (l Lock) Locked() bool { return l.Mode != relock.Unlocked }
+
+// Holder returns who holds the lock, in a word.
+func (l Lock) Holder() string {
+	if len(l.Holders) == 0 {
+		return ""
+	}
+	return Who(l.Holders[0])
+}
+
+// Who returns who a holder is.
+func Who(h relock.Holder) string { return h.Session }

@@ -1,0 +1,140 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// Step is how many keys one step of a scan looks at, or a little more: the server serves nobody
+// else for that long, less than a millisecond.
+const Step = 500
+
+// peek is how many fields of a hash are read to tell whether it is a lock.
+const peek = 10
+
+// A Scan looks through all keys of the deployment for locks, step by step. While it goes on, a
+// lock may be seen twice; one that is held throughout is seen.
+type Scan struct {
+	client  rueidis.Client
+	pattern string
+	nodes   []rueidis.Client // the primaries that are left; the first is being scanned
+	cursor  uint64
+}
+
+// NewScan begins a scan for names that match a pattern as SCAN knows it; "" matches all.
+func NewScan(ctx context.Context, c rueidis.Client, pattern string) (*Scan, error) {
+	nodes, err := Primaries(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scan{client: c, pattern: pattern}
+	for _, n := range nodes {
+		s.nodes = append(s.nodes, n.Client)
+	}
+	return s, nil
+}
+
+// Done reports whether the scan has seen all keys.
+func (s *Scan) Done() bool { return len(s.nodes) == 0 }
+
+// Next makes one step, and returns the names of the locks that it found.
+func (s *Scan) Next(ctx context.Context) ([]string, error) {
+	if s.Done() {
+		return nil, nil
+	}
+	node := s.nodes[0]
+	b := node.B().Arbitrary("SCAN", fmt.Sprint(s.cursor))
+	if s.pattern != "" {
+		b = b.Args("MATCH", s.pattern)
+	}
+	entry, err := node.Do(ctx, b.Args("COUNT", fmt.Sprint(Step), "TYPE", "hash").Build()).AsScanEntry()
+	if err != nil {
+		return nil, fmt.Errorf("looking for locks: %w", err)
+	}
+	if s.cursor = entry.Cursor; s.cursor == 0 {
+		s.nodes = s.nodes[1:]
+	}
+	return s.locks(ctx, entry.Elements)
+}
+
+// locks returns those of the hashes that are locks.
+func (s *Scan) locks(ctx context.Context, keys []string) ([]string, error) {
+	keys = slices.DeleteFunc(keys, func(k string) bool {
+		return strings.HasPrefix(k, "relock_intent:") || strings.HasPrefix(k, "relock_absent:")
+	})
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	looks := make(rueidis.Commands, len(keys))
+	for i, k := range keys {
+		looks[i] = s.client.B().Hscan().Key(k).Cursor(0).Count(peek).Build()
+	}
+	var found []string
+	for i, reply := range s.client.DoMulti(ctx, looks...) {
+		entry, err := reply.AsScanEntry()
+		if _, refused := rueidis.IsRedisErr(err); refused {
+			continue // gone, something else by now, or not this user's
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for locks: %w", err)
+		}
+		var fields []string
+		for f := 0; f < len(entry.Elements); f += 2 {
+			fields = append(fields, entry.Elements[f])
+		}
+		if isLock(fields) {
+			found = append(found, keys[i])
+		}
+	}
+	return found, nil
+}
+
+// All returns the names of all locks that match a pattern, in order.
+func All(ctx context.Context, c rueidis.Client, pattern string) ([]string, error) {
+	s, err := NewScan(ctx, c, pattern)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for !s.Done() {
+		found, err := s.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, found...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// A Node is one server of a deployment.
+type Node struct {
+	Address string
+	Client  rueidis.Client
+}
+
+// Primaries returns the primaries of a deployment, in order of their addresses.
+func Primaries(ctx context.Context, c rueidis.Client) ([]Node, error) {
+	all := c.Nodes()
+	var nodes []Node
+	for address, n := range all {
+		if len(all) > 1 {
+			role, err := n.Do(ctx, n.B().Role().Build()).ToArray()
+			if err == nil && len(role) > 0 {
+				if name, _ := role[0].ToString(); name != "master" {
+					continue
+				}
+			}
+		}
+		nodes = append(nodes, Node{address, n})
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("none of the %d servers is a primary", len(all))
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Address, b.Address) })
+	return nodes, nil
+}

@@ -1,0 +1,142 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// Everybody can read arguments in the process list, but not the environment. The command does not
+// get a password that was in an argument.
+func TestPasswordsAreNotInTheProcessList(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "secret")
+	with := "redis://:secret@" + s.Addr()
+	for _, args := range [][]string{{"--redis", with}, {"--redis=" + with}} {
+		cmd := command("localhost:1", append(args, "run", "job", "--", "sh", "-c", "echo pid $$; env; read line")...)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := start(t, cmd)
+		pid := r.number("pid")
+		for _, p := range append(childrenOf(t, r.cmd.Process.Pid), r.cmd.Process.Pid, pid) {
+			line, err := os.ReadFile("/proc/" + strconv.Itoa(p) + "/cmdline")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(line), "secret") {
+				t.Errorf("the process list has %q", line)
+			}
+		}
+		_ = in.Close()
+		r.ends(1)
+		if strings.Contains(r.out.String()+r.err.String(), "secret") {
+			t.Errorf("the command's environment has the password:\n%s", &r.out)
+		}
+	}
+	r := start(t, command("redis://u:secret@localhost:1", "list"))
+	r.ends(69)
+	if text := r.err.String(); strings.Contains(text, "secret") {
+		t.Error(text)
+	}
+}
+
+func childrenOf(t testing.TB, pid int) (all []int) {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tasks {
+		text, _ := os.ReadFile(name)
+		for f := range strings.FieldsSeq(string(text)) {
+			n, _ := strconv.Atoi(f)
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func TestUserDatabaseAndPasswordFile(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin(t, s, "ACL", "SETUSER", "operator", "on", ">pass@word", "~*", "&*", "+@all")
+	admin(t, s, "ACL", "SETUSER", "default", "+@all", "-eval")
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("pass@word\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, command(s.Addr(), "list")).ends(69)
+	for _, address := range []string{"redis://operator:pass%40word@" + s.Addr() + "/3", "redis://operator@" + s.Addr() + "?db=3&password_file=" + file} {
+		r := start(t, command(address, "run", "job", "--", program, "list", "--json"))
+		r.ends(0)
+		if all := parsed(t, r); len(all) != 1 || all[0].Name != "job" {
+			t.Errorf("%s: %+v", address, all)
+		}
+		start(t, command("redis://operator:pass%40word@"+s.Addr()+"/4", "run", "-n", "job", "--", "true")).ends(0)
+	}
+}
+
+func TestSocket(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "s")
+	redistest.Start(t, "--unixsocket", socket)
+	start(t, command("unix://"+socket, "run", "job", "--", "true")).ends(0)
+}
+
+// A failover takes the locks along; the command goes on with the new primary.
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t)
+	var hosts []string
+	for _, n := range s.Sentinels() {
+		hosts = append(hosts, n.Addr())
+	}
+	address := "redis://" + strings.Join(hosts, ",") + "?master_set=" + masterSet(t, s)
+	cmd := command(address, sh("", "job", "echo ready; read line")...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, cmd)
+	r.says("ready")
+	l := start(t, command(address, "list", "--json"))
+	l.ends(0)
+	if all := parsed(t, l); len(all) != 1 || all[0].Name != "job" {
+		t.Errorf("%+v", all)
+	}
+	all := examined(t, address, 0)
+	find(t, all, "ok", "Sentinel names the primary")
+	_ = in.Close()
+	r.ends(1)
+}
+
+func masterSet(t testing.TB, s *redistest.Sentinel) string {
+	t.Helper()
+	masters := admin(t, s.Sentinels()[0], "SENTINEL", "MASTERS").([]any)
+	fields := masters[0].([]any)
+	return fields[1].(string)
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	address := "redis://" + cluster.Nodes()[0].Addr() + "," + cluster.Nodes()[1].Addr()
+	for _, name := range []string{"a", "b", "c", "{tag}:d"} {
+		r := start(t, command(address, "run", name, "--", program, "list", "--json"))
+		r.ends(0)
+		if all := parsed(t, r); len(all) != 1 || all[0].Name != name || all[0].Held == nil {
+			t.Errorf("%+v", all)
+		}
+	}
+	waiting := start(t, command(address, sh("-s", "job", "echo ready; sleep 1000")...))
+	waiting.says("ready")
+	waiting.signal(syscall.SIGTERM)
+	waiting.ends(143)
+}

@@ -1,0 +1,170 @@
+package test
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// finding is what doctor --json prints.
+type finding struct{ Severity, Check, Text, Advice string }
+
+// examined runs doctor, and returns what it found.
+func examined(t testing.TB, address string, status int, args ...string) (all []finding) {
+	t.Helper()
+	r := start(t, command(address, append([]string{"doctor", "--json"}, args...)...))
+	r.ends(status)
+	if err := json.Unmarshal([]byte(r.out.String()), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// find fails the test if nothing of a severity says a text.
+func find(t testing.TB, all []finding, severity, text string) {
+	t.Helper()
+	for _, f := range all {
+		if f.Severity == severity && strings.Contains(f.Check+" "+f.Text, text) {
+			return
+		}
+	}
+	t.Errorf("no %s %q in %+v", severity, text, all)
+}
+
+func TestDoctorSaysWhatIsWrongAndHowBadItIs(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, c := range []struct {
+		set            []string
+		status         int
+		severity, text string
+	}{
+		{nil, 0, "ok", "version "},
+		{nil, 0, "ok", "eviction noeviction"},
+		{nil, 0, "note", "replicas none"},
+		{nil, 0, "note", "persistence no append-only file"},
+		{nil, 0, "ok", "cluster none"},
+		{nil, 0, "ok", "clock the server's is"},
+		{nil, 0, "ok", "pub/sub a waiter got the lock"},
+		{[]string{"CONFIG", "SET", "appendonly", "yes"}, 0, "ok", "persistence append-only file"},
+		{[]string{"CONFIG", "SET", "maxmemory-policy", "volatile-ttl"}, 1, "warning", "volatile-ttl"},
+		{[]string{"CONFIG", "SET", "maxmemory", "1gb"}, 2, "problem", "eviction when memory is full"},
+		{[]string{"CONFIG", "SET", "maxmemory-policy", "noeviction"}, 0, "ok", "eviction noeviction"},
+		{[]string{"ACL", "SETUSER", "default", "-role"}, 1, "warning", "+role, for noticing a failover: not allowed"},
+		{[]string{"ACL", "SETUSER", "default", "+role", "-hset"}, 2, "problem", "+hset, for holding locks: not allowed"},
+		{[]string{"ACL", "SETUSER", "default", "+@all", "-scan"}, 0, "note", "+scan, for relock list and relock top: not allowed"},
+		{[]string{"ACL", "SETUSER", "default", "+@all", "resetchannels"}, 2, "problem", "&relock_session:*, for subscribing"},
+		{[]string{"ACL", "SETUSER", "default", "allchannels", "-subscribe"}, 2, "problem", "subscribing"},
+	} {
+		if c.set != nil {
+			admin(t, s, c.set...)
+		}
+		find(t, examined(t, s.Addr(), c.status), c.severity, c.text)
+	}
+	find(t, examined(t, "localhost:1", 2), "problem", "connect cannot connect")
+	r := run(t, redistest.Start(t), "doctor")
+	r.ends(0)
+	if text := r.out.String(); !strings.Contains(text, "ok       permissions     all ") || strings.Contains(text, "+hset") {
+		t.Error(text)
+	}
+}
+
+func TestDoctorKnowsReplicasAndClusters(t *testing.T) {
+	t.Parallel()
+	primary, replicas := redistest.StartReplicas(t, 1)
+	find(t, examined(t, primary.Addr(), 0), "ok", "replicas 1;")
+	find(t, examined(t, replicas[0].Addr(), 2), "problem", "this server is a replica")
+
+	cluster := redistest.StartCluster(t, 3, 0)
+	all := examined(t, cluster.Nodes()[0].Addr(), 0)
+	find(t, all, "ok", "cluster 3 primaries have all slots")
+	if redistest.Has(t, redistest.ShardedPubSub) {
+		find(t, all, "ok", "sharded pub/sub")
+	}
+	for _, n := range cluster.Nodes() {
+		find(t, all, "ok", n.Addr()+": noeviction")
+	}
+}
+
+// A user with the rule of README.md has all that locks need, for names that start so; doctor
+// tries every command of the rule.
+func TestDoctorAgreesWithTheDocumentedPermissions(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^ACL SETUSER .*$`).FindString(string(text))
+	if !redistest.Has(t, redistest.FineRules) {
+		line = regexp.MustCompile(`%R~\S+`).ReplaceAllString(line, "~redisson_lock_queue:{goods:*")
+	}
+	rule := strings.Fields(line)
+	s := redistest.Start(t)
+	admin(t, s, rule...)
+	address := "redis://relock:password@" + s.Addr()
+	all := examined(t, address, 0, "goods:")
+	tried := make(map[string]bool)
+	for _, f := range all {
+		if f.Check == "permission" {
+			name, _, _ := strings.Cut(f.Text, ",")
+			tried[name] = true
+			if f.Severity != "ok" && !strings.HasSuffix(name, "scan") {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	commands := 0
+	for _, word := range rule {
+		if name, ok := strings.CutPrefix(word, "+"); ok {
+			commands++
+			if name != "subscribe" && name != "unsubscribe" && name != "publish" && !tried[word] {
+				t.Errorf("%s is not tried", word)
+			}
+		}
+	}
+	if commands < 30 {
+		t.Errorf("%d commands in the rule", commands)
+	}
+	find(t, examined(t, address, 2), "problem", "~…, for the lock itself: no access")
+	for _, word := range rule {
+		name, ok := strings.CutPrefix(word, "+")
+		removable := !strings.Contains(name, "|") || redistest.Has(t, redistest.FineRules)
+		if ok && removable && name != "unsubscribe" && name != "ping" {
+			admin(t, s, "ACL", "SETUSER", "relock", "-"+name)
+			bad := false
+			for _, f := range examinedAnyway(t, address, "goods:") {
+				bad = bad || f.Severity == "warning" || f.Severity == "problem"
+			}
+			if !bad {
+				t.Errorf("nothing is wrong without %s", word)
+			}
+			admin(t, s, "ACL", "SETUSER", "relock", word)
+		}
+	}
+}
+
+func examinedAnyway(t testing.TB, address string, args ...string) (all []finding) {
+	t.Helper()
+	r := start(t, command(address, append([]string{"doctor", "--json"}, args...)...))
+	<-r.ended
+	if err := json.Unmarshal([]byte(r.out.String()), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// It leaves nothing but a token, which expires.
+func TestDoctorLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	examined(t, s.Addr(), 0)
+	for _, key := range admin(t, s, "KEYS", "*").([]any) {
+		if name := key.(string); !strings.HasPrefix(name, "relock_fence:") || admin(t, s, "PTTL", name).(int64) < 0 {
+			t.Errorf("%s is left", name)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// soon is when something that is not measured must have happened, on a slow machine too.
+const soon = time.Minute
+
+// program is the command under test.
+var program string
+
+func TestMain(m *testing.M) {
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "relock")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "relock")
+	args := []string{"build", "-o", program}
+	if os.Getenv("RELOCK_RACE") != "" {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "..")...).CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	for _, name := range []string{"RELOCK_REDIS", "RELOCK_NAME", "RELOCK_TOKEN"} {
+		os.Unsetenv(name)
+	}
+	return m.Run()
+}

@@ -1,0 +1,176 @@
+package test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// output collects what a process writes.
+type output struct {
+	mu   sync.Mutex // protects the following
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// running is a process of the test.
+type running struct {
+	t        testing.TB
+	cmd      *exec.Cmd
+	out, err output
+	ended    chan struct{}
+	status   int
+}
+
+// command returns relock with its arguments, connected to an address.
+func command(address string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), "RELOCK_REDIS="+address)
+	return cmd
+}
+
+// start starts a command, which is killed when the test ends.
+func start(t testing.TB, cmd *exec.Cmd) *running {
+	t.Helper()
+	r := &running{t: t, cmd: cmd, ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &r.out, &r.err
+	cmd.WaitDelay = time.Second // a child that lives on may have the pipes
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go r.wait()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-r.ended
+		if t.Failed() {
+			t.Logf("%v: status %d\nout: %s\nerr: %s", cmd.Args[1:], r.status, &r.out, &r.err)
+		}
+	})
+	return r
+}
+
+func (r *running) wait() {
+	defer close(r.ended)
+	_ = r.cmd.Wait()
+	r.status = statusOf(r.cmd)
+}
+
+// statusOf returns the exit status as a shell would.
+func statusOf(cmd *exec.Cmd) int {
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// run starts relock on a server.
+func run(t testing.TB, s *redistest.Server, args ...string) *running {
+	t.Helper()
+	return start(t, command(s.Addr(), args...))
+}
+
+// ends waits for the end and checks the exit status.
+func (r *running) ends(status int) {
+	r.t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(soon):
+		r.t.Fatalf("%v has not ended\nout: %s\nerr: %s", r.cmd.Args[1:], &r.out, &r.err)
+	}
+	if r.status != status {
+		r.t.Fatalf("%v: status %d, want %d\nout: %s\nerr: %s", r.cmd.Args[1:], r.status, status, &r.out, &r.err)
+	}
+}
+
+// says waits until a text is among what was written to standard output.
+func (r *running) says(text string) {
+	r.t.Helper()
+	redistest.Eventually(r.t, soon, "output "+strconv.Quote(text), func() bool { return strings.Contains(r.out.String(), text) })
+}
+
+// warns waits for a text on standard error.
+func (r *running) warns(text string) {
+	r.t.Helper()
+	redistest.Eventually(r.t, soon, "error output "+strconv.Quote(text), func() bool { return strings.Contains(r.err.String(), text) })
+}
+
+func (r *running) signal(s os.Signal) {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(s); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// number waits for a line "<what> <number>" of standard output, and returns the number.
+func (r *running) number(what string) (n int) {
+	r.t.Helper()
+	redistest.Eventually(r.t, soon, what, func() bool {
+		for line := range strings.Lines(r.out.String()) {
+			if text, ok := strings.CutPrefix(line, what+" "); ok && strings.HasSuffix(text, "\n") {
+				n, _ = strconv.Atoi(strings.TrimSpace(text))
+				return true
+			}
+		}
+		return false
+	})
+	return n
+}
+
+// alive reports whether a process exists and is no zombie.
+func alive(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return errors.Is(err, os.ErrPermission)
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+// dies waits until a process is gone.
+func dies(t testing.TB, pid int) {
+	t.Helper()
+	redistest.Eventually(t, soon, "end of process "+strconv.Itoa(pid), func() bool { return !alive(pid) })
+}
+
+// sh returns the arguments of run for a shell script under a lock.
+func sh(flags string, name, script string) []string {
+	return append(append([]string{"run"}, strings.Fields(flags)...), name, "--", "sh", "-c", script)
+}
+
+// catches and ignores tell what a process does with a signal, from /proc.
+func catches(pid int, s syscall.Signal) bool { return inMask(pid, "SigCgt:", s) }
+func ignores(pid int, s syscall.Signal) bool { return inMask(pid, "SigIgn:", s) }
+
+func inMask(pid int, field string, s syscall.Signal) bool {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	for line := range strings.Lines(string(text)) {
+		if mask, ok := strings.CutPrefix(line, field); ok {
+			bits, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+			return bits&(1<<(s-1)) != 0
+		}
+	}
+	return false
+}

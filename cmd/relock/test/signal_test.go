@@ -1,0 +1,125 @@
+package test
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+var passedOn = map[string]syscall.Signal{
+	"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
+}
+
+// trap is a script that exits with 9 on a signal, after what it has started has noticed the
+// signal too.
+const trap = `
+	trap 'echo above; exit 9' %[1]s
+	sh -c 'trap "echo below; exit" %[1]s; echo ready; while :; do sleep 0.02; done'
+	while :; do sleep 0.02; done`
+
+// "consul lock" passed TERM on and no other signal, and only to a shell: its commands lived on
+// without the lock (#2489, #797, #3754).
+func TestSignalsReachTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for name, sig := range passedOn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lock := "job " + name
+			r := run(t, s, sh("", lock, fmt.Sprintf(trap, name))...)
+			r.says("ready")
+			r.signal(sig)
+			r.ends(9)
+			if text := r.out.String(); !strings.Contains(text, "below") || !strings.Contains(text, "above") {
+				t.Errorf("output %q", text)
+			}
+			locked(t, s, lock, false)
+		})
+	}
+}
+
+// The shell dies at once of a signal that what it started ignores. That has the grace to end,
+// and the lock is held until it has.
+func TestWhatOutlivesAShellIsKilledBeforeTheLockIsReleased(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	r := run(t, s, sh("--grace 300ms", "job",
+		`sh -c 'trap "" TERM; echo child $$; while :; do sleep 0.02; done' & wait`)...)
+	child := r.number("child")
+	r.signal(syscall.SIGTERM)
+	r.ends(143)
+	if alive(child) {
+		t.Error("the child lives on")
+	}
+	locked(t, s, "job", false)
+}
+
+// "consul lock" discarded signals until it had the lock (#4439).
+func TestSignalsEndTheWait(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := session(t, s)
+	for name, sig := range passedOn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := locker.Mutex("taken " + name)
+			release := hold(t, m)
+			r := run(t, s, "run", "-v", m.Name(), "--", "echo", "ran")
+			r.warns("waiting")
+			r.signal(sig)
+			r.ends(128 + int(sig))
+			release()
+			if r.out.String() != "" {
+				t.Errorf("the command ran: %q", r.out.String())
+			}
+			locked(t, s, m.Name(), false)
+		})
+	}
+}
+
+// A server that accepts and never answers must not keep anybody from giving up.
+func TestSignalsEndTheWaitForAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	if err := s.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, s, "run", "job", "--", "echo", "ran")
+	redistest.Eventually(t, soon, "its handling of signals", func() bool { return catches(r.cmd.Process.Pid, syscall.SIGTERM) })
+	r.signal(syscall.SIGTERM)
+	r.ends(143)
+}
+
+// nohup ignores HUP for the command, too.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" run job -- sh -c 'echo pid $$; while :; do sleep 0.02; done'`, program)
+	cmd.Env = append(cmd.Environ(), "RELOCK_REDIS="+s.Addr())
+	r := start(t, cmd)
+	pid := r.number("pid")
+	if !ignores(r.cmd.Process.Pid, syscall.SIGHUP) || !ignores(pid, syscall.SIGHUP) {
+		t.Error("HUP is not ignored")
+	}
+	r.signal(syscall.SIGHUP)
+	r.signal(syscall.SIGTERM)
+	r.ends(143)
+}
+
+// What a command leaves in the background by itself goes on; the lock is for the command.
+func TestLockEndsWithTheCommandNotWithItsDaemons(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	r := run(t, s, sh("", "job", `sh -c 'echo pid $$; sleep 100' >&2 2>/dev/null & echo daemon $!`)...)
+	r.ends(0)
+	pid := r.number("daemon")
+	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+	locked(t, s, "job", false)
+	if !alive(pid) {
+		t.Error("it was killed")
+	}
+}

@@ -1,0 +1,127 @@
+package test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// The command has the terminal: it can read from it, and the keys that send signals are its own.
+func TestCommandReadsFromTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	x := at(t, command(s.Addr(), sh("", "job", `echo ready; read line; echo "got $line"; read other </dev/tty; echo "and $other"; exit 4`)...))
+	mark := x.shows(0, "ready")
+	x.types("one\n")
+	mark = x.shows(mark, "got one")
+	x.types("two\n")
+	x.shows(mark, "and two")
+	x.ends(4)
+}
+
+func TestInterruptKeyEndsTheCommandAndReleasesTheLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	x := at(t, command(s.Addr(), sh("", "job", `echo ready; sleep 100`)...))
+	x.shows(0, "ready")
+	x.types(ctrlC)
+	x.ends(130)
+	locked(t, s, "job", false)
+}
+
+func TestInterruptKeyEndsTheWait(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	defer hold(t, session(t, s).Mutex("job"))()
+	x := at(t, command(s.Addr(), "run", "-v", "job", "--", "true"))
+	x.shows(0, "waiting")
+	x.types(ctrlC)
+	x.ends(130)
+}
+
+// In a pipeline the other side may read from the terminal first; the command gets it when it
+// wants it.
+func TestCommandInAPipelineGetsTheTerminalWhenItWantsIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	x := shell(t, s)
+	x.types("\"$relock\" run job -- sh -c 'echo re\"\"ady; read line; echo got $line' | cat\n")
+	mark := x.shows(0, "ready")
+	x.types("one\n")
+	mark = x.shows(mark, "got one")
+	mark = x.shows(mark, "PROMPT ")
+	x.types("\"$relock\" run job -- sh -c 'echo re\"\"ady; exec sleep 100' | cat\n")
+	mark = x.shows(mark, "ready")
+	x.types(ctrlC)
+	mark = x.shows(mark, "PROMPT ")
+	x.types("echo status ${PIPESTATUS[0]}\n")
+	x.shows(mark, "status 130")
+	x.types("exit\n")
+	x.ends(0)
+}
+
+// The shell gets the terminal back when the command is stopped, and the command when it goes on.
+func TestStoppedCommandGoesOnInTheForeground(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	x := shell(t, s)
+	x.types("\"$relock\" run job -- sh -c 'echo re\"\"ady; read line; echo got $line'; echo status $?\n")
+	mark := x.shows(0, "ready")
+	x.types(ctrlZ)
+	mark = x.shows(mark, "Stopped")
+	mark = x.shows(mark, "PROMPT ")
+	x.types("fg\n")
+	mark = x.shows(mark, "run job")
+	x.types("one\n")
+	x.shows(mark, "got one")
+	locked(t, s, "job", false)
+}
+
+// While both are stopped nobody renews the lock. The command does not go on without it.
+func TestStoppedCommandIsEndedIfItsLockIsLost(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	x := shell(t, s)
+	x.types("\"$relock\" run --lease 1s job -- sh -c 'echo re\"\"ady; read line; echo went on'\n")
+	mark := x.shows(0, "ready")
+	x.types(ctrlZ)
+	mark = x.shows(mark, "Stopped")
+	locked(t, s, "job", false)
+	x.types("fg\n")
+	mark = x.shows(mark, "the lock is lost")
+	mark = x.shows(mark, "PROMPT ")
+	x.types("echo status $?\n")
+	x.shows(mark, "status 137")
+	if strings.Contains(x.text(), "went on\n") {
+		t.Error("the command went on")
+	}
+}
+
+// Without a shell to continue it a command that is stopped by a key goes on at once.
+func TestStopKeyDoesNotHangWithoutAShell(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	x := at(t, command(s.Addr(), sh("", "job", `echo ready; read line; echo "got $line"`)...))
+	mark := x.shows(0, "ready")
+	x.types(ctrlZ)
+	x.types("one\n")
+	x.shows(mark, "got one")
+	x.ends(0)
+}
+
+func TestBackgroundJobStopsWhenItWantsTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	x := shell(t, s)
+	x.types("\"$relock\" run job -- sh -c 'read line; echo got $line' &\n")
+	mark := x.shows(0, "PROMPT ")
+	redistest.Eventually(t, soon, "the shell's report", func() bool {
+		x.types("jobs\n")
+		return strings.Contains(x.text()[mark:], "Stopped")
+	})
+	x.types("fg\n")
+	mark = x.shows(mark, "fg\n")
+	x.types("one\n")
+	x.shows(mark, "got one")
+}
