@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -172,126 +169,6 @@ func Counted(t testing.TB, client rueidis.Client, key string) int {
 	n, err := client.Do(Background, client.B().Get().Key(key).Build()).AsInt64()
 	require.NoError(t, err)
 	return int(n)
-}
-
-// Together runs f in n goroutines at the same time and joins their errors.
-func Together(n int, f func(i int) error) error {
-	var wg sync.WaitGroup
-	errs := make([]error, n)
-	start := make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			errs[i] = f(i)
-		})
-	}
-	close(start)
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// Async runs f in a goroutine and delivers its result; see Receive.
-func Async[T any](f func() T) <-chan T {
-	c := make(chan T, 1)
-	go func() { c <- f() }()
-	return c
-}
-
-// Receive returns what arrives on c, and stops the test when nothing does.
-func Receive[T any](t testing.TB, c <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(Soon):
-		t.Fatalf("not within %v: %s", Soon, what)
-		panic("unreachable")
-	}
-}
-
-// Lock takes a lock, and fails the test if that does not succeed soon.
-func Lock(t testing.TB, ctx context.Context, l relock.Locker) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, Soon)
-	defer cancel()
-	require.NoError(t, l.Lock(ctx))
-}
-
-// Unlock ends a hold that must be there.
-func Unlock(t testing.TB, ctx context.Context, l relock.Locker) {
-	t.Helper()
-	require.NoError(t, l.Unlock(ctx))
-}
-
-// TryLock makes one attempt that must not fail, and reports whether it got the lock.
-func TryLock(t testing.TB, ctx context.Context, l relock.Locker) bool {
-	t.Helper()
-	ok, err := l.TryLock(ctx)
-	require.NoError(t, err)
-	return ok
-}
-
-// IsClosed reports whether a channel is closed.
-func IsClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// Keys returns the keys in Redis except those of fencing tokens, which stay by design.
-func Keys(t testing.TB, client rueidis.Client) []string {
-	t.Helper()
-	all, err := client.Do(Background, client.B().Keys().Pattern("*").Build()).AsStrSlice()
-	require.NoError(t, err)
-	var left []string
-	for _, k := range all {
-		if !strings.HasPrefix(k, "relock_fence:") {
-			left = append(left, k)
-		}
-	}
-	return left
-}
-
-// Exists reports whether a key is there.
-func Exists(t testing.TB, client rueidis.Client, key string) bool {
-	t.Helper()
-	n, err := client.Do(Background, client.B().Exists().Key(key).Build()).AsInt64()
-	require.NoError(t, err)
-	return n == 1
-}
-
-// GoneQuickly waits until a key is gone, for much less than a lease of 30 s.
-func GoneQuickly(t testing.TB, client rueidis.Client, key string) {
-	t.Helper()
-	redistest.Eventually(t, Quickly, key+" to be released", func() bool { return !Exists(t, client, key) })
-}
-
-// Queued waits until n calls of Lock are queued in a session behind a holder or
-// behind the one that asks Redis.
-func Queued(t testing.TB, s *relock.Session, name string, n int) {
-	t.Helper()
-	redistest.Eventually(t, Soon, fmt.Sprintf("%d calls to be queued for %s", n, name), func() bool {
-		return peek.Queued(s, name) == n
-	})
-}
-
-// HashOf returns the fields of a hash.
-func HashOf(t testing.TB, client rueidis.Client, key string) map[string]string {
-	t.Helper()
-	fields, err := client.Do(Background, client.B().Hgetall().Key(key).Build()).AsStrMap()
-	require.NoError(t, err)
-	return fields
-}
-
-// HoldersOf returns who holds a lock by what Redis knows.
-func HoldersOf(t testing.TB, s *relock.Session, name string) []relock.Holder {
-	t.Helper()
-	state, err := s.Inspect(Background, name)
-	require.NoError(t, err)
-	return state.Holders
 }
 
 // Cancelled returns a context that has ended.
