@@ -55,15 +55,7 @@ func (r *report) svg(w io.Writer) error {
 	fmt.Fprintf(&b, "<title>How many times as good relock is as other libraries</title>\n")
 	fmt.Fprintf(&b, `<rect width="%d" height="%.0f" fill="#ffffff"/>`+"\n", chartWidth, height)
 	r.legend(&b, others)
-	for e := low; e <= high; e++ {
-		at := x(math.Pow(10, e))
-		colour := "#e0e0e0"
-		if e == 0 {
-			colour = "#404040"
-		}
-		fmt.Fprintf(&b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%.1f" stroke="%s"/>`+"\n", at, chartTop-6, at, height-chartBottom+4, colour)
-		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="#404040">%g ×</text>`+"\n", at, height-chartBottom+20, math.Pow(10, e))
-	}
+	axis(&b, low, high, height, x)
 	y := float64(chartTop)
 	for _, row := range rows {
 		mid := y + (r.groupHeight(row, others)-groupGap)/2
@@ -86,6 +78,19 @@ func (r *report) svg(w io.Writer) error {
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// axis draws a line for each power of ten from low to high.
+func axis(b *strings.Builder, low, high, height float64, x func(float64) float64) {
+	for e := low; e <= high; e++ {
+		at := x(math.Pow(10, e))
+		colour := "#e0e0e0"
+		if e == 0 {
+			colour = "#404040"
+		}
+		fmt.Fprintf(b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%.1f" stroke="%s"/>`+"\n", at, chartTop-6, at, height-chartBottom+4, colour)
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="#404040">%g ×</text>`+"\n", at, height-chartBottom+20, math.Pow(10, e))
+	}
 }
 
 func (r *report) others() (others []*peer) {

@@ -22,6 +22,28 @@ func (b *bench) uncontended() error {
 	return nil
 }
 
+// countCommands counts the commands of a pair on a connection that knows the scripts.
+func (b *bench) countCommands(commands *row, crew *crew, cancel bool) error {
+	const countPairs = 20
+	return b.inTurns(1, b.peers(false), func(p *peer, _ int) error {
+		hands := crew.of(p, 1)
+		if hands == nil {
+			return nil
+		}
+		name := b.fresh("uncontended")
+		warm := &task{Do: "pairs", Name: name, Pairs: b.sizes.pairs, Cancel: cancel}
+		if _, ok := crew.do(p, hands[0], warm); !ok {
+			return nil
+		}
+		n, err := b.srv.commands(func() error {
+			crew.do(p, hands[0], &task{Do: "pairs", Name: name, Pairs: countPairs, Cancel: cancel})
+			return nil
+		})
+		commands.add(p, float64(n)/countPairs)
+		return err
+	})
+}
+
 func (b *bench) pairsOf(section string, cancel bool, chart string) error {
 	crew := b.crew(section, lease)
 	defer crew.end()
@@ -40,24 +62,7 @@ func (b *bench) pairsOf(section string, cancel bool, chart string) error {
 	commands := line("commands", number, less)
 
 	peers := b.peers(false)
-	const countPairs = 20
-	err := b.inTurns(1, peers, func(p *peer, _ int) error {
-		hands := crew.of(p, 1)
-		if hands == nil {
-			return nil
-		}
-		name := b.fresh("uncontended")
-		warm := &task{Do: "pairs", Name: name, Pairs: b.sizes.pairs, Cancel: cancel}
-		if _, ok := crew.do(p, hands[0], warm); !ok {
-			return nil
-		}
-		n, err := b.srv.commands(func() error {
-			crew.do(p, hands[0], &task{Do: "pairs", Name: name, Pairs: countPairs, Cancel: cancel})
-			return nil
-		})
-		commands.add(p, float64(n)/countPairs)
-		return err
-	})
+	err := b.countCommands(commands, crew, cancel)
 	if err != nil {
 		return err
 	}
