@@ -35,6 +35,21 @@ func parsed(t testing.TB, r *running) (all []listed) {
 	return all
 }
 
+// addOtherData stores what is no lock.
+func addOtherData(t testing.TB, s *redistest.Server, hold string) {
+	t.Helper()
+	big := []string{"HSET", "application:big"}
+	for i := range 5000 {
+		big = append(big, fmt.Sprint(i), "x")
+	}
+	for _, cmd := range [][]string{
+		big, {"HSET", "application:user", "mode", "dark", "name", "x"}, {"SET", "goods:text", "x"},
+		{"HSET", "relock_intent:{goods:9}", "w:" + hold, "1"}, {"ZADD", "goods:zset", "1", hold},
+	} {
+		admin(t, s, cmd...)
+	}
+}
+
 func TestListShowsLocksAndNothingElse(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -47,16 +62,7 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	defer hold(t, locker.RWMutex("goods:4").RLocker())()
 	defer hold(t, other.RWMutex("goods:4").RLocker())()
 	defer hold(t, other.Mutex("other"))()
-	big := []string{"HSET", "application:big"}
-	for i := range 5000 {
-		big = append(big, fmt.Sprint(i), "x")
-	}
-	for _, cmd := range [][]string{
-		big, {"HSET", "application:user", "mode", "dark", "name", "x"}, {"SET", "goods:text", "x"},
-		{"HSET", "relock_intent:{goods:9}", "w:" + locker.ID() + ":1", "1"}, {"ZADD", "goods:zset", "1", locker.ID() + ":1"},
-	} {
-		admin(t, s, cmd...)
-	}
+	addOtherData(t, s, locker.ID()+":1")
 	waiter := run(t, s, "run", "--fair", "goods:2", "--", "true")
 	redistest.Eventually(t, soon, "a waiter", func() bool { return admin(t, s, "ZCARD", "relock_queue:{goods:2}") == int64(1) })
 

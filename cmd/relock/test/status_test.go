@@ -8,6 +8,69 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
+// statuses are command lines, and what comes of them. "taken" is held by another session.
+var statuses = []struct {
+	status int
+	args   string
+	says   string // on standard error
+}{
+	{0, "run job -- true", ""},
+	{1, "run job -- false", ""},
+	{7, "run job -- sh -c exit_7", ""},
+	{143, "run job -- sh -c kill_-TERM_$$", ""},
+	{137, "run job -- sh -c kill_-KILL_$$", ""},
+	{126, "run job -- /etc/passwd", "permission denied"},
+	{127, "run job -- no-such-command", "no-such-command"},
+	{1, "run -n taken -- true", "taken is held by"},
+	{75, "run -n -E 75 taken -- true", "taken is held by"},
+	{0, "run -n -E 0 taken -- false", "taken is held by"},
+	{1, "run -q -n taken -- true", ""},
+	{1, "run -w 0 taken -- true", "taken is held by"},
+	{1, "run -w 100ms taken -- true", "taken is held by"},
+	{76, "run --timeout 0.1 --conflict-exit-code 76 taken -- true", "taken is held by"},
+	{1, "run -s -n taken -- true", "taken is held by"},
+	{1, "run -x -n taken -- true", "taken is held by"},
+	{1, "run --fair -n taken -- true", "taken is held by"},
+	{0, "run -n job -- true", ""},
+	{64, "run", "needs the name"},
+	{64, "run job", `needs "--"`},
+	{64, "run -- true", "needs the name"},
+	{64, "run job true", `needs "--"`},
+	{64, "run job --", "needs a command"},
+	{64, "run --nowait job -- true", "unknown flag"},
+	{64, "run -w -1s job -- true", "must not be negative"},
+	{64, "run -E 256 job -- true", "from 0 to 255"},
+	{64, "run --lease 1ms job -- true", "at least 1s"},
+	{64, "run --max-hold 0 job -- true", "more than nothing"},
+	{64, "run -s --fair job -- true", "were all set"},
+	{64, "run -n -w 3 job -- true", "were all set"},
+	{64, "run {job -- true", "bad lock name"},
+	{65, "run text -- true", "not a lock"},
+	{65, "run application -- true", "not a lock"},
+	{64, "inspect {a", "bad lock name"},
+	{64, "unlock --yes {a", "bad lock name"},
+	{69, "run --redis localhost:1 job -- true", "cannot connect"},
+	{64, "run --redis http://localhost job -- true", "scheme"},
+	{64, "run --redis localhost?masterset=x job -- true", `parameter "masterset"`},
+	{0, "list", ""},
+	{0, "list no*", ""},
+	{69, "list --redis localhost:1", "cannot connect"},
+	{64, "list a b", "at most 1"},
+	{0, "inspect taken job", ""},
+	{65, "inspect application", "not a lock"},
+	{64, "inspect", "at least 1"},
+	{1, "unlock --yes job", "not locked"},
+	{1, "unlock --yes --json job", ""},
+	{65, "unlock --yes application", "not a lock"},
+	{64, "unlock taken", "no terminal"},
+	{64, "top", "needs a terminal"},
+	{0, "doctor", ""},
+	{2, "doctor --redis localhost:1", ""},
+	{64, "frobnicate", "unknown command"},
+	{0, "--help", ""},
+	{0, "--version", ""},
+}
+
 // The exit status of each subcommand in each case. That of the command is passed on, which
 // "consul lock" (#947) and "etcdctl lock" once did not.
 func TestExitStatuses(t *testing.T) {
@@ -17,67 +80,7 @@ func TestExitStatuses(t *testing.T) {
 	defer hold(t, free.Mutex("taken"))()
 	admin(t, s, "HSET", "application", "user", "7")
 	admin(t, s, "SET", "text", "7")
-	for _, c := range []struct {
-		status int
-		args   string
-		says   string // on standard error
-	}{
-		{0, "run job -- true", ""},
-		{1, "run job -- false", ""},
-		{7, "run job -- sh -c exit_7", ""},
-		{143, "run job -- sh -c kill_-TERM_$$", ""},
-		{137, "run job -- sh -c kill_-KILL_$$", ""},
-		{126, "run job -- " + t.TempDir(), "cannot run"},
-		{127, "run job -- no-such-command", "no-such-command"},
-		{1, "run -n taken -- true", "taken is held by"},
-		{75, "run -n -E 75 taken -- true", "taken is held by"},
-		{0, "run -n -E 0 taken -- false", "taken is held by"},
-		{1, "run -q -n taken -- true", ""},
-		{1, "run -w 0 taken -- true", "taken is held by"},
-		{1, "run -w 100ms taken -- true", "taken is held by"},
-		{76, "run --timeout 0.1 --conflict-exit-code 76 taken -- true", "taken is held by"},
-		{1, "run -s -n taken -- true", "taken is held by"},
-		{1, "run -x -n taken -- true", "taken is held by"},
-		{1, "run --fair -n taken -- true", "taken is held by"},
-		{0, "run -n job -- true", ""},
-		{64, "run", "needs the name"},
-		{64, "run job", `needs "--"`},
-		{64, "run -- true", "needs the name"},
-		{64, "run job true", `needs "--"`},
-		{64, "run job --", "needs a command"},
-		{64, "run --nowait job -- true", "unknown flag"},
-		{64, "run -w -1s job -- true", "must not be negative"},
-		{64, "run -E 256 job -- true", "from 0 to 255"},
-		{64, "run --lease 1ms job -- true", "at least 1s"},
-		{64, "run --max-hold 0 job -- true", "more than nothing"},
-		{64, "run -s --fair job -- true", "were all set"},
-		{64, "run -n -w 3 job -- true", "were all set"},
-		{64, "run {job -- true", "bad lock name"},
-		{65, "run text -- true", "not a lock"},
-		{65, "run application -- true", "not a lock"},
-		{64, "inspect {a", "bad lock name"},
-		{64, "unlock --yes {a", "bad lock name"},
-		{69, "run --redis localhost:1 job -- true", "cannot connect"},
-		{64, "run --redis http://localhost job -- true", "scheme"},
-		{64, "run --redis localhost?masterset=x job -- true", `parameter "masterset"`},
-		{0, "list", ""},
-		{0, "list no*", ""},
-		{69, "list --redis localhost:1", "cannot connect"},
-		{64, "list a b", "at most 1"},
-		{0, "inspect taken job", ""},
-		{65, "inspect application", "not a lock"},
-		{64, "inspect", "at least 1"},
-		{1, "unlock --yes job", "not locked"},
-		{1, "unlock --yes --json job", ""},
-		{65, "unlock --yes application", "not a lock"},
-		{64, "unlock taken", "no terminal"},
-		{64, "top", "needs a terminal"},
-		{0, "doctor", ""},
-		{2, "doctor --redis localhost:1", ""},
-		{64, "frobnicate", "unknown command"},
-		{0, "--help", ""},
-		{0, "--version", ""},
-	} {
+	for _, c := range statuses {
 		r := run(t, s, words(c.args)...)
 		r.ends(c.status)
 		if text := r.err.String(); c.says == "" && text != "" || !strings.Contains(text, c.says) {
