@@ -36,7 +36,7 @@ var (
 	_ func(relock.Observer) relock.SessionOption                              = relock.WithObserver
 	_ func(time.Duration) relock.LockOption                                   = relock.WithFixedLease
 	_ func(time.Duration) relock.LockOption                                   = relock.WithMaxHold
-	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrDeadlock, relock.ErrName, relock.ErrOption, relock.ErrNotLock}
+	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrDeadlock, relock.ErrName, relock.ErrOption, relock.ErrNotLock, relock.ErrTaken}
 	_ []relock.Mode                                                           = []relock.Mode{relock.Unlocked, relock.Exclusive, relock.Shared}
 	_                                                                         = relock.State{Mode: relock.Shared, Holders: []relock.Holder{{ID: "", Session: "", Count: 1}}, TTL: time.Second, Waiters: 1}
 	_                                                                         = relock.AcquireEvent{Name: "", Wait: 0, Contended: false, Handoff: false, Err: nil}

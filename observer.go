@@ -26,7 +26,7 @@ type Observer interface {
 type AcquireEvent struct {
 	Name      string
 	Wait      time.Duration // from the call to its end
-	Contended bool          // it was not had at the first attempt
+	Contended bool          // not acquired at the first attempt
 	Handoff   bool          // it came from a goroutine of this process, without asking Redis
 	Err       error         // nil if the lock is held
 }
