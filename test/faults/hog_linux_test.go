@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +17,16 @@ func TestProcessWithoutProcessorTimeKeepsToItsDeadlines(t *testing.T) {
 	t.Parallel()
 	const lease = time.Second
 	s, watch := redistest.Start(t), kit.StartWatch()
-	hog := startWorker(t, "hog", s, "it", worker{goroutines: 2, lease: lease, slow: 100, hogs: 2})
+	hog := startWorker(t, "hog", s, "it", worker{goroutines: 2, lease: lease, section: 4 * lease, hogs: 2})
 	other := startWorker(t, "other", s, "it", worker{goroutines: 1, lease: lease, rest: lease / 4})
-	redistest.Eventually(t, kit.Soon, "the hog to hold the lock", func() bool {
-		return strings.HasPrefix(holderID(t, s, "it"), hog.session)
+	before := ""
+	redistest.Eventually(t, 2*kit.Soon, "a section of the hog to begin", func() bool {
+		id := holderID(t, s, "it")
+		if !strings.HasPrefix(id, hog.session) {
+			return false
+		}
+		before = cmp.Or(before, id)
+		return id != before
 	})
 	require.NoError(t, s.Freeze())
 	time.Sleep(lease * 3 / 2)

@@ -43,23 +43,24 @@ type worker struct {
 	lease      time.Duration
 	tenure     time.Duration
 	slow       int           // percent of the holds that take up to one and a half leases
+	section    time.Duration // how long each hold takes instead, unless it is 0
 	rest       time.Duration // between two holds
 	hogs       int           // goroutines that do nothing but use the only processor
 	sloppy     bool          // a seeded bug: it takes a hold for certain until it calls Unlock
 }
 
-const workerFormat = "%s %d %d %d %d %d %d %t"
+const workerFormat = "%s %d %d %d %d %d %d %d %t"
 
 func (w worker) String() string {
-	return fmt.Sprintf(workerFormat, cmp.Or(w.kind, "Mutex"), w.goroutines, w.lease, w.tenure, w.slow, w.rest, w.hogs, w.sloppy)
+	return fmt.Sprintf(workerFormat, cmp.Or(w.kind, "Mutex"), w.goroutines, w.lease, w.tenure, w.slow, w.section, w.rest, w.hogs, w.sloppy)
 }
 
 func faultsWorker(args []string) {
 	var w worker
-	var lease, tenure, rest int64
-	_, err := fmt.Sscanf(args[2], workerFormat, &w.kind, &w.goroutines, &lease, &tenure, &w.slow, &rest, &w.hogs, &w.sloppy)
+	var lease, tenure, section, rest int64
+	_, err := fmt.Sscanf(args[2], workerFormat, &w.kind, &w.goroutines, &lease, &tenure, &w.slow, &section, &rest, &w.hogs, &w.sloppy)
 	kit.ChildCheck(err)
-	w.lease, w.tenure, w.rest = time.Duration(lease), time.Duration(tenure), time.Duration(rest)
+	w.lease, w.tenure, w.section, w.rest = time.Duration(lease), time.Duration(tenure), time.Duration(section), time.Duration(rest)
 	stop, cancel := context.WithCancel(kit.Background)
 	go func() { // the first line of input ends the work
 		_, _ = os.Stdin.Read(make([]byte, 1))
@@ -122,6 +123,9 @@ func (w worker) round(ctx context.Context, m kit.FencedLocker, n int64) error {
 	d := rand.N(300 * time.Microsecond)
 	if rand.N(100) < w.slow {
 		d = rand.N(w.lease * 3 / 2)
+	}
+	if w.section > 0 {
+		d = w.section
 	}
 	done := m.Done()
 	for end := time.Now().Add(d); time.Now().Before(end); {
