@@ -114,7 +114,10 @@ func (b *base) call(ctx context.Context, op string, wait bool,
 	}
 	defer b.e.End()
 	report := b.e.Config.Hooks.Acquired
-	a, o := Acquired{Name: b.Name(), start: b.e.Clock.Now()}, arbiter.OwnerOf(ctx)
+	a, o := Acquired{Name: b.Name()}, arbiter.OwnerOf(ctx)
+	if report != nil {
+		a.begin(b.e)
+	}
 	ok, err := false, error(ErrLateHold)
 	if wait && b.WaitsForItself(ctx, o) {
 		err = lockerr.New(op, b.Name(), lockerr.ErrDeadlock)
@@ -186,6 +189,7 @@ func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h
 // decides under the arbiter's mutex. It returns a hold granted until then, which is given back,
 // and afterwards the arbiter cannot find w any more.
 func (b *base) wait(ctx context.Context, op string, w *waiter, a *Acquired) (err error) {
+	a.begin(b.e)
 	select {
 	case <-w.C:
 		return nil

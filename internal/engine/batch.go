@@ -73,7 +73,7 @@ func (b *Batch) enter(ctx context.Context, i int, m *Mutex, wait bool) (taken in
 	if verdict == arbiter.Queued {
 		var h *lease.Hold
 		var ask bool
-		switch h, ask, err = m.queued(ctx, "lock", w, &Acquired{start: b.e.Clock.Now()}); {
+		switch h, ask, err = m.queued(ctx, "lock", w, new(Acquired)); {
 		case ask:
 			verdict = arbiter.Ask
 		case h != nil:
@@ -101,7 +101,7 @@ func (b *Batch) Acquire(ctx context.Context, wait bool) (taken int, err error) {
 	if len(b.leases) == 0 {
 		return -1, nil
 	}
-	a := b.first.attempt(ctx, "lock", nil, wait, &Acquired{start: b.e.Clock.Now()})
+	a := b.first.attempt(ctx, "lock", nil, wait, new(Acquired))
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		sent := b.e.Clock.Now()
 		a.asked = sent

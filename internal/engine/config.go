@@ -49,6 +49,13 @@ type Acquired struct {
 	Handoff   bool          // passed on by a goroutine of this process, without asking Redis
 	Err       error         // nil if the lock is held
 
-	start     int64 // of the call
+	start     int64 // of the call; set where it is needed, since a re-entry costs hardly more than the look at the clock
 	reentered bool  // the owner held it already: not reported
+}
+
+// begin notes when the call began, once.
+func (a *Acquired) begin(e *Engine) {
+	if a.start == 0 {
+		a.start = e.Clock.Now()
+	}
 }
