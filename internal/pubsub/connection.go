@@ -221,7 +221,7 @@ func (c *connection) probe(conn rueidis.DedicatedClient) error {
 		if transport.Unsupported(err) {
 			c.broker.NoRole.Store(true)
 		}
-		return nil // alive; its role stays unknown, for now or for good
+		return nil // alive; its role is unknown
 	}
 	if err != nil {
 		return err

@@ -147,7 +147,7 @@ func TestDoThatLosesItsHoldAndWasCancelled(t *testing.T) {
 func TestTokenIsThatOfDosOwnHold(t *testing.T) {
 	eachDo(t, func(t *testing.T, ctx context.Context, s *relock.Session, k doKind, name string) {
 		if !k.fenced {
-			t.Skip("no tokens")
+			return // it has no tokens
 		}
 		l, other := k.of(s, name).(kit.FencedLocker), s.NewContext(kit.Background)
 		err := relock.Do(ctx, l, func(ctx context.Context) error {
