@@ -3,6 +3,7 @@ package arbiter
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // State is the state of a hold.
@@ -33,26 +34,27 @@ type Hold[L comparable] struct {
 	side   Side
 
 	// guarded by the mutex of the name's shard
+	noted      bool     // lost, and recorded as such
 	count      int      // locks minus unlocks
 	next, prev *Hold[L] // in the list of the name's read holds
-	noted      bool     // lost, and recorded as such
 
-	mu    sync.Mutex // protects the following
-	state State
-	done  chan struct{}  // made by the first Done
-	ends  []*func(State) // called when the hold ends
+	state atomic.Uint32 // a State; changed under mu
+
+	mu   sync.Mutex     // protects the following
+	done chan struct{}  // made by the first Done
+	ends []*func(State) // called when the hold ends
 }
 
 // OnEnd arranges for f to be called when the hold ends, at once if it has. f is called with
 // the name's shard locked: it must neither block nor use the arbiter.
 func (h *Hold[L]) OnEnd(f *func(State)) {
 	h.mu.Lock()
-	if h.state == Live {
+	if h.State() == Live {
 		h.ends = append(h.ends, f)
 		h.mu.Unlock()
 		return
 	}
-	s := h.state
+	s := h.State()
 	h.mu.Unlock()
 	(*f)(s)
 }
@@ -80,17 +82,13 @@ func (h *Hold[L]) Fence() int64 { return h.Token }
 func (h *Hold[L]) Side() Side { return h.side }
 
 // State reports whether the hold is live and, if not, how it ended.
-func (h *Hold[L]) State() State {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.state
-}
+func (h *Hold[L]) State() State { return State(h.state.Load()) }
 
 // Done returns a channel that is closed when the hold ends.
 func (h *Hold[L]) Done() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state != Live {
+	if h.State() != Live {
 		return Closed
 	}
 	if h.done == nil {
@@ -102,11 +100,11 @@ func (h *Hold[L]) Done() <-chan struct{} {
 // End ends a live hold and reports whether it was live.
 func (h *Hold[L]) End(s State) bool {
 	h.mu.Lock()
-	if h.state != Live {
+	if h.State() != Live {
 		h.mu.Unlock()
 		return false
 	}
-	h.state = s
+	h.state.Store(uint32(s))
 	if h.done != nil {
 		close(h.done)
 	}
