@@ -259,6 +259,7 @@
 //	relock_absent:{goods:1000:1}                 hash, sessions with waiters there that were not reachable
 //	relock_intent:{goods:1000:1}                 hash, waiting readers and writers of an RWMutex
 //	relock_readers:{goods:1000:1}                sorted set, relock's readers of an RWMutex
+//	relock_session:{<session id>}                label of a session that holds or waits; see WithLabel
 //	relock_yield:{goods:1000:1}                  for 100 ms, the RFairLock waiter whose turn it is
 //
 // and these channels are used:

@@ -42,12 +42,13 @@ type State struct {
 type Holder struct {
 	ID      string // hold id
 	Session string // session, or Redisson client, that has it
+	Label   string // who that is, see [WithLabel]; empty for Redisson, and if it is not known
 	Count   int    // how often it was locked, on both sides; relock counts in the process, so 1
 }
 
 // Inspect returns what Redis knows of the lock of that name: of a Mutex, FairMutex or
-// RWMutex, or of one of Redisson's. It makes one round trip and changes nothing. If the key
-// is no lock it returns [ErrNotLock].
+// RWMutex, or of one of Redisson's. It makes one round trip, a second one for the labels of
+// holders, and changes nothing. If the key is no lock it returns [ErrNotLock].
 func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	e, err := s.on(ctx, "inspect", name)
 	if err != nil {
@@ -82,6 +83,9 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 		st.Holders = append(st.Holders, Holder{ID: id, Session: session, Count: value})
 	}
 	slices.SortFunc(st.Holders, func(a, b Holder) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range st.Holders {
+		st.Holders[i].Label = in.Labels[st.Holders[i].Session]
+	}
 	return st, nil
 }
 

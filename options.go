@@ -32,7 +32,7 @@ type sessionConfig struct {
 }
 
 func sessionConfigOf(opts []SessionOption) (engine.Config, error) {
-	c := sessionConfig{Config: engine.Config{Lease: defaultLease, Tenure: defaultTenure}}
+	c := sessionConfig{Config: engine.Config{Lease: defaultLease, Tenure: defaultTenure, Label: wire.DefaultLabel()}}
 	for _, o := range opts {
 		if o != nil {
 			o.applySession(&c)
@@ -118,6 +118,22 @@ func WithPrefix(prefix string) SessionOption {
 		c.Prefix = prefix
 		if err := wire.CheckPrefix(prefix); err != nil && c.err == nil {
 			c.err = fmt.Errorf("%w: WithPrefix(%.40q): %w", ErrOption, prefix, err)
+		}
+	})
+}
+
+// WithLabel says who this process is, for people: [Session.Inspect] shows it beside what the
+// session holds. The default is program@host:pid. It is kept in Redis at
+// relock_session:{<session>}, in plain text, while the session holds or waits for locks: written
+// when a call asks Redis, then every third of a lease, and deleted soon after the last use, or
+// after a third of a lease without any if the session uses locks now and then. That of a dead
+// process expires soon after its leases. A label has at most 256 bytes, which can be printed; with an
+// empty one nothing is kept.
+func WithLabel(label string) SessionOption {
+	return sessionOption(func(c *sessionConfig) {
+		c.Label = label
+		if err := wire.CheckLabel(label); err != nil && c.err == nil {
+			c.err = fmt.Errorf("%w: WithLabel(%.40q): %w", ErrOption, label, err)
 		}
 	})
 }

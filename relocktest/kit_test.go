@@ -102,14 +102,15 @@ func (w *world) hold() {
 // exclusive reports whether the lock excludes its own kind.
 func (w *world) exclusive() bool { return !strings.HasSuffix(w.t.Name(), "/read") }
 
-// keys returns the keys in Redis except those of fencing tokens, which stay by design.
+// keys returns the keys in Redis except fencing tokens and labels of sessions, which stay for a
+// while by design.
 func (w *world) keys() (left []string) {
 	for _, r := range w.redis {
 		c := r.Client()
 		all, err := c.Do(background, c.B().Keys().Pattern("*").Build()).AsStrSlice()
 		require.NoError(w.t, err)
 		for _, k := range all {
-			if !strings.HasPrefix(k, "relock_fence:") {
+			if !strings.HasPrefix(k, "relock_fence:") && !strings.HasPrefix(k, "relock_session:") {
 				left = append(left, k)
 			}
 		}

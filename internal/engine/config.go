@@ -10,6 +10,7 @@ import (
 type Config struct {
 	Scripts  *wire.Scripts
 	Prefix   string        // before the names of all locks
+	Label    string        // of the session, for people; may be empty
 	Lease    time.Duration // of locks without one of their own
 	Tenure   time.Duration // how long a hold may be passed among the goroutines of this process
 	Replicas int           // replicas that must acknowledge an acquisition

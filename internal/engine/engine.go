@@ -44,6 +44,7 @@ type Engine struct {
 	broker    *pubsub.Broker
 	turns     turns
 	forces    recentForces
+	label     *label
 
 	closeOnce sync.Once
 	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more
@@ -93,6 +94,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(),
 	})
 	e.newArbiters()
+	e.label = newLabel(e)
 	return e
 }
 
@@ -126,6 +128,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.own.Go(e.watchdog.RunRenewals)
 	e.own.Go(e.cleaner.Run)
 	e.own.Go(e.fairQueue.Run)
+	e.own.Go(e.label.run)
 	if err := e.channels(ctx, silent); err != nil {
 		_ = e.Close(ctx)
 		return err

@@ -14,14 +14,15 @@ import (
 
 // What is in Redis.
 
-// Keys returns the keys in Redis except those of fencing tokens, which stay by design.
+// Keys returns the keys in Redis except fencing tokens and labels of sessions, which stay for a
+// while by design.
 func Keys(t testing.TB, client rueidis.Client) []string {
 	t.Helper()
 	all, err := client.Do(Background, client.B().Keys().Pattern("*").Build()).AsStrSlice()
 	require.NoError(t, err)
 	var left []string
 	for _, k := range all {
-		if !strings.HasPrefix(k, "relock_fence:") {
+		if !strings.HasPrefix(k, "relock_fence:") && !strings.HasPrefix(k, "relock_session:") {
 			left = append(left, k)
 		}
 	}

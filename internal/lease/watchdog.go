@@ -135,6 +135,16 @@ func (w *Watchdog) All() []*Lease {
 	return slices.Clone(w.heap)
 }
 
+// Longest returns the length of the longest lease, 0 if there is none.
+func (w *Watchdog) Longest() (d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.heap {
+		d = max(d, l.Length)
+	}
+	return d
+}
+
 // Run enforces deadlines and schedules renewals until Stopping is closed.
 func (w *Watchdog) Run() {
 	timer := time.NewTimer(time.Hour)

@@ -61,6 +61,10 @@ func kindOf(command []byte) kind {
 		return pushed
 	case "HELLO", "AUTH", "SELECT", "CLIENT", "PING", "ROLE":
 		return upkeep
+	case "SET", "DEL":
+		if bytes.Contains(command, []byte("relock_session:{")) { // a session's label
+			return upkeep
+		}
 	}
 	return ordinary
 }

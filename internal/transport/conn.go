@@ -65,6 +65,15 @@ func (c *Conn) command(verb, body string, keys, args []string) rueidis.Completed
 	return b.Args(keys...).Args(args...).Build()
 }
 
+// Command returns a command with keys before its other arguments.
+func (c *Conn) Command(verb string, keys []string, args ...string) rueidis.Completed {
+	b := c.Client.B().Arbitrary(verb)
+	if c.Cluster {
+		return b.Keys(keys...).Args(args...).Build()
+	}
+	return b.Args(keys...).Args(args...).Build()
+}
+
 func smallInt(n int) string { return strconv.Itoa(n) } // allocates nothing below 100
 
 // Eval runs a script, by its text if the server does not know the digest.

@@ -16,9 +16,10 @@ func (p *Protocol) Force(ctx context.Context, key string) (bool, error) {
 
 // State is the raw state of a lock.
 type State struct {
-	TTL     int64          // ms; -1: the key does not expire, -2: not locked
-	Waiters int            // places in the fair queue
-	Fields  map[string]int // hold counts by hold id; "mode" is 1 for read mode, else 0
+	TTL     int64             // ms; -1: the key does not expire, -2: not locked
+	Waiters int               // places in the fair queue
+	Fields  map[string]int    // hold counts by hold id; "mode" is 1 for read mode, else 0
+	Labels  map[string]string // of the sessions that hold it; some may be missing
 }
 
 // Inspect returns the state of the lock at a key without changing it.
@@ -44,5 +45,6 @@ func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
 			in.Fields[field] = 1
 		}
 	}
+	in.Labels = p.labels(ctx, in.Fields)
 	return in, nil
 }

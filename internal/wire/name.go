@@ -66,7 +66,7 @@ const (
 	prefixIntent  = "relock_intent"
 	prefixReaders = "relock_readers"
 	PrefixGrant   = "relock_grant"    // + : + session id
-	PrefixSession = "relock_session:" // + session id
+	PrefixSession = "relock_session:" // + session id: its channel; + {session id}: its label
 )
 
 // IsSessionChannel reports whether a channel is that of a session, not of a lock.

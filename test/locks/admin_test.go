@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -91,7 +92,9 @@ func TestInspectOfAHeldMutex(t *testing.T) {
 			state := inspect(t, by, "lock")
 			require.Equal(t, relock.Exclusive, state.Mode)
 			require.Len(t, state.Holders, 1)
-			require.Equal(t, relock.Holder{ID: state.Holders[0].ID, Session: s.ID(), Count: 1}, state.Holders[0])
+			require.Equal(t, relock.Holder{
+				ID: state.Holders[0].ID, Session: s.ID(), Label: wire.DefaultLabel(), Count: 1,
+			}, state.Holders[0])
 			require.Contains(t, state.Holders[0].ID, s.ID()+":")
 			require.InDelta(t, 30*time.Second, state.TTL, float64(20*time.Second))
 			require.Zero(t, state.Waiters)

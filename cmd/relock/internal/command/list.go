@@ -87,6 +87,7 @@ type lockJSON struct {
 type holderJSON struct {
 	ID      string `json:"id"`
 	Session string `json:"session"`
+	Label   string `json:"label,omitempty"`
 	Count   int    `json:"count"`
 }
 
@@ -102,7 +103,7 @@ func printJSON(w io.Writer, all []locks.Lock) error {
 			o.Held = &ms
 		}
 		for _, h := range l.Holders {
-			o.Holders = append(o.Holders, holderJSON{h.ID, h.Session, h.Count})
+			o.Holders = append(o.Holders, holderJSON{h.ID, h.Session, h.Label, h.Count})
 		}
 		out[i] = o
 	}

@@ -44,6 +44,8 @@ func (k keys) patterns() []pattern {
 		of("relock_absent", "FairMutex", Problem),
 		of("relock_intent", "RWMutex", Problem),
 		of("relock_readers", "many readers: without it each costs more", Warning),
+		{"relock_session:*", "labels of sessions: without it nobody sees who holds a lock", Warning,
+			"relock_session:{00000000-0000-4000-8000-000000000000}", []string{"PEXPIRE", "1"}},
 		of("relock_yield", "taking turns with Redisson's fair locks", Problem),
 		{"redisson_lock_queue:{…} (read)", "waiters of Redisson's fair locks", Problem, k.theirs, []string{"LINDEX", "0"}},
 	}

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -26,5 +27,5 @@ func (l Lock) Holder() string {
 	return Who(l.Holders[0])
 }
 
-// Who returns who a holder is.
-func Who(h relock.Holder) string { return h.Session }
+// Who returns who a holder is: what it says of itself, else its session.
+func Who(h relock.Holder) string { return cmp.Or(h.Label, h.Session) }

@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/redis/rueidis"
+)
+
+const maxLabel = 256 // bytes
+
+// DefaultLabel returns program@host:pid.
+func DefaultLabel() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	label := fmt.Sprintf("%s@%s:%d", filepath.Base(os.Args[0]), host, os.Getpid())
+	label = strings.ToValidUTF8(label[max(0, len(label)-maxLabel):], "?")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, label)
+}
+
+// CheckLabel returns an error if text cannot be a session's label.
+func CheckLabel(text string) error {
+	switch {
+	case len(text) > maxLabel:
+		return fmt.Errorf("it is %d bytes long, more than %d", len(text), maxLabel)
+	case !utf8.ValidString(text):
+		return errors.New("it is not valid UTF-8")
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errors.New("it has characters that cannot be printed")
+	}
+	return nil
+}
+
+// labelKey returns the key of a session's label.
+func labelKey(session string) string { return PrefixSession + "{" + session + "}" }
+
+// SetLabel stores the label of a session, for that long.
+func (p *Protocol) SetLabel(ctx context.Context, session, text string, d time.Duration) error {
+	cmd := p.Command("SET", []string{labelKey(session)}, text, "PX", Millis(d))
+	return p.Pipelined(ctx, rueidis.Commands{cmd})[0].Error()
+}
+
+// DropLabel deletes the label of a session.
+func (p *Protocol) DropLabel(ctx context.Context, session string) error {
+	cmd := p.Command("DEL", []string{labelKey(session)})
+	return p.Pipelined(ctx, rueidis.Commands{cmd})[0].Error()
+}
+
+// labels returns the labels of the sessions that hold ids, of those that have one.
+func (p *Protocol) labels(ctx context.Context, ids map[string]int) map[string]string {
+	var sessions []string
+	var cmds rueidis.Commands
+	labels := make(map[string]string)
+	for id := range ids {
+		session, _, _ := strings.Cut(id, ":")
+		if _, known := labels[session]; !known && isSession(session) {
+			labels[session] = ""
+			sessions = append(sessions, session)
+			cmds = append(cmds, p.Command("GET", []string{labelKey(session)}))
+		}
+	}
+	if len(cmds) == 0 {
+		return nil
+	}
+	for i, r := range p.Pipelined(ctx, cmds) {
+		if text, err := r.ToString(); err == nil && CheckLabel(text) == nil {
+			labels[sessions[i]] = text
+		}
+	}
+	return labels
+}
+
+// isSession reports whether a UUID is that of a relock session, of version 8. Redisson's are of
+// version 4.
+func isSession(id string) bool { return len(id) == 36 && id[14] == '8' }
