@@ -32,13 +32,14 @@ var (
 	_ func(time.Duration) relock.Option                                       = relock.WithLease
 	_ func(time.Duration) relock.SessionOption                                = relock.WithTenure
 	_ func(string) relock.SessionOption                                       = relock.WithPrefix
+	_ func(string) relock.SessionOption                                       = relock.WithLabel
 	_ func(int, time.Duration) relock.SessionOption                           = relock.WithReplicas
 	_ func(relock.Observer) relock.SessionOption                              = relock.WithObserver
 	_ func(time.Duration) relock.LockOption                                   = relock.WithFixedLease
 	_ func(time.Duration) relock.LockOption                                   = relock.WithMaxHold
 	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrDeadlock, relock.ErrName, relock.ErrOption, relock.ErrNotLock, relock.ErrTaken}
 	_ []relock.Mode                                                           = []relock.Mode{relock.Unlocked, relock.Exclusive, relock.Shared}
-	_                                                                         = relock.State{Mode: relock.Shared, Holders: []relock.Holder{{ID: "", Session: "", Count: 1}}, TTL: time.Second, Waiters: 1}
+	_                                                                         = relock.State{Mode: relock.Shared, Holders: []relock.Holder{{ID: "", Session: "", Label: "", Count: 1}}, TTL: time.Second, Waiters: 1}
 	_                                                                         = relock.AcquireEvent{Name: "", Wait: 0, Contended: false, Handoff: false, Err: nil}
 	_                                                                         = relock.ReleaseEvent{Name: "", Held: 0, Err: nil}
 	_                                                                         = relock.LostEvent{Name: "", Cause: nil}

@@ -65,7 +65,7 @@ func TestLocksWorkWithoutPermissionForLabels(t *testing.T) {
 		require.Empty(t, st.Holders[0].Label)
 		kit.Unlock(t, kit.Background, m)
 	}
-	log, err := srv.Do("ACL", "LOG", "COUNT", "100")
+	log, err := srv.Do("ACL", "LOG", "100")
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(log.([]any)), 4, "one write, and what Inspect reads")
 }
