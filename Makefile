@@ -1,4 +1,7 @@
-# make test        every test, with the race detector; installs redis-server where it can
+# make test        tests of each part, all that is in virtual time, and every type of lock on a
+#                  real server, with the race detector: three minutes. Installs redis-server
+#                  where it can
+# make test-all    real faults, freezes, failovers and clusters as well: twelve minutes
 # make test-servers  every test on Redis 6.2 and on Valkey as well, which it fetches
 # make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
 #                  Debian package lua-check
@@ -18,14 +21,17 @@ RACE ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
 PACKAGES ?= ./...
 
-.PHONY: test test-servers redis lint fmt tidy bench bench-peers interop cover
+.PHONY: test test-all test-servers redis lint fmt tidy bench bench-peers interop cover
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
 	$(GO) test $(RACE) -timeout 30m $(TESTFLAGS) $(PACKAGES)
 
+test-all: export RELOCK_ALL := 1
+test-all: test
+
 test-servers:
-	bash scripts/test-servers.sh $(GO) test $(RACE) -timeout 30m $(TESTFLAGS) $(PACKAGES)
+	RELOCK_ALL=1 bash scripts/test-servers.sh $(GO) test $(RACE) -timeout 30m $(TESTFLAGS) $(PACKAGES)
 
 redis:
 	@bash scripts/install-redis.sh
@@ -60,5 +66,5 @@ bench-peers: redis
 COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(examples|internal/(redistest|peek|kit))" | paste -sd, -)
 
 cover: redis
-	$(GO) test -timeout 10m -coverpkg=$(COVERED) -coverprofile=cover.out ./...
+	RELOCK_ALL=1 $(GO) test -timeout 10m -coverpkg=$(COVERED) -coverprofile=cover.out ./...
 	$(GO) tool cover -func=cover.out | tail -1

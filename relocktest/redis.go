@@ -30,6 +30,12 @@ type Redis struct {
 	processes map[*relock.Session]*memredis.Process
 }
 
+func init() {
+	memredis.Of = func(redis, session any) *memredis.Process {
+		return redis.(*Redis).process(session.(*relock.Session))
+	}
+}
+
 // New starts a Redis in memory, which ends with the test. It opens no port.
 //
 // In a bubble of testing/synctest, t must be the bubble's.

@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -198,6 +199,18 @@ func ContextFor(d time.Duration) (context.Context, context.CancelFunc) {
 // Roles are the parts that a test may run in a process of its own, by name; see
 // redistest.Child. The init functions of the test files add to it.
 var Roles = map[string]func(args []string){}
+
+// MainOfAll is the TestMain of a test package that only "make test-all" runs, which sets
+// RELOCK_ALL. Without that nothing of it runs but tests that -run names.
+func MainOfAll(m *testing.M) {
+	redistest.RunChild(Roles)
+	flag.Parse()
+	if os.Getenv("RELOCK_ALL") == "" && flag.Lookup("test.run").Value.String() == "" {
+		fmt.Println("only make test-all runs these tests, and -run those that it names")
+		return
+	}
+	Main(m)
+}
 
 // Main is the TestMain of a test package. It fails if a goroutine is left.
 func Main(m *testing.M) {

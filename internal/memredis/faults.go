@@ -56,6 +56,15 @@ func (p *Process) Break() {
 	}
 }
 
+// Refuse breaks every connection of the process, and lets it make no new one until Heal: it is
+// told at once.
+func (p *Process) Refuse() {
+	p.Break()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = true
+}
+
 // DropReplies lets the server execute the next n commands, and loses their replies. A connection
 // breaks when it has lost the replies to all such commands that were sent on it; until then it
 // delivers others. Not counted are a script that the server does not know, and what a client
@@ -125,11 +134,11 @@ func (l *link) resetLocked() {
 	l.server.closeLocked()
 }
 
-// Heal ends every cut and delay, and delivers what is under way.
+// Heal ends every fault, and delivers what is under way.
 func (p *Process) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cuts, p.delay, p.drops = [2]int{}, 0, 0
+	p.cuts, p.delay, p.drops, p.refuse = [2]int{}, 0, 0, false
 	for l := range p.links {
 		l.up.hurry()
 		l.down.hurry()

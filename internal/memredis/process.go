@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -16,6 +17,10 @@ import (
 // Addr is what clients dial. It leads nowhere.
 const Addr = "redis.test:6379"
 
+// Of returns the network of a session of a Redis of relocktest, which sets it, for faults that
+// only tests of this module need.
+var Of func(redis, session any) *Process
+
 // A Process is the network between one client and the server. It is safe for concurrent use.
 type Process struct {
 	s *Server
@@ -25,6 +30,7 @@ type Process struct {
 	cuts    [2]int         // by Direction: how many cuts are in force
 	delay   time.Duration  // each way
 	drops   int            // commands whose replies are to be lost
+	refuse  bool           // to make connections
 	changed chan struct{}  // closed and replaced when cuts, delay or drops change
 }
 
@@ -61,6 +67,9 @@ func (p *Process) Dial(ctx context.Context, timeout time.Duration) (net.Conn, er
 	start := time.Now()
 	for {
 		l, wait, changed := p.connect(start)
+		if changed == nil && l == nil {
+			return nil, &net.OpError{Op: "dial", Net: "memory", Addr: addr{}, Err: syscall.ECONNREFUSED}
+		}
 		if l != nil {
 			var err error
 			fips.Without(func() { err = p.s.serve(&l.server) })
@@ -86,12 +95,15 @@ func (p *Process) Dial(ctx context.Context, timeout time.Duration) (net.Conn, er
 	}
 }
 
-// connect makes a link if the network allows it. If not, it returns how long to wait.
+// connect makes a link if the network allows it. If not, it returns how long to wait, and for what
+// else; nothing if the connection is refused.
 func (p *Process) connect(since time.Time) (l *link, wait time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wait = 2*p.delay - time.Since(since)
 	switch {
+	case p.refuse:
+		return nil, 0, nil
 	case p.cuts != [2]int{}:
 		return nil, time.Hour, p.changed
 	case wait > 0:

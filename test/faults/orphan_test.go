@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -182,4 +183,33 @@ func TestNewSessionReturnsWithItsContextWhileRedisIsOutOfReach(t *testing.T) {
 			return finish(t, session) == nil
 		})
 	})
+}
+
+// The connections of a node that stands still are those of the kernel: what is on them cannot be
+// cancelled. What the other nodes have is released.
+func TestCloseEndsWithItsContextOnFrozenServers(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	server := redistest.Start(t)
+	frozen := cluster.Masters()[0]
+	s, c := kit.NewSession(t, server), kit.SessionOn(t, cluster.Client(t))
+	for i := range 100 {
+		name := fmt.Sprint("lock ", i)
+		kit.Lock(t, kit.Background, s.Mutex(name))
+		kit.Lock(t, kit.Background, c.Mutex(name))
+	}
+	require.NoError(t, server.Freeze())
+	require.NoError(t, frozen.Freeze())
+	for _, s := range []*relock.Session{s, c} {
+		ctx, cancel := kit.ContextFor(time.Second)
+		require.ErrorIs(t, s.Close(ctx), kit.ErrStop)
+		cancel()
+	}
+	require.NoError(t, server.Thaw())
+	for _, node := range cluster.Masters()[1:] {
+		reply, err := node.Do("KEYS", "lock *")
+		require.NoError(t, err)
+		require.Empty(t, reply)
+	}
+	require.NoError(t, frozen.Thaw())
 }

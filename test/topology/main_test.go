@@ -6,4 +6,4 @@ import (
 	"github.com/relock-go/relock/internal/kit"
 )
 
-func TestMain(m *testing.M) { kit.Main(m) }
+func TestMain(m *testing.M) { kit.MainOfAll(m) }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
 	"github.com/relock-go/relock/relocktest"
 )
 
@@ -62,6 +63,8 @@ var lockTypes = []lockType{
 	}},
 }
 
+var reader = &lockTypes[3]
+
 // A world is the servers and processes for a lock of one type.
 type world struct {
 	t     testing.TB
@@ -84,14 +87,18 @@ func onEach(t *testing.T, f func(t *testing.T, w *world)) {
 		t.Run(typ.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{t: t, typ: typ}
-				for range typ.redis {
-					w.redis = append(w.redis, relocktest.New(t))
-				}
-				f(t, w)
+				f(t, newWorld(t, typ))
 			})
 		})
 	}
+}
+
+func newWorld(t testing.TB, typ *lockType) *world {
+	w := &world{t: t, typ: typ}
+	for range typ.redis {
+		w.redis = append(w.redis, relocktest.New(t))
+	}
+	return w
 }
 
 // process starts a process. The servers know its scripts when it returns.
@@ -117,6 +124,19 @@ func (p *process) delay(d time.Duration) {
 	}
 }
 
+// refuse breaks all connections, and no new one can be made until the process heals.
+func (p *process) refuse() { p.networks((*memredis.Process).Refuse) }
+
+// heal ends all faults.
+func (p *process) heal() { p.networks((*memredis.Process).Heal) }
+
+func (p *process) networks(f func(*memredis.Process)) {
+	for i, r := range p.w.redis {
+		f(memredis.Of(r, p.s[i]))
+	}
+}
+
+// partition lets nothing pass until heal is called; connections stay.
 func (p *process) partition() (heal func()) {
 	var heals []func()
 	for i, r := range p.w.redis {
@@ -140,6 +160,37 @@ func (p *process) held(o ...relock.LockOption) relock.Locker {
 // exclusive reports whether the lock excludes its own type.
 func (w *world) exclusive() bool { return w.typ.name != "reader" }
 
+// opposite returns a lock of the process that excludes the world's.
+func (p *process) opposite() relock.Locker {
+	if !p.w.exclusive() {
+		return p.s[0].RWMutex("a")
+	}
+	return p.lock()
+}
+
+// slow is how long a waiter may need once the lock is free.
+func (w *world) slow() time.Duration {
+	if w.typ.redis > 1 { // it pauses between its attempts
+		return 2 * time.Second
+	}
+	return 0
+}
+
+// do sends a command to each server.
+func (w *world) do(command ...string) {
+	w.t.Helper()
+	for _, r := range w.redis {
+		require.NoError(w.t, r.Client().Do(background, r.Client().B().Arbitrary(command...).Build()).Error())
+	}
+}
+
+// took returns how long f takes.
+func took(f func()) time.Duration {
+	start := time.Now()
+	f()
+	return time.Since(start)
+}
+
 // free reports whether nothing of the lock is left in Redis.
 func (w *world) free() bool {
 	w.t.Helper()
@@ -154,6 +205,16 @@ func (w *world) free() bool {
 		}
 	}
 	return true
+}
+
+// fields returns the fields of the lock "a" on the first server.
+func (w *world) fields() []string {
+	w.t.Helper()
+	c := w.redis[0].Client()
+	fields, err := c.Do(background, c.B().Hkeys().Key("a").Build()).AsStrSlice()
+	require.NoError(w.t, err)
+	slices.Sort(fields)
+	return fields
 }
 
 // ttl returns the least time to live of the lock in Redis.

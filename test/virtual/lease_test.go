@@ -2,7 +2,9 @@ package virtual_test
 
 import (
 	"context"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -30,22 +32,159 @@ func TestFixedLeaseEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
-// A third of the lease after the last was sent.
+// lengths of leases: the session's, shorter, longer.
+var lengths = []time.Duration{lease, 6 * time.Second, 3 * time.Minute}
+
+// A third of the lease after the last was sent, to its own length.
 func TestLeaseIsRenewedEveryThirdOfIt(t *testing.T) {
-	const delay = 100 * time.Millisecond
-	onEach(t, func(t *testing.T, w *world) {
-		seen := new(renewals)
-		p := w.process(relock.WithObserver(seen))
-		p.delay(delay)
-		start := time.Now()
-		l := p.held()
-		time.Sleep(time.Until(start.Add(5 * lease / 2)))
-		require.NoError(t, l.Err())
-		var want []time.Duration
-		for round := range 7 {
-			want = append(want, time.Duration(round+1)*lease/3+2*delay)
+	for _, d := range lengths {
+		delay := time.Duration(0)
+		if d == lease { // others coincide with what rueidis sends, and wait for that
+			delay = 100 * time.Millisecond
 		}
-		require.Equal(t, want, seen.since(start))
+		t.Run(d.String(), func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				seen := new(renewals)
+				p := w.process(relock.WithObserver(seen))
+				p.delay(delay)
+				start := time.Now()
+				l := p.held(relock.WithLease(d))
+				var want []time.Duration
+				for round := range 7 {
+					want = append(want, time.Duration(round+1)*d/3+2*delay)
+					time.Sleep(time.Until(start.Add(want[round])))
+					synctest.Wait()
+					require.Equal(t, d-delay, w.ttl())
+				}
+				require.NoError(t, l.Err())
+				require.Equal(t, want, seen.since(start))
+			})
+		})
+	}
+}
+
+// Renewals of several lengths go together, and none comes later for that.
+func TestLeasesOfSeveralLengthsAreKept(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		var held []relock.Locker
+		for _, d := range lengths {
+			held = append(held, p.s[0].Mutex(d.String(), relock.WithLease(d)))
+			require.NoError(t, held[len(held)-1].Lock(background))
+			time.Sleep(d / 7)
+		}
+		held = append(held, p.held(relock.WithLease(20*time.Second)))
+		for range 100 {
+			time.Sleep(7 * time.Second)
+			require.LessOrEqual(t, w.ttl(), 20*time.Second)
+			require.GreaterOrEqual(t, w.ttl(), 40*time.Second/3)
+		}
+		for _, l := range held {
+			require.NoError(t, l.Err())
+		}
+	})
+}
+
+// The hold has the lease of the value that acquired it, whichever value its owner locks again
+// through; and what is left of a fixed one.
+func TestReentryKeepsTheLeaseOfTheAcquisition(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		owner := p.s[0].NewContext(background)
+		for _, d := range lengths {
+			for _, other := range lengths {
+				first, again := p.lock(relock.WithLease(d)), p.lock(relock.WithLease(other))
+				require.NoError(t, first.Lock(owner))
+				for i := range 20 {
+					require.Equal(t, d-time.Duration(i)*time.Second%(d/3), w.ttl())
+					if i == 5 {
+						require.NoError(t, again.Lock(owner))
+					}
+					time.Sleep(time.Second)
+					synctest.Wait()
+				}
+				require.NoError(t, first.Unlock(owner))
+				require.NoError(t, again.Err())
+				require.NoError(t, again.Unlock(owner))
+			}
+			start := time.Now()
+			fixed := p.lock(relock.WithFixedLease(d))
+			locks := []relock.Locker{fixed, fixed, p.lock(relock.WithFixedLease(time.Hour)), p.lock()}
+			for _, l := range locks {
+				require.NoError(t, l.Lock(owner))
+				require.Equal(t, d-time.Since(start), w.ttl())
+				time.Sleep(d / 10)
+			}
+			require.Equal(t, told(d), lost(t, fixed).Sub(start))
+			for _, l := range locks { // each of them is to be unlocked
+				require.ErrorIs(t, l.Unlock(owner), relock.ErrLost)
+			}
+			require.ErrorIs(t, fixed.Unlock(owner), relock.ErrNotHeld)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// For a lease of another length it is released, and acquired with that.
+func TestHoldIsPassedOnAmongEqualLeases(t *testing.T) {
+	const short = 6 * time.Second
+	leases := map[time.Duration][]relock.LockOption{0: nil, lease: {relock.WithLease(lease)}, short: {relock.WithLease(short)}}
+	onEach(t, func(t *testing.T, w *world) {
+		if !w.passedOn() && w.typ.redis == 1 {
+			return
+		}
+		p := w.process(relock.WithTenure(time.Hour))
+		for from, fromOpts := range leases {
+			for to, toOpts := range leases {
+				l, next := p.held(fromOpts...), p.lock(toOpts...)
+				before := w.fields()
+				got := make(chan error, 1)
+				go func() { got <- next.Lock(background) }()
+				synctest.Wait()
+				require.NoError(t, l.Unlock(background))
+				require.NoError(t, <-got)
+				passed := from == to || from+to == lease // which is the default
+				require.Equal(t, passed, slices.Equal(before, w.fields()))
+				if to == 0 {
+					to = lease
+				}
+				require.Equal(t, to, w.ttl())
+				require.NoError(t, next.Unlock(background))
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}
+
+// Readers of a session share one hold in Redis if their leases have the session's length. Others
+// have one of their own, and go on when the shared one is over.
+func TestReadersWithALeaseOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, reader)
+		p, other := w.process(), w.process()
+		usual, same := p.lock(), p.lock(relock.WithLease(lease))
+		short, fixed := p.lock(relock.WithLease(6*time.Second)), p.lock(relock.WithFixedLease(time.Second))
+		for _, l := range []relock.Locker{usual, same, short, short, short, fixed, fixed} {
+			require.NoError(t, l.Lock(background))
+		}
+		require.Len(t, w.fields(), 1+1+3+2) // the mode
+		time.Sleep(10 * time.Minute)
+		require.ErrorIs(t, fixed.Unlock(background), relock.ErrLost)
+		require.NoError(t, usual.Unlock(background))
+		require.Len(t, w.fields(), 1+1+3)
+		require.NoError(t, same.Unlock(background))
+		for range 3 {
+			ok, err := other.opposite().TryLock(background)
+			require.NoError(t, err)
+			require.False(t, ok)
+			require.LessOrEqual(t, w.ttl(), lease)
+			time.Sleep(10 * time.Minute)
+			require.NoError(t, short.Err())
+			require.NoError(t, short.Unlock(background))
+		}
+		require.ErrorIs(t, short.Err(), relock.ErrNotHeld)
+		require.NoError(t, other.opposite().Lock(background))
 	})
 }
 
@@ -124,42 +263,21 @@ func TestSuspendPastTheDeadlineIsNoticed(t *testing.T) {
 
 // The lease runs out in Redis after the loss was told, and the next one gets in then.
 func TestLockOfACutOffHolderIsFreeAfterItsLease(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		if !w.exclusive() {
-			return
-		}
-		p, other := w.process(), w.process()
-		start := time.Now()
-		l := p.held()
-		time.Sleep(time.Second)
-		p.partition()
-		next := other.held()
-		require.GreaterOrEqual(t, time.Since(start), lease)
-		require.Less(t, time.Since(start), lease+time.Second)
-		require.ErrorIs(t, l.Err(), relock.ErrLost)
-		require.NoError(t, next.Err())
-	})
-}
-
-// The lease is the bound if that is shorter, and the last renewal sets what is left of it.
-func TestMaxHoldEndsOnTime(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
-		for most, last := range map[time.Duration]time.Duration{ // when the last renewal is sent
-			3 * time.Second:  2 * time.Second,
-			25 * time.Second: 2 * (25 * time.Second / 3),
-			time.Minute:      50 * time.Second,
-		} {
-			start := time.Now()
-			l := p.held(relock.WithMaxHold(most))
-			left := (most - last).Truncate(time.Millisecond)
-			require.Equal(t, last+told(left), lost(t, l).Sub(start), "bound %v", most)
-			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-			time.Sleep(time.Until(start.Add(most + time.Millisecond)))
-			require.True(t, w.free())
-			time.Sleep(time.Second)
-		}
-	})
+	for _, d := range lengths {
+		t.Run(d.String(), func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				p, other := w.process(), w.process()
+				start := time.Now()
+				l := p.held(relock.WithLease(d))
+				time.Sleep(d / 4)
+				p.partition()
+				require.NoError(t, other.opposite().Lock(background))
+				require.GreaterOrEqual(t, time.Since(start), d)
+				require.LessOrEqual(t, time.Since(start), d+w.slow()+time.Second)
+				require.ErrorIs(t, l.Err(), relock.ErrLost)
+			})
+		})
+	}
 }
 
 func TestLockWaitsAsLongAsItsContext(t *testing.T) {

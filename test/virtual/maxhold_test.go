@@ -1,0 +1,146 @@
+package virtual_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/relocktest"
+)
+
+// losses records why holds were lost.
+type losses struct {
+	relock.NopObserver
+	causes []error
+}
+
+func (o *losses) Lost(e relock.LostEvent) { o.causes = append(o.causes, e.Cause) }
+
+// holdBounds are when a hold must end, and when its last renewal is sent, which sets what is left
+// of it: the lease is that if it is longer.
+var holdBounds = map[time.Duration]time.Duration{
+	500 * time.Millisecond: 2 * (500 * time.Millisecond / 3),
+	3 * time.Second:        2 * time.Second,
+	25 * time.Second:       2 * (25 * time.Second / 3),
+	31 * time.Second:       30 * time.Second,
+	time.Minute:            50 * time.Second,
+}
+
+// Counted from the grant, whether it was waited for or not, and whatever its owner locks again. Who
+// waits gets in then.
+func TestMaxHoldEndsOnTime(t *testing.T) {
+	for most, last := range holdBounds {
+		for _, wait := range []time.Duration{0, 20 * time.Second} {
+			t.Run(fmt.Sprint(most, " after ", wait), func(t *testing.T) {
+				onEach(t, func(t *testing.T, w *world) {
+					seen := new(losses)
+					p, other := w.process(relock.WithObserver(seen)), w.process()
+					owner := p.s[0].NewContext(background)
+					l := p.lock(relock.WithMaxHold(most))
+					if wait > 0 {
+						before := other.opposite()
+						require.NoError(t, before.Lock(background))
+						time.AfterFunc(wait, func() { _ = before.Unlock(background) })
+					}
+					require.NoError(t, l.Lock(owner))
+					start := time.Now()
+					time.Sleep(most / 2)
+					require.NoError(t, l.Lock(owner)) // which does not prolong it
+					got := make(chan time.Time, 1)
+					go func() {
+						_ = other.opposite().Lock(background)
+						got <- time.Now()
+					}()
+					left := (most - last).Truncate(time.Millisecond)
+					require.InDelta(t, last+told(left), lost(t, l).Sub(start), float64(time.Millisecond))
+					for range 2 {
+						require.ErrorIs(t, l.Unlock(owner), relock.ErrLost)
+					}
+					require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
+					require.LessOrEqual(t, (<-got).Sub(start), most+w.slow()+50*time.Millisecond)
+					require.Contains(t, fmt.Sprint(seen.causes), "WithMaxHold")
+				})
+			})
+		}
+	}
+}
+
+// Who is passed a hold has the bound of its own value, and all of it.
+func TestMaxHoldIsOfEachOwner(t *testing.T) {
+	const most = 40 * time.Second
+	onEach(t, func(t *testing.T, w *world) {
+		if !w.exclusive() {
+			return
+		}
+		p := w.process(relock.WithTenure(time.Hour))
+		bound := relock.WithMaxHold(most)
+		l := p.held(bound)
+		for _, opts := range [][]relock.LockOption{{bound}, nil, {bound}, {bound}} {
+			next, got := p.lock(opts...), make(chan error, 1)
+			go func() { got <- next.Lock(background) }()
+			time.Sleep(most * 3 / 4)
+			require.NoError(t, l.Unlock(background))
+			require.NoError(t, <-got)
+			if l = next; opts == nil {
+				time.Sleep(5 * most)
+				require.NoError(t, l.Err(), "it has no bound")
+			}
+		}
+		start := time.Now()
+		require.InDelta(t, most, lost(t, l).Sub(start), float64(100*time.Millisecond))
+	})
+}
+
+// No lease in Redis reaches beyond the end of the hold, so the end of the process bounds it, too.
+func TestMaxHoldBoundsADeadProcess(t *testing.T) {
+	for most := range holdBounds {
+		for _, dies := range []int{1, 50, 95} { // percent of it
+			t.Run(fmt.Sprintf("%v at %d%%", most, dies), func(t *testing.T) {
+				onEach(t, func(t *testing.T, w *world) {
+					p, other := w.process(), w.process()
+					start := time.Now()
+					p.held(relock.WithMaxHold(most))
+					for time.Since(start) < most*time.Duration(dies)/100 {
+						time.Sleep(most / 100)
+						require.LessOrEqual(t, time.Since(start)+w.ttl(), most)
+					}
+					p.partition()
+					require.NoError(t, other.opposite().Lock(background))
+					require.LessOrEqual(t, time.Since(start), most+w.slow()+50*time.Millisecond)
+				})
+			})
+		}
+	}
+}
+
+// What a Redlock takes again on a server that has lost its data does not outlast the hold.
+func TestMaxHoldBoundsWhatARedlockRepairs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const most = 50 * time.Second
+		w := newWorld(t, &lockTypes[len(lockTypes)-1])
+		p := w.process()
+		start := time.Now()
+		l := p.held(relock.WithMaxHold(most))
+		for i := range 45 {
+			time.Sleep(time.Second)
+			if i%10 == 5 {
+				w.redis[i/10%3].Restart(false)
+			}
+			for _, r := range w.redis {
+				one := world{t: t, typ: w.typ, redis: []*relocktest.Redis{r}}
+				require.LessOrEqual(t, time.Since(start)+one.ttl(), most)
+			}
+			require.NoError(t, l.Err())
+		}
+		for _, r := range w.redis {
+			one := world{t: t, typ: w.typ, redis: []*relocktest.Redis{r}}
+			require.False(t, one.free(), "it was not taken again")
+		}
+		require.InDelta(t, most, lost(t, l).Sub(start), float64(500*time.Millisecond))
+	})
+}

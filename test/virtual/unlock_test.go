@@ -1,0 +1,74 @@
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+)
+
+// freeAgain checks that a lock can be taken before its lease would have ended, and leaves nothing.
+func (p *process) freeAgain() {
+	p.w.t.Helper()
+	ctx, cancel := context.WithTimeout(background, 20*time.Second)
+	defer cancel()
+	l := p.lock()
+	require.NoError(p.w.t, l.Lock(ctx))
+	require.NoError(p.w.t, l.Err())
+	require.NoError(p.w.t, l.Unlock(ctx))
+	time.Sleep(10 * time.Second) // for the release in the background, and less than the lease has left
+	require.True(p.w.t, p.w.free())
+}
+
+// A hold that was certain when Unlock was called has protected its section to the end: Unlock waits
+// for Redis for two seconds, and leaves the release to the background.
+func TestUnlockWaitsForRedisForTwoSeconds(t *testing.T) {
+	const most = 2 * time.Second
+	for fault, begin := range map[string]func(*process){
+		"hangs": func(p *process) { p.partition() }, "refuses": (*process).refuse,
+	} {
+		for _, cancellable := range []bool{false, true} { // the synchronous and the pipelined path of rueidis
+			for _, opts := range [][]relock.LockOption{nil, {relock.WithFixedLease(time.Second)}} {
+				t.Run(fmt.Sprint(fault, cancellable, len(opts)), func(t *testing.T) {
+					onEach(t, func(t *testing.T, w *world) {
+						p := w.process()
+						ctx, cancel := background, func() {}
+						if cancellable {
+							ctx, cancel = context.WithCancel(ctx)
+						}
+						defer cancel()
+						l := p.lock(opts...)
+						require.NoError(t, l.Lock(ctx))
+						time.Sleep(500 * time.Millisecond)
+						begin(p)
+						require.LessOrEqual(t, took(func() { require.NoError(t, l.Unlock(ctx)) }), most)
+						require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+						require.ErrorIs(t, l.Unlock(ctx), relock.ErrNotHeld)
+						time.Sleep(3 * time.Second)
+						p.heal()
+						p.freeAgain()
+					})
+				})
+			}
+		}
+	}
+}
+
+// A hold that had ended before, or that Redis does not have any more, was no protection.
+func TestUnlockOfALostHoldSaysSoAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		ended := p.held(relock.WithFixedLease(time.Second))
+		time.Sleep(time.Second)
+		gone := p.held()
+		w.do("FLUSHALL")
+		for _, l := range []relock.Locker{ended, gone} {
+			require.Zero(t, took(func() { require.ErrorIs(t, l.Unlock(background), relock.ErrLost) }))
+		}
+		p.freeAgain()
+	})
+}
