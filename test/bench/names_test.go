@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -41,12 +42,11 @@ type namesOutcome struct{ waited, heap, goroutines int64 }
 // figures before are those after a few thousand names.
 func (t *table) manyNames(b *testing.B, _ *redistest.Server) {
 	srv := redistest.Start(b) // which has nothing else
-	client := kit.NewClient(b, srv)
+	client := kit.NewClient(b, srv, func(o *rueidis.ClientOption) { o.PipelineMultiplex = -1 }) // one connection
 	alone := []*redistest.Proc{redistest.Child(b, "bench-names", srv.Addr())}
 	t.namesRows(fmt.Sprintf("%d names once each", *namesOnce), srv, client, alone, *namesOnce, 0)
 	alone[0].Kill()
 
-	// Whoever is ahead keeps each name for a while, so that the other one catches up and waits.
 	two := []*redistest.Proc{redistest.Child(b, "bench-names", srv.Addr()), redistest.Child(b, "bench-names", srv.Addr())}
 	n := *namesOnce / 10
 	t.namesRows(fmt.Sprintf("%d names fought over by two processes", n), srv, client, two, n, 5*time.Millisecond)
@@ -158,24 +158,40 @@ func benchNames(args []string) { // address
 		var part namesPart
 		_, err := fmt.Sscan(in.Text(), &part.prefix, &part.from, &part.to, (*int64)(&part.section))
 		kit.ChildCheck(err)
-		var next, waited atomic.Int64
-		next.Store(int64(part.from))
+		var waited atomic.Int64
 		var wg sync.WaitGroup
-		for range namesGoroutines {
-			wg.Go(func() {
-				for i := next.Add(1) - 1; i < int64(part.to); i = next.Add(1) - 1 {
-					m := s.Mutex(fmt.Sprintf("%s-%d", part.prefix, i))
-					start := time.Now()
-					kit.ChildCheck(m.Lock(kit.Background))
-					if part.section > 0 && time.Since(start) > part.section/2 {
-						waited.Add(1)
-					}
-					pass(part.section)
-					kit.ChildCheck(m.Unlock(kit.Background))
-				}
-			})
+		for g := range namesGoroutines {
+			wg.Go(func() { waited.Add(chain(s, &part, g)) })
 		}
 		wg.Wait()
 		fmt.Println("done", waited.Load(), heapInUse(), runtime.NumGoroutine())
 	}
+}
+
+// chain locks every so many names, each before it unlocks the one before. So another
+// process that does the same stays behind, and waits for each. Whoever does not wait keeps
+// a name for as long as the section says. It returns how often it waited.
+func chain(s *relock.Session, part *namesPart, first int) (waited int64) {
+	var held *relock.Mutex
+	for i := part.from + first; i < part.to; i += namesGoroutines {
+		next := s.Mutex(fmt.Sprintf("%s-%d", part.prefix, i))
+		start := time.Now()
+		kit.ChildCheck(next.Lock(kit.Background))
+		waits := time.Since(start) > part.section/2
+		if held != nil {
+			kit.ChildCheck(held.Unlock(kit.Background))
+		}
+		held = next
+		switch {
+		case part.section == 0:
+		case waits:
+			waited++
+		default:
+			time.Sleep(part.section)
+		}
+	}
+	if held != nil {
+		kit.ChildCheck(held.Unlock(kit.Background))
+	}
+	return waited
 }
