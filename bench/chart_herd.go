@@ -20,16 +20,36 @@ const (
 	panelsWide  = 2
 )
 
-var lineColours = []string{"#c03030", "#e08a8a", "#4878a8", "#9ab8d4", "#d08030", "#ecc08c", "#5a9a5a", "#a8d0a8"}
+// lineColours are those of relock's own; the others have those of the other chart.
+var lineColours = []string{"#c03030", "#e08a8a", "#803030"}
+
+// aLine is a peer with its colour.
+type aLine struct {
+	*peer
+	colour string
+}
+
+// present returns the peers that have figures.
+func (r *report) present() (lines []aLine) {
+	own, others := 0, 0
+	for _, p := range r.peers {
+		line := aLine{p, barColours[others%len(barColours)]}
+		if p.own {
+			line.colour = lineColours[own%len(lineColours)]
+			own++
+		} else {
+			others++
+		}
+		if slices.ContainsFunc(r.panels, func(of panel) bool { return len(of.points(p)) > 0 }) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
 
 // herdSVG writes the chart.
 func (r *report) herdSVG(w io.Writer) error {
-	var present []*peer
-	for _, p := range r.peers {
-		if slices.ContainsFunc(r.panels, func(of panel) bool { return len(of.points(p)) > 0 }) {
-			present = append(present, p)
-		}
-	}
+	present := r.present()
 	deep := (len(r.panels) + panelsWide - 1) / panelsWide
 	width, height := panelsWide*panelWidth, chartTop+deep*panelHeight
 	var b strings.Builder
@@ -39,8 +59,8 @@ func (r *report) herdSVG(w io.Writer) error {
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
 	fmt.Fprintf(&b, `<text x="10" y="18" font-size="14" font-weight="bold">n processes that hammer one name</text>`+"\n")
 	at := 10.0
-	for i, p := range present {
-		fmt.Fprintf(&b, `<rect x="%.1f" y="32" width="11" height="11" fill="%s"/>`+"\n", at, lineColours[i%len(lineColours)])
+	for _, p := range present {
+		fmt.Fprintf(&b, `<rect x="%.1f" y="32" width="11" height="11" fill="%s"/>`+"\n", at, p.colour)
 		fmt.Fprintf(&b, `<text x="%.1f" y="42">%s</text>`+"\n", at+15, xmlText(p.title))
 		at += 34 + 6.6*float64(len(p.title))
 	}
@@ -63,10 +83,10 @@ func (p *panel) points(of *peer) (points [][2]float64) {
 }
 
 // draw draws the diagram with its upper left corner at x, y.
-func (p *panel) draw(b *strings.Builder, peers []*peer, x, y float64) {
+func (p *panel) draw(b *strings.Builder, lines []aLine, x, y float64) {
 	low, high := math.Inf(1), 0.0
-	for _, peer := range peers {
-		for _, at := range p.points(peer) {
+	for _, line := range lines {
+		for _, at := range p.points(line.peer) {
 			low, high = min(low, at[1]), max(high, at[1])
 		}
 	}
@@ -92,13 +112,12 @@ func (p *panel) draw(b *strings.Builder, peers []*peer, x, y float64) {
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="#404040">%d</text>`+"\n",
 			across(float64(n)), y+panelHeight-panelBottom+16, n)
 	}
-	for i, peer := range peers {
-		colour := lineColours[i%len(lineColours)]
-		var line strings.Builder
-		for _, at := range p.points(peer) {
-			fmt.Fprintf(&line, "%.1f,%.1f ", across(at[0]), down(at[1]))
-			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", across(at[0]), down(at[1]), colour)
+	for _, line := range lines {
+		var points strings.Builder
+		for _, at := range p.points(line.peer) {
+			fmt.Fprintf(&points, "%.1f,%.1f ", across(at[0]), down(at[1]))
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", across(at[0]), down(at[1]), line.colour)
 		}
-		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.TrimSpace(line.String()), colour)
+		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.TrimSpace(points.String()), line.colour)
 	}
 }
