@@ -5,7 +5,8 @@
 # make test-servers  every test on Redis 6.2 and on Valkey as well, which it fetches
 # make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
 #                  Debian package lua-check
-# make bench       the benchmarks, as a table of figures beside their floors
+# make bench       the benchmarks, as a table of figures beside their floors.
+#                  NAMES=1000000 for the full number of names; see CONTRIBUTING.md
 # make bench-peers the same scenarios for relock and other libraries, side by side
 # make interop     relock and the real Redisson share locks: a quarter of an hour; needs
 #                  Java and Maven. STRESS, LEASE, SAMPLES: see interop/README.md
@@ -48,7 +49,7 @@ tidy:
 	@for m in $(MODULES); do (set -x; cd $$m && $(GO) mod tidy) || exit; done
 
 bench: redis
-	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -timeout 10m $(BENCHFLAGS) ./test/bench
+	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -timeout 10m $(BENCHFLAGS) ./test/bench $(if $(NAMES),-args -names $(NAMES))
 
 STRESS  ?= 1m
 LEASE   ?= 30s
@@ -61,7 +62,7 @@ interop: redis
 
 bench-peers: redis
 	mkdir -p bench/out
-	cd bench && $(GO) run . -md out/peers.md -svg out/peers.svg $(PEERFLAGS)
+	cd bench && $(GO) run . -md out/peers.md -svg out/peers.svg -herd out/herd.svg $(PEERFLAGS)
 
 COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(examples|internal/(redistest|peek|kit))" | paste -sd, -)
 

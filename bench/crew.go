@@ -33,6 +33,9 @@ func startHand(j job) (*hand, error) {
 	}
 	h := &hand{peer: peerByID(j.Peer), cmd: exec.Command(self), lines: make(chan []byte, 1)}
 	h.cmd.Env = append(os.Environ(), workerEnv+"="+string(env))
+	if j.Threads > 0 {
+		h.cmd.Env = append(h.cmd.Env, fmt.Sprint("GOMAXPROCS=", j.Threads))
+	}
 	h.cmd.Stderr = os.Stderr
 	if h.in, err = h.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -54,19 +57,6 @@ func startHand(j job) (*hand, error) {
 			h.lines <- line
 		}
 	}()
-	return h, nil
-}
-
-// startWorker starts a worker of a peer that is ready for tasks.
-func startWorker(j job) (*hand, error) {
-	h, err := startHand(j)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := h.answer(startWithin); err != nil {
-		h.end()
-		return nil, err
-	}
 	return h, nil
 }
 

@@ -40,6 +40,7 @@ var scenarios = []scenario{
 	{"processes", (*bench).processes},
 	{"wake-up", (*bench).wakeUp},
 	{"readers", (*bench).readers},
+	{"herd", (*bench).herd},
 	{"held", (*bench).held},
 	{"churn", (*bench).churning},
 }
@@ -77,6 +78,17 @@ func (b *bench) peers(waiting bool) (some []*peer) {
 	return some
 }
 
+// fastest returns the peers of the run without those that have the default options of a
+// library that has others.
+func (b *bench) fastest() (some []*peer) {
+	for _, p := range b.report.peers {
+		if !p.defaults {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
 // inTurns calls f for every peer in each of the rounds, each time in another order. It
 // stops at an error, which is one of the server or of this program, not of a peer.
 func (b *bench) inTurns(rounds int, peers []*peer, f func(p *peer, round int) error) error {
@@ -98,16 +110,20 @@ type crew struct {
 	b       *bench
 	section string
 	lease   time.Duration
+	threads int // of each worker, see job
 	hands   map[string][]*hand
 }
 
 func (b *bench) crew(section string, lease time.Duration) *crew {
-	return &crew{b, section, lease, make(map[string][]*hand)}
+	return &crew{b: b, section: section, lease: lease, hands: make(map[string][]*hand)}
 }
 
 // end ends all workers.
 func (c *crew) end() {
 	for _, hands := range c.hands {
+		for _, h := range hands {
+			_ = h.in.Close() // so that they all end at the same time
+		}
 		for _, h := range hands {
 			h.end()
 		}
@@ -119,11 +135,12 @@ func (c *crew) end() {
 // no use any more. If it cannot, that is the peer's fault, and it returns nil.
 func (c *crew) of(p *peer, n int) []*hand {
 	hands := c.hands[p.id]
+	var started []*hand
 	for i := range n {
 		if i < len(hands) && hands[i].dead == nil {
 			continue
 		}
-		h, err := startWorker(job{Peer: p.id, Addr: c.b.addr, Lease: c.lease, Shared: c.b.shared.file})
+		h, err := startHand(job{Peer: p.id, Addr: c.b.addr, Lease: c.lease, Shared: c.b.shared.file, Threads: c.threads})
 		if err != nil {
 			c.b.report.failed(c.section, p, err)
 			return nil
@@ -134,7 +151,19 @@ func (c *crew) of(p *peer, n int) []*hand {
 		} else {
 			hands = append(hands, h)
 		}
+		started = append(started, h)
 		c.hands[p.id] = hands
+	}
+	ok := true
+	for _, h := range started {
+		if _, err := h.answer(startWithin); err != nil {
+			c.b.report.failed(c.section, p, err)
+			h.dead = err
+			ok = false
+		}
+	}
+	if !ok {
+		return nil
 	}
 	return hands[:n]
 }
@@ -153,12 +182,23 @@ func (c *crew) do(p *peer, h *hand, t *task) (outcome, bool) {
 
 // all has several workers do a task each at the same time.
 func (c *crew) all(p *peer, hands []*hand, tasks []*task) (outs []outcome, ok bool) {
+	c.begin(p, hands, tasks)
+	return c.answers(p, hands, tasks)
+}
+
+// begin has several workers begin a task each.
+func (c *crew) begin(p *peer, hands []*hand, tasks []*task) {
 	for i, h := range hands {
 		if err := h.begin(tasks[i]); err != nil {
 			c.b.report.failed(c.section, p, err)
 			h.dead = err
 		}
 	}
+}
+
+// answers returns what came of the tasks that several workers have begun. It reports
+// false if an outcome is missing.
+func (c *crew) answers(p *peer, hands []*hand, tasks []*task) (outs []outcome, ok bool) {
 	ok = true
 	for i, h := range hands {
 		if h.dead != nil {

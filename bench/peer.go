@@ -31,14 +31,15 @@ type readWriter interface {
 
 // peer is a library with its options.
 type peer struct {
-	id     string // of the -peers flag
-	title  string // in the table
-	note   string // how it is used
-	module string
-	renews bool          // by itself
-	poll   time.Duration // 0: waiters are told
-	again  bool          // differs from the one before only in how it waits
-	own    bool          // is of relock, and none of those that relock is compared with
+	id       string // of the -peers flag
+	title    string // in the table
+	note     string // how it is used
+	module   string
+	renews   bool          // by itself
+	poll     time.Duration // 0: waiters are told
+	defaults bool          // has the default options, which are not its fastest
+	again    bool          // differs from the one before only in how it waits
+	own      bool          // is of relock, and none of those that relock is compared with
 
 	// The keys that hold the lease in Redis; more than half of them make a lock.
 	keys    func(name string) []string

@@ -18,9 +18,9 @@ func redislockPeers() []*peer {
 	}
 }
 
-func redislockPeer(id, title, module string, poll time.Duration, again bool) *peer {
+func redislockPeer(id, title, module string, poll time.Duration, defaults bool) *peer {
 	return &peer{
-		id: id, title: title, module: module, poll: poll, again: again, keys: oneKey,
+		id: id, title: title, module: module, poll: poll, again: defaults, defaults: defaults, keys: oneKey,
 		note: "go-redis with its default options; LinearBackoff(" + poll.String() + ")",
 		connect: func(addr string, lease time.Duration) (library, error) {
 			client, err := connectGoRedis(addr)

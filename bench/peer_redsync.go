@@ -19,7 +19,7 @@ func redsyncPeers() []*peer {
 			note: note + "WithRetryDelay(1ms)",
 		}, redsync.WithRetryDelay(time.Millisecond)),
 		redsyncPeer(&peer{
-			id: "redsync-default", title: "redsync, 50-250 ms", module: module, poll: 250 * time.Millisecond, again: true,
+			id: "redsync-default", title: "redsync, 50-250 ms", module: module, poll: 250 * time.Millisecond, again: true, defaults: true,
 			note: note + "its default delay of 50 to 250 ms",
 		}),
 	}

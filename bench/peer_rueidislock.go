@@ -24,7 +24,7 @@ func rueidislockPeers() []*peer {
 	}, {
 		id: "rueidislock-default", title: "rueidislock, defaults", module: module,
 		note:   "three keys for each lock, of which it needs two; ExtendInterval a third of the lease",
-		renews: true, keys: rueidislockKeys(3),
+		renews: true, defaults: true, keys: rueidislockKeys(3),
 		connect: func(addr string, lease time.Duration) (library, error) {
 			return connectRueidislock(rueidislock.LockerOption{}, addr, lease)
 		},

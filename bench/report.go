@@ -23,6 +23,7 @@ type figure struct {
 	of      func([]float64) float64 // the rounds
 
 	goal     float64 // so many times as good as the best other; 0: none
+	limit    float64 // goal: at most so much; 0: none
 	renewing bool    // the goal is against peers that renew by themselves
 
 	chart string // its name in the chart; empty if it is not there
@@ -48,12 +49,15 @@ type report struct {
 	rows     map[string][]*row             // by section
 	faults   map[string]map[string]*faults // by section and peer
 	remarks  map[string]string             // by section
+	grids    map[string][][]string         // by section: one more table, with its head
+	panels   []panel                       // of the herd's chart
 }
 
 func newReport(peers []*peer) *report {
 	return &report{
 		peers: peers, rows: make(map[string][]*row),
 		faults: make(map[string]map[string]*faults), remarks: make(map[string]string),
+		grids: make(map[string][][]string),
 	}
 }
 
@@ -125,6 +129,9 @@ func (r *row) against(peers []*peer, renewing bool) (times float64, ok bool) {
 
 // met reports whether a row's goal is met; ok is false if there is nothing to judge.
 func (r *row) met(peers []*peer) (met, ok bool) {
+	if v, ok := r.value(ours); r.limit > 0 {
+		return v <= r.limit, ok
+	}
 	times, ok := r.against(peers, r.renewing)
 	return times >= r.goal, ok && r.goal > 0
 }

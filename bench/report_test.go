@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -126,8 +127,96 @@ func TestChartIsXMLAndSaysEveryRatio(t *testing.T) {
 
 func TestChartOfNothingIsXML(t *testing.T) {
 	var b strings.Builder
-	if err := newReport(allPeers()).svg(&b); err != nil {
+	for _, write := range []func(*report) error{
+		func(r *report) error { return r.svg(&b) },
+		func(r *report) error { return r.herdSVG(&b) },
+	} {
+		b.Reset()
+		if err := write(newReport(allPeers())); err != nil {
+			t.Fatal(err)
+		}
+		checkXML(t, strings.NewReader(b.String()))
+	}
+}
+
+func TestLimitIsForRelockAlone(t *testing.T) {
+	us, renews, polls := somePeers()
+	r := newReport([]*peer{us, renews, polls})
+	within := r.row(figure{section: "s", name: "within", unit: number, good: less, limit: 20})
+	beyond := r.row(figure{section: "s", name: "beyond", unit: number, good: less, limit: 20, goal: 2})
+	for _, p := range r.peers {
+		within.add(p, 19)
+		beyond.add(p, 21)
+	}
+	within.samples[polls.id] = []float64{200}
+	beyond.samples[polls.id] = []float64{200}
+	var b strings.Builder
+	if err := r.print(&b); err != nil {
 		t.Fatal(err)
 	}
-	checkXML(t, strings.NewReader(b.String()))
+	for _, want := range []string{"≤ 20: met", "≤ 20: MISSED"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, &b)
+		}
+	}
+}
+
+// herdReport has two sizes of herds, of two peers.
+func herdReport() *report {
+	us, renews, polls := somePeers()
+	r := newReport([]*peer{us, renews, polls})
+	rows := make([]herdRows, 2)
+	for i := range rows {
+		line := func(name string, u unit) *row {
+			return r.row(figure{section: "herd", name: fmt.Sprint(name, i), unit: u, good: less})
+		}
+		rows[i] = herdRows{
+			line("rate", perSecond), line("server", nanoseconds), line("commands", number), line("wait", nanoseconds), line("client", nanoseconds),
+		}
+		for j, p := range []*peer{us, renews} {
+			for k, row := range []*row{rows[i].rate, rows[i].server, rows[i].commands, rows[i].longest} {
+				row.add(p, float64(1e6*(1+i)*(1+j)*(1+k)))
+			}
+		}
+	}
+	r.herd("herd", []int{2, 128}, rows, true)
+	return r
+}
+
+func TestHerdHasATableOfItsOwn(t *testing.T) {
+	var text, md strings.Builder
+	r := herdReport()
+	if err := r.print(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.markdown(&md); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"n = 128", "2000000, 4000 µs, 6000000.0, 8 ms"} {
+		if !strings.Contains(text.String(), want) || !strings.Contains(md.String(), want) {
+			t.Errorf("no %q in\n%s\n%s", want, &text, &md)
+		}
+	}
+	if strings.Contains(md.String(), "| polls &lt;1 ms> | –") {
+		t.Errorf("a line of a peer that took no part:\n%s", &md)
+	}
+}
+
+func TestChartOfTheHerdHasALineForEachPeer(t *testing.T) {
+	var b strings.Builder
+	if err := herdReport().herdSVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := checkXML(t, strings.NewReader(b.String()))
+	for _, want := range []string{"renews & tells", "server time of each", "128"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the chart:\n%s", want, text)
+		}
+	}
+	if lines := strings.Count(b.String(), "<polyline"); lines != 4*2 {
+		t.Errorf("%d lines, want one for each of 4 figures and 2 peers:\n%s", lines, &b)
+	}
+	if strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
+		t.Errorf("a point that is nowhere:\n%s", &b)
+	}
 }

@@ -63,14 +63,15 @@ func (s *server) info(sections ...string) (map[string]string, error) {
 
 // load is what the server has done and has.
 type load struct {
-	cpu     time.Duration
-	scripts int64 // run
-	memory  int64
-	keys    int64
+	cpu      time.Duration
+	scripts  int64 // run
+	commands int64 // those of scripts among them
+	memory   int64
+	keys     int64
 }
 
 func (l load) since(before load) load {
-	return load{l.cpu - before.cpu, l.scripts - before.scripts, l.memory - before.memory, l.keys - before.keys}
+	return load{l.cpu - before.cpu, l.scripts - before.scripts, l.commands - before.commands, l.memory - before.memory, l.keys - before.keys}
 }
 
 func (s *server) load() (l load, err error) {
@@ -85,10 +86,17 @@ func (s *server) load() (l load, err error) {
 		}
 		l.cpu += time.Duration(seconds * float64(time.Second))
 	}
-	for _, key := range []string{"cmdstat_eval", "cmdstat_evalsha"} {
-		calls, _, _ := strings.Cut(strings.TrimPrefix(info[key], "calls="), ",")
-		n, _ := strconv.ParseInt(calls, 10, 64) // none if it was never called
-		l.scripts += n
+	for key, value := range info {
+		name, ok := strings.CutPrefix(key, "cmdstat_")
+		calls, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+		n, err := strconv.ParseInt(calls, 10, 64)
+		if !ok || err != nil || name == "info" {
+			continue
+		}
+		l.commands += n
+		if name == "eval" || name == "evalsha" {
+			l.scripts += n
+		}
 	}
 	if l.memory, err = strconv.ParseInt(info["used_memory"], 10, 64); err != nil {
 		return l, fmt.Errorf("INFO: used_memory: %w", err)

@@ -19,6 +19,7 @@ type settings struct {
 	rounds    int
 	delay     time.Duration
 	md, svg   string
+	herd      string
 }
 
 func parse(args []string, errs io.Writer) (*settings, error) {
@@ -34,6 +35,7 @@ func parse(args []string, errs io.Writer) (*settings, error) {
 	f.DurationVar(&s.delay, "delay", time.Millisecond, "what the proxy adds to every round trip; 0: no scenarios with it")
 	f.StringVar(&s.md, "md", "", "`file` to write the table to, as Markdown")
 	f.StringVar(&s.svg, "svg", "", "`file` to write the chart to")
+	f.StringVar(&s.herd, "herd", "", "`file` to write the chart of the scenario herd to")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

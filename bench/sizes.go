@@ -13,6 +13,7 @@ type sizes struct {
 	readers    int
 	wakeUps    int // in a round
 	stuck      time.Duration
+	herd       herd
 	held       []held
 	churn      int // names
 	churnParts int
@@ -26,12 +27,21 @@ type held struct {
 	rounds  int
 }
 
+// herd is how many processes hammer one name, and for how long. The smallest and the largest
+// number have every round, the others one.
+type herd struct {
+	processes    []int
+	rounds       int
+	warmUp, span time.Duration
+}
+
 var (
 	fullSizes = sizes{
 		rounds: 9, pairs: 300, slice: 250 * time.Millisecond,
 		goroutines: []int{1, 4, 16, 64, 256},
 		processes:  []int{1, 2, 4, 8}, perProcess: 8,
 		readers: 64, wakeUps: 12, stuck: 2 * time.Second,
+		herd: herd{[]int{2, 8, 32, 128}, 3, 700 * time.Millisecond, 3 * time.Second},
 		held: []held{
 			{100, 6 * time.Second, 2, 1}, {1000, 6 * time.Second, 2, 1}, {10_000, 6 * time.Second, 2, 3},
 			{100_000, 30 * time.Second, 2, 1},
@@ -43,6 +53,7 @@ var (
 		goroutines: []int{1, 16, 256},
 		processes:  []int{1, 4, 8}, perProcess: 8,
 		readers: 64, wakeUps: 10, stuck: 2 * time.Second,
+		herd:  herd{[]int{2, 32}, 1, 700 * time.Millisecond, 3 * time.Second},
 		held:  []held{{10_000, 6 * time.Second, 3, 1}},
 		churn: 100_000, churnParts: 5,
 	}
@@ -52,6 +63,7 @@ var (
 		goroutines: []int{1, 8},
 		processes:  []int{2}, perProcess: 2,
 		readers: 4, wakeUps: 3, stuck: time.Second,
+		herd:  herd{[]int{2, 4}, 1, 50 * time.Millisecond, 100 * time.Millisecond},
 		held:  []held{{50, 900 * time.Millisecond, 1, 1}},
 		churn: 400, churnParts: 2,
 	}
@@ -70,7 +82,7 @@ func (s *settings) pick(far bool) sizes {
 		z = farSizes
 	}
 	if s.rounds > 0 {
-		z.rounds = s.rounds
+		z.rounds, z.herd.rounds = s.rounds, s.rounds
 	}
 	return z
 }

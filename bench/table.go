@@ -14,13 +14,14 @@ type sheet struct {
 	lines         [][]string
 	best          []int // for each line, the column with the best figure; 0: none
 	notes         []string
+	grid          [][]string // one more table, with its head
 }
 
 const none = "–"
 
 func (r *report) sheets() (all []sheet) {
 	for _, section := range r.sections {
-		s := sheet{title: section, remark: r.remarks[section], head: []string{"figure"}}
+		s := sheet{title: section, remark: r.remarks[section], grid: r.grids[section], head: []string{"figure"}}
 		for _, p := range r.peers {
 			s.head = append(s.head, p.title)
 		}
@@ -68,9 +69,13 @@ func (r *report) line(row *row) (cells []string, best int) {
 	}
 	goal := ""
 	if met, ok := row.met(r.peers); ok {
-		goal = fmt.Sprintf("≥ %g ×", row.goal)
-		if row.renewing {
-			goal += " of those that renew"
+		switch {
+		case row.limit > 0:
+			goal = "≤ " + row.unit.format(row.limit)
+		case row.renewing:
+			goal = fmt.Sprintf("≥ %g × of those that renew", row.goal)
+		default:
+			goal = fmt.Sprintf("≥ %g ×", row.goal)
 		}
 		if met {
 			goal += ": met"
@@ -103,11 +108,10 @@ func (r *report) print(w io.Writer) error {
 	widths := columnWidths(sheets)
 	for _, s := range sheets {
 		fmt.Fprintf(&b, "\n== %s\n", s.title)
-		for _, line := range append([][]string{s.head}, s.lines...) {
-			for i, cell := range line {
-				b.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-			}
+		align(&b, append([][]string{s.head}, s.lines...), widths)
+		if s.grid != nil {
 			b.WriteString("\n")
+			align(&b, s.grid, columnWidths([]sheet{{head: s.grid[0], lines: s.grid[1:]}}))
 		}
 		for _, note := range s.notes {
 			fmt.Fprintf(&b, "   %s\n", note)
@@ -115,6 +119,16 @@ func (r *report) print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, trimRight(b.String()))
 	return err
+}
+
+// align writes lines with cells as wide as their columns.
+func align(b *strings.Builder, lines [][]string, widths []int) {
+	for _, line := range lines {
+		for i, cell := range line {
+			b.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+		}
+		b.WriteString("\n")
+	}
 }
 
 // columnWidths returns how wide each column must be for all of the sheets.
@@ -153,17 +167,10 @@ func (r *report) markdown(w io.Writer) error {
 			fmt.Fprintf(&b, ": %s", escape(s.remark))
 		}
 		b.WriteString("\n\n")
-		b.WriteString("| " + strings.Join(s.head, " | ") + " |\n")
-		b.WriteString("|" + strings.Repeat("---|", len(s.head)) + "\n")
-		for i, line := range s.lines {
-			for j, cell := range line {
-				cell = escape(cell)
-				if j > 0 && j == s.best[i] {
-					cell = "**" + cell + "**"
-				}
-				fmt.Fprintf(&b, "| %s ", cell)
-			}
-			b.WriteString("|\n")
+		markdownTable(&b, s.head, s.lines, s.best)
+		if s.grid != nil {
+			b.WriteString("\n")
+			markdownTable(&b, s.grid[0], s.grid[1:], make([]int, len(s.grid)))
 		}
 		for i, note := range s.notes {
 			if i == 0 {
@@ -174,6 +181,22 @@ func (r *report) markdown(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// markdownTable writes a table. The best cell of each line is bold; 0: none.
+func markdownTable(b *strings.Builder, head []string, lines [][]string, best []int) {
+	b.WriteString("| " + strings.Join(head, " | ") + " |\n")
+	b.WriteString("|" + strings.Repeat("---|", len(head)) + "\n")
+	for i, line := range lines {
+		for j, cell := range line {
+			cell = escape(cell)
+			if j > 0 && j == best[i] {
+				cell = "**" + cell + "**"
+			}
+			fmt.Fprintf(b, "| %s ", cell)
+		}
+		b.WriteString("|\n")
+	}
 }
 
 func escape(text string) string {

@@ -13,7 +13,9 @@ type task struct {
 	From, To   int           // the numbers of the names
 	Pairs      int           // of Lock and Unlock
 	Start      int64         // by monotonic; 0: at once
-	Span       time.Duration // from Start on
+	WarmUp     time.Duration // of a herd, from Start on
+	Span       time.Duration // from Start on, or after the warm-up
+	Section    time.Duration // how long a herd keeps the lock
 	Limit      time.Duration // for all of it
 	Stuck      time.Duration // when nobody has got the lock for so long, waiters are stuck
 	Cancel     bool          // contexts can be cancelled

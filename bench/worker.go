@@ -20,6 +20,8 @@ type job struct {
 	Addr   string
 	Lease  time.Duration
 	Shared string // file of the shared memory
+
+	Threads int // for Go code, if not as many as there are processors
 }
 
 // worker is the worker's side: one library, and what it has locked.
@@ -36,6 +38,7 @@ type worker struct {
 var actions = map[string]func(*worker, *task) outcome{
 	"pairs": (*worker).pairs,
 	"race":  (*worker).race,
+	"herd":  (*worker).herd,
 	"lock":  (*worker).lock,
 	"free":  (*worker).free,
 	"hold":  (*worker).hold,

@@ -31,12 +31,15 @@ func BenchmarkTable(b *testing.B) {
 		{"pairs", t.pairs},
 		{"names", t.names},
 		{"contention", t.contention},
-		{"wakeup", t.wakeUp},
+		{"handover", t.handOver},
+		{"far", t.farHandOver},
 		{"holds", t.manyHolds},
-		{"fair", t.fairHandOff},
 		{"rw", t.readWrite},
 		{"groups", t.groups},
 		{"redlock", t.redlock},
+		{"herd", t.herd},
+		{"waiters", t.manyWaiters},
+		{"never", t.manyNames},
 	} {
 		b.Run(part.name, func(b *testing.B) {
 			part.measure(b, srv)
@@ -47,7 +50,10 @@ func BenchmarkTable(b *testing.B) {
 }
 
 // table collects the rows of BenchmarkTable.
-type table struct{ rows []row }
+type table struct {
+	rows  []row
+	notes []string // printed below the rows
+}
 
 // row is one figure.
 type row struct {
@@ -80,6 +86,10 @@ func (t *table) print() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.*f\t%s %g\t%s\n", r.name, r.figure, r.floor, r.decimals, r.ratio, sign, r.target, verdict)
 	}
 	w.Flush()
+	for _, note := range t.notes {
+		fmt.Println()
+		fmt.Println(note)
+	}
 }
 
 // inTurns calls every f in each of the rounds, and returns the median of what each
@@ -115,8 +125,12 @@ func nsPerOp(n int, f func()) float64 {
 
 // took formats nanoseconds.
 func took(ns float64) string {
-	if ns < 1000 {
+	switch {
+	case ns < 1e3:
 		return fmt.Sprintf("%.0f ns", ns)
+	case ns < 1e7:
+		return fmt.Sprintf("%.4g µs", ns/1e3)
+	default:
+		return fmt.Sprintf("%.4g ms", ns/1e6)
 	}
-	return fmt.Sprintf("%.4g µs", ns/1000)
 }

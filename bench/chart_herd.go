@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// The herd's chart has a diagram for each of its figures, with a line for each library;
+// both axes are logarithmic.
+const (
+	panelWidth  = 440
+	panelHeight = 250
+	panelLeft   = 70 // of the lines
+	panelRight  = 20
+	panelTop    = 34
+	panelBottom = 34
+	panelsWide  = 2
+)
+
+// lineColours are those of relock's own; the others have those of the other chart.
+var lineColours = []string{"#c03030", "#e08a8a", "#803030"}
+
+// aLine is a peer with its colour.
+type aLine struct {
+	*peer
+	colour string
+}
+
+// present returns the peers that have figures.
+func (r *report) present() (lines []aLine) {
+	own, others := 0, 0
+	for _, p := range r.peers {
+		line := aLine{p, barColours[others%len(barColours)]}
+		if p.own {
+			line.colour = lineColours[own%len(lineColours)]
+			own++
+		} else {
+			others++
+		}
+		if slices.ContainsFunc(r.panels, func(of panel) bool { return len(of.points(p)) > 0 }) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// herdSVG writes the chart.
+func (r *report) herdSVG(w io.Writer) error {
+	present := r.present()
+	deep := (len(r.panels) + panelsWide - 1) / panelsWide
+	width, height := panelsWide*panelWidth, chartTop+deep*panelHeight
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img">`+"\n",
+		width, height, width, height)
+	fmt.Fprintf(&b, "<title>Processes that hammer one name</title>\n")
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
+	fmt.Fprintf(&b, `<text x="10" y="18" font-size="14" font-weight="bold">n processes that hammer one name</text>`+"\n")
+	at := 10.0
+	for _, p := range present {
+		fmt.Fprintf(&b, `<rect x="%.1f" y="32" width="11" height="11" fill="%s"/>`+"\n", at, p.colour)
+		fmt.Fprintf(&b, `<text x="%.1f" y="42">%s</text>`+"\n", at+15, xmlText(p.title))
+		at += 34 + 6.6*float64(len(p.title))
+	}
+	for i := range r.panels {
+		r.panels[i].draw(&b, present, float64(i%panelsWide*panelWidth), float64(chartTop+i/panelsWide*panelHeight))
+	}
+	b.WriteString("</svg>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// points returns the number of processes and the figure of each point of a peer's line.
+func (p *panel) points(of *peer) (points [][2]float64) {
+	for i, row := range p.rows {
+		if v, ok := row.value(of.id); ok && v > 0 {
+			points = append(points, [2]float64{float64(p.sizes[i]), v})
+		}
+	}
+	return points
+}
+
+// draw draws the diagram with its upper left corner at x, y.
+func (p *panel) draw(b *strings.Builder, lines []aLine, x, y float64) {
+	low, high := math.Inf(1), 0.0
+	for _, line := range lines {
+		for _, at := range p.points(line.peer) {
+			low, high = min(low, at[1]), max(high, at[1])
+		}
+	}
+	if high == 0 {
+		return
+	}
+	low, high = math.Floor(math.Log10(low)), math.Ceil(math.Log10(high*1.001))
+	first, last := math.Log2(float64(p.sizes[0])), math.Log2(float64(p.sizes[len(p.sizes)-1]))
+	across := func(n float64) float64 {
+		return x + panelLeft + (math.Log2(n)-first)/max(last-first, 1)*(panelWidth-panelLeft-panelRight)
+	}
+	down := func(v float64) float64 {
+		return y + panelTop + (high-math.Log10(v))/(high-low)*(panelHeight-panelTop-panelBottom)
+	}
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" font-weight="bold">%s</text>`+"\n", x+panelLeft, y+panelTop-12, xmlText(p.title))
+	for e := low; e <= high; e++ {
+		v := math.Pow(10, e)
+		fmt.Fprintf(b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#e0e0e0"/>`+"\n",
+			x+panelLeft, down(v), x+panelWidth-panelRight, down(v))
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="end" fill="#404040">%s</text>`+"\n", x+panelLeft-6, down(v)+4, xmlText(p.unit.format(v)))
+	}
+	for _, n := range p.sizes {
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="#404040">%d</text>`+"\n",
+			across(float64(n)), y+panelHeight-panelBottom+16, n)
+	}
+	for _, line := range lines {
+		var points strings.Builder
+		for _, at := range p.points(line.peer) {
+			fmt.Fprintf(&points, "%.1f,%.1f ", across(at[0]), down(at[1]))
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", across(at[0]), down(at[1]), line.colour)
+		}
+		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.TrimSpace(points.String()), line.colour)
+	}
+}

@@ -1,0 +1,242 @@
+package bench_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func init() { kit.Roles["bench-herd"] = benchHerd }
+
+const (
+	herdSection = 500 * time.Microsecond
+	herdWarmUp  = 400 * time.Millisecond
+	herdSpan    = 1500 * time.Millisecond
+	herdRounds  = 5
+	herdGrowth  = 1.25 // at most, from the smallest herd to the largest
+	herdUnfair  = 1.5  // the longest wait by that of a strict order of arrival, at most
+)
+
+// herdSizes are numbers of processes. The first and the last are compared, and measured
+// in every round; the others are only shown.
+var herdSizes = []int{2, 8, 32, 128}
+
+var herdKinds = []struct {
+	name string
+	lock locker
+}{{"Mutex", mutexOf}, {"FairMutex", fairOf}, {"RWMutex, writers", writeOf}}
+
+// herdFigures are what a herd got and what it took.
+type herdFigures struct{ rate, server, commands, longest float64 } // server, longest: ns
+
+// herd measures processes that hammer one name with sections of half a millisecond, one
+// goroutine each. What a hand-over takes must not grow with their number. Sizes and lock
+// types are measured in turns; only those processes have a session that take part.
+func (t *table) herd(b *testing.B, srv *redistest.Server) {
+	small, large := herdSizes[0], herdSizes[len(herdSizes)-1]
+	h := herd{srv: srv, children: make([]*redistest.Proc, large)}
+	for i := range h.children {
+		h.children[i] = redistest.ChildIn(b, []string{"GOMAXPROCS=1"}, "bench-herd", srv.Addr())
+	}
+	h.expect(large, "started")
+	got := make(map[string]map[int][]herdFigures)
+	for _, kind := range herdKinds {
+		got[kind.name] = make(map[int][]herdFigures)
+	}
+	for round := range herdRounds {
+		for _, n := range herdSizes {
+			if round > 0 && n != small && n != large {
+				continue
+			}
+			h.tell(n, "open")
+			h.expect(n, "opened")
+			for i, kind := range herdKinds {
+				got[kind.name][n] = append(got[kind.name][n], h.run(i, n))
+			}
+			h.tell(n, "close")
+			h.expect(n, "closed")
+		}
+	}
+	for _, kind := range herdKinds {
+		t.herdRows(kind.name, small, large, got[kind.name])
+	}
+	t.notes = append(t.notes, herdTable(got))
+}
+
+// herdRows compares the largest herd with the smallest one. Its longest wait is compared
+// with a place at the end of the queue: as many sections and hand-overs as there are processes.
+func (t *table) herdRows(kind string, small, large int, got map[int][]herdFigures) {
+	few, many := medians(got[small]), medians(got[large])
+	turn := 1e9 / few.rate // a section and a hand-over
+	beside := fmt.Sprintf(" (n = %d)", small)
+	t.rows = append(t.rows, row{
+		name:   fmt.Sprintf("%d processes, sections of %v, %s", large, herdSection, kind),
+		figure: fmt.Sprintf("%.0f/s", many.rate), floor: fmt.Sprintf("%.0f/s", few.rate) + beside,
+		ratio: many.rate / few.rate, target: 1 / herdGrowth, atLeast: true, decimals: 3,
+	}, row{
+		name:   "  server time of each",
+		figure: took(many.server), floor: took(few.server) + beside,
+		ratio: many.server / few.server, target: herdGrowth, decimals: 3,
+	}, row{
+		name:   "  commands of each",
+		figure: fmt.Sprintf("%.1f", many.commands), floor: fmt.Sprintf("%.1f", few.commands) + beside,
+		ratio: many.commands / few.commands, target: herdGrowth, decimals: 3,
+	}, row{
+		name:   "  longest wait",
+		figure: fmt.Sprintf("%.0f ms", many.longest/1e6),
+		floor:  fmt.Sprintf("%.0f ms (%d × %s)", float64(large)*turn/1e6, large, took(turn)),
+		ratio:  many.longest / (float64(large) * turn), target: herdUnfair, decimals: 3,
+	})
+}
+
+func medians(of []herdFigures) herdFigures {
+	each := func(f func(herdFigures) float64) float64 {
+		var all []float64
+		for _, figures := range of {
+			all = append(all, f(figures))
+		}
+		return median(all)
+	}
+	return herdFigures{
+		each(func(f herdFigures) float64 { return f.rate }),
+		each(func(f herdFigures) float64 { return f.server }),
+		each(func(f herdFigures) float64 { return f.commands }),
+		each(func(f herdFigures) float64 { return f.longest }),
+	}
+}
+
+// herdTable has a line for each type of lock, and a column for each size.
+func herdTable(got map[string]map[int][]herdFigures) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "n processes, sections of %v: acquisitions/s, server time, commands of each, longest wait\n", herdSection)
+	for _, n := range herdSizes {
+		fmt.Fprintf(w, "\tn = %d", n)
+	}
+	for _, kind := range herdKinds {
+		fmt.Fprintf(w, "\n%s", kind.name)
+		for _, n := range herdSizes {
+			f := medians(got[kind.name][n])
+			fmt.Fprintf(w, "\t%.0f, %.0f µs, %.1f, %.0f ms", f.rate, f.server/1000, f.commands, f.longest/1e6)
+		}
+	}
+	w.Flush()
+	return text.String()
+}
+
+// herd is the parent's side of the processes.
+type herd struct {
+	srv      *redistest.Server
+	children []*redistest.Proc
+	runs     int
+}
+
+func (h *herd) tell(n int, line string) {
+	for _, c := range h.children[:n] {
+		_ = c.Send(line) // of which expect tells
+	}
+}
+
+// expect returns what follows the word in the next line of each of n processes.
+func (h *herd) expect(n int, word string) (rest []string) {
+	for _, c := range h.children[:n] {
+		text, err := c.Expect(word, 3*kit.Soon)
+		benchCheck(err == nil, "%v", err)
+		rest = append(rest, text)
+	}
+	return rest
+}
+
+// run has n processes hammer a new name, and looks at the server in the meantime.
+func (h *herd) run(kind, n int) herdFigures {
+	h.runs++
+	start := monotonic() + int64(100*time.Millisecond)
+	from := start + int64(herdWarmUp)
+	to := from + int64(herdSpan)
+	h.tell(n, fmt.Sprintf("run %d herd-%d %d %d %d", kind, h.runs, start, from, to))
+	sleepUntil(from)
+	cpu, commands := serverLoad(h.srv)
+	sleepUntil(to)
+	cpuAfter, commandsAfter := serverLoad(h.srv)
+	var total, longest float64
+	for _, text := range h.expect(n, "done ") {
+		var count, wait float64
+		_, err := fmt.Sscan(text, &count, &wait)
+		benchCheck(err == nil, "%v", err)
+		total += count
+		longest = max(longest, wait)
+	}
+	benchCheck(total > 0, "nobody of %d processes got the lock", n)
+	return herdFigures{total / herdSpan.Seconds(), (cpuAfter - cpu) / total, (commandsAfter - commands) / total, longest}
+}
+
+func sleepUntil(at int64) { time.Sleep(time.Duration(at - monotonic())) }
+
+// serverLoad returns the server's processor time in nanoseconds, and how many commands it
+// has executed, those of scripts among them.
+func serverLoad(srv *redistest.Server) (cpu, commands float64) {
+	for name, calls := range srv.CommandStats() {
+		if name != "info" {
+			commands += float64(calls)
+		}
+	}
+	return float64(srv.CPU()), commands
+}
+
+// benchHerd is a process of the herd. It counts what it gets from one point in time to
+// another, and goes on a little longer so that the herd has its full size until then.
+// The longest wait may have begun before and may end later.
+func benchHerd(args []string) { // address
+	const after = 100 * time.Millisecond
+	fmt.Println("started")
+	var s *relock.Session
+	var end func()
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		switch in.Text() {
+		case "open":
+			opened, client := kit.ChildSession(args[0])
+			s, end = opened, func() {
+				kit.ChildCheck(opened.Close(kit.Background))
+				client.Close()
+			}
+			fmt.Println("opened")
+		case "close":
+			end()
+			fmt.Println("closed")
+		default:
+			var kind int
+			var name string
+			var start, from, to int64
+			_, err := fmt.Sscanf(in.Text(), "run %d %s %d %d %d", &kind, &name, &start, &from, &to)
+			kit.ChildCheck(err)
+			count, longest := hammer(herdKinds[kind].lock(s, name), start, from, to, to+int64(after))
+			fmt.Println("done", count, longest)
+		}
+	}
+}
+
+// hammer locks and unlocks from start to end. It counts between from and to.
+func hammer(l relock.Locker, start, from, to, end int64) (count, longest int64) {
+	sleepUntil(start)
+	for called := monotonic(); called < end; called = monotonic() {
+		kit.ChildCheck(l.Lock(kit.Background))
+		got := monotonic()
+		nap(herdSection)
+		kit.ChildCheck(l.Unlock(kit.Background))
+		if got >= from {
+			longest = max(longest, got-called)
+		}
+		if got >= from && got < to {
+			count++
+		}
+	}
+	return count, longest
+}
