@@ -61,7 +61,10 @@ var allowed = []struct {
 		"internal/wire",
 	}},
 	{"relocktest", []string{".", "internal/memredis", "internal/wire"}},
-	{"examples/flashsale", []string{"."}},
+	{"examples/internal/demo", nil},
+	{"examples/cron", []string{".", "examples/internal/demo"}},
+	{"examples/flashsale", []string{".", "examples/internal/demo"}},
+	{"examples/leader", []string{".", "examples/internal/demo"}},
 	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}}, // for the tests of the public API
 }
 

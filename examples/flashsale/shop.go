@@ -6,16 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/examples/internal/demo"
 )
 
 const article = "goods:1000:1"
@@ -27,25 +25,29 @@ const lease = 5 * time.Second
 // hold opens the shop, lets the buyers in, and counts the orders. The result is nil
 // if there is nothing to count.
 func hold(ctx context.Context, o *options, st *stats, stdout io.Writer) (_ *result, err error) {
-	server, err := serverFor(o.redis)
+	server, err := demo.Open(o.redis)
 	if err != nil {
 		return nil, err
 	}
-	defer server.close()
-	lock, sale := server.prefix+article, server.prefix+article+":sale"
+	defer server.Close()
+	lock := article
+	if !server.InMemory {
+		lock = "flashsale:" + rand.Text()[:8] + ":" + article
+	}
+	sale := lock + ":sale"
 
 	var shop []*instance
 	defer func() { err = errors.Join(err, closeShop(context.WithoutCancel(ctx), shop)) }()
 	for range o.instances {
 		in := &instance{lock: lock, sale: sale, work: o.work}
-		if in.client, err = rueidis.NewClient(server.option); in.client != nil {
-			shop = append(shop, in) // to be closed, error or not
+		if in.client, err = server.Connect(); err != nil {
+			return nil, err
 		}
-		if err == nil && !o.unsafe {
-			in.session, err = relock.NewSession(ctx, in.client, relock.WithLease(lease), relock.WithObserver(st))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot use %s: %w", server.name, err)
+		shop = append(shop, in)
+		if !o.unsafe {
+			if in.session, err = relock.NewSession(ctx, in.client, relock.WithLease(lease), relock.WithObserver(st)); err != nil {
+				return nil, fmt.Errorf("cannot use %s: %w", server.Name, err)
+			}
 		}
 	}
 	client := shop[0].client
@@ -54,7 +56,7 @@ func hold(ctx context.Context, o *options, st *stats, stdout io.Writer) (_ *resu
 		client.B().Expire().Key(sale).Seconds(3600).Build(), // should this process be killed
 	) {
 		if r.Error() != nil {
-			return nil, fmt.Errorf("cannot use %s: %w", server.name, r.Error())
+			return nil, fmt.Errorf("cannot use %s: %w", server.Name, r.Error())
 		}
 	}
 
@@ -62,7 +64,7 @@ func hold(ctx context.Context, o *options, st *stats, stdout io.Writer) (_ *resu
 	if o.unsafe {
 		how = "WITHOUT a lock"
 	}
-	fmt.Fprintf(stdout, "%d items, %d instances with %d buyers each, %s, on %s\n", o.stock, o.instances, o.buyers, how, server.name)
+	fmt.Fprintf(stdout, "%d items, %d instances with %d buyers each, %s, on %s\n", o.stock, o.instances, o.buyers, how, server.Name)
 	start := time.Now()
 	err = letIn(ctx, shop, o.buyers, st, stdout)
 	if err != nil {
@@ -73,42 +75,6 @@ func hold(ctx context.Context, o *options, st *stats, stdout io.Writer) (_ *resu
 		return nil, errors.Join(err, uncounted)
 	}
 	return res, err
-}
-
-// server is the Redis that the sale is held on.
-type server struct {
-	name   string // for people
-	option rueidis.ClientOption
-	prefix string // of every key
-	close  func()
-}
-
-// serverFor returns the Redis at an address, or a new one in memory if there is none.
-func serverFor(redis string) (*server, error) {
-	s := &server{close: func() {}}
-	if redis == "" {
-		mini, err := miniredis.Run()
-		if err != nil {
-			return nil, fmt.Errorf("starting a Redis in memory: %w", err)
-		}
-		s.name, s.close = "a Redis in memory", mini.Close
-		s.option.InitAddress = []string{mini.Addr()}
-		s.option.ForceSingleClient = true // it answers CLUSTER, but is none
-	} else {
-		s.option.InitAddress = []string{redis}
-		if strings.Contains(redis, "://") {
-			option, err := rueidis.ParseURL(redis)
-			if err != nil {
-				return nil, fmt.Errorf("-redis: %w", err)
-			}
-			s.option = option
-		}
-		s.name = "Redis at " + s.option.InitAddress[0]
-		s.prefix = "flashsale:" + rand.Text()[:8] + ":"
-	}
-	s.option.DisableCache = true // not needed for locks, and unknown to miniredis
-	s.option.Dialer = net.Dialer{Timeout: 3 * time.Second}
-	return s, nil
 }
 
 // letIn lets all buyers in at once and returns when every one was served. The first

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.RunChild(map[string]func([]string){"cron": func(args []string) {
+		os.Args = append(os.Args[:1], args...)
+		main()
+	}})
+	goleak.VerifyTestMain(m, redistest.Leaks()...)
+}
+
+// buffer collects what hosts print.
+type buffer struct {
+	mu   sync.Mutex // protects text
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// ticks returns how often the job was started and done for each tick that some host looked at.
+func ticks(out string) (looked, started, done map[string]int) {
+	looked, started, done = map[string]int{}, map[string]int{}, map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^host \S+: (\d\S+): (started|done|done already)$`).FindAllStringSubmatch(out, -1) {
+		looked[m[1]]++
+		switch m[2] {
+		case "started":
+			started[m[1]]++
+		case "done":
+			done[m[1]]++
+		}
+	}
+	return looked, started, done
+}
+
+// onceEach fails if the job was done twice for a tick, or not at all for one that a host
+// looked at. Each interrupted host may have left one tick undone, or done without saying so.
+func onceEach(t *testing.T, out string, interrupted int) {
+	t.Helper()
+	looked, started, done := ticks(out)
+	for tick := range looked {
+		if done[tick] == 0 {
+			interrupted--
+		}
+		if done[tick] > 1 || interrupted < 0 {
+			t.Fatalf("tick %s: started %d times, done %d times\n%s", tick, started[tick], done[tick], out)
+		}
+	}
+}
+
+// enough reports whether three hosts have all looked at some ticks.
+func enough(out string) bool {
+	looked, _, _ := ticks(out)
+	all := 0
+	for _, lines := range looked {
+		if lines >= 4 { // one of them did the job, and has two
+			all++
+		}
+	}
+	return all >= 10
+}
+
+func TestHostsInMemoryDoEachTickOnce(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out buffer
+	ended := make(chan error, 1)
+	go redistest.WithoutFIPS(func() { // the Redis in memory computes SHA-1
+		ended <- run(ctx, []string{"-every=50ms", "-work=5ms", "-lease=1m"}, &out)
+	})
+	redistest.Eventually(t, time.Minute, "ten ticks", func() bool { return enough(out.String()) })
+	interrupt()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	onceEach(t, out.String(), 1)
+}
+
+// startHost starts a process with one host and appends its lines to out.
+func startHost(t *testing.T, out *buffer, args ...string) *redistest.Proc {
+	t.Helper()
+	p := redistest.Child(t, "cron", args...)
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		for {
+			line, err := p.Line(time.Minute)
+			if err != nil {
+				return
+			}
+			_, _ = out.Write([]byte(line + "\n"))
+		}
+	}()
+	t.Cleanup(func() { p.Kill(); <-copied })
+	return p
+}
+
+func TestProcessesOnServerDoEachTickOnce(t *testing.T) {
+	server := redistest.Start(t)
+	var out buffer
+	args := []string{"-redis", server.Addr(), "-hosts=1", "-every=100ms", "-work=10ms", "-lease=1m"}
+	hosts := []*redistest.Proc{startHost(t, &out, args...), startHost(t, &out, args...), startHost(t, &out, args...)}
+	redistest.Eventually(t, time.Minute, "ten ticks", func() bool { return enough(out.String()) })
+	for _, p := range hosts {
+		if err := interrupt(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range hosts {
+		if err := p.Wait(); err != nil {
+			t.Errorf("interrupted, a host ended with %v", err)
+		}
+	}
+	onceEach(t, out.String(), len(hosts))
+}
+
+func interrupt(p *redistest.Proc) error {
+	process, err := os.FindProcess(p.PID())
+	if err != nil {
+		return err
+	}
+	return process.Signal(os.Interrupt)
+}
+
+func TestJobOfAKilledHostIsDoneByAnother(t *testing.T) {
+	server := redistest.Start(t)
+	args := []string{"-redis", server.Addr(), "-hosts=1", "-every=1s", "-lease=1s"}
+	var first, second buffer
+	killed := startHost(t, &first, append(args, "-work=1h")...)
+	redistest.Eventually(t, time.Minute, "the job to start", func() bool { return strings.Contains(first.String(), "started") })
+	startHost(t, &second, append(args, "-work=1ms")...)
+	killed.Kill()
+	redistest.Eventually(t, time.Minute, "another host to do the job", func() bool { return strings.Contains(second.String(), "done") })
+	onceEach(t, second.String(), 1) // it may be at the next
+}
+
+func TestMistakesAreExplained(t *testing.T) {
+	for arg, want := range map[string]string{
+		"-hosts=0":           "-hosts must be at least 1",
+		"-every=0s":          "-every at least 1ms",
+		"-redis=127.0.0.1:1": "cannot use Redis at 127.0.0.1:1: dial",
+		"-redis=ftp://host":  "-redis: ",
+	} {
+		if err := run(t.Context(), []string{arg}, &buffer{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", arg, err, want)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+// Leader elects one of several workers. The leader works as long as it holds the lock,
+// stops when it has lost it, and another takes over.
+//
+//	go run ./examples/leader                                    # three workers, on a Redis in memory
+//	go run ./examples/leader -redis localhost:6379 -workers 1   # one; run it in several terminals
+//
+// On the Redis in memory somebody forces the lock open every few seconds. On yours, do it
+// yourself: relock unlock leader:lock. Or kill the leader, or stop Redis with SIGSTOP.
+//
+// What has to be right is in worker.go. Ctrl-C ends it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/examples/internal/demo"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "leader:", err)
+		os.Exit(1)
+	}
+}
+
+// run plays some workers until ctx ends.
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("leader", flag.ExitOnError)
+	addr := flags.String("redis", "", "`host:port` or redis:// URL of a Redis server (default: one in memory)")
+	workers := flags.Int("workers", 3, "workers in this process")
+	pace := flags.Duration("pace", time.Second, "from one step of the work to the next")
+	lease := flags.Duration("lease", 5*time.Second, "how long the lock of a leader that has died stays locked")
+	_ = flags.Parse(args)
+	if *workers < 1 || *pace < time.Millisecond {
+		return errors.New("-workers must be at least 1, and -pace at least 1ms")
+	}
+
+	redis, err := demo.Open(*addr)
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+	client, err := redis.Connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	for i := range *workers {
+		// In production there is one session to a process. Two sessions in one
+		// process are as far apart as two processes.
+		session, err := relock.NewSession(ctx, client, relock.WithPrefix("leader:"), relock.WithLease(*lease))
+		if err != nil {
+			return err
+		}
+		w := &worker{client: client, session: session, pace: *pace}
+		w.log = log.New(stdout, fmt.Sprintf("worker %d.%d: ", os.Getpid(), i+1), 0)
+		running.Go(func() {
+			w.work(ctx)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			if err := session.Close(ctx); err != nil {
+				w.log.Print(err)
+			}
+		})
+		if redis.InMemory && i == 0 {
+			running.Go(func() { depose(ctx, session, 3*(*pace)) })
+		}
+	}
+	running.Wait()
+	return nil
+}
+
+// depose forces the lock open from time to time.
+func depose(ctx context.Context, session *relock.Session, every time.Duration) {
+	for {
+		select {
+		case <-time.After(every):
+			_, _ = session.ForceUnlock(ctx, lock) // the next time comes
+		case <-ctx.Done():
+			return
+		}
+	}
+}
