@@ -2,6 +2,7 @@ package relock_test
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -39,12 +40,15 @@ var (
 	_ func(time.Duration) relock.LockOption                                   = relock.WithMaxHold
 	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrDeadlock, relock.ErrName, relock.ErrOption, relock.ErrNotLock, relock.ErrTaken}
 	_ []relock.Mode                                                           = []relock.Mode{relock.Unlocked, relock.Exclusive, relock.Shared}
-	_                                                                         = relock.State{Mode: relock.Shared, Holders: []relock.Holder{{ID: "", Session: "", Label: "", Count: 1}}, TTL: time.Second, Waiters: 1}
-	_                                                                         = relock.AcquireEvent{Name: "", Wait: 0, Contended: false, Handoff: false, Err: nil}
-	_                                                                         = relock.ReleaseEvent{Name: "", Held: 0, Err: nil}
-	_                                                                         = relock.LostEvent{Name: "", Cause: nil}
 	_                                                                         = relock.RenewEvent{Holds: 0, Duration: 0, Err: nil}
 	_ relock.Observer                                                         = relock.NopObserver{}
+	_ func(...relock.Observer) relock.Observer                                = relock.Observers
+	_ func(*slog.Logger) relock.Observer                                      = relock.SlogObserver
+	_ []relock.Kind                                                           = []relock.Kind{relock.KindMutex, relock.KindFair, relock.KindRead, relock.KindWrite, relock.KindGroup, relock.KindRedlock}
+	_                                                                         = relock.WaitEvent{Name: "", Kind: relock.KindMutex}
+	_                                                                         = relock.AcquireEvent{Name: "", Kind: relock.KindMutex, Held: true, Wait: 0, Contended: false, Handoff: false, Token: int64(1), Err: nil}
+	_                                                                         = relock.ReleaseEvent{Name: "", Kind: relock.KindMutex, Held: time.Duration(0), Err: nil}
+	_                                                                         = relock.LostEvent{Name: "", Kind: relock.KindMutex, Held: time.Duration(0), Cause: nil}
 
 	_ func(context.Context, relock.Locker, func(context.Context) error) (bool, error) = relock.TryDo
 	_ func(context.Context) int64                                                     = relock.Token

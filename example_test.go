@@ -251,7 +251,7 @@ type metrics struct {
 	taken, lost        atomic.Int64
 }
 
-func (m *metrics) Acquired(e relock.AcquireEvent) {
+func (m *metrics) Acquired(_ context.Context, e relock.AcquireEvent) {
 	if e.Err == nil {
 		m.taken.Add(1)
 	}

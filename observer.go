@@ -1,47 +1,107 @@
 package relock
 
 import (
+	"context"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
-// An Observer is told what happens to the locks of a session, for metrics and
-// traces. It is called synchronously, from several goroutines at once, on the path
-// of the operation it reports: it must be safe for concurrent use and must not
-// block, nor call back into the session. Embed [NopObserver] to stay compatible
-// when events are added.
+// An Observer receives events of the locks of a session, for metrics, traces and logs; see
+// [WithObserver], [Observers] and [SlogObserver]. It is called synchronously, from several
+// goroutines at once, on the path of the operation it reports: it must be safe for concurrent
+// use and must not block, nor call back into the session. Embed [NopObserver] to stay
+// compatible when events are added.
 //
-// Locking again what the owner already holds, and all unlocks but the last, are no
-// events.
+// ctx is the context of the call that the event is about, so that an observer finds the span in
+// it. It is not kept. What relock does by itself, such as getting back a deployment of a
+// [Redlock], has a context without values.
+//
+// Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one
+// Acquired. So the difference of their numbers is how many locks are held, and how many calls
+// wait. Locking again what the owner already holds, and all unlocks but the last, are no events.
+//
+// A [Group] and a [Redlock] report as themselves, and their members report as well: a Redlock
+// over three deployments makes one event of [KindRedlock] and up to three of [KindMutex] for each
+// round. Do not add up these two kinds with the others. An observer that several of their
+// sessions have receives their events once; it is recognized by ==, so let it be a pointer.
 type Observer interface {
-	Acquired(AcquireEvent) // a Lock or TryLock has ended, except a TryLock that found the lock taken
-	Released(ReleaseEvent) // a hold was ended by its last Unlock
-	Lost(LostEvent)        // a hold has ended before its last Unlock
-	Renewed(RenewEvent)    // a batch of leases was renewed, or could not be
+	// Waiting: a Lock has found the lock taken, by this process or another, and waits now. It is
+	// called once for each call, whose end is the next event.
+	Waiting(ctx context.Context, e WaitEvent)
+
+	// Acquired: a Lock or TryLock has ended, with the lock, without it, or with an error.
+	Acquired(ctx context.Context, e AcquireEvent)
+
+	// Released: a hold was ended by its last Unlock.
+	Released(ctx context.Context, e ReleaseEvent)
+
+	// Lost: a hold has ended before its last Unlock, or its last Unlock returns [ErrLost].
+	Lost(e LostEvent)
+
+	// Renewed: a batch of leases was renewed, or could not be.
+	Renewed(e RenewEvent)
+}
+
+// Kind is the kind of a lock, or the side of one, that an event is about.
+type Kind uint8
+
+const (
+	KindMutex   Kind = iota + 1 // [Mutex]
+	KindFair                    // [FairMutex]
+	KindRead                    // the read side of an [RWMutex]
+	KindWrite                   // its write side
+	KindGroup                   // [Group]
+	KindRedlock                 // [Redlock]
+)
+
+var kindNames = [...]string{
+	KindMutex: "mutex", KindFair: "fair", KindRead: "read", KindWrite: "write", KindGroup: "group", KindRedlock: "redlock",
+}
+
+// String returns "mutex", "fair", "read", "write", "group" or "redlock".
+func (k Kind) String() string {
+	if k == 0 || int(k) >= len(kindNames) {
+		return "Kind(" + strconv.Itoa(int(k)) + ")"
+	}
+	return kindNames[k]
+}
+
+// WaitEvent reports the start of a wait.
+type WaitEvent struct {
+	Name string // of the lock; of a Group those of its members, in the order in which it locks them
+	Kind Kind
 }
 
 // AcquireEvent reports the end of a Lock or TryLock.
 type AcquireEvent struct {
-	Name      string
+	Name      string // see WaitEvent
+	Kind      Kind
+	Held      bool          // the lock is held; without that and Err, a TryLock found it taken
 	Wait      time.Duration // from the call to its end
-	Contended bool          // not acquired at the first attempt
+	Contended bool          // the lock was found taken
 	Handoff   bool          // it came from a goroutine of this process, without asking Redis
-	Err       error         // nil if the lock is held
+	Token     int64         // fencing token; 0 if there is none
+	Err       error         // what the call returns
 }
 
 // ReleaseEvent reports the end of a hold by its last Unlock.
 type ReleaseEvent struct {
-	Name string
-	Held time.Duration // from the acquisition to the call of Unlock
-	Err  error         // of Unlock, or why Redis has not confirmed the release
+	Name string // see WaitEvent
+	Kind Kind
+	Held time.Duration // from the end of Lock to the call of Unlock
+	Err  error         // why Redis has not confirmed the release; it goes on in the background
 }
 
 // LostEvent reports the loss of a hold.
 type LostEvent struct {
-	Name  string
-	Cause error
+	Name  string // see WaitEvent
+	Kind  Kind
+	Held  time.Duration // from the end of Lock to the loss
+	Cause error         // ErrClosed, or one whose text is one of a few and names no lock
 }
 
 // RenewEvent reports one round of renewals, in a cluster of one node.
@@ -54,22 +114,69 @@ type RenewEvent struct {
 // NopObserver ignores every event.
 type NopObserver struct{}
 
-func (NopObserver) Acquired(AcquireEvent) {}
-func (NopObserver) Released(ReleaseEvent) {}
-func (NopObserver) Lost(LostEvent)        {}
-func (NopObserver) Renewed(RenewEvent)    {}
+func (NopObserver) Waiting(context.Context, WaitEvent)     {}
+func (NopObserver) Acquired(context.Context, AcquireEvent) {}
+func (NopObserver) Released(context.Context, ReleaseEvent) {}
+func (NopObserver) Lost(LostEvent)                         {}
+func (NopObserver) Renewed(RenewEvent)                     {}
+
+// Observers returns an observer that passes every event to each of these, in this order. Nil
+// ones are skipped.
+func Observers(o ...Observer) Observer {
+	o = slices.DeleteFunc(slices.Clone(o), func(o Observer) bool { return isNil(o) })
+	switch len(o) {
+	case 0:
+		return NopObserver{}
+	case 1:
+		return o[0]
+	}
+	return &observers{o}
+}
+
+// observers is a pointer so that it can be compared.
+type observers struct{ all []Observer }
+
+func (o *observers) Waiting(ctx context.Context, e WaitEvent) {
+	for _, o := range o.all {
+		o.Waiting(ctx, e)
+	}
+}
+
+func (o *observers) Acquired(ctx context.Context, e AcquireEvent) {
+	for _, o := range o.all {
+		o.Acquired(ctx, e)
+	}
+}
+
+func (o *observers) Released(ctx context.Context, e ReleaseEvent) {
+	for _, o := range o.all {
+		o.Released(ctx, e)
+	}
+}
+
+func (o *observers) Lost(e LostEvent) {
+	for _, o := range o.all {
+		o.Lost(e)
+	}
+}
+
+func (o *observers) Renewed(e RenewEvent) {
+	for _, o := range o.all {
+		o.Renewed(e)
+	}
+}
 
 // hooks returns what tells o of what happens.
 func hooks(o Observer) engine.Hooks {
-	if o == nil {
+	if isNil(o) {
 		return engine.Hooks{}
 	}
 	return engine.Hooks{
-		Acquired: func(e engine.Acquired) {
-			o.Acquired(AcquireEvent{Name: e.Name, Wait: e.Wait, Contended: e.Contended, Handoff: e.Handoff, Err: e.Err})
+		Acquired: func(ctx context.Context, e engine.Acquired) {
+			o.Acquired(ctx, AcquireEvent{Name: e.Name, Held: e.Err == nil, Wait: e.Wait, Contended: e.Contended, Handoff: e.Handoff, Err: e.Err})
 		},
-		Released: func(name string, held time.Duration, err error) {
-			o.Released(ReleaseEvent{Name: name, Held: held, Err: err})
+		Released: func(ctx context.Context, name string, held time.Duration, err error) {
+			o.Released(ctx, ReleaseEvent{Name: name, Held: held, Err: err})
 		},
 		Lost: func(name string, cause error) { o.Lost(LostEvent{Name: name, Cause: cause}) },
 		Renewed: func(holds int, took time.Duration, err error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -28,7 +29,7 @@ type stats struct {
 }
 
 // Acquired implements [relock.Observer].
-func (s *stats) Acquired(e relock.AcquireEvent) {
+func (s *stats) Acquired(_ context.Context, e relock.AcquireEvent) {
 	if e.Err != nil {
 		return
 	}

@@ -127,7 +127,7 @@ func (b *base) call(ctx context.Context, op string, wait bool,
 	}
 	if report != nil && (ok || err != nil) && !a.reentered {
 		a.Wait, a.Err = time.Duration(b.e.Clock.Now()-a.start), err
-		report(a)
+		report(ctx, a)
 	}
 	return ok, err
 }

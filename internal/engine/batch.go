@@ -191,7 +191,7 @@ func UnlockBatch(ctx context.Context, o *arbiter.Owner, ms []*Mutex) (errs []err
 		return errs
 	}
 	for i, r := range e.releaseTogether(ctx, leases) {
-		errs = append(errs, over[i].ended("unlock", holds[i], r))
+		errs = append(errs, over[i].ended(ctx, "unlock", holds[i], r))
 	}
 	return errs
 }

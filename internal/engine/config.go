@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/relock-go/relock/internal/wire"
@@ -36,8 +37,8 @@ func (c *LockConfig) Passable() bool { return !c.Fixed && c.MaxHold == 0 }
 
 // Hooks report what happens to the locks of an engine. Each may be nil.
 type Hooks struct {
-	Acquired func(Acquired)
-	Released func(name string, held time.Duration, err error)
+	Acquired func(context.Context, Acquired)
+	Released func(ctx context.Context, name string, held time.Duration, err error)
 	Lost     func(name string, cause error)
 	Renewed  func(holds int, took time.Duration, err error)
 }

@@ -64,9 +64,9 @@ func (b *base) finish(ctx context.Context, op string, o *arbiter.Owner, h *lease
 	case arbiter.WasLost:
 		return lockerr.New(op, b.Name(), lockerr.ErrLost)
 	case arbiter.Release:
-		err = b.ended(op, h, b.e.release(ctx, h.Lease, unlockMost, false))
+		err = b.ended(ctx, op, h, b.e.release(ctx, h.Lease, unlockMost, false))
 	case arbiter.Passed, arbiter.Left:
-		b.reportReleased(h, nil)
+		b.reportReleased(ctx, h, nil)
 	}
 	if o != nil && h.Owner != o {
 		// o's own hold was lost; an earlier unlock was counted for that one instead of for h.
@@ -77,16 +77,16 @@ func (b *base) finish(ctx context.Context, op string, o *arbiter.Owner, h *lease
 
 // ended reports the end of h by a release, and returns the error of its Unlock: what Redis does
 // not confirm was protected to its end all the same.
-func (b *base) ended(op string, h *lease.Hold, r released) error {
+func (b *base) ended(ctx context.Context, op string, h *lease.Hold, r released) error {
 	var err error
 	switch {
 	case !r.held:
 		err = lockerr.New(op, b.Name(), lockerr.ErrLost, r.err)
 	case r.err != nil:
-		b.reportReleased(h, lockerr.New(op, b.Name(), r.err))
+		b.reportReleased(ctx, h, lockerr.New(op, b.Name(), r.err))
 		return nil
 	}
-	b.reportReleased(h, err)
+	b.reportReleased(ctx, h, err)
 	return err
 }
 
@@ -97,9 +97,9 @@ func (b *base) finishInBackground(h *lease.Hold, outcome arbiter.Outcome) {
 }
 
 // reportReleased reports the end of a hold by its last unlock.
-func (b *base) reportReleased(h *lease.Hold, err error) {
+func (b *base) reportReleased(ctx context.Context, h *lease.Hold, err error) {
 	if report := b.e.Config.Hooks.Released; report != nil {
-		report(b.Name(), time.Duration(b.e.Clock.Now()-h.Since), err)
+		report(ctx, b.Name(), time.Duration(b.e.Clock.Now()-h.Since), err)
 	}
 }
 
@@ -120,7 +120,7 @@ func (m *Mutex) UnlockWithin(ctx context.Context, o *arbiter.Owner, d time.Durat
 	} else {
 		m.e.releaseLater(h.Lease)
 	}
-	if err := m.ended("unlock", h, r); err != nil {
+	if err := m.ended(ctx, "unlock", h, r); err != nil {
 		return false, err
 	}
 	return true, r.err

@@ -50,9 +50,11 @@ type onRenewed chan struct{}
 
 func (o onRenewed) Renewed(relock.RenewEvent) { o <- struct{}{} }
 
-func (onRenewed) Acquired(relock.AcquireEvent) {}
+func (onRenewed) Waiting(context.Context, relock.WaitEvent) {}
 
-func (onRenewed) Released(relock.ReleaseEvent) {}
+func (onRenewed) Acquired(context.Context, relock.AcquireEvent) {}
+
+func (onRenewed) Released(context.Context, relock.ReleaseEvent) {}
 
 func (onRenewed) Lost(relock.LostEvent) {}
 

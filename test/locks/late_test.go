@@ -21,15 +21,9 @@ const standstill = time.Minute // longer than any lease here
 
 // lossTally counts losses.
 type lossTally struct {
-	relock.Observer
+	relock.NopObserver
 	n atomic.Int64
 }
-
-func (c *lossTally) Acquired(relock.AcquireEvent) {}
-
-func (c *lossTally) Released(relock.ReleaseEvent) {}
-
-func (c *lossTally) Renewed(relock.RenewEvent) {}
 
 func (c *lossTally) Lost(relock.LostEvent) { c.n.Add(1) }
 

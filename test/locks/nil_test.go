@@ -166,6 +166,14 @@ func TestNilArgumentsAreNamed(t *testing.T) {
 	// Options may be nil.
 	other := kit.SessionOn(t, kit.NewClient(t, m), nil, relock.WithObserver(nil))
 	kit.Lock(t, kit.Background, other.Mutex("a", nil))
+	var none *lossTally
+	for _, o := range []relock.Observer{
+		none, relock.Observers(), relock.Observers(nil, none), relock.Observers(nil, new(lossTally)), relock.SlogObserver(nil),
+	} {
+		observed := kit.SessionOn(t, kit.NewClient(t, m), relock.WithObserver(o)).Mutex("b")
+		kit.Lock(t, kit.Background, observed)
+		kit.Unlock(t, kit.Background, observed)
+	}
 }
 
 type nilClient struct{ rueidis.Client }
@@ -179,9 +187,10 @@ func TestEveryExportedFunctionIsTriedWithNil(t *testing.T) {
 	tried := []string{
 		"NewSession", "FromContext", "Do", "TryDo", "Token", "Deadline", "SyncLocker", "NewGroup", "NewRedlock",
 		"WithLease", "WithFixedLease", "WithMaxHold", "WithPrefix", "WithTenure", "WithReplicas", "WithObserver", // options; nil ones are tried
+		"Observers", "SlogObserver",
 	}
 	types := []string{"Session", "Mutex", "FairMutex", "RWMutex", "Group", "Redlock"}
-	plain := []string{"NopObserver", "Mode"} // have methods that take no pointer and no context
+	plain := []string{"NopObserver", "Mode", "Kind"} // have methods that take no pointer and no context
 	files, err := filepath.Glob(filepath.Join(root, "*.go"))
 	require.NoError(t, err)
 	for _, name := range files {

@@ -1,6 +1,7 @@
 package locks_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 // A recorder keeps every event.
 type recorder struct {
+	relock.NopObserver
 	mu       sync.Mutex // protects the following
 	acquired []relock.AcquireEvent
 	released []relock.ReleaseEvent
@@ -27,9 +29,9 @@ func record[E any](r *recorder, list *[]E, e E) {
 	*list = append(*list, e)
 }
 
-func (r *recorder) Acquired(e relock.AcquireEvent) { record(r, &r.acquired, e) }
+func (r *recorder) Acquired(_ context.Context, e relock.AcquireEvent) { record(r, &r.acquired, e) }
 
-func (r *recorder) Released(e relock.ReleaseEvent) { record(r, &r.released, e) }
+func (r *recorder) Released(_ context.Context, e relock.ReleaseEvent) { record(r, &r.released, e) }
 
 func (r *recorder) Lost(e relock.LostEvent) { record(r, &r.lost, e) }
 
@@ -56,7 +58,7 @@ func TestObserverSeesAcquisitionsAndReleases(t *testing.T) {
 		kit.Lock(t, owner, m)
 		require.Equal(t, [4]int{1, 0, 0, 0}, r.counts())
 		e := r.acquired[0]
-		require.Equal(t, relock.AcquireEvent{Name: "lock", Wait: e.Wait}, e)
+		require.Equal(t, relock.AcquireEvent{Name: "lock", Held: true, Wait: e.Wait}, e)
 		require.Positive(t, e.Wait)
 		require.Less(t, e.Wait, kit.Soon)
 
@@ -76,7 +78,7 @@ func TestObserverSeesAcquisitionsAndReleases(t *testing.T) {
 		require.NoError(t, kit.Receive(t, got, "the next one to get in"))
 		require.Equal(t, [4]int{2, 1, 0, 0}, r.counts())
 		e = r.acquired[1]
-		require.Equal(t, relock.AcquireEvent{Name: "lock", Wait: e.Wait, Contended: true, Handoff: true}, e)
+		require.Equal(t, relock.AcquireEvent{Name: "lock", Held: true, Wait: e.Wait, Contended: true, Handoff: true}, e)
 		require.GreaterOrEqual(t, e.Wait, 10*time.Millisecond)
 		require.Equal(t, relock.ReleaseEvent{Name: "lock", Held: r.released[0].Held}, r.released[0])
 		require.GreaterOrEqual(t, r.released[0].Held, 10*time.Millisecond)

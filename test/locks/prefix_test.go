@@ -1,6 +1,7 @@
 package locks_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,9 +57,9 @@ type heardNames struct {
 	names chan string
 }
 
-func (h heardNames) Acquired(e relock.AcquireEvent) { h.names <- e.Name }
-func (h heardNames) Released(e relock.ReleaseEvent) { h.names <- e.Name }
-func (h heardNames) Lost(e relock.LostEvent)        { h.names <- e.Name }
+func (h heardNames) Acquired(_ context.Context, e relock.AcquireEvent) { h.names <- e.Name }
+func (h heardNames) Released(_ context.Context, e relock.ReleaseEvent) { h.names <- e.Name }
+func (h heardNames) Lost(e relock.LostEvent)                           { h.names <- e.Name }
 
 func TestErrorsEventsAndOperatorsHaveNamesWithoutThePrefix(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {

@@ -1,6 +1,7 @@
 package locks_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ type hook struct {
 	f atomic.Pointer[func()]
 }
 
-func (h *hook) Acquired(relock.AcquireEvent) {
+func (h *hook) Acquired(_ context.Context, _ relock.AcquireEvent) {
 	if f := h.f.Swap(nil); f != nil {
 		(*f)()
 	}
