@@ -37,7 +37,7 @@
 // [RWMutex] for readers and writers. A [Group] locks several at once, and a [Redlock] is a
 // lock over several independent deployments of Redis. [Do] is the usual way to use any of
 // them; it is built on Lock, Unlock, Done and Err, methods of a [Locker]. [SyncLocker]
-// adapts a lock to sync.Locker, an [Observer] feeds metrics and traces, and
+// adapts a lock to sync.Locker, an [Observer] feeds metrics, traces and logs, and
 // [Session.Inspect] and [Session.ForceUnlock] are for operators.
 //
 // # When not to use it

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -243,38 +242,4 @@ func ExampleSession_Inspect() {
 	// exclusive 1
 	// ours: true count: 1
 	// unlocked 0
-}
-
-// A metrics is an Observer that counts.
-type metrics struct {
-	relock.NopObserver // for the events that do not matter here, and those to come
-	taken, lost        atomic.Int64
-}
-
-func (m *metrics) Acquired(_ context.Context, e relock.AcquireEvent) {
-	if e.Err == nil {
-		m.taken.Add(1)
-	}
-}
-
-func (m *metrics) Lost(e relock.LostEvent) { m.lost.Add(1) }
-
-func ExampleObserver() {
-	var m metrics
-	session, done := newExampleSession(relock.WithObserver(&m))
-	ctx := context.Background()
-	for range 3 {
-		err := relock.Do(ctx, session.Mutex("lock"), func(context.Context) error { return nil })
-		if err != nil {
-			log.Fatal(err)
-		}
-	}
-	if err := session.Mutex("lock").Lock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	done() // closes the session, with that lock held
-	fmt.Println("taken", m.taken.Load(), "lost", m.lost.Load())
-
-	// Output:
-	// taken 4 lost 1
 }

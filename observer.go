@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -50,12 +51,12 @@ type Observer interface {
 type Kind uint8
 
 const (
-	KindMutex   Kind = iota + 1 // [Mutex]
-	KindFair                    // [FairMutex]
-	KindRead                    // the read side of an [RWMutex]
-	KindWrite                   // its write side
-	KindGroup                   // [Group]
-	KindRedlock                 // [Redlock]
+	KindMutex   = Kind(engine.KindMutex)   // [Mutex]
+	KindFair    = Kind(engine.KindFair)    // [FairMutex]
+	KindRead    = Kind(engine.KindRead)    // the read side of an [RWMutex]
+	KindWrite   = Kind(engine.KindWrite)   // its write side
+	KindGroup   = Kind(engine.KindGroup)   // [Group]
+	KindRedlock = Kind(engine.KindRedlock) // [Redlock]
 )
 
 var kindNames = [...]string{
@@ -166,21 +167,37 @@ func (o *observers) Renewed(e RenewEvent) {
 	}
 }
 
-// hooks returns what tells o of what happens.
-func hooks(o Observer) engine.Hooks {
+// hooks returns what tells o of what happens, nil if o is nil.
+func hooks(o Observer) *engine.Hooks {
 	if isNil(o) {
-		return engine.Hooks{}
+		return nil
 	}
-	return engine.Hooks{
-		Acquired: func(ctx context.Context, e engine.Acquired) {
-			o.Acquired(ctx, AcquireEvent{Name: e.Name, Held: e.Err == nil, Wait: e.Wait, Contended: e.Contended, Handoff: e.Handoff, Err: e.Err})
+	h := &engine.Hooks{
+		Observer: o,
+		Waiting: func(ctx context.Context, a *engine.Acquired) {
+			o.Waiting(ctx, WaitEvent{Name: a.Name, Kind: Kind(a.Kind)})
 		},
-		Released: func(ctx context.Context, name string, held time.Duration, err error) {
-			o.Released(ctx, ReleaseEvent{Name: name, Held: held, Err: err})
+		Acquired: func(ctx context.Context, a *engine.Acquired) {
+			e := AcquireEvent{
+				Name: a.Name, Kind: Kind(a.Kind), Held: a.Held, Wait: a.Wait, Contended: a.Contended, Handoff: a.Handoff, Err: a.Err,
+			}
+			if a.Held {
+				e.Token = a.Hold.Fence()
+			}
+			o.Acquired(ctx, e)
 		},
-		Lost: func(name string, cause error) { o.Lost(LostEvent{Name: name, Cause: cause}) },
+		Released: func(ctx context.Context, r engine.Ended) {
+			o.Released(ctx, ReleaseEvent{Name: r.Name, Kind: Kind(r.Kind), Held: r.Held, Err: r.Err})
+		},
+		Lost: func(l engine.Ended) {
+			o.Lost(LostEvent{Name: l.Name, Kind: Kind(l.Kind), Held: l.Held, Cause: l.Err})
+		},
 		Renewed: func(holds int, took time.Duration, err error) {
 			o.Renewed(RenewEvent{Holds: holds, Duration: took, Err: lockerr.Wrap("renew", "", err)})
 		},
 	}
+	if !reflect.ValueOf(o).Comparable() {
+		h.Observer = h
+	}
+	return h
 }

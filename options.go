@@ -165,7 +165,8 @@ func WithReplicas(n int, timeout time.Duration) SessionOption {
 	})
 }
 
-// WithObserver sends the session's events to o. See [Observer].
+// WithObserver sends the session's events to o, to nobody if o is nil. See [Observer] and, for more
+// than one, [Observers].
 func WithObserver(o Observer) SessionOption {
 	return sessionOption(func(c *sessionConfig) { c.Hooks = hooks(o) })
 }

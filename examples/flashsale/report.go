@@ -30,7 +30,7 @@ type stats struct {
 
 // Acquired implements [relock.Observer].
 func (s *stats) Acquired(_ context.Context, e relock.AcquireEvent) {
-	if e.Err != nil {
+	if !e.Held {
 		return
 	}
 	s.mu.Lock()

@@ -16,9 +16,9 @@ const (
 // Exit is one unlock of a side through via. With an owner it is for that owner's hold. Without
 // one it is for the newest hold taken through via; attribution.go says what happens if one of
 // them was lost. Exit returns the hold unless the outcome is NotHeld. Its owner differs from o
-// only if the unlock was without an owner, or paid a debt of o. It also returns how many holds
+// only if the unlock was without an owner, or paid a debt of o. It also returns the holds that
 // were lost, which happens only if the outcome is Expired.
-func (t *Table[L]) Exit(via *Handle[L], o *Owner, side Side) (h *Hold[L], out Outcome, lost int) {
+func (t *Table[L]) Exit(via *Handle[L], o *Owner, side Side) (h *Hold[L], out Outcome, lost []*Hold[L]) {
 	s := t.of(via)
 	s.Lock()
 	defer s.Unlock()
@@ -37,7 +37,7 @@ func (t *Table[L]) Exit(via *Handle[L], o *Owner, side Side) (h *Hold[L], out Ou
 // goroutine of the owner, whose own hold was lost, or another anonymous reader, may have unlocked
 // h meanwhile: then Return counts for the hold that this goroutine has left. It returns what Exit
 // does: the outcome is that of the hold that it has ended.
-func (t *Table[L]) Return(via *Handle[L], h *Hold[L]) (ended *Hold[L], out Outcome, lost int) {
+func (t *Table[L]) Return(via *Handle[L], h *Hold[L]) (ended *Hold[L], out Outcome, lost []*Hold[L]) {
 	s := t.of(via)
 	s.Lock()
 	defer s.Unlock()
@@ -57,18 +57,18 @@ func (t *Table[L]) Return(via *Handle[L], h *Hold[L]) (ended *Hold[L], out Outco
 }
 
 // exitLocked counts one unlock for h.
-func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], via *Handle[L], h *Hold[L]) (out Outcome, lost int) {
+func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], via *Handle[L], h *Hold[L]) (out Outcome, lost []*Hold[L]) {
 	switch {
 	case h == nil:
-		return NotHeld, 0
+		return NotHeld, nil
 	case h.State() == Lost:
 		if h.unlockLocked() {
 			t.promoteLocked(e) // calls that wait for this unlock may go on
 		}
-		return WasLost, 0
+		return WasLost, nil
 	case h.count > 1 && h.Owner != nil:
 		h.count--
-		return Kept, 0
+		return Kept, nil
 	}
 	// Anonymous readers have one hold together, so each unlock ends one reader's whole hold.
 	now := t.Now()
@@ -81,11 +81,11 @@ func (t *Table[L]) exitLocked(s *shard[L], e *entry[L], via *Handle[L], h *Hold[
 	h.count--
 	switch {
 	case h.count > 0:
-		return Left, 0
+		return Left, nil
 	case h.side == Read:
-		return t.exitReaderLocked(e, via, h, now), 0
+		return t.exitReaderLocked(e, via, h, now), nil
 	}
-	return t.exitWriterLocked(e, h, now), 0
+	return t.exitWriterLocked(e, h, now), nil
 }
 
 // exitReaderLocked ends a read hold, whose last unlock has come.
@@ -132,16 +132,15 @@ func (t *Table[L]) Released(name string, lease L) {
 	s.dropLocked(name, e)
 }
 
-// Lose ends every hold on lease before its unlock, and returns their number. It is 0 if the lease
-// is not current or its last unlock has been called. Anonymous readers that have one hold
-// together count each.
-func (t *Table[L]) Lose(name string, lease L) int {
+// Lose ends every hold on lease before its unlock, and returns them: none if the lease is not
+// current or its last unlock has been called.
+func (t *Table[L]) Lose(name string, lease L) []*Hold[L] {
 	s := t.shard(name)
 	s.Lock()
 	defer s.Unlock()
 	e := s.entries[name]
 	if e == nil {
-		return 0
+		return nil
 	}
 	lost := e.loseLocked(&s.guard, name, lease)
 	t.promoteLocked(e)

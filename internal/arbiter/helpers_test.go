@@ -74,7 +74,7 @@ func (w *world) Return(via *handle, h *hold) (*hold, arbiter.Outcome) {
 // Lose returns the hold that was lost.
 func (w *world) Lose(name string, l *lease) *hold {
 	h := w.Lookup(name)
-	if w.Table.Lose(name, l) == 0 {
+	if len(w.Table.Lose(name, l)) == 0 {
 		return nil
 	}
 	return h

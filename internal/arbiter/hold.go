@@ -40,9 +40,10 @@ type Hold[L comparable] struct {
 
 	state atomic.Uint32 // a State; changed under mu
 
-	mu   sync.Mutex     // protects the following
-	done chan struct{}  // made by the first Done
-	ends []*func(State) // called when the hold ends
+	mu       sync.Mutex     // protects the following
+	done     chan struct{}  // made by the first Done
+	ends     []*func(State) // called when the hold ends
+	reported *reported      // nil: nothing
 }
 
 // OnEnd arranges for f to be called when the hold ends, at once if it has. f is called with
@@ -63,9 +64,15 @@ func (h *Hold[L]) OnEnd(f *func(State)) {
 func (h *Hold[L]) Forget(f *func(State)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if i := slices.Index(h.ends, f); i >= 0 {
-		h.ends = slices.Delete(h.ends, i, i+1)
+	h.ends = remove(h.ends, f)
+}
+
+// remove removes one f from a list.
+func remove[F any](list []*F, f *F) []*F {
+	if i := slices.Index(list, f); i >= 0 {
+		return slices.Delete(list, i, i+1)
 	}
+	return list
 }
 
 // Watchers returns the number of functions that OnEnd has added. It is for tests.

@@ -106,13 +106,12 @@ func (e *entry[L]) stopContendingLocked(w *Waiter[L]) {
 	w.role = idle
 }
 
-// loseLocked ends every hold on lease before its unlock, and returns their number. Anonymous
-// readers that have one hold together count each.
-func (e *entry[L]) loseLocked(g *guard, name string, lease L) (lost int) {
+// loseLocked ends every hold on lease before its unlock, and returns them.
+func (e *entry[L]) loseLocked(g *guard, name string, lease L) (lost []*Hold[L]) {
 	if h := e.hold; h != nil && h.Lease == lease {
 		if !e.releasing {
 			h.loseLocked(g, name)
-			lost++
+			lost = append(lost, h)
 		}
 		e.hold, e.releasing = nil, false
 	}
@@ -124,10 +123,7 @@ func (e *entry[L]) loseLocked(g *guard, name string, lease L) (lost int) {
 		if h.Lease == lease {
 			e.dropReaderLocked(h)
 			h.loseLocked(g, name)
-			lost++
-			if h.Owner == nil {
-				lost += h.count - 1
-			}
+			lost = append(lost, h)
 		}
 		h = next
 	}

@@ -156,7 +156,7 @@ func TestStressWithLosses(t *testing.T) {
 	go func() {
 		defer close(thief)
 		for stop.Err() == nil {
-			if h := p.Lookup("a"); h != nil && p.Lose("a", h.Lease) > 0 {
+			if h := p.Lookup("a"); h != nil && len(p.Lose("a", h.Lease)) > 0 {
 				p.redis.release(h.Lease)
 			}
 			time.Sleep(20 * time.Microsecond)

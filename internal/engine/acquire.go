@@ -25,10 +25,8 @@ func (b *base) acquire(a attempt) (l *lease.Lease, err error) {
 		return l.Token > 0, ttl, err
 	})
 	if err == nil && l.Token > 0 {
-		a.call.Contended = a.call.Contended || a.tries > 1
 		return l, nil
 	}
-	a.call.Contended = true
 	if l.Indeterminate || a.halfway || b.kind == wire.Write && a.wait && a.tries > 0 {
 		b.e.cleaner.Add(l, l.Indeterminate, nil) // of a writer the intent, too
 	}

@@ -28,9 +28,15 @@ func (a arbitration) answer(w *waiter) (h *lease.Hold, ask bool) { return a.Answ
 func (a arbitration) report(w *waiter, err error)                { a.Report(w, err) }
 func (a arbitration) blocked(w *waiter) blocked                  { return a.Blocked(w) }
 func (a arbitration) quit(w *waiter) *lease.Hold                 { return a.Quit(w) }
-func (a arbitration) grant(w *waiter, l *lease.Lease)            { a.Grant(w, l, l.Token) } // readers: see Reader
 func (a arbitration) released(l *lease.Lease)                    { a.Released(l.Keys.Name, l) }
-func (a arbitration) lose(l *lease.Lease) (holds int)            { return a.Lose(l.Keys.Name, l) }
+func (a arbitration) lose(l *lease.Lease) []*lease.Hold          { return a.Lose(l.Keys.Name, l) }
+
+// grant records a grant to a contender that is no reader, for those see Reader.
+func (a arbitration) grant(w *waiter, l *lease.Lease) *lease.Hold {
+	h, _ := a.Grant(w, l, l.Token)
+	return h
+}
+
 func (a arbitration) holdOf(via *handle, o *arbiter.Owner) *lease.Hold {
 	return a.HoldOf(via, o, a.side)
 }
@@ -39,10 +45,10 @@ func (a arbitration) newest(via *handle, o *arbiter.Owner) *lease.Hold {
 	return a.Newest(via, o, a.side)
 }
 
-func (a arbitration) exit(via *handle, o *arbiter.Owner) (h *lease.Hold, outcome arbiter.Outcome, lost int) {
+func (a arbitration) exit(via *handle, o *arbiter.Owner) (h *lease.Hold, outcome arbiter.Outcome, lost []*lease.Hold) {
 	return a.Exit(via, o, a.side)
 }
 
-func (a arbitration) giveBack(via *handle, h *lease.Hold) (ended *lease.Hold, outcome arbiter.Outcome, lost int) {
+func (a arbitration) giveBack(via *handle, h *lease.Hold) (ended *lease.Hold, outcome arbiter.Outcome, lost []*lease.Hold) {
 	return a.Return(via, h)
 }

@@ -130,6 +130,9 @@ func (a *attempt) check(err error) error {
 // answered records the last answer of Redis: the lock is taken if err is nil.
 func (a *attempt) answered(err error) {
 	a.taken, a.last = err == nil, err
+	if a.taken {
+		a.call.Contend(a.ctx)
+	}
 	if a.w != nil && a.wait {
 		a.arb.report(a.w, err) // for those that queue behind
 	}

@@ -99,37 +99,46 @@ func (b *base) usable(op string) error {
 	return nil
 }
 
+// lockFunc is how a lock type acquires. It runs again while it fails with ErrLateHold.
+type lockFunc func(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error)
+
 // call is the frame of every Lock and TryLock: it checks, counts, times and reports the call.
-// lock acquires; it runs again while it fails with ErrLateHold.
-func (b *base) call(ctx context.Context, op string, wait bool,
-	lock func(context.Context, *arbiter.Owner, string, bool, *Acquired) (bool, error)) (bool, error) {
-	if err := b.usable(op); err != nil {
-		return false, err
+func (b *base) call(ctx context.Context, op string, wait bool, lock lockFunc) (ok bool, err error) {
+	if b.e == nil {
+		return false, b.usable(op)
 	}
-	if ctx.Err() != nil {
-		return false, lockerr.Ended(op, b.Name(), ctx, nil)
+	o := arbiter.OwnerOf(ctx)
+	a := b.newCall(o, wait)
+	switch {
+	case b.config.Err != nil:
+		err = b.usable(op)
+	case ctx.Err() != nil:
+		err = lockerr.Ended(op, b.Name(), ctx, nil)
+	case !b.e.Begin():
+		err = lockerr.New(op, b.Name(), lockerr.ErrClosed)
+	default:
+		defer b.e.End()
+		err = ErrLateHold
+		if wait && b.WaitsForItself(ctx, o) {
+			err = lockerr.New(op, b.Name(), lockerr.ErrDeadlock)
+		}
+		for err == ErrLateHold {
+			ok, err = lock(ctx, o, op, wait, &a)
+		}
 	}
-	if !b.e.Begin() {
-		return false, lockerr.New(op, b.Name(), lockerr.ErrClosed)
-	}
-	defer b.e.End()
-	report := b.e.Config.Hooks.Acquired
-	a, o := Acquired{Name: b.Name()}, arbiter.OwnerOf(ctx)
-	if report != nil {
-		a.begin(b.e)
-	}
-	ok, err := false, error(ErrLateHold)
-	if wait && b.WaitsForItself(ctx, o) {
-		err = lockerr.New(op, b.Name(), lockerr.ErrDeadlock)
-	}
-	for err == ErrLateHold {
-		ok, err = lock(ctx, o, op, wait, &a)
-	}
-	if report != nil && (ok || err != nil) && !a.reentered {
-		a.Wait, a.Err = time.Duration(b.e.Clock.Now()-a.start), err
-		report(ctx, a)
+	if b.e.audience != nil {
+		a.End(ctx, b.e.Clock.Now(), ok, err)
 	}
 	return ok, err
+}
+
+// newCall returns a call of o that starts now.
+func (b *base) newCall(o *arbiter.Owner, wait bool) Acquired {
+	a := Acquired{Name: b.Name(), Kind: kinds[b.kind], audience: &b.e.audience, waits: wait, owned: o != nil}
+	if b.e.audience != nil {
+		a.begin(b.e)
+	}
+	return a
 }
 
 // ErrLateHold: a call was passed a hold that had expired by the time the call woke up. The call
@@ -143,7 +152,6 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 	defer b.arb.free(w)
 	switch b.arb.enter(w, wait) {
 	case arbiter.Entered:
-		a.reentered = true
 		return true, nil
 	case arbiter.Upgrade:
 		return false, lockerr.New(op, b.Name(), lockerr.ErrUpgrade)
@@ -162,14 +170,14 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 		b.arb.quit(w)
 		return false, err
 	}
-	b.arb.grant(w, l)
+	a.Hold = b.arb.grant(w, l)
 	b.e.took(l, b.config.MaxHold)
 	return true, nil
 }
 
 // queued waits until a goroutine of this process passes a hold to w, or w must ask Redis.
 func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h *lease.Hold, ask bool, err error) {
-	a.Contended = true
+	a.Contend(ctx)
 	if err := b.wait(ctx, op, w, a); err != nil {
 		return nil, false, err
 	}
@@ -178,7 +186,9 @@ func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h
 		b.giveBack(h)
 		return nil, false, ErrLateHold
 	}
-	a.Handoff = h != nil && h.Passed
+	if h != nil {
+		a.Hold, a.Handoff = h, h.Passed
+	}
 	return h, ask, nil
 }
 

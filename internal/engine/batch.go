@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -22,14 +23,15 @@ type Batch struct {
 	owner   *arbiter.Owner
 	asking  []batchEntry
 	leases  []*lease.Lease // of asking
-	entered []*Mutex       // held here without asking
+	entered []batchEntry   // held here without asking
 }
 
-// batchEntry is a Mutex that must be acquired from Redis.
+// batchEntry is a Mutex of a batch.
 type batchEntry struct {
 	*Mutex
-	index int // among the group's members
-	w     *waiter
+	index int       // among the group's members
+	w     *waiter   // nil once it is held
+	call  *Acquired // to be reported; nil if there is nobody to tell
 }
 
 // NewBatch returns an empty batch for some of ms, which Batchable returned.
@@ -60,20 +62,29 @@ func Batchable[L any](locks []L) (ms []*Mutex) {
 // Add takes m's turn among the goroutines of this process. If another one has it, Add waits or
 // returns i, the index of m.
 func (b *Batch) Add(ctx context.Context, i int, m *Mutex, wait bool) (taken int, err error) {
-	taken, err = b.enter(ctx, i, m, wait)
+	entry := batchEntry{Mutex: m, index: i}
+	if m.e.audience != nil {
+		call := m.newCall(b.owner, wait)
+		entry.call = &call
+	}
+	err = ErrLateHold
 	for err == ErrLateHold {
-		taken, err = b.enter(ctx, i, m, wait)
+		taken, err = b.enter(ctx, entry, wait)
+	}
+	if taken >= 0 || err != nil {
+		entry.call.End(ctx, b.e.Clock.Now(), false, err)
 	}
 	return taken, err
 }
 
-func (b *Batch) enter(ctx context.Context, i int, m *Mutex, wait bool) (taken int, err error) {
+func (b *Batch) enter(ctx context.Context, entry batchEntry, wait bool) (taken int, err error) {
+	m := entry.Mutex
 	w := m.waiter(b.owner)
 	verdict := m.arb.enter(w, wait)
 	if verdict == arbiter.Queued {
 		var h *lease.Hold
 		var ask bool
-		switch h, ask, err = m.queued(ctx, "lock", w, new(Acquired)); {
+		switch h, ask, err = m.queued(ctx, "lock", w, cmp.Or(entry.call, new(Acquired))); {
 		case ask:
 			verdict = arbiter.Ask
 		case h != nil:
@@ -82,25 +93,51 @@ func (b *Batch) enter(ctx context.Context, i int, m *Mutex, wait bool) (taken in
 	}
 	switch verdict {
 	case arbiter.Ask:
-		b.asking = append(b.asking, batchEntry{m, i, w})
+		entry.w = w
+		b.asking = append(b.asking, entry)
 		b.leases = append(b.leases, m.newLease())
 		return -1, nil
 	case arbiter.Entered:
-		b.entered = append(b.entered, m)
-		i = -1
+		b.entered = append(b.entered, entry)
+		m.arb.free(w)
+		return -1, err
 	case arbiter.UnlockFirst:
 		err = lockerr.New("lock", m.Name(), lockerr.ErrUnlockFirst)
 	}
 	m.arb.free(w)
-	return i, err
+	return entry.index, err
 }
 
 // Acquire sends the script. It returns the index of a member that is taken, -1 if all were
 // acquired.
 func (b *Batch) Acquire(ctx context.Context, wait bool) (taken int, err error) {
-	if len(b.leases) == 0 {
+	if len(b.leases) > 0 {
+		taken, err = b.acquire(ctx, wait)
+	}
+	if len(b.leases) == 0 || taken < 0 && err == nil {
+		b.report(ctx, true)
 		return -1, nil
 	}
+	return taken, err
+}
+
+// report reports the calls for the members that were acquired, or that were found taken.
+func (b *Batch) report(ctx context.Context, ok bool) {
+	if b.e.audience == nil {
+		return
+	}
+	now := b.e.Clock.Now()
+	for _, list := range [...][]batchEntry{b.asking, b.entered} {
+		for _, m := range list {
+			if ok || m.call.Contended {
+				m.call.End(ctx, now, ok, nil)
+			}
+		}
+	}
+}
+
+// acquire is Acquire if Redis must be asked.
+func (b *Batch) acquire(ctx context.Context, wait bool) (taken int, err error) {
 	a := b.first.attempt(ctx, "lock", nil, wait, new(Acquired))
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		sent := b.e.Clock.Now()
@@ -109,6 +146,9 @@ func (b *Batch) Acquire(ctx context.Context, wait bool) (taken int, err error) {
 		now := b.e.Clock.Now()
 		switch {
 		case err == nil && at >= 0:
+			if call := b.asking[at].call; call != nil {
+				call.Contended = true
+			}
 			return b.asking[at].index, nil
 		case at >= 0:
 			return -1, lockerr.New("lock", b.asking[at].Name(), err)
@@ -144,14 +184,18 @@ func (b *Batch) grant(tokens []int64, sent, now int64) bool {
 	for i, l := range b.leases {
 		m := b.asking[i]
 		l.Token, l.Top = tokens[i], tokens[i]+wire.Tokens(tokens[i])-1
-		m.arb.grant(m.w, l)
+		h := m.arb.grant(m.w, l)
+		if m.call != nil {
+			m.call.Hold = h
+		}
 		b.e.took(l, m.config.MaxHold)
 	}
 	return true
 }
 
 // Undo gives back what the batch has got.
-func (b *Batch) Undo() {
+func (b *Batch) Undo(ctx context.Context) {
+	b.report(ctx, false)
 	for i, m := range b.asking {
 		m.arb.quit(m.w)
 		if l := b.leases[i]; l.Indeterminate {
@@ -159,7 +203,7 @@ func (b *Batch) Undo() {
 		}
 	}
 	for _, m := range b.entered {
-		m.ReleaseInBackground(b.owner)
+		m.ReleaseInBackground(ctx, b.owner)
 	}
 }
 
@@ -177,21 +221,21 @@ func UnlockBatch(ctx context.Context, o *arbiter.Owner, ms []*Mutex) (errs []err
 	e.track()
 	defer e.End()
 	over := make([]*Mutex, 0, len(ms))
-	holds := make([]*lease.Hold, 0, len(ms))
+	ends := make([]exited, 0, len(ms))
 	leases := make([]*lease.Lease, 0, len(ms))
 	for _, m := range ms {
-		h, outcome := m.exit(o)
-		if outcome == arbiter.Release {
-			over, holds, leases = append(over, m), append(holds, h), append(leases, h.Lease)
+		x := m.exit(o)
+		if x.outcome == arbiter.Release {
+			over, ends, leases = append(over, m), append(ends, x), append(leases, x.h.Lease)
 		} else {
-			errs = append(errs, m.finish(ctx, "unlock", o, h, outcome))
+			errs = append(errs, m.finish(ctx, "unlock", o, x))
 		}
 	}
 	if len(over) == 0 {
 		return errs
 	}
 	for i, r := range e.releaseTogether(ctx, leases) {
-		errs = append(errs, over[i].ended(ctx, "unlock", holds[i], r))
+		errs = append(errs, over[i].ended(ctx, "unlock", ends[i], r))
 	}
 	return errs
 }

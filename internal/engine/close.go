@@ -103,12 +103,12 @@ func (e *Engine) unreleased(left []*lease.Lease, last error) error {
 // loseAll loses every hold, and returns the leases that are to be released.
 func (e *Engine) loseAll() (leases []*lease.Lease) {
 	for _, l := range e.watchdog.All() {
-		n := e.arbiters[l.Kind].lose(l)
-		if n == 0 {
+		holds := e.arbiters[l.Kind].lose(l)
+		if len(holds) == 0 {
 			continue
 		}
 		e.watchdog.Remove(l)
-		e.reportLost(l, lockerr.ErrClosed, n)
+		e.reportLost(l, lockerr.ErrClosed, holds)
 		leases = append(leases, l)
 	}
 	return leases

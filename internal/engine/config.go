@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"time"
 
 	"github.com/relock-go/relock/internal/wire"
@@ -16,7 +15,7 @@ type Config struct {
 	Tenure   time.Duration // how long a hold may be passed among the goroutines of this process
 	Replicas int           // replicas that must acknowledge an acquisition
 	AckWait  time.Duration // for their acknowledgement
-	Hooks    Hooks
+	Hooks    *Hooks        // nil: nobody is told
 
 	// Dispatch sees every message first, and reports whether to withhold it from the
 	// subscriptions of its channel. It must not block.
@@ -34,30 +33,3 @@ type LockConfig struct {
 // Passable reports whether goroutines of this process may pass a hold among each other. A hold
 // whose length is bounded is its owner's alone.
 func (c *LockConfig) Passable() bool { return !c.Fixed && c.MaxHold == 0 }
-
-// Hooks report what happens to the locks of an engine. Each may be nil.
-type Hooks struct {
-	Acquired func(context.Context, Acquired)
-	Released func(ctx context.Context, name string, held time.Duration, err error)
-	Lost     func(name string, cause error)
-	Renewed  func(holds int, took time.Duration, err error)
-}
-
-// Acquired describes the end of a call of Lock or TryLock.
-type Acquired struct {
-	Name      string
-	Wait      time.Duration // from the call to its end
-	Contended bool          // the first attempt did not acquire it
-	Handoff   bool          // passed on by a goroutine of this process, without asking Redis
-	Err       error         // nil if the lock is held
-
-	start     int64 // of the call; set where it is needed, since a re-entry costs hardly more than the look at the clock
-	reentered bool  // the owner held it already: not reported
-}
-
-// begin notes when the call began, once.
-func (a *Acquired) begin(e *Engine) {
-	if a.start == 0 {
-		a.start = e.Clock.Now()
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/arbiter"
@@ -23,6 +24,7 @@ import (
 type Engine struct {
 	// Never change after Start.
 	Config     Config
+	audience   Audience // of Config.Hooks
 	Clock      *clock.Clock
 	id         string
 	leaseMS    string // Config.Lease
@@ -77,6 +79,10 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.ioCtx, e.halt = context.WithCancel(context.Background())
 	e.abandoned, e.abandon = context.WithCancel(context.Background())
 	e.leaseMS = wire.Millis(cfg.Lease)
+	var onRenewed func(holds int, took time.Duration, err error)
+	if cfg.Hooks != nil {
+		e.audience, onRenewed = Audience{cfg.Hooks}, cfg.Hooks.Renewed
+	}
 	e.broker = pubsub.New(pubsub.Config{
 		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Spawn: e.own.Go, Stop: e.ioCtx.Done(), Ctx: e.ioCtx,
 		Dedicate: func(node transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
@@ -87,7 +93,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.callCtx = transport.Background()
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
-		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(), OnLost: e.lose, OnRenewed: cfg.Hooks.Renewed,
+		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(), OnLost: e.lose, OnRenewed: onRenewed,
 	})
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
 	e.fairQueue = queue.New(queue.Config{

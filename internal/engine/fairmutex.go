@@ -37,14 +37,13 @@ func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait 
 	defer m.arb.free(w)
 	switch m.arb.enter(w, wait) {
 	case arbiter.Entered:
-		a.reentered = true
 		return true, nil
 	case arbiter.UnlockFirst:
 		return false, lockerr.New(op, m.Name(), lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued: // until a lost hold is unlocked
-		a.Contended = true
+		a.Contend(ctx)
 		if err := m.wait(ctx, op, w, a); err != nil {
 			return false, err
 		}
@@ -52,28 +51,28 @@ func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait 
 	c := fairCall{m.attempt(ctx, op, w, wait, a)}
 	for {
 		l, err := c.acquire()
-		a.Contended = a.Contended || c.tries > 1
 		if l == nil {
-			return m.letIn(w, err)
+			return m.letIn(w, a, err)
 		}
 		if h := m.e.fairs.Lookup(m.keys.Name); h != nil && h.Token < l.Token && (o == nil || h.Owner != o) {
 			m.e.lose(h.Lease, lease.ErrGone) // Redis granted its lock to l
 		}
 		h, used := m.e.fairs.Grant(w, l, l.Token)
 		if used {
+			a.Hold = h
 			m.e.took(l, m.config.MaxHold)
 			return true, nil
 		}
 		m.e.releaseLater(l)
 		if h != nil {
-			return m.enterWith(h)
+			return m.enterWith(h, a)
 		}
 	}
 }
 
 // letIn ends a call that acquired nothing from Redis: because of err, or because another call
 // of its owner let it in.
-func (m *FairMutex) letIn(w *waiter, err error) (bool, error) {
+func (m *FairMutex) letIn(w *waiter, a *Acquired, err error) (bool, error) {
 	h := m.arb.quit(w)
 	switch {
 	case h == nil:
@@ -82,14 +81,15 @@ func (m *FairMutex) letIn(w *waiter, err error) (bool, error) {
 		m.giveBack(h)
 		return false, err
 	}
-	return m.enterWith(h)
+	return m.enterWith(h, a)
 }
 
 // enterWith ends a call that another call of its owner let in with its hold h.
-func (m *FairMutex) enterWith(h *lease.Hold) (bool, error) {
+func (m *FairMutex) enterWith(h *lease.Hold, a *Acquired) (bool, error) {
 	if m.loseIfExpired(h) {
 		m.giveBack(h)
 		return false, ErrLateHold
 	}
+	a.Hold = h
 	return true, nil
 }

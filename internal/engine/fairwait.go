@@ -78,9 +78,12 @@ func (c *fairCall) acquireAs(l *lease.Lease) (placed, done bool, err error) {
 func (c *fairCall) probe(l *lease.Lease) (done bool, err error) {
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		_, err := c.send(l, false)
-		if err == nil {
+		switch {
+		case err == nil && l.Token > 0:
+			return true, nil
+		case err == nil:
 			c.answered(nil)
-			return l.Token > 0 || !c.wait, nil
+			return !c.wait, nil
 		}
 		if err := c.check(err); err != nil {
 			return true, err

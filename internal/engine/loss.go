@@ -13,25 +13,17 @@ import (
 
 // lose ends the local holds on a lease that is lost, and reports the loss.
 func (e *Engine) lose(l *lease.Lease, cause error) {
-	if n := e.arbiters[l.Kind].lose(l); n > 0 {
-		e.lost(l, cause, n)
+	if holds := e.arbiters[l.Kind].lose(l); len(holds) > 0 {
+		e.lost(l, cause, holds)
 	}
 }
 
-// lost follows up the loss of n holds on a lease: only a read lease may have several.
-func (e *Engine) lost(l *lease.Lease, cause error, n int) {
+// lost follows up the loss of the holds on a lease: only a read lease may have several.
+func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	e.watchdog.Remove(l)
-	e.reportLost(l, cause, n)
+	e.reportLost(l, cause, holds)
 	if cause != lease.ErrGone && cause != lease.ErrForced || l.Kind == wire.Read {
 		e.cleaner.Add(l, l.Indeterminate, nil) // its keys may outlive our deadline
-	}
-}
-
-func (e *Engine) reportLost(l *lease.Lease, cause error, n int) {
-	if report := e.Config.Hooks.Lost; report != nil {
-		for range n {
-			report(e.nameOf(l.Keys.Name), cause)
-		}
 	}
 }
 

@@ -43,8 +43,8 @@ type Member interface {
 	// ExpireIfDue loses the hold of o if its deadline has passed.
 	ExpireIfDue(o *arbiter.Owner)
 
-	// ReleaseInBackground ends one Lock of o without waiting for Redis.
-	ReleaseInBackground(o *arbiter.Owner)
+	// ReleaseInBackground ends one Lock of o without waiting for Redis. ctx is for observers.
+	ReleaseInBackground(ctx context.Context, o *arbiter.Owner)
 
 	// Remaining bounds how long the live hold of o goes on. It is lease.Forever if that is
 	// unknown, or o can have only one hold at a time.
@@ -67,6 +67,17 @@ type Held interface {
 	Done() <-chan struct{}
 	State() arbiter.State
 	Fence() int64 // the fencing token, 0 if there is none
+	Reported
+}
+
+// Reported is what observers know of a hold; see arbiter.
+type Reported interface {
+	Acquired(now int64) (lost error)
+	Released() (calls []int64)
+	LossReported(cause error) (calls []int64, after []*func(cause error))
+	Cause() error
+	AfterLoss(f *func(cause error))
+	ForgetLoss(f *func(cause error))
 }
 
 // Order puts readers after writers: an owner cannot upgrade.

@@ -47,7 +47,7 @@ func (r *Reader) Remaining(o *arbiter.Owner) time.Duration {
 
 // join locks r without asking Redis, if that is possible and no hook must be called.
 func (r *Reader) join(ctx context.Context) bool {
-	return r.handle.Valid() && r.config.Err == nil && r.e.Config.Hooks.Acquired == nil && ctx.Err() == nil &&
+	return r.handle.Valid() && r.config.Err == nil && r.e.audience == nil && ctx.Err() == nil &&
 		r.e.rws.Join(&r.handle, arbiter.OwnerOf(ctx), r.shares())
 }
 
@@ -57,10 +57,10 @@ func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait boo
 	w.Inside = wait && r.part().readAround(ctx)
 	switch r.arb.enter(w, wait) {
 	case arbiter.Entered:
-		a.reentered = true
 		return true, nil
 	case arbiter.Joined:
-		a.Handoff = true
+		h, _ := r.arb.answer(w)
+		a.Hold, a.Handoff = h, true
 		return true, nil
 	case arbiter.UnlockFirst:
 		return false, lockerr.New(op, r.Name(), lockerr.ErrUnlockFirst)
@@ -75,9 +75,8 @@ func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait boo
 	}
 	c := readCall{attempt: r.attempt(ctx, op, w, wait, a), l: r.newLease()}
 	err := c.retry(c.try)
-	a.Contended = a.Contended || c.tries > 1 || err != nil
 	if c.h != nil {
-		a.Handoff = !c.used
+		a.Hold, a.Handoff = c.h, !c.used
 		return true, nil
 	}
 	if c.l.Indeterminate || c.halfway || wait && c.tries > 0 {

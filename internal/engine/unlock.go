@@ -23,85 +23,99 @@ func (b *base) unlock(ctx context.Context, op string) error {
 	b.e.track()
 	defer b.e.End()
 	o := arbiter.OwnerOf(ctx)
-	h, outcome := b.exit(o)
-	return b.finish(ctx, op, o, h, outcome)
+	return b.finish(ctx, op, o, b.exit(o))
 }
 
-// ReleaseInBackground ends one Lock of o without waiting for Redis.
-func (b *base) ReleaseInBackground(o *arbiter.Owner) {
+// ReleaseInBackground ends one Lock of o without waiting for Redis. ctx is for observers.
+func (b *base) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
 	b.e.track() // nobody else would release what exit has ended
 	defer b.e.End()
-	h, outcome := b.exit(o)
-	b.finishInBackground(h, outcome)
+	x := b.exit(o)
+	b.finishInBackground(x)
+	b.reportReleased(ctx, x, nil)
 }
 
-// giveBack ends one Lock of h, which was granted to a call that does not want it.
+// giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
+// nobody was told.
 func (b *base) giveBack(h *lease.Hold) {
-	h, outcome := b.afterExit(b.arb.giveBack(&b.handle, h))
-	b.finishInBackground(h, outcome)
+	b.finishInBackground(b.afterExit(b.arb.giveBack(&b.handle, h)))
+}
+
+// exited is what an unlock amounts to.
+type exited struct {
+	h       *lease.Hold
+	outcome arbiter.Outcome
+	told    *Unlocked // nil if it is not the last one, or there is nobody to tell
 }
 
 // exit ends one Lock of o in the arbiter.
-func (b *base) exit(o *arbiter.Owner) (*lease.Hold, arbiter.Outcome) {
-	return b.afterExit(b.arb.exit(&b.handle, o))
+func (b *base) exit(o *arbiter.Owner) exited {
+	x := b.afterExit(b.arb.exit(&b.handle, o))
+	last := x.outcome == arbiter.Release || x.outcome == arbiter.Passed || x.outcome == arbiter.Left
+	if last && b.e.audience != nil {
+		x.told = NewUnlocked(x.h, b.e.Clock.Now())
+	}
+	return x
 }
 
-// afterExit handles a loss that the arbiter was the first to find: n holds on the lease of h
+// afterExit handles a loss that the arbiter was the first to find: the holds on the lease of h
 // had expired. For the caller such a hold was lost, like any other.
-func (b *base) afterExit(h *lease.Hold, outcome arbiter.Outcome, n int) (*lease.Hold, arbiter.Outcome) {
+func (b *base) afterExit(h *lease.Hold, outcome arbiter.Outcome, lost []*lease.Hold) exited {
 	if outcome == arbiter.Expired {
-		b.e.lost(h.Lease, lease.ErrExpired, n)
+		b.e.lost(h.Lease, lease.ErrExpired, lost)
 		outcome = arbiter.WasLost
 	}
-	return h, outcome
+	return exited{h: h, outcome: outcome}
 }
 
 // finish completes an unlock by o, and returns its error.
-func (b *base) finish(ctx context.Context, op string, o *arbiter.Owner, h *lease.Hold, outcome arbiter.Outcome) (err error) {
-	switch outcome {
+func (b *base) finish(ctx context.Context, op string, o *arbiter.Owner, x exited) (err error) {
+	switch x.outcome {
 	case arbiter.NotHeld:
 		return lockerr.New(op, b.Name(), lockerr.ErrNotHeld)
 	case arbiter.WasLost:
 		return lockerr.New(op, b.Name(), lockerr.ErrLost)
 	case arbiter.Release:
-		err = b.ended(ctx, op, h, b.e.release(ctx, h.Lease, unlockMost, false))
+		err = b.ended(ctx, op, x, b.e.release(ctx, x.h.Lease, unlockMost, false))
 	case arbiter.Passed, arbiter.Left:
-		b.reportReleased(ctx, h, nil)
+		b.reportReleased(ctx, x, nil)
 	}
-	if o != nil && h.Owner != o {
+	if o != nil && x.h.Owner != o {
 		// o's own hold was lost; an earlier unlock was counted for that one instead of for h.
 		return lockerr.New(op, b.Name(), lockerr.ErrLost)
 	}
 	return err
 }
 
-// ended reports the end of h by a release, and returns the error of its Unlock: what Redis does
-// not confirm was protected to its end all the same.
-func (b *base) ended(ctx context.Context, op string, h *lease.Hold, r released) error {
-	var err error
+// ended reports the end of a hold by a release, and returns the error of its Unlock: what Redis
+// does not confirm was protected to its end all the same.
+func (b *base) ended(ctx context.Context, op string, x exited, r released) (err error) {
 	switch {
 	case !r.held:
-		err = lockerr.New(op, b.Name(), lockerr.ErrLost, r.err)
+		x.h.LossReported(lease.ErrGone) // of a group, it is the cause
+		x.told.Lost(b.e.audience, b.end(lease.ErrGone))
+		return lockerr.New(op, b.Name(), lockerr.ErrLost, r.err)
 	case r.err != nil:
-		b.reportReleased(ctx, h, lockerr.New(op, b.Name(), r.err))
-		return nil
+		err = lockerr.New(op, b.Name(), r.err)
 	}
-	b.reportReleased(ctx, h, err)
-	return err
+	b.reportReleased(ctx, x, err)
+	return nil
 }
 
-func (b *base) finishInBackground(h *lease.Hold, outcome arbiter.Outcome) {
-	if outcome == arbiter.Release {
-		b.e.releaseLater(h.Lease)
+func (b *base) finishInBackground(x exited) {
+	if x.outcome == arbiter.Release {
+		b.e.releaseLater(x.h.Lease)
 	}
 }
 
 // reportReleased reports the end of a hold by its last unlock.
-func (b *base) reportReleased(ctx context.Context, h *lease.Hold, err error) {
-	if report := b.e.Config.Hooks.Released; report != nil {
-		report(ctx, b.Name(), time.Duration(b.e.Clock.Now()-h.Since), err)
+func (b *base) reportReleased(ctx context.Context, x exited, err error) {
+	if b.e.audience != nil {
+		x.told.Report(ctx, b.e.audience, b.end(err))
 	}
 }
+
+func (b *base) end(err error) Ended { return Ended{Name: b.Name(), Kind: kinds[b.kind], Err: err} }
 
 // UnlockWithin ends one Lock of o. It gives Redis d to confirm the release, and then leaves it
 // to the background, at 0 without asking first. It reports whether the lock was held until
@@ -109,18 +123,18 @@ func (b *base) reportReleased(ctx context.Context, h *lease.Hold, err error) {
 func (m *Mutex) UnlockWithin(ctx context.Context, o *arbiter.Owner, d time.Duration) (held bool, err error) {
 	m.e.track()
 	defer m.e.End()
-	h, outcome := m.exit(o)
-	if outcome != arbiter.Release {
-		err = m.finish(ctx, "unlock", o, h, outcome)
+	x := m.exit(o)
+	if x.outcome != arbiter.Release {
+		err = m.finish(ctx, "unlock", o, x)
 		return err == nil, err
 	}
 	r := released{true, errNotAsked}
 	if d > 0 {
-		r = m.e.release(ctx, h.Lease, d, true)
+		r = m.e.release(ctx, x.h.Lease, d, true)
 	} else {
-		m.e.releaseLater(h.Lease)
+		m.e.releaseLater(x.h.Lease)
 	}
-	if err := m.ended(ctx, "unlock", h, r); err != nil {
+	if err := m.ended(ctx, "unlock", x, r); err != nil {
 		return false, err
 	}
 	return true, r.err

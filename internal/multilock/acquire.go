@@ -22,7 +22,9 @@ const (
 )
 
 // acquire locks all members, or none.
-func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool) (bool, error) {
+func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool, a *engine.Acquired) (bool, error) {
+	whole := ctx
+	ctx = engine.WithWhole(ctx, a)
 	first, start := -1, groupNow()
 	for round := 0; ; round++ {
 		fast := g.fast != nil && round < fastRounds
@@ -39,6 +41,7 @@ func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool) (bool,
 		if err != nil || taken < 0 || !wait {
 			return err == nil && taken < 0, err
 		}
+		a.Contend(whole)
 		if first >= 0 {
 			timing.Pause(ctx, timing.Jitter(roundPause<<min(round, 9)))
 		}
@@ -124,7 +127,7 @@ func partsOf(l Locker) []engine.Part {
 // giveBack ends one Lock of a member, of a group that is not acquired.
 func giveBack(ctx context.Context, o *arbiter.Owner, l Locker) {
 	if m, ok := l.(engine.Member); ok {
-		m.ReleaseInBackground(o)
+		m.ReleaseInBackground(ctx, o)
 		return
 	}
 	_ = l.Unlock(context.WithoutCancel(ctx))
@@ -138,7 +141,7 @@ func (g *Group) roundFast(ctx context.Context, o *arbiter.Owner, wait bool, firs
 		}
 		defer func() {
 			if err != nil || taken >= 0 {
-				g.fast[first].ReleaseInBackground(o)
+				g.fast[first].ReleaseInBackground(ctx, o)
 			}
 		}()
 	}
@@ -154,13 +157,13 @@ func (g *Group) roundFast(ctx context.Context, o *arbiter.Owner, wait bool, firs
 			continue
 		}
 		if taken, err := b.Add(ctx, i, m, wait && i > first); err != nil || taken >= 0 {
-			b.Undo()
+			b.Undo(ctx)
 			return taken, err
 		}
 	}
 	taken, err = b.Acquire(ctx, wait)
 	if taken >= 0 || err != nil {
-		b.Undo()
+		b.Undo(ctx)
 	}
 	return taken, err
 }

@@ -19,6 +19,8 @@ type Group struct {
 	orders  []string        // their keys in it; empty if a member has no place
 	fast    []*engine.Mutex // the members, if one script can acquire them all
 	err     error           // misuse, returned by every operation
+	told    engine.Audience // the observers of the members' sessions
+	name    string          // for them: the members' names
 	book    arbiter.Book[*hold]
 }
 
@@ -46,6 +48,9 @@ func New(locks ...Locker) *Group {
 		g.orders = append(g.orders, key)
 	}
 	g.fast = engine.Batchable(g.members)
+	if g.told != nil {
+		g.name = g.names()
+	}
 	return g
 }
 
@@ -82,6 +87,7 @@ func (g *Group) check() error {
 				return errExcludes(p.Key)
 			}
 			taken[at] = p
+			g.told = g.told.With(p.Engine)
 		}
 	}
 	return nil
@@ -113,13 +119,25 @@ func (g *Group) TryLock(ctx context.Context) (bool, error) {
 	return g.lock(ctx, "try lock group", false)
 }
 
-func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
-	if err := g.usable(op); err != nil {
-		return false, err
+func (g *Group) lock(ctx context.Context, op string, wait bool) (ok bool, err error) {
+	if g == nil {
+		return false, g.usable(op)
 	}
-	if ctx.Err() != nil {
-		return false, lockerr.Ended(op, "", ctx, nil)
+	a := g.told.NewCall(g.name, engine.KindGroup, wait, groupNow())
+	switch {
+	case g.usable(op) != nil:
+		err = g.usable(op)
+	case ctx.Err() != nil:
+		err = lockerr.Ended(op, "", ctx, nil)
+	default:
+		ok, err = g.enter(ctx, op, wait, a)
 	}
+	a.End(ctx, groupNow(), ok, err)
+	return ok, err
+}
+
+// enter enters again, or acquires the members.
+func (g *Group) enter(ctx context.Context, op string, wait bool, a *engine.Acquired) (bool, error) {
 	gh := newHold(arbiter.OwnerOf(ctx))
 	if gh.Owner != nil && g.reenter(gh.Owner) {
 		return true, nil
@@ -127,15 +145,18 @@ func (g *Group) lock(ctx context.Context, op string, wait bool) (bool, error) {
 	if wait && g.WaitsForItself(ctx, gh.as) {
 		return false, lockerr.New(op, "", lockerr.ErrDeadlock)
 	}
-	if err := g.admit(ctx, op, gh.Owner, wait); err != nil {
+	if err := g.admit(ctx, op, gh.Owner, wait, a); err != nil {
 		return false, err
 	}
-	ok, err := g.acquire(arbiter.WithOwner(ctx, gh.as), gh.as, wait)
+	ok, err := g.acquire(arbiter.WithOwner(ctx, gh.as), gh.as, wait, a)
 	if !ok {
 		return false, lockerr.Tried(err, !wait)
 	}
 	g.watch(gh)
 	g.book.Add(&gh.Hold)
+	if a != nil {
+		a.Hold = gh
+	}
 	return true, nil
 }
 
@@ -161,8 +182,11 @@ func (g *Group) Unlock(ctx context.Context) error {
 		lost = !h.End(arbiter.Ended) || lost
 	}
 	gh := h.Lease
+	told := gh.unlocked()
 	gh.unwatch()
-	if err := g.release(arbiter.WithOwner(ctx, gh.as), gh.as); err != nil || !lost {
+	err := g.release(arbiter.WithOwner(ctx, gh.as), gh.as)
+	g.reportEnd(ctx, gh, told, err)
+	if err != nil || !lost {
 		return err
 	}
 	return lockerr.New(op, "", lockerr.ErrLost)

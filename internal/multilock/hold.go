@@ -18,6 +18,7 @@ type hold struct {
 	as      *arbiter.Owner      // owner of the members' holds
 	ends    int64               // by groupNow: it ends then at the latest
 	onEnd   func(arbiter.State) // called at the end of a member's hold
+	onLoss  func(cause error)   // called when its loss is reported; nil if there is nobody to tell
 	holds   []engine.Held       // that call onEnd
 	stop    chan struct{}       // ends the watches of members of unknown types; nil: there are none
 	watches sync.WaitGroup      // those
@@ -48,32 +49,38 @@ func (g *Group) watch(gh *hold) {
 			gh.End(arbiter.Lost)
 		}
 	}
+	if g.told != nil {
+		gh.onLoss = func(cause error) { g.reportLoss(gh, cause) }
+	}
 	gh.holds = make([]engine.Held, 0, len(g.members))
 	for _, l := range g.members {
 		m, ok := l.(engine.Member)
 		if !ok {
-			gh.watchDone(l.Done())
+			g.watchDone(gh, l.Done())
 			continue
 		}
 		h := m.HeldBy(gh.as)
 		if h == nil { // lost already
-			gh.End(arbiter.Lost)
+			g.lose(gh)
 			continue
 		}
 		h.OnEnd(&gh.onEnd)
+		if gh.onLoss != nil {
+			each(h, func(h engine.Held) { h.AfterLoss(&gh.onLoss) })
+		}
 		gh.holds = append(gh.holds, h)
 	}
 }
 
 // watchDone makes gh lost when done is closed.
-func (gh *hold) watchDone(done <-chan struct{}) {
+func (g *Group) watchDone(gh *hold, done <-chan struct{}) {
 	if gh.stop == nil {
 		gh.stop = make(chan struct{})
 	}
 	gh.watches.Go(func() { // ended by unwatch
 		select {
 		case <-done:
-			gh.End(arbiter.Lost)
+			g.lose(gh)
 		case <-gh.stop:
 		}
 	})
@@ -83,6 +90,9 @@ func (gh *hold) watchDone(done <-chan struct{}) {
 func (gh *hold) unwatch() {
 	for _, h := range gh.holds {
 		h.Forget(&gh.onEnd)
+		if gh.onLoss != nil {
+			each(h, func(h engine.Held) { h.ForgetLoss(&gh.onLoss) })
+		}
 	}
 	if gh.stop != nil {
 		close(gh.stop)
@@ -92,7 +102,7 @@ func (gh *hold) unwatch() {
 
 // admit lets a call begin, unless a lost hold must be unlocked first. Like a Mutex, it makes an
 // anonymous call wait for that if it waits at all.
-func (g *Group) admit(ctx context.Context, op string, o *arbiter.Owner, wait bool) error {
+func (g *Group) admit(ctx context.Context, op string, o *arbiter.Owner, wait bool, a *engine.Acquired) error {
 	for {
 		ok, changed := g.book.Admits(o)
 		if ok {
@@ -107,6 +117,7 @@ func (g *Group) admit(ctx context.Context, op string, o *arbiter.Owner, wait boo
 		case slices.ContainsFunc(engines, (*engine.Engine).Closed):
 			return lockerr.New(op, "", lockerr.ErrClosed)
 		}
+		a.Contend(ctx)
 		engine.Await(ctx, changed, engines)
 	}
 }
@@ -199,7 +210,7 @@ func (g *Group) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 }
 
 // ReleaseInBackground ends one Lock of o without waiting for Redis.
-func (g *Group) ReleaseInBackground(o *arbiter.Owner) {
+func (g *Group) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
 	h, over, parted := g.book.Exit(o)
 	if !over {
 		return
@@ -207,12 +218,14 @@ func (g *Group) ReleaseInBackground(o *arbiter.Owner) {
 	if !parted {
 		h.End(arbiter.Ended)
 	}
+	told := h.Lease.unlocked()
 	h.Lease.unwatch()
 	o = h.Lease.as
-	ctx := arbiter.WithOwner(context.Background(), o)
+	as := arbiter.WithOwner(ctx, o)
 	for _, l := range g.members {
-		giveBack(ctx, o, l)
+		giveBack(as, o, l)
 	}
+	g.reportEnd(ctx, h.Lease, told, nil)
 }
 
 // Order returns no place: members have several names.

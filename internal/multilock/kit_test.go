@@ -62,23 +62,24 @@ func (l *stranger) Done() <-chan struct{}        { return l.done }
 // member is a lock that has a place in the order.
 type member struct {
 	*stranger
-	after int // of locks of one name, which comes first
-	end   *func(arbiter.State)
+	engine.Reported     // what is reported of it, which is nothing here
+	after           int // of locks of one name, which comes first
+	end             *func(arbiter.State)
 }
 
 func (j *journal) member(name string) *member { return &member{stranger: j.stranger(name)} }
 
-func (m *member) Order() (string, int)                   { return m.name, m.after }
-func (m *member) Engines() []*engine.Engine              { return nil }
-func (m *member) HeldBy(*arbiter.Owner) engine.Held      { return m }
-func (m *member) ExpireIfDue(*arbiter.Owner)             {}
-func (m *member) ReleaseInBackground(*arbiter.Owner)     { m.note("give back") }
-func (m *member) Parts() []engine.Part                   { return nil }
-func (m *member) Remaining(*arbiter.Owner) time.Duration { return time.Duration(lease.Forever) }
-func (m *member) OnEnd(f *func(arbiter.State))           { m.end = f }
-func (m *member) Forget(*func(arbiter.State))            { m.end = nil }
-func (m *member) State() arbiter.State                   { return arbiter.Live }
-func (m *member) Fence() int64                           { return 0 }
+func (m *member) Order() (string, int)                                { return m.name, m.after }
+func (m *member) Engines() []*engine.Engine                           { return nil }
+func (m *member) HeldBy(*arbiter.Owner) engine.Held                   { return m }
+func (m *member) ExpireIfDue(*arbiter.Owner)                          {}
+func (m *member) ReleaseInBackground(context.Context, *arbiter.Owner) { m.note("give back") }
+func (m *member) Parts() []engine.Part                                { return nil }
+func (m *member) Remaining(*arbiter.Owner) time.Duration              { return time.Duration(lease.Forever) }
+func (m *member) OnEnd(f *func(arbiter.State))                        { m.end = f }
+func (m *member) Forget(*func(arbiter.State))                         { m.end = nil }
+func (m *member) State() arbiter.State                                { return arbiter.Live }
+func (m *member) Fence() int64                                        { return 0 }
 
 func (m *member) DeadlineOf(engine.Held) (time.Time, bool)            { return time.Time{}, false }
 func (m *member) Taken(engine.Held, string) []engine.Part             { return nil }

@@ -27,13 +27,15 @@ type hold struct {
 	timer *time.Timer        // of the repair that is scheduled or runs
 	pause time.Duration      // before the next repair
 	stop  context.CancelFunc // ends the repair that runs
+	quiet []*locked          // lost, and not reported yet
 }
 
 // part is what a hold has on one deployment.
 type part struct {
-	hold  *lease.Hold         // nil: nothing
-	lost  bool                // hold was lost, and must still be unlocked
-	onEnd func(arbiter.State) // called at the end of hold
+	hold   *lease.Hold         // nil: nothing
+	lost   bool                // hold was lost, and must still be unlocked
+	onEnd  func(arbiter.State) // called at the end of hold
+	onLoss func(cause error)   // called when its loss was reported
 }
 
 func newHold(r *Redlock) *hold {
@@ -45,6 +47,7 @@ func newHold(r *Redlock) *hold {
 				h.losePart(p)
 			}
 		}
+		p.onLoss = h.reportLoss
 	}
 	return h
 }
@@ -67,9 +70,12 @@ func (h *hold) take(ctx context.Context, i int, m *engine.Mutex) error {
 	}
 	h.mu.Unlock()
 	if over {
-		n.ReleaseInBackground(h.owner)
+		n.ReleaseInBackground(ctx, h.owner)
 	} else if got != nil {
 		got.OnEnd(&p.onEnd)
+		if h.r.told != nil {
+			got.AfterLoss(&p.onLoss)
+		}
 	}
 	return nil
 }
@@ -123,7 +129,7 @@ func (h *hold) begin() {
 	lost := h.assessLocked()
 	h.mu.Unlock()
 	if lost {
-		h.lose()
+		h.expire()
 	}
 }
 
@@ -155,10 +161,37 @@ func (h *hold) assessLocked() (lost bool) {
 	return false
 }
 
-// lose ends the hold because a majority is not certain any more.
+// lose ends the hold because a majority is not certain any more. The loss is to be reported when
+// nothing is locked: see reportLoss.
 func (h *hold) lose() {
-	h.r.queue.Lose(h.r.handle.Name(), h)
-	time.AfterFunc(0, h.discard) // not here: it uses the arbiters
+	lost := h.r.queue.Lose(h.r.handle.Name(), h)
+	h.mu.Lock()
+	h.quiet = append(h.quiet, lost...)
+	h.mu.Unlock()
+	time.AfterFunc(0, func() { // not here: it uses the arbiters
+		h.discard(context.Background())
+		if h.r.told == nil {
+			h.reportLoss(lease.ErrExpired) // to a group; no part does
+		}
+	})
+}
+
+// expire ends the hold like lose, and reports it. Nothing must be locked.
+func (h *hold) expire() {
+	h.lose()
+	h.reportLoss(h.cause())
+}
+
+// cause returns why a part was lost.
+func (h *hold) cause() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.parts {
+		if p := &h.parts[i]; p.lost && p.hold != nil && p.hold.Cause() != nil {
+			return p.hold.Cause()
+		}
+	}
+	return lease.ErrExpired
 }
 
 // end ends the repairs. No part is taken any more.

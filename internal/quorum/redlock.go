@@ -24,6 +24,7 @@ type Redlock struct {
 	e      *engine.Engine // of the session with the least id; its clock is the lock's
 	queue  *Queue         // of that session
 	handle arbiter.Handle[*hold]
+	told   engine.Audience // the observers of the sessions
 }
 
 // Queue arbitrates the Redlocks of a process, by the session that it belongs to.
@@ -46,7 +47,7 @@ func NewQueue(e *engine.Engine) *Queue {
 	return arbiter.NewTable(arbiter.Rules[*hold]{
 		Now:     e.Clock.Now,
 		Certain: func(h *hold, _ int64) bool { return h.left() > 0 },
-		Expire:  func(_ string, h *hold) { h.lose() },
+		Expire:  func(_ string, h *hold) { h.expire() },
 		Pass: func(h *hold, length, now int64) (int64, bool) {
 			r := h.r
 			return 0, r.cfg.Passable() && int64(r.lease) == length && now-h.since < int64(e.Config.Tenure) && h.left() >= r.lease/2 && !r.closed()
@@ -96,6 +97,7 @@ func (r *Redlock) add(s Session, deployments map[string]bool) {
 	if key, _ := m.Order(); r.key == "" || key < r.key {
 		r.key = key
 	}
+	r.told = r.told.With(e)
 	if r.e == nil || e.ID() < r.e.ID() {
 		r.e, r.queue = e, s.Queue
 	}
@@ -153,74 +155,100 @@ func (r *Redlock) TryLock(ctx context.Context) (bool, error) {
 }
 
 func (r *Redlock) lock(ctx context.Context, op string, wait bool) (bool, error) {
-	if err := r.usable(op); err != nil {
-		return false, err
+	if r == nil || r.e == nil {
+		return false, r.usable(op)
 	}
-	if ctx.Err() != nil {
-		return false, lockerr.Ended(op, r.name, ctx, nil)
+	start := r.e.Clock.Now()
+	c := call{op: op, wait: wait, start: start}
+	c.told = r.told.NewCall(r.name, engine.KindRedlock, wait, start)
+	ok, err := false, error(engine.ErrLateHold)
+	switch {
+	case r.usable(op) != nil:
+		err = r.usable(op)
+	case ctx.Err() != nil:
+		err = lockerr.Ended(op, r.name, ctx, nil)
+	case wait && r.WaitsForItself(ctx, arbiter.OwnerOf(ctx)):
+		err = lockerr.New(op, r.name, lockerr.ErrDeadlock)
 	}
-	if wait && r.WaitsForItself(ctx, arbiter.OwnerOf(ctx)) {
-		return false, lockerr.New(op, r.name, lockerr.ErrDeadlock)
+	for err == engine.ErrLateHold {
+		ok, err = r.enter(ctx, &c)
 	}
-	for start := r.e.Clock.Now(); ; {
-		if ok, err := r.enter(ctx, op, wait, start); err != engine.ErrLateHold {
-			return ok, err
-		}
+	c.told.End(ctx, r.e.Clock.Now(), ok, err)
+	return ok, err
+}
+
+// call is a call of Lock or TryLock.
+type call struct {
+	op    string
+	wait  bool
+	start int64            // by the clock of the Redlock
+	told  *engine.Acquired // what observers are told; nil if there are none
+}
+
+// got notes the hold that the call got.
+func (c *call) got(h *locked) {
+	if c.told != nil {
+		c.told.Hold, c.told.Handoff = h, h.Passed
 	}
 }
 
 // enter waits for the call's turn in this process and then, unless another goroutine passes the
 // lock on, acquires it from the deployments.
-func (r *Redlock) enter(ctx context.Context, op string, wait bool, start int64) (bool, error) {
+func (r *Redlock) enter(ctx context.Context, c *call) (bool, error) {
 	w := r.queue.Waiter(&r.handle, arbiter.OwnerOf(ctx), r.cfg.Passable())
 	w.Class = int64(r.lease)
 	defer r.queue.Free(w)
-	switch r.queue.Enter(w, arbiter.Write, wait) {
+	switch r.queue.Enter(w, arbiter.Write, c.wait) {
 	case arbiter.Entered:
 		return true, nil
 	case arbiter.UnlockFirst:
-		return false, lockerr.New(op, r.name, lockerr.ErrUnlockFirst)
+		return false, lockerr.New(c.op, r.name, lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
-		if h, err := r.queued(ctx, op, w, start); h != nil || err != nil {
+		if h, err := r.queued(ctx, c, w); h != nil || err != nil {
 			return h != nil, err
 		}
 	}
-	h, err := r.acquire(ctx, op, w, wait, start)
+	h, err := r.acquire(ctx, c, w)
 	if h == nil {
 		r.queue.Quit(w)
 		return false, err
 	}
-	r.queue.Grant(w, h, 0)
+	granted, _ := r.queue.Grant(w, h, 0)
+	c.got(granted)
 	h.begin() // after the grant, so that a loss finds the hold
 	return true, nil
 }
 
 // queued waits until a goroutine of this process passes a hold to w, or w must ask the
 // deployments; then it returns nothing.
-func (r *Redlock) queued(ctx context.Context, op string, w *waiter, start int64) (*locked, error) {
+func (r *Redlock) queued(ctx context.Context, c *call, w *waiter) (*locked, error) {
+	c.told.Contend(ctx)
 	for engines := r.engines(); ; {
 		var err error
 		switch {
 		case engine.Await(ctx, w.C, engines):
 			h, _ := r.queue.Answer(w)
 			if h != nil && h.Lease.left() <= 0 {
-				h.Lease.lose()
+				h.Lease.expire()
 				r.giveBack(h)
 				return nil, engine.ErrLateHold
+			}
+			if h != nil {
+				c.got(h)
 			}
 			return h, nil
 		case ctx.Err() != nil:
 			if r.handle.MustUnlockFirst(w.Owner) {
-				err = lockerr.Ended(op, r.name, ctx, lockerr.ErrUnlockFirst)
+				err = lockerr.Ended(c.op, r.name, ctx, lockerr.ErrUnlockFirst)
 				break
 			}
 			x := r.queue.Blocked(w)
-			a := attempt{Redlock: r, ctx: ctx, op: op, start: start, refused: x.Held || x.Refused}
+			a := attempt{Redlock: r, call: c, ctx: ctx, refused: x.Held || x.Refused}
 			err = a.ended(x.Err)
 		case r.closed():
-			err = lockerr.New(op, r.name, lockerr.ErrClosed)
+			err = lockerr.New(c.op, r.name, lockerr.ErrClosed)
 		default:
 			continue // one session was closed, the others are a majority
 		}

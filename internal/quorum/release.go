@@ -6,6 +6,7 @@ import (
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
 	"golang.org/x/sync/errgroup"
 )
@@ -19,7 +20,8 @@ func (r *Redlock) Unlock(ctx context.Context) error {
 		return err
 	}
 	o := arbiter.OwnerOf(ctx)
-	h, outcome := afterExit(r.queue.Exit(&r.handle, o, arbiter.Write))
+	h, outcome := r.afterExit(r.queue.Exit(&r.handle, o, arbiter.Write))
+	told := r.unlocked(h, outcome)
 	var err error
 	switch outcome {
 	case arbiter.NotHeld:
@@ -30,6 +32,11 @@ func (r *Redlock) Unlock(ctx context.Context) error {
 		err = h.Lease.release(ctx)
 		r.queue.Released(r.handle.Name(), h.Lease)
 	}
+	if err != nil {
+		told.Lost(r.told, r.end(lease.ErrGone))
+	} else {
+		told.Report(ctx, r.told, r.end(nil))
+	}
 	if o != nil && h.Owner != o {
 		// o's own hold was lost; an earlier unlock was counted for that one instead of for h.
 		return lockerr.New(op, r.name, lockerr.ErrLost)
@@ -38,28 +45,34 @@ func (r *Redlock) Unlock(ctx context.Context) error {
 }
 
 // ReleaseInBackground ends one Lock of o without waiting for Redis.
-func (r *Redlock) ReleaseInBackground(o *arbiter.Owner) {
-	r.finishInBackground(afterExit(r.queue.Exit(&r.handle, o, arbiter.Write)))
+func (r *Redlock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
+	h, outcome := r.afterExit(r.queue.Exit(&r.handle, o, arbiter.Write))
+	told := r.unlocked(h, outcome)
+	r.finishInBackground(ctx, h, outcome)
+	told.Report(ctx, r.told, r.end(nil))
 }
 
-// giveBack ends one Lock of h, which was granted to a call that does not want it.
+// giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
+// nobody was told.
 func (r *Redlock) giveBack(h *locked) {
-	r.finishInBackground(afterExit(r.queue.Return(&r.handle, h)))
+	h, outcome := r.afterExit(r.queue.Return(&r.handle, h))
+	r.finishInBackground(context.Background(), h, outcome)
 }
 
 // afterExit handles a loss that the arbiter was the first to find. For the caller such a hold was
 // lost, like any other.
-func afterExit(h *locked, outcome arbiter.Outcome, _ int) (*locked, arbiter.Outcome) {
+func (r *Redlock) afterExit(h *locked, outcome arbiter.Outcome, lost []*locked) (*locked, arbiter.Outcome) {
 	if outcome == arbiter.Expired {
-		h.Lease.discard()
+		h.Lease.discard(context.Background())
+		r.reportLost(lost, lease.ErrExpired)
 		outcome = arbiter.WasLost
 	}
 	return h, outcome
 }
 
-func (r *Redlock) finishInBackground(h *locked, outcome arbiter.Outcome) {
+func (r *Redlock) finishInBackground(ctx context.Context, h *locked, outcome arbiter.Outcome) {
 	if outcome == arbiter.Release {
-		h.Lease.discard()
+		h.Lease.discard(ctx)
 		r.queue.Released(r.handle.Name(), h.Lease)
 	}
 }
@@ -116,18 +129,18 @@ func (h *hold) releasePart(ctx context.Context, i int, wait time.Duration) (f re
 	return f
 }
 
-// discard gives every part back without waiting for Redis.
-func (h *hold) discard() {
+// discard gives every part back without waiting for Redis. ctx is for observers.
+func (h *hold) discard(ctx context.Context) {
 	h.end()
 	for i := range h.parts {
-		h.discardPart(i)
+		h.discardPart(ctx, i)
 	}
 }
 
 // discardPart gives one part back without waiting for Redis.
-func (h *hold) discardPart(i int) {
+func (h *hold) discardPart(ctx context.Context, i int) {
 	if h.forgetPart(i) {
-		h.r.nodes[i].ReleaseInBackground(h.owner)
+		h.r.nodes[i].ReleaseInBackground(ctx, h.owner)
 	}
 }
 

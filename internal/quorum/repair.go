@@ -58,7 +58,7 @@ func (h *hold) repair() {
 // repairPart asks once for a missing part.
 func (h *hold) repairPart(ctx context.Context, i int) {
 	n := h.r.nodes[i]
-	h.discardPart(i)
+	h.discardPart(ctx, i)
 	if !n.Engine().Connected() {
 		return // its other connection does not answer, so this one would not
 	}

@@ -42,14 +42,13 @@ func validity(lease, elapsed time.Duration) time.Duration {
 // attempt is one call of Lock or TryLock while it asks.
 type attempt struct {
 	*Redlock
+	*call
 	ctx         context.Context
-	op          string
-	start       int64 // of the call, by the clock of the Redlock
-	refused     bool  // a majority answered the last round: the lock is taken
+	refused     bool // a majority answered the last round: the lock is taken
 	unsubscribe []func()
 	signal      chan struct{} // nil: not subscribed to unlocks yet
 	splits      int           // rounds in a row that got a minority
-	wait        time.Duration // until the next round, unless an unlock is heard
+	pause       time.Duration // until the next round, unless an unlock is heard
 }
 
 // yield lets other processes go first while it is their turn on the deployment of a.e.
@@ -65,25 +64,27 @@ func (a *attempt) yield() {
 }
 
 // acquire makes rounds for w until one succeeds, or one round if the call does not wait.
-func (r *Redlock) acquire(ctx context.Context, op string, w *waiter, wait bool, start int64) (*hold, error) {
-	a := attempt{Redlock: r, ctx: ctx, op: op, start: start, wait: timing.MinBackoff}
+func (r *Redlock) acquire(ctx context.Context, c *call, w *waiter) (*hold, error) {
+	a := attempt{Redlock: r, call: c, ctx: ctx, pause: timing.MinBackoff}
 	defer a.leave()
-	if wait {
+	if c.wait {
 		a.yield()
 	}
 	for {
-		h, got, err := r.round(ctx, op)
+		h, got, err := r.round(ctx, c.op)
 		switch {
 		case h != nil:
 			return h, nil
 		case ctx.Err() != nil:
 			return nil, a.ended(err)
 		case r.closed():
-			return nil, lockerr.New(op, r.name, lockerr.ErrClosed)
-		case !wait || errors.As(err, new(*permanentError)):
+			return nil, lockerr.New(c.op, r.name, lockerr.ErrClosed)
+		case !c.wait || errors.As(err, new(*permanentError)):
 			return nil, err
 		}
-		a.refused = err == nil
+		if a.refused = err == nil; a.refused {
+			c.told.Contend(ctx)
+		}
 		r.queue.Report(w, err) // for those that queue behind
 		a.subscribe()
 		a.sleep(got, err)
@@ -133,11 +134,11 @@ func (a *attempt) sleep(got int, err error) {
 		return
 	}
 	a.splits = 0
-	ctx, cancel := context.WithTimeout(a.ctx, timing.Jitter(a.wait))
+	ctx, cancel := context.WithTimeout(a.ctx, timing.Jitter(a.pause))
 	defer cancel()
-	a.wait = min(2*a.wait, time.Second)
+	a.pause = min(2*a.pause, time.Second)
 	if engine.Await(ctx, a.signal, a.engines()) {
-		a.wait = timing.MinBackoff
+		a.pause = timing.MinBackoff
 		timing.Pause(a.ctx, timing.Jitter(engine.StepMin)) // not all calls at once
 	}
 }
@@ -183,7 +184,7 @@ func (r *Redlock) round(ctx context.Context, op string) (_ *hold, got int, err e
 	if got >= r.quorum() && validity(r.lease, elapsed) > 0 {
 		return h, got, nil
 	}
-	h.discard()
+	h.discard(ctx)
 	if got >= r.quorum() {
 		return nil, 0, lockerr.New(op, r.name, engine.ErrLate)
 	}

@@ -23,7 +23,7 @@ func (r *Redlock) latest() *locked {
 
 func loseIfExpired(h *locked) {
 	if h != nil && h.State() == arbiter.Live && h.Lease.left() <= 0 {
-		h.Lease.lose()
+		h.Lease.expire()
 	}
 }
 

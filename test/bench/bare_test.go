@@ -95,9 +95,9 @@ func lockUnlock(ctx context.Context, l relock.Locker) {
 
 // benchSession starts a session with a client of its own. NewSession's context has
 // no end, and so is like that of the calls that are measured.
-func benchSession(b testing.TB, at kit.Addressed) *relock.Session {
+func benchSession(b testing.TB, at kit.Addressed, opts ...relock.SessionOption) *relock.Session {
 	b.Helper()
-	s, err := relock.NewSession(kit.Background, kit.NewClient(b, at))
+	s, err := relock.NewSession(kit.Background, kit.NewClient(b, at), opts...)
 	benchCheck(err == nil, "NewSession: %v", err)
 	b.Cleanup(func() { _ = s.Close(kit.Background) }) // the server may be gone
 	return s

@@ -29,6 +29,7 @@ func BenchmarkTable(b *testing.B) {
 		measure func(*testing.B, *redistest.Server)
 	}{
 		{"pairs", t.pairs},
+		{"observer", t.observer},
 		{"names", t.names},
 		{"contention", t.contention},
 		{"handover", t.handOver},

@@ -1,215 +1,136 @@
 package locks_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"sync"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
-// A recorder keeps every event.
-type recorder struct {
-	relock.NopObserver
-	mu       sync.Mutex // protects the following
-	acquired []relock.AcquireEvent
-	released []relock.ReleaseEvent
-	lost     []relock.LostEvent
-	renewed  []relock.RenewEvent
-}
+// When events come, and with what in them, is in test/virtual.
 
-func record[E any](r *recorder, list *[]E, e E) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	*list = append(*list, e)
-}
-
-func (r *recorder) Acquired(_ context.Context, e relock.AcquireEvent) { record(r, &r.acquired, e) }
-
-func (r *recorder) Released(_ context.Context, e relock.ReleaseEvent) { record(r, &r.released, e) }
-
-func (r *recorder) Lost(e relock.LostEvent) { record(r, &r.lost, e) }
-
-func (r *recorder) Renewed(e relock.RenewEvent) { record(r, &r.renewed, e) }
-
-// counts returns how many events of each kind there were.
-func (r *recorder) counts() [4]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return [4]int{len(r.acquired), len(r.released), len(r.lost), len(r.renewed)}
-}
-
-func observed(t *testing.T, at kit.Addressed, opts ...relock.SessionOption) (*relock.Session, *recorder) {
-	t.Helper()
-	r := new(recorder)
-	return kit.NewSession(t, at, append(opts, relock.WithObserver(r))...), r
-}
-
-func TestObserverSeesAcquisitionsAndReleases(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, r := observed(t, at, relock.WithTenure(time.Hour))
-		m, owner := s.Mutex("lock"), s.NewContext(kit.Background)
-
-		kit.Lock(t, owner, m)
-		require.Equal(t, [4]int{1, 0, 0, 0}, r.counts())
-		e := r.acquired[0]
-		require.Equal(t, relock.AcquireEvent{Name: "lock", Held: true, Wait: e.Wait}, e)
-		require.Positive(t, e.Wait)
-		require.Less(t, e.Wait, kit.Soon)
-
-		kit.Lock(t, owner, m) // again
-		require.True(t, kit.TryLock(t, owner, s.Mutex("lock")))
-		require.False(t, kit.TryLock(t, kit.Background, m))
-		kit.Unlock(t, owner, m)
-		kit.Unlock(t, owner, m)
-		require.Equal(t, [4]int{1, 0, 0, 0}, r.counts(), "none of these is an event")
-
-		next := s.Mutex("lock")
-		got := kit.Async(func() error { return next.Lock(kit.Background) })
-		kit.Queued(t, s, "lock", 1)
-		time.Sleep(10 * time.Millisecond)
-		passed := time.Now()
-		kit.Unlock(t, owner, m)
-		require.NoError(t, kit.Receive(t, got, "the next one to get in"))
-		require.Equal(t, [4]int{2, 1, 0, 0}, r.counts())
-		e = r.acquired[1]
-		require.Equal(t, relock.AcquireEvent{Name: "lock", Held: true, Wait: e.Wait, Contended: true, Handoff: true}, e)
-		require.GreaterOrEqual(t, e.Wait, 10*time.Millisecond)
-		require.Equal(t, relock.ReleaseEvent{Name: "lock", Held: r.released[0].Held}, r.released[0])
-		require.GreaterOrEqual(t, r.released[0].Held, 10*time.Millisecond)
-
-		kit.Unlock(t, kit.Background, next)
-		require.ErrorIs(t, next.Unlock(kit.Background), relock.ErrNotHeld)
-		require.True(t, kit.TryLock(t, kit.Background, next))
-		kit.Unlock(t, kit.Background, next)
-		require.Equal(t, [4]int{3, 3, 0, 0}, r.counts())
-		require.LessOrEqual(t, r.released[1].Held, time.Since(passed), "from the hand-off on")
-	})
-}
-
-func TestObserverSeesWhyALockWasNotAcquired(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, r := observed(t, at)
-		held := kit.NewSession(t, at).Mutex("lock")
-		kit.Lock(t, kit.Background, held)
-		ctx, cancel := kit.ContextFor(20 * time.Millisecond)
-		defer cancel()
-		wantStopped(t, s.Mutex("lock").Lock(ctx), ctx.Err())
-		require.Equal(t, [4]int{1, 0, 0, 0}, r.counts())
-		e := r.acquired[0]
-		require.Equal(t, "lock", e.Name)
-		require.ErrorIs(t, e.Err, kit.ErrStop)
-		require.True(t, e.Contended)
-		require.False(t, e.Handoff)
-		require.GreaterOrEqual(t, e.Wait, 20*time.Millisecond)
-
-		client := kit.NewClient(t, at)
-		require.NoError(t, client.Do(kit.Background, client.B().Set().Key("text").Value("x").Build()).Error())
-		_, err := s.Mutex("text").TryLock(kit.Background)
-		require.Error(t, err)
-		require.Equal(t, err, r.acquired[1].Err)
-	})
-}
-
-func TestObserverSeesContentionWithAnotherSession(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, r := observed(t, at)
-		held, m := kit.NewSession(t, at).Mutex("lock"), s.Mutex("lock")
-		kit.Lock(t, kit.Background, held)
-		got := kit.Async(func() error { return m.Lock(kit.Background) })
-		kit.Awaited(t, kit.NewClient(t, at), "lock")
-		kit.Unlock(t, kit.Background, held)
-		require.NoError(t, kit.Receive(t, got, "the waiter to get in"))
-		require.True(t, r.acquired[0].Contended)
-		require.False(t, r.acquired[0].Handoff)
-		kit.Unlock(t, kit.Background, m)
-	})
-}
-
-func TestObserverSeesLossesOnce(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, r := observed(t, at)
-		m := s.Mutex("lock")
-		kit.Lock(t, kit.Background, m)
-		forceUnlock(t, s, m)
-		redistest.Eventually(t, kit.Soon, "the event", func() bool { return r.counts()[2] > 0 })
-		require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-		require.Equal(t, [4]int{1, 0, 1, 0}, r.counts(), "the loss is the end of the hold; its unlock is none")
-		require.Equal(t, "lock", r.lost[0].Name)
-		require.Error(t, r.lost[0].Cause)
-
-		kit.Lock(t, kit.Background, s.Mutex("a"))
-		kit.Lock(t, kit.Background, s.Mutex("b"))
-		require.NoError(t, s.Close(kit.Background))
-		require.Equal(t, [4]int{3, 0, 3, 0}, r.counts())
-		for _, e := range r.lost[1:] {
-			require.ErrorIs(t, e.Cause, relock.ErrClosed)
-		}
-	})
-}
-
-func TestObserverSeesLeasesThatRunOut(t *testing.T) {
-	t.Parallel()
-	s, r := observed(t, redistest.Start(t))
-	m := s.Mutex("lock", relock.WithFixedLease(100*time.Millisecond))
-	kit.Lock(t, kit.Background, m)
-	lostIn(t, kit.Soon, m)
-	redistest.Eventually(t, kit.Soon, "the event", func() bool { return r.counts() == [4]int{1, 0, 1, 0} })
-	require.Equal(t, "lock", r.lost[0].Name)
-	require.Error(t, r.lost[0].Cause)
-}
-
-func TestObserverSeesRenewals(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, r := observed(t, server, relock.WithLease(600*time.Millisecond))
-	const holds = 30
-	var held []*relock.Mutex
-	for i := range holds {
-		m := s.Mutex(fmt.Sprint("lock-", i))
-		kit.Lock(t, kit.Background, m)
-		held = append(held, m)
+func TestKindsHaveNames(t *testing.T) {
+	var names []string
+	for _, k := range []relock.Kind{
+		relock.KindMutex, relock.KindFair, relock.KindRead, relock.KindWrite, relock.KindGroup, relock.KindRedlock, 0, 99,
+	} {
+		names = append(names, k.String())
 	}
-	redistest.Eventually(t, kit.Soon, "renewals of all", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		n := 0
-		for _, e := range r.renewed {
-			n += e.Holds
-		}
-		return n >= 2*holds
-	})
-	for _, m := range held {
-		kit.Unlock(t, kit.Background, m)
+	require.Equal(t, []string{"mutex", "fair", "read", "write", "group", "redlock", "Kind(0)", "Kind(99)"}, names)
+}
+
+// A teller notes what it is told of, and by whose name.
+type teller struct {
+	name string
+	told *[]string
+}
+
+func (o teller) note(what string, of any) {
+	*o.told = append(*o.told, fmt.Sprintf("%s %s %v", o.name, what, of))
+}
+func (o teller) Waiting(ctx context.Context, e relock.WaitEvent) {
+	o.note("waiting", []any{e, ctx.Value(o.told)})
+}
+
+func (o teller) Acquired(ctx context.Context, e relock.AcquireEvent) {
+	o.note("acquired", []any{e, ctx.Value(o.told)})
+}
+
+func (o teller) Released(ctx context.Context, e relock.ReleaseEvent) {
+	o.note("released", []any{e, ctx.Value(o.told)})
+}
+func (o teller) Lost(e relock.LostEvent)     { o.note("lost", e) }
+func (o teller) Renewed(e relock.RenewEvent) { o.note("renewed", e) }
+
+// tellAll tells o of an event of every sort.
+func tellAll(ctx context.Context, o relock.Observer) {
+	gone := errors.New("gone")
+	o.Waiting(ctx, relock.WaitEvent{Name: "a", Kind: relock.KindFair})
+	o.Acquired(ctx, relock.AcquireEvent{Name: "a", Kind: relock.KindFair, Held: true, Wait: time.Second, Contended: true, Token: 7})
+	o.Acquired(ctx, relock.AcquireEvent{Name: "a", Kind: relock.KindRead, Contended: true})
+	o.Acquired(ctx, relock.AcquireEvent{Name: "a", Kind: relock.KindRead, Err: gone})
+	o.Released(ctx, relock.ReleaseEvent{Name: "a", Kind: relock.KindFair, Held: time.Minute})
+	o.Released(ctx, relock.ReleaseEvent{Name: "a", Kind: relock.KindFair, Held: time.Minute, Err: gone})
+	o.Renewed(relock.RenewEvent{Holds: 3, Duration: time.Millisecond})
+	o.Renewed(relock.RenewEvent{Holds: 3, Duration: time.Millisecond, Err: gone})
+	o.Lost(relock.LostEvent{Name: "a", Kind: relock.KindGroup, Held: time.Hour, Cause: gone})
+}
+
+func TestObserversTellsEachInOrder(t *testing.T) {
+	var each, all []string
+	ctx := context.WithValue(kit.Background, &each, "found")
+	tellAll(ctx, teller{"x", &each})
+	require.Len(t, each, 9)
+	ctx = context.WithValue(kit.Background, &all, "found")
+	tellAll(ctx, relock.Observers(teller{"x", &all}, nil, teller{"y", &all}))
+	require.Len(t, all, 18)
+	for i, of := range each {
+		require.Equal(t, of, all[2*i])
+		require.Equal(t, "y"+of[1:], all[2*i+1])
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	require.Less(t, len(r.renewed), holds, "in batches")
-	for _, e := range r.renewed {
-		require.NoError(t, e.Err)
-		require.Positive(t, e.Duration)
+	all = nil
+	tellAll(ctx, relock.Observers(teller{"x", &all}))
+	require.Equal(t, each, all)
+	tellAll(ctx, relock.Observers())
+	require.Equal(t, each, all)
+}
+
+func TestSlogObserverLogsByLevel(t *testing.T) {
+	const (
+		lost   = "ERROR relock: lost lock=a kind=group held=1h0m0s cause=gone\n"
+		failed = "WARN relock: not renewed holds=3 took=1ms error=gone\n"
+	)
+	for level, want := range map[slog.Level]string{
+		slog.LevelError + 1: "",
+		slog.LevelError:     lost,
+		slog.LevelInfo:      failed + lost,
+		slog.LevelDebug: `DEBUG relock: waiting lock=a kind=fair
+DEBUG relock: acquired lock=a kind=fair wait=1s contended=true handoff=false token=7
+DEBUG relock: taken lock=a kind=read wait=0s contended=true
+DEBUG relock: not acquired lock=a kind=read wait=0s contended=false error=gone
+DEBUG relock: released lock=a kind=fair held=1m0s
+DEBUG relock: released lock=a kind=fair held=1m0s error=gone
+DEBUG relock: renewed holds=3 took=1ms
+` + failed + lost,
+	} {
+		out := new(bytes.Buffer)
+		tellAll(kit.Background, relock.SlogObserver(slog.New(textHandler(out, level))))
+		require.Equal(t, want, out.String(), level)
 	}
 }
 
-func TestObserverSeesRenewalsThatFail(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, r := observed(t, server, relock.WithLease(600*time.Millisecond))
-	kit.Lock(t, kit.Background, s.Mutex("lock"))
-	server.Kill()
-	redistest.Eventually(t, kit.Soon, "a failed renewal", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, e := range r.renewed {
-			if e.Err != nil {
-				return e.Holds == 1
-			}
-		}
-		return false
-	})
+// textHandler writes level, message and attributes.
+func textHandler(out *bytes.Buffer, level slog.Level) slog.Handler {
+	return plainText{slog.NewTextHandler(nil, &slog.HandlerOptions{Level: level}), out}
+}
+
+type plainText struct {
+	slog.Handler
+	out *bytes.Buffer
+}
+
+func (h plainText) Handle(_ context.Context, r slog.Record) error {
+	fmt.Fprint(h.out, r.Level, " ", r.Message)
+	r.Attrs(func(a slog.Attr) bool { fmt.Fprint(h.out, " ", a); return true })
+	fmt.Fprintln(h.out)
+	return nil
+}
+
+func TestSlogObserverBuildsNothingForALevelThatIsOff(t *testing.T) {
+	o := relock.SlogObserver(slog.New(textHandler(nil, slog.LevelError+1)))
+	gone := errors.New("gone")
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		o.Waiting(kit.Background, relock.WaitEvent{Name: "a"})
+		o.Acquired(kit.Background, relock.AcquireEvent{Name: "a"})
+		o.Released(kit.Background, relock.ReleaseEvent{Name: "a"})
+		o.Renewed(relock.RenewEvent{Err: gone})
+		o.Lost(relock.LostEvent{Name: "a", Cause: gone})
+	}))
 }
