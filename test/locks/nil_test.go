@@ -187,7 +187,7 @@ func TestEveryExportedFunctionIsTriedWithNil(t *testing.T) {
 	tried := []string{
 		"NewSession", "FromContext", "Do", "TryDo", "Token", "Deadline", "SyncLocker", "NewGroup", "NewRedlock",
 		"WithLease", "WithFixedLease", "WithMaxHold", "WithPrefix", "WithTenure", "WithReplicas", "WithObserver", // options; nil ones are tried
-		"Observers", "SlogObserver",
+		"WithLabel", "Observers", "SlogObserver",
 	}
 	types := []string{"Session", "Mutex", "FairMutex", "RWMutex", "Group", "Redlock"}
 	plain := []string{"NopObserver", "Mode", "Kind"} // have methods that take no pointer and no context
