@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the tests of faults share. Their leases are short: slack is what is done besides
-// may add to a time, and well below every lease that a time is compared with. What the
-// machine adds is taken off before; see stopwatch.
+// Slack is what is done besides may add to a time, well below every lease that a time is compared
+// with. What the machine adds is taken off before; see stopwatch.
 const Slack = 700 * time.Millisecond
 
 // Proxied starts a server with a proxy in front of it.
@@ -28,30 +27,11 @@ type Deadliner interface {
 	Deadline() (time.Time, bool)
 }
 
-// WatchLoss waits until m's hold is lost, and checks that this was told by the last
-// deadline that m had promised, which it returns.
-func WatchLoss(t testing.TB, m Deadliner) time.Time {
+// WatchLoss waits until m's hold is lost.
+func WatchLoss(t testing.TB, m relock.Locker) {
 	t.Helper()
-	done, watch := m.Done(), StartWatch()
-	var deadline time.Time
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	for late := time.After(Soon); ; {
-		if d, ok := m.Deadline(); ok {
-			deadline = d
-		}
-		select {
-		case <-done:
-			over := time.Since(deadline) - watch.Held()
-			require.False(t, deadline.IsZero(), "the lock was not held")
-			require.Less(t, over, Slack, "told of the loss that long after the deadline")
-			require.ErrorIs(t, m.Err(), relock.ErrLost)
-			return deadline
-		case <-late:
-			t.Fatalf("not told of the loss %v after the deadline", time.Since(deadline))
-		case <-ticker.C:
-		}
-	}
+	Receive(t, m.Done(), "the loss")
+	require.ErrorIs(t, m.Err(), relock.ErrLost)
 }
 
 // LostOrNil passes the two results that Unlock may have under faults.

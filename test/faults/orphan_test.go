@@ -12,66 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// beforeItsTime waits until the lock is free, and checks that this is not because its
-// lease has run out.
-func beforeItsTime(t testing.TB, s *redistest.Server, name string) {
-	t.Helper()
-	var expiry time.Time
-	redistest.Eventually(t, kit.Soon, name+" to be free", func() bool {
-		reply, err := s.Do("PTTL", name)
-		require.NoError(t, err)
-		ttl := reply.(int64)
-		if ttl < 0 {
-			return true
-		}
-		expiry = time.Now().Add(time.Duration(ttl) * time.Millisecond)
-		return false
-	})
-	require.False(t, expiry.IsZero(), "the key was gone before")
-	require.Greater(t, time.Until(expiry), 200*time.Millisecond, "what was left of the lease")
-}
-
-// A renewal whose reply is lost makes the key live longer than the session can know
-// for certain. When the deadline it knows of has passed, by loss or in Unlock, it
-// releases the key as soon as Redis can be reached, for others wait. Unlock did not.
-func TestKeyThatOutlivesItsDeadlineIsReleasedOnceRedisIsBack(t *testing.T) {
-	t.Parallel()
-	const lease = 3 * time.Second
-	for _, c := range []struct {
-		name string
-		end  func(t *testing.T, m *relock.Mutex)
-	}{
-		{"by Unlock", func(t *testing.T, m *relock.Mutex) {
-			require.NoError(t, m.Unlock(kit.Background))
-		}},
-		{"by loss", func(t *testing.T, m *relock.Mutex) {
-			kit.Receive(t, m.Done(), "the loss")
-			unlockIsLost(t, m)
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s, p := kit.Proxied(t)
-			session := kit.NewSession(t, p, relock.WithLease(lease))
-			m, other := session.Mutex("it"), session.Mutex("other")
-			kit.Lock(t, kit.Background, other) // for the first renewal, which makes the script known
-			time.Sleep(lease / 5)
-			kit.Lock(t, kit.Background, m)
-			redistest.Eventually(t, kit.Soon, "a renewal", func() bool {
-				return s.CommandStats()["pexpireat"] > 0
-			})
-			kit.Unlock(t, kit.Background, other)
-			kit.Receive(t, dropReply(p, "renew"), "the reply to be lost")
-			p.Refuse(true)
-			p.Cut()
-			c.end(t, m)
-			p.Refuse(false)
-			beforeItsTime(t, s, "it")
-			goesOn(t, m)
-		})
-	}
-}
-
 func TestCloseEndsCallsThatWaitForRedis(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -93,12 +33,10 @@ func TestCloseEndsCallsThatWaitForRedis(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			ctx, cancel := context.WithTimeout(kit.Background, 10*time.Millisecond)
 			defer cancel()
-			watch := kit.StartWatch()
 			require.ErrorIs(t, session.Close(ctx), context.DeadlineExceeded)
 			require.ErrorIs(t, kit.Receive(t, result, "the call"), relock.ErrClosed)
-			require.Less(t, watch.Took(), kit.Slack)
 			require.NoError(t, s.Thaw())
-			freed(t, s, "it", kit.Quickly)
+			freed(t, s, "it")
 		})
 	}
 }
@@ -114,17 +52,15 @@ func TestCloseWhileRedisIsOutOfReachReturnsWithItsContext(t *testing.T) {
 		waiting := kit.Async(func() error { return asked.Lock(kit.Background) })
 		ctx, cancel := context.WithTimeout(kit.Background, 100*time.Millisecond)
 		defer cancel()
-		watch := kit.StartWatch()
 		require.ErrorIs(t, session.Close(ctx), context.DeadlineExceeded)
-		require.Less(t, watch.Took(), 100*time.Millisecond+kit.Slack)
 		kit.Receive(t, done, "the hold to be lost")
 		require.ErrorIs(t, held.Err(), relock.ErrLost)
 		require.ErrorIs(t, kit.Receive(t, waiting, "the waiting call"), relock.ErrClosed)
 		unlockIsLost(t, held)
 		heal()
 		_ = finish(t, session) // an error if that took longer than the lease
-		freed(t, s, "held", lease+time.Second)
-		freed(t, s, "asked", lease+time.Second)
+		freed(t, s, "held")
+		freed(t, s, "asked")
 		redistest.Eventually(t, kit.Soon, "the subscription to end", func() bool { return s.PubSubClients() == 0 })
 	})
 }
@@ -144,7 +80,7 @@ func TestCloseReleasesOverALostConnection(t *testing.T) {
 			dropReply(p, "release")
 		}
 		require.NoError(t, finish(t, session))
-		freed(t, s, "it", kit.Quickly)
+		freed(t, s, "it")
 	}
 }
 
@@ -165,9 +101,7 @@ func TestNewSessionReturnsWithItsContextWhileRedisIsOutOfReach(t *testing.T) {
 		begin()
 		ctx, cancel := context.WithTimeout(kit.Background, 200*time.Millisecond)
 		defer cancel()
-		watch := kit.StartWatch()
 		early, err := relock.NewSession(ctx, client)
-		require.Less(t, watch.Took(), 200*time.Millisecond+kit.Slack)
 		heal()
 		if err == nil { // nothing needs to be written for it
 			require.NoError(t, finish(t, early))

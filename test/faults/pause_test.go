@@ -40,24 +40,12 @@ func TestPausesOfRedisAreOutages(t *testing.T) {
 			m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 			other := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 
-			// Shorter than the lease: nothing is lost.
 			kit.Lock(t, kit.Background, m)
-			done := m.Done()
-			require.NoError(t, p.begin(s, lease/3))
-			before, _ := m.Deadline()
-			redistest.Eventually(t, kit.Soon, "a renewal", func() bool {
-				d, ok := m.Deadline()
-				return !ok || d.After(before)
-			})
-			require.False(t, kit.IsClosed(done))
-
-			// Longer: the holder is told while it lasts, and the next one gets in after.
+			// The holder is told while it lasts, and the next one gets in after.
 			token := m.FencingToken()
 			waiting := kit.Async(func() error { return other.Lock(kit.Background) })
 			paused := kit.Async(func() error { return p.begin(s, 2*lease) })
-			began, watch := time.Now(), kit.StartWatch()
-			deadline := kit.WatchLoss(t, m)
-			require.Less(t, deadline.Sub(began)-watch.Held(), lease+kit.Slack)
+			kit.WatchLoss(t, m)
 			require.Zero(t, len(waiting))
 			unlockIsLost(t, m)
 			require.NoError(t, kit.Receive(t, paused, "the pause"))

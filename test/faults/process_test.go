@@ -21,9 +21,7 @@ func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
 	require.NoError(t, child.Freeze())
 
 	m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
-	watch := kit.StartWatch()
 	kit.Lock(t, kit.Background, m)
-	require.Less(t, watch.Took(), lease+time.Second)
 	require.Greater(t, m.FencingToken(), token)
 	held := holderID(t, s, "it")
 	ok, err := kit.FencedWrite(kit.Background, client, "resource", m.FencingToken())
@@ -47,7 +45,7 @@ func TestFrozenProcessFindsOutOnceItGoesOn(t *testing.T) {
 	child := kit.FaultsChild(t, s, "it", lease)
 	kit.TellToken(t, child)
 	require.NoError(t, child.Freeze())
-	freed(t, s, "it", kit.Soon)
+	freed(t, s, "it")
 	require.NoError(t, child.Thaw())
 	_, err := child.Expect("lost", kit.Soon)
 	require.NoError(t, err)
@@ -56,26 +54,20 @@ func TestFrozenProcessFindsOutOnceItGoesOn(t *testing.T) {
 	require.Equal(t, "true false", kit.Tell(t, child, "unlock", "unlocked"))
 }
 
-func TestKilledHolderFreesTheLockWithinALease(t *testing.T) {
+func TestKilledHolderFreesTheLock(t *testing.T) {
 	t.Parallel()
 	const lease = 700 * time.Millisecond
 	s := redistest.Start(t)
 	m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
-	best := time.Hour // of a few tries, since the machine may be busy
-	for range 3 {
-		child := kit.FaultsChild(t, s, "it", lease)
-		token := kit.TellToken(t, child)
-		waiting := kit.Async(func() error { return m.Lock(kit.Background) })
-		time.Sleep(lease / 2)
-		require.Equal(t, 0, len(waiting))
-		child.Kill()
-		killed := kit.StartWatch()
-		require.NoError(t, kit.Receive(t, waiting, "the lock of the killed process"))
-		best = min(best, killed.Took())
-		require.Greater(t, m.FencingToken(), token)
-		kit.Unlock(t, kit.Background, m)
-	}
-	require.Less(t, best, lease+time.Second)
+	child := kit.FaultsChild(t, s, "it", lease)
+	token := kit.TellToken(t, child)
+	waiting := kit.Async(func() error { return m.Lock(kit.Background) })
+	time.Sleep(2 * lease) // it is renewed
+	require.Empty(t, waiting)
+	child.Kill()
+	require.NoError(t, kit.Receive(t, waiting, "the lock of the killed process"))
+	require.Greater(t, m.FencingToken(), token)
+	kit.Unlock(t, kit.Background, m)
 }
 
 func TestKilledWaiterCostsNobodyAnything(t *testing.T) {
@@ -97,15 +89,13 @@ func TestKilledWaiterCostsNobodyAnything(t *testing.T) {
 	children[2].Kill()
 	require.NoError(t, children[4].Freeze()) // is told, and cannot answer
 	kit.Unlock(t, kit.Background, m)
-	start := time.Now()
 	for _, i := range []int{1, 3} {
-		_, err := children[i].Expect("locked", kit.Quickly)
+		_, err := children[i].Expect("locked", kit.Soon)
 		require.NoError(t, err)
 	}
 	goesOn(t, m)
-	require.Less(t, time.Since(start), kit.Quickly)
 	require.NoError(t, children[4].Thaw())
-	_, err := children[4].Expect("locked", kit.Quickly)
+	_, err := children[4].Expect("locked", kit.Soon)
 	require.NoError(t, err)
 }
 

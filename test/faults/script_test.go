@@ -133,12 +133,10 @@ func TestHoldsSurviveWhereMemoryIsFull(t *testing.T) {
 	done := held.Done()
 	_, err := s.Do("CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, err)
-	start := time.Now()
 	require.ErrorContains(t, wanted.Lock(kit.Background), "OOM")
 	ok, err := wanted.TryLock(kit.Background)
 	require.False(t, ok)
 	require.ErrorContains(t, err, "OOM")
-	require.Less(t, time.Since(start), kit.Quickly)
 	time.Sleep(2 * lease) // several renewals
 	require.False(t, kit.IsClosed(done))
 	kit.Unlock(t, kit.Background, held)

@@ -176,6 +176,13 @@ func (w *world) slow() time.Duration {
 	return 0
 }
 
+// restart restarts each server, with its data or without.
+func (w *world) restart(keep bool) {
+	for _, r := range w.redis {
+		r.Restart(keep)
+	}
+}
+
 // do sends a command to each server.
 func (w *world) do(command ...string) {
 	w.t.Helper()
