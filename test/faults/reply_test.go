@@ -31,49 +31,6 @@ func dropReply(p *redistest.Proxy, k string) (landed <-chan struct{}) {
 	return p.DropReplies(func(request []byte) bool { return wireKind(request) == k })
 }
 
-func TestLostReplyToAnAcquireNeitherDoublesNorLeavesTheHold(t *testing.T) {
-	t.Parallel()
-	s, p := kit.Proxied(t)
-	m := kit.NewSession(t, p).Mutex("it") // lease 30 s: nothing here ends by itself
-	other := kit.NewSession(t, s).Mutex("it")
-	goesOn(t, m, other) // Redis knows the scripts from now on
-	for range 10 {
-		goesOn(t, other)
-		before := other.FencingToken()
-		landed := dropReply(p, "acquire")
-		kit.Lock(t, kit.Background, m)
-		kit.Receive(t, landed, "the reply to be lost")
-		kit.HeldOnce(t, s, "it")
-		require.False(t, kit.TryLock(t, kit.Background, other))
-		require.Greater(t, m.FencingToken(), before)
-		token := m.FencingToken()
-		kit.Unlock(t, kit.Background, m)
-		freed(t, s, "it")
-		kit.Lock(t, kit.Background, other)
-		require.Greater(t, other.FencingToken(), token)
-		time.Sleep(20 * time.Millisecond) // what the first session does about the lost reply goes on
-		require.NotEmpty(t, holderID(t, s, "it"))
-		require.NoError(t, other.Err())
-		kit.Unlock(t, kit.Background, other)
-	}
-}
-
-func TestTryLockWhoseReplyIsLostLeavesNothing(t *testing.T) {
-	t.Parallel()
-	s, p := kit.Proxied(t)
-	m := kit.NewSession(t, p).Mutex("it")
-	goesOn(t, m)
-	for range 10 {
-		landed := dropReply(p, "acquire")
-		ok, err := m.TryLock(kit.Background)
-		require.False(t, ok)
-		require.Error(t, err)
-		kit.Receive(t, landed, "the reply to be lost")
-		freed(t, s, "it")
-	}
-	goesOn(t, m)
-}
-
 func TestLockCancelledWithItsReplyUnderWayLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s, p := kit.Proxied(t)
@@ -95,27 +52,6 @@ func TestLockCancelledWithItsReplyUnderWayLeavesNothing(t *testing.T) {
 		freed(t, s, "it")
 	}
 	goesOn(t, m)
-}
-
-func TestLostReplyToAReleaseEndsOneHoldOnly(t *testing.T) {
-	t.Parallel()
-	s, p := kit.Proxied(t)
-	m := kit.NewSession(t, p).Mutex("it")
-	other := kit.NewSession(t, s).Mutex("it")
-	goesOn(t, m, other)
-	for range 10 {
-		kit.Lock(t, kit.Background, m)
-		waiting := kit.Async(func() error { return other.Lock(kit.Background) })
-		landed := dropReply(p, "release")
-		kit.Unlock(t, kit.Background, m)
-		kit.Receive(t, landed, "the reply to be lost")
-		require.NoError(t, kit.Receive(t, waiting, "the next holder"))
-		kit.HeldOnce(t, s, "it")
-		require.False(t, tryLockThrough(t, m))
-		require.NoError(t, other.Err())
-		kit.Unlock(t, kit.Background, other)
-		freed(t, s, "it")
-	}
 }
 
 func TestExclusionAndHoldCountAreExactWhateverReplyIsLost(t *testing.T) {

@@ -185,29 +185,6 @@ func TestTokenInANestedDo(t *testing.T) {
 	})
 }
 
-// Renewals move the deadline that the context tells.
-func TestDeadlineInDoMoves(t *testing.T) {
-	t.Parallel()
-	s := kit.NewSession(t, redistest.Start(t), relock.WithLease(9*time.Second)) // renewed after 3
-	for _, k := range doKinds {
-		if !k.deadline {
-			continue
-		}
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			require.NoError(t, relock.Do(kit.Background, k.of(s, k.name), func(ctx context.Context) error {
-				first, ok := relock.Deadline(ctx)
-				require.True(t, ok)
-				redistest.Eventually(t, kit.Soon, "a renewal", func() bool {
-					at, ok := relock.Deadline(ctx)
-					return ok && at.After(first.Add(10*time.Millisecond)) || ctx.Err() != nil
-				})
-				return nil
-			}))
-		})
-	}
-}
-
 func TestTryDoOfEveryLock(t *testing.T) {
 	eachDo(t, func(t *testing.T, ctx context.Context, s *relock.Session, k doKind, name string) {
 		l := k.of(s, name)

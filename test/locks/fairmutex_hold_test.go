@@ -2,7 +2,6 @@ package locks_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -11,97 +10,6 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
-
-// granted returns with m held by a grant: the unlock of another session's value.
-func granted(t testing.TB, from *relock.FairMutex, s *relock.Session, m *relock.FairMutex) {
-	t.Helper()
-	kit.Lock(t, kit.Background, from)
-	got := kit.Async(func() error { return m.Lock(kit.Background) })
-	waiting(t, s, "lock", 1)
-	kit.Unlock(t, kit.Background, from)
-	require.NoError(t, kit.Receive(t, got, "the waiter to get in"))
-}
-
-// What is granted is a claim, which becomes a lease like any other.
-func TestFairMutexGrantIsRenewed(t *testing.T) {
-	t.Parallel()
-	const claim = 3 * time.Second // which is the lease of the session that unlocks
-	server := redistest.Start(t)
-	from := kit.NewSession(t, server, relock.WithLease(claim)).FairMutex("lock")
-	for _, lease := range []time.Duration{claim, claim * 2 / 3, 30 * time.Second} {
-		s := kit.NewSession(t, server, relock.WithLease(lease))
-		m := s.FairMutex("lock")
-		granted(t, from, s, m)
-		done, token := m.Done(), m.FencingToken()
-		redistest.Eventually(t, kit.Soon, "the first renewal", func() bool {
-			state, err := s.Inspect(kit.Background, "lock")
-			d, ok := m.Deadline()
-			return err == nil && state.TTL <= lease && state.TTL > lease/2 && ok && time.Until(d) > lease/2
-		})
-		time.Sleep(claim + claim/6)
-		require.NoError(t, m.Err())
-		require.False(t, kit.IsClosed(done))
-		require.Equal(t, token, m.FencingToken())
-		kit.Unlock(t, kit.Background, m)
-		require.True(t, kit.IsClosed(done))
-	}
-}
-
-// A fixed lease ends when it says, also if it came by a grant, and whether the claim is
-// longer or shorter. Then the next one gets in.
-func TestFairMutexFixedLeaseEndsOnTime(t *testing.T) {
-	const lease = 1500 * time.Millisecond
-	for _, watchdog := range []time.Duration{30 * time.Second, time.Second} {
-		for _, how := range []string{"at once", "by a grant"} {
-			t.Run(fmt.Sprint(how, ", watchdog ", watchdog), func(t *testing.T) {
-				t.Parallel()
-				server := redistest.Start(t)
-				client := kit.NewClient(t, server)
-				s, other := kit.NewSession(t, server, relock.WithLease(watchdog)), kit.NewSession(t, server, relock.WithLease(watchdog))
-				m, next := s.FairMutex("lock", relock.WithFixedLease(lease)), other.FairMutex("lock")
-				if how == "at once" {
-					kit.Lock(t, kit.Background, m)
-				} else {
-					granted(t, next, s, m)
-				}
-				start, watch := time.Now(), kit.StartWatch()
-				got := kit.Async(func() error { return next.Lock(kit.Background) })
-				lostIn(t, kit.Soon, m)
-				require.Less(t, watch.Took(), lease+kit.Slack)
-				require.Greater(t, time.Since(start)+watch.Held(), lease-kit.Slack)
-				require.NoError(t, kit.Receive(t, got, "the next to get in"))
-				require.Less(t, watch.Took(), lease+kit.Slack+kit.Quickly)
-				require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-				require.NoError(t, next.Err())
-				kit.Unlock(t, kit.Background, next)
-				nothingOf(t, client, "lock")
-			})
-		}
-	}
-}
-
-func TestFairMutexMaxHoldEndsTheHold(t *testing.T) {
-	t.Parallel()
-	const lease, most = 600 * time.Millisecond, time.Second
-	server := redistest.Start(t)
-	s, other := kit.NewSession(t, server, relock.WithLease(lease)), kit.NewSession(t, server, relock.WithLease(lease))
-	m, from := s.FairMutex("lock", relock.WithMaxHold(most)), other.FairMutex("lock")
-	for _, how := range []string{"at once", "by a grant"} {
-		if how == "at once" {
-			kit.Lock(t, kit.Background, m)
-		} else {
-			granted(t, from, s, m)
-		}
-		start, watch := time.Now(), kit.StartWatch()
-		got := kit.Async(func() error { return from.Lock(kit.Background) })
-		lostIn(t, kit.Soon, m)
-		require.Greater(t, time.Since(start)+watch.Held(), most-kit.Slack, how)
-		require.Less(t, watch.Took(), most+lease+kit.Slack, how)
-		require.NoError(t, kit.Receive(t, got, "the next to get in"))
-		require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-		kit.Unlock(t, kit.Background, from)
-	}
-}
 
 // The holder is told, and the lock goes to the first waiter, also of the same session.
 func TestFairMutexForcedOpenGoesToTheNext(t *testing.T) {

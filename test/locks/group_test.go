@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
@@ -195,21 +194,6 @@ func TestGroupIsReentrantWhereItsMembersAre(t *testing.T) {
 		kit.Unlock(t, kit.Background, g) // without an owner: the latest hold taken through g
 		redistest.Eventually(t, kit.Quickly, "everything to be free", func() bool { return len(kit.Keys(t, client)) == 0 })
 	})
-}
-
-// The bound of WithMaxHold and a lease of its own are those of each member.
-func TestGroupMembersKeepTheirOptions(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := kit.NewSession(t, server)
-	fixed := s.Mutex("a", relock.WithFixedLease(300*time.Millisecond))
-	g := relock.NewGroup(fixed, s.Mutex("b"))
-	kit.Lock(t, kit.Background, g)
-	kit.Receive(t, g.Done(), "the end of the lease")
-	require.ErrorIs(t, g.Err(), relock.ErrLost)
-	require.ErrorIs(t, fixed.Err(), relock.ErrLost)
-	require.ErrorIs(t, g.Unlock(kit.Background), relock.ErrLost)
-	require.Empty(t, kit.Keys(t, kit.NewClient(t, server)))
 }
 
 func TestDoWithAGroupIsCancelledOnTheLossOfAMember(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
@@ -74,70 +73,5 @@ func TestForceUnlockEndsOnlyTheHoldThatItFound(t *testing.T) {
 		forceUnlock(t, s, forced)
 		require.NoError(t, m.Err())
 		kit.Unlock(t, kit.Background, m)
-	})
-}
-
-// Whatever somebody does to the key behind the holder's back, the next renewal
-// finds out, and touches nothing that is not the holder's.
-func TestAHoldThatIsGoneIsLostAtTheNextRenewal(t *testing.T) {
-	do := func(t *testing.T, c rueidis.Client, args ...string) {
-		require.NoError(t, c.Do(kit.Background, c.B().Arbitrary(args...).Build()).Error())
-	}
-	harm := map[string]func(t *testing.T, c rueidis.Client){
-		"deleted": func(t *testing.T, c rueidis.Client) { do(t, c, "DEL", "lock") },
-		"flushed": func(t *testing.T, c rueidis.Client) { do(t, c, "FLUSHALL") },
-		"another's": func(t *testing.T, c rueidis.Client) {
-			do(t, c, "DEL", "lock")
-			do(t, c, "HSET", "lock", "someone:1", "1")
-			do(t, c, "PEXPIRE", "lock", "600000")
-		},
-		"another type": func(t *testing.T, c rueidis.Client) { do(t, c, "SET", "lock", "text", "PX", "600000") },
-	}
-	for what, harm := range harm {
-		t.Run(what, func(t *testing.T) {
-			kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-				const lease = 300 * time.Millisecond
-				s, client := kit.NewSession(t, at, relock.WithLease(lease)), kit.NewClient(t, at)
-				m, bystander := s.Mutex("lock"), s.Mutex("bystander")
-				kit.Lock(t, kit.Background, m)
-				kit.Lock(t, kit.Background, bystander)
-				harm(t, client)
-				if what == "flushed" {
-					lostIn(t, kit.Soon, bystander)
-				} else {
-					require.NoError(t, bystander.Err(), "in the same batch, and unharmed")
-				}
-				lostIn(t, kit.Soon, m)
-				require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-				switch what {
-				case "another's":
-					require.Equal(t, map[string]string{"someone:1": "1"}, kit.HashOf(t, client, "lock"))
-				case "another type":
-					text, err := client.Do(kit.Background, client.B().Get().Key("lock").Build()).ToString()
-					require.NoError(t, err)
-					require.Equal(t, "text", text)
-				default:
-					require.True(t, kit.TryLock(t, kit.Background, m))
-				}
-				if what == "another's" || what == "another type" {
-					ttl, err := client.Do(kit.Background, client.B().Pttl().Key("lock").Build()).AsInt64()
-					require.NoError(t, err)
-					require.Greater(t, ttl, int64(60_000), "nobody else's time to live changes")
-				}
-			})
-		})
-	}
-}
-
-// Before the watchdog has noticed, the unlock does.
-func TestUnlockOfAHoldThatIsGoneIsALoss(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
-		m := s.Mutex("lock")
-		kit.Lock(t, kit.Background, m)
-		require.NoError(t, client.Do(kit.Background, client.B().Del().Key("lock").Build()).Error())
-		require.NoError(t, m.Err(), "not known yet")
-		require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-		require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrNotHeld)
 	})
 }

@@ -3,11 +3,9 @@ package locks_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,64 +19,6 @@ func wantNothing(t testing.TB, m *relock.Mutex) {
 	at, ok := m.Deadline()
 	require.False(t, ok)
 	require.Zero(t, at)
-}
-
-func TestMutexDescribesItsHold(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		const lease = 30 * time.Second
-		s := kit.NewSession(t, at, relock.WithLease(lease))
-		m := s.Mutex("some lock")
-		require.Equal(t, "some lock", m.Name())
-		wantNothing(t, m)
-		for range 3 {
-			before := time.Now()
-			kit.Lock(t, kit.Background, m)
-			after := time.Now()
-			done := m.Done()
-			require.NoError(t, m.Err())
-			require.False(t, kit.IsClosed(done))
-			require.Equal(t, done, m.Done(), "the channel stays the same")
-			require.Positive(t, m.FencingToken())
-			until, ok := m.Deadline()
-			require.True(t, ok)
-			require.True(t, until.After(before.Add(lease*9/10)), "%v", until.Sub(before))
-			require.True(t, until.Before(after.Add(lease)), "less a margin, since before the request was sent: %v", until.Sub(after))
-			wantNothing(t, s.Mutex("some lock")) // another value has taken nothing
-
-			kit.Unlock(t, kit.Background, m)
-			require.True(t, kit.IsClosed(done))
-			wantNothing(t, m)
-		}
-		kit.Lock(t, kit.Background, m)
-		token := m.FencingToken()
-		forceUnlock(t, s, m)
-		require.Equal(t, token, m.FencingToken(), "kept, to be compared")
-		require.True(t, kit.IsClosed(m.Done()))
-		_, ok := m.Deadline()
-		require.False(t, ok)
-		require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-		require.ErrorIs(t, m.Err(), relock.ErrLost, "the latest hold is the lost one")
-		kit.Lock(t, kit.Background, m)
-		require.NoError(t, m.Err())
-		require.Greater(t, m.FencingToken(), token)
-		kit.Unlock(t, kit.Background, m)
-		wantNothing(t, m)
-	})
-}
-
-func TestDeadlineMovesWithTheRenewals(t *testing.T) {
-	t.Parallel()
-	m := kit.NewSession(t, redistest.Start(t), relock.WithLease(time.Second)).Mutex("lock")
-	kit.Lock(t, kit.Background, m)
-	last, _ := m.Deadline()
-	for range 2 {
-		redistest.Eventually(t, kit.Soon, "a renewal", func() bool {
-			at, ok := m.Deadline()
-			return ok && at.Sub(last) > 100*time.Millisecond
-		})
-		last, _ = m.Deadline()
-	}
-	kit.Unlock(t, kit.Background, m)
 }
 
 // The state of a value follows its latest hold, not those of others.

@@ -1,8 +1,6 @@
 package locks_test
 
 import (
-	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -95,87 +93,4 @@ func TestRWMutexWaitersGetInAfterAFault(t *testing.T) {
 			})
 		})
 	}
-}
-
-// While Redis cannot be reached, in every way there is, calls end with their contexts,
-// and an unlock of either side by the end of its lease. Afterwards things go on.
-func TestRWMutexCallsEndWhileRedisIsOutOfReach(t *testing.T) {
-	const lease = 1500 * time.Millisecond
-	kit.EachOutage(t, func(t *testing.T, server *redistest.Server, proxy *redistest.Proxy, begin, heal func()) {
-		s, other := kit.NewSession(t, proxy, relock.WithLease(lease)), kit.NewSession(t, server, relock.WithLease(lease))
-		held := []relock.Locker{s.RWMutex("read").RLocker(), s.RWMutex("written")}
-		for _, l := range held {
-			kit.Lock(t, kit.Background, l)
-		}
-		begin()
-		var ends []<-chan error
-		for _, l := range held {
-			ends = append(ends, kit.Async(func() error { return l.Unlock(kit.Background) }))
-		}
-		for _, l := range []relock.Locker{s.RWMutex("third"), s.RWMutex("third").RLocker()} {
-			ctx, cancel := context.WithTimeoutCause(kit.Background, 50*time.Millisecond, kit.ErrStop)
-			wantStopped(t, kit.Receive(t, kit.Async(func() error { return l.Lock(ctx) }), "a call to end with its context"), context.DeadlineExceeded)
-			ok, err := l.TryLock(ctx)
-			cancel()
-			require.False(t, ok)
-			require.Error(t, err)
-			require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
-		}
-		for i, l := range held {
-			require.NoError(t, kit.Receive(t, ends[i], "Unlock while Redis is out of reach"))
-			require.Error(t, l.Err())
-			require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrNotHeld)
-		}
-		heal()
-		for _, name := range []string{"read", "written", "third"} {
-			for _, s := range []*relock.Session{other, s} {
-				rw := s.RWMutex(name)
-				kit.Lock(t, kit.Background, rw)
-				kit.Unlock(t, kit.Background, rw)
-			}
-		}
-	})
-}
-
-// A server that forgets its scripts all the time is noticed by nobody.
-func TestRWMutexForgottenScriptsAreSentAgain(t *testing.T) {
-	t.Parallel()
-	const lease = 6 * time.Second
-	server := redistest.Start(t)
-	client := kit.NewClient(t, server)
-	s, other := kit.NewSession(t, server, relock.WithLease(lease)), kit.NewSession(t, server, relock.WithLease(lease), relock.WithTenure(0))
-	read, wrote := s.RWMutex("read").RLocker(), s.RWMutex("written")
-	kit.Lock(t, kit.Background, read)
-	kit.Lock(t, kit.Background, wrote)
-	stop := make(chan struct{})
-	flushes := kit.Async(func() (n int) {
-		for ; !kit.IsClosed(stop); n++ {
-			if _, err := server.Do("SCRIPT", "FLUSH"); err != nil {
-				t.Error(err)
-				return n
-			}
-		}
-		return n
-	})
-	var locks []*relock.RWMutex
-	for i := range 6 {
-		locks = append(locks, []*relock.Session{s, other}[i%2].RWMutex("lock"))
-	}
-	before, _ := wrote.Deadline()
-	rounds, renewed := 0, false
-	var err error
-	for ; err == nil && !renewed; rounds++ {
-		err = crowd{client}.mingle(locks, 4)
-		deadline, held := wrote.Deadline()
-		renewed = !held || deadline.Sub(before) > lease/10
-	}
-	close(stop)
-	require.Greater(t, kit.Receive(t, flushes, "the flusher"), 100)
-	require.NoError(t, err, fmt.Sprint("round ", rounds))
-	require.Equal(t, rounds*written(len(locks), 4), kit.Counted(t, client, "value"))
-	require.NoError(t, read.Err())
-	require.NoError(t, wrote.Err())
-	kit.Unlock(t, kit.Background, read)
-	kit.Unlock(t, kit.Background, wrote)
-	mustBeQuiet(t, client, "lock", s, other)
 }

@@ -15,64 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The scripts of a side.
-func (s side) acquireSHA() string {
-	return map[side]string{reading: kit.ReadSHA, writing: kit.WriteSHA}[s]
-}
-
-func (s side) releaseSHA() string {
-	return map[side]string{reading: kit.ReleaseReadSHA, writing: kit.ReleaseWriteSHA}[s]
-}
-
-func (s side) renewSHA() string {
-	return map[side]string{reading: kit.RenewReadSHA, writing: kit.RenewWriteSHA}[s]
-}
-
-func TestRWMutexLostReplyToAnAcquire(t *testing.T) {
-	eachPair(t, func(t *testing.T, holder, next side) {
-		server, proxy := kit.Proxied(t)
-		s, other := kit.NewSession(t, proxy), kit.NewSession(t, server) // with leases of 30 s
-		warmUpRW(t, s)
-		l, m := holder.of(s.RWMutex("lock")), next.of(other.RWMutex("lock"))
-		for range 10 {
-			landed := kit.DropReplyOf(proxy, holder.acquireSHA())
-			kit.Lock(t, kit.Background, l)
-			kit.Receive(t, landed, "the reply to be lost")
-			require.Len(t, kit.HoldersOf(t, other, "lock"), 1)
-			require.Equal(t, 1, kit.HoldersOf(t, other, "lock")[0].Count)
-			require.False(t, kit.TryLock(t, kit.Background, m))
-			kit.Unlock(t, kit.Background, l)
-			kit.Lock(t, kit.Background, m)
-			time.Sleep(20 * time.Millisecond) // what the session does about the lost reply goes on
-			require.Len(t, kit.HoldersOf(t, other, "lock"), 1)
-			require.NoError(t, m.Err())
-			kit.Unlock(t, kit.Background, m)
-		}
-		mustBeQuiet(t, kit.NewClient(t, server), "lock", s, other)
-	})
-}
-
-func TestRWMutexTryLockWhoseReplyIsLostLeavesNothing(t *testing.T) {
-	eachSide(t, func(t *testing.T, who, other side) {
-		server, proxy := kit.Proxied(t)
-		s := kit.NewSession(t, proxy)
-		client, m := kit.NewClient(t, server), other.of(kit.NewSession(t, server).RWMutex("lock"))
-		warmUpRW(t, s)
-		l := who.of(s.RWMutex("lock"))
-		for range 10 {
-			landed := kit.DropReplyOf(proxy, who.acquireSHA())
-			ok, err := l.TryLock(kit.Background)
-			require.False(t, ok)
-			require.Error(t, err)
-			kit.Receive(t, landed, "the reply to be lost")
-			kit.GoneQuickly(t, client, "lock")
-			require.True(t, kit.TryLock(t, kit.Background, m))
-			kit.Unlock(t, kit.Background, m)
-		}
-		mustBeQuiet(t, client, "lock", s)
-	})
-}
-
 // The session reads, and asks whether another of its goroutines may.
 func TestRWMutexLostReplyToAConfirmation(t *testing.T) {
 	t.Parallel()
@@ -99,61 +41,6 @@ func TestRWMutexLostReplyToAConfirmation(t *testing.T) {
 	}
 	kit.Unlock(t, kit.Background, held)
 	require.True(t, kit.TryLock(t, kit.Background, w))
-}
-
-func TestRWMutexLostReplyToARenewal(t *testing.T) {
-	const lease = 3 * time.Second
-	eachSide(t, func(t *testing.T, who, other side) {
-		server, proxy := kit.Proxied(t)
-		s, client := kit.NewSession(t, proxy, relock.WithLease(lease)), kit.NewClient(t, server)
-		m := other.of(kit.NewSession(t, server).RWMutex("lock"))
-		l := who.of(s.RWMutex("lock"))
-		renewed := func() {
-			t.Helper()
-			redistest.Eventually(t, kit.Soon, "some of the lease to be over", func() bool {
-				return kit.IsClosed(l.Done()) || pttl(t, client, "lock") < lease*3/4
-			})
-			redistest.Eventually(t, kit.Soon, "a renewal", func() bool {
-				return kit.IsClosed(l.Done()) || pttl(t, client, "lock") > lease*3/4
-			})
-		}
-		kit.Lock(t, kit.Background, l)
-		before, done := kit.HoldersOf(t, s, "lock"), l.Done()
-		renewed() // the server knows the script
-		for range 2 {
-			kit.Receive(t, kit.DropReplyOf(proxy, who.renewSHA()), "the reply to be lost")
-		}
-		renewed()
-		require.False(t, kit.IsClosed(done))
-		require.NoError(t, l.Err())
-		require.Equal(t, before, kit.HoldersOf(t, s, "lock"))
-		require.False(t, kit.TryLock(t, kit.Background, m))
-		kit.Unlock(t, kit.Background, l)
-		require.True(t, kit.TryLock(t, kit.Background, m))
-	})
-}
-
-func TestRWMutexLostReplyToARelease(t *testing.T) {
-	eachPair(t, func(t *testing.T, holder, next side) {
-		server, proxy := kit.Proxied(t)
-		s, other := kit.NewSession(t, proxy), kit.NewSession(t, server)
-		warmUpRW(t, s)
-		l, m := holder.of(s.RWMutex("lock")), next.of(other.RWMutex("lock"))
-		for range 10 {
-			kit.Lock(t, kit.Background, l)
-			got := kit.Async(func() error { return m.Lock(kit.Background) })
-			landed := kit.DropReplyOf(proxy, holder.releaseSHA())
-			kit.Unlock(t, kit.Background, l)
-			kit.Receive(t, landed, "the reply to be lost")
-			require.NoError(t, kit.Receive(t, got, "the next holder"))
-			require.Len(t, kit.HoldersOf(t, other, "lock"), 1)
-			require.Equal(t, other.ID(), kit.HoldersOf(t, other, "lock")[0].Session)
-			require.NoError(t, m.Err())
-			kit.Unlock(t, kit.Background, m)
-			require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrNotHeld)
-		}
-		mustBeQuiet(t, kit.NewClient(t, server), "lock", s, other)
-	})
 }
 
 // The owner of a write hold reads, goes on reading, and each of the replies to that is

@@ -198,6 +198,9 @@ func took(f func()) time.Duration {
 	return time.Since(start)
 }
 
+// readWrite reports whether the lock "a" is an RWMutex.
+func (w *world) readWrite() bool { return w.typ.name == "reader" || w.typ.name == "writer" }
+
 // free reports whether nothing of the lock is left in Redis.
 func (w *world) free() bool {
 	w.t.Helper()

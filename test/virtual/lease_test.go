@@ -14,7 +14,7 @@ import (
 
 func TestFixedLeaseEndsAtItsDeadline(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
+		p, other := w.process(), w.process()
 		for _, d := range []time.Duration{20 * time.Millisecond, time.Second, lease, 2 * time.Minute} {
 			start := time.Now()
 			l := p.held(relock.WithFixedLease(d))
@@ -24,10 +24,25 @@ func TestFixedLeaseEndsAtItsDeadline(t *testing.T) {
 				require.True(t, held)
 				require.Equal(t, certain(d), at.Sub(start), "lease %v", d)
 			}
+			got := make(chan time.Time, 2) // no waiter waits for a poll
+			for _, waiter := range []relock.Locker{p.opposite(), other.opposite()} {
+				go func() {
+					if waiter.Lock(background) == nil {
+						got <- time.Now()
+						_ = waiter.Unlock(background)
+					}
+				}()
+			}
 			require.Equal(t, told(d), lost(t, l).Sub(start), "lease %v", d)
 			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-			time.Sleep(time.Second) // until it has ended in Redis, too
+			for range cap(got) {
+				require.LessOrEqual(t, (<-got).Sub(start), d+2*w.slow()+50*time.Millisecond, "lease %v", d)
+			}
+			time.Sleep(time.Second)
 		}
+		l := p.held(relock.WithFixedLease(time.Hour))
+		require.NoError(t, l.Unlock(background))
+		require.True(t, w.free())
 	})
 }
 
@@ -261,5 +276,51 @@ func TestReleaseIsHeardAtOnce(t *testing.T) {
 		start := time.Now()
 		other.held()
 		require.Equal(t, later, time.Since(start))
+	})
+}
+
+// What a release or a hand-off gives a waiter is renewed to the waiter's length, whatever that of
+// the holder before was.
+func TestGrantIsRenewedToItsOwnLength(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for _, from := range lengths {
+			for _, to := range lengths {
+				before, l := other.opposite(), p.lock(relock.WithLease(to))
+				if w.exclusive() {
+					before = other.lock(relock.WithLease(from))
+				}
+				require.NoError(t, before.Lock(background))
+				got := make(chan error, 1)
+				go func() { got <- l.Lock(background) }()
+				time.Sleep(3 * time.Second)
+				require.NoError(t, before.Unlock(background))
+				require.NoError(t, <-got)
+				for range 10 {
+					time.Sleep(to / 7)
+					require.NoError(t, l.Err())
+					require.LessOrEqual(t, w.ttl(), to)
+					require.GreaterOrEqual(t, w.ttl(), to*2/3-time.Second)
+				}
+				require.NoError(t, l.Unlock(background))
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}
+
+func TestDeadlineInDoMovesWithTheRenewals(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		start := time.Now()
+		require.NoError(t, relock.Do(background, p.lock(), func(ctx context.Context) error {
+			for round := range 3 {
+				if at, ok := relock.Deadline(ctx); ok || round > 0 || w.exclusive() {
+					require.Equal(t, time.Duration(round)*lease/3+certain(lease), at.Sub(start))
+				}
+				time.Sleep(time.Until(start.Add(time.Duration(round)*lease/3 + lease/2)))
+			}
+			return ctx.Err()
+		}))
 	})
 }

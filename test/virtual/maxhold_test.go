@@ -93,9 +93,50 @@ func TestMaxHoldIsOfEachOwner(t *testing.T) {
 				require.NoError(t, l.Err(), "it has no bound")
 			}
 		}
+		// Goroutines of one owner enter together, and set the bound each for itself: that was a race.
+		owner, got := p.s[0].NewContext(background), make(chan error, 4)
+		next := p.lock(bound)
+		for range cap(got) {
+			go func() { got <- next.Lock(owner) }()
+		}
+		time.Sleep(time.Second)
+		require.NoError(t, l.Unlock(background))
 		start := time.Now()
-		require.InDelta(t, most, lost(t, l).Sub(start), float64(100*time.Millisecond))
+		for range cap(got) {
+			require.NoError(t, <-got)
+		}
+		require.InDelta(t, most, lost(t, next).Sub(start), float64(w.slow()+100*time.Millisecond))
+		for range cap(got) {
+			require.ErrorIs(t, next.Unlock(owner), relock.ErrLost)
+		}
 	})
+}
+
+// A Group keeps the options of its members, and is lost with the first of them.
+func TestGroupIsLostWithTheFirstOfItsMembers(t *testing.T) {
+	t.Parallel()
+	for what, opt := range map[string]relock.LockOption{
+		"fixed": relock.WithFixedLease(5 * time.Second), "bounded": relock.WithMaxHold(5 * time.Second),
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, &lockTypes[0])
+				s := w.process().s[0]
+				short, usual := s.Mutex("a", opt), s.Mutex("b")
+				for _, g := range []*relock.Group{relock.NewGroup(short, usual), relock.NewGroup(short, s.FairMutex("c"), usual)} {
+					start := time.Now()
+					require.NoError(t, g.Lock(background))
+					require.InDelta(t, 5*time.Second, lost(t, g).Sub(start), float64(50*time.Millisecond))
+					require.ErrorIs(t, short.Err(), relock.ErrLost)
+					require.NoError(t, usual.Err(), "held until Unlock")
+					require.ErrorIs(t, g.Unlock(background), relock.ErrLost)
+					require.ErrorIs(t, usual.Err(), relock.ErrNotHeld)
+					time.Sleep(time.Second)
+				}
+			})
+		})
+	}
 }
 
 // No lease in Redis reaches beyond the end of the hold, so the end of the process bounds it, too.
