@@ -1,43 +1,13 @@
 package locks_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
-
-// The holder is told, and the lock goes to the first waiter, also of the same session.
-func TestFairMutexForcedOpenGoesToTheNext(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
-		for _, by := range []*relock.Session{s, other} {
-			for _, to := range []*relock.Session{s, other} {
-				m, next := s.FairMutex("lock"), to.FairMutex("lock")
-				kit.Lock(t, kit.Background, m)
-				token := m.FencingToken()
-				got := kit.Async(func() error { return next.Lock(kit.Background) })
-				waiting(t, s, "lock", 1)
-				was, err := by.ForceUnlock(kit.Background, "lock")
-				require.NoError(t, err)
-				require.True(t, was)
-				require.NoError(t, kit.Receive(t, got, "the next to get in"))
-				lostIn(t, kit.Quickly, m)
-				require.Greater(t, next.FencingToken(), token)
-				require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-				require.NoError(t, next.Err())
-				kit.Unlock(t, kit.Background, next)
-				was, err = by.ForceUnlock(kit.Background, "lock")
-				require.NoError(t, err)
-				require.False(t, was)
-			}
-		}
-	})
-}
 
 // A place in the queue costs nothing but its looks: no goroutine, no connection, and no
 // script when the owner enters again.
@@ -100,34 +70,5 @@ func TestFairMutexWaitersOfOneOwnerEnterTogether(t *testing.T) {
 			kit.Unlock(t, kit.Background, last)
 			nothingOf(t, client, "lock")
 		}
-	})
-}
-
-// Which of two goroutines calls a bare Unlock cannot be known after a loss; see
-// TestWhoSharesAValueWithALostHoldWaitsForItsUnlock.
-func TestFairMutexWaitsForTheUnlockOfALostHold(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
-		m, owner := s.FairMutex("lock"), s.NewContext(kit.Background)
-		kit.Lock(t, kit.Background, m)
-		forceUnlock(t, s, m)
-		_, err := m.TryLock(kit.Background)
-		require.ErrorIs(t, err, relock.ErrLost)
-		waiter := kit.Async(func() error { return m.Lock(kit.Background) })
-		ctx, cancel := context.WithTimeout(kit.Background, 50*time.Millisecond)
-		defer cancel()
-		require.ErrorIs(t, m.Lock(ctx), context.DeadlineExceeded, "nor does waiting help")
-		for range 3 { // past the one that waits
-			other := s.FairMutex("lock")
-			kit.Lock(t, kit.Background, other)
-			kit.Unlock(t, kit.Background, other)
-			kit.Lock(t, owner, m)
-			kit.Unlock(t, owner, m)
-		}
-		require.Empty(t, kit.Keys(t, client), "it does not even queue")
-		require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-		require.NoError(t, kit.Receive(t, waiter, "the waiter to get in after that unlock"))
-		kit.Unlock(t, kit.Background, m)
-		require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrNotHeld)
 	})
 }

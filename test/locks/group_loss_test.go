@@ -1,7 +1,6 @@
 package locks_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -37,52 +36,6 @@ func TestGroupIsLostWithItsFirstMember(t *testing.T) {
 		require.NoError(t, g.Err())
 		kit.Unlock(t, kit.Background, g)
 	})
-}
-
-// A late Unlock cannot be told from that of the next holder. Anonymous calls through the
-// same value wait for it, as those through a Mutex do; owners and other values do not.
-func TestAfterTheLossOfAGroupAnonymousCallsWaitForItsUnlock(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		g := relock.NewGroup(s.Mutex("a"), s.FairMutex("b"))
-		kit.Lock(t, kit.Background, g)
-		_, err := s.ForceUnlock(kit.Background, "a")
-		require.NoError(t, err)
-		_, err = s.ForceUnlock(kit.Background, "b")
-		require.NoError(t, err)
-		kit.Receive(t, g.Done(), "the loss")
-
-		_, err = g.TryLock(kit.Background)
-		require.ErrorIs(t, err, relock.ErrLost)
-		ctx, cancel := kit.ContextFor(50 * time.Millisecond)
-		defer cancel()
-		wantStopped(t, g.Lock(ctx), context.DeadlineExceeded)
-		owner := s.NewContext(kit.Background)
-		kit.Lock(t, owner, g)
-		kit.Unlock(t, owner, g)
-		same := relock.NewGroup(s.Mutex("a"), s.FairMutex("b"))
-		kit.Lock(t, kit.Background, same)
-		kit.Unlock(t, kit.Background, same)
-
-		got := kit.Async(func() error { return g.Lock(kit.Background) })
-		require.ErrorIs(t, g.Unlock(kit.Background), relock.ErrLost)
-		require.NoError(t, kit.Receive(t, got, "the call that waited"))
-		kit.Unlock(t, kit.Background, g)
-	})
-}
-
-func TestAfterTheLossOfAGroupItsCallsEndWithTheSession(t *testing.T) {
-	m, _ := redistest.Mini(t)
-	s := kit.NewSession(t, m)
-	g := relock.NewGroup(s.Mutex("a"), relock.NewGroup(s.FairMutex("b")))
-	kit.Lock(t, kit.Background, g)
-	_, err := s.ForceUnlock(kit.Background, "a")
-	require.NoError(t, err)
-	got := kit.Async(func() error { return g.Lock(kit.Background) })
-	time.Sleep(10 * time.Millisecond) // it waits, or will
-	require.NoError(t, s.Close(kit.Background))
-	require.ErrorIs(t, kit.Receive(t, got, "the waiting call"), relock.ErrClosed)
-	require.ErrorIs(t, g.Unlock(kit.Background), relock.ErrLost)
 }
 
 func TestClosingASessionEndsItsGroups(t *testing.T) {

@@ -21,28 +21,6 @@ func lostIn(t testing.TB, within time.Duration, m kit.FencedLocker) {
 	require.NotZero(t, m.FencingToken(), "a token to compare with stays after a loss")
 }
 
-// The watchdog would notice in ten seconds.
-func TestForceUnlockNotifiesTheHolderAtOnce(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
-		for _, by := range []*relock.Session{other, s} {
-			m := s.Mutex("lock")
-			kit.Lock(t, kit.Background, m)
-			was, err := by.ForceUnlock(kit.Background, "lock")
-			require.NoError(t, err)
-			require.True(t, was)
-			require.True(t, kit.TryLock(t, kit.Background, other.Mutex("lock")), "the lock is free whether the holder knows or not")
-			lostIn(t, kit.Quickly, m)
-			require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-			require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrNotHeld)
-			require.Len(t, kit.HoldersOf(t, s, "lock"), 1, "the next one's hold stays")
-			require.Equal(t, other.ID(), kit.HoldersOf(t, s, "lock")[0].Session)
-			_, err = by.ForceUnlock(kit.Background, "lock")
-			require.NoError(t, err)
-		}
-	})
-}
-
 func TestForceUnlockOfAFreeLockIsFalse(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		was, err := kit.NewSession(t, at).ForceUnlock(kit.Background, "lock")

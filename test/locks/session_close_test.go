@@ -38,61 +38,6 @@ func TestCloseReleasesEverything(t *testing.T) {
 	})
 }
 
-func TestCloseFreesTheLocksForOthersAtOnce(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
-		kit.Lock(t, kit.Background, s.Mutex("lock"))
-		m := other.Mutex("lock")
-		got := kit.Async(func() error { return m.Lock(kit.Background) })
-		kit.Awaited(t, kit.NewClient(t, at), "lock")
-		start := time.Now()
-		require.NoError(t, s.Close(kit.Background))
-		require.NoError(t, kit.Receive(t, got, "the other to get in"))
-		require.Less(t, time.Since(start), kit.Quickly)
-		kit.Unlock(t, kit.Background, m)
-	})
-}
-
-func TestCloseEndsWaiting(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
-		kit.Lock(t, kit.Background, s.Mutex("here"))
-		kit.Lock(t, kit.Background, other.Mutex("there"))
-		var results []<-chan error
-		for i := range 4 { // the first for "there" waits for Redis, the others in queues
-			for _, name := range []string{"here", "there"} {
-				m := s.Mutex(name)
-				ctx := []context.Context{kit.Background, s.NewContext(kit.Background)}[i%2]
-				results = append(results, kit.Async(func() error { return m.Lock(ctx) }))
-			}
-		}
-		kit.Queued(t, s, "here", 4)
-		kit.Queued(t, s, "there", 3)
-		require.NoError(t, s.Close(kit.Background))
-		for _, r := range results {
-			err := kit.Receive(t, r, "a waiter to end")
-			require.ErrorIs(t, err, relock.ErrClosed)
-			require.NotErrorIs(t, err, context.Canceled)
-		}
-		require.Len(t, kit.HoldersOf(t, other, "there"), 1)
-	})
-}
-
-// Waiters that nothing else would wake: they wait for the unlock of a lost hold.
-func TestCloseEndsTheWaitForALateUnlock(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		m := s.Mutex("lock")
-		kit.Lock(t, kit.Background, m)
-		forceUnlock(t, s, m)
-		waiter := kit.Async(func() error { return m.Lock(kit.Background) })
-		kit.Queued(t, s, "lock", 1)
-		require.NoError(t, kit.Receive(t, kit.Async(func() error { return s.Close(kit.Background) }), "Close to end"))
-		require.ErrorIs(t, kit.Receive(t, waiter, "the waiter to end"), relock.ErrClosed)
-		require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-	})
-}
-
 func TestAfterCloseNothingIsTaken(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		client := kit.NewClient(t, at)
@@ -165,36 +110,40 @@ func TestCloseIsIdempotentAndConcurrent(t *testing.T) {
 // Goroutines that lock, try, unlock and ask while the session closes get an answer,
 // and leave nothing.
 func TestCloseAmidTraffic(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		client := kit.NewClient(t, at)
-		for range 10 {
-			s := kit.SessionOn(t, client)
-			done := kit.Async(func() error {
-				return kit.Together(16, func(i int) error {
-					m, ctx := s.Mutex(fmt.Sprint("lock-", i%3)), kit.Background
-					if i%4 == 0 {
-						ctx = s.NewContext(ctx)
-					}
-					for {
-						err := m.Lock(ctx)
-						if i%5 == 0 && err == nil {
-							_, err = s.Inspect(ctx, m.Name())
-							err = ignore(err, relock.ErrClosed)
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+			client := kit.NewClient(t, at)
+			for range 5 {
+				s := kit.SessionOn(t, client)
+				shared := k.Of(s)
+				done := kit.Async(func() error {
+					return kit.Together(12, func(i int) (err error) {
+						l, ctx := []relock.Locker{shared, k.Of(s), k.Holder(s)}[i%3], kit.Background
+						if i%4 == 0 {
+							ctx = s.NewContext(ctx)
 						}
-						if err != nil {
-							return ignore(err, relock.ErrClosed)
+						for err == nil {
+							if err = l.Lock(ctx); err == nil && i%5 == 0 {
+								_, err = s.Inspect(ctx, "lock")
+								err = ignore(err, relock.ErrClosed)
+							}
+							if err == nil {
+								err = ignore(l.Unlock(ctx), relock.ErrLost)
+							}
 						}
-						if err := ignore(m.Unlock(ctx), relock.ErrLost); err != nil {
-							return err
-						}
-					}
+						return ignore(err, relock.ErrClosed)
+					})
 				})
-			})
-			time.Sleep(5 * time.Millisecond)
-			require.NoError(t, s.Close(kit.Background))
-			require.NoError(t, kit.Receive(t, done, "every goroutine to notice"))
-			require.Empty(t, kit.Keys(t, client))
-		}
+				time.Sleep(5 * time.Millisecond)
+				require.NoError(t, s.Close(kit.Background))
+				require.NoError(t, kit.Receive(t, done, "every goroutine to notice"))
+				if k.Sha == kit.EnterSHA { // who missed a grant is remembered for a while
+					kit.GoneQuickly(t, client, "lock")
+					continue
+				}
+				nothingLeft(t, client)
+			}
+		})
 	})
 }
 

@@ -1,0 +1,124 @@
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+)
+
+// force opens the lock on each server, for p or another process, and returns whether it was held.
+func (p *process) force() (was bool) {
+	p.w.t.Helper()
+	for _, s := range p.s {
+		for _, name := range p.w.typ.names {
+			one, err := s.ForceUnlock(background, name)
+			require.NoError(p.w.t, err)
+			was = was || one
+		}
+	}
+	return was
+}
+
+// Neither the holder nor who waits needs to look.
+func TestForceUnlockIsToldAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for _, by := range []*process{p, other} {
+			for _, to := range []*process{p, other} {
+				l, next := p.held(), to.opposite()
+				got := make(chan error, 1)
+				go func() { got <- next.Lock(background) }()
+				time.Sleep(time.Second)
+				start := time.Now()
+				require.True(t, by.force())
+				require.NoError(t, <-got)
+				require.LessOrEqual(t, time.Since(start), w.slow()+100*time.Millisecond) // after the turn of a process that wakes as well
+				require.LessOrEqual(t, lost(t, l).Sub(start), w.slow()+100*time.Millisecond)
+				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+				require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+				require.NoError(t, next.Err(), "the next one's hold stays")
+				require.NoError(t, next.Unlock(background))
+				time.Sleep(time.Second)
+				require.False(t, by.force())
+			}
+		}
+	})
+}
+
+// Which of two goroutines calls a bare Unlock cannot be known: the one whose hold was lost, or the
+// one that has the lock now. So through the value of the loss nobody without an owner gets in
+// before the lost hold was unlocked; all others do.
+func TestWhoSharesAValueWithALostHoldWaitsForItsUnlock(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l, owner := p.held(), p.s[0].NewContext(background)
+		p.force()
+		lost(t, l)
+		_, err := l.TryLock(background)
+		require.ErrorIs(t, err, relock.ErrLost)
+		got := make(chan error, 1)
+		go func() { got <- l.Lock(background) }()
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		require.ErrorIs(t, l.Lock(ctx), context.DeadlineExceeded, "nor does waiting help")
+		for range 3 { // past the one that waits
+			require.NoError(t, p.held().Unlock(background))
+			require.NoError(t, l.Lock(owner))
+			require.NoError(t, l.Unlock(owner))
+		}
+		require.Empty(t, got)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+		require.NoError(t, <-got)
+		require.NoError(t, l.Unlock(background))
+		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+
+		// One that waits like this ends with the session, and the unlock is due all the same.
+		require.NoError(t, l.Lock(background))
+		p.force()
+		lost(t, l)
+		go func() { got <- l.Lock(background) }()
+		time.Sleep(time.Second)
+		require.NoError(t, p.closeAll(time.Minute))
+		require.ErrorIs(t, <-got, relock.ErrClosed)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+	})
+}
+
+// A session closes while goroutines of it and of others wait: its holders are told, its waiters
+// end, nothing of it is left, and who waits elsewhere gets in at once.
+func TestCloseLetsTheOthersIn(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l, next, got := p.held(), other.opposite(), make(chan error, 1)
+		go func() { got <- next.Lock(background) }()
+		ended := make(chan error, 4)
+		for i := range cap(ended) {
+			ctx := []context.Context{background, p.s[0].NewContext(background)}[i%2]
+			go func() { ended <- p.opposite().Lock(ctx) }()
+		}
+		time.Sleep(time.Minute)
+		start := time.Now()
+		require.NoError(t, p.closeAll(time.Minute))
+		for range cap(ended) {
+			err := <-ended
+			require.ErrorIs(t, err, relock.ErrClosed)
+			require.NotErrorIs(t, err, context.Canceled)
+		}
+		require.NoError(t, <-got)
+		require.LessOrEqual(t, time.Since(start), w.slow()+100*time.Millisecond)
+		lost(t, l)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Unlock(background))
+		time.Sleep(time.Second)
+		require.True(t, w.free())
+		require.ErrorIs(t, l.Lock(background), relock.ErrClosed)
+		_, err := l.TryLock(background)
+		require.ErrorIs(t, err, relock.ErrClosed)
+	})
+}
