@@ -49,90 +49,6 @@ func TestHandOffIsInFIFOOrderAsFarAsTheRulesAllow(t *testing.T) {
 	w.leave(v, nil)
 }
 
-func TestNothingIsPassedWhenNobodyWaits(t *testing.T) {
-	w := newWorld(t)
-	v := w.handle("a")
-	h := w.take(v, nil, 5)
-	w.leave(v, nil)
-	if h.Lease.passes != 5 {
-		t.Fatal("a pass was used up for nobody")
-	}
-}
-
-// A call that cannot take over a hold is neither passed one nor overtaken.
-func TestCallThatCannotTakeOverMakesARealRelease(t *testing.T) {
-	w := newWorld(t)
-	v := w.handle("a")
-	h := w.take(v, nil, 5)
-	fixed := w.fixed(v, nil).must(arbiter.Queued)
-	next := w.call(v, nil).must(arbiter.Queued)
-	w.exit(v, nil, arbiter.Release)
-	fixed.mustWait()
-	next.mustWait()
-	if h.Lease.passes != 5 {
-		t.Fatal("the rules were asked for a pass that cannot be")
-	}
-	w.Released("a", h.Lease)
-	fixed.mustAsk().grant(1)
-	w.exit(v, nil, arbiter.Passed)
-	next.mustHold()
-	w.leave(v, nil)
-}
-
-func TestExitWithoutAHoldIsNotHeld(t *testing.T) {
-	w := newWorld(t)
-	v, u := w.handle("a"), w.handle("a")
-	a, b := new(owner), new(owner)
-	w.exit(v, nil, arbiter.NotHeld)
-	w.exit(v, a, arbiter.NotHeld)
-
-	c := w.call(v, a).must(arbiter.Ask)
-	w.exit(v, a, arbiter.NotHeld) // asks only
-	w.exit(v, nil, arbiter.NotHeld)
-	c.grant(0)
-	w.exit(v, b, arbiter.NotHeld)   // another owner
-	w.exit(u, nil, arbiter.NotHeld) // another handle, anonymously
-	w.leave(u, a)                   // another handle, the owner
-	w.exit(v, a, arbiter.NotHeld)
-	w.exit(v, nil, arbiter.NotHeld)
-}
-
-func TestAnonymousExitEndsTheLatestHoldOfTheHandle(t *testing.T) {
-	w := newWorld(t)
-	v, u := w.handle("a"), w.handle("a")
-	o := new(owner)
-	w.take(v, o, 0)
-	w.call(v, o).must(arbiter.Entered)
-	w.exit(v, nil, arbiter.Kept) // as a deferred Unlock(context.Background()) does
-	w.exit(u, nil, arbiter.NotHeld)
-	w.leave(v, nil)
-	w.exit(v, o, arbiter.NotHeld)
-}
-
-// A lease that ran out before anybody noticed makes the unlock a loss; nothing is
-// released, since the lock may be another's by now.
-func TestExitAfterTheLeaseHasRunOutIsALoss(t *testing.T) {
-	w := newWorld(t)
-	v := w.handle("a")
-	o := new(owner)
-	h := w.take(v, o, 5)
-	w.call(v, o).must(arbiter.Entered)
-	next := w.call(v, nil).must(arbiter.Queued)
-	h.Lease.until.Store(10)
-	w.now.Store(10)
-	w.exit(v, o, arbiter.Kept) // the owner still holds it, and hears of the loss at the end
-	next.mustWait()
-	w.exit(v, o, arbiter.Expired)
-	w.mustBe(h, arbiter.Lost)
-	next.mustAsk()
-	w.exit(v, o, arbiter.NotHeld)
-	if w.Lose("a", h.Lease) != nil {
-		t.Fatal("the hold was lost twice")
-	}
-	next.grant(0)
-	w.leave(v, nil)
-}
-
 func TestLostHoldIsUnlockedAsOftenAsItWasLocked(t *testing.T) {
 	w := newWorld(t)
 	v := w.handle("a")
@@ -149,19 +65,4 @@ func TestLostHoldIsUnlockedAsOftenAsItWasLocked(t *testing.T) {
 	}
 	w.exit(v, o, arbiter.WasLost)
 	w.exit(v, o, arbiter.NotHeld)
-}
-
-func TestReturnedLockGoesToTheNext(t *testing.T) {
-	w := newWorld(t)
-	v := w.handle("a")
-	w.take(v, nil, 2)
-	unwanted := w.call(v, nil).must(arbiter.Queued)
-	next := w.call(v, nil).must(arbiter.Queued)
-	w.exit(v, nil, arbiter.Passed)
-	h := unwanted.mustHold()
-	w.giveBack(v, h, arbiter.Passed)
-	w.giveBack(v, h, arbiter.NotHeld)
-	next.mustHold()
-	w.leave(v, nil)
-	w.giveBack(v, h, arbiter.NotHeld)
 }

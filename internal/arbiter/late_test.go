@@ -69,28 +69,3 @@ func TestRWAHoldPastItsDeadlineIsNotEnteredAgain(t *testing.T) {
 		})
 	}
 }
-
-// The owner of calls that ask has got a hold meanwhile, which is past its deadline when the
-// answers come: what Redis granted is not wanted.
-func TestRWAHoldPastItsDeadlineIsNotEnteredByAnAnswer(t *testing.T) {
-	w := newRWWorld(t)
-	a, b, o := w.handle(), w.handle(), new(arbiter.Owner)
-	one := w.fixedRLock(a, o).must(arbiter.Ask)
-	two := w.fixedRLock(b, o).must(arbiter.Ask)
-	three := w.fixedRLock(b, o).must(arbiter.Ask)
-	h := one.reads(0)
-	h.Lease.until.Store(5)
-	w.clock.Store(5)
-	if got, st := w.Standing(three.Waiter); got != nil || !st.Refused {
-		t.Fatalf("Standing = %v, %+v", got, st)
-	}
-	w.mustBe(h, arbiter.Lost)
-	if got, used := w.GrantRead(two.Waiter, newRWLease(0), true, 0); got != nil || used {
-		t.Fatalf("GrantRead = %v, %t", got, used)
-	}
-	w.Quit(two.Waiter)
-	w.exit(b, o, readSide, arbiter.WasLost)
-	three.standing(nil).reads(0)
-	w.exit(b, o, readSide, arbiter.Release)
-	w.exit(b, o, readSide, arbiter.NotHeld)
-}

@@ -38,35 +38,6 @@ func TestOpenTableLetsEveryCallContend(t *testing.T) {
 	w.leave(v, nil)
 }
 
-func TestOpenTableLetsInTheCallsOfOneOwnerTogether(t *testing.T) {
-	w := newOpenWorld(t)
-	v := w.handle("a")
-	o := new(owner)
-	first := w.call(v, o).must(arbiter.Ask)
-	second := w.call(v, o).must(arbiter.Ask)
-	third := w.call(v, o).must(arbiter.Ask)
-	stranger := w.call(v, nil).must(arbiter.Ask)
-
-	h := second.grant(0)
-	if first.mustHold() != h {
-		t.Fatal("calls of one owner have different holds")
-	}
-	// The first has got a lease of its own in the same moment: it is not wanted.
-	if got, wanted := w.Grant(first.Waiter, new(lease), 1); got != h || wanted {
-		t.Fatal("a second lease for one owner was taken")
-	}
-	if w.Quit(third.Waiter) != h {
-		t.Fatal("a call that was let in did not learn of it when it gave up")
-	}
-	stranger.mustWait()
-	w.call(v, o).must(arbiter.Entered)
-	for range 3 {
-		w.exit(v, o, arbiter.Kept)
-	}
-	w.leave(v, o)
-	stranger.quit()
-}
-
 func TestOpenTableMakesAnonymousCallsWaitForALateUnlock(t *testing.T) {
 	w := newOpenWorld(t)
 	v, u := w.handle("a"), w.handle("a")
@@ -107,6 +78,35 @@ func TestGrantInAnOpenTableEndsTheHoldBefore(t *testing.T) {
 	w.exit(v, o, arbiter.WasLost)
 	w.mustBe(g, arbiter.Live)
 	w.leave(u, nil)
+}
+
+func TestOpenTableLetsInTheCallsOfOneOwnerTogether(t *testing.T) {
+	w := newOpenWorld(t)
+	v := w.handle("a")
+	o := new(owner)
+	first := w.call(v, o).must(arbiter.Ask)
+	second := w.call(v, o).must(arbiter.Ask)
+	third := w.call(v, o).must(arbiter.Ask)
+	stranger := w.call(v, nil).must(arbiter.Ask)
+
+	h := second.grant(0)
+	if first.mustHold() != h {
+		t.Fatal("calls of one owner have different holds")
+	}
+	// The first has got a lease of its own in the same moment: it is not wanted.
+	if got, wanted := w.Grant(first.Waiter, new(lease), 1); got != h || wanted {
+		t.Fatal("a second lease for one owner was taken")
+	}
+	if w.Quit(third.Waiter) != h {
+		t.Fatal("a call that was let in did not learn of it when it gave up")
+	}
+	stranger.mustWait()
+	w.call(v, o).must(arbiter.Entered)
+	for range 3 {
+		w.exit(v, o, arbiter.Kept)
+	}
+	w.leave(v, o)
+	stranger.quit()
 }
 
 // Two goroutines were granted the lock, one after the end of the other's lease. The one

@@ -44,23 +44,6 @@ func TestRWReadersShareOneLease(t *testing.T) {
 	w.exit(f, nil, readSide, arbiter.WasLost)
 }
 
-// The last reader leaves while another one asks whether it may join.
-func TestRWALeaseThatWasGivenUpCannotBeJoined(t *testing.T) {
-	w := newRWWorld(t)
-	a, b := w.handle(), w.handle()
-	old := w.rlock(a, nil).must(arbiter.Ask).reads(0)
-	c := w.rlock(b, nil).must(arbiter.Ask).standing(old.Lease)
-	w.exit(a, nil, readSide, arbiter.Release)
-	if h, used := w.GrantRead(c.Waiter, old.Lease, false, 10); h != nil || used {
-		t.Fatalf("GrantRead = %v, %t", h, used)
-	}
-	c.standing(nil)
-	if h := c.reads(0); h.Lease == old.Lease {
-		t.Fatal("the old lease")
-	}
-	w.exit(b, nil, readSide, arbiter.Release)
-}
-
 // A frozen process may wake up after its lease has ended, and before its watchdog.
 func TestRWALeaseThatHasEndedCannotBeJoined(t *testing.T) {
 	w := newRWWorld(t)
@@ -81,57 +64,6 @@ func TestRWALeaseThatHasEndedCannotBeJoined(t *testing.T) {
 	w.mustBe(h, arbiter.Lost)
 	c.standing(nil).reads(0)
 	w.exit(b, nil, readSide, arbiter.Release)
-}
-
-// Which of them unlocks cannot be told, so Done must not tell of anybody's unlock but
-// the last.
-func TestRWAnonymousReadersOfAHandleHaveOneHold(t *testing.T) {
-	w := newRWWorld(t)
-	a, b := w.handle(), w.handle()
-	first := w.rlock(a, nil).must(arbiter.Ask)
-	queued := w.rlock(a, nil).must(arbiter.Queued)
-	h := first.reads(10)
-	if queued.mustHold() != h || !w.Join(a, nil, true) {
-		t.Fatal("another hold")
-	}
-	owner := new(arbiter.Owner)
-	if !w.Join(a, owner, true) || !w.Join(b, nil, true) || !w.Join(a, nil, true) {
-		t.Fatal("not joined")
-	}
-	if w.Read(a, nil) != h || w.Read(a, owner) == h || w.Read(b, nil) == h {
-		t.Fatal("Read confuses the holds")
-	}
-	for range 3 {
-		w.exit(a, nil, readSide, arbiter.Left)
-		w.mustBe(h, arbiter.Live)
-	}
-	w.exit(a, nil, readSide, arbiter.Left)
-	w.mustBe(h, arbiter.Ended)
-	w.exit(a, nil, readSide, arbiter.Left) // the owner's, which is the latest through a now
-	w.exit(a, owner, readSide, arbiter.NotHeld)
-	w.exit(b, nil, readSide, arbiter.Release)
-}
-
-func TestRWAnOwnerHasOneReadHold(t *testing.T) {
-	w := newRWWorld(t)
-	a, b, owner := w.handle(), w.handle(), new(arbiter.Owner)
-	one := w.fixedRLock(a, owner).must(arbiter.Ask)
-	two := w.fixedRLock(b, owner).must(arbiter.Ask)
-	three := w.rlock(b, owner).must(arbiter.Ask)
-	h := one.reads(0)
-	if got, used := w.GrantRead(two.Waiter, newRWLease(0), true, 0); got != h || used {
-		t.Fatalf("GrantRead = %v, %t", got, used)
-	}
-	if got, _ := w.Standing(three.Waiter); got != h {
-		t.Fatalf("Standing = %v", got)
-	}
-	w.rlock(a, owner).must(arbiter.Entered)
-	for range 3 {
-		w.exit(b, owner, readSide, arbiter.Kept)
-	}
-	w.mustBe(h, arbiter.Live)
-	w.exit(a, owner, readSide, arbiter.Release)
-	w.exit(a, owner, readSide, arbiter.NotHeld)
 }
 
 // Every reader with a lease of its own asks for it, and shares nothing.

@@ -62,15 +62,6 @@ func TestRWTryRLockContendsForItselfWhenRedisDoesNotAnswer(t *testing.T) {
 	w.exit(a, nil, readSide, arbiter.Release)
 }
 
-// The one whose answer it waits for gives up: then it asks.
-func TestRWTryRLockTakesTheTurnOver(t *testing.T) {
-	w := newRWWorld(t)
-	asks := w.rlock(w.handle(), nil).must(arbiter.Ask)
-	try := w.tryRLock(w.handle(), nil).must(arbiter.Queued)
-	w.Quit(asks.Waiter)
-	w.Quit(try.mustAsk().Waiter)
-}
-
 // Two owners lock and unlock again and again through one value, and never at the same
 // time nothing: what the value remembers must not grow.
 func TestRWAHandleForgets(t *testing.T) {

@@ -6,41 +6,6 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 )
 
-// Regression: the readers that waited entered along with the writer's own RLock, and
-// confirmed its lease as if it were theirs.
-func TestRWReadersDoNotEnterWithTheWritersOwnRead(t *testing.T) {
-	w := newRWWorld(t)
-	v, owner := w.handle(), new(arbiter.Owner)
-	w.lock(v, owner).must(arbiter.Ask).writes(0)
-	asks := w.rlock(w.handle(), nil).must(arbiter.Ask).standing(nil)
-	b := w.handle()
-	waits := w.rlock(b, nil).must(arbiter.Queued)
-	r := w.handle()
-	h := w.rlock(r, owner).must(arbiter.Ask).reads(rwNever)
-	waits.mustWait()
-	asks.standing(nil)
-	if w.Join(b, nil, true) {
-		t.Fatal("joined while an owner writes")
-	}
-	w.tryRLock(b, nil).must(arbiter.Busy)
-	w.rlock(w.handle(), owner).must(arbiter.Entered)
-	w.exit(r, owner, readSide, arbiter.Kept)
-
-	// It goes on reading: now they may, once Redis has said so.
-	released := w.exit(v, owner, writeSide, arbiter.Release)
-	w.Released("a", released.Lease)
-	if got, _ := w.Standing(asks.Waiter); got == nil || got.Lease != h.Lease {
-		t.Fatalf("hold %v; it was said that no writer waits", got)
-	}
-	waits.mustAsk()
-	if got, _ := w.Standing(waits.Waiter); got == nil {
-		t.Fatal("the next one, too")
-	}
-	w.exit(asks.Via, nil, readSide, arbiter.Left)
-	w.exit(b, nil, readSide, arbiter.Left)
-	w.exit(r, owner, readSide, arbiter.Release)
-}
-
 func TestRWAnOwnerThatReadsCannotWrite(t *testing.T) {
 	w := newRWWorld(t)
 	v, owner := w.handle(), new(arbiter.Owner)
@@ -84,6 +49,57 @@ func TestRWAWaitingWriterStopsNewReaders(t *testing.T) {
 	w.exit(a, owner, readSide, arbiter.Release)
 }
 
+// Goroutines of one owner need not wait for each other, nor behind other readers.
+func TestRWAnOwnersWaitersEnterWithIt(t *testing.T) {
+	w := newRWWorld(t)
+	a, b, owner := w.handle(), w.handle(), new(arbiter.Owner)
+	other := w.lock(a, nil).must(arbiter.Ask).writes(0)
+	asks := w.rlock(w.handle(), nil).must(arbiter.Ask)
+	first, second := w.lock(b, owner).must(arbiter.Queued), w.lock(b, owner).must(arbiter.Queued)
+	r := w.handle()
+	reads, reads2 := w.rlock(r, owner).must(arbiter.Queued), w.rlock(r, owner).must(arbiter.Queued)
+	w.exit(a, nil, writeSide, arbiter.Release)
+	w.Released("a", other.Lease)
+	h := first.mustAsk().writes(0)
+	if second.mustHold() != h {
+		t.Fatal("the owner's second call has another hold")
+	}
+	got := reads.mustAsk().reads(0)
+	if h, _ := w.Standing(reads2.mustAsk().Waiter); h != got {
+		t.Fatal("the owner's second reader has another hold")
+	}
+	asks.mustWait().standing(nil)
+	w.exit(b, owner, writeSide, arbiter.Kept)
+	w.exit(b, owner, writeSide, arbiter.Release)
+	w.Released("a", h.Lease)
+	asks.standing(got.Lease).joins(got.Lease, 0)
+	w.exit(r, owner, readSide, arbiter.Kept)
+	w.exit(r, owner, readSide, arbiter.Left)
+	w.exit(asks.Via, nil, readSide, arbiter.Release)
+}
+
+// A call that was let in and gives up gives back its own lock, and nobody else's.
+func TestRWReturn(t *testing.T) {
+	w := newRWWorld(t)
+	a := w.handle()
+	first := w.rlock(a, nil).must(arbiter.Ask)
+	queued := w.rlock(a, nil).must(arbiter.Queued)
+	h := first.reads(0)
+	if w.Quit(queued.Waiter) != h {
+		t.Fatal("it was let in")
+	}
+	if _, out, _ := w.Return(a, h); out != arbiter.Left {
+		t.Fatalf("Return = %d", out)
+	}
+	w.mustBe(h, arbiter.Live)
+	if _, out, _ := w.Return(a, h); out != arbiter.Release {
+		t.Fatalf("Return = %d", out)
+	}
+	if _, out, _ := w.Return(a, h); out != arbiter.NotHeld {
+		t.Fatalf("Return = %d", out)
+	}
+}
+
 func TestRWWritersPassTheLockOn(t *testing.T) {
 	w := newRWWorld(t)
 	a, b, c := w.handle(), w.handle(), w.handle()
@@ -117,79 +133,4 @@ func TestRWWritersPassTheLockOn(t *testing.T) {
 	fifth.mustAsk()
 	w.exit(r, owner, readSide, arbiter.Release)
 	w.Quit(fifth.Waiter)
-}
-
-// Goroutines of one owner need not wait for each other, nor behind other readers.
-func TestRWAnOwnersWaitersEnterWithIt(t *testing.T) {
-	w := newRWWorld(t)
-	a, b, owner := w.handle(), w.handle(), new(arbiter.Owner)
-	other := w.lock(a, nil).must(arbiter.Ask).writes(0)
-	asks := w.rlock(w.handle(), nil).must(arbiter.Ask)
-	first, second := w.lock(b, owner).must(arbiter.Queued), w.lock(b, owner).must(arbiter.Queued)
-	r := w.handle()
-	reads, reads2 := w.rlock(r, owner).must(arbiter.Queued), w.rlock(r, owner).must(arbiter.Queued)
-	w.exit(a, nil, writeSide, arbiter.Release)
-	w.Released("a", other.Lease)
-	h := first.mustAsk().writes(0)
-	if second.mustHold() != h {
-		t.Fatal("the owner's second call has another hold")
-	}
-	got := reads.mustAsk().reads(0)
-	if h, _ := w.Standing(reads2.mustAsk().Waiter); h != got {
-		t.Fatal("the owner's second reader has another hold")
-	}
-	asks.mustWait().standing(nil)
-	w.exit(b, owner, writeSide, arbiter.Kept)
-	w.exit(b, owner, writeSide, arbiter.Release)
-	w.Released("a", h.Lease)
-	asks.standing(got.Lease).joins(got.Lease, 0)
-	w.exit(r, owner, readSide, arbiter.Kept)
-	w.exit(r, owner, readSide, arbiter.Left)
-	w.exit(asks.Via, nil, readSide, arbiter.Release)
-}
-
-func TestRWQuitPassesTheTurnOn(t *testing.T) {
-	w := newRWWorld(t)
-	a, b := w.handle(), w.handle()
-	r1, w1 := w.rlock(a, nil).must(arbiter.Ask), w.lock(b, nil).must(arbiter.Ask)
-	r2, w2 := w.rlock(a, nil).must(arbiter.Queued), w.lock(b, nil).must(arbiter.Queued)
-	r3, w3 := w.rlock(a, nil).must(arbiter.Queued), w.lock(b, nil).must(arbiter.Queued)
-	for _, c := range []*rwCall{r2, w2} {
-		if w.Quit(c.Waiter) != nil {
-			t.Fatal("a call that gave up has a hold")
-		}
-	}
-	r3.mustWait()
-	w3.mustWait()
-	w.Quit(r1.Waiter)
-	w.Quit(w1.Waiter)
-	if n, m := w.Waiting("a", readSide), w.Waiting("a", writeSide); n != 0 || m != 0 {
-		t.Fatalf("%d readers and %d writers wait", n, m)
-	}
-	r3.mustAsk()
-	w3.mustAsk()
-	w.Quit(r3.Waiter)
-	w.Quit(w3.Waiter)
-}
-
-// A call that was let in and gives up gives back its own lock, and nobody else's.
-func TestRWReturn(t *testing.T) {
-	w := newRWWorld(t)
-	a := w.handle()
-	first := w.rlock(a, nil).must(arbiter.Ask)
-	queued := w.rlock(a, nil).must(arbiter.Queued)
-	h := first.reads(0)
-	if w.Quit(queued.Waiter) != h {
-		t.Fatal("it was let in")
-	}
-	if _, out, _ := w.Return(a, h); out != arbiter.Left {
-		t.Fatalf("Return = %d", out)
-	}
-	w.mustBe(h, arbiter.Live)
-	if _, out, _ := w.Return(a, h); out != arbiter.Release {
-		t.Fatalf("Return = %d", out)
-	}
-	if _, out, _ := w.Return(a, h); out != arbiter.NotHeld {
-		t.Fatalf("Return = %d", out)
-	}
 }

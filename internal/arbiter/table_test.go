@@ -39,36 +39,6 @@ func TestOneCallContendsAndTheOthersQueue(t *testing.T) {
 	w.leave(third.Via, third.Owner)
 }
 
-func TestTryOfAFreeLockContends(t *testing.T) {
-	w := newWorld(t)
-	v := w.handle("a")
-	c := w.try(v, nil).must(arbiter.Ask)
-	w.Quit(c.Waiter)
-	if w.Len() != 0 {
-		t.Fatal("an abandoned try is remembered")
-	}
-}
-
-func TestNamesDoNotDisturbEachOther(t *testing.T) {
-	w := newWorld(t)
-	names := []string{"a", "b", "c", "", "a\x00"}
-	var handles []*handle
-	for _, name := range names {
-		v := w.handle(name)
-		if v.Name() != name || !v.Valid() {
-			t.Fatalf("handle of %q has name %q, valid %v", name, v.Name(), v.Valid())
-		}
-		handles = append(handles, v)
-		w.take(v, nil, 0)
-	}
-	if w.Len() != len(names) || len(w.Holds()) != len(names) {
-		t.Fatalf("%d names, %d holds, want %d", w.Len(), len(w.Holds()), len(names))
-	}
-	for _, v := range handles {
-		w.leave(v, nil)
-	}
-}
-
 func TestReentryCountsOverAllHandles(t *testing.T) {
 	w := newWorld(t)
 	v, u := w.handle("a"), w.handle("a")
@@ -121,24 +91,6 @@ func TestOnlyTheOwnerReenters(t *testing.T) {
 	w.leave(v, nil)
 }
 
-func TestHoldThatIsLeavingIsNotEnteredAgain(t *testing.T) {
-	w := newWorld(t)
-	v, o := w.handle("a"), new(owner)
-	h := w.take(v, o, 5)
-	w.exit(v, o, arbiter.Release)
-	if w.Reenter(v, o) {
-		t.Fatal("Reenter of a hold whose release is under way")
-	}
-	w.exit(v, o, arbiter.NotHeld)
-	if w.Lookup("a") != nil || len(w.Holds()) != 0 {
-		t.Fatal("a hold whose release is under way counts as live")
-	}
-	c := w.call(v, o).must(arbiter.Queued)
-	w.Released("a", h.Lease)
-	c.mustAsk().grant(0)
-	w.leave(v, o)
-}
-
 func TestCallsOfOneOwnerEnterTogether(t *testing.T) {
 	for _, how := range []string{"granted by Redis", "passed on"} {
 		t.Run(how, func(t *testing.T) {
@@ -184,80 +136,4 @@ func TestCallsOfOneOwnerEnterTogether(t *testing.T) {
 			w.leave(u, other.Owner)
 		})
 	}
-}
-
-func TestAbandonedContentionPassesToTheNext(t *testing.T) {
-	w := newWorld(t)
-	v, o := w.handle("a"), new(owner)
-	asker := w.call(v, o).must(arbiter.Ask)
-	second := w.call(v, nil).must(arbiter.Queued)
-	same := w.call(v, o).must(arbiter.Queued)
-	w.Quit(asker.Waiter)
-	second.mustAsk()
-	same.mustWait()
-	w.Quit(second.Waiter)
-	same.mustAsk()
-	w.Quit(same.Waiter)
-}
-
-func TestLostHoldMakesTheNextContend(t *testing.T) {
-	w := newWorld(t)
-	v, u := w.handle("a"), w.handle("a")
-	h := w.take(v, nil, 5)
-	next := w.call(u, nil).must(arbiter.Queued)
-	if w.Lose("a", h.Lease) != h {
-		t.Fatal("Lose did not return the hold")
-	}
-	w.mustBe(h, arbiter.Lost)
-	next.mustAsk()
-	if w.Lose("a", h.Lease) != nil {
-		t.Fatal("a hold was lost twice")
-	}
-	w.exit(v, nil, arbiter.WasLost)
-	next.grant(0)
-	if w.Lose("a", h.Lease) != nil || w.Lose("b", h.Lease) != nil {
-		t.Fatal("Lose of a lease that is not current")
-	}
-	w.Released("a", h.Lease) // late, and of no effect
-	w.mustBe(u.Latest(), arbiter.Live)
-	w.leave(u, nil)
-}
-
-func TestLossDuringTheReleaseMakesTheNextContend(t *testing.T) {
-	w := newWorld(t)
-	v := w.handle("a")
-	h := w.take(v, nil, 0)
-	next := w.call(v, nil).must(arbiter.Queued)
-	w.exit(v, nil, arbiter.Release)
-	if w.Lose("a", h.Lease) != nil {
-		t.Fatal("a hold that had been unlocked was lost")
-	}
-	w.mustBe(h, arbiter.Ended)
-	next.mustAsk()
-	next.grant(0)
-	// The end of the release that was given up says nothing of the new hold.
-	w.Released("a", h.Lease)
-	w.mustBe(v.Latest(), arbiter.Live)
-	w.leave(v, nil)
-}
-
-// A waiter is used again by later calls: a signal that its call did not take must
-// not be taken for one of theirs.
-func TestFreedWaiterHasNoSignalLeft(t *testing.T) {
-	w := newWorld(t)
-	v := w.handle("a")
-	for range 100 {
-		asker := w.call(v, nil).must(arbiter.Ask)
-		next := w.call(v, nil).must(arbiter.Queued)
-		w.Quit(asker.Waiter)
-		w.Quit(next.Waiter) // signalled, and has not looked
-		w.Free(asker.Waiter)
-		w.Free(next.Waiter)
-	}
-	a := w.call(v, nil)
-	b := w.call(v, nil)
-	a.mustWait()
-	b.mustWait()
-	w.Quit(a.Waiter)
-	w.Quit(b.mustAsk().Waiter)
 }

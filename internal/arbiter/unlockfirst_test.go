@@ -6,36 +6,6 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 )
 
-// An owner that has lost its hold gets no other one inside the section that the loss has
-// broken: not before it has unlocked as often as it had locked, through whatever handle.
-func TestAnOwnerGetsNoNewHoldBeforeItHasUnlockedTheLostOne(t *testing.T) {
-	for name, open := range map[string]bool{"table": false, "open table": true} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			if open {
-				w = newOpenWorld(t)
-			}
-			v, u, o := w.handle("a"), w.handle("a"), new(owner)
-			w.take(v, o, 0)
-			w.call(u, o).must(arbiter.Entered)
-			w.lose(v)
-			for range 2 {
-				for _, via := range []*handle{v, u, w.handle("a")} {
-					w.call(via, o).must(arbiter.UnlockFirst)
-					w.try(via, o).must(arbiter.UnlockFirst)
-				}
-				other := new(owner)
-				w.take(v, other, 0)
-				w.try(u, o).must(arbiter.UnlockFirst)
-				w.leave(v, other)
-				w.exit(u, o, arbiter.WasLost)
-			}
-			w.take(v, o, 0)
-			w.leave(v, o)
-		})
-	}
-}
-
 // A downgrade of a write hold that was lost is none, nor does a writer that has lost its read
 // hold get the lock, which it could not have been upgraded to.
 func TestRWAnOwnerGetsNeitherSideBeforeItHasUnlockedTheLostOne(t *testing.T) {
