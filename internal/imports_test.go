@@ -28,6 +28,7 @@ var allowed = []struct {
 	{"internal/arbiter", nil},
 	{"internal/fips", nil},
 	{"internal/redistest", []string{"internal/fips"}}, // for tests only: nothing below may import it
+	{"internal/snippets", nil},                        // for tests only
 	{"internal/memredis", []string{"internal/fips"}},  // only relocktest imports it
 
 	// Redis, without locks.
