@@ -65,6 +65,7 @@ var allowed = []struct {
 	{"examples/internal/demo", nil},
 	{"examples/cron", []string{".", "examples/internal/demo"}},
 	{"examples/flashsale", []string{".", "examples/internal/demo"}},
+	{"examples/orders", []string{".", "examples/internal/demo"}},
 	{"examples/leader", []string{".", "examples/internal/demo"}},
 	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}}, // for the tests of the public API
 }
