@@ -7,7 +7,7 @@
 //
 // It answers 201 if it has charged the order, 409 if that was charged before, 423 if another
 // request for it was not done within the timeout, and 503 if the client should ask again.
-// It logs when a lock is lost, or leases are not renewed.
+// What happens to the locks is in the log: -v shows all of it, and without it losses.
 //
 // What has to be right is in orders.go. Ctrl-C ends it.
 package main
@@ -32,20 +32,6 @@ func main() {
 	demo.Main("orders", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) })
 }
 
-// losses logs what should not happen to locks.
-type losses struct {
-	relock.NopObserver
-	log *slog.Logger
-}
-
-func (l *losses) Lost(e relock.LostEvent) { l.log.Error("lock lost", "name", e.Name, "cause", e.Cause) }
-
-func (l *losses) Renewed(e relock.RenewEvent) {
-	if e.Err != nil {
-		l.log.Warn("leases not renewed", "holds", e.Holds, "error", e.Err)
-	}
-}
-
 // run serves until ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("orders", flag.ExitOnError)
@@ -53,6 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	addr := flags.String("addr", "127.0.0.1:8080", "`host:port` to listen on")
 	timeout := flags.Duration("timeout", 2*time.Second, "of a request")
 	bank := flags.Duration("bank", 100*time.Millisecond, "what the bank takes to answer")
+	verbose := flags.Bool("v", false, "log everything that happens to the locks")
 	_ = flags.Parse(args)
 
 	client, _, done, err := demo.Client(*redisAddr)
@@ -61,8 +48,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	defer done()
 
+	level := slog.LevelInfo
+	if *verbose {
+		level = slog.LevelDebug
+	}
+	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	session, err := relock.NewSession(ctx, client,
-		relock.WithPrefix("orders:lock:"), relock.WithObserver(&losses{log: slog.New(slog.NewTextHandler(stderr, nil))}))
+		relock.WithPrefix("orders:lock:"), relock.WithObserver(relock.SlogObserver(logger)))
 	if err != nil {
 		return err
 	}

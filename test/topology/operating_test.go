@@ -31,6 +31,9 @@ func TestLockIsSeenWithPlainCommands(t *testing.T) {
 	ttl, err := server.Do("PTTL", "lock")
 	require.NoError(t, err)
 	require.Positive(t, ttl)
+	label, err := server.Do("GET", "relock_session:{"+session+"}")
+	require.NoError(t, err)
+	require.Contains(t, label, "@")
 	present := func() any {
 		reply, err := server.Do("PUBSUB", "NUMSUB", "relock_session:"+session)
 		require.NoError(t, err)
