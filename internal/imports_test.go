@@ -28,6 +28,7 @@ var allowed = []struct {
 	{"internal/arbiter", nil},
 	{"internal/fips", nil},
 	{"internal/redistest", []string{"internal/fips"}}, // for tests only: nothing below may import it
+	{"internal/snippets", nil},                        // for tests only
 	{"internal/memredis", []string{"internal/fips"}},  // only relocktest imports it
 
 	// Redis, without locks.
@@ -64,6 +65,7 @@ var allowed = []struct {
 	{"examples/internal/demo", nil},
 	{"examples/cron", []string{".", "examples/internal/demo"}},
 	{"examples/flashsale", []string{".", "examples/internal/demo"}},
+	{"examples/orders", []string{".", "examples/internal/demo"}},
 	{"examples/leader", []string{".", "examples/internal/demo"}},
 	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}}, // for the tests of the public API
 }

@@ -23,8 +23,8 @@ type host struct {
 	log     *log.Logger
 }
 
-// cron does the job at every multiple of a duration until ctx ends. If a job takes longer,
-// the ticks that it misses are left out.
+// cron does the job at every multiple of a duration until ctx ends. Ticks for which every
+// host is too late, because the job takes longer or the hosts are busy, are left out.
 func (h *host) cron(ctx context.Context, every time.Duration) {
 	for {
 		tick := time.Now().Truncate(every).Add(every)
@@ -57,8 +57,12 @@ func (h *host) once(ctx context.Context, tick time.Time) error {
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return err
 	}
-	if last >= float64(tick.UnixMilli()) {
+	switch now := float64(tick.UnixMilli()); {
+	case last == now:
 		h.log.Printf("%s: done already", at(tick))
+		return nil
+	case last > now:
+		h.log.Printf("%s: too late, a later one is done", at(tick))
 		return nil
 	}
 	h.log.Printf("%s: started", at(tick))

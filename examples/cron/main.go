@@ -15,9 +15,7 @@ import (
 	"io"
 	"log"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -25,12 +23,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "cron:", err)
-		os.Exit(1)
-	}
+	demo.Main("cron", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Stdout) })
 }
 
 // run plays some hosts until ctx ends.
@@ -46,16 +39,11 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return errors.New("-hosts must be at least 1, and -every at least 1ms")
 	}
 
-	redis, err := demo.Open(*addr)
+	client, _, done, err := demo.Client(*addr)
 	if err != nil {
 		return err
 	}
-	defer redis.Close()
-	client, err := redis.Connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+	defer done()
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)

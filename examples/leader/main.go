@@ -18,9 +18,7 @@ import (
 	"io"
 	"log"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -28,12 +26,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "leader:", err)
-		os.Exit(1)
-	}
+	demo.Main("leader", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Stdout) })
 }
 
 // run plays some workers until ctx ends.
@@ -48,16 +41,11 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return errors.New("-workers must be at least 1, and -pace at least 1ms")
 	}
 
-	redis, err := demo.Open(*addr)
+	client, inMemory, done, err := demo.Client(*addr)
 	if err != nil {
 		return err
 	}
-	defer redis.Close()
-	client, err := redis.Connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+	defer done()
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -79,7 +67,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 				w.log.Print(err)
 			}
 		})
-		if redis.InMemory && i == 0 {
+		if inMemory && i == 0 {
 			running.Go(func() { depose(ctx, session, 3*(*pace)) })
 		}
 	}

@@ -1,15 +1,30 @@
-// Package demo finds the Redis that an example runs on.
+// Package demo is what the examples share: their end by Ctrl-C, and the Redis that they run on.
 package demo
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 )
+
+// Main runs a program until it ends, or its ctx does by Ctrl-C or TERM, and exits.
+func Main(name string, run func(ctx context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
+	if err := run(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
 
 // Redis is a server for an example.
 type Redis struct {
@@ -57,6 +72,19 @@ func (r *Redis) Connect() (rueidis.Client, error) {
 		return nil, fmt.Errorf("cannot use %s: %w", r.Name, err)
 	}
 	return client, nil
+}
+
+// Client is Open and Connect for who needs one client. The caller must call close.
+func Client(addr string) (client rueidis.Client, inMemory bool, close func(), err error) {
+	r, err := Open(addr)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	if client, err = r.Connect(); err != nil {
+		r.Close()
+		return nil, false, nil, err
+	}
+	return client, r.InMemory, func() { client.Close(); r.Close() }, nil
 }
 
 // Close ends a Redis in memory.
