@@ -151,9 +151,9 @@ func Deadline(ctx context.Context) (time.Time, bool) {
 
 // SyncLocker returns a [sync.Locker] for code that knows nothing of contexts, such as
 // sync.Cond. Its Lock blocks until the lock is held, with no bound, and panics when
-// it cannot be had: the session is closed, or Redis refuses for good. Its Unlock
+// it cannot be locked: the session is closed, or Redis refuses for good. Its Unlock
 // panics if the lock is not held, as sync.Mutex does; a lost lock is no misuse, and
-// is told by l.Done and l.Err.
+// l.Done and l.Err report it.
 func SyncLocker(l Locker) sync.Locker {
 	if isNil(l) {
 		panic(lockerr.New("SyncLocker", "", errNilLocker).Error())

@@ -125,7 +125,7 @@ func TestKilledHolderOfEitherSideFreesItsLocks(t *testing.T) {
 						t.Error(a.err)
 					}
 				}
-				report.add("crash | %-6s | %-4s is killed | the last of its %d locks is had after %.1f leases",
+				report.add("crash | %-6s | %-4s is killed | the last of its %d locks is acquired after %.1f leases",
 					version, name, len(kinds), float64(time.Since(killed))/float64(lease))
 				time.Sleep(time.Until(killed.Add(lease + lease/2)))
 

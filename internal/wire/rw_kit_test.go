@@ -128,7 +128,7 @@ func (r *rwRig) redissonRenews(lease time.Duration) {
 	r.must("PEXPIRE", r.name, Millis(lease))
 }
 
-// renews starts the leases of holds anew, of which none is gone.
+// renews renews holds, none of which may be gone.
 func (r *rwRig) renews(ls ...*Ref) {
 	r.t.Helper()
 	for i, got := range r.Renew(ctx0, ls) {

@@ -229,7 +229,7 @@ func TestRWWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
 	})
 }
 
-// A holder may have both sides; its session is told of each, and waiters are woken.
+// A holder may have both sides; its session gets a message for each, and waiters are woken.
 func TestRWForceNotifiesEveryHolder(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
 		const rwChannel = "redisson_rwlock:{a}"

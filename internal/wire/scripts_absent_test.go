@@ -212,13 +212,13 @@ func TestQueueOfTheAbsentKeepsNobodyFromTheLock(t *testing.T) {
 		r.passes(r.of("h", 1), "", "a:1", "a:2")
 		for n := range 3 {
 			if !r.enters("c", n, false) {
-				t.Fatal("the lock is not to be had")
+				t.Fatal("the lock cannot be acquired")
 			}
 			r.passes(r.of("c", n), "", "a:1", "a:2")
 		}
 		r.later()
 		if !r.enters("c", 9, true) {
-			t.Fatal("the lock is not to be had")
+			t.Fatal("the lock cannot be acquired")
 		}
 		r.mustHave("c:9")
 	})

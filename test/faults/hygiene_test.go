@@ -106,7 +106,7 @@ func TestNothingIsLeftAfterAnOutage(t *testing.T) {
 	for _, o := range kit.Outages {
 		t.Run(o.Name, func(t *testing.T) {
 			t.Parallel()
-			redistest.Start(t) // or there is no server to be had
+			redistest.Start(t) // or no server can be started
 			p := redistest.Child(t, "faults-hygiene", t.TempDir(), o.Name)
 			number := func(what string) int {
 				text, err := p.Expect(what+" ", 2*kit.Soon)

@@ -147,7 +147,7 @@ func TestHoldsSurviveWhereMemoryIsFull(t *testing.T) {
 	goesOn(t, held, wanted)
 }
 
-// A server without room for connections turns away whoever must connect anew.
+// A server without room for connections turns away whoever must connect again.
 func TestServerWithoutRoomForConnectionsIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

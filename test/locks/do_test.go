@@ -189,7 +189,7 @@ func TestSyncLockerPanicsWhereSyncWould(t *testing.T) {
 	})
 }
 
-// A Lock that waits when the session closes panics as well: it cannot be had.
+// A Lock that waits when the session closes panics as well.
 func TestSyncLockerPanicsWhenTheSessionCloses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -64,7 +64,7 @@ func TestGroupIsAllOrNothing(t *testing.T) {
 			got := kit.Async(func() error { return g.Lock(kit.Background) })
 			awaitedBy(t, s, name)
 			kit.Unlock(t, kit.Background, m)
-			require.NoError(t, kit.Receive(t, got, "the group to be had"))
+			require.NoError(t, kit.Receive(t, got, "the group to be locked"))
 			require.NoError(t, g.Err())
 			for _, name := range []string{"a", "b", "c"} {
 				require.Len(t, kit.HoldersOf(t, s, name), 1, name)

@@ -45,7 +45,7 @@ func TestServersThatRestartEmptyAreRepairedWhileHeld(t *testing.T) {
 }
 
 // WithMaxHold bounds what is taken again like the rest, from the start of the hold: here
-// a majority is taken anew.
+// a majority is taken again.
 func TestARepairDoesNotOutliveTheBoundOfARedlock(t *testing.T) {
 	t.Parallel()
 	const lease, most = 2 * time.Second, 4 * time.Second

@@ -124,7 +124,7 @@ func (p *site) asked(i int) *atomic.Int64 {
 // fully takes a Redlock, again and again until it is held on every server.
 func (p *site) fully(t testing.TB, r *relock.Redlock) {
 	t.Helper()
-	redistest.Eventually(t, kit.Soon, "the lock to be had on every server", func() bool {
+	redistest.Eventually(t, kit.Soon, "the lock to be held on every server", func() bool {
 		kit.Lock(t, kit.Background, r)
 		if p.holders(t, r.Name()) == len(p.servers) {
 			return true

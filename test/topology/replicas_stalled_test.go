@@ -13,7 +13,7 @@ import (
 
 // Of two replicas that an acquisition waits for one hangs. It is undone and reported,
 // and nothing is left on the primary, nor on the replica when that goes on; locks that
-// wait for the other one only are had.
+// wait for the other one only succeed.
 func TestAnAcquisitionThatAReplicaDoesNotConfirmIsUndone(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 2)

@@ -242,7 +242,7 @@ func (w *world) ttl() time.Duration {
 	return least
 }
 
-// lost waits until the holder is told of the loss, and returns when that is.
+// lost waits until the loss is reported to the holder, and returns when that is.
 func lost(t testing.TB, l relock.Locker) time.Time {
 	t.Helper()
 	select {

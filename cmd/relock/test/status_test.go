@@ -104,7 +104,7 @@ func words(args string) (all []string) {
 	return all
 }
 
-// The command has relock's input, output and errors, and is told of its lock.
+// The command has relock's input, output and errors, and finds its lock in its environment.
 func TestCommandHasTheStreamsAndItsLocksTokenInTheEnvironment(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

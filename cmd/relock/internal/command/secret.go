@@ -11,7 +11,7 @@ import (
 // hidden is the variable that has the address if an argument had a password.
 const hidden = "RELOCK_REDIS_HIDDEN"
 
-// hidePassword starts this program anew if an argument has a password, which everybody could
+// hidePassword starts this program again if an argument has a password, which everybody could
 // read in the process list: the address then is in the environment, which only the user can
 // read. The process stays the same one.
 func hidePassword() error {

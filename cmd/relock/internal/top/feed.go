@@ -48,7 +48,7 @@ func (m *model) step(s *locks.Scan) command {
 	}
 }
 
-// pace delays the next step, so that a scan keeps to its pace; it begins anew no more often than
+// pace delays the next step, so that a scan keeps to its pace; it starts again no more often than
 // the table is refreshed.
 func (m *model) pace(s scanned) command {
 	d := time.Second / time.Duration(m.Steps)
