@@ -22,13 +22,17 @@ RACE ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
 PACKAGES ?= ./...
 
+# Most tests wait, so more of them run at once than there are processors.
+PARALLEL ?= 8
+
 .PHONY: test test-all test-servers redis lint fmt tidy bench bench-peers interop cover
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
-	$(GO) test $(RACE) -timeout 30m $(TESTFLAGS) $(PACKAGES)
+	$(GO) test $(RACE) -timeout 30m -parallel $(PARALLEL) $(TESTFLAGS) $(PACKAGES)
 
 test-all: export RELOCK_ALL := 1
+test-all: PARALLEL := 4
 test-all: test
 
 test-servers:
