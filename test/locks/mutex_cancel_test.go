@@ -180,44 +180,36 @@ func connections(t testing.TB, server *redistest.Server) map[string]string {
 	return ids
 }
 
-// Queued behind a goroutine of the same process, and behind another process.
+// Queued behind a goroutine of the same process, and behind another process; nobody is taken along.
 func TestAWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
-	holders := map[string]func(s, other *relock.Session) *relock.Mutex{
-		"local":  func(s, other *relock.Session) *relock.Mutex { return s.Mutex("lock") },
-		"remote": func(s, other *relock.Session) *relock.Mutex { return other.Mutex("lock") },
-	}
-	for where, holder := range holders {
-		for name, ending := range endings {
-			t.Run(where+" "+name, func(t *testing.T) {
-				kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-					s, other, client := kit.NewSession(t, at), kit.NewSession(t, at), kit.NewClient(t, at)
-					held := holder(s, other)
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+			s, other, client := kit.NewSession(t, at), kit.NewSession(t, at), kit.NewClient(t, at)
+			for name, ending := range endings {
+				for _, from := range []*relock.Session{s, other} {
+					held, stays := k.Holder(from), k.Of(s)
 					kit.Lock(t, kit.Background, held)
 					var stopped []<-chan error
 					end := make([]context.CancelFunc, 3)
 					for i := range end {
 						var ctx context.Context
 						ctx, end[i] = ending.with()
-						stopped = append(stopped, kit.Async(func() error { return s.Mutex("lock").Lock(ctx) }))
+						stopped = append(stopped, kit.Async(func() error { return k.Of(s).Lock(ctx) }))
 					}
-					stays := s.Mutex("lock")
 					got := kit.Async(func() error { return stays.Lock(kit.Background) })
-					if name == "cancelled" {
-						kit.Queued(t, s, "lock", map[string]int{"local": 4, "remote": 3}[where])
-					}
 					for i := range end {
 						end[i]()
-						wantStopped(t, kit.Receive(t, stopped[i], "a waiter to leave"), ending.err)
+						wantStopped(t, kit.Receive(t, stopped[i], name+": a waiter to leave"), ending.err)
 					}
 					require.NoError(t, held.Err())
 					kit.Unlock(t, kit.Background, held)
 					require.NoError(t, kit.Receive(t, got, "the waiter that stays to get in"))
 					kit.Unlock(t, kit.Background, stays)
-					kit.GoneQuickly(t, client, "lock")
-				})
-			})
-		}
-	}
+				}
+			}
+			nothingLeft(t, client)
+		})
+	})
 }
 
 // The one that waits for Redis on behalf of the session leaves; the next takes over.

@@ -1,7 +1,6 @@
 package locks_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -54,38 +53,4 @@ func TestRWMutexCancelOfAWaitingWriterLetsReadersThrough(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Those that wait for a side leave at once, queued behind a goroutine of the same
-// process or behind another process, and take nobody along.
-func TestRWMutexWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
-	eachPair(t, func(t *testing.T, holder, waiter side) {
-		for name, ending := range endings {
-			kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-				s, other, client := kit.NewSession(t, at), kit.NewSession(t, at), kit.NewClient(t, at)
-				for _, from := range []*relock.Session{s, other} {
-					held := holder.of(from.RWMutex("lock"))
-					kit.Lock(t, kit.Background, held)
-					var stopped []<-chan error
-					end := make([]context.CancelFunc, 3)
-					for i := range end {
-						var ctx context.Context
-						ctx, end[i] = ending.with()
-						stopped = append(stopped, kit.Async(func() error { return waiter.of(s.RWMutex("lock")).Lock(ctx) }))
-					}
-					stays := waiter.of(s.RWMutex("lock"))
-					got := kit.Async(func() error { return stays.Lock(kit.Background) })
-					for i := range end {
-						end[i]()
-						wantStopped(t, kit.Receive(t, stopped[i], name+": a waiter to leave"), ending.err)
-					}
-					require.NoError(t, held.Err())
-					kit.Unlock(t, kit.Background, held)
-					require.NoError(t, kit.Receive(t, got, "the waiter that stays to get in"))
-					kit.Unlock(t, kit.Background, stays)
-				}
-				mustBeQuiet(t, client, "lock", s, other)
-			})
-		}
-	})
 }

@@ -48,7 +48,7 @@ func TestHoldThatIsGoneIsLostAtTheNextRenewal(t *testing.T) {
 				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 				require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
 				if w.typ.redis == 1 { // each told once
-					require.Len(t, seen.causes, len(w.typ.names)+map[bool]int{true: 1}[bystander.Err() != nil])
+					require.Len(t, seen.causes(), len(w.typ.names)+map[bool]int{true: 1}[bystander.Err() != nil])
 				}
 				switch what {
 				case "another's", "of another type":

@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,10 +16,22 @@ import (
 // losses records why holds were lost.
 type losses struct {
 	relock.NopObserver
-	causes []error
+	mu  sync.Mutex
+	all []error
 }
 
-func (o *losses) Lost(e relock.LostEvent) { o.causes = append(o.causes, e.Cause) }
+func (o *losses) Lost(e relock.LostEvent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, e.Cause)
+}
+
+func (o *losses) causes() []error {
+	synctest.Wait() // until they are told
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all
+}
 
 // holdBounds are when a hold must end, and when its last renewal is sent, which sets what is left
 // of it: the lease is that if it is longer.
@@ -65,7 +78,7 @@ func TestMaxHoldEndsOnTime(t *testing.T) {
 					}
 					require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
 					require.LessOrEqual(t, (<-got).Sub(start), most+w.slow()+50*time.Millisecond)
-					require.Contains(t, fmt.Sprint(seen.causes), "WithMaxHold")
+					require.Contains(t, fmt.Sprint(seen.causes()), "WithMaxHold")
 				})
 			})
 		}
