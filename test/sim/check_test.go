@@ -97,7 +97,7 @@ func (w *world) checkWait(c *call) {
 	}
 	free := c.called.at
 	for _, d := range w.calls {
-		if d == c || d.called.at > c.returned.at || !overlap(c, d) && !(c.parts[0].name == d.parts[0].name) {
+		if d == c || d.called.at > c.returned.at || !sameName(c, d) {
 			continue
 		}
 		// What comes in between, and who may have had it for a moment.

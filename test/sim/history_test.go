@@ -3,6 +3,7 @@ package sim_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,6 +127,9 @@ func (w *world) returned(c *call, held bool, err error) {
 	if !held {
 		return
 	}
+	if w.inheritsLocked(c) {
+		c.given = -1
+	}
 	c.done = c.lock.Done()
 	c.tokens = c.tokensOf()
 	for _, other := range w.calls {
@@ -138,6 +142,21 @@ func (w *world) returned(c *call, held bool, err error) {
 	}
 	w.sampleLocked(c)
 	go w.follow(c)
+}
+
+// inheritsLocked reports whether the process may have passed on, or shared with c, a hold whose
+// exclusion was given up.
+func (w *world) inheritsLocked(c *call) bool {
+	return slices.ContainsFunc(w.calls, func(d *call) bool {
+		return d != c && d.p == c.p && d.held && (d.last().seq == 0 || d.last().seq > c.called.seq) &&
+			c.parts[0].kind != redlock && sameName(c, d) && w.givenLocked(d.parts) > d.given
+	})
+}
+
+func sameName(c, d *call) bool {
+	return slices.ContainsFunc(c.parts, func(p part) bool {
+		return slices.ContainsFunc(d.parts, func(q part) bool { return p.name == q.name })
+	})
 }
 
 func overlap(c, d *call) bool {
