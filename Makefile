@@ -1,8 +1,10 @@
-# make test        tests of each part, all that is in virtual time, and every type of lock on a
+# make test        tests of each part, all that is in virtual time, 500
+#                  seeds of the simulation, and every type of lock on a
 #                  real server, with the race detector: three minutes. Installs redis-server
 #                  where it can
 # make test-all    real faults, freezes, failovers and clusters as well: twelve minutes
 # make test-servers  every test on Redis 6.2 and on Valkey as well, which it fetches
+# make sim         the simulation with SEEDS seeds from FIRST on; make test has the first 500
 # make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
 #                  Debian package lua-check
 # make bench       the benchmarks, as a table of figures beside their floors.
@@ -25,7 +27,7 @@ PACKAGES ?= ./...
 # Most tests wait, so more of them run at once than there are processors.
 PARALLEL ?= 8
 
-.PHONY: test test-all test-servers redis lint fmt tidy bench bench-peers interop cover
+.PHONY: test test-all test-servers sim redis lint fmt tidy bench bench-peers interop cover
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
@@ -37,6 +39,12 @@ test-all: test
 
 test-servers:
 	RELOCK_ALL=1 bash scripts/test-servers.sh $(GO) test $(RACE) -timeout 30m $(TESTFLAGS) $(PACKAGES)
+
+SEEDS ?= 10000
+FIRST ?= 501
+
+sim:
+	cd test/sim && $(GO) test -run Simulation -timeout 0 $(TESTFLAGS) -sim.first=$(FIRST) -sim.seeds=$(SEEDS)
 
 redis:
 	@bash scripts/install-redis.sh

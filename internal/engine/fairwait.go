@@ -115,11 +115,12 @@ func (c *fairCall) await(l *lease.Lease, w *queue.Waiter) (done bool, err error)
 		}
 		l.Since = c.e.Clock.Now()
 		l.Deadline.Store(until)
-		if lease.Certain(l, l.Since+lease.Early) && c.e.Config.Replicas == 0 {
+		enough := int64(c.e.proto.ClaimOf(&l.Ref) / 4) // for the renewal, which must come in time
+		if lease.Certain(l, l.Since+enough) && c.e.Config.Replicas == 0 {
 			l.Claim, l.Token = true, token
 			return true, nil
 		}
-		// Too old to be certain, or not confirmed by the replicas: ask. If the claim has
+		// Too old to be certain for long, or not confirmed by the replicas: ask. If the claim has
 		// expired, another contender has the lock.
 		return c.probe(l)
 	}

@@ -31,6 +31,7 @@ type Process struct {
 	delay   time.Duration  // each way
 	drops   int            // commands whose replies are to be lost
 	refuse  bool           // to make connections
+	gone    bool           // the process has vanished, for good
 	changed chan struct{}  // closed and replaced when cuts, delay or drops change
 }
 
@@ -52,6 +53,7 @@ func (p *Process) Client() (rueidis.Client, error) {
 		DialCtxFn: func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return p.Dial(ctx, d.Timeout)
 		},
+		RingScaleEachConn:   6,
 		ReadBufferEachConn:  4 << 10,
 		WriteBufferEachConn: 4 << 10,
 	})
@@ -102,7 +104,7 @@ func (p *Process) connect(since time.Time) (l *link, wait time.Duration, changed
 	defer p.mu.Unlock()
 	wait = 2*p.delay - time.Since(since)
 	switch {
-	case p.refuse:
+	case p.refuse || p.gone:
 		return nil, 0, nil
 	case p.cuts != [2]int{}:
 		return nil, time.Hour, p.changed

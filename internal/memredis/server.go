@@ -22,6 +22,7 @@ type Server struct {
 	mu        sync.Mutex // protects following
 	processes []*Process
 	closed    bool
+	failures  []*failure // in force
 
 	clock   sync.Mutex    // protects following, and Mini.SetTime; never locked together with another
 	offset  time.Duration // of the server's clock
@@ -36,6 +37,7 @@ func New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.Mini.Server().SetPreHook(s.fail)
 	return s, conn.Close()
 }
 
@@ -72,7 +74,7 @@ func (s *Server) Restart(keep bool) {
 	for _, p := range s.all() {
 		p.reset()
 	}
-	s.do("SCRIPT", "FLUSH")
+	s.FlushScripts()
 	if !keep {
 		s.Mini.FlushAll()
 	}

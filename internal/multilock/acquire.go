@@ -2,6 +2,7 @@ package multilock
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -38,6 +39,13 @@ func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool, a *eng
 		} else {
 			taken, err = g.round(ctx, o, wait, first)
 		}
+		if err == nil && taken < 0 && wait && g.lostOne(o) {
+			for _, l := range g.members {
+				giveBack(ctx, o, l)
+			}
+			first = -1
+			continue
+		}
 		if err != nil || taken < 0 || !wait {
 			return err == nil && taken < 0, err
 		}
@@ -50,6 +58,18 @@ func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool, a *eng
 			return false, lockerr.Taken("lock", nameOf(g.members[first]), ctx, time.Duration(groupNow()-start))
 		}
 	}
+}
+
+// lostOne reports whether a member was lost while the call waited for another.
+func (g *Group) lostOne(o *arbiter.Owner) bool {
+	return slices.ContainsFunc(g.members, func(l Locker) bool {
+		m, ok := l.(engine.Member)
+		if !ok {
+			return false // of an unknown type: its Done tells
+		}
+		h := m.HeldBy(o)
+		return h == nil || h.State() != arbiter.Live
+	})
 }
 
 // round locks the member first, if that is not -1, and then the others. If a member is taken that

@@ -1,0 +1,83 @@
+package memredis
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// FailScripts answers scripts with an error, such as "OOM …" or "LOADING …", instead of running them,
+// until allow is called. The first of several counts. NOSCRIPT concerns only scripts that
+// are sent as a digest. allow may be called again.
+func (s *Server) FailScripts(text string) (allow func()) {
+	r := &failure{text}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures = append(s.failures, r)
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i, other := range s.failures {
+			if other == r {
+				s.failures = append(s.failures[:i:i], s.failures[i+1:]...)
+				return
+			}
+		}
+	})
+}
+
+type failure struct{ text string }
+
+// fail answers a command if it is to fail, and reports whether it has.
+func (s *Server) fail(c *server.Peer, verb string, _ ...string) bool {
+	if !strings.HasPrefix(verb, "EVAL") {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.failures {
+		if verb == "EVALSHA" || !strings.HasPrefix(r.text, "NOSCRIPT") {
+			c.WriteError(r.text)
+			return true
+		}
+	}
+	return false
+}
+
+// FlushScripts makes the server forget its scripts.
+func (s *Server) FlushScripts() { s.do("SCRIPT", "FLUSH") }
+
+// Evict removes a key, as a server without memory may.
+func (s *Server) Evict(key string) {
+	s.tick()
+	s.Mini.Del(key)
+}
+
+// TTL returns how long a key has to live by the server's clock, 0 if it does not expire. It
+// reports false if there is no such key.
+func (s *Server) TTL(key string) (left time.Duration, ok bool) {
+	s.tick()
+	return s.Mini.TTL(key), s.Mini.Exists(key)
+}
+
+// Vanish ends the process's part of the network for good, as its death does: what it has sent
+// still arrives, nothing reaches it, and it makes no connection. With silent the server does not
+// learn of it, as when the machine loses power: its ends of the connections stay open, and its
+// subscriptions count.
+func (p *Process) Vanish(silent bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = true
+	for l := range p.links {
+		if silent {
+			l.client.closed = true
+			l.client.in.queue, l.client.in.rest = nil, nil
+			l.client.in.signal()
+		} else {
+			l.client.closeLocked()
+		}
+	}
+	p.changedLocked()
+}

@@ -1,0 +1,177 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/relock-go/relock"
+)
+
+// check checks what happened, when it is over.
+func (w *world) check() {
+	for _, c := range w.calls {
+		w.checkError(c)
+		w.checkWait(c)
+	}
+	for _, name := range names {
+		w.checkTokens(name)
+		w.checkLinear(name)
+	}
+	if len(w.troubles) == 0 {
+		w.checkOrder()
+	}
+}
+
+// checkError checks that a Lock or TryLock fails only with a reason.
+func (w *world) checkError(c *call) {
+	late := c.returned.at - c.called.at - c.op.patience
+	switch {
+	case c.err == nil && c.held, c.gone.seq != 0, c.p.gone.seq != 0:
+		return
+	case c.err == nil && c.op.try:
+		if !w.mayBeTaken(c) {
+			w.fail("TryLock finds a free lock free", "%v", c)
+		}
+		return
+	case errors.Is(c.err, relock.ErrClosed) && c.p.closing:
+		return
+	case c.nested && errors.Is(c.err, relock.ErrLost):
+		return
+	case errors.Is(c.err, context.DeadlineExceeded) && c.op.patience > 0 && !c.op.try && late >= 0:
+		if late > 0 && !w.troubledLocked(c, 0, c.returned.at, 0) { // rueidis may have to dial
+			w.fail("Lock ends with its context", "%v", c)
+		}
+		return
+	}
+	for i := range w.troubles {
+		t := &w.troubles[i]
+		if t.concerns(c) && t.from <= c.returned.at && (t.to < 0 || t.to+2*time.Second >= c.called.at) &&
+			(c.op.try || t.kind == refuse && strings.Contains(c.err.Error(), t.text[:3])) {
+			return
+		}
+	}
+	w.fail("Lock fails only with a reason", "%v", c)
+}
+
+// mayBeTaken reports whether something may have been in the way of a TryLock.
+func (w *world) mayBeTaken(c *call) bool {
+	from := c.called.at - 10*w.slowest() - 50*time.Millisecond
+	for _, d := range w.calls {
+		if d != c && overlap(c, d) && d.called.at <= c.returned.at && w.freed(d) >= from {
+			return true
+		}
+	}
+	return w.troubledLocked(c, c.called.at, c.returned.at, w.plan.lease+20*time.Second)
+}
+
+// slowest returns the longest delay of any process.
+func (w *world) slowest() (d time.Duration) {
+	for _, p := range w.plan.procs {
+		d = max(d, p.delay)
+	}
+	return d
+}
+
+// freed returns when a call was no longer in the way of others.
+func (w *world) freed(c *call) time.Duration {
+	switch {
+	case c.gone.seq != 0:
+		return c.gone.at + max(w.plan.lease, 10*time.Second) // until its lease, or place in a queue, is over in Redis
+	case c.returned.seq == 0 || c.held && c.last().seq == 0 || c.unlocking.seq != 0 && c.unlocked.seq == 0:
+		return w.took
+	case !c.held:
+		return c.returned.at
+	case c.lost.seq != 0:
+		return c.lost.at + max(c.p.lease, c.op.lease)
+	}
+	return c.unlocked.at
+}
+
+// checkWait checks that a call does not wait for a lock that is free.
+func (w *world) checkWait(c *call) {
+	if c.op.try || c.returned.seq == 0 || c.p.gone.seq != 0 {
+		return
+	}
+	free := c.called.at
+	for _, d := range w.calls {
+		if d == c || d.called.at > c.returned.at || !sameName(c, d) {
+			continue
+		}
+		// What comes in between, and who may have had it for a moment.
+		if d.returned.seq == 0 || d.returned.at <= c.returned.at || len(d.parts) > 1 || !c.held {
+			free = max(free, min(w.freed(d), c.returned.at))
+		}
+	}
+	bound := 500*time.Millisecond + 20*w.slowest()
+	if c.parts[0].kind == redlock {
+		bound += 5 * time.Second
+	}
+	for _, t := range w.troubles { // which may have left something that others wait for
+		if t.from <= c.returned.at {
+			free = max(free, t.to)
+			bound = max(bound, w.plan.lease+10*time.Second+w.steppedBack(0))
+		}
+	}
+	if waited := c.returned.at - free; waited > bound {
+		w.fail("no waiter sleeps when the lock is free", "%v since %v: %v", waited, free, c)
+	}
+}
+
+// steppedBack returns by how much the servers' clocks stepped back since a time.
+func (w *world) steppedBack(since time.Duration) (d time.Duration) {
+	for _, t := range w.troubles {
+		if t.kind == clockBack && t.from >= since {
+			d += t.step
+		}
+	}
+	return d
+}
+
+// checkTokens checks that tokens grow from each hold to the next.
+func (w *world) checkTokens(name string) {
+	type hold struct {
+		*call
+		token int64
+	}
+	var holds []hold
+	for _, c := range w.calls {
+		for i, token := range c.tokens {
+			if p := c.parts[i]; p.name != name || p.kind == reader || p.kind == redlock {
+				continue
+			}
+			if token <= 0 {
+				w.fail("each hold has a token", "%v", c)
+			}
+			holds = append(holds, hold{c, token})
+		}
+	}
+	for _, c := range holds {
+		for _, d := range holds {
+			// The exclusion of holds orders also calls that overlapped.
+			after := c.returned.seq < d.called.seq || c.returned.seq < d.returned.seq && !w.excusedLocked(c.call, d.call)
+			if c.call == d.call || !after || c.token < d.token {
+				if c.call != d.call && c.token == d.token {
+					w.fail("tokens differ", "\n  %v\n  %v", c, d)
+				}
+				continue
+			}
+			if w.steppedBack(0) > 0 && w.forgotten(c.called.at) {
+				continue
+			}
+			w.fail("tokens grow", "\n  %v\n  %v", c, d)
+		}
+	}
+}
+
+// forgotten reports whether a server may have forgotten the last token since some time.
+func (w *world) forgotten(since time.Duration) bool {
+	if w.took-since > time.Minute {
+		return true
+	}
+	return slices.ContainsFunc(w.troubles, func(t trouble) bool {
+		return t.from >= since && (t.kind == restartEmpty || t.kind == clockAhead || t.kind == evict)
+	})
+}

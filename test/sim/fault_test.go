@@ -1,0 +1,244 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/relock-go/relock/internal/memredis"
+)
+
+// A fault happens at a time of the world, and lasts for some.
+type fault struct {
+	kind   faultKind
+	at     time.Duration
+	lasts  time.Duration
+	proc   int // whose network or session it concerns, of those kinds
+	server int // which it concerns, of the other kinds
+	n      int // lost replies; which key is evicted
+	step   time.Duration
+	text   string // of an error; the name that is forced open
+}
+
+type faultKind uint8
+
+const (
+	slow faultKind = iota // the network of a process becomes slow
+	cutUp
+	cutDown
+	cutBoth
+	disconnect
+	dropReplies
+	restart
+	flushScripts
+	refuse // scripts are answered with an error
+	clockBack
+	closeSession
+	vanish
+	vanishSilently
+
+	// The rest gives exclusion up.
+	firstLossy
+	restartEmpty = iota - 1
+	clockAhead
+	evict
+	force
+	faultKinds
+)
+
+var faultNames = [faultKinds]string{
+	"slow", "cut up", "cut down", "cut", "disconnect", "lost replies", "restart", "script flush", "error", "clock back",
+	"close", "vanish", "vanish silently", "restart without data", "clock ahead", "eviction", "force",
+}
+
+func (k faultKind) String() string { return faultNames[k] }
+
+// ofProcess reports whether a fault concerns one process only.
+func (k faultKind) ofProcess() bool {
+	return k <= dropReplies || k == closeSession || k == vanish || k == vanishSilently
+}
+
+func (f fault) String() string {
+	where := fmt.Sprintf("server %d", f.server)
+	if f.kind.ofProcess() {
+		where = fmt.Sprintf("process %d", f.proc)
+	}
+	s := fmt.Sprintf("%-12v %s, %s", f.at, f.kind, where)
+	for _, x := range []struct {
+		name string
+		v    any
+		on   bool
+	}{
+		{"for", f.lasts, f.lasts > 0}, {"by", f.step, f.step > 0}, {"n", f.n, f.kind == dropReplies || f.kind == evict},
+		{"", f.text, f.text != ""},
+	} {
+		if x.on {
+			s += fmt.Sprintf(", %s %v", x.name, x.v)
+		}
+	}
+	return s
+}
+
+var errorTexts = []string{
+	"OOM command not allowed when used memory > 'maxmemory'.",
+	"READONLY You can't write against a read only replica.",
+	"LOADING Redis is loading the dataset in memory",
+	"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+	"NOSCRIPT No matching script. Please use EVAL.",
+	"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+}
+
+func newFaults(r *rand.Rand, p *plan, theme [][]part) (faults []fault) {
+	if chance(r, 0.25) {
+		return nil
+	}
+	kinds := firstLossy
+	if chance(r, 0.4) {
+		kinds = faultKinds
+	}
+	for range 1 + r.IntN(6) {
+		f := fault{
+			kind:   faultKind(r.IntN(int(kinds))),
+			at:     upTo(r, pick(r, 500*time.Millisecond, 3*time.Second, 12*time.Second)),
+			proc:   r.IntN(len(p.procs)),
+			server: r.IntN(p.servers),
+		}
+		switch f.kind {
+		case slow:
+			f.step, f.lasts = upTo(r, time.Second), upTo(r, 5*time.Second)
+		case cutUp, cutDown, cutBoth:
+			f.lasts = upTo(r, pick(r, 500*time.Millisecond, 2*p.lease))
+		case dropReplies:
+			f.n = 1 + r.IntN(3)
+		case refuse:
+			f.text, f.lasts = pick(r, errorTexts...), upTo(r, pick(r, 500*time.Millisecond, 2*p.lease))
+		case clockAhead, clockBack:
+			f.step = upTo(r, pick(r, time.Second, 20*time.Second))
+		case evict:
+			f.n = r.IntN(10)
+		case force:
+			parts := pick(r, theme...)
+			f.text = pick(r, parts...).name
+		}
+		faults = append(faults, f)
+	}
+	slices.SortFunc(faults, func(a, b fault) int { return int(a.at - b.at) })
+	return faults
+}
+
+// inflict lets f happen, until its time or the world's trouble is over.
+func (w *world) inflict(f fault) {
+	if !w.pause(f.at) {
+		return
+	}
+	i := w.troubleBegins(f)
+	defer w.troubleEnds(i)
+	server, p := w.servers[f.server], w.procs[f.proc]
+	network := p.nets[min(f.server, len(p.nets)-1)]
+	heal := func() {}
+	switch f.kind {
+	case slow:
+		network.Delay(p.delay + f.step)
+		heal = func() { network.Delay(p.delay) }
+	case cutUp:
+		heal = network.Cut(memredis.Up)
+	case cutDown:
+		heal = network.Cut(memredis.Down)
+	case cutBoth:
+		heal = network.Cut()
+	case disconnect:
+		network.Break()
+	case dropReplies:
+		network.DropReplies(f.n)
+	case restart, restartEmpty:
+		server.Restart(f.kind == restart)
+	case flushScripts:
+		server.FlushScripts()
+	case refuse:
+		heal = server.FailScripts(f.text)
+	case clockBack:
+		server.StepClock(-f.step)
+	case clockAhead:
+		server.StepClock(f.step)
+	case evict:
+		if keys := server.Mini.Keys(); len(keys) > 0 {
+			server.Evict(keys[f.n%len(keys)])
+		}
+	case force:
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		_, _ = w.operators[f.server].ForceUnlock(ctx, f.text)
+		cancel()
+		w.giveUp(f)
+	case closeSession:
+		p.close(w, false)
+	case vanish, vanishSilently:
+		p.vanish(f.kind == vanishSilently)
+	}
+	if f.lasts > 0 {
+		w.pause(f.lasts)
+	}
+	heal()
+}
+
+// troubleBegins notes a fault that happens now.
+func (w *world) troubleBegins(f fault) int {
+	w.giveUp(f)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[f.kind]++
+	w.troubles = append(w.troubles, trouble{fault: f, from: w.now(), to: -1})
+	p := w.procs[f.proc]
+	switch f.kind {
+	case closeSession:
+		p.closing = true
+	case vanish, vanishSilently:
+		w.vanishLocked(p)
+	}
+	return len(w.troubles) - 1
+}
+
+func (w *world) troubleEnds(i int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.troubles[i].to = w.now()
+}
+
+// giveUp notes that calls under way, and what is held, may be overlapped by others from now on.
+func (w *world) giveUp(f fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sweepLocked()
+	switch f.kind {
+	case force:
+		w.given[f.text]++
+	case restartEmpty, clockAhead, evict:
+		for _, name := range names {
+			if f.server == 0 || name == "red" {
+				w.given[name]++
+			}
+		}
+	}
+}
+
+var names = []string{"a", "b", "c", "rw", "red"}
+
+// A trouble is a fault that has happened.
+type trouble struct {
+	fault
+	from, to time.Duration // to is -1 as long as it lasts
+}
+
+// concerns reports whether a trouble may be the reason for what happens to a call itself. Others may
+// still have to wait for what it has done to third parties.
+func (t *trouble) concerns(c *call) bool {
+	switch {
+	case t.kind.ofProcess():
+		return t.proc == c.p.id
+	case t.kind == force:
+		return strings.Contains(fmt.Sprint(c.op.parts), t.text)
+	}
+	return t.server == 0 || c.op.parts[0].kind == redlock
+}

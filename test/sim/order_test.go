@@ -1,0 +1,75 @@
+package sim_test
+
+import (
+	"slices"
+	"time"
+)
+
+// phaseFair turns on the check that an RWMutex is phase-fair. RWMutex does not promise that yet.
+const phaseFair = false
+
+// overtakes is how often a waiter is overtaken at most by calls that came later, in a world where
+// nothing is wrong: nobody starves.
+const overtakes = 12
+
+// checkOrder checks who came first, in a world without faults.
+func (w *world) checkOrder() {
+	for _, c := range w.calls {
+		if !c.queues() {
+			continue
+		}
+		n := 0
+		for _, d := range w.calls {
+			if !d.queues() || d.parts[0].name != c.parts[0].name || d.returned.seq > c.returned.seq || !before(c, d) {
+				continue
+			}
+			n++ // d came later and was first
+			if c.parts[0].kind == fair && d.parts[0].kind == fair {
+				w.fail("a FairMutex is acquired in order of arrival", "\n  %v\n  %v", c, d)
+			}
+		}
+		if n > overtakes && c.parts[0].kind != redlock {
+			w.fail("nobody starves", "%d came later and were before %v", n, c)
+		}
+		if phaseFair {
+			w.checkPhases(c)
+		}
+	}
+}
+
+// queues reports whether a call waited and then had a lock of its own.
+func (c *call) queues() bool { return c.held && !c.op.try && !c.nested && len(c.parts) == 1 }
+
+// checkPhases checks that a reader waits for one writer at most, and that readers that come while a
+// writer waits do not join those that read.
+func (w *world) checkPhases(c *call) {
+	switch c.parts[0].kind {
+	case reader:
+		writers := 0
+		for _, d := range w.calls {
+			if d.held && d.parts[0].kind == writer && came(c) < d.returned.at && d.returned.seq < c.returned.seq {
+				writers++
+			}
+		}
+		if writers > 1 {
+			w.fail("a reader waits for one writer at most", "%d before %v", writers, c)
+		}
+	case writer:
+		for _, d := range w.calls {
+			// A reader may join others of its process for a tenure.
+			if d.queues() && d.parts[0].kind == reader && d.returned.seq < c.returned.seq && came(c)+d.p.tenure < d.called.at &&
+				!slices.ContainsFunc(w.calls, func(v *call) bool { // the readers' phase after v's
+					return v.held && v.parts[0].kind == writer && v.returned.seq < d.returned.seq && w.freed(v) >= d.called.at
+				}) {
+				w.fail("a reader does not pass a writer that waits", "\n  %v\n  %v", c, d)
+			}
+		}
+	}
+}
+
+// came returns when a call was in Redis at the latest. The first use of a script takes more round
+// trips than the others.
+func came(c *call) time.Duration { return c.called.at + 12*c.p.delay + time.Millisecond }
+
+// before reports whether c came to Redis before d.
+func before(c, d *call) bool { return came(c) < d.called.at+d.p.delay }

@@ -1,0 +1,150 @@
+// Package sim_test simulates worlds of processes that share locks while their network and their
+// Redis fail, and checks that relock keeps what it promises.
+//
+// # What is simulated
+//
+// A seed gives a plan: 2 to 8 processes with sessions, leases, tenures and latencies; goroutines of
+// theirs, the actors, with what each locks, when, and for how long; and the faults. The locks are
+// Mutex, FairMutex, both sides of RWMutex, Group and Redlock, taken by Lock, with and without the
+// end of a context, and by TryLock, with owners that lock again, writers that read as well,
+// leases that are fixed, of another length, or bounded. A world runs in a bubble of testing/synctest
+// over [memredis], and takes a few milliseconds for half a minute.
+//
+// The faults are those of [faultKind]: latency, cuts in each direction, broken connections, replies
+// that are lost after execution, restarts with and without data, forgotten scripts, errors of each
+// class, clocks that step ahead and back, evicted keys, locks that are forced open, sessions that
+// are closed amid calls, and processes that vanish, noticed by the server or not.
+//
+// # What is checked
+//
+// While it runs: certain holds never overlap (where a fault gives that up, by loss of data, eviction,
+// force, or a clock that jumps ahead, their tokens still differ and grow); Redis has each hold that is certain, for as long
+// as its deadline says; a loss is told by the deadline, and not before it; Unlock and Err tell of it; an owner re-enters
+// at once; no call blocks for ever. Afterwards: calls fail only with a reason, and end with their
+// contexts; tokens grow; TryLock finds a free lock free; no waiter sleeps when the lock is free;
+// without faults, FairMutexes are acquired in order of arrival and nobody starves; nothing is left
+// in Redis, in the sessions, or of goroutines; and Porcupine finds an order in which one lock in
+// one process could have done the same.
+//
+// # A seed that fails
+//
+// The test prints what failed, all that happened, and a command that repeats it with the fewest
+// faults and actors that still fail. A seed determines the plan and, with distinct times, most
+// orders. But goroutines that are ready at the same instant run in any order, so the command
+// runs the world many times, until it fails.
+//
+//	make sim SEEDS=100000 FIRST=501
+//
+// runs other seeds than `make test`, and prints what they contained.
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+var (
+	firstSeed = flag.Uint64("sim.first", 1, "the first seed")
+	seeds     = flag.Uint64("sim.seeds", 500, "how many seeds")
+	shrinks   = flag.Duration("sim.shrink", time.Minute, "how long to shrink a seed that fails, in real time")
+	onlyParts keep
+)
+
+func init() {
+	flag.Var(&onlyParts.faults, "sim.faults", "only these faults, as 0,3 or none")
+	flag.Var(&onlyParts.actors, "sim.actors", "only these actors")
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hangs is how long a world may take, in real time.
+const hangs = 5 * time.Minute
+
+func TestSimulation(t *testing.T) {
+	var all totals
+	var next atomic.Uint64
+	next.Store(*firstSeed)
+	start := time.Now()
+	t.Run("worlds", func(t *testing.T) {
+		for range runtime.GOMAXPROCS(0) {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for !t.Failed() {
+					seed := next.Add(1) - 1
+					if seed >= *firstSeed+*seeds {
+						return
+					}
+					all.add(simulate(t, seed))
+				}
+			})
+		}
+	})
+	fmt.Printf("%v\n%v real\n", &all, time.Since(start).Round(time.Millisecond))
+}
+
+// simulate runs the world of a seed, and reports what failed.
+func simulate(t *testing.T, seed uint64) *world {
+	p := newPlan(seed)
+	timer := time.AfterFunc(hangs, func() { panic(fmt.Sprintf("seed %d does not end", seed)) })
+	defer timer.Stop()
+	w := run(t, p, onlyParts)
+	if len(w.failures) > 0 {
+		timer.Stop()
+		small, parts := shrink(t, w, onlyParts)
+		t.Errorf("seed %d:\n%s\nIt fails again with:\n  %s", seed, small.report(), parts.command(seed))
+	}
+	return w
+}
+
+// totals are what the worlds contained.
+type totals struct {
+	mu                         sync.Mutex
+	worlds, calls, holds, lost int
+	counts                     [faultKinds]int
+	faults, processes, linear  int
+	virtual                    time.Duration
+}
+
+func (t *totals) add(w *world) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.worlds++
+	t.calls += len(w.calls)
+	t.processes += len(w.procs)
+	t.linear += w.linear
+	t.virtual += w.took
+	for _, c := range w.calls {
+		if c.held {
+			t.holds++
+		}
+		if c.lost.seq != 0 {
+			t.lost++
+		}
+	}
+	for k, n := range w.counts {
+		t.counts[k] += n
+		t.faults += n
+	}
+	if testing.Verbose() && t.worlds%1000 == 0 {
+		fmt.Println(t.worlds, "worlds")
+	}
+}
+
+func (t *totals) String() string {
+	s := fmt.Sprintf("%d seeds, %d processes, %d operations, %d holds, %d of them lost, %d histories through Porcupine\n%d faults:",
+		t.worlds, t.processes, t.calls, t.holds, t.lost, t.linear, t.faults)
+	for k, n := range t.counts {
+		if k > 0 {
+			s += ","
+		}
+		s += fmt.Sprintf(" %s %d", faultKind(k), n)
+	}
+	return s + fmt.Sprintf("\n%.1f virtual hours", t.virtual.Hours())
+}
