@@ -84,7 +84,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		e.audience, onRenewed = Audience{cfg.Hooks}, cfg.Hooks.Renewed
 	}
 	e.broker = pubsub.New(pubsub.Config{
-		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Spawn: e.own.Go, Stop: e.ioCtx.Done(), Ctx: e.ioCtx,
+		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Busy: e.busy, Spawn: e.own.Go, Stop: e.ioCtx.Done(), Ctx: e.ioCtx,
 		Dedicate: func(node transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
 			return e.proto.Dedicate(e.ioCtx, node)
 		},
@@ -94,6 +94,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
 		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(), OnLost: e.lose, OnRenewed: onRenewed,
+		Busy: e.busy, Prompt: cfg.Hooks != nil,
 	})
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
 	e.fairQueue = queue.New(queue.Config{
@@ -198,7 +199,13 @@ func (e *Engine) Begin() bool {
 
 // track counts a call that Close waits for, also after Close: an unlock that finds its hold
 // closed sends nothing, and one that was faster must release it. End must follow.
-func (e *Engine) track() { e.calls.Add(1) }
+func (e *Engine) track() {
+	e.calls.Add(1)
+	e.watchdog.Called()
+}
+
+// busy reports whether a call is under way.
+func (e *Engine) busy() bool { return e.calls.Load() > 0 }
 
 // End ends a call that Begin counted.
 func (e *Engine) End() {

@@ -17,6 +17,7 @@ func (b *base) Done() <-chan struct{} {
 		return arbiter.Closed
 	}
 	b.expireIfDue(h)
+	b.e.watchdog.Watched()
 	return h.Done()
 }
 
@@ -68,6 +69,7 @@ func (b *base) HoldOf(o *arbiter.Owner) *lease.Hold {
 	if b.e == nil {
 		return nil
 	}
+	b.e.watchdog.Watched()
 	return b.arb.holdOf(&b.handle, o)
 }
 

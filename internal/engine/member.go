@@ -107,6 +107,7 @@ var families = [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "
 
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (b *base) HeldBy(o *arbiter.Owner) Held {
+	b.e.watchdog.Watched()
 	if h := b.arb.newest(&b.handle, o); h != nil {
 		return h
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/clock"
@@ -26,6 +27,10 @@ type Watchdog struct {
 	work   chan struct{}            // signals that due has grown, or a round has ended
 	rounds transport.Rounds[*Lease] // of renewals
 
+	watched atomic.Bool // somebody waits for the end of a hold
+	called  atomic.Bool // a call has begun since the last look at the clock
+	awake   atomic.Bool // the clock is looked at every clock.Refresh
+
 	mu     sync.Mutex          // protects the following, and the fields of Lease that say so
 	heap   timing.Heap[*Lease] // every lease held or being released, by Lease.at
 	due    []*Lease            // to be renewed; each is in the heap as well, at its deadline
@@ -41,7 +46,13 @@ type WatchdogConfig struct {
 	Stopping  <-chan struct{}                              // ends the goroutines
 	OnLost    func(l *Lease, cause error)                  // called for every loss
 	OnRenewed func(n int, took time.Duration, first error) // called for every round, unless nil
+	Busy      func() bool                                  // reports whether a call is under way
+	Prompt    bool                                         // somebody is told of every loss
 }
+
+// slowLook is how often the clock is looked at for a suspend when nobody would be told of a loss:
+// often enough to renew what is left of a lease.
+const slowLook = time.Second
 
 // NewWatchdog returns a watchdog without leases.
 func NewWatchdog(c WatchdogConfig) *Watchdog {
@@ -145,6 +156,38 @@ func (w *Watchdog) Longest() (d time.Duration) {
 	return d
 }
 
+// Called makes the watchdog look for suspends every clock.Refresh for a while: a call has begun.
+func (w *Watchdog) Called() {
+	if w.called.Load() {
+		return
+	}
+	w.called.Store(true)
+	if !w.awake.Load() {
+		timing.Signal(w.kick)
+	}
+}
+
+// Watched makes the watchdog do so as long as there are leases: somebody waits for the end of a
+// hold.
+func (w *Watchdog) Watched() {
+	if !w.watched.Load() {
+		w.watched.Store(true)
+		w.Called()
+	}
+}
+
+// look returns when to look for a suspend again. A call that begins meanwhile sees awake unset,
+// or is seen here.
+func (w *Watchdog) look() time.Duration {
+	w.awake.Store(false)
+	called := w.called.Swap(false)
+	if called || w.Prompt || w.watched.Load() || w.Busy() {
+		w.awake.Store(true)
+		return clock.Refresh
+	}
+	return slowLook
+}
+
 // Run enforces deadlines and schedules renewals until Stopping is closed.
 func (w *Watchdog) Run() {
 	timer := time.NewTimer(time.Hour)
@@ -189,12 +232,13 @@ func (w *Watchdog) advance() (expired []*Lease, sleep int64) {
 			w.collectLocked(now)
 		}
 	}
+	look := int64(w.look())
 	if len(w.heap) == 0 {
+		w.watched.Store(false)
 		w.wakeAt = Forever
 		return expired, int64(time.Hour)
 	}
-	// The clock must be read that often to notice a suspend.
-	sleep = min(w.heap[0].at-now, int64(clock.Refresh))
+	sleep = min(w.heap[0].at-now, look)
 	w.wakeAt = now + sleep
 	return expired, sleep
 }

@@ -49,6 +49,9 @@ type Config struct {
 	// connection's reader and must not block.
 	Handler func(channel, message string) bool
 
+	// Busy reports whether a call of the session is under way.
+	Busy func() bool
+
 	// Spawn starts a goroutine that ends once Stop is closed. Ctx ends with Stop.
 	Spawn func(func())
 	Stop  <-chan struct{}

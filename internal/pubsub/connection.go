@@ -12,6 +12,7 @@ import (
 
 const (
 	probeInterval = 500 * time.Millisecond // between two probes of a connection
+	idleInterval  = time.Second            // the same while no call of the session is under way
 
 	// PingTimeout bounds one command on a subscription connection.
 	PingTimeout = time.Second
@@ -130,10 +131,10 @@ func (c *connection) setUpLocked() {
 // node.
 func (c *connection) use(l *link) error {
 	r := &replacement{conn: c, link: l}
-	probes := time.NewTicker(probeInterval)
-	defer probes.Stop()
+	r.probes = time.NewTimer(probeInterval)
+	defer r.probes.Stop()
 	for {
-		err := r.step(probes.C)
+		err := r.step()
 		switch {
 		case isTimeout(err) && !c.broker.Cluster && c.broker.Ctx.Err() == nil:
 			r.unresponsive()

@@ -26,6 +26,7 @@ func newBroker(t *testing.T, client rueidis.Client) *Broker {
 	ctx, cancel := context.WithCancel(context.Background())
 	var conn *transport.Conn
 	b := New(Config{
+		Busy:    func() bool { return false },
 		Client:  client,
 		Handler: func(string, string) bool { return false },
 		Clock:   clock.New(),

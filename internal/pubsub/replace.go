@@ -14,6 +14,8 @@ type replacement struct {
 	link *link // in use
 	old  *link // replaced, to be closed
 
+	probes *time.Timer // fires when link is to be probed
+
 	silent  bool          // link does not answer
 	next    chan *link    // yields the next link, nil if it failed; nil if none is being opened
 	after   time.Time     // earliest next attempt
@@ -21,7 +23,7 @@ type replacement struct {
 }
 
 // step subscribes new channels, and then handles one event.
-func (r *replacement) step(probes <-chan time.Time) error {
+func (r *replacement) step() error {
 	c := r.conn
 	if !r.silent {
 		if err := c.subscribeUnsent(r.link); err != nil {
@@ -31,8 +33,10 @@ func (r *replacement) step(probes <-chan time.Time) error {
 	}
 	select {
 	case <-c.kick:
-	case <-probes:
-		return r.check()
+	case <-r.probes.C:
+		err := r.check()
+		r.probes.Reset(r.interval())
+		return err
 	case next := <-r.next:
 		r.next = nil
 		r.adopt(next)
@@ -45,6 +49,14 @@ func (r *replacement) step(probes <-chan time.Time) error {
 		return errStopped
 	}
 	return nil
+}
+
+// interval returns when to probe the link again. A call that waits depends on it.
+func (r *replacement) interval() time.Duration {
+	if r.silent || r.conn.broker.Busy() {
+		return probeInterval
+	}
+	return idleInterval
 }
 
 // check probes the link in use.
