@@ -16,14 +16,15 @@ func (s *Session) dispatch(channel, message string) bool {
 	switch {
 	case message == wire.ForRedisson:
 		return true
-	case wire.IsSessionChannel(channel): // a loss: "lost <hold id> <key>"
+	case wire.IsSessionChannel(channel): // also a loss: "lost <hold id> <key>"
 		verb, rest, _ := strings.Cut(message, " ")
 		if id, key, ok := strings.Cut(rest, " "); ok && verb == "lost" {
 			s.e.Forced(id, key)
 			return true
 		}
-	case strings.HasPrefix(channel, wire.PrefixGrant): // a grant of a FairMutex
-		return s.e.Granted(message)
+		return s.e.Heard(message)
+	case wire.IsGrantChannel(channel):
+		return s.e.Heard(message)
 	}
 	return false
 }

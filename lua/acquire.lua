@@ -1,29 +1,66 @@
--- Acquires an exclusive lock if it is free.
+--!df flags=allow-undeclared-keys
+-- Acquires an exclusive lock if it is free and nobody queues for it, or queues. Whoever finds the
+-- lock free grants it to the first of the queue.
 --
---   KEYS   lock, fence
+--   KEYS   lock, fence, queue
 --   ARGV   hold id, lease (ms)
+--          1 to queue if the lock is not granted, else 0
+--          claim (ms)
+--          PUBLISH or SPUBLISH
+--          1 if the server knows all subscribers of such a channel, else 0
 --   reply  > 0  the fencing token; this hold id holds the lock
 --            0  another holds the lock, without expiry
---          < 0  another holds the lock; -1 minus its time to live (ms)
+--          < 0  another holds the lock; -1 minus the time (ms) after which to look again
 --          NOTLOCK, an error: the key is no lock (lib/foreign.lua)
 --
--- Sent twice: the second finds the hold of this id, renews its lease and returns the
--- same token. Nobody else can have changed the token while the lock was held.
+-- Sent twice: the second finds the hold of this id, renews its lease and returns the same token,
+-- which nobody else can have changed meanwhile; or it finds its place in the queue. But if it
+-- came after the first hold or place had ended, it would queue again, and an old grant could be
+-- mistaken for a new one. So a call that queues is never sent again.
 --
 -- The token is issued first, so that nothing is acquired if that fails.
 
--- include: fence
-
 local ttl = redis.call('pttl', KEYS[1])
 if ttl ~= -2 then
-  local held = redis.pcall('hexists', KEYS[1], ARGV[1])
-  if held ~= 1 then
-    -- include: foreign
-    return foreign(KEYS[1], held) or -1 - ttl
+  local fields = redis.pcall('hrandfield', KEYS[1], '16')
+  local held = fields[1] == ARGV[1] and 1
+  if not held and #fields ~= 1 then held = redis.pcall('hexists', KEYS[1], ARGV[1]) end
+  if held == 1 then
+    redis.call('pexpire', KEYS[1], ARGV[2])
+    local token = tonumber(redis.call('get', KEYS[2]))
+    if token then return token end
+    -- include: fence
+    return (fence(KEYS[2]))
   end
-  redis.call('pexpire', KEYS[1], ARGV[2])
-  return tonumber(redis.call('get', KEYS[2])) or fence(KEYS[2])
+  -- include: foreign
+  local no, holder = foreign(KEYS[1], #fields > 0 and fields or held)
+  if no then return no end
+  if ARGV[3] == '1' then
+    -- include: queue
+    enqueue(KEYS[3], ARGV[1])
+  end
+  -- include: redisson
+  if redissons(holder) then
+    came(KEYS[3])
+    if ttl < 0 or ttl > 2 then ttl = 2 end -- the first of the queue learns at its look that it must listen
+  end
+  return -1 - ttl
 end
+if redis.pcall('exists', KEYS[3], 'relock_yield' .. string.sub(KEYS[3], 13)) ~= 0 then
+  -- include: queue
+  -- include: yield
+  local wait = 0
+  if ARGV[3] == '1' or redis.call('exists', KEYS[3]) == 1 then wait = yielded(KEYS[3]) end
+  if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1]) end
+  if wait > 0 then return -1 - wait end
+  local winner, token = grant(KEYS[1], KEYS[2], KEYS[3], ARGV[4], ARGV[5], ARGV[6], {[ARGV[1]] = true})
+  if winner == ARGV[1] then
+    redis.call('pexpire', KEYS[1], ARGV[2])
+    return token
+  end
+  if winner then return -1 - ARGV[4] end
+end
+-- include: fence
 local token = fence(KEYS[2])
 redis.call('hset', KEYS[1], ARGV[1], '1')
 redis.call('pexpire', KEYS[1], ARGV[2])

@@ -1,7 +1,11 @@
--- Acquires several exclusive locks, all or none.
+--!df flags=allow-undeclared-keys
+-- Acquires several exclusive locks, all or none. It queues nowhere; a lock that others queue for
+-- is granted to the first of them.
 --
---   KEYS   the locks, then their fences in the same order
+--   KEYS   the locks, then their fences and then their queues in the same order
 --   ARGV   for each lock: hold id, lease (ms)
+--          then claim (ms), PUBLISH or SPUBLISH, 1 if the server knows all subscribers of such a
+--          channel, else 0
 --   reply  0, then the fencing token of each lock; or the position (from 1) of a lock
 --          that another holds, then what acquire.lua replies for it. The position of one
 --          that is no lock follows the error NOTLOCK
@@ -14,7 +18,7 @@
 -- include: fence
 
 local call = redis.call
-local n = #KEYS / 2
+local n = #KEYS / 3
 local reply, ours = {0}, nil
 if call('exists', unpack(KEYS, 1, n)) > 0 then
   ours = {}
@@ -28,6 +32,18 @@ if call('exists', unpack(KEYS, 1, n)) > 0 then
         return no and redis.error_reply(no.err .. ' ' .. i) or {i, -1 - ttl}
       end
       ours[i] = true
+    end
+  end
+end
+if call('exists', unpack(KEYS, 2 * n + 1, 3 * n)) > 0 then
+  -- include: queue
+  -- include: yield
+  for i = 1, n do
+    local queue = KEYS[2 * n + i]
+    if not (ours and ours[i]) and call('exists', queue) == 1 then
+      local wait, claim = yielded(queue), ARGV[2 * n + 1]
+      if wait > 0 then return {i, -1 - wait} end
+      if grant(KEYS[i], KEYS[n + i], queue, claim, ARGV[2 * n + 2], ARGV[2 * n + 3]) then return {i, -1 - claim} end
     end
   end
 end

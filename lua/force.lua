@@ -8,7 +8,6 @@
 --          prefix of the session channels
 --          name of the lock
 --          claim (ms)
---          prefix of the grant channels
 --          1 if the server knows all subscribers of such a channel, else 0
 --   reply  1 if the lock was held, else 0; NOTLOCK, an error, if the key is no lock
 --
@@ -18,7 +17,8 @@
 -- It deletes only what is the lock's. If an application has added fields to it, these stay,
 -- and the lock is granted to nobody.
 
--- include: fair
+-- include: queue
+-- include: yield
 -- include: foreign
 -- include: strip
 -- include: wake
@@ -43,8 +43,8 @@ if mode then
   wake(ARGV[3], ARGV[2])
 elseif not bare then
   redis.call(ARGV[3], ARGV[1], '0')
-elseif not yield(KEYS[3], ARGV[3], ARGV[8], ARGV[7]) and (redis.call('exists', KEYS[3]) == 0 or
-  not dispatch(KEYS[1], KEYS[2], KEYS[3], ARGV[6], ARGV[7], ARGV[3], ARGV[8])) then
+elseif yield(KEYS[3], ARGV[1], ARGV[3], ARGV[7]) or
+  not grant(KEYS[1], KEYS[2], KEYS[3], ARGV[6], ARGV[3], ARGV[7]) then
   redis.call(ARGV[3], ARGV[1], '0')
 end
 return 1

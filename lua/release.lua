@@ -1,13 +1,31 @@
--- Ends an exclusive hold.
+--!df flags=allow-undeclared-keys
+-- Ends an exclusive hold and grants the lock to the first of the queue. If nobody queues, it
+-- wakes who listens to the lock's channel: waiters of Redisson. Without a hold, it ends the place
+-- in the queue.
 --
---   KEYS   lock
+--   KEYS   lock, fence, queue
 --   ARGV   hold id
 --          channel of the lock
 --          PUBLISH or SPUBLISH
---   reply  number of subscribers woken, or -1 if there was no such hold
+--          1 if the server knows all subscribers of such a channel, else 0
+--          claim (ms)
+--          hold id to queue in the same step; none if it is missing
+--   reply  > 2^40  the fencing token of the id queued in the same step, which holds the lock
+--         0, or the number of subscribers woken if the lock was left free
+--            -1  there was neither hold nor place
 --
--- Sent twice: the second finds nothing. Hold ids are never used again, so it cannot end
--- another hold, however late it arrives.
+-- Sent twice: the second finds nothing, and queues nobody. Hold ids are never used again, so it
+-- cannot end another hold, however late it arrives.
 
-if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then return -1 end
-return redis.call(ARGV[3], ARGV[2], '0')
+if not ARGV[6] and redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. string.sub(KEYS[3], 13)) == 0 then
+  local had = redis.pcall('hdel', KEYS[1], ARGV[1])
+  if had ~= 1 then return had == 0 and -1 or had end
+  local told = redis.call(ARGV[3], ARGV[2], '0')
+  if told > 0 then
+    -- A process of relock that comes back at once must not overtake them.
+    redis.pcall('set', 'relock_yield' .. string.sub(KEYS[3], 13), '*', 'px', '105', 'nx')
+  end
+  return told
+end
+-- include: release
+return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6])

@@ -16,6 +16,9 @@ var ErrLate = errors.New("the reply came after the lease it grants had ended")
 // does not wait and the lock is taken. After an error nothing is left in Redis, or the cleaner
 // removes it.
 func (b *base) acquire(a attempt) (l *lease.Lease, err error) {
+	if b.kind == wire.Plain {
+		return a.contend(nil)
+	}
 	l = b.newLease()
 	err = a.retry(func() (bool, time.Duration, error) {
 		ttl, err := a.request(l, func() (int64, time.Duration, error) {
@@ -62,7 +65,7 @@ func (a *attempt) request(l *lease.Lease, send func() (int64, time.Duration, err
 		if token <= 0 {
 			return ttl, nil
 		}
-		l.Deadline.Store(l.CertainUntil(l.Sent))
+		l.Acquired()
 		if lease.Certain(l, l.Since+lease.Early) {
 			l.Token = token
 			return 0, nil
@@ -97,7 +100,7 @@ func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 // that length, and returns its next token.
 func (e *Engine) pass(l *lease.Lease, length, now int64) (token int64, ok bool) {
 	if !l.Renewed || int64(l.Length) != length || now-l.Since >= int64(e.Config.Tenure) || l.Token >= l.Top ||
-		l.Deadline.Load()-now < int64(l.Length/2) || e.Closed() {
+		!l.Fresh(now) || e.Closed() {
 		return 0, false
 	}
 	l.Token++

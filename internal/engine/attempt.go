@@ -20,15 +20,16 @@ const (
 // attempt is one call of Lock or TryLock while it asks Redis.
 type attempt struct {
 	*base
-	ctx    context.Context // the caller's
-	io     context.Context // the same for rueidis
-	op     string
-	w      *waiter // nil for a batch
-	call   *Acquired
-	wait   bool
-	poll   time.Duration // ask again at least that often
-	listen *pubsub.Listener
-	tries  int
+	ctx     context.Context // the caller's
+	io      context.Context // the same for rueidis
+	op      string
+	w       *waiter // nil for a batch
+	call    *Acquired
+	wait    bool
+	poll    time.Duration // ask again at least that often
+	listen  *pubsub.Listener
+	tries   int
+	backoff time.Duration // before the next request, after some that were refused
 
 	// The last answer of Redis.
 	taken bool  // the lock is taken

@@ -40,13 +40,13 @@ type Engine struct {
 	rws      *table
 	arbiters [wire.Read + 1]arbitration // the same by kind
 
-	fairQueue *queue.Queue
-	watchdog  *lease.Watchdog
-	cleaner   *lease.Cleaner
-	broker    *pubsub.Broker
-	turns     turns
-	forces    recentForces
-	label     *label
+	queue    *queue.Queue
+	watchdog *lease.Watchdog
+	cleaner  *lease.Cleaner
+	broker   *pubsub.Broker
+	turns    turns
+	forces   recentForces
+	label    *label
 
 	closeOnce sync.Once
 	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more
@@ -97,7 +97,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		Busy: e.busy, Prompt: cfg.Hooks != nil,
 	})
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
-	e.fairQueue = queue.New(queue.Config{
+	e.queue = queue.New(queue.Config{
 		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(),
 	})
 	e.newArbiters()
@@ -134,7 +134,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.own.Go(e.watchdog.Run)
 	e.own.Go(e.watchdog.RunRenewals)
 	e.own.Go(e.cleaner.Run)
-	e.own.Go(e.fairQueue.Run)
+	e.own.Go(e.queue.Run)
 	e.own.Go(e.label.run)
 	if err := e.channels(ctx, silent); err != nil {
 		_ = e.Close(ctx)
@@ -144,7 +144,7 @@ func (e *Engine) Start(ctx context.Context) error {
 }
 
 // newUUID returns a random UUID, as Redisson's clients call themselves. Theirs are of
-// version 4, ours of version 8; FairMutex tells them apart by that.
+// version 4, ours of version 8; the scripts tell them apart by that.
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -48,9 +48,9 @@ func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait 
 			return false, err
 		}
 	}
-	c := fairCall{m.attempt(ctx, op, w, wait, a)}
+	c := m.attempt(ctx, op, w, wait, a)
 	for {
-		l, err := c.acquire()
+		l, err := c.contend(nil)
 		if l == nil {
 			return m.letIn(w, a, err)
 		}

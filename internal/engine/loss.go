@@ -78,8 +78,8 @@ func (f *recentForces) has(id string, since int64) bool {
 	return slices.ContainsFunc(f.ids, func(x force) bool { return x.id == id })
 }
 
-// Granted handles the message of a grant, and reports whether it understood the message.
-func (e *Engine) Granted(message string) bool { return e.fairQueue.Granted(message) }
+// Heard handles a message to a contender, and reports whether it understood the message.
+func (e *Engine) Heard(message string) bool { return e.queue.Heard(message) }
 
 // leasesOf returns the leases of the locks at a key.
 func (e *Engine) leasesOf(key string) []*lease.Lease {

@@ -22,14 +22,9 @@ func (e *Engine) QueuedRW(name string) (readers, writers int) {
 // KnowsRW reports whether the arbiter has an entry for any RWMutex.
 func (e *Engine) KnowsRW() bool { return e.rws.Len() > 0 }
 
-// Listens reports whether a call is subscribed to the releases of a lock.
-func (e *Engine) Listens(name string) bool {
-	for _, kind := range []wire.Kind{wire.Plain, wire.Write} {
-		if e.broker.Listeners(wire.NewKeys(kind, e.keyOf(name)).Channel) > 0 {
-			return true
-		}
-	}
-	return false
+// Waits reports whether a call waits in Redis for a lock.
+func (e *Engine) Waits(name string) bool {
+	return e.queue.Len(e.keyOf(name)) > 0 || e.broker.Listeners(wire.NewKeys(wire.Write, e.keyOf(name)).Channel) > 0
 }
 
 // Watchers returns how many callbacks wait for the end of the hold of a Mutex.

@@ -97,7 +97,7 @@ func (e *Engine) releaseUnder(io *transport.Context, l *lease.Lease, how sending
 
 // confirmed completes a release that Redis confirmed; told is -1 if the hold was gone.
 func (e *Engine) confirmed(l *lease.Lease, told int64, heard pubsub.Heard) {
-	if told >= 0 && (l.Kind == wire.Plain || l.Kind == wire.Write) {
+	if told >= 0 && l.Kind == wire.Write {
 		e.endTurn(l, told, heard)
 	}
 	e.watchdog.Remove(l)
@@ -117,7 +117,7 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, how sending)
 			return -1, unconfirmed(err)
 		}
 		io.Bound(e.proto.Conn, min(e.Left(l), time.Duration(how.until-now)))
-		told, err = e.proto.Release(io, &l.Ref)
+		told, err = e.proto.Release(io, &l.Ref, nil)
 		switch {
 		case err == nil && told < 0 && !how.again && lease.Certain(l, e.Clock.Now()):
 			return told, lease.ErrGone

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,50 +31,21 @@ func splitEngine(t testing.TB, s *redistest.Server, p *redistest.Proxy) *Engine 
 	}), 30*time.Second)
 }
 
-// patientWait waits for a lock without ever asking by itself again, as long as it
-// believes that it hears. It counts the attempts that Redis has answered.
-func patientWait(ctx context.Context, s *Engine, name string, asked *atomic.Int64) (*lease.Lease, error) {
-	b := s.newBase(wire.Plain, name, LockConfig{})
-	a := b.attempt(ctx, "lock", nil, true, new(Acquired))
-	a.poll = time.Hour
-	l := b.newLease()
-	return l, a.retry(func() (bool, time.Duration, error) {
-		ttl, err := a.request(l, func() (int64, time.Duration, error) {
-			return s.proto.Acquire(a.io, &l.Ref, b.leaseMS, true)
-		})
-		if err == nil {
-			asked.Add(1)
-		}
-		return l.Token > 0, ttl, err
-	})
-}
-
 // silence is a lock with a holder, and a waiter that may be unable to hear of its release.
 type silence struct {
-	t      *testing.T
-	holder *Mutex
-	waiter *Engine
-	asked  atomic.Int64
-	got    chan *lease.Lease
+	t              *testing.T
+	holder, waiter *Mutex
+	got            chan error
 }
 
 // wait locks the lock and starts to wait for it.
 func (s *silence) wait() {
 	s.t.Helper()
 	require.NoError(s.t, s.holder.Lock(background))
-	s.asked.Store(0)
-	got := make(chan *lease.Lease, 1)
-	s.got = got
-	s.waiter.calls.Add(1) // a call that the close of the engine waits for
-	go func() {
-		defer s.waiter.End()
-		l, err := patientWait(background, s.waiter, "it", &s.asked)
-		if err != nil {
-			s.t.Error(err)
-		}
-		got <- l
-	}()
-	redistest.Eventually(s.t, enough, "the waiter to ask", func() bool { return s.asked.Load() > 0 })
+	s.got = make(chan error, 1)
+	got := s.got
+	go func() { got <- s.waiter.Lock(background) }() // ends with the test at the latest
+	redistest.Eventually(s.t, enough, "the waiter to queue", func() bool { return s.waiter.e.Waits("it") })
 }
 
 // ends unlocks the lock, and waits until the waiter has had it.
@@ -84,16 +53,16 @@ func (s *silence) ends(what string) {
 	s.t.Helper()
 	require.NoError(s.t, s.holder.Unlock(background))
 	select {
-	case l := <-s.got:
-		_, err := s.waiter.proto.Release(background, &l.Ref)
+	case err := <-s.got:
 		require.NoError(s.t, err)
+		require.NoError(s.t, s.waiter.Unlock(background))
 	case <-time.After(enough):
 		s.t.Fatalf("%s waits for ever", what)
 	}
 }
 
-// A waiter whose subscription is silent gets the lock all the same, and while nothing can
-// be heard, waiters ask often. Here nothing else would ever make them ask.
+// A waiter whose subscription is silent gets the lock all the same, and while nothing can be heard
+// it looks often.
 func TestSilentSubscriptionIsNoticed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -110,19 +79,18 @@ func TestSilentSubscriptionIsNoticed(t *testing.T) {
 			p := redistest.NewProxy(t, server.Addr())
 			waiter := splitEngine(t, server, p)
 			require.Equal(t, 1, p.Connections(), "through the proxy: that of the subscription")
-			m := newEngine(t, server.Client(t), time.Hour).Mutex("it", LockConfig{})
-			s := &silence{t: t, holder: &m, waiter: waiter}
+			holds := newEngine(t, server.Client(t), time.Hour).Mutex("it", LockConfig{})
+			waits := waiter.Mutex("it", LockConfig{})
+			s := &silence{t: t, holder: &holds, waiter: &waits}
 
 			s.wait()
-			channel := wire.NewKeys(wire.Plain, "it").Channel
-			redistest.Eventually(t, enough, "the waiter to be subscribed", func() bool { return waiter.broker.Heard(channel).Live })
-			redistest.Eventually(t, enough, "its attempt after that", func() bool { return s.asked.Load() > 1 })
 			c.hurt(p)
 			s.ends("the waiter that hears nothing")
 
 			redistest.Eventually(t, enough, "the silence to be noticed", func() bool { return !waiter.broker.Up.Load() })
 			s.wait()
-			redistest.Eventually(t, enough, "many attempts while nothing can be heard", func() bool { return s.asked.Load() > 20 })
+			before := server.CommandStats()["evalsha"]
+			redistest.Eventually(t, enough, "many looks while nothing can be heard", func() bool { return server.CommandStats()["evalsha"] > before+20 })
 			s.ends("the waiter that knows it hears nothing")
 
 			c.heal(p)

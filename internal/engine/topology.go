@@ -57,6 +57,7 @@ func (e *Engine) waits(ctx context.Context) error {
 // channels subscribes to the session's own channel. silent is the error of publish; channels
 // returns it only if subscribing succeeds.
 func (e *Engine) channels(ctx context.Context, silent error) error {
+	e.broker.SubscribeFunc(wire.PrefixSession+e.id, e.queue.Resubscribed) // as long as the session
 	err := e.broker.Pin(ctx, wire.PrefixSession+e.id)
 	if err != nil && ctx.Err() != nil && e.proto.Spent.Load() {
 		err = transport.ErrPool
@@ -127,7 +128,7 @@ func (e *Engine) topology(ctx context.Context) error {
 // one node may belong to another now.
 func (e *Engine) slotsChanged() {
 	e.watchdog.Wake()
-	e.fairQueue.Wake()
+	e.queue.Wake()
 	e.cleaner.Wake()
 }
 

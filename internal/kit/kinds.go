@@ -25,7 +25,7 @@ var LockKinds = func() []*LockKind {
 	reader := func(s *relock.Session) relock.Locker { return s.RWMutex("lock").RLocker() }
 	return []*LockKind{
 		{"Mutex", mutex, mutex, AcquireSHA},
-		{"FairMutex", fair, fair, EnterSHA},
+		{"FairMutex", fair, fair, AcquireSHA},
 		{"writer after a writer", writer, writer, WriteSHA},
 		{"writer after a reader", writer, reader, WriteSHA},
 		{"reader after a writer", reader, writer, ReadSHA},

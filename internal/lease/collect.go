@@ -24,7 +24,7 @@ func (w *Watchdog) collectLocked(now int64) {
 }
 
 // pickLocked removes the leases from the heap that may be renewed and are due within a twelfth of
-// their length, but no more than of the engine's, in order.
+// their term, but no more than of the engine's, in order.
 func (w *Watchdog) pickLocked(now int64) (picked []*Lease) {
 	var keep []*Lease // they keep their times
 	defer func() {
@@ -34,7 +34,7 @@ func (w *Watchdog) pickLocked(now int64) (picked []*Lease) {
 	}()
 	for len(w.heap) > 0 && w.heap[0].at <= now+int64(w.Lease/12) {
 		l := w.heap[0]
-		if l.at > now+int64(l.Length/12) {
+		if l.at > now+int64(l.term()/12) {
 			keep = append(keep, heap.Pop(&w.heap).(*Lease))
 			continue
 		}
@@ -43,7 +43,7 @@ func (w *Watchdog) pickLocked(now int64) (picked []*Lease) {
 			keep = append(keep, heap.Pop(&w.heap).(*Lease))
 			continue
 		}
-		if l.Fixed && !l.Claim || l.renewing || l.at >= deadline || l.lengthAt(now) == 0 {
+		if l.Fixed && l.claim.Load() == 0 || l.renewing || l.at >= deadline || l.lengthAt(now) == 0 {
 			if l.at == deadline {
 				break
 			}

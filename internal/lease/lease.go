@@ -36,8 +36,10 @@ type Lease struct {
 	Indeterminate bool  // a request got no reply and may still be executed
 	Sent          int64 // when the acquisition was sent
 	Since         int64 // when it was acquired: the tenure starts
+	granted       bool  // by another's release, after it had waited
 
 	Deadline atomic.Int64 // certain until then; moved by renewals
+	claim    atomic.Int64 // length of a lease that is not renewed yet, and is shorter than Length; 0: none
 	Late     atomic.Bool  // Redis did not confirm the release in time
 
 	// Guarded by the arbiter's shard. Token is the current fencing token, Top the last of its
@@ -46,7 +48,6 @@ type Lease struct {
 	Token, Top int64
 
 	// Guarded by Watchdog.mu.
-	Claim    bool  // a claim on a FairMutex: renew it to its length at once
 	Index    int   // in the watchdog's heap; -1: not there
 	stopped  bool  // no more renewals: it is being released
 	giveUp   int64 // when to cancel release, unless the deadline is earlier
@@ -66,6 +67,41 @@ func Margin(length time.Duration) time.Duration { return length/500 + 2*time.Mil
 
 // CertainUntil returns the local deadline of a lease whose acquisition or renewal was sent then.
 func CertainUntil(length time.Duration, sent int64) int64 { return sent + int64(length-Margin(length)) }
+
+// Granted records that l was granted by another's release, for a term until a deadline. A term
+// that is shorter than the length is a claim.
+func (l *Lease) Granted(term time.Duration, until int64) {
+	l.granted = true
+	l.Deadline.Store(until)
+	if term < l.Length {
+		l.claim.Store(int64(term))
+	}
+}
+
+// Acquired records that the request sent at l.Sent has acquired l.
+func (l *Lease) Acquired() {
+	l.granted = false
+	l.claim.Store(0)
+	l.Deadline.Store(l.CertainUntil(l.Sent))
+}
+
+// term returns for how long Redis was asked last to keep l.
+func (l *Lease) term() time.Duration {
+	if claim := l.claim.Load(); claim > 0 {
+		return time.Duration(claim)
+	}
+	return l.Length
+}
+
+// Fresh reports whether there is enough left of l for another goroutine to take it over: half of
+// its length, or a third of a claim, which is renewed by then.
+func (l *Lease) Fresh(now int64) bool {
+	least := int64(l.Length / 2)
+	if claim := l.claim.Load(); claim > 0 {
+		least = claim / 3
+	}
+	return l.Deadline.Load()-now >= least
+}
 
 // CertainUntil returns the deadline of l if its acquisition or renewal was sent then.
 func (l *Lease) CertainUntil(sent int64) int64 { return CertainUntil(l.Length, sent) }

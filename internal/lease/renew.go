@@ -98,10 +98,10 @@ func (w *Watchdog) finish(l *Lease, sent int64, length time.Duration) bool {
 		return false
 	}
 	if sent > 0 {
-		if until := CertainUntil(length, sent); l.Claim || until > l.Deadline.Load() {
+		if until := CertainUntil(length, sent); l.claim.Load() > 0 || until > l.Deadline.Load() {
 			l.Deadline.Store(until)
 		}
-		l.Claim = false
+		l.claim.Store(0)
 		w.rescheduleLocked(l, w.nextLocked(l, sent))
 		return true
 	}

@@ -71,11 +71,15 @@ func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
 	defer w.mu.Unlock()
 	if maxHold > 0 {
 		l.end = l.Sent + int64(min(maxHold, time.Duration(Forever)))
-		if l.Claim { // sent before it waited
+		if l.granted { // sent before it waited
 			l.end += l.Since - l.Sent
 		}
 	}
-	l.at = w.nextLocked(l, l.Sent)
+	sent := l.Sent
+	if l.granted { // when the last look was sent that found it waiting
+		sent = l.Deadline.Load() - CertainUntil(l.Length, 0)
+	}
+	l.at = w.nextLocked(l, sent)
 	heap.Push(&w.heap, l)
 	w.movedLocked(l)
 }
@@ -84,8 +88,11 @@ func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
 func (w *Watchdog) nextLocked(l *Lease, sent int64) int64 {
 	deadline := l.Deadline.Load() - Early
 	renew := sent + int64(l.Length/3)
-	if l.Claim {
-		return min(sent, deadline)
+	if claim := l.claim.Load(); claim > 0 {
+		if !l.Renewed { // its length counts from now
+			return min(l.Since, deadline)
+		}
+		return min(l.Since+claim/3, deadline-claim/3)
 	}
 	if l.Fixed || l.stopped || l.lengthAt(renew) == 0 {
 		return deadline
@@ -222,7 +229,7 @@ func (w *Watchdog) advance() (expired []*Lease, sleep int64) {
 				l.release.Cancel()
 			}
 			expired = append(expired, l)
-		case l.Fixed && !l.Claim || l.stopped || l.renewing:
+		case l.Fixed && l.claim.Load() == 0 || l.stopped || l.renewing:
 			if l.release != nil && now >= l.giveUp {
 				l.release.Cancel()
 			}

@@ -130,22 +130,44 @@ func TestFixedLeaseIsNotRenewed(t *testing.T) {
 	}
 }
 
-func TestClaimIsRenewedToItsLengthAtOnceAlsoIfFixed(t *testing.T) {
+// A claim of a hold with a bound is renewed to its length at once, and once; another one at its
+// third, and earlier if the last look was long ago.
+func TestClaimIsRenewedToItsLength(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l := r.lease()
-	l.Fixed, l.Claim = true, true
-	r.acquire(l)
-	l.Deadline.Store(r.Clock.Now() + int64(2*little)) // a claim is short
-	r.mini.SetTTL(l.Keys.Name, 2*little)
-	r.Add(l, 0)
-	due := r.after(0)
-	require.Equal(t, []*Lease{l}, due)
-	r.renew(due)
-	require.Greater(t, r.mini.TTL(l.Keys.Name), length-little)
-	require.Greater(t, l.Deadline.Load(), r.Clock.Now()+int64(third))
-	for range 9 {
-		require.Empty(t, r.after(length/10), "it is renewed once more")
+	const claim = length / 6
+	for what, c := range map[string]struct {
+		fixed   bool
+		looked  time.Duration // before it was granted
+		renewal time.Duration // after that
+	}{
+		"fixed":           {true, 0, 0},
+		"just looked":     {false, 0, claim / 3},
+		"looked long ago": {false, claim / 2, claim/6 - Margin(claim)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			l := r.lease()
+			l.Fixed, l.Renewed = c.fixed, !c.fixed
+			r.acquire(l)
+			l.Granted(claim, CertainUntil(claim, r.Clock.Now()-int64(c.looked)))
+			r.mini.SetTTL(l.Keys.Name, claim)
+			r.Add(l, 0)
+			require.True(t, l.Fresh(r.Clock.Now()))
+			if c.renewal > 0 {
+				require.Empty(t, r.after(c.renewal-little))
+				c.renewal = little
+			}
+			due := r.after(c.renewal)
+			require.Equal(t, []*Lease{l}, due)
+			r.renew(due)
+			require.Greater(t, r.mini.TTL(l.Keys.Name), length-little)
+			require.Greater(t, l.Deadline.Load(), r.Clock.Now()+int64(third))
+			if c.fixed {
+				for range 9 {
+					require.Empty(t, r.after(length/10), "it is renewed once more")
+				}
+			}
+		})
 	}
 }
 

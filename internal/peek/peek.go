@@ -28,8 +28,8 @@ func QueuedRW(session any, name string) (readers, writers int) { return Engine(s
 // KnowsRW reports whether the session remembers any RWMutex.
 func KnowsRW(session any) bool { return Engine(session).KnowsRW() }
 
-// Listens reports whether the session is subscribed for a waiter of that name.
-func Listens(session any, name string) bool { return Engine(session).Listens(name) }
+// Waits reports whether a call of the session waits in Redis for a lock.
+func Waits(session any, name string) bool { return Engine(session).Waits(name) }
 
 // Watchers returns how many goroutines watch the hold of that name.
 func Watchers(session any, name string) int { return Engine(session).Watchers(name) }

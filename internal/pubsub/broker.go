@@ -146,6 +146,14 @@ func (b *Broker) Known(channel string) bool {
 	return b.subs[channel] != nil
 }
 
+// Live reports whether a channel is subscribed now.
+func (b *Broker) Live(channel string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.subs[channel]
+	return s != nil && s.live
+}
+
 // Listeners returns the number of listeners of a channel.
 func (b *Broker) Listeners(channel string) int {
 	b.mu.Lock()

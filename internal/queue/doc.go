@@ -1,15 +1,18 @@
-// Package queue holds this process's places in the fair queues in Redis, and receives their
-// grants. A [Queue] probes all of an engine's waiters in batches.
+// Package queue holds this process's places in the queues in Redis, and receives their grants. A
+// [Queue] probes all of an engine's contenders in batches.
 //
 // Invariants:
 //
-//   - A hold id is enqueued once and never again, so that a grant can only be for that place.
-//   - A waiter is probed at least every half claim, when the lock may have become free, and when
-//     a message may have been missed.
-//   - Whoever enqueues has subscribed to its grants before.
+//   - A hold id is queued once and never again, so that a grant can only be for that place.
+//   - A contender is probed at least every half claim, when a message may have been missed, and
+//     while it hears no messages, every 100 ms.
+//   - A message that overtakes the reply to the request that queues is kept until Add.
+//   - Only the first of a queue subscribes to the lock's channel, and only while Redisson has the
+//     lock: there is nothing for others to hear.
 //
 // The engine starts Queue.Run and waits for it. Run ends when Stopping is closed, after the
-// rounds of probes that it has started. Messages arrive by Queue.Granted, which does not block.
+// rounds of probes that it has started. Messages arrive by Queue.Heard, which does not block; the
+// engine calls Queue.Resubscribed when it may have missed some.
 //
 // The package may import clock, lease, pubsub, timing, transport and wire.
 package queue

@@ -9,56 +9,107 @@ import (
 	"github.com/relock-go/relock/internal/timing"
 )
 
-// Granted handles the message of a grant, and reports whether it understood the message. It runs
+// message is what a contender is told.
+type message struct {
+	at    int64         // when
+	token int64         // of the grant; 0: look at the lock
+	claim time.Duration // the grant's length
+}
+
+// early keeps the messages for hold ids that nobody has added, for a while: one may overtake the
+// reply to the request that queues the id. Most are for ids that were removed.
+type early map[string]message
+
+const (
+	earlyMost = 1000
+	earlyKept = int64(5 * time.Second) // at least a claim: after that a grant has expired
+)
+
+func (e early) put(id string, m message) {
+	if len(e) >= earlyMost {
+		for other, old := range e {
+			if m.at-old.at > earlyKept {
+				delete(e, other)
+			}
+		}
+	}
+	if len(e) < earlyMost { // else the next probe finds the grant
+		e[id] = m
+	}
+}
+
+func (e early) take(id string) (m message, ok bool) {
+	if len(e) == 0 {
+		return m, false
+	}
+	m, ok = e[id]
+	delete(e, id)
+	return m, ok
+}
+
+// yieldLook is after how long a contender looks at a lock that was left to Redisson.
+const yieldLook = time.Millisecond
+
+// Heard handles what the session is told, and reports whether it understood the message. It runs
 // on the connection's reader, and does not block.
 //
-// "<hold id> <token> <claim>" grants the lock. The claim may be longer than the lease, to which a
-// probe under way, or a renewal, may have shortened it. "<hold id> look" grants nothing: the lock
-// is free, but it is another process's turn for the moment.
-func (q *Queue) Granted(message string) bool {
-	id, rest, _ := strings.Cut(message, " ")
-	if rest == "look" {
-		q.probeSoon(id)
-		return true
-	}
-	number, length, _ := strings.Cut(rest, " ")
-	token, err1 := strconv.ParseInt(number, 10, 64)
-	claim, err2 := strconv.ParseInt(length, 10, 64)
-	if err1 != nil || err2 != nil || token <= 0 {
+// "granted <hold id> <token> <claim>" grants the lock. The claim may be longer than the lease, to
+// which a probe under way, or a renewal, may have shortened it. "look <hold id>" grants nothing:
+// the lock is free, but it is Redisson's turn for the moment.
+func (q *Queue) Heard(text string) bool {
+	verb, rest, _ := strings.Cut(text, " ")
+	id, rest, _ := strings.Cut(rest, " ")
+	m := message{at: q.Clock.Now()}
+	switch verb {
+	case "look":
+	case "granted":
+		number, length, _ := strings.Cut(rest, " ")
+		claim, err := strconv.ParseInt(length, 10, 64)
+		var bad error
+		if m.token, bad = strconv.ParseInt(number, 10, 64); bad != nil || err != nil || m.token <= 0 {
+			return false
+		}
+		m.claim = time.Duration(claim) * time.Millisecond
+	default:
 		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w := q.waiters[id]; w != nil && w.token == 0 {
-		d := min(time.Duration(claim)*time.Millisecond, w.ref.Length)
-		q.answerLocked(w, token, w.probed+int64(d-lease.Margin(d)))
+	if w := q.waiters[id]; w != nil {
+		q.heardLocked(w, m)
+	} else {
+		q.early.put(id, m)
 	}
 	return true
 }
 
-// probeSoon probes the waiter with that hold id.
-func (q *Queue) probeSoon(id string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch w := q.waiters[id]; {
-	case w == nil || w.token > 0:
-	case w.index >= 0:
-		q.probeNowLocked(w)
+func (q *Queue) heardLocked(w *Waiter, m message) {
+	switch {
+	case w.grant.Token > 0:
+	case m.token > 0:
+		q.grantedLocked(w, m.token, min(m.claim, w.ref.Length), w.probed)
 	default:
-		w.probeAgain = true // being probed, or about to be enqueued
+		q.lookLocked(w, m.at+int64(yieldLook))
 	}
 }
 
-func (q *Queue) answerLocked(w *Waiter, token, until int64) {
-	w.token, w.until, w.prober = token, until, false
+// A Grant gives a lock to a contender for a term.
+type Grant struct {
+	Token int64 // 0: not granted yet
+	Term  time.Duration
+	Until int64 // certain until then
+}
+
+// grantedLocked records a grant. It began after the request that was sent at sent.
+func (q *Queue) grantedLocked(w *Waiter, token int64, term time.Duration, sent int64) {
+	w.grant = Grant{token, term, lease.CertainUntil(term, sent)}
 	q.unscheduleLocked(w)
 	timing.Signal(w.C)
 }
 
-// Answer returns the token of w's grant, 0 if there is none, until when the grant is certain, and
-// whether w's place is lost.
-func (q *Queue) Answer(w *Waiter) (token, until int64, lost bool) {
+// Answer returns w's grant, and whether its place is lost.
+func (q *Queue) Answer(w *Waiter) (g Grant, lost bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return w.token, w.until, w.lost
+	return w.grant, w.lost
 }

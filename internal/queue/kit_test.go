@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,12 +50,14 @@ func newRig(t *testing.T, client rueidis.Client, claim time.Duration) *rig {
 		Proto: wire.NewProtocol(conn, scripts, claim), Broker: b, Clock: c, Session: "00000001-0000-8000-8000-000000000000", Ctx: ctx, Stopping: ctx.Done(),
 	})
 	t.Cleanup(func() { cancel(); r.wg.Wait() })
+	b.SubscribeFunc(wire.PrefixSession+r.Session, r.Resubscribed)
+	require.NoError(t, b.Pin(ctx, wire.PrefixSession+r.Session))
 	return r
 }
 
 // dispatch gives grants to the queue, as a session does.
 func (r *rig) dispatch(channel, message string) bool {
-	return message == wire.ForRedisson || strings.HasPrefix(channel, wire.PrefixGrant) && r.Granted(message)
+	return wire.IsSessionChannel(channel) && r.Heard(message)
 }
 
 // newSlowRig returns a rig whose waiters hardly ever probe by themselves, and its server.
@@ -79,13 +80,7 @@ func (r *rig) ref(k wire.Kind) wire.Ref {
 func (r *rig) held(k wire.Kind) *wire.Ref {
 	r.t.Helper()
 	hold := r.ref(k)
-	var token int64
-	var err error
-	if k == wire.Fair {
-		token, _, err = r.Proto.Enter(r.ctx, &hold, wire.Millis(hold.Length), false)
-	} else {
-		token, _, err = r.Proto.Acquire(r.ctx, &hold, wire.Millis(hold.Length), false)
-	}
+	token, _, err := r.Proto.Acquire(r.ctx, &hold, wire.Millis(hold.Length), false)
 	require.NoError(r.t, err)
 	require.Positive(r.t, token, "the lock is taken")
 	return &hold
@@ -94,27 +89,27 @@ func (r *rig) held(k wire.Kind) *wire.Ref {
 // release ends a hold that must be there.
 func (r *rig) release(hold *wire.Ref) {
 	r.t.Helper()
-	told, err := r.Proto.Release(r.ctx, hold)
+	told, err := r.Proto.Release(r.ctx, hold, nil)
 	require.NoError(r.t, err)
 	require.GreaterOrEqual(r.t, told, int64(0), "there was no such hold")
 }
 
-// waiter adds a waiter that is in the queue in Redis, but in the one here only if queued.
-func (r *rig) waiter(queued bool) *Waiter {
+// queues sends a request that must queue a hold.
+func (r *rig) queues(hold *wire.Ref) (sent int64, ttl time.Duration) {
 	r.t.Helper()
-	st := r.Add(r.ref(wire.Fair))
-	redistest.Eventually(r.t, enough, "the subscription", st.Subscribed)
-	r.Enqueueing(st)
-	token, ttl, err := r.Proto.Enter(r.ctx, &st.ref, wire.Millis(st.ref.Length), true)
+	sent = r.Clock.Now()
+	token, ttl, err := r.Proto.Acquire(r.ctx, hold, wire.Millis(hold.Length), true)
 	require.NoError(r.t, err)
 	require.LessOrEqual(r.t, token, int64(0), "the lock is free")
-	if queued {
-		r.mu.Lock()
-		st.probeAgain = false // its subscription has just been confirmed: it was to probe
-		r.scheduleLocked(st, r.after(st, st.probed, ttl))
-		r.mu.Unlock()
-	}
-	return st
+	return sent, ttl
+}
+
+// waiter adds a contender that is in the queue.
+func (r *rig) waiter() *Waiter {
+	r.t.Helper()
+	hold := r.ref(wire.Fair)
+	sent, ttl := r.queues(&hold)
+	return r.Add(hold, sent, ttl)
 }
 
 // dueOf returns how many of some waiters are to probe now.
@@ -132,11 +127,13 @@ func (r *rig) dueOf(waiters ...*Waiter) (n int) {
 // lock queues until it is granted the lock, as a call of Lock does, and then releases it.
 func (r *rig) lock() error {
 	for {
-		st := r.Add(r.ref(wire.Fair))
-		token, err := r.wait(st)
-		r.Remove(st)
+		hold, sent := r.ref(wire.Fair), r.Clock.Now()
+		token, ttl, err := r.Proto.Acquire(r.ctx, &hold, wire.Millis(hold.Length), true)
+		if err == nil && token <= 0 {
+			token, err = r.wait(hold, sent, ttl)
+		}
 		if err == nil && token > 0 {
-			_, err = r.Proto.Release(r.ctx, &st.ref)
+			_, err = r.Proto.Release(r.ctx, &hold, nil)
 		}
 		if err != nil || token > 0 {
 			return err
@@ -144,25 +141,16 @@ func (r *rig) lock() error {
 	}
 }
 
-// wait returns the token that a waiter is granted, or 0 if its place is lost.
-func (r *rig) wait(st *Waiter) (token int64, err error) {
-	for !st.Subscribed() {
-		if err := r.signal(st); err != nil {
-			return 0, err
-		}
-	}
-	r.Enqueueing(st)
-	token, ttl, err := r.Proto.Enter(r.ctx, &st.ref, wire.Millis(st.ref.Length), true)
-	if err != nil || token > 0 {
-		return token, err
-	}
-	r.Enqueued(st, ttl)
+// wait returns the token that a contender is granted, or 0 if its place is lost.
+func (r *rig) wait(hold wire.Ref, sent int64, ttl time.Duration) (token int64, err error) {
+	st := r.Add(hold, sent, ttl)
+	defer r.Remove(st)
 	for {
 		if err := r.signal(st); err != nil {
 			return 0, err
 		}
-		if token, _, lost := r.Answer(st); token > 0 || lost {
-			return token, nil
+		if g, lost := r.Answer(st); g.Token > 0 || lost {
+			return g.Token, nil
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// Run probes waiters until Stopping is closed.
+// Run probes contenders until Stopping is closed.
 func (q *Queue) Run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -27,7 +27,7 @@ func (q *Queue) Run() {
 	}
 }
 
-// due removes from the heap the waiters that are due, and those that are due soon.
+// due removes from the heap those that are due, and those that are due soon.
 func (q *Queue) due() (due []*Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -70,34 +70,65 @@ func (q *Queue) probe(due []*Waiter) {
 	late := ctx.Err() != nil
 	stop()
 
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	for i, w := range due {
-		if !q.waitsLocked(w) {
-			continue
+		if errs[i] == nil && replies[i] == wire.Theirs {
+			q.listen(w)
 		}
-		switch err := errs[i]; {
-		case err != nil && (late || transport.Transient(err)):
-			q.scheduleLocked(w, q.Clock.Now()+int64(timing.Jitter(q.Proto.Claim/30)))
-		case err == nil && replies[i] > 0:
-			q.answerLocked(w, replies[i], lease.CertainUntil(w.ref.Length, sent))
-		case err != nil || replies[i] == wire.LostPlace:
-			// The call asks again, and learns of an error then.
-			w.lost = true
-			timing.Signal(w.C)
-			if w.prober {
-				w.prober = false
-				q.lockFreedLocked(w.subs)
-			}
-		default:
-			_, ttl, _ := wire.Granted(replies[i], nil)
-			w.probed, w.prober = sent, false
-			q.scheduleLocked(w, q.after(w, sent, ttl))
+		hears := q.hears(w)
+		q.mu.Lock()
+		if q.waitsLocked(w) {
+			q.probedLocked(w, sent, replies[i], errs[i], late, hears)
 		}
+		q.mu.Unlock()
 	}
 }
 
-// waiting returns the waiters that still wait, and their refs. It reuses due.
+// probedLocked records the answer to a probe that was sent at sent.
+func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hears bool) {
+	switch {
+	case err != nil && (late || transport.Transient(err)):
+		q.scheduleLocked(w, q.Clock.Now()+int64(timing.Jitter(q.Proto.Claim/30)))
+	case err == nil && reply > 0:
+		q.grantedLocked(w, reply, w.ref.Length, sent)
+	case err != nil || reply == wire.LostPlace:
+		// The call asks again, and learns of an error then.
+		w.lost = true
+		timing.Signal(w.C)
+	case reply == wire.Theirs:
+		w.probed = sent
+		q.scheduleLocked(w, q.after(w, sent, pollTheirs, hears))
+	default:
+		_, ttl, _ := wire.Granted(reply, nil)
+		w.probed = sent
+		q.scheduleLocked(w, q.after(w, sent, ttl, hears))
+	}
+}
+
+// pollTheirs is how often the first of a queue looks at a lock that Redisson has: the end of an
+// RFairLock's hold is published to no other waiter.
+const pollTheirs = 20 * time.Millisecond
+
+// listen subscribes w to the releases of a lock that Redisson has.
+func (q *Queue) listen(w *Waiter) {
+	q.mu.Lock()
+	listens := w.freed != nil || !q.waitsLocked(w)
+	q.mu.Unlock()
+	if listens {
+		return
+	}
+	l := q.Broker.SubscribeFunc(w.ref.Keys.Channel, func() { q.look(w) })
+	q.mu.Lock()
+	gone := !q.waitsLocked(w)
+	if !gone {
+		w.freed = l
+	}
+	q.mu.Unlock()
+	if gone {
+		l.Unsubscribe()
+	}
+}
+
+// waiting returns those that still wait, and their refs. It reuses due.
 func (q *Queue) waiting(due []*Waiter) (waiting []*Waiter, refs []*wire.Ref) {
 	waiting, refs = due[:0], make([]*wire.Ref, 0, len(due))
 	q.mu.Lock()
@@ -111,4 +142,4 @@ func (q *Queue) waiting(due []*Waiter) (waiting []*Waiter, refs []*wire.Ref) {
 }
 
 // waitsLocked reports whether w was neither removed nor granted.
-func (q *Queue) waitsLocked(w *Waiter) bool { return q.waiters[w.ref.ID] == w && w.token == 0 }
+func (q *Queue) waitsLocked(w *Waiter) bool { return q.waiters[w.ref.ID] == w && w.grant.Token == 0 }

@@ -14,27 +14,27 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Queue keeps the waiters of an engine's FairMutexes. One goroutine, Run, probes all of them in
-// batches, in a cluster with one more goroutine for each node that has a round under way. A probe
-// is a script that keeps a place alive and returns whether it was granted.
+// A Queue keeps the contenders of an engine: the hold ids that wait in Redis for a lock. One
+// goroutine, Run, probes all of them in batches, in a cluster with one more goroutine for each
+// node that has a round under way. A probe is a script that keeps a place alive and returns
+// whether it was granted.
 //
 // When is a grant certain? Its message may lie in a socket buffer while the process is frozen, so
-// that its arrival proves nothing. But the last probe that found the waiter not granted was
+// that its arrival proves nothing. But the last request that found the contender not granted was
 // executed after it was sent: the claim began later, and so lasts until that time plus its
-// length. This holds because an id is enqueued once only: the message cannot be of an older
+// length. This holds because an id is queued once only: the message cannot be of an older
 // grant.
 type Queue struct {
 	Config
 	kick   chan struct{} // signals that a probe is due earlier than Run expects, or a round has ended
 	probes transport.Rounds[*Waiter]
 
-	opening sync.Mutex                // protects subs and users; taken before the broker's mutex
-	subs    map[string]*subscriptions // by name of the lock
-
 	mu      sync.Mutex           // protects the following, and what says so; taken after the broker's mutex
 	waiters map[string]*Waiter   // by hold id
-	heap    timing.Heap[*Waiter] // enqueued and not being probed, by Waiter.next
+	heap    timing.Heap[*Waiter] // not being probed, by Waiter.next
 	wakeAt  int64                // when Run wakes up next; 0 while it works
+	early   early                // messages
+	gap     int64                // when messages on the session's channel may have been missed last
 }
 
 // Config configures a Queue.
@@ -49,39 +49,32 @@ type Config struct {
 
 // A Waiter is one hold id that waits for a lock.
 type Waiter struct {
-	C    chan struct{} // signals that something may have changed
-	ref  wire.Ref      // a copy: the call may go on under another id during a probe
-	subs *subscriptions
+	C   chan struct{} // signals that something may have changed
+	ref wire.Ref      // a copy: the call may go on under another id during a probe
+
+	// Set by the goroutine that adds the waiter, and by probes before they look.
+	grants *pubsub.Listener // where pub/sub is sharded
+	freed  *pubsub.Listener // to the lock's channel, while Redisson has the lock; guarded by Queue.mu
 
 	// Guarded by Queue.mu.
-	probed     int64 // when the last probe was sent that found it waiting
+	probed     int64 // when the last request was sent that found it waiting
 	next       int64 // when to probe next
 	index      int   // in Queue.heap; -1: not there
 	probeAgain bool  // probe once more after the probe under way
-	prober     bool  // its next probe finds out whether the lock is free
 
 	// The answer, guarded by Queue.mu.
-	token int64 // of the grant; 0: not granted
-	until int64 // the grant is certain until then
-	lost  bool  // its place is lost: enqueue under another id
+	grant Grant
+	lost  bool // its place is lost: queue under another id
 }
 
-// subscriptions are those of a name, for as long as it has waiters.
-type subscriptions struct {
-	users  int              // guarded by Queue.opening
-	grants *pubsub.Listener // of this engine's grants
-	free   *pubsub.Listener // of releases by other kinds of lock
+// deaf is how often a contender looks that cannot be told of a grant.
+const deaf = 100 * time.Millisecond
 
-	// Guarded by Queue.mu.
-	waiters map[*Waiter]struct{}
-	freed   bool // the lock may be free, and no waiter could be probed yet
-}
-
-// New returns a queue without waiters.
+// New returns a queue without contenders.
 func New(c Config) *Queue {
 	q := &Queue{
 		Config: c, kick: make(chan struct{}, 1), wakeAt: lease.Forever,
-		waiters: make(map[string]*Waiter), subs: make(map[string]*subscriptions),
+		waiters: make(map[string]*Waiter), early: make(early),
 	}
 	q.probes = transport.Rounds[*Waiter]{Conn: c.Proto.Conn, Key: (*Waiter).lockName, Do: q.probe, Kick: q.kick}
 	return q
@@ -90,19 +83,39 @@ func New(c Config) *Queue {
 // Wake makes Run look for probes that another node may be sent now.
 func (q *Queue) Wake() { timing.Signal(q.kick) }
 
-// Add registers a hold that is about to be enqueued, and subscribes to its grants. Remove must
-// follow.
-func (q *Queue) Add(hold wire.Ref) *Waiter {
-	w := &Waiter{
-		ref:   hold,
-		subs:  q.open(hold.Keys),
-		C:     make(chan struct{}, 1),
-		index: -1,
+// Len returns the number of contenders for the lock with a key. It is for tests.
+func (q *Queue) Len(key string) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.waiters {
+		if w.ref.Keys.Name == key {
+			n++
+		}
 	}
+	return n
+}
+
+// Add registers a hold that may have a place in the queue since a request sent at sent, and looks
+// at the lock no later than after ttl. What was heard of it since is not forgotten. Remove must
+// follow.
+func (q *Queue) Add(hold wire.Ref, sent int64, ttl time.Duration) *Waiter {
+	w := &Waiter{ref: hold, C: make(chan struct{}, 1), index: -1, probed: sent}
+	if q.sharded() {
+		w.grants = q.Broker.SubscribeFunc(hold.Keys.Grants(q.Session), func() { q.look(w) })
+	}
+	hears := q.hears(w)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiters[w.ref.ID] = w
-	w.subs.waiters[w] = struct{}{}
+	if m, ok := q.early.take(w.ref.ID); ok {
+		q.heardLocked(w, m)
+	}
+	if q.gap >= sent {
+		w.probeAgain = true
+	}
+	if w.grant.Token == 0 {
+		q.scheduleLocked(w, q.after(w, sent, ttl, hears))
+	}
 	return w
 }
 
@@ -110,85 +123,54 @@ func (q *Queue) Add(hold wire.Ref) *Waiter {
 func (q *Queue) Remove(w *Waiter) {
 	q.mu.Lock()
 	delete(q.waiters, w.ref.ID)
-	delete(w.subs.waiters, w)
 	q.unscheduleLocked(w)
-	if w.prober {
-		q.lockFreedLocked(w.subs)
-	}
+	freed := w.freed
 	q.mu.Unlock()
-	q.shut(w.subs, w.ref.Keys.Name)
-}
-
-// open returns the subscriptions of a name. shut must follow.
-func (q *Queue) open(k *wire.Keys) *subscriptions {
-	q.opening.Lock()
-	defer q.opening.Unlock()
-	s := q.subs[k.Name]
-	if s == nil {
-		s = &subscriptions{waiters: make(map[*Waiter]struct{})}
-		s.grants = q.Broker.SubscribeFunc(k.Prefix+q.Session, func() { q.resubscribed(s) })
-		s.free = q.Broker.SubscribeFunc(k.Channel, func() { q.lockFreed(s) })
-		q.subs[k.Name] = s
-	}
-	s.users++
-	return s
-}
-
-func (q *Queue) shut(s *subscriptions, name string) {
-	q.opening.Lock()
-	defer q.opening.Unlock()
-	if s.users--; s.users == 0 {
-		s.grants.Unsubscribe()
-		s.free.Unsubscribe()
-		delete(q.subs, name)
+	for _, l := range []*pubsub.Listener{w.grants, freed} {
+		if l != nil {
+			l.Unsubscribe()
+		}
 	}
 }
 
-// Subscribed reports whether a grant for w would be heard now. If not, C signals when it would.
-func (w *Waiter) Subscribed() bool { return w.subs.grants.Live() }
+// sharded reports whether grants come on a channel for each lock.
+func (q *Queue) sharded() bool { return q.Proto.Publish == "SPUBLISH" }
 
-// Enqueueing records that the request to enqueue w is about to be sent.
-func (q *Queue) Enqueueing(w *Waiter) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w.probed = q.Clock.Now()
-}
-
-// Enqueued records that w may be in the queue, and that the lock may become free after ttl.
-func (q *Queue) Enqueued(w *Waiter, ttl time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if w.token == 0 {
-		q.scheduleLocked(w, q.after(w, w.probed, ttl))
+// hears reports whether w would be told of a grant now. It takes the broker's mutex.
+func (q *Queue) hears(w *Waiter) bool {
+	if w.grants != nil {
+		return w.grants.Live()
 	}
+	return q.Broker.Live(wire.PrefixSession + q.Session)
 }
 
-// Asked returns when the last probe was sent that found w waiting.
-func (q *Queue) Asked(w *Waiter) int64 {
+// Probed returns when the last request was sent that found w waiting.
+func (q *Queue) Probed(w *Waiter) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return w.probed
 }
 
-// after returns when to probe a waiter again whose last probe was sent at sent, if the lock may
-// become free after ttl from now. Probes are sent at most half a claim apart: the time of
+// after returns when to probe a contender again whose last request was sent at sent, if the lock
+// may become free after ttl from now. Requests are sent at most half a claim apart: the time of
 // sending counts for a grant.
-func (q *Queue) after(w *Waiter, sent int64, ttl time.Duration) int64 {
+func (q *Queue) after(w *Waiter, sent int64, ttl time.Duration, hears bool) int64 {
 	claim := q.Proto.ClaimOf(&w.ref)
 	at := sent + int64(timing.Jitter(claim/3))
+	now := q.Clock.Now()
+	if !hears {
+		at = min(at, now+int64(timing.Jitter(deaf)))
+	}
 	if ttl >= 0 && ttl < claim {
-		at = min(at, q.Clock.Now()+int64(ttl+time.Millisecond))
+		at = min(at, now+int64(ttl+time.Millisecond))
 	}
 	return at
 }
 
 // scheduleLocked schedules a probe of w at a time, or now if something happened meanwhile.
 func (q *Queue) scheduleLocked(w *Waiter, at int64) {
-	if w.probeAgain || w.subs.freed {
+	if w.probeAgain {
 		at = 0
-	}
-	if w.subs.freed {
-		w.subs.freed, w.prober = false, true
 	}
 	w.next = at
 	heap.Push(&q.heap, w)
@@ -203,45 +185,43 @@ func (q *Queue) unscheduleLocked(w *Waiter) {
 	}
 }
 
-// resubscribed probes all waiters of a name, because the subscription to their grants was
-// confirmed or broke. It is called with the broker's mutex held.
-func (q *Queue) resubscribed(s *subscriptions) {
+// Resubscribed looks at all locks that are waited for, because the subscription to the session's
+// channel was confirmed or broke: grants may have been missed.
+func (q *Queue) Resubscribed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for w := range s.waiters {
-		timing.Signal(w.C)
-		w.probeAgain = true
-		q.probeNowLocked(w)
-	}
-}
-
-// lockFreed probes one waiter, because another kind of lock was released. One is enough: its probe
-// grants the lock to the head of the queue. It is called with the broker's mutex held.
-func (q *Queue) lockFreed(s *subscriptions) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.lockFreedLocked(s)
-}
-
-func (q *Queue) lockFreedLocked(s *subscriptions) {
-	for w := range s.waiters {
-		if w.index >= 0 {
-			w.prober = true
-			q.probeNowLocked(w)
-			return
-		}
-	}
-	s.freed = true // the next waiter that is scheduled is probed at once
-}
-
-func (q *Queue) probeNowLocked(w *Waiter) {
-	if w.index < 0 {
+	q.gap = q.Clock.Now()
+	if q.sharded() {
 		return
 	}
-	w.next = 0
-	heap.Fix(&q.heap, w.index)
-	if q.wakeAt > 0 {
-		timing.Signal(q.kick)
+	for _, w := range q.waiters {
+		q.lookLocked(w, 0)
+	}
+}
+
+// look probes w soon. It may be called with the broker's mutex held.
+func (q *Queue) look(w *Waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiters[w.ref.ID] == w {
+		q.lookLocked(w, 0)
+	} else {
+		w.probeAgain = true // about to be added
+	}
+}
+
+// lookLocked probes w at a time, if that is sooner than planned.
+func (q *Queue) lookLocked(w *Waiter, at int64) {
+	switch {
+	case w.grant.Token > 0:
+	case w.index < 0:
+		w.probeAgain = true // being probed
+	case at < w.next:
+		w.next = at
+		heap.Fix(&q.heap, w.index)
+		if at < q.wakeAt {
+			timing.Signal(q.kick)
+		}
 	}
 }
 

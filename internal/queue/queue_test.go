@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Waiters were added with the queue locked, which locks the broker; messages came with
-// the broker locked, and locked the queue: a deadlock of the whole session.
-func TestWaitersAreAddedWhileMessagesArrive(t *testing.T) {
+// Contenders were added with the queue locked, which locks the broker; messages came with the
+// broker locked, and locked the queue: a deadlock of the whole session.
+func TestContendersAreAddedWhileMessagesArrive(t *testing.T) {
 	t.Parallel()
 	r, server := newSlowRig(t)
 	client := server.Client(t)
@@ -25,7 +25,9 @@ func TestWaitersAreAddedWhileMessagesArrive(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				r.Remove(r.Add(r.ref(wire.Fair)))
+				st := r.Add(r.ref(wire.Fair), r.Clock.Now(), time.Minute)
+				r.listen(st)
+				r.Remove(st)
 			}
 		}
 	}()
@@ -38,59 +40,67 @@ func TestWaitersAreAddedWhileMessagesArrive(t *testing.T) {
 	case <-time.After(enough):
 		panic("deadlock") // the broker cannot even be stopped
 	}
-	r.opening.Lock()
-	defer r.opening.Unlock()
-	require.Empty(t, r.subs)
-	require.Empty(t, r.waiters)
+	require.Zero(t, r.Len("a"))
+	require.Zero(t, r.Broker.Listeners("redisson_lock__channel:{a}"))
 }
 
-// The lock was released by another kind of lock while nobody could be made to probe. The
-// signal was forgotten, and all waited for their timers.
-func TestReleaseIsNotForgotten(t *testing.T) {
+// A message may overtake the reply to the request that queues, and the subscription may break
+// between the two.
+func TestWhatIsHeardBeforeTheReplyIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	r, server := newSlowRig(t)
+	holder := r.held(wire.Plain)
+
+	granted := r.ref(wire.Plain)
+	sent, ttl := r.queues(&granted)
+	r.release(holder)
+	redistest.Eventually(t, enough, "the message", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.early) > 0
+	})
+	st := r.Add(granted, sent, ttl)
+	g, _ := r.Answer(st)
+	require.Positive(t, g.Token, "the grant is forgotten")
+	require.Equal(t, lease.CertainUntil(granted.Length, sent), g.Until, "the claim is certain from the request on")
+	r.Remove(st)
+
+	look := r.ref(wire.Plain)
+	sent, ttl = r.queues(&look)
+	require.True(t, r.Heard("look "+look.ID))
+	st = r.Add(look, sent, ttl)
+	redistest.Eventually(t, enough, "the look", func() bool { return r.dueOf(st) == 1 })
+	r.Remove(st)
+
+	missed := r.ref(wire.Plain)
+	sent, ttl = r.queues(&missed)
+	do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
+	redistest.Eventually(t, enough, "the gap", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.gap >= sent
+	})
+	st = r.Add(missed, sent, ttl)
+	require.Equal(t, 1, r.dueOf(st), "a grant may have been missed")
+	r.Remove(st)
+	require.Empty(t, r.early)
+}
+
+// What is heard of those that have left is forgotten, sooner or later.
+func TestMessagesForThoseThatHaveLeftAreForgotten(t *testing.T) {
 	t.Parallel()
 	r, _ := newSlowRig(t)
-	r.held(wire.Plain)
-
-	st := r.waiter(false)
-	r.lockFreed(st.subs) // its place was taken before the release, and the reply comes after the signal
-	r.Enqueued(st, time.Minute)
-	require.Equal(t, 1, r.dueOf(st), "a signal before the reply of the enter is forgotten")
-
-	require.Len(t, r.due(), 1)
-	r.lockFreed(st.subs) // the probe may have been executed before the release
-	r.mu.Lock()
-	st.prober = false
-	r.scheduleLocked(st, r.after(st, st.probed, time.Minute))
-	r.mu.Unlock()
-	require.Equal(t, 1, r.dueOf(st), "a signal during a probe is forgotten")
-
-	other := r.waiter(true)
-	r.lockFreed(st.subs)
-	require.NotZero(t, r.dueOf(st, other), "nobody probes")
-	first := st
-	if other.prober {
-		first, other = other, st
+	for i := range 3 * earlyMost {
+		r.Heard(fmt.Sprintf("granted gone:%d 1024 5000", i))
 	}
-	r.Remove(first) // gives up before it has probed
-	require.Equal(t, 1, r.dueOf(other), "the signal has left with the one who was to probe")
-
-	r.due()
-	r.Remove(other) // gives up during its probe; somebody comes later
-	last := r.waiter(true)
-	r.lockFreed(last.subs)
-	due := r.due()
-	r.Proto.ReleaseAll(r.ctx, []*wire.Ref{&due[0].ref}) // its place is gone, so it cannot probe for others
-	next := r.waiter(true)
-	r.probe(due)
-	require.True(t, last.lost)
-	require.Equal(t, 1, r.dueOf(next), "the signal has gone with the place of the one who was to probe")
-	r.Remove(last)
-	r.Remove(next)
+	require.Len(t, r.early, earlyMost)
+	r.Clock.Skip(2 * time.Duration(earlyKept))
+	r.Heard("granted new:1 1024 5000")
+	require.Len(t, r.early, 1)
 }
 
-// Whoever waits for the subscription, and whoever was in the queue when it broke, probes
-// as soon as it is there.
-func TestEveryWaiterProbesWhenItsSubscriptionIsConfirmed(t *testing.T) {
+// Whoever was in the queue when the subscription broke looks as soon as it is there.
+func TestEveryContenderLooksWhenTheSubscriptionIsBack(t *testing.T) {
 	t.Parallel()
 	r, server := newSlowRig(t)
 	r.start()
@@ -120,12 +130,7 @@ func TestSubscriptionThatBreaksMakesEveryWaiterProbe(t *testing.T) {
 	t.Parallel()
 	r, server := newSlowRig(t)
 	r.held(wire.Plain)
-	waiters := []*Waiter{r.waiter(true), r.waiter(true), r.waiter(true)}
-	r.mu.Lock()
-	for _, st := range waiters { // one was to probe when the first was subscribed
-		st.next, st.prober = lease.Forever, false
-	}
-	r.mu.Unlock()
+	waiters := []*Waiter{r.waiter(), r.waiter(), r.waiter()}
 	do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
 	redistest.Eventually(t, enough, "all to probe", func() bool { return r.dueOf(waiters...) == len(waiters) })
 	for _, st := range waiters {
@@ -144,12 +149,11 @@ func TestGrantIsCertainNoLongerThanItsLease(t *testing.T) {
 		{5 * time.Second, 200 * time.Millisecond, 200 * time.Millisecond},
 		{200 * time.Millisecond, 30 * time.Second, 200 * time.Millisecond},
 	} {
-		st := r.waiter(true)
+		st := r.waiter()
 		st.ref.Length = c.lease
-		require.True(t, r.Granted(fmt.Sprintf("%s 7168 %d", st.ref.ID, c.claim.Milliseconds())))
-		token, until, _ := r.Answer(st)
-		require.EqualValues(t, 7168, token)
-		require.Equal(t, st.probed+int64(c.want-lease.Margin(c.want)), until, "%+v", c)
+		require.True(t, r.Heard(fmt.Sprintf("granted %s 7168 %d", st.ref.ID, c.claim.Milliseconds())))
+		g, _ := r.Answer(st)
+		require.Equal(t, Grant{7168, c.want, st.probed + int64(c.want-lease.Margin(c.want))}, g, "%+v", c)
 		r.Remove(st)
 	}
 }
@@ -158,21 +162,21 @@ func TestMessageThatIsNoGrantIsIgnored(t *testing.T) {
 	t.Parallel()
 	r, _ := newSlowRig(t)
 	r.held(wire.Plain)
-	st := r.waiter(true)
+	st := r.waiter()
 	id := st.ref.ID
-	for _, message := range []string{"", "0", id, id + " 5", id + " 0 5000", id + " -1 5000", id + " x 5000", id + " 5 y", " 5 5000"} {
-		r.Granted(message)
-		token, _, lost := r.Answer(st)
-		require.Zero(t, token, "%q was taken for a grant", message)
-		require.False(t, lost, "%q", message)
+	for _, message := range []string{"", "0", id, "granted", "granted " + id} {
+		require.False(t, r.Heard(message), "%q", message)
 	}
-	require.True(t, r.Granted(id+"0 5 5000"), "a grant for somebody who has left is one")
-	require.True(t, r.Granted("somebody:1 5 5000"), "a grant for somebody who has left is one")
-	token, _, _ := r.Answer(st)
-	require.Zero(t, token, "another's grant was taken")
-	r.Granted(id + " 5 5000")
-	r.Granted(id + " 6 5000") // there is no second one
-	token, _, _ = r.Answer(st)
-	require.EqualValues(t, 5, token)
+	for _, rest := range []string{" 5", " 0 5000", " -1 5000", " x 5000", " 5 y"} {
+		require.False(t, r.Heard("granted "+id+rest), "%q", rest)
+	}
+	require.True(t, r.Heard("granted "+id+"0 5 5000"), "a grant for somebody who has left is one")
+	g, lost := r.Answer(st)
+	require.Zero(t, g, "another's grant was taken")
+	require.False(t, lost)
+	r.Heard("granted " + id + " 5 5000")
+	r.Heard("granted " + id + " 6 5000") // there is no second one
+	g, _ = r.Answer(st)
+	require.EqualValues(t, 5, g.Token)
 	r.Remove(st)
 }

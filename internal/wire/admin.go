@@ -9,7 +9,7 @@ import (
 func (p *Protocol) Force(ctx context.Context, key string) (bool, error) {
 	k := NewKeys(Fair, key)
 	n, err := p.Eval(ctx, p.scripts.force, []string{key, k.fence, k.aux}, []string{
-		k.Channel, prefixed(prefixRW, key), p.Publish, PrefixSession, key, Millis(p.Claim), k.Prefix, p.Counted,
+		k.Channel, prefixed(prefixRW, key), p.Publish, PrefixSession, key, Millis(p.Claim), p.Counted,
 	}).AsInt64()
 	return n == 1, k.explain(err)
 }
@@ -17,7 +17,7 @@ func (p *Protocol) Force(ctx context.Context, key string) (bool, error) {
 // State is the raw state of a lock.
 type State struct {
 	TTL     int64             // ms; -1: the key does not expire, -2: not locked
-	Waiters int               // places in the fair queue
+	Waiters int               // places in the queue
 	Fields  map[string]int    // hold counts by hold id; "mode" is 1 for read mode, else 0
 	Labels  map[string]string // of the sessions that hold it; some may be missing
 }

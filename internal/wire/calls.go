@@ -18,7 +18,7 @@ type Protocol struct {
 	// Set before the first lock, constant afterwards.
 	Publish string        // PUBLISH or SPUBLISH, for the channels of locks
 	Counted string        // "1" if PUBLISH counts every subscriber of such a channel, else "0"
-	Claim   time.Duration // how long a granted waiter of a FairMutex has to claim the lock; see ClaimOf
+	Claim   time.Duration // how long a contender that was granted a lock has to renew it; see ClaimOf
 }
 
 // NewProtocol returns a protocol for a deployment that is no cluster.
@@ -49,14 +49,12 @@ func (p *Protocol) CheckScripts(ctx context.Context) error {
 // it runs, about 100 µs.
 const BatchKeys = 100
 
-const (
-	ClaimMost  = 5 * time.Second  // by then a waiter that was granted a FairMutex must have renewed it
-	queueValid = 15 * time.Second // a queue that nobody probes expires after that
-)
+// ClaimMost bounds Protocol.Claim. A queue that nobody probes for 15 s expires (lua/lib/queue.lua).
+const ClaimMost = 5 * time.Second
 
 // Acquire asks for an exclusive lock. It returns a token above 0 if the lock was granted, else
-// the time to live of the holder's lease, negative if that has none. A call that does not wait
-// leaves no intent.
+// how long it takes until the lock may be free, negative if the holder's lease has no end. If the
+// call waits, it then has a place in the queue; of an RWMutex, an intent.
 func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait bool) (token int64, ttl time.Duration, err error) {
 	k := l.Keys
 	var n int64
@@ -66,8 +64,11 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait boo
 		args := [4]string{l.ID, leaseMS, k.Prefix, intentMS(wait)}
 		n, err = p.taken(ctx, p.scripts.write, keys[:], args[:])
 	default:
-		keys := [2]string{k.Name, k.fence}
-		args := [2]string{l.ID, leaseMS}
+		keys := [3]string{k.Name, k.fence, k.aux}
+		args := [6]string{l.ID, leaseMS, "0", p.claimMS(l), p.Publish, p.Counted}
+		if wait {
+			args[2] = "1"
+		}
 		n, err = p.taken(ctx, p.scripts.acquire, keys[:], args[:])
 	}
 	return Granted(n, k.explain(err))
@@ -105,16 +106,17 @@ func intentMS(wait bool) string {
 // is no lock, its index and the error.
 func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, taken int, ttl time.Duration, err error) {
 	n := len(ls)
-	keys, args := make([]string, 2*n), make([]string, 0, 2*n)
+	keys, args := make([]string, 3*n), make([]string, 0, 2*n+3)
 	var length time.Duration // of the lock before, as ms
 	var ms string
 	for i, l := range ls {
-		keys[i], keys[n+i] = l.Keys.Name, l.Keys.fence
+		keys[i], keys[n+i], keys[2*n+i] = l.Keys.Name, l.Keys.fence, l.Keys.aux
 		if args = append(args, l.ID, ms); l.Length != length {
 			length, ms = l.Length, Millis(l.Length)
 			args[2*i+1] = ms
 		}
 	}
+	args = append(args, p.claimMS(ls[0]), p.Publish, p.Counted)
 	reply, err := p.Eval(ctx, p.scripts.acquireAll, keys, args).AsIntSlice()
 	switch {
 	case err != nil:
@@ -130,10 +132,11 @@ func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, t
 // ReleaseSome ends several plain holds of one slot with one script. For each it returns what
 // Release does.
 func (p *Protocol) ReleaseSome(ctx context.Context, ls []*Ref) (told []int64, err error) {
-	keys, args := make([]string, len(ls)), make([]string, 1, 1+2*len(ls))
-	args[0] = p.Publish
+	n := len(ls)
+	keys, args := make([]string, 3*n), make([]string, 3, 3+2*n)
+	args[0], args[1], args[2] = p.Publish, p.Counted, p.claimMS(ls[0])
 	for i, l := range ls {
-		keys[i] = l.Keys.Name
+		keys[i], keys[n+i], keys[2*n+i] = l.Keys.Name, l.Keys.fence, l.Keys.aux
 		args = append(args, l.ID, l.Keys.Channel)
 	}
 	return p.Eval(ctx, p.scripts.releaseAll, keys, args).AsIntSlice()
@@ -156,14 +159,22 @@ func (p *Protocol) ConfirmRead(ctx context.Context, l, by *Ref, wait bool) (repl
 }
 
 // Release ends a hold. It returns the number of subscribers that were notified, or -1 if there
-// was no such hold.
-func (p *Protocol) Release(ctx context.Context, l *Ref) (told int64, err error) {
-	if l.Kind == Plain {
-		keys := [1]string{l.Keys.Name}
-		args := [3]string{l.ID, l.Keys.Channel, p.Publish}
-		return p.Eval(ctx, p.scripts.release, keys[:], args[:]).AsInt64()
+// was no such hold. Unless next is nil, a hold of that id is queued in the same step, if there was
+// such a hold; if told is a token, by IsToken, it has got the lock already.
+func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err error) {
+	var c transport.Call
+	if l.Kind == Plain || l.Kind == Fair { // without allocations
+		k := l.Keys
+		keys := [3]string{k.Name, k.fence, k.aux}
+		args := [6]string{l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l)}
+		c = transport.Call{Script: p.scripts.release, Keys: keys[:], Args: args[:5]}
+		if next != nil {
+			args[5] = next.ID
+			c.Args = args[:]
+		}
+	} else {
+		c = p.releasing(l)
 	}
-	c := p.releasing(l)
 	told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
 	if refused, began := halfMoved(err); refused {
 		some, errs := p.releaseMoving(ctx, []moving{{l, began}})
@@ -172,19 +183,20 @@ func (p *Protocol) Release(ctx context.Context, l *Ref) (told int64, err error) 
 	return told, err
 }
 
+// IsToken reports whether the reply of a release is a fencing token.
+func IsToken(told int64) bool { return told > 1<<40 }
+
 // releasing returns the call that ends a hold, or for a call that gave up, its place in a queue
 // or its intent.
 func (p *Protocol) releasing(l *Ref) transport.Call {
 	k := l.Keys
 	switch l.Kind {
-	case Fair:
-		return transport.Call{Script: p.scripts.leave, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, Millis(p.ClaimOf(l)), k.Prefix, p.Counted}}
 	case Write:
 		return transport.Call{Script: p.scripts.releaseWrite, Keys: []string{k.Name, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, Millis(readersTurn), k.Prefix}}
 	case Read:
 		return transport.Call{Script: p.scripts.releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux}, Args: []string{l.ID, k.Channel, p.Publish, k.Prefix}}
 	default:
-		return transport.Call{Script: p.scripts.release, Keys: []string{k.Name}, Args: []string{l.ID, k.Channel, p.Publish}}
+		return transport.Call{Script: p.scripts.release, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l)}}
 	}
 }
 
@@ -212,18 +224,8 @@ func (p *Protocol) ReleaseAll(ctx context.Context, ls []*Ref) (told []int64, err
 	return told, errs
 }
 
-// Enter acquires a fair lock. With queue set it takes a place in the queue otherwise.
-func (p *Protocol) Enter(ctx context.Context, l *Ref, leaseMS string, queue bool) (token int64, ttl time.Duration, err error) {
-	k := l.Keys
-	n, err := p.taken(ctx, p.scripts.enter, []string{k.Name, k.fence, k.aux}, []string{
-		l.ID, leaseMS, map[bool]string{false: "0", true: "1"}[queue],
-		Millis(queueValid), Millis(p.ClaimOf(l)), k.Prefix, p.Publish, p.Counted,
-	})
-	return Granted(n, k.explain(err))
-}
-
-// ClaimOf returns how long the next waiter has to claim a lock that l grants to it. Locks with
-// a renewed lease of their own have a claim of their own.
+// ClaimOf returns for how long the next contender gets a lock that l grants to it, unless it
+// renews that. Locks with a renewed lease of their own have a claim of their own.
 func (p *Protocol) ClaimOf(l *Ref) time.Duration {
 	if l.Renewed {
 		return min(ClaimMost, l.Length)
@@ -231,8 +233,16 @@ func (p *Protocol) ClaimOf(l *Ref) time.Duration {
 	return p.Claim
 }
 
-// Probe refreshes waiters in fair queues, BatchKeys of a slot at a time. For each it returns
-// the reply that Enter would get.
+// claimMS formats ClaimOf, mostly without an allocation.
+func (p *Protocol) claimMS(l *Ref) string {
+	if claim := p.ClaimOf(l); claim != ClaimMost {
+		return Millis(claim)
+	}
+	return "5000"
+}
+
+// Probe refreshes contenders in queues, BatchKeys of a slot at a time. For each it returns the
+// reply that Acquire would get, Theirs, or LostPlace.
 func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
 	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
 	groups := make(map[uint16][]int)
@@ -244,11 +254,11 @@ func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs 
 	var batches [][]int
 	for _, group := range groups {
 		for batch := range slices.Chunk(group, BatchKeys) {
-			c := transport.Call{Script: p.scripts.probe, Args: []string{Millis(queueValid), p.Publish, p.Counted}}
+			c := transport.Call{Script: p.scripts.probe, Args: []string{p.Publish, p.Counted}}
 			for _, i := range batch {
 				l, k := ls[i], ls[i].Keys
 				c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
-				c.Args = append(c.Args, l.ID, Millis(l.Length), k.Prefix, Millis(p.ClaimOf(l)))
+				c.Args = append(c.Args, l.ID, Millis(l.Length), p.claimMS(l))
 			}
 			calls = append(calls, c)
 			batches = append(batches, batch)

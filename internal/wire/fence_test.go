@@ -137,7 +137,7 @@ func (r *rig) burst(name string, n int) (issued []int64, lead time.Duration) {
 	for i := range n {
 		id := id(fmt.Sprint("s:", i))
 		cmds = append(cmds,
-			r.Evalsha(r.scripts.acquire, []string{k.Name, k.fence}, []string{id, "30000"}),
+			r.Evalsha(r.scripts.acquire, []string{k.Name, k.fence, k.aux}, []string{id, "30000", "0", "5000", "PUBLISH", "1"}),
 			r.Client.B().Arbitrary("HDEL", k.Name, id).Build())
 	}
 	cmds = append(cmds, r.Client.B().Arbitrary("TIME").Build())
@@ -241,7 +241,7 @@ func TestTokensGrowOverClients(t *testing.T) {
 					}
 					top = token + Tokens(token) - 1
 					mu.Unlock()
-					if _, err := r.Release(context.Background(), l); err != nil {
+					if _, err := r.Release(context.Background(), l, nil); err != nil {
 						t.Error(err)
 						return
 					}

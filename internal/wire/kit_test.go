@@ -189,7 +189,7 @@ func (r *rig) ask(l *Ref) (token int64, ttl time.Duration, err error) {
 // end releases with the protocol what must be held.
 func (r *rig) end(l *Ref) {
 	r.t.Helper()
-	if told, err := r.Release(ctx0, l); told < 0 || err != nil {
+	if told, err := r.Release(ctx0, l, nil); told < 0 || err != nil {
 		r.t.Fatalf("release of %s = %d, %v", l.Keys.Name, told, err)
 	}
 }

@@ -60,7 +60,7 @@ func (p *Protocol) releaseMoving(ctx context.Context, ms []moving) (told []int64
 				wakes = append(wakes, p.message(m.Keys, message))
 				woken = append(woken, i)
 			}
-		case m.Kind == Fair:
+		case m.Kind == Plain || m.Kind == Fair:
 			var left int64
 			left, errs[i] = besides[places[i]].AsInt64()
 			told[i] = left - 1
@@ -84,7 +84,7 @@ func (p *Protocol) besides(l *Ref) []rueidis.Completed {
 		return p.Client.B().Arbitrary(command).Keys(key).Args(args...).Build()
 	}
 	switch l.Kind {
-	case Fair:
+	case Plain, Fair:
 		return []rueidis.Completed{one("ZREM", k.aux, l.ID)}
 	case Write:
 		return []rueidis.Completed{one("HDEL", k.aux, "w:"+l.ID)}

@@ -65,9 +65,12 @@ const (
 	prefixQueue   = "relock_queue"
 	prefixIntent  = "relock_intent"
 	prefixReaders = "relock_readers"
-	PrefixGrant   = "relock_grant"    // + : + session id
+	prefixGrant   = "relock_grant"    // + : + session id
 	PrefixSession = "relock_session:" // + session id: its channel; + {session id}: its label
 )
+
+// IsGrantChannel reports whether a channel is one of Keys.Grants.
+func IsGrantChannel(channel string) bool { return strings.HasPrefix(channel, prefixGrant) }
 
 // IsSessionChannel reports whether a channel is that of a session, not of a lock.
 func IsSessionChannel(channel string) bool { return strings.HasPrefix(channel, PrefixSession) }
@@ -95,9 +98,13 @@ type Keys struct {
 	Name    string // the lock itself, a hash; the prefix of the session and the name that the user gave
 	fence   string // its fencing counter
 	Channel string // on which releases are published
-	aux     string // fair: the queue; read and write: the intents
-	Prefix  string // fair: of the channels of grants; read and write: of the rwlock_timeout keys; ends with a colon
+	aux     string // the queue; read and write: the intents
+	Prefix  string // read and write: of the rwlock_timeout keys; ends with a colon
 }
+
+// Grants returns the channel by which a session is told of grants of the lock, where pub/sub is
+// sharded. Elsewhere that is the channel of the session.
+func (k *Keys) Grants(session string) string { return prefixed(prefixGrant, k.Name) + ":" + session }
 
 // NewKeys returns the names for one kind of lock.
 func NewKeys(k Kind, name string) Keys {
@@ -105,9 +112,8 @@ func NewKeys(k Kind, name string) Keys {
 	// A substring of fence, so that the caller's copy of the name is not kept alive.
 	keys.Name = keys.fence[strings.LastIndex(keys.fence, name):][:len(name)]
 	switch k {
-	case Fair:
+	case Plain, Fair:
 		keys.aux = prefixed(prefixQueue, name)
-		keys.Prefix = prefixed(PrefixGrant, name) + ":"
 	case Write, Read:
 		keys.Channel = prefixed(prefixRW, name)
 		keys.aux = prefixed(prefixIntent, name)

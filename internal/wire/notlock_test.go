@@ -24,7 +24,7 @@ func foreignCases() []scriptCase {
 		{"enter what is held, with a field added", all(has(Fair, 2), added), queues(1), "taken", same},
 		{"write beside a reader, with a field added", all(has(Read, 2), added), asks(Write, 1), "taken", same},
 		{"read beside a reader, with a field added", all(has(Read, 2), added), asks(Read, 1), "join", same},
-		{"release a hold, with a field added", all(has(Plain, 1), added), ends(Plain, 1), "told 1", "told -1"},
+		{"release a hold, with a field added", all(has(Plain, 1), added), ends(Plain, 1), "told 0", "told -1"},
 		{"release a read hold, with a field added", all(has(Read, 1), added), ends(Read, 1), "told 1", "told -1"},
 		{"release a read hold beside a dead reader, with a field added",
 			all(has(Read, 1), has(Read, 2), added, dead), ends(Read, 1), "told 1", "told -1"},
@@ -86,8 +86,8 @@ var asksNoLock = map[string]func(r *rwRig) error{
 	"acquire":  func(r *rwRig) error { _, _, err := r.ask(r.lease(Plain, 1)); return err },
 	"write":    func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.writer(1), "1000", true); return err },
 	"read":     func(r *rwRig) error { _, _, err := r.AcquireRead(ctx0, r.reader(1), "1000", "", true); return err },
-	"enter":    func(r *rwRig) error { _, _, err := r.Enter(ctx0, r.lease(Fair, 1), "1000", false); return err },
-	"queue":    func(r *rwRig) error { _, _, err := r.Enter(ctx0, r.lease(Fair, 1), "1000", true); return err },
+	"enter":    func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.lease(Fair, 1), "1000", false); return err },
+	"queue":    func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.lease(Fair, 1), "1000", true); return err },
 	"force":    func(r *rwRig) error { _, err := r.Force(ctx0, "a"); return err },
 	"inspect":  func(r *rwRig) error { _, err := r.Inspect(ctx0, "a"); return err },
 	"take two": func(r *rwRig) error { return r.takeAll("b", "a") },
@@ -146,7 +146,7 @@ func TestProbeOfAKeyThatIsNoLockLosesThePlaceOnly(t *testing.T) {
 			if got := looks(2)(r); got != "lost" {
 				t.Fatalf("a look at a %s: %s", what, got)
 			}
-			if told, err := r.Release(ctx0, r.lease(Fair, 2)); told != 0 || err != nil {
+			if told, err := r.Release(ctx0, r.lease(Fair, 2), nil); told != 0 || err != nil {
 				t.Fatalf("leaving the queue at a %s: %d, %v", what, told, err)
 			}
 			if got := r.whole("a"); got != before || r.int("EXISTS", "relock_queue:{a}") != 0 {

@@ -22,9 +22,11 @@ func Tokens(token int64) int64 {
 	return 1
 }
 
-// LostPlace is the reply of a probe for a waiter that is neither holder nor in the queue,
-// or whose lock is something else.
-const LostPlace = -1 << 52
+// Replies of a probe.
+const (
+	Theirs    = -1 << 51 // Redisson holds the lock, and the contender is the first of the queue
+	LostPlace = -1 << 52 // it is neither holder nor in the queue, or its lock is something else
+)
 
 // Replies of the scripts for the read side.
 const (

@@ -104,7 +104,7 @@ func (r *rwRig) confirms(l, by *Ref, wait bool, want int64) time.Duration {
 // gone releases l, which must not be there.
 func (r *rwRig) gone(l *Ref) {
 	r.t.Helper()
-	if told, err := r.Release(ctx0, l); told != -1 || err != nil {
+	if told, err := r.Release(ctx0, l, nil); told != -1 || err != nil {
 		r.t.Fatalf("release of %s = %d, %v", l.ID, told, err)
 	}
 }

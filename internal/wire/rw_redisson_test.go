@@ -215,7 +215,7 @@ func TestRWWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
 			t.Fatalf("confirm = %d, %v, want gone", reply, err)
 		}
 		for _, l := range []*Ref{a, w} {
-			_, err := r.Release(ctx0, l)
+			_, err := r.Release(ctx0, l, nil)
 			r.mustBeWrongType("release", err)
 			if got := r.Renew(ctx0, []*Ref{l}); !got[0].Gone || got[0].Err != nil {
 				t.Fatalf("renew = %+v, want gone", got)

@@ -17,11 +17,11 @@ import (
 // server does not know it. A script may be sent twice with the same arguments without
 // changing the outcome; the header of its file says why.
 type Scripts struct {
-	acquire, release, acquireAll, releaseAll, renew *transport.Script // Mutex
-	enter, probe, leave                             *transport.Script // FairMutex
-	read, confirm, releaseRead, renewRead           *transport.Script // RWMutex, read side
-	write, releaseWrite, renewWrite                 *transport.Script // RWMutex, write side
-	force, inspect, releaseMoving                   *transport.Script // any lock
+	acquire, probe, release, renew        *transport.Script // Mutex and FairMutex
+	acquireAll, releaseAll                *transport.Script // several Mutexes
+	read, confirm, releaseRead, renewRead *transport.Script // RWMutex, read side
+	write, releaseWrite, renewWrite       *transport.Script // RWMutex, write side
+	force, inspect, releaseMoving         *transport.Script // any lock
 
 	all []*transport.Script
 }
@@ -53,9 +53,8 @@ func (s *Scripts) All() []*transport.Script { return s.all }
 // byName returns for the name of each script's file the field that it is loaded into.
 func (s *Scripts) byName() map[string]**transport.Script {
 	return map[string]**transport.Script{
-		"acquire": &s.acquire, "release": &s.release, "renew": &s.renew,
+		"acquire": &s.acquire, "probe": &s.probe, "release": &s.release, "renew": &s.renew,
 		"acquire_all": &s.acquireAll, "release_all": &s.releaseAll,
-		"enter": &s.enter, "probe": &s.probe, "leave": &s.leave,
 		"read": &s.read, "confirm": &s.confirm, "release_read": &s.releaseRead, "renew_read": &s.renewRead,
 		"write": &s.write, "release_write": &s.releaseWrite, "renew_write": &s.renewWrite,
 		"force": &s.force, "inspect": &s.inspect, "release_moving": &s.releaseMoving,

@@ -163,7 +163,7 @@ func TestWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
 		r.must("SET", "a", "no lock")
 		_, _, err := r.ask(l)
 		r.mustBeWrongType("acquire", err)
-		_, err = r.Release(ctx0, l)
+		_, err = r.Release(ctx0, l, nil)
 		r.mustBeWrongType("release", err)
 		_, err = r.Force(ctx0, "a")
 		r.mustBeWrongType("force", err)
@@ -194,7 +194,7 @@ func TestAcquireThatFailsHalfwayLeavesNothing(t *testing.T) {
 			keys := NewKeys(k, "a")
 			l := &Ref{Keys: &keys, Kind: k, ID: id("s:2"), Length: time.Minute}
 			if k == Fair {
-				_, _, err = r.Enter(ctx0, l, "60000", true)
+				_, _, err = r.Acquire(ctx0, l, "60000", true)
 			} else {
 				l.ID += ":write"
 				_, _, err = r.ask(l)

@@ -54,17 +54,15 @@ func asks(k Kind, n int) func(r *rwRig) string {
 		case Read:
 			reply, _ := r.rlock(l, nil, true)
 			return rwReplies[reply]
-		case Fair:
-			return r.grant(r.Enter(ctx0, l, Millis(l.Length), false))
 		}
-		return r.grant(r.Acquire(ctx0, l, Millis(l.Length), true))
+		return r.grant(r.Acquire(ctx0, l, Millis(l.Length), k == Write))
 	}
 }
 
 func queues(n int) func(r *rwRig) string {
 	return func(r *rwRig) string {
 		l := r.lease(Fair, n)
-		return r.grant(r.Enter(ctx0, l, Millis(l.Length), true))
+		return r.grant(r.Acquire(ctx0, l, Millis(l.Length), true))
 	}
 }
 
@@ -73,6 +71,9 @@ func looks(n int) func(r *rwRig) string {
 		replies, errs := r.Probe(ctx0, []*Ref{r.lease(Fair, n)})
 		if replies[0] == LostPlace && errs[0] == nil {
 			return "lost"
+		}
+		if replies[0] == Theirs {
+			return "theirs"
 		}
 		return r.grant(Granted(replies[0], errs[0]))
 	}
@@ -90,13 +91,36 @@ func confirms(n, by int) func(r *rwRig) string {
 
 func ends(k Kind, n int) func(r *rwRig) string {
 	return func(r *rwRig) string {
-		told, err := r.Release(ctx0, r.lease(k, n))
+		told, err := r.Release(ctx0, r.lease(k, n), nil)
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		return fmt.Sprint("told ", told)
 	}
 }
+
+// endsFor ends the n-th hold and queues the next one of its process.
+func endsFor(n, next int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		told, err := r.Release(ctx0, r.lease(Plain, n), r.lease(Plain, next))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return fmt.Sprint("told ", told)
+	}
+}
+
+// redissonHas is a hold of Redisson.
+func redissonHas(r *rwRig) {
+	r.must("HSET", "a", "1b3c0c4e-9e5b-4f0a-8a3e-0d3f4f5a6b7c:47", "1")
+	r.must("PEXPIRE", "a", "30000")
+}
+
+// listens subscribes as a waiter of Redisson does.
+func listens(r *rwRig) { r.listen("redisson_lock__channel:{a}") }
+
+// patient leaves the lock to Redisson for longer than a slow machine takes.
+func patient(r *rwRig) { r.must("PEXPIRE", "relock_yield:{a}", "30000") }
 
 func renews(k Kind, n int) func(r *rwRig) string {
 	return func(r *rwRig) string {

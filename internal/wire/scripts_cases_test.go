@@ -24,13 +24,13 @@ func manyCases() []scriptCase {
 		{"take two", nothing, takesTwo, "granted", same},
 		{"take two that one has taken alone", all(runs("SET", "relock_fence:{b}", "1023"), has(Plain, 7)), takesTwo, "granted", same},
 		{"take two, of which one is taken", has(Plain, 1), takesTwo, "taken 0", same},
-		{"release two", does(takesTwo), releasesTwo, "told [1 0]", "told [-1 -1]"},
-		{"release two, of which one is gone", has(Plain, 7), releasesTwo, "told [1 -1]", "told [-1 -1]"},
+		{"release two", does(takesTwo), releasesTwo, "told [0 0]", "told [-1 -1]"},
+		{"release two, of which one is gone", has(Plain, 7), releasesTwo, "told [0 -1]", "told [-1 -1]"},
 		{"inspect", has(Plain, 1), inspects, "waiters 0, fields 1", same},
 		{"force", has(Plain, 1), forces, "opened true", "opened false"},
 		{"force what is read and wanted", all(has(Read, 1), has(Read, 2), wants(Write, 3)), forces, "opened true", "opened false"},
 
-		{"release while the slot is moved", has(Plain, 1), moves(Plain, 1), "told 1", "told -1"},
+		{"release while the slot is moved", has(Plain, 1), moves(Plain, 1), "told 0", "told -1"},
 		{"release a read hold while the slot is moved", all(has(Read, 1), has(Read, 2)), moves(Read, 1), "told 0", "told -1"},
 		{"release a write hold while the slot is moved", has(Write, 1), moves(Write, 1), "told 1", "told -1"},
 		{"release a write hold and read on while the slot is moved", all(has(Write, 1), under(2, 1)), moves(Write, 1), "told 1", "told -1"},
@@ -41,7 +41,7 @@ func rwCases() []scriptCase {
 	return []scriptCase{
 		{"acquire", nothing, asks(Plain, 1), "granted", same},
 		{"acquire of a held lock", has(Plain, 2), asks(Plain, 1), "taken", same},
-		{"release", has(Plain, 1), ends(Plain, 1), "told 1", "told -1"},
+		{"release", has(Plain, 1), ends(Plain, 1), "told 0", "told -1"},
 		{"renew", has(Plain, 1), renews(Plain, 1), "kept", same},
 		{"renew of a hold that is gone", has(Plain, 2), renews(Plain, 1), "gone", same},
 
@@ -135,7 +135,7 @@ func fairCases() []scriptCase {
 		{"look at a free lock", all(has(Fair, 2), does(queues(1)), del("a")), looks(1), "granted", same},
 		{"look at a free lock, second in the queue",
 			all(has(Fair, 2), does(queues(3)), does(queues(1)), del("a")), looks(1), "taken", same},
-		{"leave", has(Fair, 1), ends(Fair, 1), "told 1", "told -1"},
+		{"leave", has(Fair, 1), ends(Fair, 1), "told 0", "told -1"},
 		{"leave to the next", all(has(Fair, 1), does(queues(2)), does(queues(3))), ends(Fair, 1), "told 0", "told -1"},
 		{"leave to the next at the end of a block of tokens",
 			all(has(Fair, 1), does(queues(2)), runs("SET", "relock_fence:{a}", "1040")), ends(Fair, 1), "told 0", "told -1"},
@@ -144,7 +144,16 @@ func fairCases() []scriptCase {
 			r.must("RPUSH", "redisson_lock_queue:{a}", "j:1")
 		}), ends(Fair, 1), "told 0", "told -1"},
 		{"leave the queue", all(has(Fair, 1), does(queues(2))), ends(Fair, 2), "told 0", "told -1"},
-		{"leave as the next already", all(has(Fair, 1), does(queues(2)), does(ends(Fair, 1))), ends(Fair, 2), "told 1", "told -1"},
+		{"leave as the next already", all(has(Fair, 1), does(queues(2)), does(ends(Fair, 1))), ends(Fair, 2), "told 0", "told -1"},
+		{"release and queue again behind another", all(has(Plain, 1), does(queues(2))), endsFor(1, 3), "told 0", "told -1"},
+		{"release and queue again alone", has(Plain, 1), endsFor(1, 3), "told 1", "told -1"},
+		{"release to a Mutex that queues", all(has(Plain, 1), does(queues(2))), ends(Plain, 1), "told 0", "told -1"},
+		{"leave the queue before another", all(has(Fair, 1), does(queues(2)), does(queues(3))), ends(Fair, 2), "told 0", "told -1"},
+		{"look at a lock of Redisson", all(has(Fair, 1), does(queues(2)), del("a"), redissonHas), looks(2), "theirs", same},
+		{"queue for a lock of Redisson", redissonHas, queues(2), "taken", same},
+		{"take two that the absent wait for", all(has(Plain, 1), absent(1), does(ends(Plain, 1))), takesTwo, "granted", same},
+		{"take two that one waits for", all(has(Plain, 1), does(queues(2)), del("a")), takesTwo, "taken 0", same},
+		{"release two that one waits for", all(does(takesTwo), does(queues(2))), releasesTwo, "told [0 0]", "told [-1 -1]"},
 		{"renew a claim", all(has(Fair, 2), does(queues(1)), does(ends(Fair, 2))), renews(Fair, 1), "kept", same},
 	}
 }
@@ -159,7 +168,7 @@ func absentCases() []scriptCase {
 		{"leave past the absent", behind, ends(Fair, 1), "told 0", "told -1"},
 		{"leave past who is known to be absent", passed, ends(Fair, 2), "told 0", "told -1"},
 		{"leave past who has lost its place", all(passed, later), ends(Fair, 2), "told 0", "told -1"},
-		{"leave to the absent alone", alone, ends(Fair, 1), "told 1", "told -1"},
+		{"leave to the absent alone", alone, ends(Fair, 1), "told 0", "told -1"},
 		{"leave to who was absent", all(has(Fair, 1), does(queues(2)), absence("s")), ends(Fair, 1), "told 0", "told -1"},
 		{"leave past the absent to who was so", all(behind, absence("s")), ends(Fair, 1), "told 0", "told -1"},
 		{"leave the queue of the absent", passed, ends(Fair, 3), "told 0", "told -1"},
@@ -177,5 +186,21 @@ func absentCases() []scriptCase {
 
 		{"force open to the absent alone", alone, forces, "opened true", "opened false"},
 		{"force open to who has lost its place", all(known, has(Fair, 2), later), forces, "opened true", "opened false"},
+	}
+}
+
+// redissonCases are beside waiters of Redisson that listen to the lock's channel. They come last:
+// the subscription stays.
+func redissonCases() []scriptCase {
+	return []scriptCase{
+		{"release to Redisson alone", all(has(Plain, 1), listens), ends(Plain, 1), "told 1", "told -1"},
+		{"release to Redisson before the next", all(has(Plain, 1), does(queues(2))), ends(Plain, 1), "told 1", "told -1"},
+		{"release to Redisson and queue again", has(Plain, 1), endsFor(1, 3), "told 1", "told -1"},
+		{"queue while the lock is left to Redisson", all(has(Plain, 1), does(queues(2)), does(ends(Plain, 1)), patient), queues(3), "taken", same},
+		{"look while the lock is left to Redisson", all(has(Plain, 1), does(queues(2)), does(ends(Plain, 1)), patient), looks(2), "taken", same},
+		{"take two while one is left to Redisson", all(has(Plain, 1), does(queues(2)), does(ends(Plain, 1)), patient), takesTwo, "taken 0", same},
+		{"try while the lock is left to Redisson", all(has(Plain, 1), does(ends(Plain, 1))), asks(Plain, 2), "granted", same},
+		{"release when the lock was left to Redisson a moment ago",
+			all(has(Plain, 1), does(ends(Plain, 1)), has(Plain, 2), does(queues(3))), ends(Plain, 2), "told 0", "told -1"},
 	}
 }

@@ -125,7 +125,7 @@ func (tr *tracer) judge(name string, declared []string) {
 }
 
 // sharedLua are functions that several scripts have, and not every script needs all of.
-var sharedLua = luaOf("lib/fair.lua", "lib/entered.lua", "lib/leases.lua", "lib/list.lua", "lib/strip.lua", "lib/wake.lua")
+var sharedLua = luaOf("lib/foreign.lua", "lib/release.lua", "lib/redisson.lua", "lib/entered.lua", "lib/leases.lua", "lib/list.lua", "lib/strip.lua", "lib/wake.lua")
 
 // A server may refuse a script that uses a key which it has not declared, unless its
 // first line says that it does. Every place of every script is reached; those of the
@@ -135,8 +135,7 @@ func TestScriptsDeclareTheirKeysOrSayThatTheyDoNot(t *testing.T) {
 	r := &rwRig{NewRig(t), "a"}
 	plainClient := r.Client
 	tr := newTracer(t, plainClient)
-	r.listen("redisson_lock__channel:{a}", "redisson_rwlock:{a}", "relock_grant:{a}:"+session("s"),
-		"relock_session:"+session("s"), "redisson_lock__channel:{a}:j:1")
+	r.listen("redisson_rwlock:{a}", "relock_session:"+session("s"), "redisson_lock__channel:{a}:j:1")
 	r.Client = tr
 	run := func(c scriptCase) {
 		r.must("FLUSHALL")
@@ -151,7 +150,7 @@ func TestScriptsDeclareTheirKeysOrSayThatTheyDoNot(t *testing.T) {
 		run(c)
 		maps.Copy(twice, tr.ran)
 	}
-	for _, c := range rareCases(tr) {
+	for _, c := range append(rareCases(tr), redissonCases()...) {
 		run(c)
 	}
 	for name, s := range allScripts() {

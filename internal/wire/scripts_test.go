@@ -39,6 +39,7 @@ func TestAcquireWritesWhatRedissonReads(t *testing.T) {
 			}
 			r.end(l)
 			r.mustMessages(next, want.channel, want.channel+" 0")
+			r.must("DEL", strings.Replace(want.fence, "fence", "yield", 1)) // somebody listened
 			if got := r.keys(); !slices.Equal(got, []string{want.fence}) {
 				t.Fatalf("after the release there are keys %q", got)
 			}
@@ -111,7 +112,7 @@ func TestLockOfRedissonIsHeld(t *testing.T) {
 		if token, ttl, err := r.ask(l); token != 0 || ttl <= 0 || err != nil {
 			t.Fatalf("acquire = %d, %v, %v", token, ttl, err)
 		}
-		if told, err := r.Release(ctx0, l); told != -1 || err != nil {
+		if told, err := r.Release(ctx0, l, nil); told != -1 || err != nil {
 			t.Fatalf("release = %d, %v", told, err)
 		}
 		if got := r.hash("a"); !maps.Equal(got, map[string]string{thread: "2"}) {
@@ -125,12 +126,12 @@ func TestReleaseSentTwiceEndsNothingElse(t *testing.T) {
 		l, next := plainLease("a", 1), plainLease("a", 2)
 		heard := r.listen(l.Keys.Channel)
 		r.take(l)
-		if told, err := r.Release(ctx0, l); told != 1 || err != nil {
+		if told, err := r.Release(ctx0, l, nil); told != 1 || err != nil {
 			t.Fatalf("release = %d, %v; one subscriber", told, err)
 		}
 		r.take(next)
 		for range 2 {
-			if told, err := r.Release(ctx0, l); told != -1 || err != nil {
+			if told, err := r.Release(ctx0, l, nil); told != -1 || err != nil {
 				t.Fatalf("a release sent again = %d, %v", told, err)
 			}
 		}

@@ -13,9 +13,8 @@ import (
 // to be done any more.
 func TestEveryScriptMayBeSentTwice(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		next := r.listen("redisson_lock__channel:{a}", "redisson_rwlock:{a}", "relock_grant:{a}:"+session("s"),
-			"relock_session:"+session("s"), "redisson_lock__channel:{a}:j:1", "end")
-		for _, c := range scriptCases() {
+		next := r.listen("redisson_rwlock:{a}", "relock_session:"+session("s"), "redisson_lock__channel:{a}:j:1", "end")
+		for _, c := range append(scriptCases(), redissonCases()...) {
 			t.Log(c.name)
 			r.must("FLUSHALL")
 			c.before(r)

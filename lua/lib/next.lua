@@ -1,24 +1,40 @@
--- nextThere removes and returns the first waiter of a queue whose session is there: it is
--- subscribed to its grant channel, or asks keeps its hold id because it calls itself. If the
--- server does not know all subscribers, that is the first waiter.
+-- nextThere removes and returns the first contender of a queue whose session is there: it is
+-- subscribed to its channel of grants, or asks keeps its hold id because it calls itself. If the
+-- server does not know all subscribers, that is the first contender.
 --
 -- Whether a session is there must be known before the grant is published. The reply of
 -- PUBLISH would come too late: a subscriber that a failover has left on what is now a replica
 -- is not counted, but gets the message and would believe it.
 --
--- The waiters of an absent session keep their places at the head of the queue, because it may
+-- The contenders of an absent session keep their places at the head of the queue, because it may
 -- only have lost its connection. A hash beside the queue, which expires like the queue, keeps
 -- the time (ms) since when each session has been absent. seen deletes that time: for each
--- waiter that queues, probes, or is found to be there. If no waiter of the session was seen
--- for 5 s, at least twice the interval between two probes, the session loses its places. It
--- loses them at once if the Redis user has no right to that hash, hence pcall.
+-- contender that queues or probes. If no contender of the session was seen for 5 s, at least
+-- twice the interval between two probes, the session loses its places. It loses them at once if
+-- the Redis user has no right to that hash, hence pcall.
+--
+-- channelOf returns the channel of grants of a hold id: that of its session, but in a cluster
+-- with sharded pub/sub one in the slot of the lock.
 
-local function sessionOf(id) return string.match(id, '^(.*):') or '' end
-local function seen(queue, id)
-  redis.pcall('hdel', 'relock_absent' .. string.sub(queue, 13), sessionOf(id))
+-- include: beside
+
+local function sessionOf(id) return string.match(id, '^(.-):') or '' end
+
+local function channelOf(queue, publish, id)
+  if publish == 'SPUBLISH' then return beside(queue, 'relock_grant') .. ':' .. sessionOf(id) end
+  return 'relock_session:' .. sessionOf(id)
 end
 
-local function nextThere(queue, grant, publish, counted, asks)
+local function seen(queue, id)
+  redis.pcall('hdel', beside(queue, 'relock_absent'), sessionOf(id))
+end
+
+local function listeners(publish, channel)
+  local n = redis.pcall('pubsub', publish == 'PUBLISH' and 'numsub' or 'shardnumsub', channel)
+  return n[2]
+end
+
+local function nextThere(queue, publish, counted, asks)
   local first = redis.call('zpopmin', queue)
   local id = first[1]
   if not id then return nil end
@@ -26,19 +42,13 @@ local function nextThere(queue, grant, publish, counted, asks)
   local function here(waiter)
     if counted == '0' or asks and asks[waiter] then return true end
     local session = sessionOf(waiter)
-    if there[session] == nil then
-      local n = redis.pcall('pubsub', publish == 'PUBLISH' and 'numsub' or 'shardnumsub', grant .. session)
-      there[session] = n[2] ~= 0
-    end
+    if there[session] == nil then there[session] = listeners(publish, channelOf(queue, publish, waiter)) ~= 0 end
     return there[session]
   end
-  if here(id) then
-    seen(queue, id)
-    return id
-  end
+  if here(id) then return id end
   redis.call('zadd', queue, first[2], id)
   redis.call('pexpire', queue, '15000')
-  local absent = 'relock_absent' .. string.sub(queue, 13)
+  local absent = beside(queue, 'relock_absent')
   local t = redis.call('time')
   local now = t[1] * 1000 + math.floor(t[2] / 1000)
   local lost = {}
@@ -59,7 +69,6 @@ local function nextThere(queue, grant, publish, counted, asks)
     for _, waiter in ipairs(some) do
       if here(waiter) then
         redis.call('zrem', queue, waiter)
-        seen(queue, waiter)
         return waiter
       end
       local session = sessionOf(waiter)

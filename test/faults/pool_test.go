@@ -146,7 +146,7 @@ func TestWaitersPollWhileThePoolIsExhausted(t *testing.T) {
 		held, waits := k.Holder(other), k.Of(s)
 		kit.Lock(t, kit.Background, held)
 		got := kit.Async(func() error { return waits.Lock(kit.Background) })
-		redistest.Eventually(t, kit.Soon, "a waiter", func() bool { return peek.Listens(s, "lock") })
+		redistest.Eventually(t, kit.Soon, "a waiter", func() bool { return peek.Waits(s, "lock") })
 
 		taken := make(chan func())
 		go func() { // takes the session's connection when that is given up

@@ -69,7 +69,7 @@ func (k *soak) holder() string {
 func (k *soak) replies() []string {
 	switch k.kind {
 	case "FairMutex":
-		return []string{kit.EnterSHA, kit.LeaveSHA, kit.LookSHA, kit.RenewSHA}
+		return []string{kit.AcquireSHA, kit.ReleaseSHA, kit.LookSHA, kit.RenewSHA}
 	case "RWMutex":
 		return []string{
 			kit.ReadSHA, kit.ReleaseReadSHA, kit.WriteSHA, kit.ReleaseWriteSHA,

@@ -49,7 +49,7 @@ func TestFairMutexCallThatIsCancelledInFlightLeavesNothing(t *testing.T) {
 								kit.Unlock(t, kit.Background, other)
 							}
 						}
-						sent := seen(proxy, kit.EnterSHA)
+						sent := seen(proxy, kit.AcquireSHA)
 						proxy.Stall(true)
 						ctx, end := ending.with()
 						result := kit.Async(func() error { return do(ctx, m) })

@@ -29,7 +29,7 @@ func TestFairMutexLostReplyToAFirstTry(t *testing.T) {
 	warmUpFair(t, s)
 	m := s.FairMutex("lock")
 	for range 5 {
-		landed := kit.DropReplyOf(proxy, kit.EnterSHA)
+		landed := kit.DropReplyOf(proxy, kit.AcquireSHA)
 		kit.Lock(t, kit.Background, m)
 		kit.Receive(t, landed, "the reply to be lost")
 		kit.HeldOnce(t, server, "lock")
@@ -65,7 +65,7 @@ func TestFairMutexLostReplyToAnEnqueue(t *testing.T) {
 				if free {
 					kit.Unlock(t, kit.Background, other)
 				}
-				landed := kit.DropReplyOf(proxy, kit.EnterSHA)
+				landed := kit.DropReplyOf(proxy, kit.AcquireSHA)
 				got := kit.Async(func() error { return m.Lock(kit.Background) })
 				kit.Receive(t, landed, "the reply to be lost")
 				if !free {
@@ -150,7 +150,7 @@ func TestFairMutexLostReplyToAnUnlock(t *testing.T) {
 		waiting(t, other, "lock", 1)
 		behind := kit.Async(func() error { return last.Lock(kit.Background) })
 		waiting(t, other, "lock", 2)
-		landed := kit.DropReplyOf(proxy, kit.LeaveSHA)
+		landed := kit.DropReplyOf(proxy, kit.ReleaseSHA)
 		kit.Unlock(t, kit.Background, m)
 		kit.Receive(t, landed, "the reply to be lost")
 		require.NoError(t, kit.Receive(t, got, "the next to get in"))

@@ -83,7 +83,7 @@ func TestGroupIsAllOrNothing(t *testing.T) {
 // awaitedBy waits until a session has seen that a lock is taken, so that its call waits.
 func awaitedBy(t testing.TB, s *relock.Session, name string) {
 	t.Helper()
-	redistest.Eventually(t, kit.Soon, "the session to wait for "+name, func() bool { return peek.Listens(s, name) })
+	redistest.Eventually(t, kit.Soon, "the session to wait for "+name, func() bool { return peek.Waits(s, name) })
 }
 
 // However many Mutexes there are, one script takes them and one releases them.

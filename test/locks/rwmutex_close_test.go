@@ -18,7 +18,7 @@ func TestRWMutexCloseOfAWaitingSessionStopsNobody(t *testing.T) {
 			held := holder.of(s.RWMutex("lock"))
 			kit.Lock(t, kit.Background, held)
 			ended := kit.Async(func() error { return waiter.of(closes.RWMutex("lock")).Lock(kit.Background) })
-			redistest.Eventually(t, kit.Soon, "the calls to wait", func() bool { return peek.Listens(closes, "lock") })
+			redistest.Eventually(t, kit.Soon, "the calls to wait", func() bool { return peek.Waits(closes, "lock") })
 			require.NoError(t, closes.Close(kit.Background))
 			require.ErrorIs(t, kit.Receive(t, ended, "the waiter to end"), relock.ErrClosed)
 			require.NoError(t, held.Err())

@@ -109,7 +109,7 @@ func TestRWMutexWakesAnotherSession(t *testing.T) {
 			for range rounds {
 				kit.Lock(t, kit.Background, l)
 				got := kit.Async(func() error { return m.Lock(kit.Background) })
-				redistest.Eventually(t, kit.Soon, "the other session to listen", func() bool { return peek.Listens(other, "lock") })
+				redistest.Eventually(t, kit.Soon, "the other session to listen", func() bool { return peek.Waits(other, "lock") })
 				watch := kit.StartWatch()
 				kit.Unlock(t, kit.Background, l)
 				require.NoError(t, kit.Receive(t, got, "the other one to get in"))

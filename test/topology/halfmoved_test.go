@@ -105,7 +105,7 @@ func TestALockOfAHalfMovedSlotIsReleased(t *testing.T) {
 			held, waiting := p.holds(a, name), p.waits(b, name)
 			kit.Lock(t, kit.Background, held)
 			got := kit.Async(func() error { return waiting.Lock(kit.Background) })
-			redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool { return peek.Listens(b[0], name) })
+			redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool { return peek.Waits(b[0], name) })
 			m := halfMove(t, c, name, moved(name)...)
 			letsGo(t, held, name)
 			require.NoError(t, m.Finish())
@@ -186,7 +186,7 @@ func TestACloseReleasesInAHalfMovedSlot(t *testing.T) {
 		for i, l := range holds {
 			kit.Lock(t, kit.Background, l)
 			gaveUp = append(gaveUp, kit.Async(func() error { return waits[i].Lock(ctx) }))
-			redistest.Eventually(t, kit.Soon, "somebody to wait", func() bool { return peek.Listens(b, names[i]) })
+			redistest.Eventually(t, kit.Soon, "somebody to wait", func() bool { return peek.Waits(b, names[i]) })
 		}
 		var gone []string
 		for _, name := range names {

@@ -107,7 +107,7 @@ func duels(t testing.TB, a, b party, prefix string) (all []*duel) {
 		all = append(all, d)
 	}
 	for _, d := range all {
-		redistest.Eventually(t, kit.Soon, "somebody to wait for "+d.name, func() bool { return peek.Listens(d.two, d.name) })
+		redistest.Eventually(t, kit.Soon, "somebody to wait for "+d.name, func() bool { return peek.Waits(d.two, d.name) })
 	}
 	return all
 }

@@ -1,0 +1,40 @@
+-- The queue of a lock: a sorted set of hold ids in order of arrival, each the place of one
+-- contender. An id is queued once and never again.
+--
+-- enqueue adds a place. grant gives the lock to the first contender that is there, and returns
+-- its hold id and token, or nothing if there is none. The winner gets the lock for a claim, a
+-- short lease, and is told, unless it is one of asks, whose call learns it by the reply. leaving
+-- is the hold that ends with that.
+--
+-- The lock always has a holder: the next one is stored before the last one is removed. In a slot
+-- that is being moved, a key that has become empty is a key that has moved. The grant is
+-- published last.
+
+-- include: fence
+-- include: next
+
+local function enqueue(queue, id)
+  local last = redis.call('zrange', queue, -1, -1, 'withscores')[2]
+  if last then
+    last = last + 1
+  else
+    local t = redis.call('time')
+    last = t[1] * 1000000 + t[2]
+  end
+  redis.call('zadd', queue, 'nx', string.format('%.0f', last), id)
+  redis.call('pexpire', queue, '15000')
+  seen(queue, id)
+end
+
+local function grant(lock, fencekey, queue, claim, publish, counted, asks, leaving)
+  local id = nextThere(queue, publish, counted, asks)
+  if not id then return nil end
+  local token, text = fence(fencekey)
+  redis.call('hset', lock, id, '1')
+  if leaving then redis.call('hdel', lock, leaving) end
+  redis.call('pexpire', lock, claim)
+  if not (asks and asks[id]) then
+    redis.call(publish, channelOf(queue, publish, id), 'granted ' .. id .. ' ' .. text .. ' ' .. claim)
+  end
+  return id, token
+end
