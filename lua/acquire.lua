@@ -4,7 +4,8 @@
 --
 --   KEYS   lock, fence, queue
 --   ARGV   hold id, lease (ms)
---          1 to queue if the lock is not granted, else 0
+--          1 to queue if the lock is not granted, 0 not to; 2 not to, by one that listens to the
+--          lock's channel, for whom a free lock is reserved
 --          claim (ms)
 --          PUBLISH or SPUBLISH
 --          1 if the server knows all subscribers of such a channel, else 0
@@ -49,9 +50,12 @@ end
 if redis.pcall('exists', KEYS[3], 'relock_yield' .. string.sub(KEYS[3], 13)) ~= 0 then
   -- include: queue
   -- include: yield
-  local wait = 0
-  if ARGV[3] == '1' or redis.call('exists', KEYS[3]) == 1 then wait = yielded(KEYS[3]) end
-  if ARGV[3] == '1' then enqueue(KEYS[3], ARGV[1]) end
+  local wait, to = yielded(KEYS[3])
+  if ARGV[3] == '1' then
+    enqueue(KEYS[3], ARGV[1])
+  elseif ARGV[3] == '2' and to == '*' and redis.call('exists', KEYS[3]) == 0 then
+    wait = 0
+  end
   if wait > 0 then return -1 - wait end
   local winner, token = grant(KEYS[1], KEYS[2], KEYS[3], ARGV[4], ARGV[5], ARGV[6], {[ARGV[1]] = true})
   if winner == ARGV[1] then

@@ -30,7 +30,7 @@ for i = 1, #KEYS / 3 do
     if not done[lock] then
       local absent = beside(queue, 'relock_absent')
       if redis.pcall('exists', absent) == 1 then
-        seen(queue, id)
+        redis.pcall('hdel', absent, sessionOf(id))
         redis.pcall('pexpire', absent, '15000')
       end
       local fields = redis.pcall('hlen', lock)

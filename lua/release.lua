@@ -22,8 +22,10 @@ if not ARGV[6] and redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. strin
   if had ~= 1 then return had == 0 and -1 or had end
   local told = redis.call(ARGV[3], ARGV[2], '0')
   if told > 0 then
-    -- A process of relock that comes back at once must not overtake them.
-    redis.pcall('set', 'relock_yield' .. string.sub(KEYS[3], 13), '*', 'px', '105', 'nx')
+    -- A process of relock that comes back at once must not overtake them; see lib/yield.lua.
+    -- include: clock
+    local text = string.format('%.0f *', clock() + 5)
+    redis.pcall('set', 'relock_yield' .. string.sub(KEYS[3], 13), text, 'px', '105', 'nx')
   end
   return told
 end

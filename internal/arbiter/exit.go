@@ -120,16 +120,38 @@ func (t *Table[L]) exitWriterLocked(e *entry[L], h *Hold[L], now int64) Outcome 
 // Released reports the end of the release of an exclusive lease that Exit left to the caller. The
 // next waiter becomes the contender.
 func (t *Table[L]) Released(name string, lease L) {
+	var none L
+	t.ReleasedTo(name, lease, none, 0)
+}
+
+// Awaits reports whether the next waiter for an exclusive lease that is being released would take
+// over one of that class.
+func (t *Table[L]) Awaits(name string, class int64) bool {
+	s := t.shard(name)
+	s.Lock()
+	defer s.Unlock()
+	e := s.entries[name]
+	return e != nil && e.releasing && e.queue.first().takesOver(class)
+}
+
+// ReleasedTo is Released with something that the release has taken in Redis for the next
+// contender, unless place is zero. It reports whether there is one that takes leases of that class
+// over. It finds place in its Waiter.
+func (t *Table[L]) ReleasedTo(name string, lease, place L, class int64) (taken bool) {
 	s := t.shard(name)
 	s.Lock()
 	defer s.Unlock()
 	e := s.entries[name]
 	if e == nil || e.hold == nil || e.hold.Lease != lease || !e.releasing {
-		return // lost meanwhile, or a read lease
+		return false // lost meanwhile, or a read lease
 	}
 	e.hold, e.releasing = nil, false
 	t.promoteLocked(e)
+	if w := e.contender; w.takesOver(class) {
+		w.Place, taken = place, true
+	}
 	s.dropLocked(name, e)
+	return taken
 }
 
 // Lose ends every hold on lease before its unlock, and returns them: none if the lease is not

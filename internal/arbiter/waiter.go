@@ -9,6 +9,7 @@ type Waiter[L comparable] struct {
 	Passable bool          // may take over another goroutine's lease, or share it as a reader
 	Inside   bool          // a reader whose caller reads: it does not wait for writers, who would wait for that caller
 	Class    int64         // of the leases it takes over; see Rules.Pass
+	Place    L             // what the release before has taken for this contender; see ReleasedTo
 	C        chan struct{} // receives once when the waiter is granted the lock or becomes the contender
 
 	// guarded by the mutex of Via's shard
@@ -60,7 +61,8 @@ func (p *pool[L]) Free(w *Waiter[L]) {
 	case <-w.C:
 	default:
 	}
-	w.Via, w.Owner, w.hold, w.role = nil, nil, nil, idle
+	var none L
+	w.Via, w.Owner, w.Place, w.hold, w.role = nil, nil, none, nil, idle
 	w.refused, w.err = false, nil
 	w.Inside, w.separate, w.oneShot, w.answer = false, false, false, noAnswer
 	p.p.Put(w)
@@ -68,6 +70,9 @@ func (p *pool[L]) Free(w *Waiter[L]) {
 
 // eligible reports whether w may have the lock now.
 func (w *Waiter[L]) eligible() bool { return w.Via.admitsLocked(w.Owner) }
+
+// takesOver reports whether w, if there is one, takes over leases of that class.
+func (w *Waiter[L]) takesOver(class int64) bool { return w != nil && w.Passable && w.Class == class }
 
 // grant gives h to w, who is in no queue.
 func (w *Waiter[L]) grant(h *Hold[L]) {

@@ -14,10 +14,10 @@ var ErrLate = errors.New("the reply came after the lease it grants had ended")
 
 // acquire acquires an exclusive lease from Redis. It returns neither lease nor error if the call
 // does not wait and the lock is taken. After an error nothing is left in Redis, or the cleaner
-// removes it.
-func (b *base) acquire(a attempt) (l *lease.Lease, err error) {
+// removes it. place is a lease that has a place in the queue already, or nil.
+func (b *base) acquire(a attempt, place *lease.Lease) (l *lease.Lease, err error) {
 	if b.kind == wire.Plain {
-		return a.contend(nil)
+		return a.contend(place)
 	}
 	l = b.newLease()
 	err = a.retry(func() (bool, time.Duration, error) {
@@ -40,7 +40,7 @@ func (b *base) acquire(a attempt) (l *lease.Lease, err error) {
 func (b *base) newLease() *lease.Lease {
 	return &lease.Lease{
 		Ref: wire.Ref{
-			Keys: &b.keys, Kind: b.kind, ID: b.e.newID(b.kind), Length: b.config.Lease, Renewed: b.config.Passable(),
+			Keys: &b.keys, Kind: b.kind, ID: b.e.newID(b.kind), Length: b.config.Lease, Renewed: b.config.Passable(), Listens: b.config.Listens,
 		},
 		Fixed: b.config.Fixed,
 		Index: -1,

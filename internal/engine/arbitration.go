@@ -28,13 +28,16 @@ func (a arbitration) answer(w *waiter) (h *lease.Hold, ask bool) { return a.Answ
 func (a arbitration) report(w *waiter, err error)                { a.Report(w, err) }
 func (a arbitration) blocked(w *waiter) blocked                  { return a.Blocked(w) }
 func (a arbitration) quit(w *waiter) *lease.Hold                 { return a.Quit(w) }
-func (a arbitration) released(l *lease.Lease)                    { a.Released(l.Keys.Name, l) }
 func (a arbitration) lose(l *lease.Lease) []*lease.Hold          { return a.Lose(l.Keys.Name, l) }
 
 // grant records a grant to a contender that is no reader, for those see Reader.
 func (a arbitration) grant(w *waiter, l *lease.Lease) *lease.Hold {
 	h, _ := a.Grant(w, l, l.Token)
 	return h
+}
+
+func (a arbitration) released(l, next *lease.Lease) (taken bool) {
+	return a.ReleasedTo(l.Keys.Name, l, next, int64(l.Length))
 }
 
 func (a arbitration) holdOf(via *handle, o *arbiter.Owner) *lease.Hold {

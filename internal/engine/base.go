@@ -165,7 +165,9 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 			return h != nil, err
 		}
 	}
-	l, err := b.acquire(b.attempt(ctx, op, w, wait, a))
+	place := w.Place
+	w.Place = nil
+	l, err := b.acquire(b.attempt(ctx, op, w, wait, a), place)
 	if l == nil {
 		b.arb.quit(w)
 		return false, err
@@ -236,5 +238,14 @@ func (b *base) heldHere(w *waiter) bool {
 func (b *base) quit(w *waiter) {
 	if h := b.arb.quit(w); h != nil {
 		b.giveBack(h)
+	}
+	b.leave(w)
+}
+
+// leave gives up the place in the queue that a release has taken for w.
+func (b *base) leave(w *waiter) {
+	if w.Place != nil {
+		b.e.cleaner.Add(w.Place, false, nil)
+		w.Place = nil
 	}
 }

@@ -86,6 +86,7 @@ func (b *Batch) enter(ctx context.Context, entry batchEntry, wait bool) (taken i
 		var ask bool
 		switch h, ask, err = m.queued(ctx, "lock", w, cmp.Or(entry.call, new(Acquired))); {
 		case ask:
+			m.leave(w) // the script asks for this lock together with others
 			verdict = arbiter.Ask
 		case h != nil:
 			verdict = arbiter.Entered

@@ -22,9 +22,17 @@ func (e *Engine) QueuedRW(name string) (readers, writers int) {
 // KnowsRW reports whether the arbiter has an entry for any RWMutex.
 func (e *Engine) KnowsRW() bool { return e.rws.Len() > 0 }
 
-// Waits reports whether a call waits in Redis for a lock.
+// Waits reports whether a call waits in Redis for a lock, or for its release.
 func (e *Engine) Waits(name string) bool {
-	return e.queue.Len(e.keyOf(name)) > 0 || e.broker.Listeners(wire.NewKeys(wire.Write, e.keyOf(name)).Channel) > 0
+	if e.queue.Len(e.keyOf(name)) > 0 {
+		return true
+	}
+	for _, kind := range []wire.Kind{wire.Plain, wire.Write} {
+		if e.broker.Listeners(wire.NewKeys(kind, e.keyOf(name)).Channel) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Watchers returns how many callbacks wait for the end of the hold of a Mutex.

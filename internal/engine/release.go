@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
@@ -32,16 +31,28 @@ func (e *Engine) release(ctx context.Context, l *lease.Lease, d time.Duration, o
 	io := e.proto.NewContext(ctx)
 	io.Prompt = true
 	e.watchdog.Stop(l, io, d)
-	r := e.releaseUnder(io, l, sending{until: e.Clock.Now() + int64(d), once: once})
+	r := e.releaseUnder(io, l, sending{until: e.Clock.Now() + int64(d), once: once, next: e.successor(l)})
 	io.Free()
 	return r
 }
 
 // sending says how to send a release.
 type sending struct {
-	until int64 // not after that
-	once  bool  // do not try again
-	again bool  // it was sent before, so that it need not find the hold
+	until int64        // not after that
+	once  bool         // do not try again
+	again bool         // it was sent before, so that it need not find the hold
+	next  *lease.Lease // queued in the same step, for the next contender of this process; nil: none
+}
+
+// successor returns a lease for the goroutine that waits for l's lock. Its process has had its
+// turn: it queues behind others. nil if there is none that wants such a lease.
+func (e *Engine) successor(l *lease.Lease) *lease.Lease {
+	if l.Kind != wire.Plain || !l.Renewed || e.Closed() || !e.mutexes.Awaits(l.Keys.Name, int64(l.Length)) {
+		return nil
+	}
+	next := &lease.Lease{Ref: l.Ref, Index: -1}
+	next.ID = e.newID(l.Kind)
+	return next
 }
 
 // releaseTogether releases leases of Mutexes in one slot with one script, and what that leaves
@@ -52,17 +63,15 @@ func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []relea
 	io.Prompt = true
 	until := e.Clock.Now() + int64(unlockMost)
 	least := unlockMost
-	heard := make([]pubsub.Heard, len(ls))
-	for i, l := range ls {
+	for _, l := range ls {
 		e.watchdog.Stop(l, io, unlockMost)
-		heard[i] = e.broker.Heard(l.Keys.Channel)
 		least = min(least, e.Left(l))
 	}
 	io.Bound(e.proto.Conn, least)
 	told, err := e.proto.ReleaseSome(io, lease.Refs(ls))
 	for i, l := range ls {
 		if err == nil && told[i] >= 0 {
-			e.confirmed(l, told[i], heard[i])
+			e.confirmed(l, nil)
 			rs[i].held = true
 		}
 	}
@@ -79,54 +88,69 @@ func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []relea
 // to the cleaner.
 func (e *Engine) releaseUnder(io *transport.Context, l *lease.Lease, how sending) released {
 	heard := e.broker.Heard(l.Keys.Channel)
-	told, err := e.sendRelease(io, l, how)
+	told, next, err := e.sendRelease(io, l, how)
 	switch {
 	case err == nil || err == lease.ErrGone:
-		e.confirmed(l, told, heard)
+		if told >= 0 && l.Kind == wire.Write {
+			e.endTurn(l, told, heard)
+		}
+		e.confirmed(l, next)
 	case errors.Is(err, ErrUnconfirmed):
 		l.Late.Store(true)
 		e.releaseLater(l) // replaces io in the watchdog, so that it may be freed
 	default:
 		e.watchdog.Remove(l)
-		e.arbiters[l.Kind].released(l)
+		e.arbiters[l.Kind].released(l, nil)
 		e.cleaner.Add(l, l.Indeterminate, nil) // its key may outlive our deadline
 	}
 	foreign := err != nil && strings.Contains(err.Error(), "WRONGTYPE") // somebody has replaced the key
 	return released{held: err != lease.ErrGone && !foreign, err: err}
 }
 
-// confirmed completes a release that Redis confirmed; told is -1 if the hold was gone.
-func (e *Engine) confirmed(l *lease.Lease, told int64, heard pubsub.Heard) {
-	if told >= 0 && l.Kind == wire.Write {
-		e.endTurn(l, told, heard)
-	}
+// confirmed completes a release that Redis confirmed. next is what it has queued, nil if nothing.
+func (e *Engine) confirmed(l, next *lease.Lease) {
 	e.watchdog.Remove(l)
-	e.arbiters[l.Kind].released(l)
+	if !e.arbiters[l.Kind].released(l, next) && next != nil {
+		e.cleaner.Add(next, false, nil) // nobody waits any more
+	}
 	if l.Indeterminate {
 		e.cleaner.Add(l, true, nil)
 	}
 }
 
-// sendRelease sends the release of l. It returns how many subscribers were notified; or -1 and
-// lease.ErrGone if the hold was gone although it was certain, ErrUnconfirmed, or an error for
-// good. A release that is answered after the deadline need not find the hold.
-func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, how sending) (told int64, err error) {
+// sendRelease sends the release of l. It returns how many subscribers were notified and what was
+// queued; or -1 and lease.ErrGone if the hold was gone although it was certain, ErrUnconfirmed, or
+// an error for good. A release that is answered after the deadline need not find the hold.
+func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, how sending) (told int64, next *lease.Lease, err error) {
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		now := e.Clock.Now()
 		if io.Err() != nil || now >= how.until {
-			return -1, unconfirmed(err)
+			return -1, nil, unconfirmed(err)
 		}
 		io.Bound(e.proto.Conn, min(e.Left(l), time.Duration(how.until-now)))
-		told, err = e.proto.Release(io, &l.Ref, nil)
+		if next, how.next = how.next, nil; next == nil { // an id is queued once
+			told, err = e.proto.Release(io, &l.Ref, nil)
+		} else {
+			next.Sent = now
+			told, err = e.proto.Release(io, &l.Ref, &next.Ref)
+		}
+		if next != nil && err != nil {
+			e.cleaner.Add(next, true, nil)
+		}
 		switch {
 		case err == nil && told < 0 && !how.again && lease.Certain(l, e.Clock.Now()):
-			return told, lease.ErrGone
+			return told, nil, lease.ErrGone
+		case err == nil && told < 0:
+			return told, nil, nil
 		case err == nil:
-			return told, nil
+			if wire.IsToken(told) {
+				next.Token, told = told, 0
+			}
+			return told, next, nil
 		case io.Err() == nil && !lease.RetryRelease(err):
-			return -1, err
+			return -1, nil, err
 		case how.once:
-			return -1, unconfirmed(err)
+			return -1, nil, unconfirmed(err)
 		}
 		how.again = true
 		timing.Pause(io, timing.Jitter(backoff))
@@ -148,6 +172,6 @@ func (e *Engine) releaseLater(l *lease.Lease) {
 	e.watchdog.Stop(l, transport.Background(), l.Length)
 	e.cleaner.Add(l, l.Indeterminate, func() {
 		e.watchdog.Remove(l)
-		e.arbiters[l.Kind].released(l)
+		e.arbiters[l.Kind].released(l, nil)
 	})
 }

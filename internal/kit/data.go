@@ -14,15 +14,17 @@ import (
 
 // What is in Redis.
 
-// Keys returns the keys in Redis except fencing tokens and labels of sessions, which stay for a
-// while by design.
+// Keys returns the keys in Redis except fencing tokens, labels of sessions and what is left to
+// Redisson, which stay for a while by design.
 func Keys(t testing.TB, client rueidis.Client) []string {
 	t.Helper()
 	all, err := client.Do(Background, client.B().Keys().Pattern("*").Build()).AsStrSlice()
 	require.NoError(t, err)
 	var left []string
 	for _, k := range all {
-		if !strings.HasPrefix(k, "relock_fence:") && !strings.HasPrefix(k, "relock_session:") {
+		switch prefix, _, _ := strings.Cut(k, ":"); prefix {
+		case "relock_fence", "relock_session", "relock_yield":
+		default:
 			left = append(left, k)
 		}
 	}

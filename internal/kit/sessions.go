@@ -179,16 +179,10 @@ func Cancelled() context.Context {
 	return ctx
 }
 
-// Awaited waits until a session listens for the release of a lock, as one does whose
-// goroutine waits for Redis.
+// Awaited waits until somebody queues for a lock.
 func Awaited(t testing.TB, client rueidis.Client, name string) {
 	t.Helper()
-	channel := "redisson_lock__channel:{" + name + "}"
-	redistest.Eventually(t, Soon, "somebody to wait for "+name, func() bool {
-		reply, err := client.Do(Background, client.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
-		require.NoError(t, err)
-		return reply[channel] > 0
-	})
+	redistest.Eventually(t, Soon, "somebody to wait for "+name, func() bool { return Exists(t, client, "relock_queue:{"+name+"}") })
 }
 
 // ContextFor returns a context that ends after d with the cause errStop.

@@ -10,7 +10,8 @@ import (
 // node is a Redlock's lock on one deployment.
 type node struct {
 	*engine.Mutex
-	suspectUntil atomic.Int64 // by the clock of the engine
+	woken        *engine.Mutex // the same for calls that an unlock has woken
+	suspectUntil atomic.Int64  // by the clock of the engine
 }
 
 // suspicion is how long a deployment stays suspect. After that the broker's pings have shown

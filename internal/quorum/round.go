@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -21,6 +20,9 @@ import (
 // majority. They give back what they got and try again after a random pause, which grows until
 // one of them succeeds. While another call holds the lock nobody gets anything, and all sleep
 // until they hear of an unlock.
+
+// splitPause is about how long a call takes from hearing of an unlock to having asked.
+const splitPause = time.Millisecond
 
 // bound is how long an acquisition waits for one deployment.
 func (r *Redlock) bound() time.Duration {
@@ -51,27 +53,12 @@ type attempt struct {
 	pause       time.Duration // until the next round, unless an unlock is heard
 }
 
-// yield lets other processes go first while it is their turn on the deployment of a.e.
-func (a *attempt) yield() {
-	i := slices.IndexFunc(a.nodes, func(n *node) bool { return n.Engine() == a.e })
-	for a.ctx.Err() == nil && !a.e.Closed() {
-		d := a.nodes[i].YieldFor()
-		if d <= 0 {
-			return
-		}
-		timing.Pause(a.ctx, d)
-	}
-}
-
 // acquire makes rounds for w until one succeeds, or one round if the call does not wait.
 func (r *Redlock) acquire(ctx context.Context, c *call, w *waiter) (*hold, error) {
 	a := attempt{Redlock: r, call: c, ctx: ctx, pause: timing.MinBackoff}
 	defer a.leave()
-	if c.wait {
-		a.yield()
-	}
 	for {
-		h, got, err := r.round(ctx, c.op)
+		h, got, err := r.round(ctx, c.op, a.signal != nil)
 		switch {
 		case h != nil:
 			return h, nil
@@ -125,7 +112,7 @@ func (a *attempt) leave() {
 // sleep sleeps after a round that got so many deployments, or failed with err.
 func (a *attempt) sleep(got int, err error) {
 	if got > 0 && err == nil {
-		timing.Pause(a.ctx, timing.Jitter(a.e.Step()<<min(a.splits, 8)))
+		timing.Pause(a.ctx, timing.Jitter(splitPause<<min(a.splits, 8)))
 		a.splits++
 		select {
 		case <-a.signal: // likely of what this call gave back
@@ -139,7 +126,7 @@ func (a *attempt) sleep(got int, err error) {
 	a.pause = min(2*a.pause, time.Second)
 	if engine.Await(ctx, a.signal, a.engines()) {
 		a.pause = timing.MinBackoff
-		timing.Pause(a.ctx, timing.Jitter(engine.StepMin)) // not all calls at once
+		timing.Pause(a.ctx, timing.Jitter(splitPause)) // not all calls at once
 	}
 }
 
@@ -163,16 +150,17 @@ func (h *hold) bounded(ctx context.Context) (context.Context, context.CancelFunc
 
 // round asks the deployments once, concurrently. If they do not suffice it gives back what it got,
 // and returns how much that was; the error is theirs if so many failed that no majority was left.
-func (r *Redlock) round(ctx context.Context, op string) (_ *hold, got int, err error) {
+// A lock that was just released is left for a moment to those that listen, to calls that are woken.
+func (r *Redlock) round(ctx context.Context, op string, woken bool) (_ *hold, got int, err error) {
 	asked, others := r.candidates()
 	h := newHold(r)
 	start := r.e.Clock.Now()
 	bounded, cancel := h.bounded(ctx)
 	defer cancel()
 	errs := make([]error, len(r.nodes))
-	h.takeAll(bounded, asked, errs)
+	h.takeAll(bounded, asked, woken, errs)
 	if len(others) > 0 && len(asked)-failures(errs) < r.quorum() && bounded.Err() == nil {
-		h.takeAll(bounded, others, errs) // they may be healthy again
+		h.takeAll(bounded, others, woken, errs) // they may be healthy again
 		asked = append(asked, others...)
 	}
 
@@ -192,12 +180,19 @@ func (r *Redlock) round(ctx context.Context, op string) (_ *hold, got int, err e
 }
 
 // takeAll asks some deployments concurrently, and records their errors.
-func (h *hold) takeAll(ctx context.Context, which []int, errs []error) {
+func (h *hold) takeAll(ctx context.Context, which []int, woken bool, errs []error) {
+	take := func(i int) error {
+		if n := h.r.nodes[i]; woken {
+			return h.take(ctx, i, n.woken)
+		} else {
+			return h.take(ctx, i, n.Mutex)
+		}
+	}
 	var eg errgroup.Group
 	for _, i := range which[1:] {
-		eg.Go(func() error { errs[i] = h.take(ctx, i, h.r.nodes[i].Mutex); return nil })
+		eg.Go(func() error { errs[i] = take(i); return nil })
 	}
-	errs[which[0]] = h.take(ctx, which[0], h.r.nodes[which[0]].Mutex)
+	errs[which[0]] = take(which[0])
 	_ = eg.Wait() // errors are in errs
 }
 

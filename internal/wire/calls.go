@@ -66,8 +66,11 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait boo
 	default:
 		keys := [3]string{k.Name, k.fence, k.aux}
 		args := [6]string{l.ID, leaseMS, "0", p.claimMS(l), p.Publish, p.Counted}
-		if wait {
+		switch {
+		case wait:
 			args[2] = "1"
+		case l.Listens:
+			args[2] = "2"
 		}
 		n, err = p.taken(ctx, p.scripts.acquire, keys[:], args[:])
 	}

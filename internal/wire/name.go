@@ -135,4 +135,5 @@ type Ref struct {
 	Length  time.Duration // time to live in Redis, at most
 	Kind    Kind
 	Renewed bool // to its length for as long as it is held
+	Listens bool // who asks listens to the lock's channel, so that a release has woken it
 }

@@ -167,10 +167,6 @@ func TestWaiterThatWasSeenInBetweenIsNotAbsentAnyMore(t *testing.T) {
 	for what, seen := range map[string]func(r *absentRig){
 		"it looks":          func(r *absentRig) { r.looksFor(r.of("a", 1)) },
 		"another one looks": func(r *absentRig) { r.looksFor(r.of("a", 2)) },
-		"another one queues": func(r *absentRig) {
-			r.enters("a", 3, true)
-			r.must("ZREM", absentQueue, id("a:3"))
-		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			onAbsentRigs(t, func(t *testing.T, r *absentRig) {

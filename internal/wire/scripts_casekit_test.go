@@ -66,6 +66,15 @@ func queues(n int) func(r *rwRig) string {
 	}
 }
 
+// triesAwake asks as a Redlock does that has heard of a release.
+func triesAwake(n int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		l := r.lease(Plain, n)
+		l.Listens = true
+		return r.grant(r.Acquire(ctx0, l, Millis(l.Length), false))
+	}
+}
+
 func looks(n int) func(r *rwRig) string {
 	return func(r *rwRig) string {
 		replies, errs := r.Probe(ctx0, []*Ref{r.lease(Fair, n)})
@@ -120,7 +129,12 @@ func redissonHas(r *rwRig) {
 func listens(r *rwRig) { r.listen("redisson_lock__channel:{a}") }
 
 // patient leaves the lock to Redisson for longer than a slow machine takes.
-func patient(r *rwRig) { r.must("PEXPIRE", "relock_yield:{a}", "30000") }
+func patient(r *rwRig) { r.yields("*") }
+
+// yields leaves the lock to a waiter of Redisson, for as long as the scripts believe.
+func (r *rwRig) yields(to string) {
+	r.must("SET", "relock_yield:{a}", fmt.Sprint(time.Now().Add(990*time.Millisecond).UnixMilli(), " ", to), "PX", "30000")
+}
 
 func renews(k Kind, n int) func(r *rwRig) string {
 	return func(r *rwRig) string {

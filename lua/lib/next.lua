@@ -8,10 +8,9 @@
 --
 -- The contenders of an absent session keep their places at the head of the queue, because it may
 -- only have lost its connection. A hash beside the queue, which expires like the queue, keeps
--- the time (ms) since when each session has been absent. seen deletes that time: for each
--- contender that queues or probes. If no contender of the session was seen for 5 s, at least
--- twice the interval between two probes, the session loses its places. It loses them at once if
--- the Redis user has no right to that hash, hence pcall.
+-- the time (ms) since when each session has been absent. A probe deletes that time. If none comes
+-- for 5 s, at least twice the interval between two probes, the session loses its places. It loses
+-- them at once if the Redis user has no right to that hash, hence pcall.
 --
 -- channelOf returns the channel of grants of a hold id: that of its session, but in a cluster
 -- with sharded pub/sub one in the slot of the lock.
@@ -23,10 +22,6 @@ local function sessionOf(id) return string.match(id, '^(.-):') or '' end
 local function channelOf(queue, publish, id)
   if publish == 'SPUBLISH' then return beside(queue, 'relock_grant') .. ':' .. sessionOf(id) end
   return 'relock_session:' .. sessionOf(id)
-end
-
-local function seen(queue, id)
-  redis.pcall('hdel', beside(queue, 'relock_absent'), sessionOf(id))
 end
 
 local function listeners(publish, channel)

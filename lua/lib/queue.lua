@@ -23,7 +23,6 @@ local function enqueue(queue, id)
   end
   redis.call('zadd', queue, 'nx', string.format('%.0f', last), id)
   redis.call('pexpire', queue, '15000')
-  seen(queue, id)
 end
 
 local function grant(lock, fencekey, queue, claim, publish, counted, asks, leaving)

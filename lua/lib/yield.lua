@@ -3,16 +3,16 @@
 -- and would keep the lock among themselves.
 --
 -- So while one of Redisson's may be there, a release leaves the lock free and notifies it. The
--- key relock_yield names to whom: that head, or * for all who listen to the lock's channel. Until
--- the key has 100 ms left to live, a free lock is reserved for them; until it is gone, nothing
--- is left to them again. When relock's head finds that Redisson has come, it deletes the key. The
--- names are derived from the name of the queue, and the Redis user may have no right to those
--- keys, hence pcall.
+-- key relock_yield has until when (ms) a free lock is reserved for them, and for whom: that head, or
+-- * for all who listen to the lock's channel. For 100 ms after that nothing is left to them again.
+-- When relock's head finds that Redisson has come, it deletes the key. The names are derived from
+-- the name of the queue, and the Redis user may have no right to those keys, hence pcall.
 --
 -- theirs returns the head of Redisson's queue. yield decides, at a release, whether the lock is
 -- left to Redisson, and has relock's head look. yielded returns for how long (ms) a free lock is
--- reserved. look has the first of relock's queue look at the lock.
+-- reserved, and for whom. look has the first of relock's queue look at the lock.
 
+-- include: clock
 -- include: next
 
 local function theirs(queue)
@@ -25,23 +25,30 @@ local function look(queue, publish)
   if first then redis.call(publish, channelOf(queue, publish, first), 'look ' .. first) end
 end
 
+local function reserved(queue)
+  local text = redis.pcall('get', beside(queue, 'relock_yield'))
+  if type(text) ~= 'string' then return nil end
+  return (tonumber(string.match(text, '^%d+')) or 0) - clock(), string.match(text, ' (.*)')
+end
+
 local function yield(queue, channel, publish, counted)
-  local key = beside(queue, 'relock_yield')
-  if redis.pcall('exists', key) ~= 0 then return false end
-  local head, to, px = theirs(queue), nil, nil
+  local last = reserved(queue)
+  if last and last > -100 and last < 1000 then return false end
+  local head, to, wait = theirs(queue), nil, nil
   if head then
     local heard = redis.pcall(publish, channel .. ':' .. head, '0')
-    if type(heard) == 'number' and (heard > 0 or counted == '0') then to, px = head, '200' end
+    if type(heard) == 'number' and (heard > 0 or counted == '0') then to, wait = head, 100 end
   end
-  if not to and (counted == '0' or listeners(publish, channel) ~= 0) then to, px = '*', '105' end
-  if not to or redis.pcall('set', key, to, 'px', px).err then return false end
+  if not to and (counted == '0' or listeners(publish, channel) ~= 0) then to, wait = '*', 5 end
+  if not to then return false end
+  local text = string.format('%.0f ', clock() + wait) .. to
+  if redis.pcall('set', beside(queue, 'relock_yield'), text, 'px', '200').err then return false end
   look(queue, publish)
   return true
 end
 
 local function yielded(queue)
-  local key = beside(queue, 'relock_yield')
-  local to = redis.pcall('get', key)
-  if type(to) ~= 'string' or to ~= '*' and to ~= theirs(queue) then return 0 end
-  return math.max(0, redis.call('pttl', key) - 100)
+  local wait, to = reserved(queue)
+  if not wait or wait > 1000 or to ~= '*' and to ~= theirs(queue) then return 0 end
+  return math.max(0, wait), to
 end

@@ -2,6 +2,7 @@ package locks_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -67,8 +68,15 @@ func TestFairMutexServesTheHeadOfRedissonsQueueGoFirst(t *testing.T) {
 	client := kit.NewClient(t, server)
 	m := kit.NewSession(t, server).FairMutex("lock")
 	order(t, client, "RPUSH", "redisson_lock_queue:{lock}", redissonsWaiter)
-	order(t, client, "SET", "relock_yield:{lock}", redissonsWaiter, "PX", "60000")
-	require.False(t, kit.TryLock(t, kit.Background, m))
+	redistest.Eventually(t, kit.Soon, "the lock to be refused", func() bool {
+		until := strconv.FormatInt(time.Now().Add(900*time.Millisecond).UnixMilli(), 10)
+		order(t, client, "SET", "relock_yield:{lock}", until+" "+redissonsWaiter)
+		if !kit.TryLock(t, kit.Background, m) {
+			return true
+		}
+		kit.Unlock(t, kit.Background, m) // a slow machine
+		return false
+	})
 	order(t, client, "LPOP", "redisson_lock_queue:{lock}") // it has come
 	require.True(t, kit.TryLock(t, kit.Background, m))
 	kit.Unlock(t, kit.Background, m)

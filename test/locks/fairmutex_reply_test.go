@@ -7,6 +7,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,6 +21,17 @@ func warmUpFair(t testing.TB, s *relock.Session) {
 	kit.Unlock(t, kit.Background, a)
 	require.NoError(t, kit.Receive(t, got, "the second to get in"))
 	kit.Unlock(t, kit.Background, b)
+}
+
+// hears waits until a session can be told of a grant.
+func hears(t testing.TB, server *redistest.Server, s *relock.Session) {
+	t.Helper()
+	channel := "relock_session:" + s.ID()
+	redistest.Eventually(t, kit.Soon, "the subscription", func() bool {
+		reply, err := server.Do("PUBSUB", "NUMSUB", channel)
+		require.NoError(t, err)
+		return reply.([]any)[1].(int64) > 0
+	})
 }
 
 func TestFairMutexLostReplyToAFirstTry(t *testing.T) {
@@ -174,6 +186,7 @@ func TestFairMutexLostGrantIsFound(t *testing.T) {
 		kit.Lock(t, kit.Background, held)
 		got := kit.Async(func() error { return m.Lock(kit.Background) })
 		waiting(t, s, "lock", 1)
+		hears(t, server, s)
 		proxy.Stall(true)
 		kit.Unlock(t, kit.Background, held)
 		require.Equal(t, s.ID(), kit.HoldersOf(t, other, "lock")[0].Session)

@@ -55,7 +55,7 @@ func TestMachineryDoesNotGrow(t *testing.T) {
 		m := s.Mutex(fmt.Sprint("taken-", max(0, i-waiters/2)))
 		go func() { results <- m.Lock(ctx) }()
 	}
-	kit.Awaited(t, client, fmt.Sprint("taken-", waiters/2-1))
+	waiting(t, holder, fmt.Sprint("taken-", waiters/2-1), 1)
 	kit.Queued(t, s, "taken-0", waiters/2)
 	time.Sleep(time.Second) // for a few renewals
 	require.LessOrEqual(t, runtime.NumGoroutine(), before+waiters+slack)
