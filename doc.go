@@ -204,19 +204,17 @@
 //
 // # Waiting and fairness
 //
-// For each Mutex one goroutine of a session asks Redis, and the others queue behind it in
-// FIFO order. If the lock is taken, that goroutine subscribes to the lock's channel, asks
-// again, and sleeps until a release is announced or the holder's lease should have ended,
-// at most a few seconds.
+// Whoever finds a Mutex or FairMutex taken queues in Redis, with the same request, and then
+// waits for a message: Unlock grants the lock to the first of the queue. That costs the same
+// however many wait. A waiter looks at the lock every few seconds as well, so that a message
+// that is lost, or a holder that dies, delays it and no more.
 //
-// Unlock passes a Mutex to the next goroutine of the same session without a round trip,
-// until the tenure ends: 10 milliseconds after Redis granted the lock, unless
-// [WithTenure] says otherwise. Then the lock is released, and the process yields to those
-// that wait elsewhere. So processes take turns, and none starves, but their order is not
-// strictly the order of arrival.
-//
-// In a FairMutex it is. Its waiters queue in Redis, each call by itself, and Unlock
-// grants the lock to the first of them. That costs more when many wait.
+// For each Mutex one goroutine of a session queues in Redis, and the others behind it in the
+// process, in FIFO order. Unlock passes a Mutex to the next goroutine of the same session
+// without a round trip, until the tenure ends: 10 milliseconds after Redis granted the lock,
+// unless [WithTenure] says otherwise. Then the process queues again, behind those that wait
+// elsewhere. So processes take turns, and none starves, but their order is not strictly the
+// order of arrival. In a FairMutex it is: there each call queues in Redis.
 //
 // In an RWMutex a waiting writer blocks new readers, and waiting readers go before the
 // next writer, so neither side starves. The readers of a session share one hold in Redis.
@@ -255,19 +253,19 @@
 //	goods:1000:1                                 hash, the lock
 //	{goods:1000:1}:<hold id>:rwlock_timeout:1    lease of a reader
 //	relock_fence:{goods:1000:1}                  last fencing token, for a minute after it was issued
-//	relock_queue:{goods:1000:1}                  sorted set, the waiters of a FairMutex
+//	relock_queue:{goods:1000:1}                  sorted set, who waits for a Mutex or FairMutex
 //	relock_absent:{goods:1000:1}                 hash, sessions with waiters there that were not reachable
 //	relock_intent:{goods:1000:1}                 hash, waiting readers and writers of an RWMutex
 //	relock_readers:{goods:1000:1}                sorted set, relock's readers of an RWMutex
 //	relock_session:{<session id>}                label of a session that holds or waits; see WithLabel
-//	relock_yield:{goods:1000:1}                  for 100 ms, the RFairLock waiter whose turn it is
+//	relock_yield:{goods:1000:1}                  for 200 ms, which waiter of Redisson the lock is left to
 //
 // and these channels are used:
 //
 //	redisson_lock__channel:{goods:1000:1}        releases (Redisson's)
 //	redisson_rwlock:{goods:1000:1}               releases of an RWMutex (Redisson's)
-//	relock_grant:{goods:1000:1}:<session id>     a FairMutex granted to a session
-//	relock_session:<session id>                  other messages to a session
+//	relock_grant:{goods:1000:1}:<session id>     the lock granted to a session, in a cluster with sharded pub/sub
+//	relock_session:<session id>                  messages to a session: grants, and losses by ForceUnlock
 //
 // The braces are a hash tag, which keeps the keys in one slot of a cluster. A name that
 // contains a brace gets none added, and needs a hash tag of its own. In a cluster with

@@ -10,8 +10,9 @@ import (
 
 // A FairMutex is a re-entrant mutual exclusion lock that is had in order of arrival,
 // over all goroutines of all processes that use it. It shares its key, and so
-// excludes, with every Mutex, FairMutex and Redisson lock of the same name; those that
-// are not FairMutexes have no place in its queue and get in when that is empty.
+// excludes, with every Mutex, FairMutex and Redisson lock of the same name. A session's Mutexes
+// have one place in its queue. While a lock of Redisson waits, the lock is left to it for a
+// moment every now and then.
 //
 // Handles come from [Session.FairMutex]; methods of the zero FairMutex return an error.
 // A FairMutex must not be copied after first use, and is safe for concurrent use.
@@ -26,13 +27,12 @@ import (
 // A waiter loses its place when it gives up; when it was given the lock and has not
 // answered within the claim; when all of the queue is lost, because Redis has lost its
 // data or no waiter was able to ask Redis for 15 s; and when its session was passed over
-// at two attempts to give the lock to it, at least 5 s apart by the server's clock, and has
-// neither been found there nor asked Redis in between, which a waiter does at least every
-// 2.5 s. All but the first queue again by themselves. Where a Redis user may not write
+// at two attempts to give the lock to it, at least 5 s apart by the server's clock, and none
+// of its waiters has looked at the lock in between, which each does at least every 2.5 s. All but the first queue again by themselves. Where a Redis user may not write
 // relock_absent keys, being passed over once is enough.
 //
-// Every acquisition that has to wait costs more than one of a [Mutex], which goes
-// through Redis once for many goroutines. Use a FairMutex where order matters.
+// A [Mutex] goes through Redis once for many goroutines, a FairMutex for each call. Use a
+// FairMutex where order matters.
 type FairMutex struct {
 	_ noCopy
 	l engine.FairMutex

@@ -34,7 +34,7 @@ type State struct {
 	Mode    Mode
 	Holders []Holder
 	TTL     time.Duration // what is left of the lease; negative if the key has none
-	Waiters int           // queued in Redis (FairMutex), else 0
+	Waiters int           // in the queue in Redis: calls of a FairMutex, sessions that want a Mutex
 }
 
 // Holder is one entry of a lock in Redis. A relock session has at most one for each

@@ -66,8 +66,8 @@ type Locker interface {
 //
 // Among the goroutines of a session the lock is handed on in order of arrival,
 // without asking Redis, for as long as the session's tenure lasts ([WithTenure]).
-// Among processes there is no order, but none is left behind: see [FairMutex] for
-// strict order.
+// Among processes it goes in order of arrival of those turns; see [FairMutex] for strict
+// order of all calls.
 type Mutex struct {
 	_ noCopy
 	l engine.Mutex

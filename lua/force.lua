@@ -45,6 +45,6 @@ elseif not bare then
   redis.call(ARGV[3], ARGV[1], '0')
 elseif yield(KEYS[3], ARGV[1], ARGV[3], ARGV[7]) or
   not grant(KEYS[1], KEYS[2], KEYS[3], ARGV[6], ARGV[3], ARGV[7]) then
-  redis.call(ARGV[3], ARGV[1], '0')
+  leave(KEYS[3], ARGV[1], ARGV[3])
 end
 return 1

@@ -8,7 +8,7 @@ import (
 )
 
 // A Mutex is an exclusive lock that goroutines of this process pass on in FIFO order while the
-// tenure lasts. Among processes there is no order.
+// tenure lasts. Then the process queues again behind others.
 type Mutex struct{ base }
 
 // Mutex returns the lock of a name. Its first call reports a bad name or option.

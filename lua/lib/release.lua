@@ -22,5 +22,5 @@ local function release(lock, fencekey, queue, id, channel, publish, counted, cla
     if winner then return winner == again and token or 0 end
   end
   redis.call('hdel', lock, id)
-  return redis.call(publish, channel, '0')
+  return leave(queue, channel, publish)
 end

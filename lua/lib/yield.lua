@@ -8,9 +8,10 @@
 -- When relock's head finds that Redisson has come, it deletes the key. The names are derived from
 -- the name of the queue, and the Redis user may have no right to those keys, hence pcall.
 --
--- theirs returns the head of Redisson's queue. yield decides, at a release, whether the lock is
--- left to Redisson, and has relock's head look. yielded returns for how long (ms) a free lock is
--- reserved, and for whom. look has the first of relock's queue look at the lock.
+-- theirs returns the head of Redisson's queue. yield decides, at a release, whether the lock is left
+-- to Redisson, and has relock's head look. leave notifies Redisson's waiters, and returns how many
+-- listen to the lock's channel. yielded returns for how long (ms) a free lock is reserved, and for
+-- whom. look has the first of relock's queue look at the lock.
 
 -- include: clock
 -- include: next
@@ -36,8 +37,7 @@ local function yield(queue, channel, publish, counted)
   if last and last > -100 and last < 1000 then return false end
   local head, to, wait = theirs(queue), nil, nil
   if head then
-    local heard = redis.pcall(publish, channel .. ':' .. head, '0')
-    if type(heard) == 'number' and (heard > 0 or counted == '0') then to, wait = head, 100 end
+    if counted == '0' or listeners(publish, channel .. ':' .. head) ~= 0 then to, wait = head, 100 end
   end
   if not to and (counted == '0' or listeners(publish, channel) ~= 0) then to, wait = '*', 5 end
   if not to then return false end
@@ -45,6 +45,12 @@ local function yield(queue, channel, publish, counted)
   if redis.pcall('set', beside(queue, 'relock_yield'), text, 'px', '200').err then return false end
   look(queue, publish)
   return true
+end
+
+local function leave(queue, channel, publish)
+  local head = theirs(queue)
+  if head then redis.pcall(publish, channel .. ':' .. head, '0') end
+  return redis.call(publish, channel, '0')
 end
 
 local function yielded(queue)

@@ -40,13 +40,13 @@ func (k keys) patterns() []pattern {
 		{"…", "the lock itself", Problem, k.lock, write},
 		{"{…}:*:rwlock_timeout:*", "leases of readers", Problem, hold, write},
 		of("relock_fence", "fencing tokens", Problem),
-		of("relock_queue", "FairMutex", Problem),
-		of("relock_absent", "FairMutex", Problem),
+		of("relock_queue", "waiters", Problem),
+		of("relock_absent", "waiters", Problem),
 		of("relock_intent", "RWMutex", Problem),
 		of("relock_readers", "many readers: without it each costs more", Warning),
 		{"relock_session:*", "labels of sessions: without it nobody sees who holds a lock", Warning,
 			"relock_session:{00000000-0000-4000-8000-000000000000}", []string{"PEXPIRE", "1"}},
-		of("relock_yield", "taking turns with Redisson's fair locks", Problem),
+		of("relock_yield", "taking turns with Redisson", Problem),
 		{"redisson_lock_queue:{…} (read)", "waiters of Redisson's fair locks", Problem, k.theirs, []string{"LINDEX", "0"}},
 	}
 }
@@ -62,7 +62,7 @@ func (k keys) channels() []channel {
 	return []channel{
 		{related("redisson_lock__channel", k.name), "redisson_lock__channel:{…}", "releases", true},
 		{related("redisson_rwlock", k.name), "redisson_rwlock:{…}", "releases of an RWMutex", true},
-		{related("relock_grant", k.name) + ":" + session, "relock_grant:{…}:*", "grants of a FairMutex", true},
+		{related("relock_grant", k.name) + ":" + session, "relock_grant:{…}:*", "grants of a lock", true},
 		{"relock_session:" + session, "relock_session:*", "messages to a session", false},
 	}
 }
