@@ -16,13 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tap sees the scripts that a session sends, before the server does.
+// tap sees the acquisitions that a session sends, before the server does.
 type tap struct{ on atomic.Pointer[func()] }
 
 func newTap(proxy *redistest.Proxy) *tap {
 	p := new(tap)
 	proxy.DropReplies(func(request []byte) bool {
-		if f := p.on.Load(); f != nil && bytes.Contains(request, []byte("relock_fence")) {
+		if f := p.on.Load(); f != nil && bytes.Contains(request, []byte("relock_fence")) &&
+			!bytes.Contains(request, []byte("redisson_lock__channel")) { // a release
 			(*f)()
 		}
 		return false // no reply is to be dropped
