@@ -87,9 +87,11 @@ func (a *attempt) await(l *lease.Lease, w *queue.Waiter) (done bool, err error) 
 	a.tries++
 	for {
 		if done, err := a.pause(0, w.C); done || err != nil {
-			if last := a.e.queue.Probed(w); a.e.Clock.Now()-last > int64(a.e.proto.Claim) && err != nil {
+			if last, _ := a.look(l, w); a.e.Clock.Now()-last > int64(a.e.proto.Claim) {
 				a.asked = last // several probes have failed since
 				a.unanswered()
+			}
+			if err != nil {
 				err = a.ended()
 			}
 			return true, err
@@ -100,7 +102,18 @@ func (a *attempt) await(l *lease.Lease, w *queue.Waiter) (done bool, err error) 
 		case g.Token > 0:
 			return a.claim(l, g)
 		}
+		if last, err := a.look(l, w); err != nil || last > l.Sent {
+			a.answered(err)
+		}
 	}
+}
+
+// look records what the last look has found.
+func (a *attempt) look(l *lease.Lease, w *queue.Waiter) (last int64, err error) {
+	if last, err = a.e.queue.Probed(w); err != nil || last > l.Sent {
+		a.taken, a.last = err == nil, err
+	}
+	return last, err
 }
 
 // claim makes l the holder of a lock that was granted to it, if that is certain. The watchdog
@@ -108,11 +121,12 @@ func (a *attempt) await(l *lease.Lease, w *queue.Waiter) (done bool, err error) 
 func (a *attempt) claim(l *lease.Lease, g queue.Grant) (done bool, err error) {
 	l.Since = a.e.Clock.Now()
 	l.Granted(g.Term, g.Until)
-	if lease.Certain(l, l.Since+lease.Early) && a.e.Config.Replicas == 0 {
+	enough := int64(g.Term / 4) // for the renewal, which must come in time
+	if lease.Certain(l, l.Since+enough) && a.e.Config.Replicas == 0 {
 		l.Token = g.Token
 		return true, nil
 	}
-	// Too old to be certain, or not confirmed by the replicas: ask. If the claim has expired,
+	// Too old to be certain for long, or not confirmed by the replicas: ask. If the claim has expired,
 	// another contender has the lock.
 	l.Token = 0
 	return a.confirm(l)

@@ -85,6 +85,12 @@ func (q *Queue) probe(due []*Waiter) {
 
 // probedLocked records the answer to a probe that was sent at sent.
 func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hears bool) {
+	if !late {
+		if (err == nil) != (w.err == nil) {
+			timing.Signal(w.C)
+		}
+		w.err = err
+	}
 	switch {
 	case err != nil && (late || transport.Transient(err)):
 		q.scheduleLocked(w, q.Clock.Now()+int64(timing.Jitter(q.Proto.Claim/30)))

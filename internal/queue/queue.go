@@ -58,6 +58,7 @@ type Waiter struct {
 
 	// Guarded by Queue.mu.
 	probed     int64 // when the last request was sent that found it waiting
+	err        error // why the last probe failed, if it did; C signals when that changes to or from nil
 	next       int64 // when to probe next
 	index      int   // in Queue.heap; -1: not there
 	probeAgain bool  // probe once more after the probe under way
@@ -144,11 +145,12 @@ func (q *Queue) hears(w *Waiter) bool {
 	return q.Broker.Live(wire.PrefixSession + q.Session)
 }
 
-// Probed returns when the last request was sent that found w waiting.
-func (q *Queue) Probed(w *Waiter) int64 {
+// Probed returns when the last request was sent that found w waiting, and why the last probe
+// failed, if it did.
+func (q *Queue) Probed(w *Waiter) (at int64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return w.probed
+	return w.probed, w.err
 }
 
 // after returns when to probe a contender again whose last request was sent at sent, if the lock

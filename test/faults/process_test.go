@@ -81,13 +81,13 @@ func TestKilledWaiterCostsNobodyAnything(t *testing.T) {
 		child := kit.FaultsChild(t, s, "it", lease)
 		require.NoError(t, child.Send("wait"))
 		children = append(children, child)
-		redistest.Eventually(t, kit.Soon, "the child to listen", func() bool {
-			return subscribers(t, s, "redisson_lock__channel:{it}") == len(children)
+		redistest.Eventually(t, kit.Soon, "the child to queue", func() bool {
+			return contenders(t, s, "it") == len(children)
 		})
 	}
 	children[0].Kill()
 	children[2].Kill()
-	require.NoError(t, children[4].Freeze()) // is told, and cannot answer
+	require.NoError(t, children[4].Freeze()) // is told, cannot answer, and costs a claim
 	kit.Unlock(t, kit.Background, m)
 	for _, i := range []int{1, 3} {
 		_, err := children[i].Expect("locked", kit.Soon)
@@ -99,10 +99,10 @@ func TestKilledWaiterCostsNobodyAnything(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// subscribers returns how many connections listen to a channel.
-func subscribers(t testing.TB, s *redistest.Server, channel string) int {
+// contenders returns how many contenders queue for a lock.
+func contenders(t testing.TB, s *redistest.Server, name string) int {
 	t.Helper()
-	reply, err := s.Do("PUBSUB", "NUMSUB", channel)
+	n, err := s.Do("ZCARD", "relock_queue:{"+name+"}")
 	require.NoError(t, err)
-	return int(reply.([]any)[1].(int64))
+	return int(n.(int64))
 }

@@ -78,9 +78,7 @@ func TestLockGetsInWhenRedisIsBackHoweverLongItWasGone(t *testing.T) {
 	holder := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("waiting")
 	kit.Lock(t, kit.Background, holder)
 	asleep := kit.Async(func() error { return waiting.Lock(kit.Background) })
-	redistest.Eventually(t, kit.Soon, "the waiter to listen", func() bool {
-		return subscribers(t, s, "redisson_lock__channel:{waiting}") == 1
-	})
+	redistest.Eventually(t, kit.Soon, "the waiter to queue", func() bool { return contenders(t, s, "waiting") == 1 })
 	s.Kill()
 	awake := kit.Async(func() error { return asking.Lock(kit.Background) })
 	ctx, cancel := context.WithTimeout(kit.Background, 4*lease)

@@ -137,7 +137,7 @@ func TestCloseAmidTraffic(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 				require.NoError(t, s.Close(kit.Background))
 				require.NoError(t, kit.Receive(t, done, "every goroutine to notice"))
-				if k.Sha == kit.EnterSHA { // who missed a grant is remembered for a while
+				if k.Sha == kit.AcquireSHA { // who missed a grant is remembered for a while
 					kit.GoneQuickly(t, client, "lock")
 					continue
 				}

@@ -130,7 +130,8 @@ func TestNothingIsLeftOfALockOfAHalfMovedSlot(t *testing.T) {
 			letsGo(t, held, name)
 			for _, s := range c.Masters() {
 				for _, key := range keysOn(t, s) {
-					require.True(t, strings.HasPrefix(key, "relock_fence:"), "%s has left %s", name, key)
+					stays := strings.HasPrefix(key, "relock_fence:") || strings.HasPrefix(key, "relock_session:")
+					require.True(t, stays, "%s has left %s", name, key)
 				}
 			}
 			require.NoError(t, m.Finish())
