@@ -50,7 +50,8 @@ for i = 1, #KEYS / 3 do
         done[lock] = no and lost or -1 - redis.call('pttl', lock)
         if redissons(holder) then
           came(queue)
-          if asks[redis.call('zrange', queue, 0, 0)[1]] then reply = reply or theirTurn end -- one that looks soon is enough
+          -- One that looks soon is enough.
+          if asks[redis.call('zrange', queue, 0, 0)[1]] then reply = reply or theirTurn end
         end
       end
     end

@@ -42,7 +42,7 @@ func newRig(t *testing.T, client rueidis.Client, claim time.Duration) *rig {
 	var conn *transport.Conn
 	c := clock.New()
 	b := pubsub.New(pubsub.Config{
-		Client: client, Handler: r.dispatch, Clock: c, Spawn: r.wg.Go, Stop: ctx.Done(), Ctx: ctx,
+		Client: client, Handler: r.dispatch, Clock: c, Busy: func() bool { return true }, Spawn: r.wg.Go, Stop: ctx.Done(), Ctx: ctx,
 		Dedicate: func(d transport.Dedicater) (rueidis.DedicatedClient, func(), error) { return conn.Dedicate(ctx, d) },
 	})
 	conn = transport.NewConn(client, 0, 0, &r.wg, &b.Up)

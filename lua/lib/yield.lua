@@ -33,14 +33,14 @@ local function reserved(queue)
 end
 
 local function yield(queue, channel, publish, counted)
+  local head, to, wait = theirs(queue), '*', 5
+  if head and (counted == '0' or listeners(publish, channel .. ':' .. head) ~= 0) then
+    to, wait = head, 100
+  elseif counted == '1' and listeners(publish, channel) == 0 then
+    return false
+  end
   local last = reserved(queue)
   if last and last > -100 and last < 1000 then return false end
-  local head, to, wait = theirs(queue), nil, nil
-  if head then
-    if counted == '0' or listeners(publish, channel .. ':' .. head) ~= 0 then to, wait = head, 100 end
-  end
-  if not to and (counted == '0' or listeners(publish, channel) ~= 0) then to, wait = '*', 5 end
-  if not to then return false end
   local text = string.format('%.0f ', clock() + wait) .. to
   if redis.pcall('set', beside(queue, 'relock_yield'), text, 'px', '200').err then return false end
   look(queue, publish)

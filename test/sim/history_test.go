@@ -149,7 +149,7 @@ func (w *world) returned(c *call, held bool, err error) {
 func (w *world) inheritsLocked(c *call) bool {
 	return slices.ContainsFunc(w.calls, func(d *call) bool {
 		return d != c && d.p == c.p && d.held && (d.last().seq == 0 || d.last().seq > c.called.seq) &&
-			c.parts[0].kind != redlock && sameName(c, d) && w.givenLocked(d.parts) > d.given
+			sameName(c, d) && w.givenLocked(d.parts) > d.given
 	})
 }
 
