@@ -1,7 +1,7 @@
 --!df flags=allow-undeclared-keys
 -- Opens a lock whoever holds it, notifies the sessions of its holders, and wakes waiters.
 --
---   KEYS   lock, fence, queue
+--   KEYS   lock, fence, queue, queue of a read-write lock
 --   ARGV   channel of the lock
 --          channel of a read-write lock of this name
 --          PUBLISH or SPUBLISH
@@ -9,6 +9,7 @@
 --          name of the lock
 --          claim (ms)
 --          1 if the server knows all subscribers of such a channel, else 0
+--          prefix of the rwlock_timeout keys
 --   reply  1 if the lock was held, else 0; NOTLOCK, an error, if the key is no lock
 --
 -- Sent twice: the second finds nothing, or opens a lock acquired in between. The caller
@@ -21,7 +22,6 @@
 -- include: yield
 -- include: foreign
 -- include: strip
--- include: wake
 
 local no = foreign(KEYS[1])
 if no then return no end
@@ -40,7 +40,10 @@ for _, field in ipairs(holds) do
   redis.call('publish', ARGV[4] .. string.sub(id, 1, 36), 'lost ' .. id .. ' ' .. ARGV[5])
 end
 if mode then
-  wake(ARGV[3], ARGV[2])
+  -- include: phases
+  local q = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[4], channel = ARGV[2], publish = ARGV[3], claim = ARGV[6],
+    counted = ARGV[7], prefix = ARGV[8]}
+  if not bare or not handOver(q, {}, true) then wakeTheirs(q, '1') end
 elseif not bare then
   redis.call(ARGV[3], ARGV[1], '0')
 elseif yield(KEYS[3], ARGV[1], ARGV[3], ARGV[7]) or

@@ -1,9 +1,9 @@
 -- Reads the state of a lock. It writes nothing.
 --
---   KEYS   lock, queue
+--   KEYS   lock, queue, queue of a read-write lock
 --   ARGV   none
 --   reply  time to live (ms; -1 no expiry, -2 not locked), number of waiters in the
---          queue, then the fields and values of the lock; NOTLOCK, an error, if the key is
+--          queues, then the fields and values of the lock; NOTLOCK, an error, if the key is
 --          no lock
 --
 -- Sent twice: it only reads.
@@ -13,6 +13,6 @@
 local no = foreign(KEYS[1])
 if no then return no end
 local r = redis.call('hgetall', KEYS[1])
-table.insert(r, 1, redis.call('zcard', KEYS[2]))
+table.insert(r, 1, redis.call('zcard', KEYS[2]) + redis.call('zcard', KEYS[3]))
 table.insert(r, 1, redis.call('pttl', KEYS[1]))
 return r

@@ -1,65 +1,72 @@
 --!df flags=allow-undeclared-keys
--- Acquires the read side for a process. lib/intents.lua describes the keys.
+-- Acquires the read side for a process, queues for it, or asks whether more readers of the
+-- process may join the hold that it has. lib/phases.lua describes the keys.
 --
---   KEYS   lock, intents, rwlock_timeout key of the hold
+--   KEYS   lock, queue, rwlock_timeout key of the hold, fence
 --   ARGV   hold id, lease (ms)
 --          field of the write hold of the same owner, or the empty string
---          validity of the intent (ms), or 0 for a call that does not wait
+--          hold id to join, or the empty string
+--          1 to queue if neither is possible, else 0
 --          prefix of the rwlock_timeout keys
+--          channel of the lock
+--          claim (ms)
+--          PUBLISH or SPUBLISH
+--          1 if the server knows all subscribers of such a channel, else 0
 --   reply    1  held, and more readers of this process may join
 --            2  held, but a writer waits
+--            3  not held: join the other hold
+--            4  not held, and neither is the other hold
 --            0  not held; the holder has no expiry
 --          < 0  not held; -1 minus the time to wait (ms)
 --          NOTLOCK, an error: the key is no lock (lib/foreign.lua)
 --
--- Sent twice: the second finds the hold, and its lease starts again.
+-- Sent twice: the second finds the hold, and its lease starts again, or the place in the queue.
+-- But a call that queues is never sent again; see acquire.lua.
 
--- include: entered
--- include: leases
--- include: list
+-- include: phases
 
+local q = {lock = KEYS[1], queue = KEYS[2], fence = KEYS[4], prefix = ARGV[6], channel = ARGV[7],
+  claim = ARGV[8], publish = ARGV[9], counted = ARGV[10]}
+local id, me, mayQueue = ARGV[1], {ARGV[1]}, ARGV[5] == '1'
 local mode = redis.pcall('hget', KEYS[1], 'mode')
 if type(mode) == 'table' then
   -- include: wrongtype
   return wrongType(mode) and redis.error_reply('NOTLOCK type') or mode
 end
-local mine = 'r:' .. ARGV[1]
-local writers, readers, turn, any = intents(KEYS[2], mine)
-local stopped = writers > 0 and turn == 0
-local open = mode == 'read' or not mode and redis.call('exists', KEYS[1]) == 0
-if open and not stopped or mode and (redis.call('hexists', KEYS[1], ARGV[1]) == 1
-  or ARGV[3] ~= '' and redis.call('hexists', KEYS[1], ARGV[3]) == 1) then
-  local list, now, ttl = listOf(ARGV[5]), clock(), -2
-  local valid, explained
-  if mode then
-    ttl = redis.call('pttl', KEYS[1])
-    valid, explained = explains(KEYS[1], list, now, ttl)
-    if not valid then
-      -- include: foreign
-      local no = foreign(KEYS[1])
-      if no then return no end
-    end
-    if mode == 'read' and not explained then keep(KEYS[1], KEYS[2], ARGV[5]) end
-    redis.call('hset', KEYS[1], ARGV[1], 1)
-  else
-    redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], 1)
+if not mode and redis.pcall('exists', KEYS[1], KEYS[2], yieldKey(q)) == 0 then return enter(q, nil, me, ARGV[2]) or 1 end
+local join = ARGV[4] ~= ''
+if join and redis.call('hexists', KEYS[1], ARGV[4]) == 0 then return 4 end
+local first = redis.call('zrange', KEYS[2], 0, 0)[1]
+local free = not mode and redis.call('exists', KEYS[1]) == 0
+if free and (first or mayQueue) then
+  local wait = reserved(q)
+  if mayQueue and (first or wait > 0) then queueUp(q, id) end
+  if wait > 0 then return -1 - wait end
+  if first and handOver(q, {}, false, {[id] = true}) then
+    free, mode = false, redis.call('hget', KEYS[1], 'mode')
+    first = redis.call('zrange', KEYS[2], 0, 0)[1]
   end
-  redis.call('set', KEYS[3], 1, 'px', ARGV[2])
-  if explained then
-    prolong(KEYS[1], ARGV[2], ttl)
-  else
-    startLease(KEYS[1], KEYS[3], ARGV[2], ttl)
+end
+if mode == 'read' and first and not isWriter(first) then -- others are coming in
+  if mayQueue and not join then queueUp(q, id) end
+  letReadersIn(q, mode, {[id] = true})
+  first = redis.call('zrange', KEYS[2], 0, 0)[1]
+end
+local held = mode and (redis.call('hexists', KEYS[1], id) == 1 or ARGV[3] ~= '' and redis.call('hexists', KEYS[1], ARGV[3]) == 1)
+if held or free or mode == 'read' and (not first or isWriter(first) and not firstWriter(q, nil, true)) then
+  if join then return 3 end
+  local no = enter(q, mode or nil, me, ARGV[2])
+  if no then return no end
+  if first and not held then
+    redis.call('zrem', KEYS[2], id)
+    letReadersIn(q, 'read')
   end
-  if not valid then redis.pcall('del', list) end
-  enlist(list, ARGV[1], now, ARGV[2], not valid or now % 8 == 0)
-  if any then entered(KEYS[2], mine, readers, turn) end
-  return writers > 0 and 2 or 1
+  return first and 2 or 1
 end
 do -- not at the top, where it would cost time that a free lock need not take
   -- include: foreign
-  local no = foreign(KEYS[1])
+  local no, holder = foreign(KEYS[1])
   if no then return no end
+  if mayQueue then queueUp(q, id) end
+  return -1 - (beyond(q, mode, holder) and 2 or redis.call('pttl', KEYS[1]))
 end
-if ARGV[4] ~= '0' then intend(KEYS[2], mine, tonumber(ARGV[4])) end
-if open then return -1 - writers end
-return -1 - redis.call('pttl', KEYS[1])

@@ -1,13 +1,17 @@
 --!df flags=allow-undeclared-keys
--- Ends the read hold of a process, or the intent of a reader that gives up. If others still
--- read, the lock keeps the longest of their leases, as in Redisson.
+-- Ends the read hold of a process, or its place in the queue. The last reader gives the lock
+-- to the next writer. If others still read, the lock keeps the longest of their leases, as
+-- in Redisson.
 --
---   KEYS   lock, rwlock_timeout key of the hold, intents
+--   KEYS   lock, rwlock_timeout key of the hold, queue, fence
 --   ARGV   hold id
 --          channel of the lock
 --          PUBLISH or SPUBLISH
 --          prefix of the rwlock_timeout keys
---   reply  number of subscribers woken, or -1 if there was no such hold
+--          claim (ms)
+--          1 if the server knows all subscribers of such a channel, else 0
+--   reply  number of subscribers woken (0 after a grant, and for a place in the queue), or
+--          -1 if there was neither hold nor place
 --
 -- Sent twice: the second finds nothing.
 --
@@ -15,38 +19,37 @@
 -- keep the reader: the script fails before it has done anything, and the hold is released key
 -- by key.
 
--- include: intents
--- include: leases
--- include: list
+-- include: phases
 -- include: strip
 
-local list = listOf(ARGV[4])
-local enlisted = redis.pcall('zrem', list, ARGV[1])
+local q = {lock = KEYS[1], queue = KEYS[3], fence = KEYS[4], channel = ARGV[2], publish = ARGV[3],
+  prefix = ARGV[4], claim = ARGV[5], counted = ARGV[6]}
+local id, list = ARGV[1], listOf(ARGV[4])
+local enlisted = redis.pcall('zrem', list, id)
 if type(enlisted) == 'table' and string.find(enlisted.err, 'access a non local key', 1, true) then return enlisted end
-enlisted = enlisted == 1
-if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
-  redis.call('hdel', KEYS[3], 'r:' .. ARGV[1])
+if redis.call('hexists', KEYS[1], id) == 0 then
   redis.call('del', KEYS[2])
-  return -1
+  return unqueue(q, id) - 1
 end
-local most, readers, dead, bare = 0, redis.call('hlen', KEYS[1]) - 1, nil, true
+local most, readers, leaving, bare = 0, redis.call('hlen', KEYS[1]) - 2, {}, true
 if readers > 0 then
-  if enlisted then most = last(list, ARGV[4], readers) end
-  if most <= 0 then
-    if redis.call('hget', KEYS[1], 'mode') == 'write' then
-      redis.call('del', KEYS[2])
-      return 0
-    end
-    local longest, others, keyless, only = leases(KEYS[1], ARGV[4])
-    if near(KEYS[1], KEYS[2]) then others = 0 end
-    if #keyless > 0 then longest = math.max(longest, others, kept(KEYS[3])) end
-    most, dead, bare = longest, keyless, only
+  if enlisted == 1 then most = last(list, ARGV[4], readers) end
+  local writes = most <= 0 and redis.call('hget', KEYS[1], 'mode') == 'write'
+  if writes then
+    most = -1
+  elseif most <= 0 then
+    local longest, others, keyless, only = leases(KEYS[1], ARGV[4], id)
+    if #keyless > 0 then longest = math.max(longest, others, kept(ARGV[4])) end
+    most, leaving, bare = longest, keyless, only
   end
 end
 redis.call('del', KEYS[2])
-if most > 0 then
-  redis.call('pexpire', KEYS[1], most)
+if most ~= 0 then
+  redis.call('hdel', KEYS[1], id)
+  if most > 0 then redis.call('pexpire', KEYS[1], most) end
   return 0
 end
-strip(KEYS[1], dead, bare)
-return redis.call(ARGV[3], ARGV[2], '0')
+leaving[#leaving + 1] = id
+if bare and handOver(q, leaving) then return 0 end
+strip(KEYS[1], leaving, bare)
+return wakeTheirs(q, '0')

@@ -1,44 +1,48 @@
 --!df flags=allow-undeclared-keys
--- Ends a write hold, or the intent of a writer that gives up. If its owner still reads, the
--- lock goes on in read mode with the lease of the reader. The readers' turn then lasts as
--- long as their intents: no writer could acquire the lock in that time anyway.
+-- Ends a write hold, or a place in the queue. All readers that queue have their turn, else the
+-- next writer. If its owner still reads, the lock goes on in read mode with the lease of the
+-- reader.
 --
---   KEYS   lock, intents
+--   KEYS   lock, queue, fence
 --   ARGV   field of the hold
 --          channel of the lock
 --          PUBLISH or SPUBLISH
---          length of the readers' turn (ms)
 --          prefix of the rwlock_timeout keys
---   reply  number of subscribers woken, or -1 if there was no such hold
+--          claim (ms)
+--          1 if the server knows all subscribers of such a channel, else 0
+--          field of a hold to queue in the same step; none if it is missing
+--   reply  as release.lua
 --
--- Sent twice: the second finds nothing.
+-- Sent twice: the second finds nothing, and queues nobody.
 
--- include: intents
--- include: leases
+-- include: phases
 -- include: strip
--- include: wake
 
-local had, downgraded = redis.call('hdel', KEYS[1], ARGV[1]) == 1, false
-if had then
-  local longest, dead, bare = 0, {}, true
-  if redis.call('hlen', KEYS[1]) > 1 then
-    local all = {leases(KEYS[1], ARGV[5])}
-    longest, dead, bare = all[1], all[3], all[4]
-  end
-  if longest > 0 then
-    downgraded = true
-    redis.call('hset', KEYS[1], 'mode', 'read')
-    redis.call('pexpire', KEYS[1], longest)
-  else
-    strip(KEYS[1], dead, bare)
-  end
+local q = {lock = KEYS[1], queue = KEYS[2], fence = KEYS[3], channel = ARGV[2], publish = ARGV[3],
+  prefix = ARGV[4], claim = ARGV[5], counted = ARGV[6]}
+local id = ARGV[1]
+if redis.call('hexists', KEYS[1], id) == 0 then
+  if unqueue(q, id) == 0 then return -1 end
+  if redis.call('hget', KEYS[1], 'mode') == 'read' and not firstWriter(q, nil, true) then letReadersIn(q, 'read') end
+  return 0
 end
-local mine = 'w:' .. ARGV[1]
-local _, readers, _, any = intents(KEYS[2], mine)
-local waited = any and redis.call('hdel', KEYS[2], mine) == 1
-if not had and not waited then return -1 end
-if had and readers > 0 then
-  intend(KEYS[2], 'turn', downgraded and readers or tonumber(ARGV[4]))
+local again = ARGV[7]
+if again then queueUp(q, again) end
+local longest, leaving, bare, _ = 0, {}, true, nil
+if redis.call('hlen', KEYS[1]) > 2 then
+  longest, _, leaving, bare = leases(KEYS[1], ARGV[4], id)
 end
-local told = wake(ARGV[3], ARGV[2])
-return had and told or -1
+if longest > 0 then
+  redis.call('hset', KEYS[1], 'mode', 'read')
+  redis.call('hdel', KEYS[1], id)
+  redis.call('pexpire', KEYS[1], longest)
+  letReadersIn(q, 'read')
+  return wake(ARGV[3], ARGV[2])
+end
+leaving[#leaving + 1] = id
+if bare then
+  local winner, token = handOver(q, leaving, true, again and {[again] = true})
+  if winner then return winner == again and token or 0 end
+end
+strip(KEYS[1], leaving, bare)
+return wakeTheirs(q, '1')

@@ -8,15 +8,13 @@
 --
 -- Sent twice: leases of the same length start at the second.
 --
--- The name of the intents is derived here and not declared: while a slot is being moved, a
--- node refuses a script that names several keys of which it has only some, and mostly there
--- are no intents.
+-- The name of the list is derived here and not declared: while a slot is being moved, a node
+-- refuses a script that names several keys of which it has only some.
 
--- include: intents
 -- include: leases
 -- include: list
 
-local gone, lists, now = {}, {}, clock()
+local gone, lists = {}, {}
 local run, left, lease = #KEYS / 2 - 1, 0, nil
 for i = 1, #KEYS / 2 do
   if left == 0 then
@@ -25,8 +23,8 @@ for i = 1, #KEYS / 2 do
   end
   left = left - 1
   local lock, key, id = KEYS[2 * i - 1], KEYS[2 * i], ARGV[i]
-  local held = redis.pcall('hexists', lock, id) == 1
-  if held then
+  local ends
+  if redis.pcall('hexists', lock, id) == 1 then
     local prefix = string.sub(key, 1, -string.len(id .. ':rwlock_timeout:1') - 1)
     local list = lists[lock]
     if not list then
@@ -34,13 +32,11 @@ for i = 1, #KEYS / 2 do
       lists[lock] = list
       local whole
       list.valid, whole = listed(lock, list.name)
-      if not whole and redis.call('hget', lock, 'mode') == 'read' then
-        keep(lock, 'relock_intent:' .. string.sub(prefix, 1, -2), prefix)
-      end
+      if not whole and redis.call('hget', lock, 'mode') == 'read' then keep(lock, prefix) end
     end
-    held = startLease(lock, key, lease)
-    if held and list.valid then enlist(list.name, id, now, lease, true) end
+    ends = startLease(lock, key, lease)
+    if ends and list.valid then enlist(list.name, {id}, ends, lease, true) end
   end
-  if not held then gone[#gone + 1] = i end
+  if not ends then gone[#gone + 1] = i end
 end
 return gone

@@ -1,56 +1,49 @@
 --!df flags=allow-undeclared-keys
--- Acquires the write side. It removes readers whose own leases have ended although others
--- keep the lock alive. The names of their rwlock_timeout keys are derived here, because only
--- the lock knows its readers.
+-- Acquires the write side, or queues for it. It removes readers whose own leases have ended
+-- although others keep the lock alive. lib/phases.lua describes the keys.
 --
---   KEYS   lock, fence, intents
+--   KEYS   lock, fence, queue
 --   ARGV   field of the hold, lease (ms)
+--          1 to queue if the lock is not granted, else 0
 --          prefix of the rwlock_timeout keys
---          validity of the intent (ms), or 0 for a call that does not wait
+--          channel of the lock
+--          claim (ms)
+--          PUBLISH or SPUBLISH
+--          1 if the server knows all subscribers of such a channel, else 0
 --   reply  as acquire.lua
 --
 -- Sent twice: as acquire.lua. The token is issued before the lock is acquired here as well.
 
--- include: fence
--- include: intents
--- include: leases
--- include: list
+-- include: phases
 
+local q = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[3], prefix = ARGV[4], channel = ARGV[5],
+  claim = ARGV[6], publish = ARGV[7], counted = ARGV[8]}
+local id = ARGV[1]
 local mode = redis.pcall('hget', KEYS[1], 'mode')
-if mode == 'write' and redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
-  prolong(KEYS[1], ARGV[2])
+local function take()
+  local token = fence(KEYS[2])
+  redis.call('hset', KEYS[1], 'mode', 'write', id, '1')
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  return token
+end
+if not mode and redis.pcall('exists', KEYS[1], KEYS[3], yieldKey(q)) == 0 then return take() end
+local mayQueue, free = ARGV[3] == '1', not mode and redis.call('exists', KEYS[1]) == 0
+free = free or mode == 'read' and bury(q)
+if free then
+  local queued = redis.call('exists', KEYS[3]) == 1
+  local wait = (mayQueue or queued) and reserved(q) or 0
+  if mayQueue and (queued or wait > 0) then queueUp(q, id) end
+  if wait > 0 then return -1 - wait end
+  if not queued or not handOver(q, {}, false, {[id] = true}) then return take() end
+end
+if redis.pcall('hexists', KEYS[1], id) == 1 then
+  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then redis.call('pexpire', KEYS[1], ARGV[2]) end
   return tonumber(redis.call('get', KEYS[2])) or fence(KEYS[2])
 end
-local free = not mode and redis.call('exists', KEYS[1]) == 0
-local list = listOf(ARGV[3])
-if not free and not (mode == 'read' and living(KEYS[1], list)) then
+do -- not at the top, where it would cost time that a free lock need not take
   -- include: foreign
-  local no = foreign(KEYS[1], mode)
+  local no, holder = foreign(KEYS[1], mode)
   if no then return no end
-  local longest, others, keyless, bare = 0, 0, {}, true
-  if mode == 'read' then longest, others, keyless, bare = leases(KEYS[1], ARGV[3]) end
-  if #keyless > 0 and others == 0 and kept(KEYS[3]) == 0 then
-    for n = 1, #keyless, 1000 do
-      local to = math.min(n + 999, #keyless)
-      redis.call('hdel', KEYS[1], unpack(keyless, n, to))
-      redis.pcall('zrem', list, unpack(keyless, n, to))
-    end
-    free = longest == 0 and bare
-    if free then redis.call('del', KEYS[1]) end
-  end
+  if mayQueue then queueUp(q, id) end
+  return -1 - (beyond(q, mode, holder) and 2 or redis.call('pttl', KEYS[1]))
 end
-local wait
-if free then
-  local mine = 'w:' .. ARGV[1]
-  local _, readers, turn, any = intents(KEYS[3], mine)
-  if readers == 0 or turn == 0 then
-    local token = fence(KEYS[2])
-    if any then redis.call('hdel', KEYS[3], mine, 'turn', 'others') end
-    redis.call('hset', KEYS[1], 'mode', 'write', ARGV[1], 1)
-    redis.call('pexpire', KEYS[1], ARGV[2])
-    return token
-  end
-  wait = turn
-end
-if ARGV[4] ~= '0' then intend(KEYS[3], 'w:' .. ARGV[1], tonumber(ARGV[4])) end
-return -1 - (wait or redis.call('pttl', KEYS[1]))

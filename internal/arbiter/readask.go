@@ -45,7 +45,8 @@ func (t *Table[L]) enteredLocked(s *shard[L], e *entry[L], w *Waiter[L], h *Hold
 // join until joinUntil.
 //
 // It returns the hold of w, or nil if w still contends; and whether a fresh lease is used. It
-// is not if w's owner has lost a hold, or got another one in the meantime, or this process has.
+// is not if w's owner has lost a hold, or got another one in the meantime. If this process has a
+// shared lease, which its downgraded writer may have, the readers enter with that.
 func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64) (h *Hold[L], used bool) {
 	s := t.of(w.Via)
 	e, now := t.lock(s, w.Via.name, w.Owner)
@@ -57,9 +58,12 @@ func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64)
 		h = t.joinLocked(e, w.Via, w.Owner, lease, now)
 	case !w.Passable:
 		h, used = t.joinLocked(e, w.Via, w.Owner, lease, now), true
-	case fresh && e.sharing > 0, !fresh && (e.read != lease || !t.Certain(lease, now)):
+	case e.sharing > 0 && !t.Certain(e.read, now), !fresh && e.read != lease:
 		return nil, false
 	default:
+		if e.sharing > 0 {
+			lease, fresh = e.read, false
+		}
 		e.read, e.joinUntil = lease, joinUntil
 		h, used = t.joinLocked(e, w.Via, w.Owner, lease, now), fresh
 		if !e.held() {

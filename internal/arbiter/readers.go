@@ -19,7 +19,7 @@ type readers[L comparable] struct {
 	joinUntil     int64               // until when readers may join it without asking Redis
 	readContender *Waiter[L]          // the one reader that asks Redis on behalf of all
 	queued        queue[L]            // readers that wait for the contender
-	separate      int                 // readers that contend separately
+	apart         queue[L]            // readers that contend separately
 }
 
 // The following may be called of a nil r, which has no readers.
@@ -44,7 +44,7 @@ func (r *readers[L]) reading() bool { return r.firstReader() != nil }
 
 // unread reports whether there is neither a read hold nor a call for one.
 func (r *readers[L]) unread() bool {
-	return r == nil || r.holds == nil && r.readContender == nil && r.queued.head == nil && r.separate == 0
+	return r == nil || r.holds == nil && r.readContender == nil && r.queued.head == nil && r.apart.head == nil
 }
 
 // separateOwnerLocked makes the queued readers of o, which has got the exclusive hold, contend
@@ -71,8 +71,24 @@ func (r *readers[L]) separateLocked(q *Waiter[L]) {
 
 // contendLocked makes w, which is in no queue, contend separately.
 func (r *readers[L]) contendLocked(w *Waiter[L]) {
-	r.separate++
-	w.role, w.separate = contending, true
+	r.apart.push(w, contending)
+	w.separate = true
+}
+
+// askAgainLocked has the contending readers of o, which has got a hold, ask again: they may enter
+// with it, and whoever they wait for may wait for it.
+func (r *readers[L]) askAgainLocked(o *Owner) {
+	if r == nil || o == nil {
+		return
+	}
+	if c := r.readContender; c != nil && c.Owner == o {
+		c.signal()
+	}
+	for w := r.apart.head; w != nil; w = w.next {
+		if w.Owner == o {
+			w.signal()
+		}
+	}
 }
 
 func (t *Table[L]) enterReaderLocked(e *entry[L], w *Waiter[L], wait bool, now int64) Verdict {
@@ -164,6 +180,7 @@ func (t *Table[L]) joinLocked(e *entry[L], via *Handle[L], o *Owner, lease L, no
 	h.count++
 	via.noteLocked(h)
 	e.queued.admitOwner(h)
+	e.askAgainLocked(o)
 	return h
 }
 

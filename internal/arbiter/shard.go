@@ -98,7 +98,7 @@ func (e *entry[L]) stopContendingLocked(w *Waiter[L]) {
 	case w == e.readContender:
 		e.readContender = nil
 	case w.separate:
-		e.separate--
+		e.apart.remove(w)
 		w.separate = false
 	case w.role == queued:
 		e.queued.remove(w)

@@ -165,6 +165,7 @@ func (e *entry[L]) grantLocked(w *Waiter[L], lease L, token, now int64) *Hold[L]
 	w.grant(h)
 	e.queue.admitOwner(h)
 	e.separateOwnerLocked(w.Owner)
+	e.askAgainLocked(w.Owner)
 	return h
 }
 

@@ -10,7 +10,7 @@ type Waiter[L comparable] struct {
 	Inside   bool          // a reader whose caller reads: it does not wait for writers, who would wait for that caller
 	Class    int64         // of the leases it takes over; see Rules.Pass
 	Place    L             // what the release before has taken for this contender; see ReleasedTo
-	C        chan struct{} // receives once when the waiter is granted the lock or becomes the contender
+	C        chan struct{} // receives when the waiter is granted the lock or becomes the contender, or a contending reader must ask again
 
 	// guarded by the mutex of Via's shard
 	role       role
@@ -66,6 +66,14 @@ func (p *pool[L]) Free(w *Waiter[L]) {
 	w.refused, w.err = false, nil
 	w.Inside, w.separate, w.oneShot, w.answer = false, false, false, noAnswer
 	p.p.Put(w)
+}
+
+// signal signals a contender.
+func (w *Waiter[L]) signal() {
+	select {
+	case w.C <- struct{}{}:
+	default:
+	}
 }
 
 // eligible reports whether w may have the lock now.

@@ -12,30 +12,6 @@ import (
 // ErrLate: a lease expired before its grant arrived.
 var ErrLate = errors.New("the reply came after the lease it grants had ended")
 
-// acquire acquires an exclusive lease from Redis. It returns neither lease nor error if the call
-// does not wait and the lock is taken. After an error nothing is left in Redis, or the cleaner
-// removes it. place is a lease that has a place in the queue already, or nil.
-func (b *base) acquire(a attempt, place *lease.Lease) (l *lease.Lease, err error) {
-	if b.kind == wire.Plain {
-		return a.contend(place)
-	}
-	l = b.newLease()
-	err = a.retry(func() (bool, time.Duration, error) {
-		ttl, err := a.request(l, func() (int64, time.Duration, error) {
-			return a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, a.wait)
-		})
-		l.Top = l.Token + wire.Tokens(l.Token) - 1
-		return l.Token > 0, ttl, err
-	})
-	if err == nil && l.Token > 0 {
-		return l, nil
-	}
-	if l.Indeterminate || a.halfway || b.kind == wire.Write && a.wait && a.tries > 0 {
-		b.e.cleaner.Add(l, l.Indeterminate, nil) // of a writer the intent, too
-	}
-	return nil, err
-}
-
 // newLease returns a lease with a new id, not yet acquired.
 func (b *base) newLease() *lease.Lease {
 	return &lease.Lease{
@@ -61,7 +37,6 @@ func (a *attempt) request(l *lease.Lease, send func() (int64, time.Duration, err
 			}
 			return 0, err
 		}
-		a.e.observeRTT(l.Since - l.Sent)
 		if token <= 0 {
 			return ttl, nil
 		}

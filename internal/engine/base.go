@@ -167,7 +167,8 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 	}
 	place := w.Place
 	w.Place = nil
-	l, err := b.acquire(b.attempt(ctx, op, w, wait, a), place)
+	c := b.attempt(ctx, op, w, wait, a)
+	l, err := c.contend(place)
 	if l == nil {
 		b.arb.quit(w)
 		return false, err

@@ -153,7 +153,7 @@ func (a *attempt) confirm(l *lease.Lease) (done bool, err error) {
 }
 
 // pause waits for d if that is not 0, a signal, the end of the call, or until another call of
-// the owner lets this one in.
+// the owner lets this one in, or has it ask again.
 func (a *attempt) pause(d time.Duration, signal <-chan struct{}) (done bool, err error) {
 	var after <-chan time.Time
 	if d > 0 {
@@ -181,6 +181,9 @@ func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err err
 	return a.request(l, func() (int64, time.Duration, error) {
 		first := enqueue
 		enqueue = false
+		if a.ask != nil {
+			return a.ask(l, first)
+		}
 		return a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, first)
 	})
 }

@@ -44,7 +44,6 @@ type Engine struct {
 	watchdog *lease.Watchdog
 	cleaner  *lease.Cleaner
 	broker   *pubsub.Broker
-	turns    turns
 	forces   recentForces
 	label    *label
 
@@ -61,7 +60,6 @@ type Engine struct {
 	_     transport.CacheLine // the following change with every call
 	calls atomic.Int64        // operations under way
 	seq   atomic.Uint64       // of the last hold id
-	rtt   atomic.Int64        // smoothed round trip of an acquisition, in ns
 }
 
 // New returns an engine that has not started.

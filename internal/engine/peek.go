@@ -24,15 +24,8 @@ func (e *Engine) KnowsRW() bool { return e.rws.Len() > 0 }
 
 // Waits reports whether a call waits in Redis for a lock, or for its release.
 func (e *Engine) Waits(name string) bool {
-	if e.queue.Len(e.keyOf(name)) > 0 {
-		return true
-	}
-	for _, kind := range []wire.Kind{wire.Plain, wire.Write} {
-		if e.broker.Listeners(wire.NewKeys(kind, e.keyOf(name)).Channel) > 0 {
-			return true
-		}
-	}
-	return false
+	key := e.keyOf(name)
+	return e.queue.Len(key) > 0 || e.broker.Listeners(wire.NewKeys(wire.Plain, key).Channel) > 0
 }
 
 // Watchers returns how many callbacks wait for the end of the hold of a Mutex.

@@ -73,108 +73,99 @@ func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait boo
 			return h != nil, err
 		}
 	}
-	c := readCall{attempt: r.attempt(ctx, op, w, wait, a), l: r.newLease()}
-	err := c.retry(c.try)
-	if c.h != nil {
-		a.Hold, a.Handoff = c.h, !c.used
-		return true, nil
+	c := readCall{attempt: r.attempt(ctx, op, w, wait, a)}
+	c.ask = c.askRedis
+	h, err := c.acquire()
+	if h == nil {
+		r.arb.quit(w)
+		return false, err
 	}
-	if c.l.Indeterminate || c.halfway || wait && c.tries > 0 {
-		r.e.cleaner.Add(c.l, c.l.Indeterminate, nil) // removes the intent, too
-	}
-	r.arb.quit(w)
-	return false, err
+	a.Hold, a.Handoff = h, c.shared
+	return true, nil
 }
 
 // readCall is one call of Lock or TryLock while it asks Redis.
 type readCall struct {
 	attempt
-	l    *lease.Lease // to be acquired
-	h    *lease.Hold  // the result
-	used bool         // h is on l
+	st     arbiter.Standing[*lease.Lease]
+	shared bool // the hold is on a lease that this process had
 }
 
-// try asks once: for a read lease, or whether more readers may join the shared one.
-func (c *readCall) try() (done bool, ttl time.Duration, err error) {
+// acquire acquires a read lease, or joins the shared one if Redis says that more readers may. It
+// returns neither hold nor error if the call does not wait and the lock is taken.
+func (c *readCall) acquire() (h *lease.Hold, err error) {
 	for {
-		h, st := c.e.rws.Standing(c.w)
-		var reply int64
+		h, c.st = c.e.rws.Standing(c.w)
 		switch {
 		case h != nil:
-			c.h = h
-			if c.tries > 1 {
-				c.e.cleaner.Add(c.l, c.l.Indeterminate, nil) // removes the intent
-			}
-			return true, 0, nil
-		case st.Refused:
-			return false, 0, lockerr.ErrUnlockFirst
-		case st.Confirm:
-			reply, ttl, err = c.confirm(st.Read)
-		default:
-			reply, ttl, err = c.acquire(st)
+			c.shared = true
+			return h, nil
+		case c.st.Refused:
+			return nil, lockerr.New(c.op, c.Name(), lockerr.ErrUnlockFirst)
+		case c.st.Confirm && !lease.Certain(c.st.Read, c.e.Clock.Now()):
+			c.e.lose(c.st.Read, lease.ErrExpired)
+			continue
 		}
-		if err != nil || reply == 0 {
-			c.e.rws.Refused(c.w, err != nil)
-			return false, ttl, err
+		l, err := c.contend(nil)
+		switch {
+		case err != nil || l == nil && !c.wait:
+			return nil, err
+		case l == nil:
+			continue // the owner has got another hold, with which the call may enter
 		}
-		if c.h != nil {
-			return true, 0, nil
+		if h := c.enter(l); h != nil {
+			return h, nil
 		}
 	}
 }
 
-// confirm asks whether more readers may join the shared read lease.
-func (c *readCall) confirm(shared *lease.Lease) (reply int64, ttl time.Duration, err error) {
-	sent := c.e.Clock.Now()
-	if !lease.Certain(shared, sent) {
-		c.e.lose(shared, lease.ErrExpired)
-		return wire.ReadGone, 0, nil
+// askRedis asks for the read side; at first also for the shared lease.
+func (c *readCall) askRedis(l *lease.Lease, queue bool) (reply int64, ttl time.Duration, err error) {
+	writer, join := "", ""
+	if c.st.Writes {
+		writer = c.st.Write.ID
 	}
-	reply, ttl, err = c.e.proto.ConfirmRead(c.io, &shared.Ref, &c.l.Ref, c.wait)
-	switch {
-	case err != nil || reply == 0:
-	case reply == wire.ReadGone:
-		c.e.lose(shared, lease.ErrGone)
-	default:
-		c.h, _ = c.e.rws.GrantRead(c.w, shared, false, c.joinUntil(reply, sent))
+	if c.st.Confirm && queue == c.wait {
+		join = c.st.Read.ID
+	}
+	reply, ttl, err = c.e.proto.AcquireRead(c.io, &l.Ref, c.leaseMS, writer, join, queue)
+	if err != nil || reply <= 0 {
+		c.e.rws.Refused(c.w, err != nil)
 	}
 	return reply, ttl, err
 }
 
-// acquire asks for a read lease.
-func (c *readCall) acquire(st arbiter.Standing[*lease.Lease]) (reply int64, ttl time.Duration, err error) {
-	writer := ""
-	if st.Writes {
-		writer = st.Write.ID
+// enter follows a reply to l that is no refusal. It returns nil if the call must ask again.
+func (c *readCall) enter(l *lease.Lease) (h *lease.Hold) {
+	reply := l.Token
+	l.Token = 0 // readers have no token
+	switch reply {
+	case wire.ReadGone:
+		c.e.lose(c.st.Read, lease.ErrGone)
+		return nil
+	case wire.ReadOther:
+		c.shared = true
+		h, _ = c.e.rws.GrantRead(c.w, c.st.Read, false, l.Sent+int64(c.e.Config.Tenure))
+		return h
 	}
-	ttl, err = c.request(c.l, func() (int64, time.Duration, error) {
-		return c.e.proto.AcquireRead(c.io, &c.l.Ref, c.leaseMS, writer, c.wait)
-	})
-	reply, c.l.Token = c.l.Token, 0 // readers have no token
-	if err != nil || reply == 0 {
-		return 0, ttl, err
+	joinUntil := int64(0)
+	if reply == wire.ReadJoin {
+		joinUntil = l.Began() + int64(c.e.Config.Tenure)
 	}
 	switch {
-	case c.l.Fixed:
-		c.l.Top = c.l.Deadline.Load()
-	case !c.l.Renewed:
-		c.l.Top = c.l.Sent + int64(c.config.MaxHold)
+	case c.config.Fixed:
+		l.Top = l.CertainUntil(l.Began())
+	case !l.Renewed:
+		l.Top = l.Began() + int64(c.config.MaxHold)
 	default:
-		c.l.Top = lease.Forever
+		l.Top = lease.Forever
 	}
-	if c.h, c.used = c.e.rws.GrantRead(c.w, c.l, true, c.joinUntil(reply, c.l.Sent)); c.used {
-		c.e.took(c.l, c.config.MaxHold)
-		return reply, 0, nil
+	h, used := c.e.rws.GrantRead(c.w, l, true, joinUntil)
+	if used {
+		c.e.took(l, c.config.MaxHold)
+		return h
 	}
-	c.e.releaseLater(c.l) // another reader of this owner or of this process was faster
-	c.l = c.newLease()
-	return reply, 0, nil
-}
-
-// joinUntil returns until when more readers may join after a reply to what was sent then.
-func (c *readCall) joinUntil(reply, sent int64) int64 {
-	if reply != wire.ReadJoin {
-		return 0
-	}
-	return sent + int64(c.e.Config.Tenure)
+	c.e.releaseLater(l) // another reader of this owner or of this process was faster
+	c.shared = true
+	return h
 }

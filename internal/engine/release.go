@@ -47,7 +47,8 @@ type sending struct {
 // successor returns a lease for the goroutine that waits for l's lock. Its process has had its
 // turn: it queues behind others. nil if there is none that wants such a lease.
 func (e *Engine) successor(l *lease.Lease) *lease.Lease {
-	if l.Kind != wire.Plain || !l.Renewed || e.Closed() || !e.mutexes.Awaits(l.Keys.Name, int64(l.Length)) {
+	if l.Kind != wire.Plain && l.Kind != wire.Write || !l.Renewed || e.Closed() ||
+		!e.arbiters[l.Kind].Awaits(l.Keys.Name, int64(l.Length)) {
 		return nil
 	}
 	next := &lease.Lease{Ref: l.Ref, Index: -1}
@@ -87,13 +88,9 @@ func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []relea
 // releaseUnder releases l under io, which the watchdog ends. What Redis does not confirm is left
 // to the cleaner.
 func (e *Engine) releaseUnder(io *transport.Context, l *lease.Lease, how sending) released {
-	heard := e.broker.Heard(l.Keys.Channel)
-	told, next, err := e.sendRelease(io, l, how)
+	next, err := e.sendRelease(io, l, how)
 	switch {
 	case err == nil || err == lease.ErrGone:
-		if told >= 0 && l.Kind == wire.Write {
-			e.endTurn(l, told, heard)
-		}
 		e.confirmed(l, next)
 	case errors.Is(err, ErrUnconfirmed):
 		l.Late.Store(true)
@@ -118,16 +115,17 @@ func (e *Engine) confirmed(l, next *lease.Lease) {
 	}
 }
 
-// sendRelease sends the release of l. It returns how many subscribers were notified and what was
-// queued; or -1 and lease.ErrGone if the hold was gone although it was certain, ErrUnconfirmed, or
-// an error for good. A release that is answered after the deadline need not find the hold.
-func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, how sending) (told int64, next *lease.Lease, err error) {
+// sendRelease sends the release of l. It returns what it has queued, nil if nothing; or
+// lease.ErrGone if the hold was gone although it was certain, ErrUnconfirmed, or an error for good.
+// A release that is answered after the deadline need not find the hold.
+func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, how sending) (next *lease.Lease, err error) {
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		now := e.Clock.Now()
 		if io.Err() != nil || now >= how.until {
-			return -1, nil, unconfirmed(err)
+			return nil, unconfirmed(err)
 		}
 		io.Bound(e.proto.Conn, min(e.Left(l), time.Duration(how.until-now)))
+		var told int64
 		if next, how.next = how.next, nil; next == nil { // an id is queued once
 			told, err = e.proto.Release(io, &l.Ref, nil)
 		} else {
@@ -139,18 +137,18 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, how sending)
 		}
 		switch {
 		case err == nil && told < 0 && !how.again && lease.Certain(l, e.Clock.Now()):
-			return told, nil, lease.ErrGone
+			return nil, lease.ErrGone
 		case err == nil && told < 0:
-			return told, nil, nil
+			return nil, nil
 		case err == nil:
 			if wire.IsToken(told) {
-				next.Token, told = told, 0
+				next.Token = told
 			}
-			return told, next, nil
+			return next, nil
 		case io.Err() == nil && !lease.RetryRelease(err):
-			return -1, nil, err
+			return nil, err
 		case how.once:
-			return -1, nil, unconfirmed(err)
+			return nil, unconfirmed(err)
 		}
 		how.again = true
 		timing.Pause(io, timing.Jitter(backoff))

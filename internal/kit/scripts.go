@@ -15,7 +15,7 @@ var (
 	_, RenewSHA             = scriptOf("renew")
 	_, LookSHA              = scriptOf("probe")
 	_, ReadSHA              = scriptOf("read")
-	_, ConfirmReadSHA       = scriptOf("confirm")
+	_, LookRWSHA            = scriptOf("look")
 	_, RenewReadSHA         = scriptOf("renew_read")
 	_, ReleaseReadSHA       = scriptOf("release_read")
 	_, WriteSHA             = scriptOf("write")

@@ -93,6 +93,14 @@ func (l *Lease) term() time.Duration {
 	return l.Length
 }
 
+// Began returns when the time of l began to count: when it was granted, or its acquisition sent.
+func (l *Lease) Began() int64 {
+	if l.granted {
+		return l.Since
+	}
+	return l.Sent
+}
+
 // Fresh reports whether there is enough left of l for another goroutine to take it over: half of
 // its length, or a third of a claim, which is renewed by then.
 func (l *Lease) Fresh(now int64) bool {

@@ -8,8 +8,8 @@ import (
 // Force unlocks the lock at a key whoever holds it, and reports whether it was locked.
 func (p *Protocol) Force(ctx context.Context, key string) (bool, error) {
 	k := NewKeys(Fair, key)
-	n, err := p.Eval(ctx, p.scripts.force, []string{key, k.fence, k.aux}, []string{
-		k.Channel, prefixed(prefixRW, key), p.Publish, PrefixSession, key, Millis(p.Claim), p.Counted,
+	n, err := p.Eval(ctx, p.scripts.force, []string{key, k.fence, k.aux, prefixed(prefixRWQueue, key)}, []string{
+		k.Channel, prefixed(prefixRW, key), p.Publish, PrefixSession, key, Millis(p.Claim), p.Counted, suffixed(key),
 	}).AsInt64()
 	return n == 1, k.explain(err)
 }
@@ -24,10 +24,10 @@ type State struct {
 
 // Inspect returns the state of the lock at a key without changing it.
 func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
-	queue := prefixed(prefixQueue, key)
-	rs, err := p.Eval(ctx, p.scripts.inspect, []string{key, queue}, nil).ToArray()
+	queue, rwQueue := prefixed(prefixQueue, key), prefixed(prefixRWQueue, key)
+	rs, err := p.Eval(ctx, p.scripts.inspect, []string{key, queue, rwQueue}, nil).ToArray()
 	if err != nil {
-		return State{}, explain(err, key, queue)
+		return State{}, explain(err, key, queue, rwQueue)
 	}
 	var in State
 	in.TTL, _ = rs[0].AsInt64()

@@ -54,14 +54,14 @@ const ClaimMost = 5 * time.Second
 
 // Acquire asks for an exclusive lock. It returns a token above 0 if the lock was granted, else
 // how long it takes until the lock may be free, negative if the holder's lease has no end. If the
-// call waits, it then has a place in the queue; of an RWMutex, an intent.
+// call waits, it then has a place in the queue.
 func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait bool) (token int64, ttl time.Duration, err error) {
 	k := l.Keys
 	var n int64
 	switch {
 	case l.Kind == Write:
 		keys := [3]string{k.Name, k.fence, k.aux}
-		args := [4]string{l.ID, leaseMS, k.Prefix, intentMS(wait)}
+		args := [8]string{l.ID, leaseMS, flag(wait), k.Prefix, k.Channel, p.claimMS(l), p.Publish, p.Counted}
 		n, err = p.taken(ctx, p.scripts.write, keys[:], args[:])
 	default:
 		keys := [3]string{k.Name, k.fence, k.aux}
@@ -85,21 +85,10 @@ func (p *Protocol) taken(ctx context.Context, s *transport.Script, keys, args []
 	return p.Eval(ctx, s, keys, args).AsInt64()
 }
 
-const (
-	// IntentValid is how long the intent of a waiting reader or writer is valid. A third of
-	// that is the interval at which it is refreshed.
-	IntentValid = time.Second
-
-	// readersTurn bounds how long writers yield to waiting readers after a writer; it ends as
-	// soon as those have entered. It must be longer than a round trip: after a downgrade, a
-	// reader that misses its turn waits for a writer, which waits for the one that reads on.
-	readersTurn = 250 * time.Millisecond
-)
-
-// intentMS returns for how long the intent of a call is valid.
-func intentMS(wait bool) string {
-	if wait {
-		return "1000"
+// flag returns an argument that says yes or no.
+func flag(yes bool) string {
+	if yes {
+		return "1"
 	}
 	return "0"
 }
@@ -145,19 +134,19 @@ func (p *Protocol) ReleaseSome(ctx context.Context, ls []*Ref) (told []int64, er
 	return p.Eval(ctx, p.scripts.releaseAll, keys, args).AsIntSlice()
 }
 
-// AcquireRead asks for the read side. Its reply is ReadJoin, readAlone, or 0.
-func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer string, wait bool) (reply int64, ttl time.Duration, err error) {
+// AcquireRead asks for the read side. With queue set it takes a place in the queue otherwise.
+// writer is the write hold of the same owner, and join the read hold of this process that readers
+// may perhaps join, if there is one. The reply is one of those below ReadJoin, or 0.
+func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, join string, queue bool) (reply int64, ttl time.Duration, err error) {
 	k := l.Keys
-	n, err := p.taken(ctx, p.scripts.read, []string{k.Name, k.aux, k.timeout(l.ID)},
-		[]string{l.ID, leaseMS, writer, intentMS(wait), k.Prefix})
-	return Granted(n, k.explain(err))
-}
-
-// ConfirmRead asks whether more readers may join a read hold; by is the lease of the
-// reader that asks for them. Its reply is ReadJoin, readAlone, ReadGone, or 0.
-func (p *Protocol) ConfirmRead(ctx context.Context, l, by *Ref, wait bool) (reply int64, ttl time.Duration, err error) {
-	k := l.Keys
-	n, err := p.Eval(ctx, p.scripts.confirm, []string{k.Name, k.aux}, []string{l.ID, by.ID, intentMS(wait)}).AsInt64()
+	keys := []string{k.Name, k.aux, k.timeout(l.ID), k.fence}
+	args := []string{l.ID, leaseMS, writer, join, flag(queue), k.Prefix, k.Channel, p.claimMS(l), p.Publish, p.Counted}
+	var n int64
+	if join != "" { // it changes nothing that replicas must have
+		n, err = p.Eval(ctx, p.scripts.read, keys, args).AsInt64()
+	} else {
+		n, err = p.taken(ctx, p.scripts.read, keys, args)
+	}
 	return Granted(n, k.explain(err))
 }
 
@@ -175,8 +164,8 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 			args[5] = next.ID
 			c.Args = args[:]
 		}
-	} else {
-		c = p.releasing(l)
+	} else if c = p.releasing(l); next != nil {
+		c.Args = append(c.Args, next.ID)
 	}
 	told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
 	if refused, began := halfMoved(err); refused {
@@ -189,15 +178,14 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 // IsToken reports whether the reply of a release is a fencing token.
 func IsToken(told int64) bool { return told > 1<<40 }
 
-// releasing returns the call that ends a hold, or for a call that gave up, its place in a queue
-// or its intent.
+// releasing returns the call that ends a hold, or for a call that gave up, its place in a queue.
 func (p *Protocol) releasing(l *Ref) transport.Call {
 	k := l.Keys
 	switch l.Kind {
 	case Write:
-		return transport.Call{Script: p.scripts.releaseWrite, Keys: []string{k.Name, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, Millis(readersTurn), k.Prefix}}
+		return transport.Call{Script: p.scripts.releaseWrite, Keys: []string{k.Name, k.aux, k.fence}, Args: []string{l.ID, k.Channel, p.Publish, k.Prefix, p.claimMS(l), p.Counted}}
 	case Read:
-		return transport.Call{Script: p.scripts.releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux}, Args: []string{l.ID, k.Channel, p.Publish, k.Prefix}}
+		return transport.Call{Script: p.scripts.releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux, k.fence}, Args: []string{l.ID, k.Channel, p.Publish, k.Prefix, p.claimMS(l), p.Counted}}
 	default:
 		return transport.Call{Script: p.scripts.release, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l)}}
 	}
@@ -248,20 +236,30 @@ func (p *Protocol) claimMS(l *Ref) string {
 // reply that Acquire would get, Theirs, or LostPlace.
 func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
 	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
-	groups := make(map[uint16][]int)
+	type group struct {
+		rw   bool
+		slot uint16
+	}
+	groups := make(map[group][]int)
 	for i, l := range ls {
-		slot := p.Slot(l.Keys.Name)
-		groups[slot] = append(groups[slot], i)
+		g := group{l.Kind == Read || l.Kind == Write, p.Slot(l.Keys.Name)}
+		groups[g] = append(groups[g], i)
 	}
 	var calls []transport.Call
 	var batches [][]int
-	for _, group := range groups {
+	for g, group := range groups {
 		for batch := range slices.Chunk(group, BatchKeys) {
 			c := transport.Call{Script: p.scripts.probe, Args: []string{p.Publish, p.Counted}}
+			if g.rw {
+				c.Script = p.scripts.look
+			}
 			for _, i := range batch {
 				l, k := ls[i], ls[i].Keys
 				c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
 				c.Args = append(c.Args, l.ID, Millis(l.Length), p.claimMS(l))
+				if g.rw {
+					c.Args = append(c.Args, k.Prefix, k.Channel)
+				}
 			}
 			calls = append(calls, c)
 			batches = append(batches, batch)

@@ -84,12 +84,10 @@ func (p *Protocol) besides(l *Ref) []rueidis.Completed {
 		return p.Client.B().Arbitrary(command).Keys(key).Args(args...).Build()
 	}
 	switch l.Kind {
-	case Plain, Fair:
+	case Plain, Fair, Write:
 		return []rueidis.Completed{one("ZREM", k.aux, l.ID)}
-	case Write:
-		return []rueidis.Completed{one("HDEL", k.aux, "w:"+l.ID)}
 	case Read:
-		return []rueidis.Completed{one("HDEL", k.aux, "r:"+l.ID), one("DEL", k.timeout(l.ID)), one("ZREM", k.readers(), l.ID)}
+		return []rueidis.Completed{one("ZREM", k.aux, l.ID), one("DEL", k.timeout(l.ID)), one("ZREM", k.readers(), l.ID)}
 	}
 	return nil
 }

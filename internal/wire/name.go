@@ -63,7 +63,7 @@ const (
 	prefixRW      = "redisson_rwlock"
 	prefixFence   = "relock_fence"
 	prefixQueue   = "relock_queue"
-	prefixIntent  = "relock_intent"
+	prefixRWQueue = "relock_rwqueue"
 	prefixReaders = "relock_readers"
 	prefixGrant   = "relock_grant"    // + : + session id
 	PrefixSession = "relock_session:" // + session id: its channel; + {session id}: its label
@@ -98,7 +98,7 @@ type Keys struct {
 	Name    string // the lock itself, a hash; the prefix of the session and the name that the user gave
 	fence   string // its fencing counter
 	Channel string // on which releases are published
-	aux     string // the queue; read and write: the intents
+	aux     string // the queue
 	Prefix  string // read and write: of the rwlock_timeout keys; ends with a colon
 }
 
@@ -116,7 +116,7 @@ func NewKeys(k Kind, name string) Keys {
 		keys.aux = prefixed(prefixQueue, name)
 	case Write, Read:
 		keys.Channel = prefixed(prefixRW, name)
-		keys.aux = prefixed(prefixIntent, name)
+		keys.aux = prefixed(prefixRWQueue, name)
 		keys.Prefix = suffixed(name)
 	}
 	return keys

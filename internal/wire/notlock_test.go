@@ -18,7 +18,6 @@ var added = runs("HSET", "a", "status", "paid")
 
 // foreignCases are of locks to whose key an application has added a field.
 func foreignCases() []scriptCase {
-	dead := del("{a}:" + id("s:2") + ":rwlock_timeout:1")
 	return []scriptCase{
 		{"acquire what is held, with a field added", all(has(Plain, 2), added), asks(Plain, 1), "taken", same},
 		{"enter what is held, with a field added", all(has(Fair, 2), added), queues(1), "taken", same},
@@ -27,10 +26,10 @@ func foreignCases() []scriptCase {
 		{"release a hold, with a field added", all(has(Plain, 1), added), ends(Plain, 1), "told 0", "told -1"},
 		{"release a read hold, with a field added", all(has(Read, 1), added), ends(Read, 1), "told 1", "told -1"},
 		{"release a read hold beside a dead reader, with a field added",
-			all(has(Read, 1), has(Read, 2), added, dead), ends(Read, 1), "told 1", "told -1"},
+			all(has(Read, 1), has(Read, 2), added, dead(2, 1)), ends(Read, 1), "told 1", "told -1"},
 		{"release a write hold, with a field added", all(has(Write, 1), added), ends(Write, 1), "told 1", "told -1"},
 		{"release a write hold beside a dead reader, with a field added",
-			all(has(Write, 1), under(2, 1), added, dead), ends(Write, 1), "told 1", "told -1"},
+			all(has(Write, 1), under(2, 1), added, del("{a}:"+id("s:2")+":rwlock_timeout:1")), ends(Write, 1), "told 1", "told -1"},
 		{"renew, with a field added", all(has(Plain, 1), added), renews(Plain, 1), "kept", same},
 		{"inspect, with a field added", all(has(Plain, 1), added), inspects, "waiters 0, fields 1", same},
 		{"force, with a field added", all(has(Plain, 1), added), forces, "opened true", "no lock"},
@@ -85,7 +84,7 @@ func (r *rig) whole(key string) string {
 var asksNoLock = map[string]func(r *rwRig) error{
 	"acquire":  func(r *rwRig) error { _, _, err := r.ask(r.lease(Plain, 1)); return err },
 	"write":    func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.writer(1), "1000", true); return err },
-	"read":     func(r *rwRig) error { _, _, err := r.AcquireRead(ctx0, r.reader(1), "1000", "", true); return err },
+	"read":     func(r *rwRig) error { _, _, err := r.AcquireRead(ctx0, r.reader(1), "1000", "", "", true); return err },
 	"enter":    func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.lease(Fair, 1), "1000", false); return err },
 	"queue":    func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.lease(Fair, 1), "1000", true); return err },
 	"force":    func(r *rwRig) error { _, err := r.Force(ctx0, "a"); return err },
@@ -223,7 +222,7 @@ func TestLockWithManyReadersAndAFieldOfAnApplicationIsALock(t *testing.T) {
 		}
 		r.must("HSET", "a", "status", "paid")
 		r.must("PEXPIRE", "a", "60000")
-		r.refused(r.writer(1), time.Second, time.Minute)
+		r.refused(r.writer(1), 0, time.Minute)
 		if _, _, err := r.ask(r.lease(Plain, 2)); err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +234,7 @@ func TestKeyOfAnotherTypeBesideALockIsNamed(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
 		for key, calls := range map[string][]string{
 			"relock_fence:{a}": {"acquire", "write", "enter", "queue"}, "relock_queue:{a}": {"enter", "queue", "inspect"},
-			rwIntents: {"read", "write"},
+			rwQueue: {"read", "write"},
 		} {
 			for _, call := range calls {
 				r.must("FLUSHALL")

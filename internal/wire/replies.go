@@ -32,7 +32,8 @@ const (
 const (
 	ReadJoin  = 1 // held, and more readers may join
 	readAlone = 2 // held, but a writer waits
-	ReadGone  = 3 // of ConfirmRead: the hold is gone
+	ReadOther = 3 // not held: readers may join the other hold
+	ReadGone  = 4 // not held, and neither is the other hold
 )
 
 // ForRedisson is the second message of lua/lib/wake.lua, which Redisson reads as a 0.

@@ -33,14 +33,15 @@ func (r *rwRig) reader(n int) *Ref { return r.lease(Read, n) }
 // writer does the same for the write side.
 func (r *rwRig) writer(n int) *Ref { return r.lease(Write, n) }
 
-// rlock asks for the read side; under is the write hold of the same owner, or nil.
+// rlock asks for the read side, and queues if it may; under is the write hold of the same owner,
+// or nil.
 func (r *rwRig) rlock(l, under *Ref, wait bool) (int64, time.Duration) {
 	r.t.Helper()
 	field := ""
 	if under != nil {
 		field = under.ID
 	}
-	reply, ttl, err := r.AcquireRead(ctx0, l, Millis(l.Length), field, wait)
+	reply, ttl, err := r.AcquireRead(ctx0, l, Millis(l.Length), field, "", wait)
 	if err != nil {
 		r.t.Fatalf("read %s: %v", l.ID, err)
 	}
@@ -75,8 +76,8 @@ func (r *rwRig) writes(l *Ref) int64 {
 	return token
 }
 
-// refused asks for either side, waiting, and must not get it; the wait it is told must
-// be in the given range.
+// refused asks for either side, queues, and must not get it; the wait it is told must be in the
+// given range.
 func (r *rwRig) refused(l *Ref, from, to time.Duration) {
 	r.t.Helper()
 	var reply int64
@@ -91,12 +92,12 @@ func (r *rwRig) refused(l *Ref, from, to time.Duration) {
 	}
 }
 
-// confirms asks whether more readers may join l, on behalf of by, and must be told that.
-func (r *rwRig) confirms(l, by *Ref, wait bool, want int64) time.Duration {
+// joins asks for by, a reader of the same process, whether it may join l, and must be told that.
+func (r *rwRig) joins(l, by *Ref, wait bool, want int64) time.Duration {
 	r.t.Helper()
-	reply, ttl, err := r.ConfirmRead(ctx0, l, by, wait)
+	reply, ttl, err := r.AcquireRead(ctx0, by, Millis(by.Length), "", l.ID, wait)
 	if err != nil || reply != want {
-		r.t.Fatalf("confirm %s = %d, %v, %v; want %d", l.ID, reply, ttl, err, want)
+		r.t.Fatalf("join %s = %d, %v, %v; want %d", l.ID, reply, ttl, err, want)
 	}
 	return ttl
 }
@@ -145,12 +146,12 @@ func (r *rwRig) redissonWrites(id string, count int, lease time.Duration) {
 	r.must("PEXPIRE", r.name, Millis(lease))
 }
 
-// mustKeys checks what keys there are, the fence aside.
+// mustKeys checks what keys there are, but for the fence and what is left to Redisson.
 func (r *rwRig) mustKeys(want ...string) {
 	r.t.Helper()
 	var got []string
 	for _, k := range r.keys() {
-		if k != "relock_fence:{"+r.name+"}" {
+		if k != "relock_fence:{"+r.name+"}" && k != rwYield {
 			got = append(got, k)
 		}
 	}
@@ -168,39 +169,50 @@ func (r *rwRig) mustHash(want map[string]string) {
 }
 
 const (
-	rwIntents = "relock_intent:{a}"
+	rwQueue   = "relock_rwqueue:{a}"
+	rwSeen    = "relock_seen:{a}"
+	rwYield   = "relock_yield:{a}"
 	rwReaders = "relock_readers:{a}"
+	rwChannel = "redisson_rwlock:{a}"
 )
 
-// intentsLeft returns how long each intent is valid yet.
-func (r *rwRig) intentsLeft() map[string]time.Duration {
+// present has the session called s listen to its grants, and returns a function that takes the next
+// message.
+func (r *rwRig) present(more ...string) func() string {
 	r.t.Helper()
-	m := r.must("TIME")
-	now, err := m.AsIntSlice()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	left := make(map[string]time.Duration)
-	for what, at := range r.hash(rwIntents) {
-		var ms int64
-		if _, err := fmt.Sscan(at, &ms); err != nil {
-			r.t.Fatal(err)
-		}
-		left[what] = time.Duration(ms-now[0]*1000-now[1]/1000) * time.Millisecond
-	}
-	return left
+	return r.listen(append(more, "relock_session:"+session("s"))...)
 }
 
-// mustIntend checks whose intents there are.
-func (r *rwRig) mustIntend(want ...string) {
+// granted returns the message of a grant.
+func granted(l *Ref, token int64) string {
+	return fmt.Sprintf("relock_session:%s granted %s %d 5000", session("s"), l.ID, token)
+}
+
+// mustQueue checks who queues, in order.
+func (r *rwRig) mustQueue(want ...*Ref) {
 	r.t.Helper()
-	left := r.intentsLeft()
-	for _, w := range want {
-		if left[w] <= 0 || left[w] > IntentValid {
-			r.t.Fatalf("intents %v, want %s to be valid", left, w)
-		}
+	m := r.must("ZRANGE", rwQueue, "0", "-1")
+	got, err := m.AsStrSlice()
+	var ids []string
+	for _, l := range want {
+		ids = append(ids, l.ID)
 	}
-	if len(left) != len(want) {
-		r.t.Fatalf("intents %v, want %q", left, want)
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(ids) {
+		r.t.Fatalf("queue %q, %v; want %q", got, err, ids)
+	}
+}
+
+// looksFor looks after waiters, and must get that reply for each; 0: they wait.
+func (r *rwRig) looksFor(want int64, ls ...*Ref) {
+	r.t.Helper()
+	replies, errs := r.Probe(ctx0, ls)
+	for i, l := range ls {
+		got := replies[i]
+		if want == 0 && got < 0 && got > Theirs {
+			got = 0
+		}
+		if errs[i] != nil || got != want {
+			r.t.Fatalf("look of %s = %d, %v; want %d", l.ID, replies[i], errs[i], want)
+		}
 	}
 }

@@ -34,21 +34,21 @@ func TestRWAListOfReadersBeforeMisleadsNobody(t *testing.T) {
 			opens()
 			r.redissonReads(id("j:7"), 1, time.Minute)
 			r.mustList(1)
-			r.refused(w, 50*time.Second, time.Minute)
-			r.must("DEL", rwIntents)
+			r.refused(w, 0, time.Minute)
+			r.must("DEL", rwQueue)
 			r.reads(a, ReadJoin)
 			r.mustList(1)
 			r.gone(old)
 			r.end(a)
 			r.mustHash(map[string]string{"mode": "read", id("j:7"): "1"})
 			r.mustNear("the lock", r.pttl("a"), time.Minute)
-			r.refused(w, 50*time.Second, time.Minute)
+			r.refused(w, 0, time.Minute)
 			// Without its key it lives as long as what it has made of the lock's expiry.
-			r.must("DEL", rwIntents, "{a}:"+id("j:7")+":rwlock_timeout:1")
+			r.must("DEL", rwQueue, "{a}:"+id("j:7")+":rwlock_timeout:1")
 			r.redissonRenews(20 * time.Second)
 			r.reads(a, ReadJoin)
 			r.end(a)
-			r.refused(w, 10*time.Second, 20*time.Second)
+			r.refused(w, 0, 20*time.Second)
 			r.mustHash(map[string]string{"mode": "read", id("j:7"): "1"})
 		}
 	})
@@ -68,7 +68,7 @@ func TestRWReadersThatAreNotListedCountAsLiving(t *testing.T) {
 		r.mustList(0)
 		r.mustHash(map[string]string{"mode": "read", id("u:1"): "1"})
 		r.mustNear("the lock", r.pttl("a"), time.Minute)
-		r.refused(w, 50*time.Second, time.Minute)
+		r.refused(w, 0, time.Minute)
 	})
 }
 
@@ -87,7 +87,7 @@ func TestRWAListThatWasLostIsMadeAgain(t *testing.T) {
 		r.mustNear("the lock", r.pttl("a"), time.Hour)
 		r.reads(b, ReadJoin)
 		r.mustList(1)
-		r.refused(w, 50*time.Minute, time.Hour)
+		r.refused(w, 0, time.Hour)
 		r.renews(long, b)
 		r.mustList(2)
 		r.end(long)
@@ -121,7 +121,7 @@ func TestRWReadersDoWithoutTheirList(t *testing.T) {
 	server := redistest.Start(t)
 	plain := &rwRig{rigOn(t, server.Client(t), server.Addr()), "a"}
 	plain.must("ACL", "SETUSER", "before", "on", ">secret", "+@all", "&*",
-		"~a", "~{a}:*", "~relock_fence:{a}", "~relock_intent:{a}")
+		"~a", "~{a}:*", "~relock_fence:{a}", "~relock_rwqueue:{a}")
 	limited := &rwRig{rigOn(t, server.Client(t, func(o *rueidis.ClientOption) {
 		o.Username, o.Password = "before", "secret"
 	}), server.Addr()), "a"}
@@ -131,8 +131,8 @@ func TestRWReadersDoWithoutTheirList(t *testing.T) {
 		r.reads(long, ReadJoin)
 		r.reads(a, ReadJoin)
 		r.renews(a, long)
-		r.refused(w, 50*time.Minute, time.Hour)
-		r.gone(w)
+		r.refused(w, 0, time.Hour)
+		r.end(w)
 		r.end(long)
 		r.mustNear("the lock", r.pttl("a"), a.Length)
 		r.redissonReads(id("j:7"), 1, time.Minute)

@@ -10,15 +10,15 @@ func TestRWReadersOfRedisson(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
 		a, w := r.reader(1), r.writer(2)
 		r.redissonReads(id("j:7"), 3, 10*time.Second)
-		r.refused(w, time.Second, 10*time.Second)
-		r.must("DEL", rwIntents)
+		r.refused(w, 0, 10*time.Second)
+		r.must("DEL", rwQueue)
 		r.reads(a, ReadJoin)
 		r.mustHash(map[string]string{"mode": "read", id("j:7"): "3", id("s:1"): "1"})
 		r.must("DEL", "{a}:"+id("j:7")+":rwlock_timeout:1", "{a}:"+id("j:7")+":rwlock_timeout:2")
 		r.end(a)
 		r.mustHash(map[string]string{"mode": "read", id("j:7"): "3"}) // the third hold goes on
-		r.refused(w, time.Second, 10*time.Second)
-		r.must("DEL", rwIntents)
+		r.refused(w, 0, 10*time.Second)
+		r.must("DEL", rwQueue)
 		r.reads(a, ReadJoin)
 		r.must("DEL", "{a}:"+id("j:7")+":rwlock_timeout:3")
 		r.end(a)
@@ -63,8 +63,8 @@ func TestRWReadersOfRedissonLiveWithoutTheirKeys(t *testing.T) {
 		reading := map[string]string{"mode": "read", id("j:7"): "1"}
 		refused := func(ttl time.Duration) {
 			t.Helper()
-			r.refused(w, ttl-5*time.Second, ttl)
-			r.must("HDEL", rwIntents, "w:"+w.ID)
+			r.refused(w, 0, ttl)
+			r.must("ZREM", rwQueue, w.ID)
 		}
 
 		r.redissonReads(id("j:7"), 1, 10*time.Second)
@@ -115,16 +115,16 @@ func TestRWADowngradedLockHasTheLeaseOfItsReaders(t *testing.T) {
 func TestRWWritersOfRedisson(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
 		r.redissonWrites(id("j:7"), 2, time.Minute)
-		r.refused(r.reader(1), time.Second, time.Minute)
-		r.refused(r.writer(2), time.Second, time.Minute)
+		r.refused(r.reader(1), 0, time.Minute)
+		r.refused(r.writer(2), 0, time.Minute)
 		r.mustHash(map[string]string{"mode": "write", id("j:7:write"): "2"})
 		// It reads as well, and then stops writing.
 		r.must("HSET", "a", id("j:7"), "1")
 		r.must("SET", "{a}:"+id("j:7")+":rwlock_timeout:1", "1", "PX", "60000")
-		r.refused(r.reader(1), time.Second, time.Minute)
+		r.refused(r.reader(1), 0, time.Minute)
 		r.must("HDEL", "a", id("j:7:write"))
 		r.must("HSET", "a", "mode", "read")
-		r.must("DEL", rwIntents)
+		r.must("DEL", rwQueue)
 		r.reads(r.reader(1), ReadJoin)
 		r.mustHash(map[string]string{"mode": "read", id("j:7"): "1", id("s:1"): "1"})
 	})
@@ -138,7 +138,7 @@ func TestRWALockOfAnotherKindIsHeld(t *testing.T) {
 		r.refused(r.reader(2), time.Second, m.Length)
 		r.refused(r.writer(3), time.Second, m.Length)
 		for _, l := range []*Ref{r.reader(2), r.writer(3)} {
-			r.gone(l)
+			r.end(l) // its place
 		}
 		r.mustHash(map[string]string{id("s:1"): "1"})
 		r.mustNear("the Mutex", r.pttl("a"), m.Length)
@@ -174,7 +174,7 @@ func TestRWEveryCallGetsByWithoutItsScript(t *testing.T) {
 		r.forgetScripts()
 		r.reads(a, ReadJoin)
 		r.forgetScripts()
-		r.confirms(a, r.reader(3), true, ReadJoin)
+		r.joins(a, r.reader(3), true, ReadOther)
 		r.forgetScripts()
 		if got := r.Renew(ctx0, []*Ref{a}); got[0].Gone || got[0].Err != nil {
 			t.Fatalf("renew = %+v", got)
@@ -203,7 +203,7 @@ func TestRWWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
 		fails := func(what string) {
 			t.Helper()
 			for _, wait := range []bool{false, true} {
-				_, _, err := r.AcquireRead(ctx0, a, "1000", "", wait)
+				_, _, err := r.AcquireRead(ctx0, a, "1000", "", "", wait)
 				r.mustBeWrongType("read with a wrong "+what, err)
 				_, _, err = r.Acquire(ctx0, w, "1000", wait)
 				r.mustBeWrongType("write with a wrong "+what, err)
@@ -211,9 +211,6 @@ func TestRWWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
 		}
 		r.must("SET", "a", "no lock")
 		fails("lock")
-		if reply, _, err := r.ConfirmRead(ctx0, a, a, true); reply != ReadGone || err != nil {
-			t.Fatalf("confirm = %d, %v, want gone", reply, err)
-		}
 		for _, l := range []*Ref{a, w} {
 			_, err := r.Release(ctx0, l, nil)
 			r.mustBeWrongType("release", err)
@@ -223,9 +220,9 @@ func TestRWWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
 		}
 		r.mustKeys("a")
 		r.must("DEL", "a")
-		r.must("SET", rwIntents, "no intents")
-		fails("hash of intents")
-		r.mustKeys(rwIntents)
+		r.must("SET", rwQueue, "no queue")
+		fails("queue")
+		r.mustKeys(rwQueue)
 	})
 }
 

@@ -27,6 +27,7 @@ func TestRWWritesWhatRedissonReads(t *testing.T) {
 				t.Fatalf("keys %q", got)
 			}
 			r.end(a)
+			r.must("DEL", "relock_yield:"+prefix) // the test listens as Redisson's waiters do
 			if got := r.keys(); len(got) != 0 {
 				t.Fatalf("keys %q", got)
 			}
@@ -34,6 +35,7 @@ func TestRWWritesWhatRedissonReads(t *testing.T) {
 			r.mustHash(map[string]string{"mode": "write", id("s:2:write"): "1"})
 			r.mustNear("the lock's time to live", r.pttl(name), b.Length)
 			r.end(b)
+			r.must("DEL", "relock_yield:"+prefix)
 			if got := r.keys(); len(got) != 1 || got[0] != "relock_fence:"+prefix {
 				t.Fatalf("keys %q", got)
 			}
@@ -44,7 +46,7 @@ func TestRWWritesWhatRedissonReads(t *testing.T) {
 
 func TestRWScriptsSentTwice(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		next := r.listen("redisson_rwlock:{a}")
+		next := r.present()
 		a, b, w := r.reader(1), r.reader(2), r.writer(3)
 		r.reads(a, ReadJoin)
 		r.must("PEXPIRE", "{a}:"+id("s:1")+":rwlock_timeout:1", "1000")
@@ -56,15 +58,17 @@ func TestRWScriptsSentTwice(t *testing.T) {
 		r.reads(b, ReadJoin)
 		r.refused(w, time.Second, w.Length)
 		r.refused(w, time.Second, w.Length)
-		r.mustIntend("w:" + id("s:3:write"))
+		r.mustQueue(w)
 		r.reads(a, readAlone) // it has the hold, whoever waits
 		r.end(a)
 		r.gone(a)
 		r.mustHash(map[string]string{"mode": "read", id("s:2"): "1"})
 		r.end(b)
 		r.gone(b)
+		r.mustHash(map[string]string{"mode": "write", id("s:3:write"): "1"})
+		r.mustNear("the claim", r.pttl("a"), ClaimMost)
 		token := r.writes(w)
-		r.mustIntend()
+		r.mustQueue()
 		r.must("PEXPIRE", "a", "1000")
 		if again := r.writes(w); again != token {
 			t.Fatalf("token %d, first %d", again, token)
@@ -73,7 +77,7 @@ func TestRWScriptsSentTwice(t *testing.T) {
 		r.end(w)
 		r.gone(w)
 		r.mustKeys()
-		r.mustMessages(next, "redisson_rwlock:{a}", "redisson_rwlock:{a} 0", "redisson_rwlock:{a} 1", "redisson_rwlock:{a} 00")
+		r.mustMessages(next, "relock_session:"+session("s"), granted(w, token))
 	})
 }
 
@@ -105,8 +109,8 @@ func TestRWSidesExcludeEachOther(t *testing.T) {
 		if reply, _ := r.rlock(r.reader(5), r.writer(4), false); reply != 0 {
 			t.Fatal("read under a write hold that is not there")
 		}
-		r.mustIntend("r:"+id("s:3"), "w:"+id("s:4:write"))
-		r.must("DEL", rwIntents)
+		r.mustQueue(r.writer(4), r.reader(3))
+		r.must("DEL", rwQueue)
 		r.end(w)
 		r.reads(a, ReadJoin)
 		r.reads(r.reader(3), ReadJoin)
@@ -130,11 +134,11 @@ func TestRWDowngradeOnTheWire(t *testing.T) {
 			t.Fatalf("reply %d", reply)
 		}
 		r.mustHash(map[string]string{"mode": "write", id("s:1:write"): "1", id("s:2"): "1"})
-		r.confirms(a, r.reader(3), false, 0) // nobody may join while it writes
+		r.joins(a, r.reader(3), false, 0) // nobody may join while it writes
 		r.end(w)
 		r.mustHash(map[string]string{"mode": "read", id("s:2"): "1"})
 		r.reads(r.reader(3), ReadJoin)
-		r.confirms(a, r.reader(4), false, ReadJoin)
+		r.joins(a, r.reader(4), false, ReadOther)
 		r.end(r.reader(3))
 		r.end(a)
 		r.mustKeys()

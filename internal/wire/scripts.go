@@ -17,11 +17,12 @@ import (
 // server does not know it. A script may be sent twice with the same arguments without
 // changing the outcome; the header of its file says why.
 type Scripts struct {
-	acquire, probe, release, renew        *transport.Script // Mutex and FairMutex
-	acquireAll, releaseAll                *transport.Script // several Mutexes
-	read, confirm, releaseRead, renewRead *transport.Script // RWMutex, read side
-	write, releaseWrite, renewWrite       *transport.Script // RWMutex, write side
-	force, inspect, releaseMoving         *transport.Script // any lock
+	acquire, probe, release, renew *transport.Script // Mutex and FairMutex
+	acquireAll, releaseAll         *transport.Script // several Mutexes
+	read, write, look              *transport.Script // RWMutex
+	releaseRead, releaseWrite      *transport.Script
+	renewRead, renewWrite          *transport.Script
+	force, inspect, releaseMoving  *transport.Script // any lock
 
 	all []*transport.Script
 }
@@ -55,7 +56,7 @@ func (s *Scripts) byName() map[string]**transport.Script {
 	return map[string]**transport.Script{
 		"acquire": &s.acquire, "probe": &s.probe, "release": &s.release, "renew": &s.renew,
 		"acquire_all": &s.acquireAll, "release_all": &s.releaseAll,
-		"read": &s.read, "confirm": &s.confirm, "release_read": &s.releaseRead, "renew_read": &s.renewRead,
+		"read": &s.read, "look": &s.look, "release_read": &s.releaseRead, "renew_read": &s.renewRead,
 		"write": &s.write, "release_write": &s.releaseWrite, "renew_write": &s.renewWrite,
 		"force": &s.force, "inspect": &s.inspect, "release_moving": &s.releaseMoving,
 	}

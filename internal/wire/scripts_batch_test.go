@@ -98,7 +98,7 @@ func TestRenewKeepsLengthsAndKindsApart(t *testing.T) {
 		short.Length, long.Length = 20*time.Second, 50*time.Second
 		k := NewKeys(Read, "rw")
 		reader := &Ref{Keys: &k, Kind: Read, ID: id("s:9"), Length: 40 * time.Second}
-		if reply, _, err := r.AcquireRead(ctx0, reader, "1000", "", false); reply != ReadJoin || err != nil {
+		if reply, _, err := r.AcquireRead(ctx0, reader, "1000", "", "", false); reply != ReadJoin || err != nil {
 			t.Fatalf("acquireRead = %d, %v", reply, err)
 		}
 		ls := []*Ref{short, reader, long}

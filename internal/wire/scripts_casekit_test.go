@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/lockerr"
@@ -44,18 +45,21 @@ func wants(k Kind, n int) func(r *rwRig) {
 	}
 }
 
-var rwReplies = map[int64]string{0: "taken", ReadJoin: "join", readAlone: "alone", ReadGone: "gone"}
+var rwReplies = map[int64]string{0: "taken", ReadJoin: "join", readAlone: "alone", ReadOther: "other", ReadGone: "gone"}
 
-// asks asks for the n-th hold of a kind, and waits if it is a reader or writer.
-func asks(k Kind, n int) func(r *rwRig) string {
+// asks asks for the n-th hold of a kind, and queues if it is a reader or writer. tries does not.
+func asks(k Kind, n int) func(r *rwRig) string  { return asksFor(k, n, true) }
+func tries(k Kind, n int) func(r *rwRig) string { return asksFor(k, n, false) }
+
+func asksFor(k Kind, n int, queue bool) func(r *rwRig) string {
 	return func(r *rwRig) string {
 		l := r.lease(k, n)
 		switch k {
 		case Read:
-			reply, _ := r.rlock(l, nil, true)
+			reply, _ := r.rlock(l, nil, queue)
 			return rwReplies[reply]
 		}
-		return r.grant(r.Acquire(ctx0, l, Millis(l.Length), k == Write))
+		return r.grant(r.Acquire(ctx0, l, Millis(l.Length), queue && k == Write))
 	}
 }
 
@@ -88,13 +92,34 @@ func looks(n int) func(r *rwRig) string {
 	}
 }
 
-func confirms(n, by int) func(r *rwRig) string {
+// joins asks for the by-th reader whether it may join the n-th.
+func joins(n, by int) func(r *rwRig) string {
 	return func(r *rwRig) string {
-		reply, _, err := r.ConfirmRead(ctx0, r.reader(n), r.reader(by), true)
+		reply, _, err := r.AcquireRead(ctx0, r.reader(by), "30000", "", r.reader(n).ID, true)
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		return rwReplies[reply]
+	}
+}
+
+// looksRW looks after the n-th waiter of a side.
+func looksRW(k Kind, n int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		replies, errs := r.Probe(ctx0, []*Ref{r.lease(k, n)})
+		switch got, _, err := Granted(replies[0], errs[0]); {
+		case err != nil:
+			r.t.Fatal(err)
+		case replies[0] == LostPlace:
+			return "lost"
+		case replies[0] == Theirs:
+			return "theirs"
+		case got > 2:
+			return fmt.Sprint("granted ", got)
+		default:
+			return rwReplies[got]
+		}
+		return ""
 	}
 }
 
@@ -109,9 +134,9 @@ func ends(k Kind, n int) func(r *rwRig) string {
 }
 
 // endsFor ends the n-th hold and queues the next one of its process.
-func endsFor(n, next int) func(r *rwRig) string {
+func endsFor(k Kind, n, next int) func(r *rwRig) string {
 	return func(r *rwRig) string {
-		told, err := r.Release(ctx0, r.lease(Plain, n), r.lease(Plain, next))
+		told, err := r.Release(ctx0, r.lease(k, n), r.lease(k, next))
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -234,6 +259,43 @@ func (r *rwRig) endTogether(keys ...string) {
 	}
 }
 
+// rwAbsent queues the n-th waiter of a side whose session is not there.
+func rwAbsent(k Kind, n int) func(r *rwRig) {
+	return func(r *rwRig) {
+		l := r.lease(k, n)
+		l.ID = strings.Replace(l.ID, session("s"), session("x"), 1)
+		if k == Read {
+			r.rlock(l, nil, true)
+		} else {
+			r.lock(l, true)
+		}
+	}
+}
+
+// frozen has no writer of session s, and frozenAway none of session x, have looked lately.
+func frozen(r *rwRig)     { r.must("HSET", rwSeen, session("s"), "1") }
+func frozenAway(r *rwRig) { r.must("HSET", rwSeen, session("x"), "1") }
+
+// theirsWas has it that the lock was left to Redisson's waiters a moment ago.
+func theirsWas(r *rwRig) { r.must("SET", rwYield, "*", "PX", "50000") }
+
+// handsOver ends a hold as if it were not Redisson's turn.
+func handsOver(k Kind, n int) func(r *rwRig) { return all(theirsWas, does(ends(k, n)), del(rwYield)) }
+
+// crowdWants queues so many readers, from the thousandth on.
+func crowdWants(n int) func(r *rwRig) {
+	return func(r *rwRig) {
+		for i := range n {
+			wants(Read, 1000+i)(r)
+		}
+	}
+}
+
+func redissonWrites(r *rwRig) { r.redissonWrites(redissonID, 1, time.Minute) }
+
+// redissonID is a hold id of a client of Redisson, whose UUIDs are of version 4.
+const redissonID = "6a7f3c52-0b1d-4e8f-9a3b-5c2d1e0f4a6b:7"
+
 // absent queues the n-th waiter of a session that is not there.
 func absent(n int) func(r *rwRig) {
 	return func(r *rwRig) { (&absentRig{rwRig: r}).enters("x", n, true) }
@@ -246,11 +308,6 @@ func absence(short string) func(r *rwRig) {
 
 // later has the absences last for as long as costs the places.
 func later(r *rwRig) { (&absentRig{rwRig: r}).later() }
-
-// longTurn makes the readers' turn long enough for a slow machine.
-func longTurn(r *rwRig) {
-	r.must("HSET", rwIntents, "turn", fmt.Sprint(time.Now().Add(30*time.Second).UnixMilli()))
-}
 
 func forces(r *rwRig) string {
 	was, err := r.Force(ctx0, "a")

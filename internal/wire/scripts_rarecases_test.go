@@ -5,11 +5,10 @@ import "time"
 // rareCases are calls in states that do not last, or whose reply to a second call is
 // another one because the first has given the lock away.
 func rareCases(tr *tracer) []scriptCase {
-	old := runs("HSET", rwIntents, "w:x", "1")
 	turn := all(has(Fair, 1), does(queues(2)), runs("RPUSH", "redisson_lock_queue:{a}", "j:1"), does(ends(Fair, 1)))
 	return []scriptCase{
 		{name: "write in the last millisecond of a dead reader", before: nothing, call: func(r *rwRig) string {
-			const line = "redis.call('del', KEYS[1]) end"
+			const line = "redis.call('del', q.lock)"
 			for end := time.Now().Add(20 * time.Second); !tr.seen[line] && time.Now().Before(end); {
 				r.must("FLUSHALL")
 				r.must("HSET", "a", "mode", "read", id("s:1"), "1")
@@ -19,13 +18,9 @@ func rareCases(tr *tracer) []scriptCase {
 			}
 			return ""
 		}},
-		{name: "read beside an old intent", before: old, call: asks(Read, 1)},
-		{name: "confirm beside an old intent", before: all(has(Read, 1), old), call: confirms(1, 2)},
-		{name: "write beside an old intent", before: old, call: asks(Write, 1)},
-		{name: "release a write hold beside an old intent", before: all(has(Write, 1), old), call: ends(Write, 1)},
-		{name: "confirm after the last writer", before: has(Write, 1), call: confirms(1, 2)},
 		{name: "enter in Redisson's turn", before: turn, call: queues(3)},
 		{name: "look in Redisson's turn", before: turn, call: looks(2)},
+		{name: "force open what is read to a writer", before: all(has(Read, 1), has(Read, 2), wants(Write, 3)), call: forces},
 		{name: "force open to the next", before: all(has(Fair, 1), does(queues(2))), call: forces},
 		{name: "force open past who has lost its place", before: all(has(Fair, 1), absent(1), does(queues(2)), does(queues(3)),
 			does(ends(Fair, 1)), later), call: forces},

@@ -18,7 +18,6 @@ func TestEveryScriptMayBeSentTwice(t *testing.T) {
 			t.Log(c.name)
 			r.must("FLUSHALL")
 			c.before(r)
-			r.lasting()
 			first := c.call(r)
 			if !strings.HasPrefix(first, c.first) {
 				t.Fatalf("the first said %q, want %q", first, c.first)
@@ -28,7 +27,6 @@ func TestEveryScriptMayBeSentTwice(t *testing.T) {
 			}
 			was := r.contents()
 			for range 2 {
-				r.lasting()
 				again := c.call(r)
 				if want := c.second; want != same && again != want || want == same && again != first {
 					t.Fatalf("sent again it said %q, first %q", again, first)
@@ -42,20 +40,6 @@ func TestEveryScriptMayBeSentTwice(t *testing.T) {
 	})
 }
 
-// lasting makes the intents and the readers' turn last, however slow the machine is.
-func (r *rwRig) lasting() {
-	r.t.Helper()
-	for what := range r.hash(rwIntents) {
-		reply := r.must("TIME")
-		now, err := reply.AsIntSlice()
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		r.must("HSET", rwIntents, what, fmt.Sprint(now[0]*1000+30_000))
-		r.must("PEXPIRE", rwIntents, "60000")
-	}
-}
-
 // contents returns all that is stored, but for times and for what ends by itself soon.
 func (r *rwRig) contents() string {
 	r.t.Helper()
@@ -63,7 +47,7 @@ func (r *rwRig) contents() string {
 	for _, key := range r.keys() {
 		switch kind := r.text("TYPE", key); {
 		case strings.HasPrefix(key, "relock_yield"):
-		case key == rwIntents:
+		case key == rwSeen:
 			fmt.Fprintf(&all, "%s %q\n", key, slices.Sorted(maps.Keys(r.hash(key))))
 		case kind == "hash":
 			fmt.Fprintf(&all, "%s %q\n", key, r.hash(key))

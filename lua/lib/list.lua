@@ -24,8 +24,8 @@
 --             store, because the lock ends with the last of the list or has no other readers
 --   living    whether the list names all readers and they are alive
 --   last      how long (ms) the longest lease of the other readers lasts, for a reader that
---             was just removed from lock and list; 0 if the list does not tell
---   enlist    adds a reader, and with again also prolongs the list to two leases, which
+--             was just removed from the list; 0 if the list does not tell
+--   enlist    adds readers, and with again also prolongs the list to two leases, which
 --             not every call has to do
 
 -- include: clock
@@ -54,9 +54,14 @@ local function last(list, prefix, readers)
   return type(left) == 'number' and left or 0
 end
 
-local function enlist(list, id, now, lease, again)
-  local added = redis.pcall('zadd', list, string.format('%.0f', now + lease), id)
-  if again and type(added) == 'number' and redis.call('pttl', list) < tonumber(lease) then
+local function enlist(list, ids, ends, lease, again)
+  local added = {}
+  for _, id in ipairs(ids) do
+    added[#added + 1] = ends
+    added[#added + 1] = id
+  end
+  local n = redis.pcall('zadd', list, unpack(added))
+  if again and type(n) == 'number' and (again == 'new' or redis.call('pttl', list) < tonumber(lease)) then
     redis.call('pexpire', list, 2 * lease)
   end
 end

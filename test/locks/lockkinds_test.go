@@ -1,7 +1,6 @@
 package locks_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -23,21 +22,12 @@ func eachExclusive(t *testing.T, f func(t *testing.T, k *kit.LockKind)) {
 	}
 }
 
-// nothingLeft waits until nothing of any lock is left in Redis but tokens, and maybe
-// the end of a readers' turn.
+// nothingLeft waits until nothing of any lock is left in Redis but tokens.
 func nothingLeft(t testing.TB, client rueidis.Client) {
 	t.Helper()
 	redistest.Eventually(t, kit.Quickly, "everything to be released", func() bool {
 		for _, key := range kit.Keys(t, client) {
-			switch {
-			case key == "count":
-			case strings.HasPrefix(key, "relock_intent:"):
-				for field := range kit.HashOf(t, client, key) {
-					if field != "turn" {
-						return false
-					}
-				}
-			default:
+			if key != "count" {
 				return false
 			}
 		}

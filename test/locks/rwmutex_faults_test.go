@@ -33,8 +33,8 @@ func TestRWMutexWaitersGetInAfterAFault(t *testing.T) {
 			must(t, s, "CLIENT", "KILL", "TYPE", "pubsub")
 			must(t, s, "CLIENT", "KILL", "TYPE", "normal")
 		}},
-		"the intents are lost": {30 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
-			must(t, s, "DEL", "relock_intent:{lock}")
+		"the queue is lost": {30 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
+			must(t, s, "DEL", "relock_rwqueue:{lock}")
 		}},
 		"the lock is lost": {time.Second, func(t *testing.T, s *redistest.Server, held relock.Locker) {
 			must(t, s, "DEL", "lock")

@@ -130,10 +130,10 @@ func wants(t testing.TB, s *redistest.Server, who side) {
 // intends reports whether Redis knows of a waiting reader or writer.
 func intends(t testing.TB, s *redistest.Server, who side) bool {
 	t.Helper()
-	reply, err := s.Do("HKEYS", "relock_intent:{lock}")
+	reply, err := s.Do("ZRANGE", "relock_rwqueue:{lock}", "0", "-1")
 	require.NoError(t, err)
-	for _, field := range reply.([]any) {
-		if strings.HasPrefix(field.(string), map[side]string{reading: "r:", writing: "w:"}[who]) {
+	for _, id := range reply.([]any) {
+		if strings.HasSuffix(id.(string), ":write") == (who == writing) {
 			return true
 		}
 	}

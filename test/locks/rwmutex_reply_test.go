@@ -25,7 +25,7 @@ func TestRWMutexLostReplyToAConfirmation(t *testing.T) {
 	kit.Lock(t, kit.Background, l) // the server knows the script
 	kit.Unlock(t, kit.Background, l)
 	for range 10 {
-		landed := kit.DropReplyOf(proxy, kit.ConfirmReadSHA)
+		landed := kit.DropReplyOf(proxy, kit.ReadSHA)
 		kit.Lock(t, kit.Background, l)
 		kit.Receive(t, landed, "the reply to be lost")
 		require.Len(t, kit.HoldersOf(t, s, "lock"), 1)
@@ -33,7 +33,7 @@ func TestRWMutexLostReplyToAConfirmation(t *testing.T) {
 		require.NoError(t, held.Err())
 		require.False(t, kit.TryLock(t, kit.Background, w))
 
-		landed = kit.DropReplyOf(proxy, kit.ConfirmReadSHA)
+		landed = kit.DropReplyOf(proxy, kit.ReadSHA)
 		ok, err := l.TryLock(kit.Background)
 		require.False(t, ok)
 		require.Error(t, err)
