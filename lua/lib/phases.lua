@@ -14,8 +14,8 @@
 -- because it calls itself; see lib/next.lua. A reader that is not there is dropped, since it
 -- has no place to lose. A writer keeps its place until it was not seen for 5 s, three times the
 -- interval between two looks. One that is there all the same, because its process is frozen,
--- stops no more readers from then on. A hash beside the queue keeps when (ms) each session
--- with a writer queued or looked.
+-- stops no more readers from then on. A hash beside the queue keeps when (ms) a writer of each
+-- session has looked last.
 --
 -- Redisson's waiters hear only the lock's channel. So while some may listen there, a hand-over
 -- leaves the lock free and notifies them, if it was not left to them in the last 100 ms, or if
@@ -27,7 +27,7 @@
 --
 --   queueUp       adds a waiter, once
 --   unqueue       removes a waiter
---   saw           records that a writer looks after itself
+--   saw           records that a writer looks
 --   firstWriter   returns the first writer that is there, with fresh of those seen lately
 --   enter         gives the read side to some, for a lease. mode is that of the lock, nil if
 --                 nobody has it any more. It returns an error if the key is no lock
@@ -69,7 +69,6 @@ local function queueUp(q, id)
     local score = math.max(t[1] * 1000000 + t[2], after + 1)
     if not isWriter(id) then score = score + readersFrom end
     redis.call('zadd', q.queue, string.format('%.0f', score), id)
-    saw(q, id)
   end
   redis.call('pexpire', q.queue, '15000')
 end
@@ -104,7 +103,8 @@ local function firstWriter(q, asks, fresh)
     for _, id in ipairs(some) do
       if not isWriter(id) then return nil end
       if is[id] and not fresh then return id end
-      local lately = clock() - (tonumber(redis.pcall('hget', seenIn(q), sessionOf(id)) or nil) or 0) < 5000
+      local at = tonumber(redis.pcall('hget', seenIn(q), sessionOf(id)) or nil) or redis.call('zscore', q.queue, id) / 1000
+      local lately = clock() - at < 5000
       if is[id] and lately then return id end
       if is[id] or lately then passed = passed + 1 else unqueue(q, id) end
     end
