@@ -216,8 +216,9 @@
 // elsewhere. So processes take turns, and none starves, but their order is not strictly the
 // order of arrival. In a FairMutex it is: there each call queues in Redis.
 //
-// In an RWMutex a waiting writer blocks new readers, and waiting readers go before the
-// next writer, so neither side starves. The readers of a session share one hold in Redis.
+// In an RWMutex readers and writers take turns, so neither side starves: a waiting writer stops
+// new readers, and all readers that wait go before the next writer. The readers of a session
+// share one hold in Redis.
 //
 // Lock waits out lost connections, restarts and failovers, until its context ends. Errors
 // that last until somebody acts, such as NOPERM and [ErrNotLock], end it at once.
@@ -255,7 +256,8 @@
 //	relock_fence:{goods:1000:1}                  last fencing token, for a minute after it was issued
 //	relock_queue:{goods:1000:1}                  sorted set, who waits for a Mutex or FairMutex
 //	relock_absent:{goods:1000:1}                 hash, sessions with waiters there that were not reachable
-//	relock_intent:{goods:1000:1}                 hash, waiting readers and writers of an RWMutex
+//	relock_rwqueue:{goods:1000:1}                sorted set, the waiting readers and writers of an RWMutex
+//	relock_seen:{goods:1000:1}                   hash, when sessions with waiting writers have looked
 //	relock_readers:{goods:1000:1}                sorted set, relock's readers of an RWMutex
 //	relock_session:{<session id>}                label of a session that holds or waits; see WithLabel
 //	relock_yield:{goods:1000:1}                  for 200 ms, which waiter of Redisson the lock is left to

@@ -18,9 +18,11 @@ import (
 // [Locker] it is its write side; [RWMutex.RLocker] is its read side. Each side has its
 // own Done and Err.
 //
-// A waiting writer stops new readers, in all processes; when a writer is done, the
-// readers that wait go before the next one. So neither side starves the other. An owner
-// that reads may read again whatever waits. A writer may also read, and keeps reading
+// Readers and writers of all processes take turns: a waiting writer stops new readers, and
+// when a writer is done, all readers that wait go before the next one. So a writer waits
+// for the readers of one phase at most, besides other writers, who are in order of
+// arrival; and a reader for one writer at most, or those of one process to whom it passes
+// the lock within its tenure. An owner that reads may read again whatever waits. A writer may also read, and keeps reading
 // when it unlocks the write side first. The other way round is refused with ErrUpgrade:
 // two readers that waited to write would wait for each other.
 //

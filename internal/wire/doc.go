@@ -2,7 +2,7 @@
 // and channels, one typed call for each script, and their replies.
 //
 // Mutexes and RWMutexes are stored in Redisson's format, so that both exclude each other;
-// fencing tokens, fair queues and intents are relock's own. The package knows nothing of who
+// fencing tokens and queues are relock's own. The package knows nothing of who
 // calls it or why, and keeps no state of a lock.
 //
 // # Invariants

@@ -60,15 +60,15 @@ func onNone(t testing.TB, c *redistest.Cluster, name string) {
 var halfMoves = map[string]func(name string) []string{
 	"the lock has moved": func(name string) []string { return []string{name} },
 	"all but the lock has moved": func(name string) []string {
-		return []string{"relock_fence", "relock_queue", "relock_intent", "relock_readers", "{" + name + "}"}
+		return []string{"relock_fence", "relock_queue", "relock_rwqueue", "relock_readers", "{" + name + "}"}
 	},
 	"the token has moved": func(string) []string { return []string{"relock_fence"} },
 	"everything has moved": func(name string) []string {
-		return []string{name, "relock_fence", "relock_queue", "relock_intent", "relock_readers", "{" + name + "}"}
+		return []string{name, "relock_fence", "relock_queue", "relock_rwqueue", "relock_readers", "{" + name + "}"}
 	},
 	"the list of readers has moved": func(string) []string { return []string{"relock_readers"} },
 	"all but the list of readers has moved": func(name string) []string {
-		return []string{name, "relock_fence", "relock_queue", "relock_intent", "{" + name + "}"}
+		return []string{name, "relock_fence", "relock_queue", "relock_rwqueue", "{" + name + "}"}
 	},
 	"nothing has moved": func(string) []string { return nil },
 }

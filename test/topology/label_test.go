@@ -54,7 +54,7 @@ func TestInspectFindsLabelsInOtherSlots(t *testing.T) {
 func TestLocksWorkWithoutPermissionForLabels(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	admin(t, srv, "ACL", "SETUSER", "default", "resetkeys", "~lock*", "~relock_fence:*", "~relock_queue:*")
+	admin(t, srv, "ACL", "SETUSER", "default", "resetkeys", "~lock*", "~relock_fence:*", "~relock_queue:*", "~relock_rwqueue:*")
 	s := kit.NewSession(t, srv, relock.WithLabel("worker"))
 	m := s.Mutex("lock")
 	for range 3 {

@@ -48,7 +48,7 @@ func (e *Exam) probes(k keys) []probe {
 		must("telling locks from other data", "", k.lock, "hrandfield"),
 		must(tokens, "", k.fence, "get"), must(readers, "", k.fence, "mget"),
 		must(queues, "", k.queue, "zrem", "m"), must(queues, "", k.queue, "zcard"), must(queues, "", k.queue, "zscore", "m"),
-		must(queues, "", k.queue, "zrange", "0", "0"), must(queues, "", k.queue, "zpopmin"),
+		must(queues, "", k.queue, "zrange", "0", "0"), must(queues, "", k.queue, "zrangebyscore", "0", "0"), must(queues, "", k.queue, "zpopmin"),
 		must("waiters of Redisson's fair locks", "", k.theirs, "lindex", "0"),
 		must(holds, del, k.lock, "hset", "f", "1"), must("", del, k.lock, "del"),
 		must(tokens, del, k.fence, "set", "1", "PX", "5000"), must(tokens, del, k.fence, "incr"), must("", del, k.fence, "del"),

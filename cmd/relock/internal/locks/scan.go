@@ -64,7 +64,7 @@ func (s *Scan) Next(ctx context.Context) ([]string, error) {
 // locks returns those of the hashes that are locks.
 func (s *Scan) locks(ctx context.Context, keys []string) ([]string, error) {
 	keys = slices.DeleteFunc(keys, func(k string) bool {
-		return strings.HasPrefix(k, "relock_intent:") || strings.HasPrefix(k, "relock_absent:")
+		return strings.HasPrefix(k, "relock_seen:") || strings.HasPrefix(k, "relock_absent:")
 	})
 	if len(keys) == 0 {
 		return nil, nil
