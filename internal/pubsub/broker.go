@@ -29,9 +29,8 @@ type Broker struct {
 	Slots   *transport.SlotMap        // nil outside a cluster
 	Shards  func(channel string) bool // reports whether a channel is sharded; nil: none is
 
-	Up     atomic.Bool  // every connection passed its last probe
-	NoRole atomic.Bool  // the server does not answer ROLE usefully: probe with PING
-	known  atomic.Int32 // length of subs, read without mu; the first is the session's own channel
+	Up     atomic.Bool // every connection passed its last probe
+	NoRole atomic.Bool // the server does not answer ROLE usefully: probe with PING
 
 	mu    sync.Mutex               // protects the following, and what subscription, connection and link say
 	subs  map[string]*subscription // by channel
@@ -73,9 +72,6 @@ type subscription struct {
 	live      bool        // and confirmed
 	listeners []*Listener
 	idleSince int64 // when the last listener left
-
-	heard     int64 // messages so far
-	lastHeard int64 // when the last one came
 
 	err      error // the last refusal
 	refusals int   // since it was live
@@ -136,16 +132,6 @@ func (b *Broker) bounded() (context.Context, context.CancelFunc) {
 	return ctx, func() { timer.Stop(); cancel() }
 }
 
-// Known reports whether a channel is subscribed or about to be.
-func (b *Broker) Known(channel string) bool {
-	if b.known.Load() <= 1 {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.subs[channel] != nil
-}
-
 // Live reports whether a channel is subscribed now.
 func (b *Broker) Live(channel string) bool {
 	b.mu.Lock()
@@ -162,27 +148,6 @@ func (b *Broker) Listeners(channel string) int {
 		return len(s.listeners)
 	}
 	return 0
-}
-
-// Heard counts the messages of a channel, with an allowance for gaps.
-type Heard struct {
-	N    int64 // messages so far, plus MaxGap for each confirmation
-	Last int64 // when the last one came
-	Live bool  // the channel is subscribed, so the next message will be counted
-}
-
-// Heard returns the messages heard so far; zero for an unknown channel.
-func (b *Broker) Heard(channel string) Heard {
-	if b.known.Load() <= 1 {
-		return Heard{}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.subs[channel]
-	if s == nil {
-		return Heard{}
-	}
-	return Heard{s.heard, s.lastHeard, s.live}
 }
 
 // updateUpLocked recomputes Up.

@@ -42,8 +42,7 @@ func TestServerThatHidesItsRoleIsProbedByPing(t *testing.T) {
 	require.Equal(t, before+1, server.CommandStats()["ping"])
 }
 
-// Every confirmation is one before which messages may have been missed: it wakes the
-// listener, and the count of messages leaves room for them.
+// Every confirmation is one before which messages may have been missed: it wakes the listener.
 func TestListenerIsWokenByEachConfirmation(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -53,20 +52,12 @@ func TestListenerIsWokenByEachConfirmation(t *testing.T) {
 	require.False(t, live, "nothing is subscribed yet")
 	redistest.Eventually(t, enough, "the channel", l.Live)
 	<-l.C
-	first := b.Heard("a")
-	require.GreaterOrEqual(t, first.N, int64(MaxGap))
 
 	_, err := server.Do("CLIENT", "KILL", "TYPE", "pubsub")
 	require.NoError(t, err)
-	redistest.Eventually(t, enough, "the channel to be subscribed again", func() bool {
-		h := b.Heard("a")
-		return h.Live && h.N >= first.N+MaxGap
-	})
 	<-l.C
+	redistest.Eventually(t, enough, "the channel to be subscribed again", l.Live)
 	_, err = server.Do("PUBLISH", "a", "0")
 	require.NoError(t, err)
-	redistest.Eventually(t, enough, "the message", func() bool { return b.Heard("a").N > first.N+MaxGap })
 	<-l.C
-	require.True(t, b.Known("a"))
-	require.False(t, b.Known("b"))
 }

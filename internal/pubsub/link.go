@@ -157,7 +157,6 @@ func (c *connection) forgetLocked(channel string) {
 	delete(c.unsent, c.subs[channel])
 	delete(c.subs, channel)
 	delete(c.broker.subs, channel)
-	c.broker.known.Add(-1)
 }
 
 // outgrown reports whether so many or so old channels without listeners are subscribed that

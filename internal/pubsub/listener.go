@@ -6,10 +6,6 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 )
 
-// MaxGap is how many messages may have been missed before a confirmation: Heard.N grows by
-// so many.
-const MaxGap = 32
-
 // Listener waits for messages of one channel.
 type Listener struct {
 	C       chan struct{} // gets a signal after a message and after each confirmation
@@ -43,7 +39,6 @@ func (b *Broker) add(l *Listener) (live bool) {
 			s.slot = transport.Slot(s.channel)
 		}
 		b.subs[l.channel] = s
-		b.known.Add(1)
 		b.assignLocked(s, nil)
 	}
 	s.listeners = append(s.listeners, l)
@@ -84,8 +79,6 @@ func (b *Broker) onMessage(m rueidis.PubSubMessage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s := b.subs[m.Channel]; s != nil {
-		s.heard++
-		s.lastHeard = b.Clock.Now()
 		s.signalLocked()
 	}
 }
@@ -105,7 +98,6 @@ func (s *subscription) signalLocked() {
 // missed.
 func (s *subscription) confirmLocked() {
 	s.live, s.err, s.refusals, s.retryAt = true, nil, 0, 0
-	s.heard += MaxGap
 	s.signalLocked()
 }
 
