@@ -125,13 +125,13 @@ func (t *Table[L]) Released(name string, lease L) {
 }
 
 // Awaits reports whether the next waiter for an exclusive lease that is being released would take
-// over one of that class.
+// over one of that class, and no reader of this process wants to go first.
 func (t *Table[L]) Awaits(name string, class int64) bool {
 	s := t.shard(name)
 	s.Lock()
 	defer s.Unlock()
 	e := s.entries[name]
-	return e != nil && e.releasing && e.queue.first().takesOver(class)
+	return e != nil && e.releasing && e.unread() && e.queue.first().takesOver(class)
 }
 
 // ReleasedTo is Released with something that the release has taken in Redis for the next
