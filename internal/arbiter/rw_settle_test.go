@@ -43,3 +43,19 @@ func TestRWEachHoldHasOneDebtInWhateverOrderTheyWereTaken(t *testing.T) {
 		}
 	}
 }
+
+// Regression: it gave back the lease that lasts longest, in place of its own.
+func TestRWACancelledCallWhoseLeaseIsGoneGivesBackTheOneThatIsOverFirst(t *testing.T) {
+	w := newRWWorld(t)
+	v := w.handle()
+	a, b, own := w.readsUntil(v, nil, 20), w.readsUntil(v, nil, 30), w.readsUntil(v, nil, 10)
+	if h := w.exit(v, nil, readSide, arbiter.Release); h != own {
+		t.Fatalf("ended %+v", h)
+	}
+	if h, out, _ := w.Return(v, own); h != a || out != arbiter.Release {
+		t.Fatalf("Return = %+v, %d", h, out)
+	}
+	w.mustBe(a, arbiter.Live)
+	w.exit(v, nil, readSide, arbiter.Release)
+	w.mustBe(b, arbiter.Ended)
+}

@@ -64,7 +64,7 @@ func (r *race) check(t *testing.T) {
 	require.NotZero(t, r.stopped)
 }
 
-const aRace = 300 * time.Millisecond // there are many
+const aRace = 100 * time.Millisecond // there are many
 
 // A waiter leaves at about the time at which the lock comes to it: from a goroutine of
 // the same session, directly or by way of Redis, from another session, or because it is

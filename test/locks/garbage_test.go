@@ -15,10 +15,7 @@ import (
 // Holds that expire and that nobody unlocks cost nothing once their handles, and the contexts of
 // their owners, are garbage. Each cost 720 bytes until Close.
 func TestExpiredHoldsThatNobodyUnlocksLeaveNoMemory(t *testing.T) {
-	handles := 100_000
-	if testing.Short() {
-		handles = 5_000
-	}
+	const handles = 20_000
 	s := kit.NewSession(t, redistest.Start(t))
 	heap := func() uint64 {
 		var m runtime.MemStats

@@ -28,27 +28,6 @@ func wantRefused(t testing.TB, m *relock.Mutex, want error) {
 	require.False(t, held)
 }
 
-func TestBadNamesAreRefused(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := kit.NewSession(t, server)
-	kit.WarmUp(t, s)
-	cost := trafficOf(server, func() {
-		for _, name := range []string{
-			"", strings.Repeat("x", 1025), "{", "}", "{}", "a{", "a}", "a{b", "a}b", "}a{", "{}a", "{}{a}",
-		} {
-			wantRefused(t, s.Mutex(name), relock.ErrName)
-			require.Equal(t, name, s.Mutex(name).Name())
-			_, err := s.Inspect(kit.Background, name)
-			require.ErrorIs(t, err, relock.ErrName)
-			_, err = s.ForceUnlock(kit.Background, name)
-			require.ErrorIs(t, err, relock.ErrName)
-			require.True(t, strings.HasPrefix(err.Error(), "relock: "), err.Error())
-		}
-	})
-	require.Zero(t, cost, "nothing is sent")
-}
-
 func TestUnusualNamesWork(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s, other, client := kit.NewSession(t, at), kit.NewSession(t, at), kit.NewClient(t, at)
@@ -101,22 +80,6 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 		require.Zero(t, cost, what)
 	}
 	kit.Lock(t, kit.Background, s.Mutex("lock", nil, relock.WithFixedLease(10*time.Millisecond), nil))
-}
-
-func TestTheZeroMutexReturnsErrors(t *testing.T) {
-	var m relock.Mutex
-	require.Error(t, m.Lock(kit.Background))
-	require.Error(t, m.Lock(kit.Cancelled()))
-	_, err := m.TryLock(kit.Background)
-	require.Error(t, err)
-	require.Error(t, m.Unlock(kit.Background))
-	require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
-	require.True(t, kit.IsClosed(m.Done()))
-	require.Zero(t, m.FencingToken())
-	_, held := m.Deadline()
-	require.False(t, held)
-	require.Empty(t, m.Name())
-	require.Error(t, relock.Do(kit.Background, &m, func(context.Context) error { return nil }))
 }
 
 func TestNewSessionSaysWhatIsWrong(t *testing.T) {

@@ -3,7 +3,6 @@ package locks_test
 import (
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
@@ -19,7 +18,6 @@ type site struct {
 	proxies  []*redistest.Proxy
 	sessions []*relock.Session
 	clients  []rueidis.Client // to the servers themselves
-	frozen   []bool
 }
 
 func newSite(t testing.TB, n int, opts ...relock.SessionOption) *site {
@@ -30,7 +28,7 @@ func newSite(t testing.TB, n int, opts ...relock.SessionOption) *site {
 // newSiteOf starts the servers with arguments of their own.
 func newSiteOf(t testing.TB, n int, args []string, opts ...relock.SessionOption) *site {
 	t.Helper()
-	p := &site{frozen: make([]bool, n)}
+	p := new(site)
 	for range n {
 		p.servers = append(p.servers, redistest.Start(t, args...))
 	}
@@ -68,23 +66,7 @@ func (p *site) restart(t testing.TB, which ...int) {
 	}
 }
 
-func (p *site) freeze(t testing.TB, which ...int) {
-	t.Helper()
-	for _, i := range which {
-		require.NoError(t, p.servers[i].Freeze())
-		p.frozen[i] = true
-	}
-}
-
-func (p *site) thaw(t testing.TB, which ...int) {
-	t.Helper()
-	for _, i := range which {
-		require.NoError(t, p.servers[i].Thaw())
-		p.frozen[i] = false
-	}
-}
-
-func (p *site) answers(i int) bool { return p.servers[i].Running() && !p.frozen[i] }
+func (p *site) answers(i int) bool { return p.servers[i].Running() }
 
 // holders returns on how many of the servers that answer a lock is held.
 func (p *site) holders(t testing.TB, name string) (n int) {
@@ -131,17 +113,5 @@ func (p *site) fully(t testing.TB, r *relock.Redlock) {
 		}
 		kit.Unlock(t, kit.Background, r)
 		return false
-	})
-}
-
-// renewed waits until the deadline of a hold has moved beyond what a lease that was
-// acquired before now has.
-func renewed(t testing.TB, l kit.Deadliner, lease time.Duration) {
-	t.Helper()
-	beyond := time.Now().Add(lease)
-	redistest.Eventually(t, kit.Soon, "the lock to be renewed", func() bool {
-		deadline, ok := l.Deadline()
-		require.True(t, ok, "the lock is lost")
-		return deadline.After(beyond)
 	})
 }

@@ -89,18 +89,29 @@ func TestWhatIsRefusedIsRefusedByEveryTypeOfLock(t *testing.T) {
 	kit.WarmUp(t, s)
 	// A Group may begin with its other member, and end that in the background: elsewhere.
 	g := kit.NewSession(t, redistest.Start(t))
-	for what, bad := range map[string]struct {
+	type refused struct {
 		name string
 		opts []relock.LockOption
 		want error
-	}{
+	}
+	all := map[string]refused{
 		"no name":        {"", nil, relock.ErrName},
 		"a stray brace":  {"a}b", nil, relock.ErrName},
 		"a long name":    {strings.Repeat("x", 1025), nil, relock.ErrName},
 		"a short lease":  {"a", []relock.LockOption{relock.WithFixedLease(time.Millisecond)}, relock.ErrOption},
 		"a negative max": {"a", []relock.LockOption{relock.WithMaxHold(-1)}, relock.ErrOption},
 		"both":           {"{", []relock.LockOption{relock.WithFixedLease(0)}, relock.ErrName},
-	} {
+	}
+	for _, name := range []string{"{", "}", "{}", "a{", "a}", "a{b", "}a{", "{}a", "{}{a}"} {
+		all[name] = refused{name, nil, relock.ErrName}
+	}
+	for what, bad := range all {
+		if bad.want == relock.ErrName {
+			_, err := s.Inspect(kit.Background, bad.name)
+			require.ErrorIs(t, err, relock.ErrName)
+			_, err = s.ForceUnlock(kit.Background, bad.name)
+			require.ErrorIs(t, err, relock.ErrName)
+		}
 		for _, l := range []any{
 			s.Mutex(bad.name, bad.opts...),
 			s.FairMutex(bad.name, bad.opts...),

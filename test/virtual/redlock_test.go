@@ -1,0 +1,189 @@
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
+	"github.com/relock-go/relock/relocktest"
+)
+
+// inFive runs f in a bubble with a Redlock of five servers.
+func inFive(t *testing.T, f func(t *testing.T, w *world, p *process)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		typ := lockTypes[len(lockTypes)-1]
+		typ.redis = 5
+		w := newWorld(t, &typ)
+		f(t, w, w.process())
+	})
+}
+
+// on calls f for the process's networks to these servers.
+func (p *process) on(f func(*memredis.Process), which ...int) {
+	for _, i := range which {
+		f(memredis.Of(p.w.redis[i], p.s[i]))
+	}
+}
+
+func hang(n *memredis.Process) { n.Cut() }
+
+func heal(n *memredis.Process) { n.Heal() }
+
+// holders returns on how many servers the lock is held.
+func (w *world) holders() (n int) {
+	for _, r := range w.redis {
+		if one := (&world{t: w.t, typ: w.typ, redis: []*relocktest.Redis{r}}); !one.free() {
+			n++
+		}
+	}
+	return n
+}
+
+var outages = map[string]func(*memredis.Process){"hang": hang, "down": (*memredis.Process).Refuse}
+
+// It is lost when fewer than a majority are certain, and nothing is left on the others then.
+func TestRedlockOutlivesAMinority(t *testing.T) {
+	for what, outage := range outages {
+		t.Run(what, func(t *testing.T) {
+			inFive(t, func(t *testing.T, w *world, p *process) {
+				other := w.process()
+				p.on(outage, 1, 3)
+				l := p.held() // pauses once for those that hang
+				start := time.Now()
+				require.Equal(t, 3, w.holders())
+				ok, err := other.lock().TryLock(background)
+				require.NoError(t, err)
+				require.False(t, ok)
+				time.Sleep(10 * lease)
+				require.NoError(t, l.Err())
+				p.on(heal, 1, 3)
+				time.Sleep(lease)
+				require.Equal(t, 5, w.holders(), "taken again where it was not")
+				p.on(outage, 0, 4)
+				time.Sleep(10 * lease)
+				require.NoError(t, l.Err())
+				last := time.Since(start).Truncate(lease / 3) // when the last renewals were due, about
+				p.on(outage, 2)
+				require.InDelta(t, last+lease, lost(t, l).Sub(start), float64(lease/3+time.Second))
+				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+				require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+				time.Sleep(time.Minute)
+				require.True(t, w.free())
+			})
+		})
+	}
+}
+
+// Servers that come back without their data are asked again, and count then.
+func TestServersThatLoseTheirDataAreRepairedWhileHeld(t *testing.T) {
+	inFive(t, func(t *testing.T, w *world, p *process) {
+		other := w.process()
+		l := p.held()
+		for _, which := range [][]int{{2, 3}, {0, 4}, {1}} {
+			for _, i := range which {
+				w.redis[i].Restart(false)
+			}
+			time.Sleep(lease/3 + 5*time.Second)
+			require.Equal(t, 5, w.holders())
+			require.NoError(t, l.Err())
+		}
+		// Forced open on a minority it is taken again; on a majority it is lost, at once.
+		for _, s := range other.s[:2] {
+			_, err := s.ForceUnlock(background, "a")
+			require.NoError(t, err)
+		}
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 5, w.holders())
+		require.NoError(t, l.Err())
+		start := time.Now()
+		for _, s := range other.s[1:4] {
+			_, err := s.ForceUnlock(background, "a")
+			require.NoError(t, err)
+		}
+		require.Zero(t, lost(t, l).Sub(start))
+		time.Sleep(time.Second)
+		require.True(t, w.free())
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+	})
+}
+
+// Lock rides it out; nothing is left of what fails.
+func TestRedlockFailsCleanlyWithoutAMajority(t *testing.T) {
+	for what, outage := range outages {
+		t.Run(what, func(t *testing.T) {
+			inFive(t, func(t *testing.T, w *world, p *process) {
+				p.on(outage, 0, 2, 4)
+				l := p.lock()
+				ok, err := l.TryLock(background)
+				require.False(t, ok)
+				require.Regexp(t, "deployment [135] of 5", err.Error()) // of those that were asked
+				require.NotRegexp(t, "deployment [24] of 5", err.Error())
+				require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+				time.Sleep(2 * lease)
+				require.True(t, w.free())
+				ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+				defer cancel()
+				require.ErrorIs(t, l.Lock(ctx), context.DeadlineExceeded)
+				start := time.Now()
+				time.AfterFunc(20*time.Millisecond, func() { p.on(heal, 2) })
+				require.NoError(t, l.Lock(background))
+				require.Less(t, time.Since(start), 5*time.Second)
+				require.NoError(t, l.Unlock(background))
+				p.on(heal, 0, 4)
+				time.Sleep(2 * lease)
+				require.True(t, w.free())
+			})
+		})
+	}
+}
+
+// One deployment that hangs costs the call that finds out a second, and the next ones
+// nothing: they do not ask it.
+func TestHangingDeploymentIsWaitedForOnce(t *testing.T) {
+	inFive(t, func(t *testing.T, w *world, p *process) {
+		pair := func() {
+			l := p.held()
+			require.Equal(t, 4, w.holders())
+			require.NoError(t, l.Unlock(background))
+		}
+		p.on(hang, 4)
+		require.Equal(t, time.Second, took(pair))
+		require.Zero(t, took(func() { pair(); pair(); pair() }))
+		// It is asked after all where the others are no majority.
+		p.on(heal, 4)
+		p.on((*memredis.Process).Refuse, 0, 1)
+		l := p.held()
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Unlock(background))
+	})
+}
+
+// Grants that come when the round is over are given back, by a call that fails for them, and by a
+// hold that does without.
+func TestGrantsThatComeAfterTheRoundAreGivenBack(t *testing.T) {
+	inFive(t, func(t *testing.T, w *world, p *process) {
+		slow := func(n *memredis.Process) { n.Delay(time.Second) } // as long as a round takes, each way
+		for range 3 {
+			p.on(slow, 0, 1, 2)
+			ok, err := p.lock().TryLock(background)
+			require.False(t, ok)
+			require.Error(t, err)
+			time.Sleep(10 * time.Second)
+			require.True(t, w.free())
+			p.on(heal, 0, 1)
+			l := p.held()
+			time.Sleep(10 * time.Second)
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(10 * time.Second)
+			require.True(t, w.free())
+			p.on(heal, 2)
+		}
+	})
+}
