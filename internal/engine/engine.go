@@ -133,7 +133,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.own.Go(e.watchdog.RunRenewals)
 	e.own.Go(e.cleaner.Run)
 	e.own.Go(e.queue.Run)
-	e.own.Go(e.label.run)
+	e.label.start()
 	if err := e.channels(ctx, silent); err != nil {
 		_ = e.Close(ctx)
 		return err

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
@@ -15,18 +16,30 @@ import (
 // the label soon after the session has stopped using locks, but if that would make it write twice
 // in a third of a lease, only after one in which the session used none.
 //
-// The call that causes the first write goes on meanwhile, and waits for it, labelMost at most,
-// only when it has the lock: so whoever finds the lock taken can read by whom.
+// The script that follows takes the first write along, so that it costs no round trip and whoever
+// finds the lock taken can read by whom. In a cluster, where the label is in another slot, and with
+// replicas it is written meanwhile, and the call waits for it, labelMost at most, when it has the lock.
 type label struct {
 	e    *Engine
-	used atomic.Bool                   // a call has asked Redis since the last write
-	kick chan struct{}                 // signals that used was set
-	done atomic.Pointer[chan struct{}] // closed when the label is there, or cannot be written
+	used atomic.Bool          // a call has asked Redis since the last write
+	kick chan struct{}        // signals that used was set
+	gate atomic.Pointer[gate] // opened when the label is there, or cannot be written
+
+	along *transport.Along // the first write; nil if no script may take it along
+	first chan error       // its result
 
 	// Only run uses these.
 	wrote int64         // when the last write was sent
 	third time.Duration // of a lease
 }
+
+// gate is open when c is closed.
+type gate struct {
+	sync.Once
+	c chan struct{}
+}
+
+func (g *gate) open() { g.Do(func() { close(g.c) }) }
 
 const (
 	labelMost  = 10 * time.Millisecond  // how long a call waits for the label
@@ -35,7 +48,9 @@ const (
 )
 
 func newLabel(e *Engine) *label {
-	l := &label{e: e, kick: make(chan struct{}, 1), third: e.Config.Lease / 3, wrote: -lease.Forever}
+	l := &label{
+		e: e, kick: make(chan struct{}, 1), first: make(chan error, 1), third: e.Config.Lease / 3, wrote: -lease.Forever,
+	}
 	l.reset()
 	if e.Config.Label == "" {
 		l.disable()
@@ -43,36 +58,63 @@ func newLabel(e *Engine) *label {
 	return l
 }
 
-// reset makes calls wait for the next write.
-func (l *label) reset() {
-	done := make(chan struct{})
-	l.done.Store(&done)
+// start begins to serve the label. The engine knows its topology.
+func (l *label) start() {
+	if !l.e.proto.Cluster && l.e.Config.Replicas == 0 {
+		l.along = &transport.Along{
+			Command: func() rueidis.Completed {
+				return l.e.proto.LabelCommand(l.e.id, l.e.Config.Label, l.e.Config.Lease+l.third)
+			},
+			Done: func(err error) {
+				l.gate.Load().open()
+				select {
+				case l.first <- err:
+				default:
+				}
+			},
+		}
+	}
+	l.e.own.Go(l.run)
 }
 
+// reset makes calls wait for the next write.
+func (l *label) reset() { l.gate.Store(&gate{c: make(chan struct{})}) }
+
+// disable ends all use of the label.
 func (l *label) disable() {
 	l.used.Store(true) // as if it had just been written
-	close(*l.done.Load())
+	l.gate.Load().open()
 }
 
 // asking records that a call is about to ask Redis.
 func (l *label) asking() {
-	if !l.used.Load() && l.used.CompareAndSwap(false, true) {
-		timing.Signal(l.kick)
+	if l.used.Load() || !l.used.CompareAndSwap(false, true) {
+		return
+	}
+	if l.along != nil && !l.written() {
+		l.e.proto.TakeAlong(l.along)
+	}
+	timing.Signal(l.kick)
+}
+
+func (l *label) written() bool {
+	select {
+	case <-l.gate.Load().c:
+		return true
+	default:
+		return false
 	}
 }
 
 // await waits for the label, for a short time.
 func (l *label) await() {
-	done := *l.done.Load()
-	select {
-	case <-done:
+	if l.written() {
 		return
-	default:
 	}
 	timer := time.NewTimer(labelMost)
 	defer timer.Stop()
 	select {
-	case <-done:
+	case <-l.gate.Load().c:
 	case <-timer.C:
 	}
 }
@@ -88,6 +130,7 @@ func (l *label) run() {
 		if !l.keep() {
 			return
 		}
+		l.e.proto.TakeAlong(nil)
 		l.reset()
 		l.drop()
 	}
@@ -95,16 +138,15 @@ func (l *label) run() {
 
 // keep writes the label for as long as the session is in use. It reports whether it may.
 func (l *label) keep() bool {
-	written := sync.OnceFunc(func() { close(*l.done.Load()) })
 	often := l.e.Clock.Now()-l.wrote < int64(l.third)
-	for {
+	for write := l.writeFirst; ; write = l.write {
 		l.wrote = l.e.Clock.Now()
-		err := l.write()
-		written()
+		err := write()
 		if code, _ := transport.Code(err); code == "NOPERM" {
-			l.used.Store(true)
+			l.disable()
 			return false
 		}
+		l.gate.Load().open()
 		look := min(labelQuick, l.third)
 		for left := l.third; left > 0; left = time.Duration(l.wrote + int64(l.third) - l.e.Clock.Now()) {
 			if often {
@@ -122,6 +164,23 @@ func (l *label) keep() bool {
 				look *= 2
 			}
 		}
+	}
+}
+
+// writeFirst is write unless a script takes the write along soon.
+func (l *label) writeFirst() error {
+	if l.along == nil {
+		return l.write()
+	}
+	timer := time.NewTimer(labelWrite)
+	defer timer.Stop()
+	select {
+	case err := <-l.first:
+		return err
+	case <-timer.C:
+		return l.write()
+	case <-l.e.ioCtx.Done():
+		return l.e.ioCtx.Err()
 	}
 }
 

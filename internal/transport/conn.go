@@ -35,6 +35,8 @@ type Conn struct {
 	stuck       atomic.Int32 // abandoned calls of Dedicate
 	contexts    sync.Pool    // of *Context
 
+	along atomic.Pointer[Along]
+
 	_        CacheLine
 	inFlight atomic.Int32 // direct calls under way
 }
@@ -76,9 +78,26 @@ func (c *Conn) Command(verb string, keys []string, args ...string) rueidis.Compl
 
 func smallInt(n int) string { return strconv.Itoa(n) } // allocates nothing below 100
 
+// Along is a command that the next script takes along in its round trip. By itself it would have
+// to wait for the connection, which rueidis then passes to goroutines, for good.
+type Along struct {
+	Command func() rueidis.Completed
+	Done    func(error) // called with the result
+}
+
+// TakeAlong has the next script take a along, instead of what was to be taken; nil is nothing. It
+// is for a Conn outside a cluster.
+func (c *Conn) TakeAlong(a *Along) { c.along.Store(a) }
+
 // Eval runs a script, by its text if the server does not know the digest.
-func (c *Conn) Eval(ctx context.Context, s *Script, keys, args []string) rueidis.RedisResult {
-	r := c.do(ctx, c.Evalsha(s, keys, args))
+func (c *Conn) Eval(ctx context.Context, s *Script, keys, args []string) (r rueidis.RedisResult) {
+	if a := c.along.Load(); a != nil && c.along.CompareAndSwap(a, nil) {
+		rs := c.doMulti(ctx, a.Command(), c.Evalsha(s, keys, args))
+		a.Done(rs[0].Error())
+		r = rs[1]
+	} else {
+		r = c.do(ctx, c.Evalsha(s, keys, args))
+	}
 	if re, ok := rueidis.IsRedisErr(r.Error()); ok && re.IsNoScript() {
 		r = c.do(ctx, c.command("EVAL", s.Text, keys, args))
 	}
