@@ -16,17 +16,17 @@ import (
 // the label soon after the session has stopped using locks, but if that would make it write twice
 // in a third of a lease, only after one in which the session used none.
 //
-// The script that follows takes the first write along, so that it costs no round trip and whoever
-// finds the lock taken can read by whom. In a cluster, where the label is in another slot, and with
-// replicas it is written meanwhile, and the call waits for it, labelMost at most, when it has the lock.
+// The next script takes a write along, so that it costs no round trip, and whoever finds the lock
+// taken can read by whom. In a cluster, where the label is in another slot, and with replicas the
+// label is written meanwhile, and the call waits for it, labelMost at most, when it has the lock.
 type label struct {
 	e    *Engine
 	used atomic.Bool          // a call has asked Redis since the last write
 	kick chan struct{}        // signals that used was set
 	gate atomic.Pointer[gate] // opened when the label is there, or cannot be written
 
-	along *transport.Along // the first write; nil if no script may take it along
-	first chan error       // its result
+	along *transport.Along // a write; nil if no script may take it along
+	taken chan error       // its result; one at a time is under way
 
 	// Only run uses these.
 	wrote int64         // when the last write was sent
@@ -49,7 +49,7 @@ const (
 
 func newLabel(e *Engine) *label {
 	l := &label{
-		e: e, kick: make(chan struct{}, 1), first: make(chan error, 1), third: e.Config.Lease / 3, wrote: -lease.Forever,
+		e: e, kick: make(chan struct{}, 1), taken: make(chan error, 1), third: e.Config.Lease / 3, wrote: -lease.Forever,
 	}
 	l.reset()
 	if e.Config.Label == "" {
@@ -63,14 +63,11 @@ func (l *label) start() {
 	if !l.e.proto.Cluster && l.e.Config.Replicas == 0 {
 		l.along = &transport.Along{
 			Command: func() rueidis.Completed {
-				return l.e.proto.LabelCommand(l.e.id, l.e.Config.Label, l.e.Config.Lease+l.third)
+				return l.e.proto.LabelCommand(l.e.id, l.e.Config.Label, l.length())
 			},
 			Done: func(err error) {
 				l.gate.Load().open()
-				select {
-				case l.first <- err:
-				default:
-				}
+				l.taken <- err
 			},
 		}
 	}
@@ -130,7 +127,6 @@ func (l *label) run() {
 		if !l.keep() {
 			return
 		}
-		l.e.proto.TakeAlong(nil)
 		l.reset()
 		l.drop()
 	}
@@ -139,9 +135,9 @@ func (l *label) run() {
 // keep writes the label for as long as the session is in use. It reports whether it may.
 func (l *label) keep() bool {
 	often := l.e.Clock.Now()-l.wrote < int64(l.third)
-	for write := l.writeFirst; ; write = l.write {
+	for first := true; ; first = false {
 		l.wrote = l.e.Clock.Now()
-		err := write()
+		err := l.write(first)
 		if code, _ := transport.Code(err); code == "NOPERM" {
 			l.disable()
 			return false
@@ -167,21 +163,27 @@ func (l *label) keep() bool {
 	}
 }
 
-// writeFirst is write unless a script takes the write along soon.
-func (l *label) writeFirst() error {
-	if l.along == nil {
-		return l.write()
+// write stores the label. A script takes it along if one is sent soon: the first write asking has
+// seen to.
+func (l *label) write(first bool) error {
+	switch {
+	case l.along == nil:
+		return l.writeAlone()
+	case !first:
+		l.e.proto.TakeAlong(l.along)
 	}
-	timer := time.NewTimer(labelWrite)
+	timer := time.NewTimer(l.third / 20)
 	defer timer.Stop()
 	select {
-	case err := <-l.first:
+	case err := <-l.taken:
 		return err
 	case <-timer.C:
-		return l.write()
 	case <-l.e.ioCtx.Done():
-		return l.e.ioCtx.Err()
 	}
+	if l.e.proto.LeaveBehind(l.along) {
+		return l.writeAlone()
+	}
+	return <-l.taken // calls end, in a closed session too
 }
 
 // sleep returns false if the engine ends.
@@ -200,11 +202,16 @@ func (l *label) sleep(d time.Duration) bool {
 	return true
 }
 
-// write stores the label until the last lease has ended that may start before the next write.
-func (l *label) write() error {
+func (l *label) writeAlone() error {
 	ctx, stop := l.e.proto.Bounded(l.e.ioCtx, labelWrite)
 	defer stop()
-	return l.e.proto.SetLabel(ctx, l.e.id, l.e.Config.Label, max(l.e.Config.Lease, l.e.watchdog.Longest())+l.third)
+	return l.e.proto.SetLabel(ctx, l.e.id, l.e.Config.Label, l.length())
+}
+
+// length returns how long the label is kept: until the last lease has ended that may start before
+// the next write.
+func (l *label) length() time.Duration {
+	return max(l.e.Config.Lease, l.e.watchdog.Longest()) + l.third + l.third/4
 }
 
 func (l *label) drop() {

@@ -85,19 +85,27 @@ type Along struct {
 	Done    func(error) // called with the result
 }
 
-// TakeAlong has the next script take a along, instead of what was to be taken; nil is nothing. It
-// is for a Conn outside a cluster.
+// TakeAlong has the next script take a along. It is for a Conn outside a cluster.
 func (c *Conn) TakeAlong(a *Along) { c.along.Store(a) }
+
+// LeaveBehind undoes TakeAlong. It reports whether a was to be taken still.
+func (c *Conn) LeaveBehind(a *Along) bool { return c.along.CompareAndSwap(a, nil) }
+
+// withAlong adds what is to be taken along to a pipeline, in front, and returns it.
+func (c *Conn) withAlong(cmds rueidis.Commands) (*Along, rueidis.Commands) {
+	a := c.along.Load()
+	if a == nil || !c.LeaveBehind(a) {
+		return nil, cmds
+	}
+	return a, append(rueidis.Commands{a.Command()}, cmds...)
+}
 
 // Eval runs a script, by its text if the server does not know the digest.
 func (c *Conn) Eval(ctx context.Context, s *Script, keys, args []string) (r rueidis.RedisResult) {
-	if a := c.along.Load(); a != nil && c.along.CompareAndSwap(a, nil) {
-		rs := c.doMulti(ctx, a.Command(), c.Evalsha(s, keys, args))
-		a.Done(rs[0].Error())
-		r = rs[1]
-	} else {
-		r = c.do(ctx, c.Evalsha(s, keys, args))
+	if c.along.Load() != nil {
+		return c.EvalAll(ctx, []Call{{s, keys, args}})[0]
 	}
+	r = c.do(ctx, c.Evalsha(s, keys, args))
 	if re, ok := rueidis.IsRedisErr(r.Error()); ok && re.IsNoScript() {
 		r = c.do(ctx, c.command("EVAL", s.Text, keys, args))
 	}
@@ -116,7 +124,12 @@ func (c *Conn) EvalAll(ctx context.Context, calls []Call) []rueidis.RedisResult 
 	for i, call := range calls {
 		cmds[i] = c.Evalsha(call.Script, call.Keys, call.Args)
 	}
+	along, cmds := c.withAlong(cmds)
 	results := c.Pipelined(ctx, cmds)
+	if along != nil {
+		along.Done(results[0].Error())
+		results = results[1:]
+	}
 	var unknown []int
 	cmds = nil
 	for i, call := range calls {
