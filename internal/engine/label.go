@@ -26,6 +26,7 @@ type label struct {
 	gate atomic.Pointer[gate] // opened when the label is there, or cannot be written
 
 	along *transport.Along // a write; nil if no script may take it along
+	sent  atomic.Bool      // a call has it taken along
 	taken chan error       // its result; one at a time is under way
 
 	// Only run uses these.
@@ -89,6 +90,7 @@ func (l *label) asking() {
 		return
 	}
 	if l.along != nil && !l.written() {
+		l.sent.Store(true)
 		l.e.proto.TakeAlong(l.along)
 	}
 	timing.Signal(l.kick)
@@ -127,17 +129,17 @@ func (l *label) run() {
 		if !l.keep() {
 			return
 		}
+		l.drop() // before any write that follows
 		l.reset()
-		l.drop()
 	}
 }
 
 // keep writes the label for as long as the session is in use. It reports whether it may.
 func (l *label) keep() bool {
 	often := l.e.Clock.Now()-l.wrote < int64(l.third)
-	for first := true; ; first = false {
+	for {
 		l.wrote = l.e.Clock.Now()
-		err := l.write(first)
+		err := l.write()
 		if code, _ := transport.Code(err); code == "NOPERM" {
 			l.disable()
 			return false
@@ -163,13 +165,12 @@ func (l *label) keep() bool {
 	}
 }
 
-// write stores the label. A script takes it along if one is sent soon: the first write asking has
-// seen to.
-func (l *label) write(first bool) error {
-	switch {
-	case l.along == nil:
+// write stores the label. A script takes it along if one is sent soon.
+func (l *label) write() error {
+	if l.along == nil {
 		return l.writeAlone()
-	case !first:
+	}
+	if !l.sent.Swap(false) {
 		l.e.proto.TakeAlong(l.along)
 	}
 	timer := time.NewTimer(l.third / 20)
