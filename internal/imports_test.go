@@ -61,7 +61,7 @@ var allowed = []struct {
 		"internal/arbiter", "internal/engine", "internal/lockerr", "internal/multilock", "internal/peek", "internal/quorum",
 		"internal/wire",
 	}},
-	{"relocktest", []string{".", "internal/memredis", "internal/wire"}},
+	{"relocktest", []string{".", "internal/memredis"}},
 	{"examples/internal/demo", nil},
 	{"examples/cron", []string{".", "examples/internal/demo"}},
 	{"examples/flashsale", []string{".", "examples/internal/demo"}},

@@ -14,6 +14,7 @@ type message struct {
 	at    int64         // when
 	token int64         // of the grant; 0: look at the lock
 	claim time.Duration // the grant's length
+	key   string        // of the lock granted
 }
 
 // early keeps the messages for hold ids that nobody has added, for a while: one may overtake the
@@ -53,8 +54,9 @@ const yieldLook = time.Millisecond
 // Heard handles what the session is told, and reports whether it understood the message. It runs
 // on the connection's reader, and does not block.
 //
-// "granted <hold id> <token> <claim>" grants the lock. The claim may be longer than the lease, to
-// which a probe under way, or a renewal, may have shortened it. "look <hold id>" grants nothing:
+// "granted <hold id> <token> <claim> <key>" grants the lock with that key, which may be another one
+// with the same queue: a and {a} share theirs. The claim may be longer than the lease, to which a
+// probe under way, or a renewal, may have shortened it. "look <hold id>" grants nothing:
 // the lock is free, but it is Redisson's turn for the moment.
 func (q *Queue) Heard(text string) bool {
 	verb, rest, _ := strings.Cut(text, " ")
@@ -63,13 +65,14 @@ func (q *Queue) Heard(text string) bool {
 	switch verb {
 	case "look":
 	case "granted":
-		number, length, _ := strings.Cut(rest, " ")
+		number, rest, _ := strings.Cut(rest, " ")
+		length, key, _ := strings.Cut(rest, " ")
 		claim, err := strconv.ParseInt(length, 10, 64)
 		var bad error
 		if m.token, bad = strconv.ParseInt(number, 10, 64); bad != nil || err != nil || m.token <= 0 {
 			return false
 		}
-		m.claim = time.Duration(claim) * time.Millisecond
+		m.claim, m.key = time.Duration(claim)*time.Millisecond, key
 	default:
 		return false
 	}
@@ -86,6 +89,9 @@ func (q *Queue) Heard(text string) bool {
 func (q *Queue) heardLocked(w *Waiter, m message) {
 	switch {
 	case w.grant.Token > 0:
+	case m.token > 0 && m.key != w.ref.Keys.Name:
+		w.lost = true // its place has gone for that lock, where the claim expires
+		timing.Signal(w.C)
 	case m.token > 0:
 		q.grantedLocked(w, m.token, min(m.claim, w.ref.Length), w.probed)
 	default:

@@ -151,7 +151,7 @@ func TestGrantIsCertainNoLongerThanItsLease(t *testing.T) {
 	} {
 		st := r.waiter()
 		st.ref.Length = c.lease
-		require.True(t, r.Heard(fmt.Sprintf("granted %s 7168 %d", st.ref.ID, c.claim.Milliseconds())))
+		require.True(t, r.Heard(fmt.Sprintf("granted %s 7168 %d %s", st.ref.ID, c.claim.Milliseconds(), st.ref.Keys.Name)))
 		g, _ := r.Answer(st)
 		require.Equal(t, Grant{7168, c.want, st.probed + int64(c.want-lease.Margin(c.want))}, g, "%+v", c)
 		r.Remove(st)
@@ -174,9 +174,16 @@ func TestMessageThatIsNoGrantIsIgnored(t *testing.T) {
 	g, lost := r.Answer(st)
 	require.Zero(t, g, "another's grant was taken")
 	require.False(t, lost)
-	r.Heard("granted " + id + " 5 5000")
-	r.Heard("granted " + id + " 6 5000") // there is no second one
+	r.Heard("granted " + id + " 5 5000 " + st.ref.Keys.Name)
+	r.Heard("granted " + id + " 6 5000 " + st.ref.Keys.Name) // there is no second one
 	g, _ = r.Answer(st)
 	require.EqualValues(t, 5, g.Token)
+	r.Remove(st)
+
+	st = r.waiter()
+	r.Heard("granted " + st.ref.ID + " 5 5000 {" + st.ref.Keys.Name + "}") // another lock with this queue
+	g, lost = r.Answer(st)
+	require.Zero(t, g)
+	require.True(t, lost)
 	r.Remove(st)
 }

@@ -185,7 +185,7 @@ func (r *rwRig) present(more ...string) func() string {
 
 // granted returns the message of a grant.
 func granted(l *Ref, token int64) string {
-	return fmt.Sprintf("relock_session:%s granted %s %d 5000", session("s"), l.ID, token)
+	return fmt.Sprintf("relock_session:%s granted %s %d 5000 %s", session("s"), l.ID, token, l.Keys.Name)
 }
 
 // mustQueue checks who queues, in order.

@@ -167,7 +167,7 @@ local function letReadersIn(q, mode, asks)
   end
   enter(q, mode, entering, q.claim)
   local first = redis.call('zrange', q.queue, 0, 0)[1]
-  local more = (first and ' 2 ' or ' 1 ') .. q.claim
+  local more = (first and ' 2 ' or ' 1 ') .. q.claim .. ' ' .. q.lock
   for _, id in ipairs(entering) do
     if not (asks and asks[id]) then tell(q, 'granted ', id, more) end
   end
@@ -211,7 +211,7 @@ local function handOver(q, leaving, writerLeaves, asks)
     unqueue(q, id)
     redis.call('hset', q.lock, 'mode', 'write', id, '1')
     redis.call('pexpire', q.lock, q.claim)
-    if not (asks and asks[id]) then tell(q, 'granted ', id, string.format(' %.0f ', token) .. q.claim) end
+    if not (asks and asks[id]) then tell(q, 'granted ', id, string.format(' %.0f ', token) .. q.claim .. ' ' .. q.lock) end
   elseif not given and letReadersIn(q, nil, asks) == 0 then
     return false
   end

@@ -33,7 +33,7 @@ local function grant(lock, fencekey, queue, claim, publish, counted, asks, leavi
   if leaving then redis.call('hdel', lock, leaving) end
   redis.call('pexpire', lock, claim)
   if not (asks and asks[id]) then
-    redis.call(publish, channelOf(queue, publish, id), 'granted ' .. id .. ' ' .. text .. ' ' .. claim)
+    redis.call(publish, channelOf(queue, publish, id), 'granted ' .. id .. ' ' .. text .. ' ' .. claim .. ' ' .. lock)
   end
   return id, token
 end

@@ -129,3 +129,35 @@ func TestAPlaceTakenForAGoroutineThatLeavesIsGivenUp(t *testing.T) {
 	}
 	nothingOf(t, client, "lock")
 }
+
+// The locks a and {a} have different keys and the same queue. A release of one must not let a
+// waiter of the other in.
+func TestLocksThatShareAQueueExcludeOnlyTheirOwn(t *testing.T) {
+	for kind, of := range map[string]func(s *relock.Session, name string) relock.Locker{
+		"Mutex":     func(s *relock.Session, name string) relock.Locker { return s.Mutex(name) },
+		"FairMutex": func(s *relock.Session, name string) relock.Locker { return s.FairMutex(name) },
+		"RWMutex":   func(s *relock.Session, name string) relock.Locker { return s.RWMutex(name) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			holder, waiter, stranger := kit.NewSession(t, srv), kit.NewSession(t, srv), kit.NewSession(t, srv)
+			held, other := of(holder, "{a}"), of(stranger, "a")
+			kit.Lock(t, kit.Background, held)
+			kit.Lock(t, kit.Background, other)
+			got := kit.Async(func() error { return of(waiter, "{a}").Lock(kit.Background) })
+			client := kit.NewClient(t, srv)
+			redistest.Eventually(t, kit.Soon, "the waiter to queue", func() bool {
+				return kit.Exists(t, client, "relock_queue:{a}") || kit.Exists(t, client, "relock_rwqueue:{a}")
+			})
+			kit.Unlock(t, kit.Background, other)
+			select {
+			case <-got:
+				t.Fatal("a waiter of {a} was let in by the release of a")
+			case <-time.After(200 * time.Millisecond):
+			}
+			kit.Unlock(t, kit.Background, held)
+			require.NoError(t, kit.Receive(t, got, "the waiter"))
+		})
+	}
+}
