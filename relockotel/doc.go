@@ -16,12 +16,14 @@
 //	relock.renewal.failures   counter                           rounds of renewals with an error
 //
 // kind is mutex, fair, read, write, group or redlock. A Group or Redlock reports as itself, and its
-// members report too: add up kinds with care. Names are no attribute, so that the series stay few
-// however many locks there are; see [WithName].
+// members report too: add up kinds with care. Counters start at 0 when a kind of lock is first
+// used. Names are no attribute, so that the series stay few however many locks there are; see
+// [WithName].
 //
 // The span relock.lock is a child of the caller's, from the call of Lock or TryLock to its end. It has
 // lock.name, lock.kind, lock.contended, lock.handoff, lock.outcome and, if there is one, lock.token. It is an
 // error if the call returns one.
 //
-// An observer is safe for concurrent use, has no goroutine, and needs no end.
+// An observer is safe for concurrent use, has no goroutine, and need not be closed. The directory
+// grafana has a dashboard and alerts, and example a program that serves metrics to Prometheus.
 package relockotel
