@@ -61,12 +61,12 @@ func eventually(t *testing.T, what string, reached func() bool) {
 func TestServesMetrics(t *testing.T) {
 	redis := miniredis.RunT(t)
 	for what, args := range map[string][]string{
-		"in memory":      nil,
-		"on a server":    {"-redis", redis.Addr()},
+		"in memory":      {"-workers", "1"},
+		"on a server":    {"-redis", redis.Addr(), "-workers", "2"},
 		"by a Redis URL": {"-redis", "redis://" + redis.Addr(), "-workers", "1"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			url, stop := start(t, append(args, "-pace", "5ms")...)
+			url, stop := start(t, args...)
 			for _, kind := range []string{"mutex", "fair", "read", "write", "group"} {
 				eventually(t, "held by "+kind, func() bool {
 					for line := range strings.Lines(get(t, url)) {
