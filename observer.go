@@ -22,7 +22,7 @@ import (
 // [Redlock], has a context without values.
 //
 // Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one
-// Acquired. So the difference of their numbers is how many locks are held, and how many calls
+// Acquired with Waited. So the difference of their numbers is how many locks are held, and how many calls
 // wait. Locking again what the owner already holds, and all unlocks but the last, are no events.
 //
 // A [Group] and a [Redlock] report as themselves, and their members report as well: a Redlock
@@ -84,6 +84,7 @@ type AcquireEvent struct {
 	Held      bool          // the lock is held; without that and Err, a TryLock found it taken
 	Wait      time.Duration // from the call to its end
 	Contended bool          // the lock was found taken
+	Waited    bool          // Waiting was reported
 	Handoff   bool          // it came from a goroutine of this process, without asking Redis
 	Token     int64         // fencing token; 0 if there is none
 	Err       error         // what the call returns
@@ -179,7 +180,8 @@ func hooks(o Observer) *engine.Hooks {
 		},
 		Acquired: func(ctx context.Context, a *engine.Acquired) {
 			e := AcquireEvent{
-				Name: a.Name, Kind: Kind(a.Kind), Held: a.Held, Wait: a.Wait, Contended: a.Contended, Handoff: a.Handoff, Err: a.Err,
+				Name: a.Name, Kind: Kind(a.Kind), Held: a.Held, Wait: a.Wait, Contended: a.Contended, Waited: a.Waited,
+				Handoff: a.Handoff, Err: a.Err,
 			}
 			if a.Held {
 				e.Token = a.Hold.Fence()

@@ -60,7 +60,8 @@ type Acquired struct {
 	Name      string
 	Kind      Kind
 	Held      bool
-	Contended bool          // the lock was found taken; a Lock waits, and has reported it
+	Contended bool          // the lock was found taken
+	Waited    bool          // and Waiting was reported
 	Handoff   bool          // passed on by a goroutine of this process, without asking Redis
 	waits     bool          // Lock
 	owned     bool          // by an owner
@@ -92,7 +93,7 @@ func (a *Acquired) Contend(ctx context.Context) {
 	if a == nil || !a.waits || a.Contended {
 		return
 	}
-	a.Contended = true
+	a.Contended, a.Waited = true, true
 	for _, h := range *a.audience {
 		h.Waiting(ctx, a)
 	}

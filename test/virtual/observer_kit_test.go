@@ -44,35 +44,42 @@ type recorder struct {
 	kind   relock.Kind
 	events []event
 	held   map[relock.Kind]int // Acquired less Released and Lost
+	waits  map[relock.Kind]int // Waiting less Acquired with Waited
 	rounds []relock.RenewEvent
 }
 
 func newRecorder(k relock.Kind) *recorder {
-	return &recorder{kind: k, held: make(map[relock.Kind]int)}
+	return &recorder{kind: k, held: make(map[relock.Kind]int), waits: make(map[relock.Kind]int)}
 }
 
-func (r *recorder) note(ctx context.Context, k relock.Kind, of any, held int) {
+func (r *recorder) note(ctx context.Context, k relock.Kind, of any, held, waits int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k == r.kind {
 		r.events = append(r.events, event{ctx.Value(callKey{}), of})
 	}
 	r.held[k] += held
+	r.waits[k] += waits
 }
 
-func (r *recorder) Waiting(ctx context.Context, e relock.WaitEvent) { r.note(ctx, e.Kind, e, 0) }
+func (r *recorder) Waiting(ctx context.Context, e relock.WaitEvent) { r.note(ctx, e.Kind, e, 0, 1) }
 
 func (r *recorder) Acquired(ctx context.Context, e relock.AcquireEvent) {
-	held := 0
+	var held, waits int
 	if e.Held {
 		held = 1
 	}
-	r.note(ctx, e.Kind, e, held)
+	if e.Waited {
+		waits = -1
+	}
+	r.note(ctx, e.Kind, e, held, waits)
 }
 
-func (r *recorder) Released(ctx context.Context, e relock.ReleaseEvent) { r.note(ctx, e.Kind, e, -1) }
+func (r *recorder) Released(ctx context.Context, e relock.ReleaseEvent) {
+	r.note(ctx, e.Kind, e, -1, 0)
+}
 
-func (r *recorder) Lost(e relock.LostEvent) { r.note(background, e.Kind, e, -1) }
+func (r *recorder) Lost(e relock.LostEvent) { r.note(background, e.Kind, e, -1, 0) }
 
 func (r *recorder) Renewed(e relock.RenewEvent) {
 	r.mu.Lock()
@@ -107,8 +114,8 @@ type observation struct {
 	title string
 }
 
-// onEachObserved runs f in a bubble for each type of lock. At its end nothing may be held, by the
-// events of any kind.
+// onEachObserved runs f in a bubble for each type of lock. At its end nothing may be held or
+// waited for, by the events of any kind.
 func onEachObserved(t *testing.T, f func(t *testing.T, o *observation)) {
 	onEach(t, func(t *testing.T, w *world) {
 		like := observed[w.typ.name]
@@ -120,6 +127,7 @@ func onEachObserved(t *testing.T, f func(t *testing.T, o *observation)) {
 		time.Sleep(time.Second) // what goes on in the background
 		for kind, n := range r.held {
 			require.Zero(t, n, "held, by the events of kind %s", kind)
+			require.Zero(t, r.waits[kind], "waiting, by the events of kind %s", kind)
 		}
 		require.Equal(t, len(r.held) > 1, w.typ.redis > 1 || like.kind == relock.KindGroup, "the kinds that report: %v", r.held)
 	})

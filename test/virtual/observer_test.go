@@ -83,7 +83,7 @@ func TestObserverIsToldOfAWaitAtItsStartAndOnce(t *testing.T) {
 		require.NoError(t, holder.Unlock(background))
 		wait := <-got
 		require.GreaterOrEqual(t, wait, 10*time.Second)
-		o.wants(o.acquired("lock", l, func(e *relock.AcquireEvent) { e.Wait, e.Contended = wait, true }))
+		o.wants(o.acquired("lock", l, func(e *relock.AcquireEvent) { e.Wait, e.Contended, e.Waited = wait, true, true }))
 		require.NoError(t, l.Unlock(background))
 		o.wants(o.released(nil, 0))
 	})
@@ -116,7 +116,7 @@ func TestObserverIsToldOfHandOffs(t *testing.T) {
 		events = slices.DeleteFunc(events, func(e event) bool { return e == released })
 		if o.exclusive() {
 			require.Equal(t, []event{o.acquired("next", next, func(e *relock.AcquireEvent) {
-				e.Wait, e.Contended, e.Handoff = wait, true, observed[o.typ.name].passed
+				e.Wait, e.Contended, e.Waited, e.Handoff = wait, true, true, observed[o.typ.name].passed
 			})}, events)
 		}
 		held := 10*time.Second - wait
@@ -148,6 +148,30 @@ func TestObserverIsToldOfATryLockThatMissed(t *testing.T) {
 	})
 }
 
+// Members of a Group may wait, and be given back because of another member. What holds at the end
+// of each test is at stake: each wait has one end.
+func TestObserverIsToldOfEachWaitInACrowd(t *testing.T) {
+	onEachObserved(t, func(t *testing.T, o *observation) {
+		other := o.process()
+		var crowd sync.WaitGroup
+		for range 6 {
+			for _, p := range []*process{o.p, other} {
+				crowd.Go(func() {
+					for i := range 20 {
+						ctx, cancel := context.WithTimeout(background, time.Duration(100+i)*time.Millisecond)
+						if l := p.lock(); l.Lock(ctx) == nil {
+							time.Sleep(20 * time.Millisecond)
+							_ = l.Unlock(background)
+						}
+						cancel()
+					}
+				})
+			}
+		}
+		crowd.Wait()
+	})
+}
+
 func TestObserverIsToldOfACancelledWait(t *testing.T) {
 	onEachObserved(t, func(t *testing.T, o *observation) {
 		cancelled := func() {
@@ -157,7 +181,7 @@ func TestObserverIsToldOfACancelledWait(t *testing.T) {
 			err := o.p.lock().Lock(ctx)
 			require.ErrorIs(t, err, relock.ErrTaken)
 			o.wants(o.waiting("lock"), o.acquired("lock", nil, func(e *relock.AcquireEvent) {
-				e.Held, e.Contended, e.Wait, e.Err = false, true, 10*time.Second, err
+				e.Held, e.Contended, e.Waited, e.Wait, e.Err = false, true, true, 10*time.Second, err
 			}))
 		}
 		holder := o.taken()

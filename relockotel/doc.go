@@ -1,0 +1,29 @@
+// Package relockotel reports what a [relock.Session] does as OpenTelemetry metrics and spans.
+//
+//	observer, err := relockotel.NewObserver()
+//	...
+//	session, err := relock.NewSession(ctx, client, relock.WithObserver(observer))
+//
+// Metrics, in seconds where they are durations:
+//
+//	relock.wait.duration      histogram        {kind}           how long Lock and TryLock took
+//	relock.hold.duration      histogram        {kind}           how long locks were held
+//	relock.acquisitions       counter          {kind, outcome}  held, missed (by TryLock), canceled, error
+//	relock.losses             counter          {kind, cause}    expired, ended, max_hold, gone, forced, closed, other
+//	relock.holds              up-down counter  {kind}           locks held now
+//	relock.waiters            up-down counter  {kind}           calls of Lock that wait now
+//	relock.renewal.duration   histogram                         round trips of renewals
+//	relock.renewal.failures   counter                           rounds of renewals with an error
+//
+// kind is mutex, fair, read, write, group or redlock. A Group or Redlock reports as itself, and its
+// members report too: add up kinds with care. Counters start at 0 when a kind of lock is first
+// used. Names are no attribute, so that the series stay few however many locks there are; see
+// [WithName].
+//
+// The span relock.lock is a child of the caller's, from the call of Lock or TryLock to its end. It has
+// lock.name, lock.kind, lock.contended, lock.handoff, lock.outcome and, if there is one, lock.token. It is an
+// error if the call returns one.
+//
+// An observer is safe for concurrent use, has no goroutine, and need not be closed. The directory
+// grafana has a dashboard and alerts, and example a program that serves metrics to Prometheus.
+package relockotel

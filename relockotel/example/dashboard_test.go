@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/relock-go/relock"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	dashboardFile = "../grafana/relock.json"
+	alertsFile    = "../grafana/alerts.yml"
+)
+
+// dashboard is what these tests read of it.
+type dashboard struct {
+	Panels []struct {
+		Title      string
+		Datasource struct{ UID string }
+		Targets    []struct {
+			Datasource struct{ UID string }
+			Expr       string
+		}
+	}
+	Templating struct {
+		List []struct{ Name, Type, Definition string }
+	}
+}
+
+func readDashboard(t *testing.T) (d dashboard) {
+	t.Helper()
+	text, err := os.ReadFile(dashboardFile)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &d))
+	return d
+}
+
+// exposed returns the labels of each metric that the observer can expose.
+func exposed(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	o, handler, err := observe()
+	require.NoError(t, err)
+	ctx := t.Context()
+	for k := relock.KindMutex; k <= relock.KindRedlock; k++ {
+		o.Waiting(ctx, relock.WaitEvent{Name: "a", Kind: k})
+		o.Acquired(ctx, relock.AcquireEvent{Name: "a", Kind: k, Held: true, Contended: true, Waited: true})
+		o.Released(ctx, relock.ReleaseEvent{Name: "a", Kind: k, Held: time.Second})
+		o.Acquired(ctx, relock.AcquireEvent{Name: "a", Kind: k, Held: true})
+		o.Lost(relock.LostEvent{Name: "a", Kind: k, Cause: relock.ErrClosed})
+		o.Renewed(relock.RenewEvent{Holds: 1, Duration: time.Millisecond, Err: errors.New("no")})
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(recorder.Body)
+	require.NoError(t, err)
+	metrics := make(map[string]map[string]bool)
+	for name, family := range families {
+		labels := map[string]bool{"job": true, "instance": true} // of the target
+		for _, m := range family.Metric {
+			for _, l := range m.Label {
+				labels[l.GetName()] = true
+			}
+		}
+		if family.Metric[0].Histogram != nil {
+			name += "_bucket"
+			labels["le"] = true
+		}
+		if strings.HasPrefix(name, "relock_") {
+			metrics[name] = labels
+		}
+	}
+	return metrics
+}
+
+var (
+	metricsIn = regexp.MustCompile(`relock_\w+`)
+	labelsIn  = regexp.MustCompile(`(?:(\w+) *(?:=~|!~|!=|=) *"|by *\(([^)]*)\))`)
+)
+
+// All metrics and labels that the dashboard and the alerts ask for are there, and the dashboard
+// shows all metrics.
+func TestMetricsOfDashboardAndAlertsExist(t *testing.T) {
+	metrics := exposed(t)
+	require.Len(t, metrics, 8)
+	var exprs []string
+	for _, p := range readDashboard(t).Panels {
+		require.NotEmpty(t, p.Targets, p.Title)
+		require.Equal(t, "${datasource}", p.Datasource.UID, p.Title)
+		for _, target := range p.Targets {
+			require.Equal(t, "${datasource}", target.Datasource.UID, p.Title)
+			exprs = append(exprs, target.Expr)
+		}
+	}
+	shown := make(map[string]map[string]bool)
+	for _, name := range metricsIn.FindAllString(strings.Join(exprs, "\n"), -1) {
+		shown[name] = metrics[name]
+	}
+	require.Equal(t, metrics, shown)
+
+	alerts, err := os.ReadFile(alertsFile)
+	require.NoError(t, err)
+	alertExprs := regexp.MustCompile(`(?s)expr: (.*?)\n        (?:for|labels):`).FindAllStringSubmatch(string(alerts), -1)
+	require.Len(t, alertExprs, strings.Count(string(alerts), "alert:"))
+	for _, e := range alertExprs {
+		exprs = append(exprs, e[1])
+	}
+	for _, v := range readDashboard(t).Templating.List {
+		exprs = append(exprs, v.Definition)
+	}
+	for _, expr := range exprs {
+		labels := make(map[string]bool) // of all its metrics
+		for _, name := range metricsIn.FindAllString(expr, -1) {
+			require.Contains(t, metrics, name, expr)
+			maps.Copy(labels, metrics[name])
+		}
+		for _, found := range labelsIn.FindAllStringSubmatch(expr, -1) {
+			for label := range strings.SplitSeq(found[1]+found[2], ",") {
+				require.Contains(t, labels, strings.TrimSpace(label), expr)
+			}
+		}
+	}
+}
+
+func TestDashboardVariables(t *testing.T) {
+	types := make(map[string]string)
+	for _, v := range readDashboard(t).Templating.List {
+		types[v.Name] = v.Type
+	}
+	require.Equal(t, map[string]string{"datasource": "datasource", "job": "query", "kind": "query"}, types)
+}
+
+// The whole of it on a Prometheus server that scrapes the example: each query of each panel
+// returns numbers, and losses and failed renewals are seen.
+func TestDashboardOnPrometheus(t *testing.T) {
+	t.Parallel()
+	metrics, stop := start(t)
+	server := startPrometheus(t, metrics)
+	interpolate := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$kind", ".*")
+	positive := map[string]bool{"Losses by cause": true, "Failed renewals": true, "Calls that wait": true}
+	for _, p := range readDashboard(t).Panels {
+		for _, target := range p.Targets {
+			eventually(t, p.Title+": "+target.Expr, func() bool {
+				all, most := server.query(t, interpolate.Replace(target.Expr))
+				return all > 0 && (most > 0 || !positive[p.Title])
+			})
+		}
+	}
+	for variable, want := range map[string]string{"job": `["example"]`, "kind": `["fair","group","mutex","read","write"]`} {
+		answer := get(t, server.url+"/api/v1/label/"+variable+"/values?match[]=relock_acquisitions_total")
+		require.Contains(t, answer, `"data":`+want)
+	}
+	stop()
+}
+
+// query returns how many results a query has, and the largest. One that is no number is none.
+func (p *prometheusServer) query(t *testing.T, q string) (all int, most float64) {
+	t.Helper()
+	var answer struct {
+		Data struct {
+			Result []struct{ Value [2]any }
+		}
+	}
+	text := get(t, p.url+"/api/v1/query?query="+url.QueryEscape(q))
+	require.NoError(t, json.Unmarshal([]byte(text), &answer))
+	most = math.Inf(-1)
+	for _, r := range answer.Data.Result {
+		value, err := strconv.ParseFloat(r.Value[1].(string), 64)
+		require.NoError(t, err)
+		if !math.IsNaN(value) {
+			all, most = all+1, max(most, value)
+		}
+	}
+	return all, most
+}
+
+func TestAlerts(t *testing.T) {
+	promtool := tool(t, "promtool")
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		cmd := exec.CommandContext(t.Context(), promtool, args...)
+		cmd.Dir = "../grafana"
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start runs the example until stop is called, and returns the URL of its metrics.
+func start(t *testing.T, args ...string) (url string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, append([]string{"-listen", "127.0.0.1:0"}, args...), writer)
+		writer.CloseWithError(io.ErrUnexpectedEOF)
+		ended <- err
+	}()
+	t.Cleanup(cancel)
+	url, err := bufio.NewReader(reader).ReadString('\n')
+	require.NoError(t, err)
+	return strings.TrimSpace(url), func() {
+		t.Helper()
+		cancel()
+		require.NoError(t, <-ended)
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, response.StatusCode, string(body))
+	return string(body)
+}
+
+// eventually waits for a state; it is long, since it is met only when something is broken.
+func eventually(t *testing.T, what string, reached func() bool) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); !reached(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: ", what)
+		}
+	}
+}
+
+func TestServesMetrics(t *testing.T) {
+	redis := miniredis.RunT(t)
+	for what, args := range map[string][]string{
+		"in memory":      {"-workers", "1"},
+		"on a server":    {"-redis", redis.Addr(), "-workers", "2"},
+		"by a Redis URL": {"-redis", "redis://" + redis.Addr(), "-workers", "1"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			url, stop := start(t, args...)
+			for _, kind := range []string{"mutex", "fair", "read", "write", "group"} {
+				eventually(t, "held by "+kind, func() bool {
+					for line := range strings.Lines(get(t, url)) {
+						if strings.HasPrefix(line, `relock_acquisitions_total{kind="`+kind+`"`) && strings.Contains(line, `outcome="held"`) {
+							return !strings.HasSuffix(line, " 0\n")
+						}
+					}
+					return false
+				})
+			}
+			stop()
+			for _, key := range redis.Keys() {
+				require.False(t, strings.HasPrefix(key, prefix), "left in Redis: %s", key)
+			}
+		})
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	for want, args := range map[string][]string{
+		"-workers must be at least 1":  {"-workers", "0"},
+		"-pace at least 1ms":           {"-pace", "0"},
+		"-listen: ":                    {"-listen", "nowhere"},
+		"-redis: ":                     {"-listen", "127.0.0.1:0", "-redis", "ftp://example.com"},
+		"cannot use Redis at 127.0.0.": {"-listen", "127.0.0.1:0", "-redis", "127.0.0.1:1"},
+	} {
+		require.ErrorContains(t, run(t.Context(), args, io.Discard), want)
+	}
+}

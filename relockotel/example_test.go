@@ -1,0 +1,130 @@
+package relockotel_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/relockotel"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+)
+
+func Example() {
+	ctx := context.Background()
+	reader := metric.NewManualReader() // in the place of an exporter
+	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
+
+	server, err := miniredis.Run() // in the place of yours
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{server.Addr()}, ForceSingleClient: true, DisableCache: true,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	if err := observed(ctx, client); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(ctx, &all); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "relock.acquisitions" {
+			for _, p := range sum.DataPoints {
+				if outcome, _ := p.Attributes.Value("outcome"); p.Value > 0 {
+					fmt.Println(m.Name, outcome.AsString(), p.Value)
+				}
+			}
+		}
+	}
+	// Output:
+	// relock.acquisitions held 1
+}
+
+// observed has the lines of README.md.
+func observed(ctx context.Context, client rueidis.Client) error {
+	observer, err := relockotel.NewObserver() // of the global providers
+	if err != nil {
+		return err
+	}
+	session, err := relock.NewSession(ctx, client, relock.WithObserver(observer))
+	if err != nil {
+		return err
+	}
+	defer session.Close(ctx)
+	return relock.Do(ctx, session.Mutex("order:4711"), func(context.Context) error { return nil })
+}
+
+func TestREADMEIsTheExample(t *testing.T) {
+	source, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	_, snippet, _ := strings.Cut(readme(t), "```go\n")
+	snippet, _, _ = strings.Cut(snippet, "```")
+	require.NotEmpty(t, snippet)
+	for line := range strings.Lines(snippet) {
+		require.Contains(t, string(source), "\t"+line)
+	}
+}
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	return string(text)
+}
+
+// The tables of README.md have each metric with its type, unit and attributes, and each value
+// of those attributes.
+func TestREADMEHasTheMetrics(t *testing.T) {
+	x := newTelemetry(t)
+	for k := relock.KindMutex; k <= relock.KindRedlock; k++ {
+		report(x.observer, "a", k)
+	}
+	var all metricdata.ResourceMetrics
+	require.NoError(t, x.metrics.Collect(background, &all))
+	text := readme(t)
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		row := "| `" + m.Name + "` | "
+		keys := map[string]bool{}
+		for attributes := range x.series(m.Name) {
+			for _, word := range strings.Fields(attributes) {
+				key, value, _ := strings.Cut(word, "=")
+				keys[key] = true
+				require.Contains(t, text, "`"+value+"`")
+			}
+		}
+		switch d := m.Data.(type) {
+		case metricdata.Histogram[float64]:
+			row += "histogram"
+		case metricdata.Sum[int64]:
+			row += map[bool]string{true: "counter", false: "up-down counter"}[d.IsMonotonic]
+		}
+		row += ", `" + m.Unit + "` | "
+		for _, key := range []string{"kind", "outcome", "cause"} {
+			if keys[key] {
+				row += "`" + key + "`, "
+			}
+		}
+		row = strings.TrimSuffix(row, ", ")
+		require.Contains(t, text, row)
+	}
+	require.Len(t, all.ScopeMetrics[0].Metrics, strings.Count(text, "| `relock."))
+}

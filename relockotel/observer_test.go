@@ -1,0 +1,208 @@
+package relockotel_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/relockotel"
+	"github.com/relock-go/relock/relocktest"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.uber.org/goleak"
+)
+
+var background = context.Background()
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestMetricsOfHoldsAndWaits(t *testing.T) {
+	onEach(t, func(t *testing.T, typ lockType, redis []*relocktest.Redis) {
+		x, kind := newTelemetry(t), "kind="+typ.kind
+		s, other := sessions(redis, relock.WithObserver(x.observer)), sessions(redis)
+		rival := rivalOf(typ, other)
+		l := typ.make(s, "lock")
+		require.NoError(t, l.Lock(background))
+		require.EqualValues(t, 1, x.series("relock.holds")[kind])
+		time.Sleep(3 * time.Second)
+		require.NoError(t, l.Unlock(background))
+		require.EqualValues(t, 0, x.series("relock.holds")[kind])
+		require.Equal(t, 3*time.Second, x.sum("relock.hold.duration", kind))
+
+		require.NoError(t, rival.Lock(background))
+		ok, err := l.TryLock(background)
+		require.NoError(t, err)
+		require.False(t, ok)
+		require.EqualValues(t, 0, x.series("relock.waiters")[kind])
+
+		got := make(chan error)
+		go func() { got <- l.Lock(background) }()
+		time.Sleep(time.Second)
+		require.EqualValues(t, 1, x.series("relock.waiters")[kind])
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		require.ErrorIs(t, typ.make(s, "lock").Lock(ctx), context.DeadlineExceeded)
+		cancel()
+		require.EqualValues(t, 1, x.series("relock.waiters")[kind])
+		require.NoError(t, rival.Unlock(background))
+		require.NoError(t, <-got)
+		require.EqualValues(t, 0, x.series("relock.waiters")[kind])
+		require.EqualValues(t, 1, x.series("relock.holds")[kind])
+		require.NoError(t, l.Unlock(background))
+		require.Error(t, typ.make(s, "{").Lock(background))
+
+		results := x.series("relock.acquisitions")
+		require.EqualValues(t, 2, results[kind+" outcome=held"])
+		require.EqualValues(t, 1, results[kind+" outcome=missed"])
+		require.EqualValues(t, 1, results[kind+" outcome=canceled"])
+		require.EqualValues(t, 1, results[kind+" outcome=error"])
+		require.EqualValues(t, 5, x.series("relock.wait.duration")[kind])
+		require.EqualValues(t, 2, x.series("relock.hold.duration")[kind])
+		require.EqualValues(t, 0, x.series("relock.waiters")[kind])
+		require.EqualValues(t, 0, x.series("relock.holds")[kind])
+		require.Zero(t, x.series("relock.losses")[kind])
+		require.GreaterOrEqual(t, x.sum("relock.wait.duration", kind), 3*time.Second)
+	})
+}
+
+func TestLossesByCause(t *testing.T) {
+	onEach(t, func(t *testing.T, typ lockType, redis []*relocktest.Redis) {
+		for cause, lose := range map[string]struct {
+			opt relock.LockOption
+			do  func(s []*relock.Session)
+		}{
+			"expired": {nil, func(s []*relock.Session) {
+				each(redis, s, func(r *relocktest.Redis, s *relock.Session) { r.Partition(s) })
+			}},
+			"ended":    {relock.WithFixedLease(time.Second), func([]*relock.Session) {}},
+			"max_hold": {relock.WithMaxHold(time.Second), func([]*relock.Session) {}},
+			"forced": {nil, func([]*relock.Session) {
+				for _, r := range redis {
+					r.Lose("lock")
+				}
+			}},
+			"gone": {nil, func([]*relock.Session) {
+				for _, r := range redis {
+					r.Client().Do(background, r.Client().B().Del().Key("lock").Build())
+				}
+			}},
+			"closed": {nil, func(s []*relock.Session) {
+				for _, s := range s {
+					require.NoError(t, s.Close(background))
+				}
+			}},
+		} {
+			x := newTelemetry(t)
+			s := sessions(redis, relock.WithObserver(x.observer))
+			l := typ.make(s, "lock", lose.opt)
+			require.NoError(t, l.Lock(background))
+			time.Sleep(500 * time.Millisecond)
+			lose.do(s)
+			<-l.Done()
+			synctest.Wait()
+			require.EqualValues(t, map[string]int64{cause: 1}, only(x.series("relock.losses"), typ.kind), cause)
+			require.EqualValues(t, 0, x.series("relock.holds")["kind="+typ.kind], cause)
+			require.EqualValues(t, 1, x.series("relock.hold.duration")["kind="+typ.kind], cause)
+			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+			time.Sleep(time.Minute) // nothing of it is left
+		}
+	})
+}
+
+func each(redis []*relocktest.Redis, s []*relock.Session, f func(*relocktest.Redis, *relock.Session)) {
+	for i, r := range redis {
+		f(r, s[i])
+	}
+}
+
+// only returns the series of a kind by their cause, without those at 0.
+func only(all map[string]int64, kind string) map[string]int64 {
+	of := make(map[string]int64)
+	for attributes, n := range all {
+		if cause, ok := strings.CutSuffix(attributes, " kind="+kind); ok && n != 0 {
+			of[strings.TrimPrefix(cause, "cause=")] = n
+		}
+	}
+	return of
+}
+
+func TestRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, redis := newTelemetry(t), relocktest.New(t)
+		s := redis.Session(relock.WithObserver(x.observer))
+		require.NoError(t, s.Mutex("lock").Lock(background))
+		time.Sleep(45 * time.Second)
+		require.EqualValues(t, 4, x.series("relock.renewal.duration")[""])
+		require.Equal(t, map[string]int64{"": 0}, x.series("relock.renewal.failures"))
+		heal := redis.Partition(s)
+		time.Sleep(20 * time.Second)
+		require.Positive(t, x.series("relock.renewal.failures")[""])
+		heal()
+	})
+}
+
+func TestSpans(t *testing.T) {
+	onEach(t, func(t *testing.T, typ lockType, redis []*relocktest.Redis) {
+		x := newTelemetry(t)
+		s, other := sessions(redis, relock.WithObserver(x.observer)), sessions(redis)
+		ctx, parent := x.tracing.Tracer("test").Start(background, "request")
+		rival := rivalOf(typ, other)
+		require.NoError(t, rival.Lock(background))
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { _ = rival.Unlock(background) })
+		require.NoError(t, typ.make(s, "lock").Lock(ctx))
+		end := time.Now()
+		canceled, cancel := context.WithCancel(ctx)
+		cancel()
+		require.Error(t, typ.make(s, "lock").Lock(canceled))
+		parent.End()
+
+		var own []trace.ReadOnlySpan // without those of members
+		for _, span := range x.spans.Ended() {
+			if value(span, "lock.kind").AsString() == typ.kind {
+				own = append(own, span)
+			}
+		}
+		require.Len(t, own, 2)
+		span := own[0]
+		require.Equal(t, "relock.lock", span.Name())
+		require.Equal(t, parent.SpanContext().SpanID(), span.Parent().SpanID())
+		require.Equal(t, start, span.StartTime())
+		require.Equal(t, end, span.EndTime())
+		require.Contains(t, value(span, "lock.name").AsString(), "lock")
+		require.True(t, value(span, "lock.contended").AsBool())
+		require.False(t, value(span, "lock.handoff").AsBool())
+		require.Equal(t, "held", value(span, "lock.outcome").AsString())
+		if typ.kind == "mutex" || typ.kind == "fair" || typ.kind == "write" {
+			require.Positive(t, value(span, "lock.token").AsInt64())
+		} else {
+			require.Zero(t, value(span, "lock.token"))
+		}
+		require.Equal(t, codes.Unset, span.Status().Code)
+		require.Equal(t, codes.Error, own[1].Status().Code)
+		require.Equal(t, "canceled", value(own[1], "lock.outcome").AsString())
+	})
+}
+
+func value(s trace.ReadOnlySpan, key attribute.Key) attribute.Value {
+	for _, kv := range s.Attributes() {
+		if kv.Key == key {
+			return kv.Value
+		}
+	}
+	return attribute.Value{}
+}
+
+func TestNilProvidersAreRefused(t *testing.T) {
+	_, err := relockotel.NewObserver(relockotel.WithMeterProvider(nil))
+	require.ErrorContains(t, err, "relockotel: a provider is nil")
+	_, err = relockotel.NewObserver(relockotel.WithTracerProvider(nil))
+	require.Error(t, err)
+	o, err := relockotel.NewObserver(nil)
+	require.NoError(t, err)
+	require.NotNil(t, o)
+}

@@ -1,0 +1,203 @@
+package relockotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/relockotel"
+	"github.com/relock-go/relock/relocktest"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+var metricNames = []string{
+	"relock.acquisitions", "relock.hold.duration", "relock.holds", "relock.losses",
+	"relock.renewal.duration", "relock.renewal.failures", "relock.wait.duration", "relock.waiters",
+}
+
+// report reports every event of a lock to o.
+func report(o relock.Observer, name string, kind relock.Kind) {
+	o.Waiting(background, relock.WaitEvent{Name: name, Kind: kind})
+	o.Acquired(background, relock.AcquireEvent{Name: name, Kind: kind, Held: true, Contended: true, Waited: true, Token: 7})
+	o.Lost(relock.LostEvent{Name: name, Kind: kind, Held: time.Second, Cause: errors.New("it was forced open")})
+	o.Acquired(background, relock.AcquireEvent{Name: name, Kind: kind, Contended: true})
+	o.Acquired(background, relock.AcquireEvent{Name: name, Kind: kind, Err: fmt.Errorf("lock %s", name)})
+	o.Acquired(background, relock.AcquireEvent{Name: name, Kind: kind, Held: true})
+	o.Released(background, relock.ReleaseEvent{Name: name, Kind: kind, Held: time.Second, Err: fmt.Errorf("unlock %s", name)})
+	o.Renewed(relock.RenewEvent{Holds: 1, Duration: time.Millisecond, Err: fmt.Errorf("renew %s", name)})
+}
+
+// The number of series does not depend on the number of names.
+func TestSeriesStayFew(t *testing.T) {
+	const names = 10000
+	for what, c := range map[string]struct {
+		opts []relockotel.Option
+		want []string
+	}{
+		"no names":   {nil, []string{"kind=mutex"}},
+		"a nil func": {[]relockotel.Option{relockotel.WithName(nil)}, []string{"kind=mutex"}},
+		"a few": {
+			[]relockotel.Option{relockotel.WithName(func(lock string) string {
+				if !strings.HasPrefix(lock, "order:") {
+					return ""
+				}
+				return "order"
+			})}, []string{"kind=mutex", "kind=mutex lock.name=order"},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				x := newTelemetry(t, append(c.opts, relockotel.WithTracerProvider(noop.NewTracerProvider()))...)
+				s := relocktest.New(t).Session(relock.WithObserver(x.observer))
+				for i := range names {
+					name := fmt.Sprint([]string{"order:", "cart:"}[i%2], i)
+					report(x.observer, name, relock.KindMutex)
+					if i < 100 {
+						require.NoError(t, relock.Do(background, s.Mutex(name), func(context.Context) error { return nil }))
+					}
+				}
+				for _, metric := range metricNames {
+					of := make(map[string]bool)
+					for attributes := range x.series(metric) {
+						of[without(attributes, "outcome", "cause")] = true
+					}
+					want := c.want
+					if strings.HasPrefix(metric, "relock.renewal") {
+						want = []string{""}
+					}
+					require.Len(t, of, len(want), metric)
+					for _, attributes := range want {
+						require.Contains(t, of, attributes, metric)
+					}
+				}
+				require.EqualValues(t, 0, x.series("relock.holds")["kind=mutex"])
+			})
+		})
+	}
+}
+
+func without(attributes string, keys ...string) string {
+	words := slices.DeleteFunc(strings.Fields(attributes), func(w string) bool {
+		key, _, _ := strings.Cut(w, "=")
+		return slices.Contains(keys, key)
+	})
+	return strings.Join(words, " ")
+}
+
+// A name for each lock is no good idea, but it is counted right.
+func TestManyNamesAreCounted(t *testing.T) {
+	x := newTelemetry(t, relockotel.WithName(func(lock string) string { return lock }))
+	const names, times = 1500, 3
+	for range times {
+		for i := range names {
+			report(x.observer, fmt.Sprint(i), relock.KindFair)
+		}
+	}
+	counts := x.series("relock.hold.duration")
+	require.Len(t, counts, names)
+	for attributes, n := range counts {
+		require.EqualValues(t, 2*times, n, attributes)
+	}
+}
+
+// An increase from nothing is none for Prometheus: counters start at 0.
+func TestCountersStartAtZero(t *testing.T) {
+	x := newTelemetry(t)
+	x.observer.Acquired(background, relock.AcquireEvent{Name: "a", Kind: relock.KindRead, Held: true})
+	for _, cause := range []string{"expired", "ended", "max_hold", "gone", "forced", "closed", "other"} {
+		require.Contains(t, x.series("relock.losses"), "cause="+cause+" kind=read")
+	}
+	for _, outcome := range []string{"held", "missed", "canceled", "error"} {
+		require.Contains(t, x.series("relock.acquisitions"), "kind=read outcome="+outcome)
+	}
+	require.Contains(t, x.series("relock.waiters"), "kind=read")
+	require.Contains(t, x.series("relock.renewal.failures"), "")
+	require.Len(t, x.series("relock.losses"), 7)
+}
+
+func TestAnUnknownCauseIsOther(t *testing.T) {
+	x := newTelemetry(t)
+	for _, cause := range []error{nil, errors.New("something new")} {
+		x.observer.Lost(relock.LostEvent{Name: "a", Kind: relock.KindMutex, Cause: cause})
+	}
+	require.Equal(t, map[string]int64{"other": 2}, only(x.series("relock.losses"), "mutex"))
+}
+
+// What comes goes: after a storm of every kind of call nobody holds and nobody waits.
+func TestGaugesReturnToZero(t *testing.T) {
+	onEach(t, func(t *testing.T, typ lockType, redis []*relocktest.Redis) {
+		x := newTelemetry(t)
+		s := sessions(redis, relock.WithObserver(x.observer), relock.WithLease(time.Second))
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 10 {
+					ctx, cancel := context.WithTimeout(background, rand.N(200*time.Millisecond))
+					l := typ.make(s, "lock")
+					ok, err := rand.IntN(3) > 0, error(nil)
+					if ok {
+						err = l.Lock(ctx)
+					} else {
+						ok, err = l.TryLock(ctx)
+					}
+					if ok && err == nil {
+						time.Sleep(rand.N(50 * time.Millisecond))
+						_ = l.Unlock(background) // it may be lost
+					}
+					cancel()
+				}
+			})
+		}
+		all.Go(func() { // somebody else deletes the lock, and holds it for a while
+			rival := rivalOf(typ, sessions(redis))
+			for range 10 {
+				time.Sleep(100 * time.Millisecond)
+				r := redis[rand.IntN(len(redis))].Client()
+				require.NoError(t, r.Do(background, r.B().Del().Key("lock").Build()).Error())
+				require.NoError(t, relock.Do(background, rival, func(context.Context) error {
+					time.Sleep(50 * time.Millisecond)
+					return nil
+				}))
+			}
+		})
+		all.Wait()
+		time.Sleep(time.Minute)
+		for _, metric := range []string{"relock.holds", "relock.waiters"} {
+			for attributes, n := range x.series(metric) {
+				require.Zero(t, n, metric, attributes)
+			}
+		}
+		held := x.series("relock.acquisitions")["kind="+typ.kind+" outcome=held"]
+		require.Equal(t, held, x.series("relock.hold.duration")["kind="+typ.kind])
+	})
+}
+
+// Without a span to record, an event costs no allocation but those of the tracer.
+func TestMetricsAllocateNothing(t *testing.T) {
+	for what, opts := range map[string][]relockotel.Option{
+		"no names": nil,
+		"names":    {relockotel.WithName(func(string) string { return "order" })},
+	} {
+		x := newTelemetry(t, append(opts, relockotel.WithTracerProvider(noop.NewTracerProvider()))...)
+		cause := errors.New("it was forced open")
+		require.Zero(t, testing.AllocsPerRun(1000, func() {
+			x.observer.Waiting(background, relock.WaitEvent{Name: "a", Kind: relock.KindMutex})
+			x.observer.Released(background, relock.ReleaseEvent{Name: "a", Kind: relock.KindMutex})
+			x.observer.Lost(relock.LostEvent{Name: "a", Kind: relock.KindMutex, Cause: cause})
+			x.observer.Renewed(relock.RenewEvent{Err: cause})
+		}), what)
+		t.Logf("Acquired, %s: %v", what, testing.AllocsPerRun(1000, func() {
+			x.observer.Acquired(background, relock.AcquireEvent{Name: "a", Kind: relock.KindMutex, Held: true})
+		}))
+	}
+}
