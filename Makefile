@@ -5,6 +5,8 @@
 # make test-all    real faults, freezes, failovers and clusters as well: twelve minutes
 # make test-servers  every test on Redis 6.2 and on Valkey as well, which it fetches
 # make sim         the simulation with SEEDS seeds from FIRST on; make test has the first 500
+# make mutants     puts deliberate bugs in, one at a time, and tells which test catches each: a
+#                  quarter of an hour or more. RUN=regexp, SEEDS=n
 # make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
 #                  Debian package lua-check
 # make bench       the benchmarks, as a table of figures beside their floors.
@@ -27,7 +29,7 @@ PACKAGES ?= ./...
 # Most tests wait, so more of them run at once than there are processors.
 PARALLEL ?= 8
 
-.PHONY: test test-all test-servers sim redis lint fmt tidy bench bench-peers interop cover
+.PHONY: test test-all test-servers sim redis lint fmt tidy bench bench-peers interop cover mutants
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
@@ -53,6 +55,9 @@ lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted" >&2; exit 1; fi
 	@for m in $(MODULES); do (set -x; cd $$m && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...) || exit; done
 	luacheck --no-color -q lua
+
+mutants: redis
+	$(GO) run ./test/mutants $(if $(RUN),-run '$(RUN)') -seeds $(SEEDS)
 
 fmt:
 	gofmt -w .

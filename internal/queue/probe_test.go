@@ -128,3 +128,15 @@ func TestProbesCountOverASlowNetwork(t *testing.T) {
 	holder.release(hold)
 	r.gotIn(got)
 }
+
+func TestContenderThatHearsNoMessagesLooksOften(t *testing.T) {
+	t.Parallel()
+	r, _ := newSlowRig(t)
+	w := &Waiter{ref: r.ref(wire.Plain)}
+	looks := func(hears bool) time.Duration {
+		now := r.Clock.Now()
+		return time.Duration(r.after(w, now, -1, hears) - now)
+	}
+	require.Less(t, looks(false), 2*deaf+time.Second)
+	require.Greater(t, looks(true), time.Minute)
+}

@@ -50,6 +50,8 @@ func TestErrorRepliesThatMayPassAreTransientAndOthersAreNot(t *testing.T) {
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":          true,
 		"CLUSTERDOWN The cluster is down":                                                           true,
 		"TRYAGAIN Multiple keys request during rehashing of slot":                                   true,
+		"MOVED 3999 127.0.0.1:6381":                                                                 true,
+		"ASK 3999 127.0.0.1:6381":                                                                   true,
 		"NOREPLICAS Not enough good replicas to write.":                                             true,
 		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":    true,
 		"UNBLOCKED force unblock from blocking operation, instance state changed":                   true,

@@ -261,3 +261,22 @@ func TestAcquireAllTakesAllOrNone(t *testing.T) {
 		}
 	})
 }
+
+// Of a batch of releases, the locks that others hold by now stay as they are.
+func TestReleaseSomeEndsNobodyElsesHold(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		ours, before, theirs := plainLease("{slot} a", 1), plainLease("{slot} b", 2), plainLease("{slot} b", 3)
+		r.take(ours)
+		r.take(theirs)
+		told, err := r.ReleaseSome(ctx0, []*Ref{ours, before})
+		if err != nil || told[0] != 0 || told[1] != -1 {
+			t.Fatalf("%d, %v", told, err)
+		}
+		for l, want := range map[*Ref]int64{ours: 0, theirs: 1} {
+			reply := r.must("HEXISTS", l.Keys.Name, l.ID)
+			if n, _ := reply.AsInt64(); n != want {
+				t.Fatalf("%s is there %d times, not %d", l.ID, n, want)
+			}
+		}
+	})
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/memredis"
 )
 
-var fair = &lockTypes[1]
+var fair, redlock = &lockTypes[1], &lockTypes[6]
 
 // A waiter whose process stands still keeps the lock that it was given from the others for a lease
 // of the lock, not of the session.

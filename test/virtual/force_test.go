@@ -122,3 +122,27 @@ func TestCloseLetsTheOthersIn(t *testing.T) {
 		require.ErrorIs(t, err, relock.ErrClosed)
 	})
 }
+
+// The message that the lock was forced open may overtake the reply that grants it.
+func TestLockForcedOpenBeforeItsReplyIsLostByThat(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if w.typ.redis > 1 || len(w.typ.names) > 1 {
+			return // may try again
+		}
+		p, other := w.process(), w.process()
+		const delay = 100 * time.Millisecond
+		p.delay(delay)
+		forced := make(chan time.Time, 1)
+		go func() {
+			for w.free() {
+				time.Sleep(delay / 10)
+			}
+			p.delay(0) // the reply is on its way
+			forced <- time.Now()
+			other.force()
+		}()
+		l := p.held()
+		require.LessOrEqual(t, lost(t, l).Sub(<-forced), 3*delay, "a renewal has found it") // the message may follow a ping
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+	})
+}

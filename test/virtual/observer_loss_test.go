@@ -120,6 +120,26 @@ func TestReadersThroughOneHandleAreObservedOneByOne(t *testing.T) {
 	})
 }
 
+// Readers of a process share a lease, and each has a hold of its own to lose.
+func TestReadersOfOneLeaseAreEachReportedLost(t *testing.T) {
+	onEachObserved(t, func(t *testing.T, o *observation) {
+		if o.exclusive() {
+			return
+		}
+		readers := []relock.Locker{o.p.held(), o.p.held(), o.p.held()}
+		o.r.take()
+		t.Cleanup(o.p.partition())
+		for _, l := range readers {
+			lost(t, l)
+		}
+		synctest.Wait()
+		require.Len(t, o.r.take(), len(readers))
+		for _, l := range readers {
+			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+		}
+	})
+}
+
 func TestObserverIsToldOfRenewals(t *testing.T) {
 	onEachObserved(t, func(t *testing.T, o *observation) {
 		l := o.p.held()

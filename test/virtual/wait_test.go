@@ -20,7 +20,7 @@ func TestHoldIsPassedOnOnlyWithHalfOfItsLease(t *testing.T) {
 	for held, want := range map[time.Duration]bool{latest: true, latest + 1: false} {
 		t.Run(held.String(), func(t *testing.T) {
 			onEach(t, func(t *testing.T, w *world) {
-				if !w.passedOn() {
+				if !w.passedOn() && w.typ != redlock {
 					return
 				}
 				p := w.process(relock.WithTenure(time.Hour))
@@ -69,6 +69,32 @@ func TestHoldIsPassedOnUntilItsTenureEnds(t *testing.T) {
 			last = token
 		}
 		require.Equal(t, []bool{true, true, false, true, true, false}, passed)
+	})
+}
+
+// A block of tokens is used to its end and not beyond: the next block may begin right behind it.
+func TestHoldIsPassedOnAsOftenAsThereAreTokens(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if !w.passedOn() {
+			return
+		}
+		p := w.process(relock.WithTenure(time.Hour))
+		first, tokens := p.held(), make(chan int64, 2000)
+		for range cap(tokens) {
+			go func() {
+				l := p.held()
+				tokens <- l.(interface{ FencingToken() int64 }).FencingToken()
+				_ = l.Unlock(background)
+			}()
+		}
+		synctest.Wait()
+		last := first.(interface{ FencingToken() int64 }).FencingToken()
+		require.NoError(t, first.Unlock(background))
+		for range cap(tokens) {
+			token := <-tokens
+			require.Greater(t, token, last)
+			last = token
+		}
 	})
 }
 

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whoever changes lines that a bug changes must move the bug along.
+func TestEveryBugAppliesToTheTree(t *testing.T) {
+	bugs, err := load("bugs", "")
+	require.NoError(t, err)
+	require.NotEmpty(t, bugs)
+	for _, b := range bugs {
+		texts, err := b.apply("../..")
+		require.NoError(t, err, "%s.bug", b.name)
+		require.NotEmpty(t, texts)
+	}
+}
+
+func TestDeepestFailureIsReported(t *testing.T) {
+	for events, want := range map[string]string{
+		"": "",
+		`{"Action":"fail","Package":"github.com/relock-go/relock","Test":"TestA/b"}
+{"Action":"fail","Package":"github.com/relock-go/relock","Test":"TestA"}
+{"Action":"fail","Package":"github.com/relock-go/relock"}`: ". TestA/b",
+		`{"Action":"output","Package":"github.com/relock-go/relock/test/virtual","Output":"panic: test timed out after 4m0s\n"}
+{"Action":"output","Package":"github.com/relock-go/relock/test/virtual","Output":"\trunning tests:\n"}
+{"Action":"output","Package":"github.com/relock-go/relock/test/virtual","Output":"\t\tTestB/c (4m0s)\n"}
+{"Action":"fail","Package":"github.com/relock-go/relock/test/virtual"}`: "test/virtual TestB/c (timeout)",
+		`{"Action":"output","Package":"github.com/relock-go/relock/internal/lease","Output":"goleak: Errors on successful test run: found unexpected goroutines:\n"}
+{"Action":"fail","Package":"github.com/relock-go/relock/internal/lease"}`: "internal/lease (goroutines are left)",
+		`{"Action":"output","Package":"github.com/relock-go/relock/test/sim","Output":"    sim_test.go:92: seed 17:\n"}
+{"Action":"fail","Package":"github.com/relock-go/relock/test/sim","Test":"TestSimulation"}
+{"Action":"fail","Package":"github.com/relock-go/relock/test/sim"}`: "test/sim TestSimulation (seed 17)",
+	} {
+		f, err := read([]byte(events))
+		require.NoError(t, err)
+		if want == "" {
+			require.Nil(t, f)
+			continue
+		}
+		require.Equal(t, want, f.String())
+	}
+	_, err := read([]byte(`{"ImportPath":"a","Action":"build-output","Output":"x.go:1: undefined: y"}
+{"Action":"fail","Package":"a","FailedBuild":"a"}`))
+	require.ErrorContains(t, err, "undefined: y")
+}
