@@ -34,6 +34,7 @@ func TestHoldIsPassedOnOnlyWithHalfOfItsLease(t *testing.T) {
 				require.Equal(t, want, got)
 				heal()
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				require.True(t, got)
 				require.NoError(t, next.Unlock(background))
 			})
