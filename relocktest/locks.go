@@ -4,9 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/redis/rueidis"
-
-	"github.com/relock-go/relock/internal/wire"
+	"github.com/relock-go/relock"
 )
 
 // Hold makes somebody else hold the lock of that name, whatever its type, until release is
@@ -16,8 +14,8 @@ import (
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Hold(name string) (release func()) {
 	r.t.Helper()
-	client := r.Client() // now, because release may be called while the test ends
-	lock := r.other().Mutex(name)
+	other := r.other() // now, because release may be called while the test ends
+	lock := other.Mutex(name)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	switch ok, err := lock.TryLock(ctx); {
@@ -28,7 +26,7 @@ func (r *Redis) Hold(name string) (release func()) {
 	}
 	return sync.OnceFunc(func() {
 		_ = lock.Unlock(context.Background()) // fails only after a loss
-		wakeReaders(client, name)
+		passOn(other, name)
 	})
 }
 
@@ -38,23 +36,28 @@ func (r *Redis) Hold(name string) (release func()) {
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Lose(name string) {
 	r.t.Helper()
-	client := r.Client()
+	other := r.other()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	switch was, err := r.other().ForceUnlock(ctx, name); {
+	switch was, err := other.ForceUnlock(ctx, name); {
 	case err != nil:
 		r.t.Errorf("relocktest: Lose(%q): %v", name, err)
 	case !was:
 		r.t.Logf("relocktest: Lose(%q): nobody holds the lock", name)
 	}
-	wakeReaders(client, name)
+	passOn(other, name)
 }
 
-// wakeReaders tells those who wait for an RWMutex that they may look again: a Mutex of the same
-// name, which Hold takes, does not.
-func wakeReaders(client rueidis.Client, name string) {
-	keys := wire.NewKeys(wire.Write, name)
+// passOn gives a lock that is free to those who queue for an RWMutex of that name. The release of a
+// Mutex, which Hold takes, does not; but whoever finds the lock free does.
+func passOn(s *relock.Session, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	client.Do(ctx, client.B().Publish().Channel(keys.Channel).Message("1").Build())
+	if state, err := s.Inspect(ctx, name); err != nil || state.Waiters == 0 {
+		return
+	}
+	lock := s.RWMutex(name)
+	if ok, _ := lock.TryLock(ctx); ok {
+		_ = lock.Unlock(ctx)
+	}
 }
