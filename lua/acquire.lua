@@ -55,6 +55,7 @@ if redis.pcall('exists', KEYS[3], 'relock_yield' .. string.sub(KEYS[3], 13)) ~= 
     enqueue(KEYS[3], ARGV[1])
   elseif ARGV[3] == '2' and to == '*' and redis.call('exists', KEYS[3]) == 0 then
     wait = 0
+    redis.pcall('del', 'relock_yield' .. string.sub(KEYS[3], 13)) -- it is used
   end
   if wait > 0 then return -1 - wait end
   local winner, token = grant(KEYS[1], KEYS[2], KEYS[3], ARGV[4], ARGV[5], ARGV[6], {[ARGV[1]] = true})

@@ -9,6 +9,7 @@
 --          PUBLISH or SPUBLISH
 --          1 if the server knows all subscribers of such a channel, else 0
 --          claim (ms)
+--          how many of the channel's subscribers listen for nobody
 --          hold id to queue in the same step; none if it is missing
 --   reply  > 2^40  the fencing token of the id queued in the same step, which holds the lock
 --         0, or the number of subscribers woken if the lock was left free
@@ -17,11 +18,11 @@
 -- Sent twice: the second finds nothing, and queues nobody. Hold ids are never used again, so it
 -- cannot end another hold, however late it arrives.
 
-if not ARGV[6] and redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. string.sub(KEYS[3], 13)) == 0 then
+if not ARGV[7] and redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. string.sub(KEYS[3], 13)) == 0 then
   local had = redis.pcall('hdel', KEYS[1], ARGV[1])
   if had ~= 1 then return had == 0 and -1 or had end
   local told = redis.call(ARGV[3], ARGV[2], '0')
-  if told > 0 then
+  if told > tonumber(ARGV[6]) then
     -- A process of relock that comes back at once must not overtake them; see lib/yield.lua.
     -- include: clock
     local text = string.format('%.0f *', clock() + 5)
@@ -30,4 +31,4 @@ if not ARGV[6] and redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. strin
   return told
 end
 -- include: release
-return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6])
+return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7])

@@ -16,7 +16,7 @@ for i = 1, n do
   local queue, id, channel = KEYS[2 * n + i], ARGV[2 * i + 2], ARGV[2 * i + 3]
   if pcall('exists', queue, 'redisson_lock_queue' .. string.sub(queue, 13)) ~= 0 then
     -- include: release
-    told[i] = release(KEYS[i], KEYS[n + i], queue, id, channel, publish, ARGV[2], ARGV[3])
+    told[i] = release(KEYS[i], KEYS[n + i], queue, id, channel, publish, ARGV[2], ARGV[3], 0)
     if type(told[i]) == 'table' then told[i] = -1 end
   elseif pcall('hdel', KEYS[i], id) == 1 then
     told[i] = call(publish, channel, '0')

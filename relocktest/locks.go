@@ -14,8 +14,8 @@ import (
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Hold(name string) (release func()) {
 	r.t.Helper()
-	s := r.other() // now, because release may be called while the test ends
-	lock := s.Mutex(name)
+	other := r.other() // now, because release may be called while the test ends
+	lock := other.Mutex(name)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	switch ok, err := lock.TryLock(ctx); {
@@ -26,7 +26,7 @@ func (r *Redis) Hold(name string) (release func()) {
 	}
 	return sync.OnceFunc(func() {
 		_ = lock.Unlock(context.Background()) // fails only after a loss
-		grant(s, name)
+		passOn(other, name)
 	})
 }
 
@@ -36,25 +36,28 @@ func (r *Redis) Hold(name string) (release func()) {
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Lose(name string) {
 	r.t.Helper()
-	s := r.other()
+	other := r.other()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	switch was, err := s.ForceUnlock(ctx, name); {
+	switch was, err := other.ForceUnlock(ctx, name); {
 	case err != nil:
 		r.t.Errorf("relocktest: Lose(%q): %v", name, err)
 	case !was:
 		r.t.Logf("relocktest: Lose(%q): nobody holds the lock", name)
 	}
-	grant(s, name)
+	passOn(other, name)
 }
 
-// grant lets those in who wait for an RWMutex of that name, if it is free. The end of a Mutex, which
-// Hold takes, does not: whoever finds a lock free gives it to the first of the queue.
-func grant(s *relock.Session, name string) {
+// passOn gives a lock that is free to those who queue for an RWMutex of that name. The release of a
+// Mutex, which Hold takes, does not; but whoever finds the lock free does.
+func passOn(s *relock.Session, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	if state, err := s.Inspect(ctx, name); err != nil || state.Waiters == 0 {
+		return
+	}
 	lock := s.RWMutex(name)
-	if ok, err := lock.TryLock(ctx); ok && err == nil {
+	if ok, _ := lock.TryLock(ctx); ok {
 		_ = lock.Unlock(ctx)
 	}
 }

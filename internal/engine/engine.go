@@ -88,6 +88,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		},
 	})
 	e.proto = wire.NewProtocol(transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays, &e.broker.Up), cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
+	e.proto.Idle = e.broker.Idle
 	e.callCtx = transport.Background()
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{

@@ -140,6 +140,14 @@ func (b *Broker) Live(channel string) bool {
 	return s != nil && s.live
 }
 
+// Idle reports whether a channel is subscribed now but nobody listens to it.
+func (b *Broker) Idle(channel string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.subs[channel]
+	return s != nil && s.live && len(s.listeners) == 0
+}
+
 // Listeners returns the number of listeners of a channel.
 func (b *Broker) Listeners(channel string) int {
 	b.mu.Lock()

@@ -19,6 +19,9 @@ type Protocol struct {
 	Publish string        // PUBLISH or SPUBLISH, for the channels of locks
 	Counted string        // "1" if PUBLISH counts every subscriber of such a channel, else "0"
 	Claim   time.Duration // how long a contender that was granted a lock has to renew it; see ClaimOf
+
+	// Idle reports whether this session is subscribed to a channel, for nobody; nil: it never is.
+	Idle func(channel string) bool
 }
 
 // NewProtocol returns a protocol for a deployment that is no cluster.
@@ -158,10 +161,10 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 	if l.Kind == Plain || l.Kind == Fair { // without allocations
 		k := l.Keys
 		keys := [3]string{k.Name, k.fence, k.aux}
-		args := [6]string{l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l)}
-		c = transport.Call{Script: p.scripts.release, Keys: keys[:], Args: args[:5]}
+		args := [7]string{l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l), p.idle(k.Channel)}
+		c = transport.Call{Script: p.scripts.release, Keys: keys[:], Args: args[:6]}
 		if next != nil {
-			args[5] = next.ID
+			args[6] = next.ID
 			c.Args = args[:]
 		}
 	} else if c = p.releasing(l); next != nil {
@@ -175,6 +178,10 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 	return told, err
 }
 
+// idle formats how many of a channel's subscribers, as far as PUBLISH counts them, listen for
+// nobody: this session's subscription stays after the wait of a Redlock.
+func (p *Protocol) idle(channel string) string { return flag(p.Counted == "1" && p.Idle != nil && p.Idle(channel)) }
+
 // IsToken reports whether the reply of a release is a fencing token.
 func IsToken(told int64) bool { return told > 1<<40 }
 
@@ -187,7 +194,7 @@ func (p *Protocol) releasing(l *Ref) transport.Call {
 	case Read:
 		return transport.Call{Script: p.scripts.releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux, k.fence}, Args: []string{l.ID, k.Channel, p.Publish, k.Prefix, p.claimMS(l), p.Counted}}
 	default:
-		return transport.Call{Script: p.scripts.release, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l)}}
+		return transport.Call{Script: p.scripts.release, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l), p.idle(k.Channel)}}
 	}
 }
 

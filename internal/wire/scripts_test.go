@@ -254,3 +254,31 @@ func TestInspectWritesNothing(t *testing.T) {
 		check("written", running, 0, map[string]int{"mode": 0, id("x:9"): 2, id("y:1"): 1})
 	})
 }
+
+// A release leaves the lock to others who listen, not to a subscription of its own session that
+// nobody needs any more.
+func TestNothingIsLeftToAnIdleSubscription(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		l, next := plainLease("a", 1), plainLease("a", 2)
+		idle := false
+		r.Idle = func(channel string) bool { return idle && channel == l.Keys.Channel }
+		for listeners := range 3 {
+			for _, idle = range []bool{false, true} {
+				theirs := listeners > 1 || listeners == 1 && !idle
+				r.must("FLUSHALL")
+				r.take(l)
+				r.end(l)
+				if left := r.int("EXISTS", "relock_yield:{a}") == 1; left != theirs {
+					t.Errorf("%d listen, idle %v: left to them %v", listeners, idle, left)
+				}
+				r.must("FLUSHALL")
+				r.take(l)
+				told, err := r.Release(ctx0, l, next)
+				if err != nil || IsToken(told) == theirs {
+					t.Errorf("%d listen, idle %v: %d, %v to the next", listeners, idle, told, err)
+				}
+			}
+			r.listen(l.Keys.Channel)
+		}
+	})
+}

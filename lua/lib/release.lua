@@ -1,12 +1,13 @@
 -- release ends a hold of a lock that others may wait for: it grants the lock to the first of the
--- queue, or leaves it free. Without a hold, it ends the place of that id. again is an id that is
+-- queue, or leaves it free. Without a hold, it ends the place of that id. idle is how many subscribers of
+-- the lock's channel listen for nobody. again is an id that is
 -- queued in the same step, false for none: the next goroutine of a process that has had its turn.
 -- It returns what release.lua replies.
 
 -- include: queue
 -- include: yield
 
-local function release(lock, fencekey, queue, id, channel, publish, counted, claim, again)
+local function release(lock, fencekey, queue, id, channel, publish, counted, claim, idle, again)
   local held = redis.pcall('hexists', lock, id)
   if held ~= 1 then
     -- include: wrongtype
@@ -17,7 +18,7 @@ local function release(lock, fencekey, queue, id, channel, publish, counted, cla
     return 0
   end
   if again then enqueue(queue, again) end
-  if not yield(queue, channel, publish, counted) then
+  if not yield(queue, channel, publish, counted, idle) then
     local winner, token = grant(lock, fencekey, queue, claim, publish, counted, again and {[again] = true}, id)
     if winner then return winner == again and token or 0 end
   end

@@ -187,3 +187,30 @@ func TestGrantsThatComeAfterTheRoundAreGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// A process goes on listening to a Redlock that it has waited for. Its releases leave nothing to
+// itself, but the lock to others that listen.
+func TestReleaseLeavesNothingToOneself(t *testing.T) {
+	inFive(t, func(t *testing.T, w *world, p *process) {
+		left := func() (n int) {
+			for _, r := range w.redis {
+				found, err := r.Client().Do(background, r.Client().B().Exists().Key("relock_yield:{a}").Build()).AsInt64()
+				require.NoError(t, err)
+				n += int(found)
+			}
+			return n
+		}
+		other := w.process()
+		holder := other.held()
+		time.AfterFunc(time.Second, func() { _ = holder.Unlock(background) })
+		l := p.held()
+		require.Zero(t, left(), "it was used")
+		require.NoError(t, l.Unlock(background))
+		require.Zero(t, left())
+		holder = other.held()
+		require.NoError(t, holder.Unlock(background))
+		require.Equal(t, 5, left())
+		time.Sleep(200 * time.Millisecond)
+		require.Zero(t, left())
+	})
+}
