@@ -22,7 +22,7 @@ func TestFairWaitersOfNeitherSideStarve(t *testing.T) {
 			var crowd []*call
 			for _, p := range busy[side] {
 				for _, thread := range []string{"a", "b"} {
-					crowd = append(crowd, p.begin(thread, "hammer", "fair", "crowded", side, 3000))
+					crowd = append(crowd, p.begin(thread, "hammer", "fair", "crowded", side, 3000, 0))
 				}
 			}
 			var waits []time.Duration

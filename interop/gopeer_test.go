@@ -148,7 +148,11 @@ func (th *thread) obey(command string, args []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return th.hammer(kind, name, args[2], time.Duration(d)*time.Millisecond)
+		section, err := strconv.Atoi(args[4])
+		if err != nil {
+			return "", err
+		}
+		return th.hammer(kind, name, args[2], time.Duration(d)*time.Millisecond, time.Duration(section)*time.Millisecond)
 	}
 	return "", fmt.Errorf("no command %q", command)
 }
@@ -169,24 +173,19 @@ func newLock(s *relock.Session, kind, name string, opts ...relock.LockOption) re
 		return s.FairMutex(name, opts...)
 	case "read":
 		return s.RWMutex(name, opts...).RLocker()
-	case "write":
+	case "write", "rw":
 		return s.RWMutex(name, opts...)
 	}
 	return s.Mutex(name, opts...) // lock, fenced
 }
 
 // hammer does what the hammer of the Java side does.
-func (th *thread) hammer(kind, name, counter string, d time.Duration) (string, error) {
-	var exclusive, shared relock.Locker
-	if kind == "read" {
-		exclusive, shared = th.lock("write", name), th.lock("read", name)
-	} else {
-		exclusive = th.lock(kind, name)
-	}
+func (th *thread) hammer(kind, name, counter string, d, section time.Duration) (string, error) {
+	exclusive, shared := th.lock(kind, name), th.lock("read", name)
 	var writes, reads, torn int
 	once := func(i int) (err error) {
 		l, write := exclusive, true
-		if shared != nil && i%4 != 0 {
+		if kind == "read" || kind == "rw" && i%4 != 0 {
 			l, write = shared, false
 		}
 		if err := l.Lock(th.ctx); err != nil {
@@ -204,6 +203,7 @@ func (th *thread) hammer(kind, name, counter string, d time.Duration) (string, e
 		if x != y {
 			torn++
 		}
+		time.Sleep(section)
 		if !write {
 			reads++
 			return nil

@@ -44,7 +44,7 @@ for i = 1, #KEYS / 3 do
       end
       redis.call('pexpire', queue, '15000')
       if wait > 0 then
-        done[lock] = -1 - wait
+        done[lock] = -1 - math.min(wait, 2) -- Redisson's turn may be over long before
       else
         local no, holder = foreign(lock, fields)
         done[lock] = no and lost or -1 - redis.call('pttl', lock)

@@ -102,7 +102,7 @@ func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hear
 		timing.Signal(w.C)
 	case reply == wire.Theirs:
 		w.probed = sent
-		q.scheduleLocked(w, q.after(w, sent, pollTheirs, hears))
+		q.scheduleLocked(w, q.after(w, sent, q.pollLocked(w), hears))
 	default:
 		_, ttl, _ := wire.Granted(reply, nil)
 		w.probed = sent
@@ -110,9 +110,22 @@ func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hear
 	}
 }
 
-// pollTheirs is how often the first of a queue looks at a lock that Redisson has: the end of an
-// RFairLock's hold is published to no other waiter.
-const pollTheirs = 20 * time.Millisecond
+// The first of a queue polls a lock that Redisson has, since the end of an RFairLock's hold is
+// published to no other waiter. It polls often at first: an owner of Redisson that returns at once
+// finds no queue, and has the lock again after a short gap.
+const (
+	pollFirst = time.Millisecond
+	pollMost  = 20 * time.Millisecond
+)
+
+// pollLocked returns after how long to poll a lock that Redisson has: half of the time so far.
+func (q *Queue) pollLocked(w *Waiter) time.Duration {
+	now := q.Clock.Now()
+	if w.theirs == 0 {
+		w.theirs = now
+	}
+	return min(max(time.Duration(now-w.theirs)/2, pollFirst), pollMost)
+}
 
 // listen subscribes w to the releases of a lock that Redisson has.
 func (q *Queue) listen(w *Waiter) {

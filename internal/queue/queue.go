@@ -60,6 +60,7 @@ type Waiter struct {
 	probed     int64 // when the last request was sent that found it waiting
 	err        error // why the last probe failed, if it did; C signals when that changes to or from nil
 	next       int64 // when to probe next
+	theirs     int64 // when a probe found first that Redisson has the lock; 0: none did
 	index      int   // in Queue.heap; -1: not there
 	probeAgain bool  // probe once more after the probe under way
 

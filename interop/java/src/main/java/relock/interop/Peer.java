@@ -114,7 +114,7 @@ public final class Peer {
                 return lock.isLocked() + " " + lock.remainTimeToLive() + " " + lock.getHoldCount() + " "
                         + lock.isHeldByCurrentThread();
             case "hammer":
-                return hammer(kind, name, args[2], Long.parseLong(args[3]));
+                return hammer(kind, name, args[2], Long.parseLong(args[3]), Long.parseLong(args[4]));
             default:
                 throw new IllegalArgumentException(command);
         }
@@ -131,6 +131,7 @@ public final class Peer {
             case "read":
                 return redisson.getReadWriteLock(name).readLock();
             case "write":
+            case "rw":
                 return redisson.getReadWriteLock(name).writeLock();
             default:
                 throw new IllegalArgumentException(kind);
@@ -138,22 +139,21 @@ public final class Peer {
     }
 
     /**
-     * Adds to two counters under the lock, by reading and then writing, for so many ms. Kind rw
-     * writes once in four times, and else reads both. Returns how often it has written and read,
-     * and how often the counters differed.
+     * Adds to two counters under the lock, by reading and then writing, for so many ms, and sleeps
+     * for some ms in between. Kind read only reads both, and kind rw does in three of four times.
+     * Returns how often it has written and read, and how often the counters differed.
      */
-    private String hammer(String kind, String name, String counter, long ms) {
+    private String hammer(String kind, String name, String counter, long ms, long section) throws Exception {
         RBucket<String> a = redisson.getBucket(counter + ":a", StringCodec.INSTANCE);
         RBucket<String> b = redisson.getBucket(counter + ":b", StringCodec.INSTANCE);
-        boolean rw = kind.equals("read");
-        RLock exclusive = lock(rw ? "write" : kind, name);
-        RLock shared = rw ? lock("read", name) : null;
+        RLock exclusive = lock(kind, name);
+        RLock shared = lock("read", name);
         long writes = 0;
         long reads = 0;
         long torn = 0;
         long end = System.nanoTime() + ms * 1_000_000;
         for (long i = 0; System.nanoTime() - end < 0; i++) {
-            boolean write = !rw || i % 4 == 0;
+            boolean write = !kind.equals("read") && !(kind.equals("rw") && i % 4 != 0);
             RLock lock = write ? exclusive : shared;
             lock.lock();
             try {
@@ -161,6 +161,9 @@ public final class Peer {
                 long y = number(b.get());
                 if (x != y) {
                     torn++;
+                }
+                if (section > 0) {
+                    Thread.sleep(section);
                 }
                 if (write) {
                     a.set(Long.toString(x + 1));

@@ -1,0 +1,64 @@
+package interop_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// One process of either side hammers a lock amid four of the other. Each side must get at least a
+// quarter of an even share of the turns, by the number of its processes.
+func TestSharesOfBothSides(t *testing.T) {
+	eachRedisson(t, func(t *testing.T, version string) {
+		const crowd, part = 4, 0.25
+		server := redistest.Start(t)
+		at := single(server, 30*time.Second)
+		var gos, javas []*peer
+		for range crowd {
+			gos, javas = append(gos, at.start(t, "")), append(javas, at.start(t, version))
+		}
+		var warm []*call // a JVM is slow at first
+		for i, p := range javas {
+			for _, kind := range []string{"lock", "fair", "rw"} {
+				warm = append(warm, p.begin("share", "hammer", kind, fmt.Sprint("warm", i, kind), fmt.Sprint("warm", i, kind), 500, 0))
+			}
+		}
+		for _, c := range warm {
+			c.must()
+		}
+		d := setting(t, "RELOCK_INTEROP_SHARE", 5*time.Second)
+		for _, kinds := range [][2]string{{"lock", "lock"}, {"fair", "fair"}, {"write", "write"}, {"read", "write"}, {"write", "rw"}} {
+			for _, sides := range [][2][]*peer{{javas, gos}, {gos, javas}} {
+				one, many := append([]*peer(nil), sides[0][0]), sides[1]
+				name := fmt.Sprintf("one %v %s amid %d %v %s", one[0], kinds[0], crowd, many[0], kinds[1])
+				counter := strings.ReplaceAll(name, " ", "-")
+				t.Run(name, func(t *testing.T) {
+					var calls []*call
+					for i, p := range append(one, many...) {
+						p.t = t
+						calls = append(calls, p.begin("share", "hammer", kinds[min(i, 1)], name, counter, d.Milliseconds(), 1))
+					}
+					total, turns := 0, counted(t, server, counter, calls, d)
+					for _, n := range turns {
+						total += n
+					}
+					first := float64(turns[calls[0]])
+					rest := float64(total) - first
+					even := float64(total) / (crowd + 1)
+					each := ""
+					for _, c := range calls[1:] {
+						each += fmt.Sprint(" ", turns[c])
+					}
+					report.add("share | %-6s | %s | %v | %.0f, and%s turns: %.2f of an even share, and %.2f",
+						version, name, d, first, each, first/even, rest/crowd/even)
+					if first < part*even || rest < part*crowd*even {
+						t.Errorf("%.0f turns, and %.0f of the others; want at least %v of an even share each", first, rest, part)
+					}
+				})
+			}
+		}
+	})
+}
