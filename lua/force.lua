@@ -46,7 +46,7 @@ if mode then
   if not bare or not handOver(q, {}, true) then wakeTheirs(q, '1') end
 elseif not bare then
   redis.call(ARGV[3], ARGV[1], '0')
-elseif yield(KEYS[3], ARGV[1], ARGV[3], ARGV[7], 0) or
+elseif yield(KEYS[3], ARGV[1], ARGV[3], 0) or
   not grant(KEYS[1], KEYS[2], KEYS[3], ARGV[6], ARGV[3], ARGV[7]) then
   leave(KEYS[3], ARGV[1], ARGV[3])
 end

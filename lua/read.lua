@@ -33,7 +33,9 @@ if type(mode) == 'table' then
   -- include: wrongtype
   return wrongType(mode) and redis.error_reply('NOTLOCK type') or mode
 end
-if not mode and redis.pcall('exists', KEYS[1], KEYS[2], yieldKey(q)) == 0 then return enter(q, nil, me, ARGV[2]) or 1 end
+if not mode and redis.pcall('exists', KEYS[1], KEYS[2], yieldKey(q)) == 0 then
+  return enter(q, nil, me, ARGV[2]) or 1
+end
 local join = ARGV[4] ~= ''
 if join and redis.call('hexists', KEYS[1], ARGV[4]) == 0 then return 4 end
 local first = redis.call('zrange', KEYS[2], 0, 0)[1]
@@ -52,7 +54,8 @@ if mode == 'read' and first and not isWriter(first) then -- others are coming in
   letReadersIn(q, mode, {[id] = true})
   first = redis.call('zrange', KEYS[2], 0, 0)[1]
 end
-local held = mode and (redis.call('hexists', KEYS[1], id) == 1 or ARGV[3] ~= '' and redis.call('hexists', KEYS[1], ARGV[3]) == 1)
+local held = mode and (redis.call('hexists', KEYS[1], id) == 1
+  or ARGV[3] ~= '' and redis.call('hexists', KEYS[1], ARGV[3]) == 1)
 if held or free or mode == 'read' and (not first or isWriter(first) and not firstWriter(q, nil, true)) then
   if join then return 3 end
   local no = enter(q, mode or nil, me, ARGV[2])

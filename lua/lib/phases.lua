@@ -95,21 +95,21 @@ local function there(q, ids, asks)
 end
 
 local function firstWriter(q, asks, fresh)
-  local passed, some = 0, nil
-  repeat
-    local to = passed == 0 and 0 or passed + 99
-    some = redis.call('zrange', q.queue, passed, to)
+  local passed = 0
+  while true do
+    local some = redis.call('zrange', q.queue, passed, passed == 0 and 0 or passed + 99)
+    if #some == 0 then return nil end
     local is = there(q, some, asks)
     for _, id in ipairs(some) do
       if not isWriter(id) then return nil end
       if is[id] and not fresh then return id end
-      local at = tonumber(redis.pcall('hget', seenIn(q), sessionOf(id)) or nil) or redis.call('zscore', q.queue, id) / 1000
+      local at = tonumber(redis.pcall('hget', seenIn(q), sessionOf(id)) or nil)
+      at = at or redis.call('zscore', q.queue, id) / 1000
       local lately = clock() - at < 5000
       if is[id] and lately then return id end
       if is[id] or lately then passed = passed + 1 else unqueue(q, id) end
     end
-  until #some == 0
-  return nil
+  end
 end
 
 local function enter(q, mode, ids, lease)
@@ -117,9 +117,10 @@ local function enter(q, mode, ids, lease)
   local ttl = mode and redis.call('pttl', q.lock) or -2
   local now = clock()
   local ends = string.format('%.0f', now + lease)
-  local valid, explained = false, true
+  local valid = false
   local fields = {}
   if mode then
+    local explained
     valid, explained = explains(q.lock, list, now, ttl)
     if not valid then
       -- include: foreign
@@ -195,7 +196,7 @@ local function wakeTheirs(q, message)
 end
 
 local function yield(q)
-  if redis.pcall('exists', yieldKey(q)) ~= 0 or q.counted ~= '0' and listeners(q.publish, q.channel) == 0 then return false end
+  if redis.pcall('exists', yieldKey(q)) ~= 0 or listeners(q.publish, q.channel) == 0 then return false end
   if redis.pcall('set', yieldKey(q), '*', 'px', '105').err then return false end
   tell(q, 'look ', redis.call('zrange', q.queue, 0, 0)[1], '')
   return true
@@ -211,7 +212,9 @@ local function handOver(q, leaving, writerLeaves, asks)
     unqueue(q, id)
     redis.call('hset', q.lock, 'mode', 'write', id, '1')
     redis.call('pexpire', q.lock, q.claim)
-    if not (asks and asks[id]) then tell(q, 'granted ', id, string.format(' %.0f ', token) .. q.claim .. ' ' .. q.lock) end
+    if not (asks and asks[id]) then
+      tell(q, 'granted ', id, string.format(' %.0f ', token) .. q.claim .. ' ' .. q.lock)
+    end
   elseif not given and letReadersIn(q, nil, asks) == 0 then
     return false
   end

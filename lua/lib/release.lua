@@ -18,7 +18,7 @@ local function release(lock, fencekey, queue, id, channel, publish, counted, cla
     return 0
   end
   if again then enqueue(queue, again) end
-  if not yield(queue, channel, publish, counted, idle) then
+  if not yield(queue, channel, publish, idle) then
     local winner, token = grant(lock, fencekey, queue, claim, publish, counted, again and {[again] = true}, id)
     if winner then return winner == again and token or 0 end
   end

@@ -8,10 +8,13 @@
 -- When relock's head finds that Redisson has come, it deletes the key. The names are derived from
 -- the name of the queue, and the Redis user may have no right to those keys, hence pcall.
 --
+-- Redisson listens at the node of the lock, in a cluster too, so that NUMSUB counts its waiters there.
+--
 -- theirs returns the head of Redisson's queue. yield decides, at a release, whether the lock is left
--- to Redisson, and has relock's head look. idle is how many listen to the lock's channel for nobody. leave notifies Redisson's waiters, and returns how many
--- listen to the lock's channel. yielded returns for how long (ms) a free lock is reserved, and for
--- whom. look has the first of relock's queue look at the lock.
+-- to Redisson, and has relock's head look; idle is how many listen to the lock's channel for nobody.
+-- leave notifies Redisson's waiters, and returns how many listen to the lock's channel. yielded returns
+-- for how long (ms) a free lock is reserved, and for whom. look has the first of relock's queue look
+-- at the lock.
 
 -- include: clock
 -- include: next
@@ -32,11 +35,11 @@ local function reserved(queue)
   return (tonumber(string.match(text, '^%d+')) or 0) - clock(), string.match(text, ' (.*)')
 end
 
-local function yield(queue, channel, publish, counted, idle)
+local function yield(queue, channel, publish, idle)
   local head, to, wait = theirs(queue), '*', 5
-  if head and (counted == '0' or listeners(publish, channel .. ':' .. head) ~= 0) then
+  if head and listeners(publish, channel .. ':' .. head) ~= 0 then
     to, wait = head, 100
-  elseif counted == '1' and listeners(publish, channel) <= tonumber(idle) then
+  elseif listeners(publish, channel) <= tonumber(idle) then
     return false
   end
   local last = reserved(queue)
