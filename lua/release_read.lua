@@ -27,7 +27,10 @@ local q = {lock = KEYS[1], queue = KEYS[3], fence = KEYS[4], channel = ARGV[2], 
 local id, list = ARGV[1], listOf(ARGV[4])
 local enlisted = redis.pcall('zrem', list, id)
 if type(enlisted) == 'table' and string.find(enlisted.err, 'access a non local key', 1, true) then return enlisted end
-if redis.call('hexists', KEYS[1], id) == 0 then
+local held = redis.pcall('hexists', KEYS[1], id)
+if held ~= 1 then
+  -- include: wrongtype
+  if held ~= 0 and not wrongType(held) then return held end
   redis.call('del', KEYS[2])
   return unqueue(q, id) - 1
 end

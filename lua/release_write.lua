@@ -21,9 +21,12 @@
 local q = {lock = KEYS[1], queue = KEYS[2], fence = KEYS[3], channel = ARGV[2], publish = ARGV[3],
   prefix = ARGV[4], claim = ARGV[5], counted = ARGV[6]}
 local id = ARGV[1]
-if redis.call('hexists', KEYS[1], id) == 0 then
+local held = redis.pcall('hexists', KEYS[1], id)
+if held ~= 1 then
+  -- include: wrongtype
+  if held ~= 0 and not wrongType(held) then return held end
   if unqueue(q, id) == 0 then return -1 end
-  if redis.call('hget', KEYS[1], 'mode') == 'read' and not firstWriter(q, nil, true) then letReadersIn(q, 'read') end
+  if redis.pcall('hget', KEYS[1], 'mode') == 'read' and not firstWriter(q, nil, true) then letReadersIn(q, 'read') end
   return 0
 end
 local again = ARGV[7]
