@@ -32,7 +32,8 @@ if held ~= 1 then
   -- include: wrongtype
   if held ~= 0 and not wrongType(held) then return held end
   redis.call('del', KEYS[2])
-  return unqueue(q, id) - 1
+  if unqueue(q, id) == 0 then return held == 0 and -1 or held end
+  return 0
 end
 local most, readers, leaving, bare = 0, redis.call('hlen', KEYS[1]) - 2, {}, true
 if readers > 0 then

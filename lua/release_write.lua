@@ -25,7 +25,7 @@ local held = redis.pcall('hexists', KEYS[1], id)
 if held ~= 1 then
   -- include: wrongtype
   if held ~= 0 and not wrongType(held) then return held end
-  if unqueue(q, id) == 0 then return -1 end
+  if unqueue(q, id) == 0 then return held == 0 and -1 or held end
   if redis.pcall('hget', KEYS[1], 'mode') == 'read' and not firstWriter(q, nil, true) then letReadersIn(q, 'read') end
   return 0
 end
