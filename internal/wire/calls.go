@@ -180,7 +180,9 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 
 // idle formats how many of a channel's subscribers, as far as PUBLISH counts them, listen for
 // nobody: this session's subscription stays after the wait of a Redlock.
-func (p *Protocol) idle(channel string) string { return flag(p.Counted == "1" && p.Idle != nil && p.Idle(channel)) }
+func (p *Protocol) idle(channel string) string {
+	return flag(p.Counted == "1" && p.Idle != nil && p.Idle(channel))
+}
 
 // IsToken reports whether the reply of a release is a fencing token.
 func IsToken(told int64) bool { return told > 1<<40 }
