@@ -47,6 +47,8 @@ type Engine struct {
 	forces   recentForces
 	label    *label
 
+	Suspect atomic.Int64 // by Clock: until then no Redlock waits for the deployment if it need not
+
 	closeOnce sync.Once
 	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more
 	drained   chan struct{}   // signals that calls may have dropped to 0 after closing

@@ -1,8 +1,6 @@
 package quorum
 
 import (
-	"sync/atomic"
-
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/pubsub"
 )
@@ -10,8 +8,7 @@ import (
 // node is a Redlock's lock on one deployment.
 type node struct {
 	*engine.Mutex
-	woken        *engine.Mutex // the same for calls that an unlock has woken
-	suspectUntil atomic.Int64  // by the clock of the engine
+	woken *engine.Mutex // the same for calls that an unlock has woken
 }
 
 // suspicion is how long a deployment stays suspect. After that the broker's pings have shown
@@ -19,16 +16,31 @@ type node struct {
 const suspicion = 2 * pubsub.PingTimeout
 
 // markSuspect marks a deployment that did not answer in time as unhealthy, for a while or until
-// it answers.
-func (n *node) markSuspect() { n.suspectUntil.Store(n.Engine().Clock.Now() + int64(suspicion)) }
+// it answers. All Redlocks of the session know.
+func (n *node) markSuspect() { n.Engine().Suspect.Store(n.Engine().Clock.Now() + int64(suspicion)) }
 
 // clear ends the suspicion.
-func (n *node) clear() { n.suspectUntil.Store(0) }
+func (n *node) clear() {
+	if suspect := &n.Engine().Suspect; suspect.Load() != 0 {
+		suspect.Store(0)
+	}
+}
 
 // healthy reports whether the deployment is likely to answer.
 func (n *node) healthy() bool {
 	e := n.Engine()
-	return e.Clock.Now() >= n.suspectUntil.Load() && e.Connected() && !e.Closed()
+	return e.Clock.Now() >= e.Suspect.Load() && e.Connected() && !e.Closed()
+}
+
+// connected reports whether a majority of the deployments is connected.
+func (r *Redlock) connected() bool {
+	n := 0
+	for _, node := range r.nodes {
+		if e := node.Engine(); e.Connected() && !e.Closed() {
+			n++
+		}
+	}
+	return n >= r.quorum()
 }
 
 // candidates returns the deployments to ask: the healthy ones and, for later, the others. If the
