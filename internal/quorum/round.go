@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -50,7 +52,8 @@ type attempt struct {
 	unsubscribe []func()
 	signal      chan struct{} // nil: not subscribed to unlocks yet
 	splits      int           // rounds in a row that got a minority
-	pause       time.Duration // until the next round, unless an unlock is heard
+	pause       time.Duration // until the next round, unless a signal comes first
+	deaf        []atomic.Bool // by deployment: its signals do not count
 }
 
 // acquire makes rounds for w until one succeeds, or one round if the call does not wait.
@@ -58,7 +61,7 @@ func (r *Redlock) acquire(ctx context.Context, c *call, w *waiter) (*hold, error
 	a := attempt{Redlock: r, call: c, ctx: ctx, pause: timing.MinBackoff}
 	defer a.leave()
 	for {
-		h, got, err := r.round(ctx, c.op, a.signal != nil)
+		h, got, err := a.round()
 		switch {
 		case h != nil:
 			return h, nil
@@ -96,8 +99,13 @@ func (a *attempt) subscribe() {
 		return
 	}
 	a.signal = make(chan struct{}, 1)
-	for _, n := range a.nodes {
-		if unsubscribe, ok := n.Subscribe(func() { timing.Signal(a.signal) }); ok {
+	for i, n := range a.nodes {
+		deaf, signal := &a.deaf[i], a.signal
+		if unsubscribe, ok := n.Subscribe(func() {
+			if !deaf.Load() {
+				timing.Signal(signal)
+			}
+		}); ok {
 			a.unsubscribe = append(a.unsubscribe, unsubscribe)
 		}
 	}
@@ -124,9 +132,28 @@ func (a *attempt) sleep(got int, err error) {
 	ctx, cancel := context.WithTimeout(a.ctx, timing.Jitter(a.pause))
 	defer cancel()
 	a.pause = min(2*a.pause, time.Second)
-	if engine.Await(ctx, a.signal, a.engines()) {
-		a.pause = timing.MinBackoff
+	heard := engine.Await(ctx, a.signal, a.engines())
+	for heard && err != nil && !a.connected() {
+		heard = engine.Await(ctx, a.signal, a.engines())
+	}
+	if heard {
+		if err == nil {
+			a.pause = timing.MinBackoff
+		}
 		timing.Pause(a.ctx, timing.Jitter(splitPause)) // not all calls at once
+	}
+}
+
+// heed chooses the deployments whose signals count after a round that asked some of them. If no
+// majority answered, those are the ones that failed: they may be back. Of the others the call would
+// mostly hear what it and others like it give back. If a majority answered, those that failed do not
+// count, which signal each attempt to connect.
+func (a *attempt) heed(asked []int, errs []error, failed bool) {
+	if a.deaf == nil {
+		a.deaf = make([]atomic.Bool, len(a.nodes))
+	}
+	for i := range a.deaf {
+		a.deaf[i].Store(slices.Contains(asked, i) && (errs[i] == nil) == failed)
 	}
 }
 
@@ -150,8 +177,9 @@ func (h *hold) bounded(ctx context.Context) (context.Context, context.CancelFunc
 
 // round asks the deployments once, concurrently. If they do not suffice it gives back what it got,
 // and returns how much that was; the error is theirs if so many failed that no majority was left.
-// A lock that was just released is left for a moment to those that listen, to calls that are woken.
-func (r *Redlock) round(ctx context.Context, op string, woken bool) (_ *hold, got int, err error) {
+// A lock that was just released is left for a moment to those that listen, as calls do that wait.
+func (a *attempt) round() (_ *hold, got int, err error) {
+	r, ctx, woken := a.Redlock, a.ctx, a.signal != nil
 	asked, others := r.candidates()
 	h := newHold(r)
 	start := r.e.Clock.Now()
@@ -172,11 +200,13 @@ func (r *Redlock) round(ctx context.Context, op string, woken bool) (_ *hold, go
 	if got >= r.quorum() && validity(r.lease, elapsed) > 0 {
 		return h, got, nil
 	}
+	late := got >= r.quorum()
+	a.heed(asked, errs, late || len(asked)-failures(errs) < r.quorum())
 	h.discard(ctx)
-	if got >= r.quorum() {
-		return nil, 0, lockerr.New(op, r.name, engine.ErrLate)
+	if late {
+		return nil, 0, lockerr.New(a.op, r.name, engine.ErrLate)
 	}
-	return nil, got, r.roundError(ctx, op, len(asked), errs)
+	return nil, got, r.roundError(ctx, a.op, len(asked), errs)
 }
 
 // takeAll asks some deployments concurrently, and records their errors.
@@ -229,7 +259,9 @@ func (r *Redlock) roundError(ctx context.Context, op string, asked int, errs []e
 }
 
 // refuses reports whether a deployment that failed with err refuses for good.
-func refuses(err error) bool { return errors.Is(err, lockerr.ErrClosed) || !transport.Transient(err) }
+func refuses(err error) bool {
+	return errors.Is(err, lockerr.ErrClosed) || err != engine.ErrUnconfirmed && !transport.Transient(err)
+}
 
 // markSilentSuspect marks the deployments suspect that did not answer a round in time. One whose
 // connection broke delayed nobody, and may answer on the next.

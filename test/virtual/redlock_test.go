@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +140,75 @@ func TestRedlockFailsCleanlyWithoutAMajority(t *testing.T) {
 				p.on(heal, 0, 4)
 				time.Sleep(2 * lease)
 				require.True(t, w.free())
+			})
+		})
+	}
+}
+
+// parts counts what Redlocks take on their servers.
+type parts struct {
+	relock.NopObserver
+	taken atomic.Int64
+}
+
+func (p *parts) Acquired(_ context.Context, a relock.AcquireEvent) {
+	if a.Held && a.Kind == relock.KindMutex {
+		p.taken.Add(1)
+	}
+}
+
+// What Lock takes and gives back on a minority wakes neither itself nor others that wait.
+func TestRedlocksAreNotWokenByWhatTheyGiveBack(t *testing.T) {
+	for what, outage := range outages {
+		t.Run(what, func(t *testing.T) {
+			inFive(t, func(t *testing.T, w *world, _ *process) {
+				var count parts
+				locked := make(chan relock.Locker, 2)
+				ps := []*process{w.process(relock.WithObserver(&count)), w.process(relock.WithObserver(&count))}
+				before := count.taken.Load()
+				for _, p := range ps {
+					p.on(outage, 0, 2, 4)
+					go func() { locked <- p.held() }()
+				}
+				// What is sent to servers that hang may be executed when they are back. It is cleaned up
+				// for as long as a lease.
+				down, within := time.Minute, 2*time.Second
+				if what == "hang" {
+					down, within = lease/2, 5*time.Second
+				}
+				time.Sleep(down)
+				rounds := float64(count.taken.Load()-before) / 2 / 2 // two servers, two processes
+				require.Less(t, rounds, 1.5*down.Seconds()+10)
+				start := time.Now()
+				for _, p := range ps {
+					p.on(heal, 2, 4)
+				}
+				for range ps {
+					l := <-locked
+					require.Less(t, time.Since(start), within)
+					require.NoError(t, l.Unlock(background))
+					start = time.Now()
+				}
+			})
+		})
+	}
+}
+
+// Servers that are down delay nobody who waits for an unlock on the others.
+func TestRedlockHearsOfAnUnlockBesideAnOutage(t *testing.T) {
+	for what, outage := range outages {
+		t.Run(what, func(t *testing.T) {
+			inFive(t, func(t *testing.T, w *world, p *process) {
+				holder := w.process().held()
+				p.on(outage, 0, 2)
+				locked := make(chan relock.Locker)
+				go func() { locked <- p.held() }()
+				time.Sleep(time.Minute)
+				start := time.Now()
+				require.NoError(t, holder.Unlock(background))
+				l := <-locked
+				require.Less(t, time.Since(start), 100*time.Millisecond)
+				require.NoError(t, l.Unlock(background))
 			})
 		})
 	}
