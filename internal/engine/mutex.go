@@ -30,6 +30,14 @@ func (m *Mutex) TryLock(ctx context.Context) (bool, error) {
 	return m.call(ctx, "try lock", false, m.lockExclusive)
 }
 
+// Unconfirmed reports whether this process has unlocked m, and Redis has not confirmed that in time.
+func (m *Mutex) Unconfirmed() bool {
+	w := m.waiter(nil)
+	defer m.arb.free(w)
+	x := m.arb.blocked(w)
+	return x.Held && x.Lease.Late.Load()
+}
+
 // Subscribe calls f, which must not block, whenever m is unlocked. It fails after Close;
 // otherwise unsubscribe must be called.
 func (m *Mutex) Subscribe(f func()) (unsubscribe func(), ok bool) {

@@ -132,6 +132,7 @@ func (m *Mutex) UnlockWithin(ctx context.Context, o *arbiter.Owner, d time.Durat
 	if d > 0 {
 		r = m.e.release(ctx, x.h.Lease, d, true)
 	} else {
+		x.h.Lease.Late.Store(true)
 		m.e.releaseLater(x.h.Lease)
 	}
 	if err := m.ended(ctx, "unlock", x, r); err != nil {

@@ -57,6 +57,9 @@ func newHold(r *Redlock) *hold {
 func (h *hold) take(ctx context.Context, i int, m *engine.Mutex) error {
 	n := h.r.nodes[i]
 	ok, err := m.TryLock(ctx)
+	if err == nil && !ok && m.Unconfirmed() {
+		return engine.ErrUnconfirmed // it is not taken
+	}
 	if err != nil || !ok {
 		return err
 	}

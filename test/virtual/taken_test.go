@@ -98,9 +98,6 @@ func TestLockSaysThatRedisDoesNotAnswer(t *testing.T) {
 // The process has unlocked, and Redis does not confirm: nobody has the lock.
 func TestLockBehindAReleaseWithoutAnAnswerIsNotTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		if w.typ.redis > 1 {
-			return
-		}
 		p := w.process()
 		l := p.held()
 		p.partition()
