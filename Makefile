@@ -13,7 +13,7 @@
 #                  NAMES=1000000 for the full number of names; see CONTRIBUTING.md
 # make bench-peers the same scenarios for relock and other libraries, side by side
 # make interop     relock and the real Redisson share locks: a quarter of an hour; needs
-#                  Java and Maven. STRESS, LEASE, SAMPLES: see interop/README.md
+#                  Java and Maven. STRESS, LEASE, SAMPLES, SHARE: see interop/README.md
 # make cover       coverage, of the library by all its tests
 # make fmt, tidy   fix what lint and CI report
 
@@ -71,10 +71,11 @@ bench: redis
 STRESS  ?= 1m
 LEASE   ?= 30s
 SAMPLES ?= 200
+SHARE   ?= 10s
 
 interop: redis
 	cd interop && RELOCK_REQUIRE_REDIS=1 RELOCK_REQUIRE_JAVA=1 RELOCK_INTEROP_STRESS=$(STRESS) \
-		RELOCK_INTEROP_LEASE=$(LEASE) RELOCK_INTEROP_SAMPLES=$(SAMPLES) \
+		RELOCK_INTEROP_LEASE=$(LEASE) RELOCK_INTEROP_SAMPLES=$(SAMPLES) RELOCK_INTEROP_SHARE=$(SHARE) \
 		$(GO) test -v -count=1 -timeout 40m $(TESTFLAGS) .
 
 bench-peers: redis

@@ -10,7 +10,8 @@ import (
 )
 
 // One process of either side hammers a lock amid four of the other. Each side must get at least a
-// quarter of an even share of the turns, by the number of its processes.
+// quarter of an even share of the turns, by the number of its processes. RELOCK_INTEROP_SHARE sets for how
+// long each pair is measured.
 func TestSharesOfBothSides(t *testing.T) {
 	eachRedisson(t, func(t *testing.T, version string) {
 		const crowd, part = 4, 0.25
@@ -29,7 +30,7 @@ func TestSharesOfBothSides(t *testing.T) {
 		for _, c := range warm {
 			c.must()
 		}
-		d := setting(t, "RELOCK_INTEROP_SHARE", 5*time.Second)
+		d := setting(t, "RELOCK_INTEROP_SHARE", 4*time.Second)
 		for _, kinds := range [][2]string{{"lock", "lock"}, {"fair", "fair"}, {"write", "write"}, {"read", "write"}, {"write", "rw"}} {
 			for _, sides := range [][2][]*peer{{javas, gos}, {gos, javas}} {
 				one, many := append([]*peer(nil), sides[0][0]), sides[1]

@@ -115,7 +115,7 @@ func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hear
 // finds no queue, and has the lock again after a short gap.
 const (
 	pollFirst = time.Millisecond
-	pollMost  = 20 * time.Millisecond
+	pollMost  = 10 * time.Millisecond
 )
 
 // pollLocked returns after how long to poll a lock that Redisson has: half of the time so far.

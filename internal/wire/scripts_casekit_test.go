@@ -156,6 +156,9 @@ func listens(r *rwRig) { r.listen("redisson_lock__channel:{a}") }
 // patient leaves the lock to Redisson for longer than a slow machine takes.
 func patient(r *rwRig) { r.yields("*") }
 
+// fairTurn leaves the lock to the first of Redisson's fair queue.
+func fairTurn(r *rwRig) { r.yields("j:1") }
+
 // yields leaves the lock to a waiter of Redisson, for as long as the scripts believe.
 func (r *rwRig) yields(to string) {
 	r.must("SET", "relock_yield:{a}", fmt.Sprint(time.Now().Add(990*time.Millisecond).UnixMilli(), " ", to), "PX", "30000")

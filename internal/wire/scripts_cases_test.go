@@ -234,5 +234,7 @@ func redissonCases() []scriptCase {
 		{"try while the lock is left to Redisson", all(has(Plain, 1), does(ends(Plain, 1)), patient), asks(Plain, 2), "taken", same},
 		{"try as one that listens while the lock is left to it", all(has(Plain, 1), does(ends(Plain, 1)), patient), triesAwake(2), "granted", same},
 		{"release when the lock was left to Redisson a moment ago", all(has(Plain, 2), does(queues(3)), patient), ends(Plain, 2), "told 0", "told -1"},
+		{"queue while Redisson has its turn", all(redissonHas, fairTurn), queues(3), "taken", same},
+		{"look while Redisson has its turn", all(has(Plain, 1), does(queues(2)), does(ends(Plain, 1)), redissonHas, fairTurn), looks(2), "theirs", same},
 	}
 }

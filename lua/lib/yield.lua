@@ -5,16 +5,21 @@
 -- So while one of Redisson's may be there, a release leaves the lock free and notifies it. The
 -- key relock_yield has until when (ms) a free lock is reserved for them, and for whom: that head, or
 -- * for all who listen to the lock's channel. For 100 ms after that nothing is left to them again.
--- When relock's head finds that Redisson has come, it deletes the key. The names are derived from
--- the name of the queue, and the Redis user may have no right to those keys, hence pcall.
+-- When relock's head finds that Redisson has come, it deletes the key, so that the lock is left to
+-- Redisson again after the next hold. But an RFairLock that nobody of its kind queues for is released
+-- without a message, and its owner may have it again and again before relock's head finds it free.
+-- So then the key keeps when Redisson was last seen as well, and relock has the lock for as long as
+-- Redisson had it, at most 100 ms. The names are derived from the name of the queue, and the Redis
+-- user may have no right to those keys, hence pcall.
 --
 -- Redisson listens at the node of the lock, in a cluster too, so that NUMSUB counts its waiters there.
 --
 -- theirs returns the head of Redisson's queue. yield decides, at a release, whether the lock is left
 -- to Redisson, and has relock's head look; idle is how many listen to the lock's channel for nobody.
--- leave notifies Redisson's waiters, and returns how many listen to the lock's channel. yielded returns
--- for how long (ms) a free lock is reserved, and for whom. look has the first of relock's queue look
--- at the lock.
+-- leave notifies Redisson's waiters, and returns how many listen to the lock's channel. reserved
+-- returns what the key says: for how long (ms) a free lock is reserved, for whom (- for nobody), and
+-- for how long Redisson has had it since. yielded returns the first two of a reservation that is
+-- valid. look has the first of relock's queue look at the lock.
 
 -- include: clock
 -- include: next
@@ -32,7 +37,9 @@ end
 local function reserved(queue)
   local text = redis.pcall('get', beside(queue, 'relock_yield'))
   if type(text) ~= 'string' then return nil end
-  return (tonumber(string.match(text, '^%d+')) or 0) - clock(), string.match(text, ' (.*)')
+  local till, to, seen = string.match(text, '^(%d+) (%S+) ?(%d*)')
+  till = tonumber(till) or 0
+  return till - clock(), to, tonumber(seen) and tonumber(seen) - (till - 100)
 end
 
 local function yield(queue, channel, publish, idle)
@@ -42,10 +49,14 @@ local function yield(queue, channel, publish, idle)
   elseif listeners(publish, channel) <= tonumber(idle) then
     return false
   end
-  local last = reserved(queue)
-  if last and last > -100 and last < 1000 then return false end
+  local last, _, had = reserved(queue)
+  if had and had > 0 then
+    to, wait = '-', math.min(had, 100) - 100
+  elseif last and last > -100 and last < 1000 then
+    return false
+  end
   local text = string.format('%.0f ', clock() + wait) .. to
-  if redis.pcall('set', beside(queue, 'relock_yield'), text, 'px', '200').err then return false end
+  if redis.pcall('set', beside(queue, 'relock_yield'), text, 'px', '200').err or to == '-' then return false end
   look(queue, publish)
   return true
 end
@@ -57,7 +68,7 @@ local function leave(queue, channel, publish)
 end
 
 local function yielded(queue)
-  local wait, to = reserved(queue)
-  if not wait or wait > 1000 or to ~= '*' and to ~= theirs(queue) then return 0 end
+  local wait, to, had = reserved(queue)
+  if not wait or wait > 1000 or had or to ~= '*' and to ~= theirs(queue) then return 0 end
   return math.max(0, wait), to
 end
