@@ -72,7 +72,12 @@ func TestMaxHoldEndsOnTime(t *testing.T) {
 						got <- time.Now()
 					}()
 					left := (most - last).Truncate(time.Millisecond)
-					require.InDelta(t, last+told(left), lost(t, l).Sub(start), float64(time.Millisecond))
+					took, want := lost(t, l).Sub(start), last+told(left)
+					require.GreaterOrEqual(t, took, want-time.Millisecond)
+					if wait > 0 { // a claim is renewed a little later than a lease, so less of it is margin
+						want = most - 2*time.Millisecond
+					}
+					require.LessOrEqual(t, took, want+time.Millisecond)
 					for range 2 {
 						require.ErrorIs(t, l.Unlock(owner), relock.ErrLost)
 					}
