@@ -38,15 +38,6 @@ func (r *absentRig) comes(short string) {
 	}
 }
 
-// goes makes a session absent.
-func (r *absentRig) goes(short string) {
-	r.t.Helper()
-	channel := "relock_session:" + session(short)
-	if err := r.conn.Do(ctx0, r.conn.B().Unsubscribe().Channel(channel).Build()).Error(); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
 // of is the n-th waiter of a session.
 func (r *absentRig) of(short string, n int) *Ref {
 	l := r.lease(Fair, n)

@@ -3,7 +3,6 @@ package sim_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -158,10 +157,6 @@ func newOp(r *rand.Rand, theme [][]part, lease time.Duration) op {
 		o.reads = len(o.parts) == 1 && o.parts[0].kind == writer && chance(r, 0.5)
 	}
 	return o
-}
-
-func (o *op) exclusive() bool {
-	return !slices.ContainsFunc(o.parts, func(p part) bool { return p.kind == reader })
 }
 
 func (o *op) String() string {
