@@ -24,6 +24,7 @@ local function channelOf(queue, publish, id)
   return 'relock_session:' .. sessionOf(id)
 end
 
+-- listeners returns nil where the server does not say it.
 local function listeners(publish, channel)
   local n = redis.pcall('pubsub', publish == 'PUBLISH' and 'numsub' or 'shardnumsub', channel)
   return n[2]

@@ -46,7 +46,7 @@ local function yield(queue, channel, publish, idle)
   local head, to, wait = theirs(queue), '*', 5
   if head and listeners(publish, channel .. ':' .. head) ~= 0 then
     to, wait = head, 100
-  elseif listeners(publish, channel) <= tonumber(idle) then
+  elseif (listeners(publish, channel) or 1) <= tonumber(idle) then
     return false
   end
   local last, _, had = reserved(queue)
