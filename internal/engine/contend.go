@@ -102,7 +102,10 @@ func (a *attempt) await(l *lease.Lease, w *queue.Waiter) (done bool, err error) 
 		case g.Token > 0:
 			return a.claim(l, g)
 		}
-		if last, err := a.look(l, w); err != nil || last > l.Sent {
+		switch last, err := a.look(l, w); {
+		case err == queue.ErrSilent:
+			a.arb.report(a.w, err) // for those that queue behind
+		case err != nil || last > l.Sent:
 			a.answered(err)
 		}
 	}
@@ -110,7 +113,10 @@ func (a *attempt) await(l *lease.Lease, w *queue.Waiter) (done bool, err error) 
 
 // look records what the last look has found.
 func (a *attempt) look(l *lease.Lease, w *queue.Waiter) (last int64, err error) {
-	if last, err = a.e.queue.Probed(w); err != nil || last > l.Sent {
+	switch last, err = a.e.queue.Probed(w); {
+	case err == queue.ErrSilent:
+		a.asked, a.taken, a.last = last, false, nil
+	case err != nil || last > l.Sent:
 		a.taken, a.last = err == nil, err
 	}
 	return last, err

@@ -85,6 +85,10 @@ func (q *Queue) probe(due []*Waiter) {
 
 // probedLocked records the answer to a probe that was sent at sent.
 func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hears bool) {
+	if late && w.err == nil && q.Clock.Now()-w.probed > int64(q.Proto.Claim) {
+		w.err = ErrSilent
+		timing.Signal(w.C)
+	}
 	if !late {
 		if (err == nil) != (w.err == nil) {
 			timing.Signal(w.C)

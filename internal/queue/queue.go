@@ -3,6 +3,7 @@ package queue
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -145,6 +146,9 @@ func (q *Queue) hears(w *Waiter) bool {
 	}
 	return q.Broker.Live(wire.PrefixSession + q.Session)
 }
+
+// ErrSilent: Redis has not answered a probe for a claim.
+var ErrSilent = errors.New("no answer from Redis")
 
 // Probed returns when the last request was sent that found w waiting, and why the last probe
 // failed, if it did.
