@@ -30,7 +30,7 @@ func TestSharesOfBothSides(t *testing.T) {
 		for _, c := range warm {
 			c.must()
 		}
-		d := setting(t, "RELOCK_INTEROP_SHARE", 4*time.Second)
+		d := setting(t, "RELOCK_INTEROP_SHARE", 3*time.Second)
 		for _, kinds := range [][2]string{{"lock", "lock"}, {"fair", "fair"}, {"write", "write"}, {"read", "write"}, {"write", "rw"}} {
 			for _, sides := range [][2][]*peer{{javas, gos}, {gos, javas}} {
 				one, many := append([]*peer(nil), sides[0][0]), sides[1]
