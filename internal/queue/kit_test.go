@@ -181,7 +181,7 @@ func (r *rig) gotIn(got <-chan error) {
 	}
 }
 
-// inQueue waits until a waiter stands here and is not to probe for now. It returns its id.
+// inQueue waits until a waiter stands here and has no probe planned soon. It returns its id.
 func (r *rig) inQueue() (id string) {
 	r.t.Helper()
 	redistest.Eventually(r.t, enough, "a waiter to queue", func() bool {
