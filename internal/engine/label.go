@@ -44,8 +44,11 @@ func (g *gate) open() { g.Do(func() { close(g.c) }) }
 
 const (
 	labelMost  = 10 * time.Millisecond  // how long a call waits for the label
-	labelWrite = 250 * time.Millisecond // how long the answer to one write may take
 	labelQuick = 100 * time.Millisecond // the first look whether the session still uses locks
+
+	// labelWrite is how long one write may take. One with an earlier end would make rueidis pipeline
+	// for good; see transport.Context.
+	labelWrite = transport.Patience
 )
 
 func newLabel(e *Engine) *label {

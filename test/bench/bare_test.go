@@ -22,10 +22,10 @@ type bare struct {
 }
 
 // bareLock is a lock by its names on the wire.
-type bareLock struct{ name, fence, channel string }
+type bareLock struct{ name, fence, queue, channel string }
 
 func newBareLock(name string) bareLock {
-	return bareLock{name, "relock_fence:{" + name + "}", "redisson_lock__channel:{" + name + "}"}
+	return bareLock{name, "relock_fence:{" + name + "}", "relock_queue:{" + name + "}", "redisson_lock__channel:{" + name + "}"}
 }
 
 // loadScripts makes them known to the server, so that no EVALSHA is in vain.
@@ -45,26 +45,24 @@ func (c *bare) newID() string { return bareSession + strconv.FormatUint(c.seq.Ad
 
 // acquire reports whether it was granted.
 func (c *bare) acquire(ctx context.Context, l *bareLock, id string) (bool, error) {
-	b := c.client.B().Arbitrary("EVALSHA", kit.AcquireSHA, "2")
-	if c.keyed {
-		b = b.Keys(l.name, l.fence)
-	} else {
-		b = b.Args(l.name, l.fence)
-	}
-	n, err := c.client.Do(ctx, b.Args(id, "30000").Build()).AsInt64()
+	n, err := c.eval(ctx, kit.AcquireSHA, l, id, "30000", "0", "500", "PUBLISH", "1")
 	return n > 0, err
 }
 
 // release reports whether it was held.
 func (c *bare) release(ctx context.Context, l *bareLock, id string) (bool, error) {
-	b := c.client.B().Arbitrary("EVALSHA", kit.ReleaseSHA, "1")
-	if c.keyed {
-		b = b.Keys(l.name)
-	} else {
-		b = b.Args(l.name)
-	}
-	n, err := c.client.Do(ctx, b.Args(id, l.channel, "PUBLISH").Build()).AsInt64()
+	n, err := c.eval(ctx, kit.ReleaseSHA, l, id, l.channel, "PUBLISH", "1", "500", "0")
 	return n >= 0, err
+}
+
+func (c *bare) eval(ctx context.Context, sha string, l *bareLock, args ...string) (int64, error) {
+	b := c.client.B().Arbitrary("EVALSHA", sha, "3")
+	if c.keyed {
+		b = b.Keys(l.name, l.fence, l.queue)
+	} else {
+		b = b.Args(l.name, l.fence, l.queue)
+	}
+	return c.client.Do(ctx, b.Args(args...).Build()).AsInt64()
 }
 
 // pair acquires and releases a lock that nobody else wants.
