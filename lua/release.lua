@@ -18,7 +18,8 @@
 -- Sent twice: the second finds nothing, and queues nobody. Hold ids are never used again, so it
 -- cannot end another hold, however late it arrives.
 
-if not ARGV[7] and redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. string.sub(KEYS[3], 13)) == 0 then
+local queues = ARGV[7] or redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. string.sub(KEYS[3], 13))
+if queues == 0 then
   local had = redis.pcall('hdel', KEYS[1], ARGV[1])
   if had ~= 1 then return had == 0 and -1 or had end
   local told = redis.call(ARGV[3], ARGV[2], '0')
@@ -29,6 +30,21 @@ if not ARGV[7] and redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. strin
     redis.pcall('set', 'relock_yield' .. string.sub(KEYS[3], 13), text, 'px', '105', 'nx')
   end
   return told
+end
+if queues == 1 and ARGV[4] == '1' and redis.pcall('hexists', KEYS[1], ARGV[1]) == 1 then
+  -- Most often there is one queue, that of relock, its first is there, and nobody of Redisson listens.
+  -- include: give
+  local first = redis.call('zpopmin', KEYS[3])
+  if first[1] then
+    local count = ARGV[3] == 'PUBLISH' and 'numsub' or 'shardnumsub'
+    local n = redis.pcall('pubsub', count, ARGV[2], channelOf(KEYS[3], ARGV[3], first[1]))
+    if n[4] and n[4] > 0 and n[2] <= tonumber(ARGV[6]) then
+      give(KEYS[1], KEYS[2], KEYS[3], ARGV[5], ARGV[3], first[1], false, ARGV[1])
+      return 0
+    end
+    redis.call('zadd', KEYS[3], first[2], first[1])
+    redis.call('pexpire', KEYS[3], '15000')
+  end
 end
 -- include: release
 return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7])

@@ -28,6 +28,9 @@ func Transient(err error) bool {
 
 // Code returns the code of err if it is an error reply of Redis.
 func Code(err error) (code string, ok bool) {
+	if err == nil {
+		return "", false // without an allocation
+	}
 	var re *rueidis.RedisError
 	if !errors.As(err, &re) || re.IsNil() {
 		return "", false

@@ -63,19 +63,15 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait boo
 	var n int64
 	switch {
 	case l.Kind == Write:
-		keys := [3]string{k.Name, k.fence, k.aux}
-		args := [8]string{l.ID, leaseMS, flag(wait), k.Prefix, k.Channel, p.claimMS(l), p.Publish, p.Counted}
-		n, err = p.taken(ctx, p.scripts.write, keys[:], args[:])
+		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), k.Prefix, k.Channel, p.claimMS(l), p.Publish, p.Counted}
+		n, err = p.taken(ctx, p.scripts.write, all[:3], all[3:])
 	default:
-		keys := [3]string{k.Name, k.fence, k.aux}
-		args := [6]string{l.ID, leaseMS, "0", p.claimMS(l), p.Publish, p.Counted}
-		switch {
-		case wait:
-			args[2] = "1"
-		case l.Listens:
-			args[2] = "2"
+		queue := flag(wait)
+		if !wait && l.Listens {
+			queue = "2"
 		}
-		n, err = p.taken(ctx, p.scripts.acquire, keys[:], args[:])
+		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, queue, p.claimMS(l), p.Publish, p.Counted}
+		n, err = p.taken(ctx, p.scripts.acquire, all[:3], all[3:])
 	}
 	return Granted(n, k.explain(err))
 }
@@ -160,12 +156,11 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 	var c transport.Call
 	if l.Kind == Plain || l.Kind == Fair { // without allocations
 		k := l.Keys
-		keys := [3]string{k.Name, k.fence, k.aux}
-		args := [7]string{l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l), p.idle(k.Channel)}
-		c = transport.Call{Script: p.scripts.release, Keys: keys[:], Args: args[:6]}
+		all := [...]string{k.Name, k.fence, k.aux, l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l), p.idle(k.Channel), ""}
+		c = transport.Call{Script: p.scripts.release, Keys: all[:3], Args: all[3:9]}
 		if next != nil {
-			args[6] = next.ID
-			c.Args = args[:]
+			all[9] = next.ID
+			c.Args = all[3:]
 		}
 	} else if c = p.releasing(l); next != nil {
 		c.Args = append(c.Args, next.ID)

@@ -62,14 +62,12 @@ local function saw(q, id)
 end
 
 local function queueUp(q, id)
-  if not redis.call('zscore', q.queue, id) then
-    local t = redis.call('time')
-    local after = tonumber(redis.call('zrange', q.queue, -1, -1, 'withscores')[2] or 0)
-    if after >= readersFrom then after = after - readersFrom end
-    local score = math.max(t[1] * 1000000 + t[2], after + 1)
-    if not isWriter(id) then score = score + readersFrom end
-    redis.call('zadd', q.queue, string.format('%.0f', score), id)
-  end
+  local t = redis.call('time')
+  local after = tonumber(redis.call('zrange', q.queue, -1, -1, 'withscores')[2] or 0)
+  if after >= readersFrom then after = after - readersFrom end
+  local score = math.max(t[1] * 1000000 + t[2], after + 1)
+  if not isWriter(id) then score = score + readersFrom end
+  redis.call('zadd', q.queue, 'nx', string.format('%.0f', score), id)
   redis.call('pexpire', q.queue, '15000')
 end
 

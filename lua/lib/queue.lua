@@ -5,13 +5,8 @@
 -- its hold id and token, or nothing if there is none. The winner gets the lock for a claim, a
 -- short lease, and is told, unless it is one of asks, whose call learns it by the reply. leaving
 -- is the hold that ends with that.
---
--- The lock always has a holder: the next one is stored before the last one is removed. In a slot
--- that is being moved, a key that has become empty is a key that has moved. The grant is
--- published last.
 
--- include: fence
--- include: next
+-- include: give
 
 local function enqueue(queue, id)
   local last = redis.call('zrange', queue, -1, -1, 'withscores')[2]
@@ -28,12 +23,5 @@ end
 local function grant(lock, fencekey, queue, claim, publish, counted, asks, leaving)
   local id = nextThere(queue, publish, counted, asks)
   if not id then return nil end
-  local token, text = fence(fencekey)
-  redis.call('hset', lock, id, '1')
-  if leaving then redis.call('hdel', lock, leaving) end
-  redis.call('pexpire', lock, claim)
-  if not (asks and asks[id]) then
-    redis.call(publish, channelOf(queue, publish, id), 'granted ' .. id .. ' ' .. text .. ' ' .. claim .. ' ' .. lock)
-  end
-  return id, token
+  return id, give(lock, fencekey, queue, claim, publish, id, asks and asks[id], leaving)
 end
