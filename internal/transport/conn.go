@@ -91,21 +91,24 @@ func (c *Conn) TakeAlong(a *Along) { c.along.Store(a) }
 // LeaveBehind undoes TakeAlong. It reports whether a was to be taken still.
 func (c *Conn) LeaveBehind(a *Along) bool { return c.along.CompareAndSwap(a, nil) }
 
-// withAlong adds what is to be taken along to a pipeline, in front, and returns it.
-func (c *Conn) withAlong(cmds rueidis.Commands) (*Along, rueidis.Commands) {
+// pipelinedAlong is Pipelined, and takes along what is to be taken along.
+func (c *Conn) pipelinedAlong(ctx context.Context, cmds rueidis.Commands) []rueidis.RedisResult {
 	a := c.along.Load()
 	if a == nil || !c.LeaveBehind(a) {
-		return nil, cmds
+		return c.Pipelined(ctx, cmds)
 	}
-	return a, append(rueidis.Commands{a.Command()}, cmds...)
+	results := c.Pipelined(ctx, append(rueidis.Commands{a.Command()}, cmds...))
+	a.Done(results[0].Error())
+	return results[1:]
 }
 
 // Eval runs a script, by its text if the server does not know the digest.
 func (c *Conn) Eval(ctx context.Context, s *Script, keys, args []string) (r rueidis.RedisResult) {
-	if c.along.Load() != nil {
-		return c.EvalAll(ctx, []Call{{s, keys, args}})[0]
+	if cmd := c.Evalsha(s, keys, args); c.along.Load() == nil {
+		r = c.do(ctx, cmd)
+	} else {
+		r = c.pipelinedAlong(ctx, rueidis.Commands{cmd})[0]
 	}
-	r = c.do(ctx, c.Evalsha(s, keys, args))
 	if re, ok := rueidis.IsRedisErr(r.Error()); ok && re.IsNoScript() {
 		r = c.do(ctx, c.command("EVAL", s.Text, keys, args))
 	}
@@ -124,12 +127,7 @@ func (c *Conn) EvalAll(ctx context.Context, calls []Call) []rueidis.RedisResult 
 	for i, call := range calls {
 		cmds[i] = c.Evalsha(call.Script, call.Keys, call.Args)
 	}
-	along, cmds := c.withAlong(cmds)
-	results := c.Pipelined(ctx, cmds)
-	if along != nil {
-		along.Done(results[0].Error())
-		results = results[1:]
-	}
+	results := c.pipelinedAlong(ctx, cmds)
 	var unknown []int
 	cmds = nil
 	for i, call := range calls {

@@ -153,19 +153,20 @@ func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, joi
 // was no such hold. Unless next is nil, a hold of that id is queued in the same step, if there was
 // such a hold; if told is a token, by IsToken, it has got the lock already.
 func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err error) {
-	var c transport.Call
-	if l.Kind == Plain || l.Kind == Fair { // without allocations
-		k := l.Keys
+	if k := l.Keys; l.Kind == Plain || l.Kind == Fair { // without allocations
 		all := [...]string{k.Name, k.fence, k.aux, l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l), p.idle(k.Channel), ""}
-		c = transport.Call{Script: p.scripts.release, Keys: all[:3], Args: all[3:9]}
+		args := all[3:9]
 		if next != nil {
-			all[9] = next.ID
-			c.Args = all[3:]
+			all[9], args = next.ID, all[3:]
 		}
-	} else if c = p.releasing(l); next != nil {
-		c.Args = append(c.Args, next.ID)
+		told, err = p.Eval(ctx, p.scripts.release, all[:3], args).AsInt64()
+	} else {
+		c := p.releasing(l)
+		if next != nil {
+			c.Args = append(c.Args, next.ID)
+		}
+		told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
 	}
-	told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
 	if refused, began := halfMoved(err); refused {
 		some, errs := p.releaseMoving(ctx, []moving{{l, began}})
 		return some[0], errs[0]
