@@ -16,7 +16,7 @@ import (
 // scripts that renew them.
 func (t *table) manyHolds(b *testing.B, srv *redistest.Server) {
 	const holds = 10_000
-	const lease = 6 * time.Second
+	lease := least(3*time.Second, 6*time.Second)
 	s, err := relock.NewSession(kit.Background, kit.NewClient(b, srv), relock.WithLease(lease))
 	benchCheck(err == nil, "NewSession: %v", err)
 	defer s.Close(kit.Background)
@@ -34,7 +34,7 @@ func (t *table) manyHolds(b *testing.B, srv *redistest.Server) {
 	const periods = 3
 	time.Sleep(lease / 3) // the first period is that of the acquisitions
 	before := srv.CommandStats()["evalsha"]
-	time.Sleep(periods * lease / 3)
+	time.Sleep(periods * (lease / 3))
 	scripts := float64(srv.CommandStats()["evalsha"]-before) / periods
 	more := runtime.NumGoroutine() - goroutines
 	for _, m := range mutexes {

@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -20,6 +21,8 @@ import (
 // alike. Run it alone, once:
 //
 //	go test -run '^$' -bench '^BenchmarkTable$' -benchtime 1x ./test/bench
+//
+// With -args -quick it only shows that everything runs.
 func BenchmarkTable(b *testing.B) {
 	srv := redistest.Start(b)
 	benchCheck(loadScripts(kit.NewClient(b, srv)) == nil, "SCRIPT LOAD failed")
@@ -93,11 +96,21 @@ func (t *table) print() {
 	}
 }
 
+var quick = flag.Bool("quick", false, "one short round of everything, to see that it works; not to measure")
+
+// least returns what is measured, or less of it with -quick.
+func least[T any](quickly, measured T) T {
+	if *quick {
+		return quickly
+	}
+	return measured
+}
+
 // inTurns calls every f in each of the rounds, and returns the median of what each
 // of them returned.
 func inTurns(rounds int, fs ...func() float64) []float64 {
 	all := make([][]float64, len(fs))
-	for range rounds {
+	for range least(1, rounds) {
 		for i, f := range fs {
 			all[i] = append(all[i], f())
 		}

@@ -47,7 +47,7 @@ func (t *table) manyWaiters(b *testing.B, srv *redistest.Server) {
 // handOvers has so many goroutines in a queue that each joins again at its end, and
 // returns what a hand-over takes, and what it takes the server, in nanoseconds.
 func handOvers(srv *redistest.Server, sessions []*relock.Session, name string, waiters int) (each, cpu float64) {
-	const warmUp, span = 500 * time.Millisecond, 1200 * time.Millisecond
+	warmUp, span := 500*time.Millisecond, least(100*time.Millisecond, 1200*time.Millisecond)
 	var count atomic.Int64
 	var stop atomic.Bool
 	var wg sync.WaitGroup
