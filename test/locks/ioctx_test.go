@@ -44,7 +44,7 @@ func TestCallsDoNotMakeRueidisStartGoroutines(t *testing.T) {
 	kit.Receive(t, renewed, "a renewal")
 	require.NoError(t, m.Unlock(kit.Background))
 	label := client.B().Exists().Key("relock_session:{" + s.ID() + "}").Build().Pin()
-	kit.Eventually(t, func() bool { n, err := client.Do(ctx, label).AsInt64(); return err == nil && n == 0 }, "the label to go")
+	redistest.Eventually(t, kit.Soon, "the label to go", func() bool { n, err := client.Do(ctx, label).AsInt64(); return err == nil && n == 0 })
 	require.LessOrEqual(t, readers(), before+1, "that of the subscriptions has goroutines, and no other")
 }
 
