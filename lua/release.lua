@@ -36,8 +36,8 @@ if queues == 1 and ARGV[4] == '1' and redis.pcall('hexists', KEYS[1], ARGV[1]) =
   -- include: give
   local first = redis.call('zpopmin', KEYS[3])
   if first[1] then
-    local count = ARGV[3] == 'PUBLISH' and 'numsub' or 'shardnumsub'
-    local n = redis.pcall('pubsub', count, ARGV[2], channelOf(KEYS[3], ARGV[3], first[1]))
+    local numsub = ARGV[3] == 'PUBLISH' and 'numsub' or 'shardnumsub'
+    local n = redis.pcall('pubsub', numsub, ARGV[2], channelOf(KEYS[3], ARGV[3], first[1]))
     if n[4] and n[4] > 0 and n[2] <= tonumber(ARGV[6]) then
       give(KEYS[1], KEYS[2], KEYS[3], ARGV[5], ARGV[3], first[1], false, ARGV[1])
       return 0

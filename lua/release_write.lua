@@ -15,13 +15,30 @@
 --
 -- Sent twice: the second finds nothing, and queues nobody.
 
+local id, again = ARGV[1], ARGV[7]
+local held = redis.pcall('hexists', KEYS[1], id)
+local count = held == 1 and redis.call('hlen', KEYS[1])
+local behind = count == 2 and not again and redis.call('zrange', KEYS[2], -1, -1)[1]
+if behind and ARGV[6] == '1' and string.sub(behind, -6) == ':write' then
+  -- Most often only writers queue, their first is there, and nobody of Redisson listens.
+  -- include: give
+  local first = redis.call('zpopmin', KEYS[2])
+  local numsub = ARGV[3] == 'PUBLISH' and 'numsub' or 'shardnumsub'
+  local n = redis.pcall('pubsub', numsub, ARGV[2], channelOf(KEYS[2], ARGV[3], first[1]))
+  if n[4] and n[4] > 0 and n[2] == 0 then
+    redis.pcall('hdel', beside(KEYS[2], 'relock_seen'), sessionOf(first[1]))
+    give(KEYS[1], KEYS[3], KEYS[2], ARGV[5], ARGV[3], first[1], false, id)
+    return 0
+  end
+  redis.call('zadd', KEYS[2], first[2], first[1])
+  redis.call('pexpire', KEYS[2], '15000')
+end
+
 -- include: phases
 -- include: strip
 
 local q = {lock = KEYS[1], queue = KEYS[2], fence = KEYS[3], channel = ARGV[2], publish = ARGV[3],
   prefix = ARGV[4], claim = ARGV[5], counted = ARGV[6]}
-local id = ARGV[1]
-local held = redis.pcall('hexists', KEYS[1], id)
 if held ~= 1 then
   -- include: wrongtype
   if held ~= 0 and not wrongType(held) then return held end
@@ -29,10 +46,9 @@ if held ~= 1 then
   if redis.pcall('hget', KEYS[1], 'mode') == 'read' and not firstWriter(q, nil, true) then letReadersIn(q, 'read') end
   return 0
 end
-local again = ARGV[7]
 if again then queueUp(q, again) end
 local longest, leaving, bare, _ = 0, {}, true, nil
-if redis.call('hlen', KEYS[1]) > 2 then
+if count > 2 then
   longest, _, leaving, bare = leases(KEYS[1], ARGV[4], id)
 end
 if longest > 0 then
@@ -43,7 +59,7 @@ if longest > 0 then
   return wake(ARGV[3], ARGV[2])
 end
 leaving[#leaving + 1] = id
-if bare then
+if bare and (behind or again or count > 2) then
   local winner, token = handOver(q, leaving, true, again and {[again] = true})
   if winner then return winner == again and token or 0 end
 end

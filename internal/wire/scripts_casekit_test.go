@@ -144,6 +144,20 @@ func endsFor(k Kind, n, next int) func(r *rwRig) string {
 	}
 }
 
+// endsUnheard ends a write hold of a lock to whose channel nobody listens.
+func endsUnheard(n int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		l := r.lease(Write, n)
+		keys := *l.Keys
+		keys.Channel, l.Keys = "unheard", &keys
+		told, err := r.Release(ctx0, l, nil)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return fmt.Sprint("told ", told)
+	}
+}
+
 // redissonHas is a hold of Redisson.
 func redissonHas(r *rwRig) {
 	r.must("HSET", "a", "1b3c0c4e-9e5b-4f0a-8a3e-0d3f4f5a6b7c:47", "1")

@@ -194,7 +194,7 @@ local function wakeTheirs(q, message)
 end
 
 local function yield(q)
-  if redis.pcall('exists', yieldKey(q)) ~= 0 or listeners(q.publish, q.channel) == 0 then return false end
+  if listeners(q.publish, q.channel) == 0 or redis.pcall('exists', yieldKey(q)) ~= 0 then return false end
   if redis.pcall('set', yieldKey(q), '*', 'px', '105').err then return false end
   tell(q, 'look ', redis.call('zrange', q.queue, 0, 0)[1], '')
   return true
