@@ -53,7 +53,7 @@ for i = 1, n do
     replies[i] = tonumber(redis.call('get', q.fence)) or fence(q.fence)
   else
     local ends = startLease(q.lock, q.prefix .. id .. ':rwlock_timeout:1', lease)
-    if ends and listed(q.lock, listOf(q.prefix)) then enlist(listOf(q.prefix), {id}, ends, lease, true) end
+    if ends and listed(q.lock, listOf(q.prefix)) then enlist(listOf(q.prefix), {id}, ends, lease) end
     replies[i] = redis.call('zrange', q.queue, 0, 0)[1] and 2 or 1
   end
 end

@@ -35,7 +35,7 @@ for i = 1, #KEYS / 2 do
       if not whole and redis.call('hget', lock, 'mode') == 'read' then keep(lock, prefix) end
     end
     ends = startLease(lock, key, lease)
-    if ends and list.valid then enlist(list.name, {id}, ends, lease, true) end
+    if ends and list.valid then enlist(list.name, {id}, ends, lease) end
   end
   if not ends then gone[#gone + 1] = i end
 end

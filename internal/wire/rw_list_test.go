@@ -98,6 +98,21 @@ func TestRWAListThatWasLostIsMadeAgain(t *testing.T) {
 	})
 }
 
+// Regression: most readers with a longer lease than those before did not prolong the list. When it had
+// expired they counted as readers of Redisson, for whom the lock is left free.
+func TestRWTheListLivesAsLongAsItsReaders(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		for n := 1; n < 10; n++ {
+			l := r.reader(n)
+			l.Length = time.Duration(n) * time.Minute
+			r.reads(l, ReadJoin)
+			if left := r.pttl(rwReaders); left < r.pttl("a") {
+				t.Fatalf("the list of %d readers lives for %v", n, left)
+			}
+		}
+	})
+}
+
 // A listed reader whose lease has ended is removed by a writer although others read on.
 func TestRWAListedReaderEndsWithItsLease(t *testing.T) {
 	r := &rwRig{NewRig(t), "a"}

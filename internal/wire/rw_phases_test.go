@@ -231,7 +231,7 @@ func TestRWRedissonHasItsTurn(t *testing.T) {
 		r.queues(a, b)
 		r.end(w)
 		r.held()
-		for _, want := range []string{look + b.ID, rwChannel + " 1", rwChannel + " 00"} {
+		for _, want := range []string{look + a.ID, rwChannel + " 1", rwChannel + " 00"} {
 			if got := next(); got != want {
 				t.Fatalf("message %q, want %q", got, want)
 			}
@@ -243,13 +243,14 @@ func TestRWRedissonHasItsTurn(t *testing.T) {
 		r.queues(r.reader(4), r.writer(5))
 		r.held()
 		r.must("SET", rwYield, "*", "PX", "100") // they have not used it
-		replies, _ := r.Probe(ctx0, []*Ref{b})
-		if replies[0] <= readAlone {
-			t.Fatalf("look = %d", replies[0])
-		}
+		r.looksFor(0, b)
+		r.held(a) // it was the readers' turn, of those that queued when the writer left
+		r.mustQueue(b, r.writer(5), r.reader(4))
 		r.must("SET", rwYield, "*", "PX", "50000")
+		r.end(a)
+		r.held(b) // not left to Redisson again so soon
 		r.end(b)
-		r.held(a, r.reader(4)) // not again so soon
+		r.held(r.reader(4))
 
 		// A writer of Redisson has come: from then on the first of the queue listens.
 		r.must("FLUSHALL")

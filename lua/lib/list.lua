@@ -25,8 +25,8 @@
 --   living    whether the list names all readers and they are alive
 --   last      how long (ms) the longest lease of the other readers lasts, for a reader that
 --             was just removed from the list; 0 if the list does not tell
---   enlist    adds readers, and with again also prolongs the list to two leases, which
---             not every call has to do
+--   enlist    adds readers. The list lives for two of their leases if it is new, or would not
+--             outlive one
 
 -- include: clock
 
@@ -54,14 +54,14 @@ local function last(list, prefix, readers)
   return type(left) == 'number' and left or 0
 end
 
-local function enlist(list, ids, ends, lease, again)
+local function enlist(list, ids, ends, lease, new)
   local added = {}
   for _, id in ipairs(ids) do
     added[#added + 1] = ends
     added[#added + 1] = id
   end
   local n = redis.pcall('zadd', list, unpack(added))
-  if again and type(n) == 'number' and (again == 'new' or redis.call('pttl', list) < tonumber(lease)) then
+  if type(n) == 'number' and (new or redis.call('pttl', list) < tonumber(lease)) then
     redis.call('pexpire', list, 2 * lease)
   end
 end

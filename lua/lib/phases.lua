@@ -20,7 +20,8 @@
 -- Redisson's waiters hear only the lock's channel. So while some may listen there, a hand-over
 -- leaves the lock free and notifies them, if it was not left to them in the last 100 ms, or if
 -- they have used that. The key relock_yield says so: until it has 100 ms left to live, a free
--- lock is reserved for them. See lib/yield.lua.
+-- lock is reserved for them. See lib/yield.lua. When a writer leaves it to them, the readers that
+-- queue come before the writers, since it is their turn next.
 --
 -- q has the names and arguments that these functions share: lock, fence, queue, channel and
 -- prefix (of the rwlock_timeout keys) of the lock, claim (ms), publish, counted.
@@ -29,6 +30,7 @@
 --   unqueue       removes a waiter
 --   saw           records that a writer looks
 --   firstWriter   returns the first writer that is there, with fresh of those seen lately
+--   putFirst      puts readers before the writers: those of ids from that index on
 --   enter         gives the read side to some, for a lease. mode is that of the lock, nil if
 --                 nobody has it any more. It returns an error if the key is no lock
 --   letReadersIn  lets in readers that queue, and returns how many
@@ -139,7 +141,18 @@ local function enter(q, mode, ids, lease)
   end
   if ttl < tonumber(lease) then redis.call('pexpireat', q.lock, ends) end
   if not valid then redis.pcall('del', list) end
-  enlist(list, ids, ends, lease, not valid and 'new' or (#ids > 1 or now % 8 == 0) and 'old')
+  enlist(list, ids, ends, lease, not valid)
+end
+
+local function putFirst(q, ids, from)
+  for n = from, #ids, 1000 do
+    local before = {}
+    for i = n, math.min(n + 999, #ids) do
+      before[#before + 1] = i - #ids - 1
+      before[#before + 1] = ids[i]
+    end
+    redis.call('zadd', q.queue, unpack(before))
+  end
 end
 
 local function letReadersIn(q, mode, asks)
@@ -156,14 +169,7 @@ local function letReadersIn(q, mode, asks)
     redis.call('zrem', q.queue, unpack(some))
   end
   if #entering == 0 then return 0 end
-  for n = next, #ids, 1000 do
-    local before = {}
-    for i = n, math.min(n + 999, #ids) do
-      before[#before + 1] = i - #ids - 1
-      before[#before + 1] = ids[i]
-    end
-    redis.call('zadd', q.queue, unpack(before))
-  end
+  putFirst(q, ids, next)
   enter(q, mode, entering, q.claim)
   local first = redis.call('zrange', q.queue, 0, 0)[1]
   local more = (first and ' 2 ' or ' 1 ') .. q.claim .. ' ' .. q.lock
@@ -193,16 +199,17 @@ local function wakeTheirs(q, message)
   return told
 end
 
-local function yield(q)
+local function yield(q, writerLeaves)
   if listeners(q.publish, q.channel) == 0 or redis.pcall('exists', yieldKey(q)) ~= 0 then return false end
   if redis.pcall('set', yieldKey(q), '*', 'px', '105').err then return false end
+  if writerLeaves then putFirst(q, redis.call('zrangebyscore', q.queue, readersFrom, '+inf'), 1) end
   tell(q, 'look ', redis.call('zrange', q.queue, 0, 0)[1], '')
   return true
 end
 
 local function handOver(q, leaving, writerLeaves, asks)
   local last = redis.call('zrange', q.queue, -1, -1)[1]
-  if not last or #leaving > 0 and yield(q) then return false end
+  if not last or #leaving > 0 and yield(q, writerLeaves) then return false end
   local given = writerLeaves and not isWriter(last) and letReadersIn(q, nil, asks) > 0
   local id, token = not given and firstWriter(q, asks), nil
   if id then
