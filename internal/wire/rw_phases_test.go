@@ -236,25 +236,25 @@ func TestRWRedissonHasItsTurn(t *testing.T) {
 				t.Fatalf("message %q, want %q", got, want)
 			}
 		}
-		r.must("SET", rwYield, "*", "PX", "50000") // for a machine that is slow
+		r.yields("*") // for a machine that is slow
 		for _, l := range []*Ref{a, b} {
 			r.looksFor(0, l)
 		}
 		r.queues(r.reader(4), r.writer(5))
 		r.held()
-		r.must("SET", rwYield, "*", "PX", "100") // they have not used it
+		r.yielded("*", 0) // they have not used it
 		replies, _ := r.Probe(ctx0, []*Ref{b})
 		if replies[0] <= readAlone {
 			t.Fatalf("look = %d", replies[0])
 		}
-		r.must("SET", rwYield, "*", "PX", "50000")
+		r.yields("*")
 		r.end(b)
 		r.held(a, r.reader(4)) // not again so soon
 
 		// A writer of Redisson has come: from then on the first of the queue listens.
 		r.must("FLUSHALL")
 		r.redissonWrites(redissonID, 1, time.Minute)
-		r.must("SET", rwYield, "*", "PX", "50000")
+		r.yields("*")
 		r.queues(a, b)
 		if r.int("EXISTS", rwYield) != 0 {
 			t.Fatal("its turn goes on")
@@ -300,7 +300,7 @@ func TestRWAHandOverCostsTheSameHoweverManyQueue(t *testing.T) {
 			l.ID = fmt.Sprintf("%08x-0000-8000-8000-000000000000:1", i)
 			r.queues(l)
 		}
-		r.must("SET", "relock_yield:{"+r.name+"}", "*", "PX", "50000")
+		r.yields("*")
 		r.Counted = "0" // they count as being there
 		cost := r.cost(func() { r.end(w) })
 		r.Counted = "1"
