@@ -236,17 +236,17 @@ func TestRWRedissonHasItsTurn(t *testing.T) {
 				t.Fatalf("message %q, want %q", got, want)
 			}
 		}
-		r.must("SET", rwYield, "*", "PX", "50000") // for a machine that is slow
+		r.yields("*") // for a machine that is slow
 		for _, l := range []*Ref{a, b} {
 			r.looksFor(0, l)
 		}
 		r.queues(r.reader(4), r.writer(5))
 		r.held()
-		r.must("SET", rwYield, "*", "PX", "100") // they have not used it
+		r.yielded("*", 0) // they have not used it
 		r.looksFor(0, b)
 		r.held(a) // it was the readers' turn, of those that queued when the writer left
 		r.mustQueue(b, r.writer(5), r.reader(4))
-		r.must("SET", rwYield, "*", "PX", "50000")
+		r.yields("*")
 		r.end(a)
 		r.held(b) // not left to Redisson again so soon
 		r.end(b)
@@ -255,7 +255,7 @@ func TestRWRedissonHasItsTurn(t *testing.T) {
 		// A writer of Redisson has come: from then on the first of the queue listens.
 		r.must("FLUSHALL")
 		r.redissonWrites(redissonID, 1, time.Minute)
-		r.must("SET", rwYield, "*", "PX", "50000")
+		r.yields("*")
 		r.queues(a, b)
 		if r.int("EXISTS", rwYield) != 0 {
 			t.Fatal("its turn goes on")
@@ -301,7 +301,7 @@ func TestRWAHandOverCostsTheSameHoweverManyQueue(t *testing.T) {
 			l.ID = fmt.Sprintf("%08x-0000-8000-8000-000000000000:1", i)
 			r.queues(l)
 		}
-		r.must("SET", "relock_yield:{"+r.name+"}", "*", "PX", "50000")
+		r.yields("*")
 		r.Counted = "0" // they count as being there
 		cost := r.cost(func() { r.end(w) })
 		r.Counted = "1"

@@ -174,8 +174,12 @@ func patient(r *rwRig) { r.yields("*") }
 func fairTurn(r *rwRig) { r.yields("j:1") }
 
 // yields leaves the lock to a waiter of Redisson, for as long as the scripts believe.
-func (r *rwRig) yields(to string) {
-	r.must("SET", "relock_yield:{a}", fmt.Sprint(time.Now().Add(990*time.Millisecond).UnixMilli(), " ", to), "PX", "30000")
+func (r *rwRig) yields(to string) { r.yielded(to, 990*time.Millisecond) }
+
+// yielded leaves the lock to a waiter of Redisson until then from now.
+func (r *rwRig) yielded(to string, until time.Duration) {
+	text := fmt.Sprint(time.Now().Add(until).UnixMilli(), " ", to)
+	r.must("SET", "relock_yield:{"+r.name+"}", text, "PX", "30000")
 }
 
 func renews(k Kind, n int) func(r *rwRig) string {
@@ -294,7 +298,7 @@ func frozen(r *rwRig)     { r.must("HSET", rwSeen, session("s"), "1") }
 func frozenAway(r *rwRig) { r.must("HSET", rwSeen, session("x"), "1") }
 
 // theirsWas has it that the lock was left to Redisson's waiters a moment ago.
-func theirsWas(r *rwRig) { r.must("SET", rwYield, "*", "PX", "50000") }
+func theirsWas(r *rwRig) { r.yields("*") }
 
 // handsOver ends a hold as if it were not Redisson's turn.
 func handsOver(k Kind, n int) func(r *rwRig) { return all(theirsWas, does(ends(k, n)), del(rwYield)) }

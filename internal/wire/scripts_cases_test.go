@@ -102,6 +102,7 @@ func rwCases() []scriptCase {
 			all(has(Write, 1), wants(Write, 4), crowdWants(150), handsOver(Write, 1)), asks(Read, 2), "taken", same},
 		{"look for the readers that are left", all(has(Write, 1), wants(Write, 4), crowdWants(150), handsOver(Write, 1)), looksRW(Read, 1140), "alone", same},
 		{"release a write hold to the next writer", all(has(Write, 1), wants(Write, 2), theirsWas), ends(Write, 1), "told 0", "told -1"},
+		{"release a write hold to Redisson before readers", all(has(Write, 1), wants(Write, 4), wants(Read, 2)), ends(Write, 1), "told 1", "told -1"},
 		{"release a write hold to the next writer, and nobody else listens", all(has(Write, 1), wants(Write, 2)), endsUnheard(1), "told 0", "told -1"},
 		{"release a write hold, and nobody else listens, past an absent writer",
 			all(has(Write, 1), rwAbsent(Write, 2), wants(Write, 3)), endsUnheard(1), "told 0", "told -1"},

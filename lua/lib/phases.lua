@@ -19,9 +19,9 @@
 --
 -- Redisson's waiters hear only the lock's channel. So while some may listen there, a hand-over
 -- leaves the lock free and notifies them, if it was not left to them in the last 100 ms, or if
--- they have used that. The key relock_yield says so: until it has 100 ms left to live, a free
--- lock is reserved for them. See lib/yield.lua. When a writer leaves it to them, the readers that
--- queue come before the writers, since it is their turn next.
+-- they have used that. The key relock_yield has until when (ms) it is reserved for them, as in
+-- lib/yield.lua. When a writer leaves it to them, the readers that queue come before the writers,
+-- since it is their turn next.
 --
 -- q has the names and arguments that these functions share: lock, fence, queue, channel and
 -- prefix (of the rwlock_timeout keys) of the lock, claim (ms), publish, counted.
@@ -187,21 +187,35 @@ local function drop(q, fields)
 end
 
 local function yieldKey(q) return beside(q.queue, 'relock_yield') end
+
+local function reserve(q, ...)
+  return redis.pcall('set', yieldKey(q), string.format('%.0f *', clock() + 5), 'px', '105', ...)
+end
+
+-- nil if there was no turn lately, or the server's clock stepped back
+local function sinceTurn(q)
+  local text = redis.pcall('get', yieldKey(q))
+  local till = type(text) == 'string' and tonumber(string.match(text, '^%d+'))
+  local over = till and clock() - till
+  return over and over > -1000 and over
+end
+
 local function reserved(q)
-  local left = redis.pcall('pttl', yieldKey(q))
-  return type(left) == 'number' and math.max(0, left - 100) or 0
+  local over = sinceTurn(q)
+  return over and math.max(0, -over) or 0
 end
 
 -- A process of relock that comes back at once must not overtake those who are woken.
 local function wakeTheirs(q, message)
   local told = message == '0' and redis.call(q.publish, q.channel, '0') or wake(q.publish, q.channel)
-  if told > 0 then redis.pcall('set', yieldKey(q), '*', 'px', '105', 'nx') end
+  if told > 0 then reserve(q, 'nx') end
   return told
 end
 
 local function yield(q, writerLeaves)
-  if listeners(q.publish, q.channel) == 0 or redis.pcall('exists', yieldKey(q)) ~= 0 then return false end
-  if redis.pcall('set', yieldKey(q), '*', 'px', '105').err then return false end
+  if listeners(q.publish, q.channel) == 0 then return false end
+  local over = sinceTurn(q)
+  if over and over < 100 or reserve(q).err then return false end
   if writerLeaves then putFirst(q, redis.call('zrangebyscore', q.queue, readersFrom, '+inf'), 1) end
   tell(q, 'look ', redis.call('zrange', q.queue, 0, 0)[1], '')
   return true

@@ -4,9 +4,11 @@
 --
 -- So while one of Redisson's may be there, a release leaves the lock free and notifies it. The
 -- key relock_yield has until when (ms) a free lock is reserved for them, and for whom: that head, or
--- * for all who listen to the lock's channel. For 100 ms after that nothing is left to them again.
--- When relock's head finds that Redisson has come, it deletes the key, so that the lock is left to
--- Redisson again after the next hold. But an RFairLock that nobody of its kind queues for is released
+-- * for all who listen to the lock's channel. For 100 ms after that nothing is left to them again,
+-- but the turn of * does not count for a head: those who listened may be sessions of relock.
+-- When relock finds that Redisson has come, it deletes the key, so that the lock is left to Redisson
+-- again after the next hold. Redisson has come if it holds the lock, or if the lock is free and the head
+-- is head no more. But an RFairLock that nobody of its kind queues for is released
 -- without a message, and its owner may have it again and again before relock's head finds it free.
 -- So then the key keeps when Redisson was last seen as well, and relock has the lock for as long as
 -- Redisson had it, at most 100 ms. The names are derived from the name of the queue, and the Redis
@@ -23,6 +25,7 @@
 
 -- include: clock
 -- include: next
+-- include: redisson
 
 local function theirs(queue)
   local head = redis.pcall('lindex', beside(queue, 'redisson_lock_queue'), 0)
@@ -49,10 +52,10 @@ local function yield(queue, channel, publish, idle)
   elseif (listeners(publish, channel) or 1) <= tonumber(idle) then
     return false
   end
-  local last, _, had = reserved(queue)
-  if had and had > 0 then
+  local last, whose, had = reserved(queue)
+  if had then
     to, wait = '-', math.min(had, 100) - 100
-  elseif last and last > -100 and last < 1000 then
+  elseif last and last > -100 and last < 1000 and (to == '*' or whose ~= '*') then
     return false
   end
   local text = string.format('%.0f ', clock() + wait) .. to
@@ -69,6 +72,8 @@ end
 
 local function yielded(queue)
   local wait, to, had = reserved(queue)
-  if not wait or wait > 1000 or had or to ~= '*' and to ~= theirs(queue) then return 0 end
-  return math.max(0, wait), to
+  if not wait or wait > 1000 or had or to == '-' then return 0 end
+  if to == '*' or to == theirs(queue) then return math.max(0, wait), to end
+  came(queue)
+  return 0
 end
