@@ -30,3 +30,41 @@ func TestQueueExpiresWhileALockIsLeftToRedisson(t *testing.T) {
 		r.mustNear("the queue", r.pttl("relock_queue:{a}"), 15*time.Second)
 	})
 }
+
+func TestRWAWriterThatIsNotThereIsPassedOver(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		r.present()
+		w, next, gone := r.writer(1), r.writer(2), r.writer(3)
+		gone.ID = id("x:3:write")
+		r.writes(w)
+		r.queues(gone, next)
+		r.end(w)
+		r.held(next)
+		r.mustQueue(gone) // it may come back
+	})
+}
+
+func TestRWWritersLeaveTheLockToRedisson(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		r.present(rwChannel)
+		w, next := r.writer(1), r.writer(2)
+		r.writes(w)
+		r.queues(next)
+		r.end(w)
+		r.held()
+		r.mustNear("the queue", r.pttl(rwQueue), 15*time.Second)
+	})
+}
+
+func TestRWADowngradeLetsNoWriterIn(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		r.present()
+		w, own, next := r.writer(1), r.reader(2), r.writer(3)
+		r.writes(w)
+		r.rlock(own, w, false)
+		r.queues(next)
+		r.end(w)
+		r.held(own)
+		r.mustQueue(next)
+	})
+}
