@@ -76,6 +76,14 @@ func (p *Process) DropReplies(n int) {
 	p.changedLocked()
 }
 
+// LoseMessage loses the next published message that contains text, and nothing else: in a cluster a
+// node may fail to pass one on.
+func (p *Process) LoseMessage(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unheard = text
+}
+
 // deliveredLocked notes that the server gets a command now.
 func (l *link) deliveredLocked(command []byte) {
 	switch kindOf(command) {
@@ -97,7 +105,14 @@ func (l *link) deliveredLocked(command []byte) {
 
 // answeredLocked notes a message from the server, and reports whether to deliver it.
 func (l *link) answeredLocked(message []byte) bool {
-	if message[0] == '>' || len(l.awaited) == 0 {
+	if message[0] == '>' {
+		lose := l.p.unheard != "" && bytes.Contains(message, []byte(l.p.unheard))
+		if lose {
+			l.p.unheard = ""
+		}
+		return !lose
+	}
+	if len(l.awaited) == 0 {
 		return true
 	}
 	lose := l.awaited[0]
@@ -138,7 +153,7 @@ func (l *link) resetLocked() {
 func (p *Process) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cuts, p.delay, p.drops, p.refuse = [2]int{}, 0, 0, false
+	p.cuts, p.delay, p.drops, p.refuse, p.unheard = [2]int{}, 0, 0, false, ""
 	for l := range p.links {
 		l.up.hurry()
 		l.down.hurry()

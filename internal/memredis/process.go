@@ -30,6 +30,7 @@ type Process struct {
 	cuts    [2]int         // by Direction: how many cuts are in force
 	delay   time.Duration  // each way
 	drops   int            // commands whose replies are to be lost
+	unheard string         // what the message to be lost contains; empty: none is
 	refuse  bool           // to make connections
 	gone    bool           // the process has vanished, for good
 	changed chan struct{}  // closed and replaced when cuts, delay or drops change

@@ -24,6 +24,8 @@ func foreignCases() []scriptCase {
 		{"write beside a reader, with a field added", all(has(Read, 2), added), asks(Write, 1), "taken", same},
 		{"read beside a reader, with a field added", all(has(Read, 2), added), asks(Read, 1), "join", same},
 		{"release a hold, with a field added", all(has(Plain, 1), added), ends(Plain, 1), "told 0", "told -1"},
+		{"release what the absent queue for, with a field added",
+			all(has(Fair, 1), does(queues(2)), added), ends(Fair, 1), "told 0", "told -1"},
 		{"release a read hold, with a field added", all(has(Read, 1), added), ends(Read, 1), "told 1", "told -1"},
 		{"release a read hold beside a dead reader, with a field added",
 			all(has(Read, 1), has(Read, 2), added, dead(2, 1)), ends(Read, 1), "told 1", "told -1"},

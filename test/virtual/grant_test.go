@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
 )
 
 // Nor does the deadline of a lock that another released count on more than Redis grants, whenever the
@@ -59,5 +60,35 @@ func TestGrantThatIsHeardTooLateIsNone(t *testing.T) {
 		require.NoError(t, l.Err())
 		require.NoError(t, l.Unlock(background))
 		require.NoError(t, (<-got[0]).Unlock(background))
+	})
+}
+
+// The waiter looks when the lease is over that the lock had when it asked. The lock was released long
+// before that, and is the waiter's.
+func TestGrantWhoseMessageIsLostIsFoundByTheNextLook(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if len(w.typ.names) > 1 || w.typ.redis > 1 {
+			return
+		}
+		const delay, left = 5 * time.Millisecond, 700 * time.Millisecond
+		p, other := w.process(), w.process(relock.WithLease(time.Second))
+		p.delay(delay)
+		for round := range 5 {
+			holder := other.opposite()
+			require.NoError(t, holder.Lock(background))
+			time.Sleep(time.Second - left - delay)
+			time.AfterFunc(100*time.Millisecond, func() { _ = holder.Unlock(background) })
+			p.networks(func(n *memredis.Process) { n.LoseMessage("granted ") })
+			l, want := p.lock(), left+time.Millisecond+4*delay
+			if round == 0 {
+				want += 2 * delay // the server does not know the script of looks
+			}
+			require.Less(t, want, claim)
+			require.Equal(t, want, took(func() { require.NoError(t, l.Lock(background)) }))
+			time.Sleep(lease / 2)
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(time.Second)
+			require.True(t, w.free())
+		}
 	})
 }

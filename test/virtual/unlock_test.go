@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
 )
 
 // freeAgain checks that a lock can be taken before its lease would have ended, and leaves nothing.
@@ -56,6 +57,20 @@ func TestUnlockWaitsForRedisForTwoSeconds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A process stands still past the deadline, and the call comes before the watchdog has looked.
+func TestUnlockAfterTheDeadlineSaysThatTheHoldWasLost(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.held()
+		for _, s := range p.s {
+			peek.Skip(s, certain(lease))
+		}
+		require.Zero(t, took(func() { require.ErrorIs(t, l.Unlock(background), relock.ErrLost) }))
+		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+		p.freeAgain()
+	})
 }
 
 // A hold that had ended before, or that Redis does not have any more, was no protection.
