@@ -67,6 +67,10 @@ type rig struct {
 	addr string
 	mini bool
 	runs func() int64 // how many scripts the server has run; not on miniredis
+
+	// still stops the clock of miniredis, whose keys do not expire, but which computes what is
+	// left of a lease by it.
+	still func()
 }
 
 // onRigs runs a test on a real server and on miniredis, whose keys do not expire and
@@ -81,7 +85,7 @@ func onRigs(t *testing.T, f func(t *testing.T, r *rig)) {
 		t.Parallel()
 		m, client := redistest.Mini(t)
 		r := rigOn(t, client, m.Addr())
-		r.mini = true
+		r.mini, r.still = true, func() { m.SetTime(time.Now()) }
 		f(t, r)
 	})
 }
@@ -90,6 +94,7 @@ func NewRig(t testing.TB, args ...string) *rig {
 	t.Helper()
 	s := redistest.Start(t, args...)
 	r := rigOn(t, s.Client(t), s.Addr())
+	r.still = func() {}
 	r.runs = func() (n int64) {
 		stats := s.CommandStats()
 		for _, name := range []string{"eval", "evalsha"} {
