@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// phaseFair turns on the check that an RWMutex is phase-fair. RWMutex does not promise that yet.
-const phaseFair = true
-
 // overtakes is how often a waiter is overtaken at most by calls that came later, in a world where
 // nothing is wrong: nobody starves.
 const overtakes = 12
