@@ -19,6 +19,9 @@ type Server struct {
 	// before its SetTime.
 	Mini *miniredis.Miniredis
 
+	before    func()       // called before each script; may be nil
+	published func(string) // called with what scripts publish; may be nil
+
 	mu        sync.Mutex // protects following
 	processes []*Process
 	closed    bool

@@ -30,10 +30,22 @@ func (s *Server) FailScripts(text string) (allow func()) {
 
 type failure struct{ text string }
 
+// OnScript has before called before each script that a client sends, and published with each message
+// that a script publishes. It must be called before a client connects.
+func (s *Server) OnScript(before func(), published func(message string)) {
+	s.before, s.published = before, published
+}
+
 // fail answers a command if it is to fail, and reports whether it has.
-func (s *Server) fail(c *server.Peer, verb string, _ ...string) bool {
+func (s *Server) fail(c *server.Peer, verb string, args ...string) bool {
+	if verb == "PUBLISH" && s.published != nil && len(args) == 2 {
+		s.published(args[1])
+	}
 	if !strings.HasPrefix(verb, "EVAL") {
 		return false
+	}
+	if s.before != nil {
+		s.before()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,6 +15,7 @@ func (w *world) check() {
 	for _, c := range w.calls {
 		w.checkError(c)
 		w.checkWait(c)
+		w.checkTime(c)
 	}
 	for _, name := range names {
 		w.checkTokens(name)
@@ -27,7 +28,6 @@ func (w *world) check() {
 
 // checkError checks that a Lock or TryLock fails only with a reason.
 func (w *world) checkError(c *call) {
-	late := c.returned.at - c.called.at - c.op.patience
 	switch {
 	case c.err == nil && c.held, c.gone.seq != 0, c.p.gone.seq != 0:
 		return
@@ -40,10 +40,7 @@ func (w *world) checkError(c *call) {
 		return
 	case c.nested && errors.Is(c.err, relock.ErrLost):
 		return
-	case errors.Is(c.err, context.DeadlineExceeded) && c.op.patience > 0 && !c.op.try && late >= 0:
-		if late > 0 && !w.troubledLocked(c, 0, c.returned.at, 0) { // rueidis may have to dial
-			w.fail("Lock ends with its context", "%v", c)
-		}
+	case errors.Is(c.err, context.DeadlineExceeded) && c.op.patience > 0 && !c.op.try && c.returned.at >= c.called.at+c.op.patience:
 		return
 	}
 	for i := range w.troubles {
@@ -112,11 +109,43 @@ func (w *world) checkWait(c *call) {
 	for _, t := range w.troubles { // which may have left something that others wait for
 		if t.from <= c.returned.at {
 			free = max(free, t.to)
-			bound = max(bound, w.plan.lease+10*time.Second+w.steppedBack(0))
+			bound = max(bound, w.plan.lease+5*time.Second+w.steppedBack(0))
 		}
 	}
 	if waited := c.returned.at - free; waited > bound {
 		w.fail("no waiter sleeps when the lock is free", "%v since %v: %v", waited, free, c)
+	}
+}
+
+// checkTime checks that Lock ends with its context, that TryLock does not wait, and that Unlock waits
+// for Redis 2 s at most.
+func (w *world) checkTime(c *call) {
+	if took := c.unlocked.at - c.unlocking.at; c.unlocked.seq != 0 && took > 2*time.Second {
+		w.fail("Unlock waits for Redis at most 2 s", "%v: %v", took, c)
+	}
+	took := c.returned.at - c.called.at
+	switch {
+	case c.returned.seq == 0 || c.p.gone.seq != 0:
+	case !c.op.try:
+		most := c.op.patience
+		if c.held { // it waits for the session's label
+			most += time.Duration(len(c.parts)) * 10 * time.Millisecond
+		}
+		if w.troubledLocked(c, 0, c.returned.at, 0) { // rueidis may have to dial, for 5 s at most
+			most += 5 * time.Second
+		}
+		if c.op.patience > 0 && !c.nested && took > most {
+			w.fail("Lock ends with its context", "%v late: %v", took-c.op.patience, c)
+		}
+	default:
+		// A script that the server does not know takes two round trips, and so may one that ends it.
+		most := time.Duration(len(c.parts)) * (12*c.p.delay + time.Millisecond)
+		if w.troubledLocked(c, c.called.at, c.returned.at, 5*time.Second) {
+			most += 15 * time.Second // rueidis waits 5 s for a connection and 10 s for a reply
+		}
+		if took > most {
+			w.fail("TryLock does not wait", "%v: %v", took, c)
+		}
 	}
 }
 
@@ -158,7 +187,7 @@ func (w *world) checkTokens(name string) {
 				}
 				continue
 			}
-			if w.steppedBack(0) > 0 && w.forgotten(c.called.at) {
+			if w.forgotten(c.called.at, d.returned.at) {
 				continue
 			}
 			w.fail("tokens grow", "\n  %v\n  %v", c, d)
@@ -166,12 +195,13 @@ func (w *world) checkTokens(name string) {
 	}
 }
 
-// forgotten reports whether a server may have forgotten the last token since some time.
-func (w *world) forgotten(since time.Duration) bool {
-	if w.took-since > time.Minute {
-		return true
+// forgotten reports whether a server may have forgotten, in a span, a token that is ahead of its clock:
+// that has stepped back.
+func (w *world) forgotten(from, to time.Duration) bool {
+	within := func(from time.Duration, kinds ...faultKind) bool {
+		return slices.ContainsFunc(w.troubles, func(t trouble) bool {
+			return t.from >= from && t.from <= to && slices.Contains(kinds, t.kind)
+		})
 	}
-	return slices.ContainsFunc(w.troubles, func(t trouble) bool {
-		return t.from >= since && (t.kind == restartEmpty || t.kind == clockAhead || t.kind == evict)
-	})
+	return within(0, clockBack) && (to-from > time.Minute || within(from, restartEmpty, clockAhead, evict))
 }

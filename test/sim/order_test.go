@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// phaseFair turns on the check that an RWMutex is phase-fair. RWMutex does not promise that yet.
-const phaseFair = true
-
 // overtakes is how often a waiter is overtaken at most by calls that came later, in a world where
 // nothing is wrong: nobody starves.
 const overtakes = 12
@@ -24,15 +21,57 @@ func (w *world) checkOrder() {
 				continue
 			}
 			n++ // d came later and was first
-			if c.parts[0].kind == fair && d.parts[0].kind == fair {
-				w.fail("a FairMutex is acquired in order of arrival", "\n  %v\n  %v", c, d)
-			}
 		}
+		w.checkArrival(c)
 		if n > overtakes && c.parts[0].kind != redlock {
 			w.fail("nobody starves", "%d came later and were before %v", n, c)
 		}
 		w.checkPhases(c)
 	}
+}
+
+// checkArrival checks that the places of c's lock were served in order of arrival. Calls of a Mutex share
+// the place of their process.
+func (w *world) checkArrival(c *call) {
+	if c.parts[0].kind != fair && c.parts[0].kind != mutex {
+		return
+	}
+	latest, others := came(c), w.sharing(c)
+	for _, d := range others {
+		end := w.freed(d)
+		if d.lost.seq != 0 {
+			end = d.lost.at
+		}
+		if end >= c.called.at && end <= c.returned.at { // c may have come behind it
+			latest = max(latest, end+came(c)-c.called.at)
+		}
+	}
+	for _, d := range w.calls {
+		k := d.parts[0].kind
+		if !d.queues() || k != fair && k != mutex || !sameName(c, d) || d.returned.seq > c.returned.seq ||
+			d.p == c.p && k == mutex && c.parts[0].kind == mutex {
+			continue
+		}
+		earliest := d.called.at
+		for _, e := range w.sharing(d) { // in order of their calls
+			if e.called.at < d.called.at && w.freed(e) >= d.called.at {
+				earliest = min(earliest, e.called.at)
+			}
+		}
+		if latest < earliest+d.p.delay {
+			w.fail("places are served in order of arrival", "\n  %v\n  %v", c, d)
+		}
+	}
+}
+
+// sharing returns the other calls of a process that may share a call's place.
+func (w *world) sharing(c *call) (others []*call) {
+	for _, d := range w.calls {
+		if d != c && d.p == c.p && c.parts[0].kind == mutex && sameName(c, d) && overlap(c, d) && d.parts[0].kind != fair {
+			others = append(others, d)
+		}
+	}
+	return others
 }
 
 // queues reports whether a call waited and then had a lock of its own.
@@ -57,7 +96,7 @@ func (w *world) checkPhases(c *call) {
 			// A reader may join others of its process for a tenure.
 			if d.queues() && d.parts[0].kind == reader && d.returned.seq < c.returned.seq && came(c)+d.p.tenure < d.called.at &&
 				!slices.ContainsFunc(w.calls, func(v *call) bool { // the readers' phase after v's
-					return v.held && v.parts[0].kind == writer && v.returned.seq < d.returned.seq && w.freed(v) >= d.called.at
+					return v.held && v.parts[0].kind == writer && v.returned.seq < d.returned.seq && w.freed(v)+d.p.delay >= d.called.at
 				}) {
 				w.fail("a reader does not pass a writer that waits", "\n  %v\n  %v", c, d)
 			}

@@ -96,5 +96,5 @@ func (w *world) checkLinear(name string) {
 	}
 }
 
-// tokensMayShrink reports whether tokens need not grow in this world.
-func (w *world) tokensMayShrink() bool { return w.steppedBack(0) > 0 }
+// tokensMayShrink reports whether tokens need not grow in this world, which keeps its data.
+func (w *world) tokensMayShrink() bool { return w.steppedBack(0) > 0 && w.took > time.Minute }

@@ -19,10 +19,12 @@
 //
 // While it runs: certain holds never overlap (where a fault gives that up, by loss of data, eviction,
 // force, or a clock that jumps ahead, their tokens still differ and grow); Redis has each hold that is certain, for as long
-// as its deadline says; a loss is told by the deadline, and not before it; Unlock and Err tell of it; an owner re-enters
-// at once; no call blocks for ever. Afterwards: calls fail only with a reason, and end with their
-// contexts; tokens grow; TryLock finds a free lock free; no waiter sleeps when the lock is free;
-// without faults, FairMutexes are acquired in order of arrival and nobody starves; nothing is left
+// as its deadline says, gives no lock twice, and no hold id two places or two grants; until the first fault the first of a
+// queue gets the lock, and no reader passes a writer; a loss is told by the deadline, and not before it; Unlock and Err tell
+// of it; an owner re-enters at once; no call blocks for ever. Afterwards: calls fail only with a reason, and end with their
+// contexts; TryLock does not wait, and Unlock 2 s at most; tokens grow, also when the server's clock steps back, unless it has
+// lost its data or a minute has gone by; TryLock finds a free lock free; no waiter sleeps when the lock is free;
+// without faults, places are served in order of arrival, readers and writers take turns, and nobody starves; nothing is left
 // in Redis, in the sessions, or of goroutines; and Porcupine finds an order in which one lock in
 // one process could have done the same.
 //
@@ -42,6 +44,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -62,7 +65,10 @@ func init() {
 	flag.Var(&onlyParts.actors, "sim.actors", "only these actors")
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // worlds make much garbage and keep little
+	goleak.VerifyTestMain(m)
+}
 
 // hangs is how long a world may take, in real time.
 const hangs = 5 * time.Minute

@@ -94,6 +94,7 @@ func (w *world) build() bool {
 			return false
 		}
 		w.servers = append(w.servers, server)
+		w.keepLedger(server)
 	}
 	for i, plan := range w.plan.procs {
 		p := &process{procPlan: plan, id: i}
