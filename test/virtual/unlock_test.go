@@ -3,6 +3,7 @@ package virtual_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,5 +86,22 @@ func TestUnlockOfALostHoldSaysSoAtOnce(t *testing.T) {
 			require.Zero(t, took(func() { require.ErrorIs(t, l.Unlock(background), relock.ErrLost) }))
 		}
 		p.freeAgain()
+	})
+}
+
+// A release that comes late could end the next hold otherwise.
+func TestHoldIDsAreUsedOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		var used []string
+		for range 5 {
+			l := p.held()
+			id := slices.DeleteFunc(w.fields(), func(field string) bool { return field == "mode" })
+			require.Len(t, id, 1)
+			require.NotContains(t, used, id[0])
+			used = append(used, id[0])
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(time.Second)
+		}
 	})
 }
