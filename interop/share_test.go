@@ -53,8 +53,7 @@ func TestSharesOfBothSides(t *testing.T) {
 					for _, c := range calls[1:] {
 						each += fmt.Sprint(" ", turns[c])
 					}
-					report.add("share | %-6s | %s | %v | %.0f, and%s turns: %.2f of an even share, and %.2f",
-						version, name, d, first, each, first/even, rest/crowd/even)
+					report.add("share", name, version, first, strings.TrimSpace(each), fmt.Sprintf("%.2f", first/even), fmt.Sprintf("%.2f", rest/crowd/even))
 					if first < part*even || rest < part*crowd*even {
 						t.Errorf("%.0f turns, and %.0f of the others; want at least %v of an even share each", first, rest, part)
 					}
