@@ -15,6 +15,7 @@ func TestFairWaitersOfNeitherSideStarve(t *testing.T) {
 	eachRedisson(t, func(t *testing.T, version string) {
 		at := single(redistest.Start(t), 30*time.Second)
 		busy := map[string][]*peer{"Go": {at.start(t, ""), at.start(t, "")}, "Java": {at.start(t, version), at.start(t, version)}}
+		warmUp(busy["Java"], "fair")
 		for _, side := range []string{"Go", "Java"} {
 			rare := busy["Java"][0]
 			if side == "Java" {

@@ -21,15 +21,7 @@ func TestSharesOfBothSides(t *testing.T) {
 		for range crowd {
 			gos, javas = append(gos, at.start(t, "")), append(javas, at.start(t, version))
 		}
-		var warm []*call // a JVM is slow at first
-		for i, p := range javas {
-			for _, kind := range []string{"lock", "fair", "rw"} {
-				warm = append(warm, p.begin("share", "hammer", kind, fmt.Sprint("warm", i, kind), fmt.Sprint("warm", i, kind), 500, 0))
-			}
-		}
-		for _, c := range warm {
-			c.must()
-		}
+		warmUp(javas, "lock", "fair", "rw")
 		d := setting(t, "RELOCK_INTEROP_SHARE", 3*time.Second)
 		for _, kinds := range [][2]string{{"lock", "lock"}, {"fair", "fair"}, {"write", "write"}, {"read", "write"}, {"write", "rw"}} {
 			for _, sides := range [][2][]*peer{{javas, gos}, {gos, javas}} {
@@ -61,4 +53,18 @@ func TestSharesOfBothSides(t *testing.T) {
 			}
 		}
 	})
+}
+
+// warmUp has processes use locks of some kinds for half a second each: a JVM is slow at first.
+func warmUp(peers []*peer, kinds ...string) {
+	var all []*call
+	for i, p := range peers {
+		for _, kind := range kinds {
+			name := fmt.Sprint("warm", i, kind)
+			all = append(all, p.begin("warm", "hammer", kind, name, name, 500, 0))
+		}
+	}
+	for _, c := range all {
+		c.must()
+	}
 }
