@@ -60,7 +60,7 @@ func hammer(t *testing.T, version string, server *redistest.Server, peers []*pee
 	for c, turns := range counted(t, server, kind, calls, d) {
 		sides[fmt.Sprint(c.p)] += turns
 	}
-	report.add("exclusion | %-6s | %-6s | %v | Go %d, Java %d holds", version, kind, d, sides["Go"], sides["Java"])
+	report.add("exclusion", kind, version, sides["Go"], sides["Java"], d)
 }
 
 // counted returns how many turns each hammer had, after all have ended. The counter must be exact

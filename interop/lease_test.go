@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -125,8 +126,7 @@ func TestKilledHolderOfEitherSideFreesItsLocks(t *testing.T) {
 						t.Error(a.err)
 					}
 				}
-				report.add("crash | %-6s | %-4s is killed | the last of its %d locks is acquired after %.1f leases",
-					version, name, len(kinds), float64(time.Since(killed))/float64(lease))
+				report.add("crash", name, version, len(kinds), fmt.Sprintf("%.1f", float64(time.Since(killed))/float64(lease)))
 				time.Sleep(time.Until(killed.Add(lease + lease/2)))
 
 				// The dead reader keeps no writer out when the living one has left, of

@@ -3,6 +3,7 @@ package interop_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,27 +11,47 @@ import (
 	"time"
 )
 
-// report collects what was measured, and is printed after the tests.
-var report table
+// report collects what was measured, and is printed after the tests: as the tables of README.md.
+var report = tables{rows: make(map[string][]string)}
 
-type table struct {
+// heads are the tables and their columns.
+var heads = map[string]string{
+	"exclusion":  "| Lock | Redisson | Holds of Go | of Java | each |",
+	"wake-up":    "| Held to wanted | Redisson | Java to Java | Java to Go | Go to Java | Go to Go |",
+	"starvation": "| Waiter | Redisson | p50 (ms) | at most | waits |",
+	"share":      "| Crowd | Redisson | Turns of the one | of the others | Share of the one | of the others |",
+	"force":      "| Forced | Lock | Redisson | Waiter | gets in after (ms) |",
+	"crash":      "| Killed | Redisson | Locks | acquired after (leases) |",
+}
+
+type tables struct {
 	w    io.Writer
 	mu   sync.Mutex // protects the following
-	rows []string
+	rows map[string][]string
 }
 
-func (r *table) add(format string, args ...any) {
+func (r *tables) add(table string, cells ...any) {
+	row := "|"
+	for _, c := range cells {
+		row += fmt.Sprint(" ", c, " |")
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rows = append(r.rows, fmt.Sprintf(format, args...))
+	r.rows[table] = append(r.rows[table], row)
 }
 
-func (r *table) print() {
+func (r *tables) print() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slices.Sort(r.rows)
-	if len(r.rows) > 0 && testing.Verbose() {
-		fmt.Fprintln(r.w, "\n"+strings.Join(r.rows, "\n"))
+	if !testing.Verbose() {
+		return
+	}
+	for _, table := range slices.Sorted(maps.Keys(r.rows)) {
+		head := heads[table]
+		fmt.Fprintf(r.w, "\n%s\n%s\n|%s\n", table, head, strings.Repeat("---|", strings.Count(head, "|")-1))
+		for _, row := range slices.Sorted(slices.Values(r.rows[table])) {
+			fmt.Fprintln(r.w, row)
+		}
 	}
 }
 
@@ -40,6 +61,5 @@ func quantile(times []time.Duration, q float64) time.Duration {
 	return times[min(len(times)-1, int(q*float64(len(times))))]
 }
 
-func millis(d time.Duration) string {
-	return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
-}
+// millis returns d in milliseconds.
+func millis(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000) }

@@ -21,15 +21,7 @@ func TestSharesOfBothSides(t *testing.T) {
 		for range crowd {
 			gos, javas = append(gos, at.start(t, "")), append(javas, at.start(t, version))
 		}
-		var warm []*call // a JVM is slow at first
-		for i, p := range javas {
-			for _, kind := range []string{"lock", "fair", "rw"} {
-				warm = append(warm, p.begin("share", "hammer", kind, fmt.Sprint("warm", i, kind), fmt.Sprint("warm", i, kind), 500, 0))
-			}
-		}
-		for _, c := range warm {
-			c.must()
-		}
+		warmUp(javas, "lock", "fair", "rw")
 		d := setting(t, "RELOCK_INTEROP_SHARE", 3*time.Second)
 		for _, kinds := range [][2]string{{"lock", "lock"}, {"fair", "fair"}, {"write", "write"}, {"read", "write"}, {"write", "rw"}} {
 			for _, sides := range [][2][]*peer{{javas, gos}, {gos, javas}} {
@@ -53,8 +45,7 @@ func TestSharesOfBothSides(t *testing.T) {
 					for _, c := range calls[1:] {
 						each += fmt.Sprint(" ", turns[c])
 					}
-					report.add("share | %-6s | %s | %v | %.0f, and%s turns: %.2f of an even share, and %.2f",
-						version, name, d, first, each, first/even, rest/crowd/even)
+					report.add("share", name, version, first, strings.TrimSpace(each), fmt.Sprintf("%.2f", first/even), fmt.Sprintf("%.2f", rest/crowd/even))
 					if first < part*even || rest < part*crowd*even {
 						t.Errorf("%.0f turns, and %.0f of the others; want at least %v of an even share each", first, rest, part)
 					}
@@ -62,4 +53,18 @@ func TestSharesOfBothSides(t *testing.T) {
 			}
 		}
 	})
+}
+
+// warmUp has processes use locks of some kinds for half a second each: a JVM is slow at first.
+func warmUp(peers []*peer, kinds ...string) {
+	var all []*call
+	for i, p := range peers {
+		for _, kind := range kinds {
+			name := fmt.Sprint("warm", i, kind)
+			all = append(all, p.begin("warm", "hammer", kind, name, name, 500, 0))
+		}
+	}
+	for _, c := range all {
+		c.must()
+	}
 }

@@ -38,16 +38,17 @@ func TestReleaseWakesTheOtherSide(t *testing.T) {
 			{"read", "write"}, {"fair", "fair"}}
 		for _, k := range kinds {
 			t.Run(k[0]+" to "+k[1], func(t *testing.T) {
+				row := []any{k[0] + " to " + k[1], version}
 				for _, pair := range pairs {
 					pair.holder.t, pair.waiter.t = t, t
 					times := wakeUps(pair.holder, pair.waiter, k[0], k[1])
 					p50, p99 := quantile(times, 0.5), quantile(times, 0.99)
-					report.add("wake-up | %-6s | %-6s to %-6s | %-12s | p50 %9s | p99 %9s | n %d",
-						version, k[0], k[1], pair.name, millis(p50), millis(p99), len(times))
+					row = append(row, millis(p50)+" / "+millis(p99))
 					if p50 > 100*time.Millisecond && pair.name != "Java to Java" {
 						t.Errorf("%s: half of the wake-ups took more than %v", pair.name, p50)
 					}
 				}
+				report.add("wake-up", row...)
 			})
 		}
 	})
