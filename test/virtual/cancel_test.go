@@ -39,3 +39,39 @@ func TestGrantAtTheInstantOfACancelLeavesNothing(t *testing.T) {
 		}
 	})
 }
+
+// A call that leaves while its owner is let in together with others gives back its own hold, and not
+// theirs.
+func TestCancelOfOneOfAnOwnersWaitersLeavesTheOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for i := range 8 {
+			held, l, owner := []*process{p, other}[i%2].opposite(), p.lock(), p.s[0].NewContext(background)
+			require.NoError(t, held.Lock(background))
+			ctx, cancel := context.WithCancel(owner)
+			left, got := make(chan error, 1), make(chan error, 1)
+			go func() { left <- l.Lock(ctx) }()
+			go func() { got <- l.Lock(owner) }()
+			time.Sleep(lease / 2)
+			synctest.Wait()
+			if i%4 < 2 {
+				cancel()
+			}
+			require.NoError(t, held.Unlock(background))
+			cancel()
+			require.NoError(t, <-got)
+			if err := <-left; err == nil {
+				require.NoError(t, l.Unlock(owner))
+			} else {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			if len(w.typ.names) == 1 { // groups tell of the latest of the two
+				require.NoError(t, l.Err(), "one hold of the owner is left")
+			}
+			require.NoError(t, l.Unlock(owner))
+			require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
+			time.Sleep(lease / 3)
+			require.True(t, w.free())
+		}
+	})
+}

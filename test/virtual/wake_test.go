@@ -3,7 +3,6 @@ package virtual_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -36,29 +35,4 @@ func TestNoWakeUpIsLostWithASubscription(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The owner of a write hold that goes on reading lets the waiting readers of other processes in at
-// once, and no writer.
-func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, reader)
-		p, other, third := w.process(), w.process(), w.process()
-		rw, owner := p.s[0].RWMutex("a"), p.s[0].NewContext(background)
-		require.NoError(t, rw.Lock(owner))
-		r, got := other.lock(), make(chan error, 1)
-		go func() { got <- r.Lock(background) }()
-		time.Sleep(time.Minute)
-		require.Empty(t, got)
-		require.NoError(t, rw.RLock(owner))
-		start := time.Now()
-		require.NoError(t, rw.Unlock(owner))
-		require.NoError(t, <-got)
-		require.Zero(t, time.Since(start))
-		ok, err := third.opposite().TryLock(background)
-		require.NoError(t, err)
-		require.False(t, ok)
-		require.NoError(t, rw.RLocker().Err())
-	})
 }
