@@ -3,8 +3,10 @@ package virtual_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/relock-go/relock/internal/memredis"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,4 +37,67 @@ func TestNoWakeUpIsLostWithASubscription(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The lock has been given to a waiter, and the message is lost with its connection: the waiter finds it.
+func TestGrantWhoseMessageIsLostIsFound(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for range 5 {
+			l, next, got := p.held(), other.opposite(), make(chan error, 1)
+			go func() { got <- next.Lock(background) }()
+			time.Sleep(time.Second)
+			heal := other.partition()
+			require.NoError(t, l.Unlock(background))
+			synctest.Wait()
+			other.networks((*memredis.Process).Break)
+			start := time.Now()
+			heal()
+			require.NoError(t, <-got)
+			require.LessOrEqual(t, time.Since(start), w.slow()+2*time.Second, "a claim is longer")
+			require.NoError(t, next.Unlock(background))
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A waiter that stood still when its turn came does not believe to have the lock, which others have had
+// since. It queues again, and keeps that place.
+func TestWaiterThatWasPassedOverQueuesAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if !w.exclusive() || w.typ.redis > 1 || len(w.typ.names) > 1 {
+			return
+		}
+		holder, p, other := w.process(), w.process(), w.process()
+		queue := map[bool]string{true: "relock_rwqueue:{a}", false: "relock_queue:{a}"}[w.readWrite()]
+		c := w.redis[0].Client()
+		for range 5 {
+			held, l, next := holder.held(), p.lock(), other.lock()
+			got := locking(l)
+			last := locking(next)
+			heal := p.partition()
+			require.NoError(t, held.Unlock(background))
+			require.NoError(t, <-last)
+			heal()
+			time.Sleep(2 * time.Second)
+			places := func() []string {
+				ids, err := c.Do(background, c.B().Zrange().Key(queue).Min("0").Max("-1").Build()).AsStrSlice()
+				require.NoError(t, err)
+				return ids
+			}
+			before := places()
+			require.Len(t, before, 1)
+			for range 40 {
+				time.Sleep(time.Second)
+				require.Equal(t, before, places())
+			}
+			require.Empty(t, got)
+			require.NoError(t, next.Unlock(background))
+			start := time.Now()
+			require.NoError(t, <-got)
+			require.Zero(t, time.Since(start))
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(time.Second)
+		}
+	})
 }
