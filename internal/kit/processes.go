@@ -26,16 +26,24 @@ func faultsClient(args []string) { // address, name, lease, kind
 	lease, err := time.ParseDuration(args[2])
 	ChildCheck(err)
 	s, client := ChildSession(addr, relock.WithLease(lease))
-	var m FencedLocker = s.Mutex(name)
-	if args[3] == "write" {
-		m = s.RWMutex(name)
+	var m relock.Locker = s.Mutex(name)
+	for _, k := range LockKinds {
+		if k.Name == args[3] {
+			m = k.Of(s)
+		}
+	}
+	token := func() int64 {
+		if m, ok := m.(FencedLocker); ok {
+			return m.FencingToken()
+		}
+		return 0
 	}
 	fmt.Println("ready", s.ID())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		switch in.Text() {
 		case "lock":
 			ChildCheck(m.Lock(Background))
-			fmt.Println("locked", m.FencingToken())
+			fmt.Println("locked", token())
 			done := m.Done()
 			go func() {
 				<-done
@@ -46,7 +54,7 @@ func faultsClient(args []string) { // address, name, lease, kind
 		case "wait": // does not answer until it has the lock, and ends it at once
 			go func() {
 				ChildCheck(m.Lock(Background))
-				fmt.Println("locked", m.FencingToken())
+				fmt.Println("locked", token())
 				ChildCheck(m.Unlock(Background))
 			}()
 		case "state":
@@ -55,7 +63,7 @@ func faultsClient(args []string) { // address, name, lease, kind
 			err := m.Unlock(Background)
 			fmt.Println("unlocked", err == nil, errors.Is(err, relock.ErrLost))
 		case "write":
-			accepted, err := FencedWrite(Background, client, "resource", m.FencingToken())
+			accepted, err := FencedWrite(Background, client, "resource", token())
 			ChildCheck(err)
 			fmt.Println("wrote", accepted)
 		}
@@ -74,11 +82,10 @@ return 1`
 	return n == 1, err
 }
 
-// FaultsChild starts a faultsClient, whose lock is a Mutex, or the write side of an
-// RWMutex if the kind is "write".
+// FaultsChild starts a faultsClient, whose lock is a Mutex of that name, or the lock of a kind.
 func FaultsChild(t testing.TB, at Addressed, name string, lease time.Duration, kind ...string) *redistest.Proc {
 	t.Helper()
-	p := redistest.Child(t, "faults-client", at.Addr(), name, lease.String(), append(kind, "plain")[0])
+	p := redistest.Child(t, "faults-client", at.Addr(), name, lease.String(), append(kind, "")[0])
 	_, err := p.Expect("ready ", Soon)
 	require.NoError(t, err)
 	return p

@@ -10,64 +10,81 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// The lock of a process that stands still past its lease goes to others. When the process goes on it
+// finds out at its first look, disturbs nobody, and can lock again.
 func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
-	t.Parallel()
 	const lease = 2 * time.Second
-	s := redistest.Start(t)
-	client := kit.NewClient(t, s)
-	child := kit.FaultsChild(t, s, "it", lease)
-	token := kit.TellToken(t, child)
-	require.Equal(t, "true", kit.Tell(t, child, "write", "wrote"))
-	require.NoError(t, child.Freeze())
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		s := redistest.Start(t)
+		client, other := kit.NewClient(t, s), kit.NewSession(t, s, relock.WithLease(lease))
+		child := kit.FaultsChild(t, s, "", lease, k.Name)
+		token := kit.TellToken(t, child)
+		require.Equal(t, "true", kit.Tell(t, child, "write", "wrote"))
+		require.NoError(t, child.Freeze())
 
-	m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
-	kit.Lock(t, kit.Background, m)
-	require.Greater(t, m.FencingToken(), token)
-	held := holderID(t, s, "it")
-	ok, err := kit.FencedWrite(kit.Background, client, "resource", m.FencingToken())
-	require.NoError(t, err)
-	require.True(t, ok)
+		m := k.Holder(other)
+		kit.Lock(t, kit.Background, m)
+		held := kit.HoldersOf(t, other, "lock")
+		require.Len(t, held, 1)
+		fenced, ok := m.(kit.FencedLocker)
+		if ok {
+			require.Greater(t, fenced.FencingToken(), token)
+			accepted, err := kit.FencedWrite(kit.Background, client, "resource", fenced.FencingToken())
+			require.NoError(t, err)
+			require.True(t, accepted)
+		}
 
-	require.NoError(t, child.Thaw())
-	require.Equal(t, "true true", kit.Tell(t, child, "state", "state")) // at the first look, watchdog or not
-	require.Equal(t, "false", kit.Tell(t, child, "write", "wrote"))
-	require.Equal(t, "false true", kit.Tell(t, child, "unlock", "unlocked"))
-	require.Equal(t, held, holderID(t, s, "it"))
-	require.NoError(t, m.Err())
-
-	kit.Unlock(t, kit.Background, m)
+		require.NoError(t, child.Thaw())
+		require.Equal(t, "true true", kit.Tell(t, child, "state", "state")) // at the first look, watchdog or not
+		if ok {
+			require.Equal(t, "false", kit.Tell(t, child, "write", "wrote"))
+		}
+		require.Equal(t, "false true", kit.Tell(t, child, "unlock", "unlocked"))
+		require.Equal(t, held, kit.HoldersOf(t, other, "lock"))
+		require.NoError(t, m.Err())
+		require.NoError(t, child.Send("wait"))
+		kit.Unlock(t, kit.Background, m)
+		_, err := child.Expect("locked", kit.Soon)
+		require.NoError(t, err)
+	})
 }
 
+// It need not look.
 func TestFrozenProcessFindsOutOnceItGoesOn(t *testing.T) {
-	t.Parallel()
 	const lease = 2 * time.Second
-	s := redistest.Start(t)
-	child := kit.FaultsChild(t, s, "it", lease)
-	kit.TellToken(t, child)
-	require.NoError(t, child.Freeze())
-	freed(t, s, "it")
-	require.NoError(t, child.Thaw())
-	_, err := child.Expect("lost", kit.Soon)
-	require.NoError(t, err)
-	require.Equal(t, "false true", kit.Tell(t, child, "unlock", "unlocked"))
-	kit.TellToken(t, child) // things go on
-	require.Equal(t, "true false", kit.Tell(t, child, "unlock", "unlocked"))
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		s := redistest.Start(t)
+		client := kit.NewClient(t, s)
+		child := kit.FaultsChild(t, s, "", lease, k.Name)
+		kit.TellToken(t, child)
+		require.NoError(t, child.Freeze())
+		redistest.Eventually(t, kit.Soon, "its lease to end", func() bool { return !kit.Exists(t, client, "lock") })
+		require.NoError(t, child.Thaw())
+		_, err := child.Expect("lost", kit.Soon)
+		require.NoError(t, err)
+		require.Equal(t, "false true", kit.Tell(t, child, "unlock", "unlocked"))
+		kit.TellToken(t, child) // things go on
+		require.Equal(t, "true false", kit.Tell(t, child, "unlock", "unlocked"))
+	})
 }
 
 func TestKilledHolderFreesTheLock(t *testing.T) {
-	t.Parallel()
 	const lease = 700 * time.Millisecond
-	s := redistest.Start(t)
-	m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
-	child := kit.FaultsChild(t, s, "it", lease)
-	token := kit.TellToken(t, child)
-	waiting := kit.Async(func() error { return m.Lock(kit.Background) })
-	time.Sleep(2 * lease) // it is renewed
-	require.Empty(t, waiting)
-	child.Kill()
-	require.NoError(t, kit.Receive(t, waiting, "the lock of the killed process"))
-	require.Greater(t, m.FencingToken(), token)
-	kit.Unlock(t, kit.Background, m)
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		s := redistest.Start(t)
+		m := k.Holder(kit.NewSession(t, s, relock.WithLease(lease)))
+		child := kit.FaultsChild(t, s, "", lease, k.Name)
+		token := kit.TellToken(t, child)
+		waiting := kit.Async(func() error { return m.Lock(kit.Background) })
+		time.Sleep(2 * lease) // it is renewed
+		require.Empty(t, waiting)
+		child.Kill()
+		require.NoError(t, kit.Receive(t, waiting, "the lock of the killed process"))
+		if m, ok := m.(kit.FencedLocker); ok {
+			require.Greater(t, m.FencingToken(), token)
+		}
+		kit.Unlock(t, kit.Background, m)
+	})
 }
 
 func TestKilledWaiterCostsNobodyAnything(t *testing.T) {

@@ -49,25 +49,6 @@ func TestDoWithoutTheLockCallsNothing(t *testing.T) {
 	})
 }
 
-func TestDoCancelsItsFunctionOnLoss(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		m := s.Mutex("lock")
-		for _, own := range []error{nil, errOwn} {
-			err := relock.Do(kit.Background, m, func(ctx context.Context) error {
-				_, err := s.ForceUnlock(kit.Background, "lock")
-				require.NoError(t, err)
-				kit.Receive(t, ctx.Done(), "the context to end")
-				require.ErrorIs(t, context.Cause(ctx), relock.ErrLost)
-				return own
-			})
-			require.ErrorIs(t, err, relock.ErrLost)
-			require.Equal(t, own != nil, errors.Is(err, errOwn))
-			require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrNotHeld)
-		}
-	})
-}
-
 // The caller's context ends while the function runs: that is no loss, and the lock is
 // released all the same.
 func TestDoUnderAContextThatEnds(t *testing.T) {
@@ -108,23 +89,6 @@ func TestDoMayBeNestedUnderAnOwner(t *testing.T) {
 		})
 		require.ErrorIs(t, err, errOwn)
 		require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
-	})
-}
-
-// Another goroutine has the lock through the same value when a Do that lost it ends.
-func TestDoAfterALossReleasesNobody(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		m, owner := s.Mutex("lock"), s.NewContext(kit.Background)
-		err := relock.Do(kit.Background, m, func(context.Context) error {
-			forceUnlock(t, s, m)
-			kit.Lock(t, owner, m)
-			return nil
-		})
-		require.ErrorIs(t, err, relock.ErrLost)
-		require.NoError(t, m.Err())
-		require.False(t, kit.TryLock(t, kit.Background, s.Mutex("lock")))
-		kit.Unlock(t, owner, m)
 	})
 }
 

@@ -21,9 +21,8 @@ func TestFairMutexHandOffCostsTheSameInALongQueue(t *testing.T) {
 	const few, many, most = 10, 1000, 1.5
 	server := redistest.Start(t)
 	sessions := []*relock.Session{kit.NewSession(t, server), kit.NewSession(t, server), kit.NewSession(t, server)}
-	warmUpFair(t, sessions[0])
 	crowds := map[int][]cost{}
-	for range rounds(t, 3) {
+	for range 3 {
 		for _, waiters := range []int{few, many} {
 			crowds[waiters] = append(crowds[waiters], costOf(t, server, sessions, waiters))
 		}

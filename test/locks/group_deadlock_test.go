@@ -44,8 +44,8 @@ func inTurn(t *testing.T, rounds int, groups ...*relock.Group) {
 	require.EqualValues(t, rounds*len(groups), passed.Load())
 }
 
-// pair returns a group of the first locks, and one of the second in the opposite order.
-func pair(a, b func() []relock.Locker) []*relock.Group {
+// opposite returns a group of the first locks, and one of the second in the opposite order.
+func opposite(a, b func() []relock.Locker) []*relock.Group {
 	locks := b()
 	slices.Reverse(locks)
 	return []*relock.Group{relock.NewGroup(a()...), relock.NewGroup(locks...)}
@@ -91,13 +91,13 @@ func TestGroupsInOppositeOrderDoNotDeadlock(t *testing.T) {
 		rounds int
 		groups []*relock.Group
 	}{
-		{"Mutexes of one session", 1000, pair(mutexes(one), mutexes(one))},
-		{"Mutexes of two sessions", 1000, pair(mutexes(one), mutexes(two))},
-		{"types in two sessions", 1000, pair(mixed(one), mixed(two))},
-		{"namesakes in two places", 300, pair(namesakes(one, far), namesakes(two, further))},
-		{"strangers", 300, pair(strangers(one), strangers(two))},
-		{"a group in a group", 300, pair(nested(one), nested(two))},
-		{"Redlocks", 100, pair(redlocks(one, far), redlocks(two, further))},
+		{"Mutexes of one session", 100, opposite(mutexes(one), mutexes(one))},
+		{"Mutexes of two sessions", 100, opposite(mutexes(one), mutexes(two))},
+		{"types in two sessions", 100, opposite(mixed(one), mixed(two))},
+		{"namesakes in two places", 50, opposite(namesakes(one, far), namesakes(two, further))},
+		{"strangers", 50, opposite(strangers(one), strangers(two))},
+		{"a group in a group", 50, opposite(nested(one), nested(two))},
+		{"Redlocks", 20, opposite(redlocks(one, far), redlocks(two, further))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inTurn(t, c.rounds, c.groups...)

@@ -195,21 +195,3 @@ func TestGroupIsReentrantWhereItsMembersAre(t *testing.T) {
 		redistest.Eventually(t, kit.Quickly, "everything to be free", func() bool { return len(kit.Keys(t, client)) == 0 })
 	})
 }
-
-func TestDoWithAGroupIsCancelledOnTheLossOfAMember(t *testing.T) {
-	eachGroup(t, func(t *testing.T, at kit.Addressed, make func(*relock.Session) *relock.Group) {
-		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
-		for _, name := range []string{"a", "b", "c"} {
-			err := relock.Do(kit.Background, make(s), func(ctx context.Context) error {
-				was, err := s.ForceUnlock(kit.Background, name)
-				require.NoError(t, err)
-				require.True(t, was)
-				kit.Receive(t, ctx.Done(), "the loss")
-				require.ErrorIs(t, context.Cause(ctx), relock.ErrLost)
-				return nil
-			})
-			require.ErrorIs(t, err, relock.ErrLost)
-			redistest.Eventually(t, kit.Quickly, "the others to be free", func() bool { return len(kit.Keys(t, client)) == 0 })
-		}
-	})
-}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
@@ -59,41 +58,3 @@ func (onRenewed) Acquired(context.Context, relock.AcquireEvent) {}
 func (onRenewed) Released(context.Context, relock.ReleaseEvent) {}
 
 func (onRenewed) Lost(relock.LostEvent) {}
-
-// Calls on the goroutine of their caller cannot be cancelled while Redis hangs. They
-// must end all the same.
-func TestCallsEndThoughRedisHangs(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	dedicated := func(t *testing.T, lease time.Duration) (*relock.Session, rueidis.Client) {
-		client := kit.NewClient(t, srv)
-		s, err := relock.NewSession(kit.Background, client, relock.WithLease(lease))
-		require.NoError(t, err)
-		return s, client
-	}
-	closing, _ := dedicated(t, 2*time.Second) // what Redis gives it after Close expires
-	trying, _ := dedicated(t, time.Minute)
-	losing, client := dedicated(t, 500*time.Millisecond)
-	held := losing.Mutex("held")
-	require.NoError(t, held.Lock(kit.Background))
-	require.NoError(t, srv.Freeze())
-
-	locked := kit.Async(func() error { return closing.Mutex("lock").Lock(kit.Background) })
-	tried := kit.Async(func() error { _, err := trying.Mutex("lock").TryLock(kit.Background); return err })
-	unlocked := kit.Async(func() error { return held.Unlock(kit.Background) })
-	require.NoError(t, kit.Receive(t, unlocked, "Unlock to return"), "the hold was certain")
-	err := kit.Receive(t, tried, "TryLock to return")
-	require.Error(t, err)
-	require.NotErrorIs(t, err, context.DeadlineExceeded, "the caller has set none")
-	done, cancel := context.WithCancel(kit.Background)
-	cancel()
-	require.ErrorIs(t, closing.Close(done), context.Canceled)
-	require.ErrorIs(t, kit.Receive(t, locked, "Lock to return"), relock.ErrClosed)
-
-	require.NoError(t, srv.Thaw())
-	for _, s := range []*relock.Session{closing, trying, losing} {
-		require.NoError(t, s.Close(kit.Background))
-	}
-	kit.GoneQuickly(t, client, "lock")
-	kit.GoneQuickly(t, client, "held")
-}

@@ -78,37 +78,6 @@ func TestOwnersExcludeEachOther(t *testing.T) {
 	})
 }
 
-// Guarantee 4: the unlock of a lost hold releases nothing, whoever has the lock now and
-// through whatever value.
-func TestALateUnlockReleasesNobody(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
-		kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-			s, client := kit.NewSession(t, at), kit.NewClient(t, at)
-			for _, next := range []*relock.Session{s, kit.NewSession(t, at)} {
-				for _, ctx := range []context.Context{kit.Background, s.NewContext(kit.Background)} {
-					for _, kind := range []func(*relock.Session) relock.Locker{k.Of, k.Holder} {
-						m, after := k.Of(s), kind(next)
-						kit.Lock(t, ctx, m)
-						done := m.Done()
-						was, err := s.ForceUnlock(kit.Background, "lock")
-						require.NoError(t, err)
-						require.True(t, was)
-						kit.Receive(t, done, "the holder to be told")
-						kit.Lock(t, kit.Background, after)
-						held := kit.HashOf(t, client, "lock")
-						require.ErrorIs(t, m.Unlock(ctx), relock.ErrLost)
-						require.ErrorIs(t, m.Unlock(ctx), relock.ErrNotHeld)
-						require.NoError(t, after.Err())
-						require.Equal(t, held, kit.HashOf(t, client, "lock"))
-						kit.Unlock(t, kit.Background, after)
-						nothingLeft(t, client)
-					}
-				}
-			}
-		})
-	})
-}
-
 // What a value tells of its hold, while it is held, after its end and after its loss.
 func TestEveryLockDescribesItsHold(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {

@@ -2,7 +2,6 @@ package locks_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -113,38 +112,6 @@ func TestNewSessionIsBoundedByItsContext(t *testing.T) {
 	kit.Lock(t, kit.Background, kit.SessionOn(t, client).Mutex("lock"))
 }
 
-// A key that holds something else is an error at once, never a wait, and stays as it is.
-func TestAKeyOfAnotherTypeIsAnError(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
-		for what, make := range map[string][]string{
-			"string": {"SET", "lock", "text"}, "list": {"RPUSH", "lock", "text"}, "set": {"SADD", "lock", "text"},
-			"sorted set": {"ZADD", "lock", "1", "text"},
-		} {
-			order(t, client, make...)
-			m := s.Mutex("lock")
-			_, errTry := m.TryLock(kit.Background)
-			_, errInspect := s.Inspect(kit.Background, "lock")
-			_, errForce := s.ForceUnlock(kit.Background, "lock")
-			for i, err := range []error{kit.Receive(t, kit.Async(func() error { return m.Lock(kit.Background) }), "Lock to fail"), errTry, errInspect, errForce} {
-				require.ErrorContains(t, err, "WRONGTYPE", "%s: %d", what, i)
-				require.ErrorContains(t, err, "relock: ")
-			}
-			require.Equal(t, []string{"lock"}, kit.Keys(t, client), what)
-			require.Negative(t, pttl(t, client, "lock"), what)
-			require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrNotHeld)
-			order(t, client, "DEL", "lock")
-			kit.Lock(t, kit.Background, m)
-			order(t, client, "DEL", "lock")
-			order(t, client, make...)
-			err := m.Unlock(kit.Background)
-			require.ErrorIs(t, err, relock.ErrLost, what)
-			require.Negative(t, pttl(t, client, "lock"), what)
-			order(t, client, "DEL", "lock")
-		}
-	})
-}
-
 // Regression: the token's key cannot be used, and the lock stayed behind without a
 // holder, of a FairMutex for ever.
 func TestATokenKeyOfAnotherTypeIsAnError(t *testing.T) {
@@ -167,20 +134,4 @@ func TestATokenKeyOfAnotherTypeIsAnError(t *testing.T) {
 			kit.Unlock(t, kit.Background, l)
 		}
 	})
-}
-
-// Errors wrap the ones to ask for, and nothing else.
-func TestErrorsAreReported(t *testing.T) {
-	s := kit.NewSession(t, kit.MiniFor(t))
-	m := s.Mutex("lock")
-	for _, other := range []error{relock.ErrLost, relock.ErrClosed, relock.ErrName, relock.ErrOption, relock.ErrUpgrade} {
-		require.NotErrorIs(t, m.Unlock(kit.Background), other)
-		require.NotErrorIs(t, m.Err(), other)
-	}
-	for _, err := range []error{
-		relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrName, relock.ErrOption,
-	} {
-		require.True(t, strings.HasPrefix(err.Error(), "relock: "))
-		require.True(t, errors.Unwrap(err) == nil)
-	}
 }

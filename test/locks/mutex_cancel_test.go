@@ -212,34 +212,6 @@ func TestAWaiterThatIsCancelledLeavesAtOnce(t *testing.T) {
 	})
 }
 
-// The one that waits for Redis on behalf of the session leaves; the next takes over.
-func TestACancelledWaiterPassesItsTurnOn(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, held := kit.NewSession(t, at), kit.NewSession(t, at).Mutex("lock")
-		client := kit.NewClient(t, at)
-		kit.Lock(t, kit.Background, held)
-		ctx, cancel := context.WithCancelCause(kit.Background)
-		first := kit.Async(func() error { return s.Mutex("lock").Lock(ctx) })
-		kit.Awaited(t, client, "lock")
-		var locks []*relock.Mutex
-		var got []<-chan error
-		for i := range 3 {
-			m := s.Mutex("lock")
-			locks = append(locks, m)
-			got = append(got, kit.Async(func() error { return m.Lock(kit.Background) }))
-			kit.Queued(t, s, "lock", i+1)
-		}
-		cancel(kit.ErrStop)
-		wantStopped(t, kit.Receive(t, first, "the first to leave"), context.Canceled)
-		kit.Queued(t, s, "lock", 2)
-		kit.Unlock(t, kit.Background, held)
-		for i := range locks {
-			require.NoError(t, kit.Receive(t, got[i], "the others to get in, in turn"))
-			kit.Unlock(t, kit.Background, locks[i])
-		}
-	})
-}
-
 // Unlock is not a wait: it releases even if its context has ended.
 func TestUnlockIgnoresTheEndOfItsContext(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {

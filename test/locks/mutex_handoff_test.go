@@ -1,124 +1,91 @@
 package locks_test
 
 import (
-	"slices"
-	"sync"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
-// A turn is what a waiter did when it had the lock.
-type turn struct {
-	waiter int
-	token  int64
-}
-
-// takeTurns takes the lock, queues waiters behind that one after the other, unlocks,
-// and returns their turns in the order in which they had them.
-func takeTurns(t *testing.T, s *relock.Session, waiters []*relock.Mutex) (turns []turn) {
+// takeTurns takes the lock through the first value, queues the others behind it one after the other,
+// unlocks, and checks that they have their turns in order of arrival, each with a greater token and
+// after the end of the hold before.
+func takeTurns(t *testing.T, s *relock.Session, first kit.FencedLocker, waiters []kit.FencedLocker) {
 	t.Helper()
-	first := s.Mutex(waiters[0].Name())
 	kit.Lock(t, kit.Background, first)
-	turns = append(turns, turn{-1, first.FencingToken()})
-	var mu sync.Mutex // the lock orders the turns; this is for the memory model
-	var wg sync.WaitGroup
-	errs := make([]error, len(waiters))
+	last, token, turns := first, first.FencingToken(), 0
+	var got []<-chan error
 	for i, m := range waiters {
-		wg.Go(func() {
-			if errs[i] = m.Lock(kit.Background); errs[i] != nil {
-				return
+		got = append(got, kit.Async(func() error {
+			if err := m.Lock(kit.Background); err != nil {
+				return err
 			}
-			mu.Lock()
-			turns = append(turns, turn{i, m.FencingToken()})
-			mu.Unlock()
-			errs[i] = m.Unlock(kit.Background)
+			if turns != i || m.FencingToken() <= token || m != last && last.Err() == nil {
+				return fmt.Errorf("turn %d of %d: token %d after %d; the one before: %w", turns, i, m.FencingToken(), token, last.Err())
+			}
+			last, token, turns = m, m.FencingToken(), turns+1
+			return m.Unlock(kit.Background)
+		}))
+		redistest.Eventually(t, kit.Soon, "the next to queue", func() bool {
+			_, writers := peek.QueuedRW(s, "lock")
+			return peek.Queued(s, "lock") == i+1 || writers == i+1
 		})
-		kit.Queued(t, s, first.Name(), i+1)
 	}
 	kit.Unlock(t, kit.Background, first)
-	kit.Receive(t, kit.Async(func() bool { wg.Wait(); return true }), "every waiter to have its turn")
-	for _, err := range errs {
-		require.NoError(t, err)
+	for _, c := range got {
+		require.NoError(t, kit.Receive(t, c, "a waiter to have its turn"))
 	}
-	for i := range turns {
-		require.Equal(t, i-1, turns[i].waiter, "in order of arrival")
-		if i > 0 {
-			require.Greater(t, turns[i].token, turns[i-1].token)
-		}
-	}
-	return turns
 }
 
-func values(s *relock.Session, n int, opts ...relock.LockOption) []*relock.Mutex {
-	var ms []*relock.Mutex
-	for range n {
-		ms = append(ms, s.Mutex("lock", opts...))
-	}
-	return ms
-}
-
-func TestGoroutinesTakeTurnsInFIFOOrder(t *testing.T) {
-	for what, tenure := range map[string]time.Duration{"passing": time.Hour, "default": 10 * time.Millisecond, "asking": 0} {
-		t.Run(what, func(t *testing.T) {
-			kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-				s := kit.NewSession(t, at, relock.WithTenure(tenure))
-				takeTurns(t, s, values(s, 40))
-				one := s.Mutex("lock")
-				takeTurns(t, s, slices.Repeat([]*relock.Mutex{one}, 20)) // all on one value
-			})
+// Goroutines of a process take turns, within its tenure by one acquisition, which serves up to 1024
+// holds, the token block. A fixed lease is one owner's time: what is left of it is not for the next,
+// and who wants a fixed lease wants all of it.
+func TestWithinItsTenureAProcessSendsOneAcquire(t *testing.T) {
+	fixed := []relock.LockOption{relock.WithFixedLease(time.Minute)}
+	for kind, of := range map[string]func(s *relock.Session, o ...relock.LockOption) kit.FencedLocker{
+		"Mutex":   func(s *relock.Session, o ...relock.LockOption) kit.FencedLocker { return s.Mutex("lock", o...) },
+		"RWMutex": func(s *relock.Session, o ...relock.LockOption) kit.FencedLocker { return s.RWMutex("lock", o...) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			for _, c := range []struct {
+				what     string
+				tenure   time.Duration
+				waiters  int
+				opts     [2][]relock.LockOption // of every other one
+				acquired int64
+			}{
+				{"within the tenure", time.Hour, 60, [2][]relock.LockOption{}, 1},
+				{"as far as the tokens go", time.Hour, 1024 + 100, [2][]relock.LockOption{}, 2},
+				{"no tenure", 0, 60, [2][]relock.LockOption{}, 61},
+				{"the tenure has passed", time.Nanosecond, 60, [2][]relock.LockOption{}, 61},
+				{"fixed leases", time.Hour, 20, [2][]relock.LockOption{fixed, fixed}, 21},
+				{"every other lease is fixed", time.Hour, 20, [2][]relock.LockOption{nil, fixed}, 20}, // only the first can take over
+			} {
+				s := kit.NewSession(t, server, relock.WithTenure(c.tenure))
+				first, waiters := of(s), []kit.FencedLocker{}
+				for i := range c.waiters {
+					waiters = append(waiters, of(s, c.opts[i%2]...))
+				}
+				takeTurns(t, s, first, waiters[:1]) // the server knows the scripts
+				kit.Lock(t, kit.Background, first)
+				_, err := s.ForceUnlock(kit.Background, "lock")
+				require.NoError(t, err)
+				kit.Receive(t, first.Done(), "the loss")
+				require.ErrorIs(t, first.Unlock(kit.Background), relock.ErrLost)
+				time.Sleep(5 * time.Millisecond) // Redis's clock passes the tokens: the next block is a whole one
+				cost := trafficOf(server, func() { takeTurns(t, s, first, waiters) })
+				require.Equal(t, c.acquired, cost.acquired, c.what)
+				require.LessOrEqual(t, cost.scripts, 2*c.acquired+1, c.what)
+			}
 		})
 	}
-}
-
-// One acquisition serves up to 1024 holds, the token block.
-func TestWithinItsTenureAProcessSendsOneAcquire(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	for _, c := range []struct {
-		what     string
-		tenure   time.Duration
-		waiters  int
-		acquired int64
-	}{
-		{"within the tenure", time.Hour, 60, 1},
-		{"as far as the tokens go", time.Hour, 1024 + 100, 2},
-		{"no tenure", 0, 60, 61},
-		{"the tenure has passed", time.Nanosecond, 60, 61},
-	} {
-		s := kit.NewSession(t, server, relock.WithTenure(c.tenure))
-		kit.WarmUp(t, s)
-		kit.Lock(t, kit.Background, s.Mutex("lock"))
-		_, err := s.ForceUnlock(kit.Background, "lock")
-		require.NoError(t, err)
-		time.Sleep(5 * time.Millisecond) // Redis's clock passes the tokens: the next block is a whole one
-		cost := trafficOf(server, func() { takeTurns(t, s, values(s, c.waiters)) })
-		require.Equal(t, c.acquired, cost.acquired, c.what)
-		require.Equal(t, c.acquired, cost.released, c.what)
-		require.LessOrEqual(t, cost.scripts, 2*c.acquired+1, c.what)
-	}
-}
-
-// A fixed lease is one owner's time: what is left of it is not for the next, and who
-// wants a fixed lease wants all of it.
-func TestFixedLeasesAreNotPassed(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := kit.NewSession(t, server, relock.WithTenure(time.Hour))
-	kit.WarmUp(t, s)
-	fixed := relock.WithFixedLease(time.Minute)
-	cost := trafficOf(server, func() { takeTurns(t, s, values(s, 20, fixed)) })
-	require.EqualValues(t, 21, cost.acquired, "from fixed to fixed, and from renewed to fixed")
-	mixed := values(s, 20)
-	for i := 1; i < len(mixed); i += 2 {
-		mixed[i] = s.Mutex("lock", fixed)
-	}
-	cost = trafficOf(server, func() { takeTurns(t, s, mixed) })
-	require.EqualValues(t, 20, cost.acquired, "only the first of them could take over")
 }
 
 // Each of the goroutines that a Redis hold is passed to has a hold of its own.
@@ -145,5 +112,34 @@ func TestAHoldThatIsHandedOnHasEnded(t *testing.T) {
 		forceUnlock(t, s, b)
 		require.ErrorIs(t, a.Err(), relock.ErrNotHeld, "the loss is not the first one's")
 		require.ErrorIs(t, b.Unlock(kit.Background), relock.ErrLost)
+	})
+}
+
+// A writer does not pass the lock to the next writer of its process when readers of the
+// process wait: they go first.
+func TestRWMutexReadersGoBeforeTheNextWriter(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s := kit.NewSession(t, at, relock.WithTenure(time.Hour))
+		for range 5 {
+			first, next, reader := s.RWMutex("lock"), s.RWMutex("lock"), s.RWMutex("lock").RLocker()
+			kit.Lock(t, kit.Background, first)
+			write := kit.Async(func() error { return next.Lock(kit.Background) })
+			redistest.Eventually(t, kit.Soon, "the writer to queue", func() bool { _, n := peek.QueuedRW(s, "lock"); return n == 1 })
+			read := []<-chan error{}
+			for range 2 {
+				read = append(read, kit.Async(func() error { return reader.Lock(kit.Background) }))
+			}
+			redistest.Eventually(t, kit.Soon, "a reader to queue behind the one that asks", func() bool { n, _ := peek.QueuedRW(s, "lock"); return n == 1 })
+			kit.Unlock(t, kit.Background, first)
+			for _, r := range read {
+				require.NoError(t, kit.Receive(t, r, "a reader"))
+			}
+			require.Empty(t, write, "a writer beside readers")
+			kit.Unlock(t, kit.Background, reader)
+			kit.Unlock(t, kit.Background, reader)
+			require.NoError(t, kit.Receive(t, write, "the writer that came first"))
+			kit.Unlock(t, kit.Background, next)
+		}
+		mustBeQuiet(t, kit.NewClient(t, at), "lock", s)
 	})
 }

@@ -2,32 +2,10 @@ package locks_test
 
 import (
 	"testing"
-	"time"
 
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
-
-// lostIn waits until m is lost, and looks at all that tells of it.
-func lostIn(t testing.TB, within time.Duration, m kit.FencedLocker) {
-	t.Helper()
-	done := m.Done()
-	redistest.Eventually(t, within, "Done to be closed", func() bool { return kit.IsClosed(done) })
-	require.ErrorIs(t, m.Err(), relock.ErrLost)
-	_, certain := m.Deadline()
-	require.False(t, certain)
-	require.NotZero(t, m.FencingToken(), "a token to compare with stays after a loss")
-}
-
-func TestForceUnlockOfAFreeLockIsFalse(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		was, err := kit.NewSession(t, at).ForceUnlock(kit.Background, "lock")
-		require.NoError(t, err)
-		require.False(t, was)
-	})
-}
 
 // A message about a hold that is over must not end the one after it.
 func TestForceUnlockEndsOnlyTheHoldThatItFound(t *testing.T) {

@@ -100,6 +100,9 @@ func TestANilLockReturnsErrors(t *testing.T) {
 			require.ErrorContains(t, failures[method], "the lock is nil or a zero value", "%s.%s", name, method)
 		}
 		require.ErrorIs(t, failures["Err"], relock.ErrNotHeld, name)
+		require.Error(t, relock.Do(kit.Background, l, func(context.Context) error { t.Error("called"); return nil }), name)
+		require.Panics(t, func() { relock.SyncLocker(l).Lock() }, name)
+		require.Panics(t, func() { relock.SyncLocker(l).Unlock() }, name)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/stretchr/testify/require"
 )
 
 // site is a number of independent servers, with a proxy before each and a session behind
@@ -51,19 +50,6 @@ func (p *site) more(t testing.TB, opts ...relock.SessionOption) (sessions []*rel
 
 func (p *site) redlock(name string, opts ...relock.LockOption) *relock.Redlock {
 	return relock.NewRedlock(p.sessions, name, opts...)
-}
-
-func (p *site) kill(which ...int) {
-	for _, i := range which {
-		p.servers[i].Kill()
-	}
-}
-
-func (p *site) restart(t testing.TB, which ...int) {
-	t.Helper()
-	for _, i := range which {
-		require.NoError(t, p.servers[i].Restart())
-	}
 }
 
 func (p *site) answers(i int) bool { return p.servers[i].Running() }

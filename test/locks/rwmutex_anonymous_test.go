@@ -210,3 +210,11 @@ func TestDoCancelsEveryFunctionOnLoss(t *testing.T) {
 		})
 	}
 }
+
+// leasesOf returns the keys of the leases of readers.
+func leasesOf(t testing.TB, s *redistest.Server) []any {
+	t.Helper()
+	reply, err := s.Do("KEYS", "{lock}:*:rwlock_timeout:*")
+	require.NoError(t, err)
+	return reply.([]any)
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,116 +13,6 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
-
-// load takes and gives back one side of a lock without a pause, in a few goroutines
-// that never all leave it at once, until stop is closed. It returns a function that
-// waits for its end.
-func load(t testing.TB, stop <-chan struct{}, goroutines int, value func() relock.Locker) func() {
-	t.Helper()
-	running := make(chan struct{}, goroutines)
-	result := kit.Async(func() error {
-		return kit.Together(goroutines, func(i int) error {
-			l := value()
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return nil
-				default:
-				}
-				if err := l.Lock(kit.Background); err != nil {
-					return err
-				}
-				if n == 0 {
-					running <- struct{}{}
-				}
-				time.Sleep(time.Millisecond)
-				if err := l.Unlock(kit.Background); err != nil {
-					return err
-				}
-			}
-		})
-	})
-	kit.Receive(t, running, "the load to run")
-	return func() {
-		t.Helper()
-		require.NoError(t, kit.Receive(t, result, "the load to end"))
-	}
-}
-
-// Each of these has the lock all the time, and the other side must get in all the same.
-func TestRWMutexNeitherSideStarves(t *testing.T) {
-	const goroutines = 4
-	sides := map[string]func(rw *relock.RWMutex) (many, one relock.Locker){
-		"writer": func(rw *relock.RWMutex) (many, one relock.Locker) { return rw.RLocker(), rw },
-		"reader": func(rw *relock.RWMutex) (many, one relock.Locker) { return rw, rw.RLocker() },
-	}
-	for who, side := range sides {
-		for where, apart := range map[string]bool{"in one session": false, "among sessions": true} {
-			t.Run(who+" "+where, func(t *testing.T) {
-				t.Parallel()
-				server := redistest.Start(t)
-				s, other := kit.NewSession(t, server), kit.NewSession(t, server)
-				third := kit.NewSession(t, server)
-				if !apart {
-					other, third = s, s
-				}
-				stop := make(chan struct{})
-				end := load(t, stop, goroutines, func() relock.Locker {
-					many, _ := side(s.RWMutex("lock"))
-					return many
-				})
-				end2 := load(t, stop, goroutines, func() relock.Locker {
-					many, _ := side(third.RWMutex("lock"))
-					return many
-				})
-				_, one := side(other.RWMutex("lock"))
-				var waits []time.Duration
-				for range 10 {
-					watch := kit.StartWatch()
-					kit.Lock(t, kit.Background, one)
-					waits = append(waits, watch.Took())
-					kit.Unlock(t, kit.Background, one)
-				}
-				close(stop)
-				end()
-				end2()
-				slices.Sort(waits)
-				t.Logf("waited %v", waits)
-				require.Less(t, waits[len(waits)/2], time.Second, "a few tenures")
-				mustBeQuiet(t, kit.NewClient(t, server), "lock", s, other, third)
-			})
-		}
-	}
-}
-
-// Writers that are near Redis release and take the lock many times while a reader that is
-// far from it hears of one release: it has its turn all the same.
-func TestRWMutexReaderFarAwayDoesNotStarve(t *testing.T) {
-	t.Parallel()
-	server, proxy := kit.Proxied(t)
-	near := []*relock.Session{kit.NewSession(t, server), kit.NewSession(t, server)}
-	far := kit.NewSession(t, proxy)
-	warmUpRW(t, far)
-	stop := make(chan struct{})
-	var ends []func()
-	for _, s := range near {
-		ends = append(ends, load(t, stop, 2, func() relock.Locker { return s.RWMutex("lock") }))
-	}
-	proxy.Delay(50 * time.Millisecond) // each way
-	r := far.RWMutex("lock").RLocker()
-	for range 3 {
-		start := time.Now()
-		kit.Lock(t, kit.Background, r)
-		t.Log("waited", time.Since(start))
-		kit.Unlock(t, kit.Background, r)
-	}
-	proxy.Delay(0)
-	close(stop)
-	for _, end := range ends {
-		end()
-	}
-	mustBeQuiet(t, kit.NewClient(t, server), "lock", append(near, far)...)
-}
 
 // An owner that reads may read again, whatever waits: it would wait for itself.
 func TestRWMutexReentryPassesWaitingWriters(t *testing.T) {
@@ -197,9 +86,9 @@ func TestRWMutexStorm(t *testing.T) {
 		}
 		r := newRace()
 		for n := 0; time.Now().Before(end); n++ {
-			l, do, count := rw.RLocker(), crowd{client}.read, &reads
+			l, count := rw.RLocker(), &reads
 			if n%3 == 0 {
-				l, do, count = rw, crowd{client}.write, &writes
+				l, count = rw, &writes
 			}
 			ctx, cancel := r.context(parent)
 			err := l.Lock(ctx)
@@ -211,7 +100,7 @@ func TestRWMutexStorm(t *testing.T) {
 			if err == nil {
 				r.span = max(r.span*9/10, 100*time.Microsecond)
 				count.Add(1)
-				if err = do(); err == nil {
+				if err = (crowd{client}).use(l); err == nil {
 					err = l.Unlock(parent)
 				}
 			}

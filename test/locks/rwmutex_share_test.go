@@ -2,7 +2,6 @@ package locks_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -99,74 +98,6 @@ func TestRWMutexSharedByGoroutines(t *testing.T) {
 		require.True(t, kit.IsClosed(done))
 		require.ErrorIs(t, r.Err(), relock.ErrNotHeld)
 		require.ErrorIs(t, r.Unlock(kit.Background), relock.ErrNotHeld)
-		mustBeQuiet(t, kit.NewClient(t, at), "lock", s)
-	})
-}
-
-// Regression: the end of one function's reading cancelled the others.
-func TestRWMutexDoByManyReaders(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		rw := s.RWMutex("lock")
-		inside := make(chan struct{})
-		leaves := make(chan struct{})
-		var results []<-chan error
-		read := func(ctx context.Context, until <-chan struct{}) {
-			results = append(results, kit.Async(func() error {
-				return relock.Do(ctx, rw.RLocker(), func(ctx context.Context) error {
-					inside <- struct{}{}
-					<-until
-					return context.Cause(ctx)
-				})
-			}))
-			kit.Receive(t, inside, "the function to be called")
-		}
-		soonOver := make(chan struct{})
-		read(kit.Background, leaves)
-		read(s.NewContext(kit.Background), leaves)
-		read(kit.Background, soonOver)
-		read(s.NewContext(kit.Background), soonOver)
-		close(soonOver)
-		for i := 2; i < 4; i++ {
-			require.NoError(t, kit.Receive(t, results[i], "the function to return"))
-		}
-		close(leaves)
-		for i := range 2 {
-			require.NoError(t, kit.Receive(t, results[i], "the function to return"))
-		}
-		mustBeQuiet(t, kit.NewClient(t, at), "lock", s)
-	})
-}
-
-// And a loss cancels each of them.
-func TestRWMutexDoCancelsEveryReaderOnLoss(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		rw := s.RWMutex("lock")
-		inside := make(chan struct{})
-		var results []<-chan error
-		for i := range 6 {
-			ctx := kit.Background
-			if i%2 == 0 {
-				ctx = s.NewContext(ctx)
-			}
-			results = append(results, kit.Async(func() error {
-				return relock.Do(ctx, rw.RLocker(), func(ctx context.Context) error {
-					inside <- struct{}{}
-					<-ctx.Done()
-					if !errors.Is(context.Cause(ctx), relock.ErrLost) {
-						return context.Cause(ctx)
-					}
-					return nil
-				})
-			}))
-			kit.Receive(t, inside, "the function to be called")
-		}
-		_, err := s.ForceUnlock(kit.Background, "lock")
-		require.NoError(t, err)
-		for _, r := range results {
-			require.ErrorIs(t, kit.Receive(t, r, "the function to return"), relock.ErrLost)
-		}
 		mustBeQuiet(t, kit.NewClient(t, at), "lock", s)
 	})
 }

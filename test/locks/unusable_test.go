@@ -3,7 +3,6 @@ package locks_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -59,26 +58,6 @@ var (
 	whole = []string{"Lock", "TryLock", "Unlock", "Err"}
 	sides = append([]string{"RLock", "TryRLock", "RUnlock", "RLocker.Lock", "RLocker.TryLock", "RLocker.Unlock", "RLocker.Err"}, whole...)
 )
-
-func TestEveryMethodOfAZeroValueReturnsAnError(t *testing.T) {
-	for _, l := range []any{new(relock.Mutex), new(relock.FairMutex), new(relock.RWMutex), new(relock.Group), new(relock.Redlock)} {
-		name := fmt.Sprintf("%T", l)
-		want := whole
-		if _, ok := l.(*relock.RWMutex); ok {
-			want = sides
-		}
-		failures := callAll(t, l)
-		for _, method := range want {
-			require.Error(t, failures[method], "%s.%s", name, method)
-		}
-		require.ErrorIs(t, failures["Err"], relock.ErrNotHeld, name)
-		ran := false
-		require.Error(t, relock.Do(kit.Background, l.(relock.Locker), func(context.Context) error { ran = true; return nil }), name)
-		require.False(t, ran, name)
-		require.Panics(t, func() { relock.SyncLocker(l.(relock.Locker)).Lock() }, name)
-		require.Panics(t, func() { relock.SyncLocker(l.(relock.Locker)).Unlock() }, name)
-	}
-}
 
 // A name or option that is refused is refused by every call of every type, and nothing
 // is sent for it.

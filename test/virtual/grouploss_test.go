@@ -46,3 +46,29 @@ func TestGroupLocksAgainWhatItLosesWhileItWaits(t *testing.T) {
 		})
 	}
 }
+
+// A server that does not answer keeps the members on others locked no longer than it takes to release
+// them; what it knows of itself ends with the lease.
+func TestUnlockOfAGroupTriesEveryMember(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		works, hangs := relocktest.New(t), relocktest.New(t)
+		s, far, other := works.Session(), hangs.Session(), works.Session()
+		group := relock.NewGroup(s.Mutex("a"), far.Mutex("b"), s.FairMutex("c"), far.RWMutex("d"), s.RWMutex("e"))
+		require.NoError(t, group.Lock(background))
+		heal := hangs.Partition(far)
+		unlocked := make(chan error, 1)
+		go func() { unlocked <- group.Unlock(background) }()
+		synctest.Wait()
+		for _, name := range []string{"a", "c", "e"} {
+			ok, err := other.Mutex(name).TryLock(background)
+			require.NoError(t, err)
+			require.True(t, ok, name)
+		}
+		require.NoError(t, <-unlocked, "all were certain when it was called")
+		require.NoError(t, other.Close(background))
+		heal()
+		require.NoError(t, group.Lock(background))
+		require.NoError(t, group.Unlock(background))
+	})
+}

@@ -63,3 +63,48 @@ func TestLostReplyToAReleaseEndsOneHoldOnly(t *testing.T) {
 		}
 	})
 }
+
+// A reply is lost at any time around those of a wait: the calls that find the lock taken, queue and
+// look, the grant, and what renews it.
+func TestLostReplyToAWaiterCostsNobodyTheLock(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, holder := w.process(), w.process()
+		const delay, wait = 10 * time.Millisecond, 300 * time.Millisecond
+		p.delay(delay)
+		for i := range 45 {
+			held, l := holder.opposite(), p.lock()
+			require.NoError(t, held.Lock(background))
+			got := make(chan error, 1)
+			go func() { got <- l.Lock(background) }()
+			lost := time.Duration(i) * delay
+			if lost >= 2*wait { // at a look, or when the grant is renewed
+				lost = 2*wait + time.Duration(i-2*int(wait/delay))*time.Second
+			}
+			time.AfterFunc(lost, p.loseReply)
+			time.Sleep(wait)
+			most := w.slow() + 500*time.Millisecond
+			if i%3 == 0 { // a look finds it free
+				w.do(append([]string{"DEL"}, w.typ.names...)...)
+				most += claim
+			} else {
+				require.NoError(t, held.Unlock(background))
+			}
+			start := time.Now()
+			require.NoError(t, <-got)
+			require.LessOrEqual(t, time.Since(start), most)
+			fields := w.fields()
+			require.Len(t, fields, 1+map[bool]int{true: 1}[w.readWrite()], "one hold")
+			time.Sleep(lease)
+			require.NoError(t, l.Err())
+			require.Equal(t, fields, w.fields())
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(5 * time.Second)
+			require.True(t, w.free())
+			if i%3 == 0 {
+				require.ErrorIs(t, held.Unlock(background), relock.ErrLost)
+			}
+			p.heal()
+			p.delay(delay)
+		}
+	})
+}

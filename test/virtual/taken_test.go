@@ -76,13 +76,16 @@ func TestLockSaysThatRedisDoesNotAnswer(t *testing.T) {
 		here, there := w.process(), w.process()
 		heal := here.partition()
 		isSilent(t, waits(t, here.lock(), 500*time.Millisecond)) // from the start
+		_, err := here.lock().TryLock(background)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "the caller has set none")
 		heal()
 		require.NoError(t, there.opposite().Lock(background))
 		first := make(chan error)
 		go func() { first <- waits(t, here.lock(), 20*time.Second) }()
 		time.Sleep(5 * time.Second)
 		heal = here.partition()
-		err := waits(t, here.lock(), 14500*time.Millisecond)
+		err = waits(t, here.lock(), 14500*time.Millisecond)
 		if w.typ.name == "FairMutex" { // asks for itself
 			isSilent(t, err)
 		} else {

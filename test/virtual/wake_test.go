@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/relock-go/relock/internal/memredis"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,27 +39,65 @@ func TestNoWakeUpIsLostWithASubscription(t *testing.T) {
 	}
 }
 
-// The owner of a write hold that goes on reading lets the waiting readers of other processes in at
-// once, and no writer.
-func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, reader)
-		p, other, third := w.process(), w.process(), w.process()
-		rw, owner := p.s[0].RWMutex("a"), p.s[0].NewContext(background)
-		require.NoError(t, rw.Lock(owner))
-		r, got := other.lock(), make(chan error, 1)
-		go func() { got <- r.Lock(background) }()
-		time.Sleep(time.Minute)
-		require.Empty(t, got)
-		require.NoError(t, rw.RLock(owner))
-		start := time.Now()
-		require.NoError(t, rw.Unlock(owner))
-		require.NoError(t, <-got)
-		require.Zero(t, time.Since(start))
-		ok, err := third.opposite().TryLock(background)
-		require.NoError(t, err)
-		require.False(t, ok)
-		require.NoError(t, rw.RLocker().Err())
+// The lock has been given to a waiter, and the message is lost with its connection: the waiter finds it.
+func TestGrantWhoseMessageIsLostIsFound(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for range 5 {
+			l, next, got := p.held(), other.opposite(), make(chan error, 1)
+			go func() { got <- next.Lock(background) }()
+			time.Sleep(time.Second)
+			heal := other.partition()
+			require.NoError(t, l.Unlock(background))
+			synctest.Wait()
+			other.networks((*memredis.Process).Break)
+			start := time.Now()
+			heal()
+			require.NoError(t, <-got)
+			require.LessOrEqual(t, time.Since(start), w.slow()+2*time.Second, "a claim is longer")
+			require.NoError(t, next.Unlock(background))
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A waiter that stood still when its turn came does not believe to have the lock, which others have had
+// since. It queues again, and keeps that place.
+func TestWaiterThatWasPassedOverQueuesAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if !w.exclusive() || w.typ.redis > 1 || len(w.typ.names) > 1 {
+			return
+		}
+		holder, p, other := w.process(), w.process(), w.process()
+		queue := map[bool]string{true: "relock_rwqueue:{a}", false: "relock_queue:{a}"}[w.readWrite()]
+		c := w.redis[0].Client()
+		for range 5 {
+			held, l, next := holder.held(), p.lock(), other.lock()
+			got := locking(l)
+			last := locking(next)
+			heal := p.partition()
+			require.NoError(t, held.Unlock(background))
+			require.NoError(t, <-last)
+			heal()
+			time.Sleep(2 * time.Second)
+			places := func() []string {
+				ids, err := c.Do(background, c.B().Zrange().Key(queue).Min("0").Max("-1").Build()).AsStrSlice()
+				require.NoError(t, err)
+				return ids
+			}
+			before := places()
+			require.Len(t, before, 1)
+			for range 40 {
+				time.Sleep(time.Second)
+				require.Equal(t, before, places())
+			}
+			require.Empty(t, got)
+			require.NoError(t, next.Unlock(background))
+			start := time.Now()
+			require.NoError(t, <-got)
+			require.Zero(t, time.Since(start))
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(time.Second)
+		}
 	})
 }

@@ -1,4 +1,4 @@
-package locks_test
+package faults_test
 
 import (
 	"context"

@@ -1,0 +1,98 @@
+package faults_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever happens while locks of a kind wait, in several sessions, everybody gets in, one at a time.
+func TestWaitersGetInAfterAFault(t *testing.T) {
+	const waiters = 12
+	type happens func(t *testing.T, s *redistest.Server, held relock.Locker)
+	do := func(commands ...[]string) happens {
+		return func(t *testing.T, s *redistest.Server, _ relock.Locker) {
+			for _, args := range commands {
+				_, err := s.Do(args...)
+				require.NoError(t, err)
+			}
+		}
+	}
+	faults := map[string]struct {
+		lease time.Duration
+		do    happens
+	}{
+		"scripts are forgotten":    {30 * time.Second, do([]string{"SCRIPT", "FLUSH"})},
+		"subscriptions are cut":    {30 * time.Second, do([]string{"CLIENT", "KILL", "TYPE", "pubsub"})},
+		"all connections are cut":  {30 * time.Second, do([]string{"CLIENT", "KILL", "TYPE", "pubsub"}, []string{"CLIENT", "KILL", "TYPE", "normal"})},
+		"the queue is lost":        {30 * time.Second, do([]string{"DEL", "relock_queue:{lock}", "relock_rwqueue:{lock}"})},
+		"the lock is lost":         {time.Second, do([]string{"DEL", "lock"})},
+		"Redis pauses its clients": {30 * time.Second, do([]string{"CLIENT", "PAUSE", "300"})},
+		"Redis loses its data":     {time.Second, do([]string{"FLUSHALL"})},
+		"Redis is frozen for less than a lease": {3 * time.Second, func(t *testing.T, s *redistest.Server, held relock.Locker) {
+			require.NoError(t, s.Freeze())
+			time.Sleep(300 * time.Millisecond)
+			require.NoError(t, s.Thaw())
+		}},
+		"Redis is frozen for longer than a lease": {1500 * time.Millisecond, func(t *testing.T, s *redistest.Server, held relock.Locker) {
+			require.NoError(t, s.Freeze())
+			kit.Receive(t, held.Done(), "the holder to be told")
+			time.Sleep(500 * time.Millisecond)
+			require.NoError(t, s.Thaw())
+		}},
+		"Redis restarts with its data": {30 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
+			require.NoError(t, s.Restart())
+		}},
+	}
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		for what, fault := range faults {
+			t.Run(what, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t, kit.EveryWrite...)
+				client := kit.NewClient(t, server)
+				var sessions []*relock.Session
+				for range 3 {
+					sessions = append(sessions, kit.NewSession(t, server, relock.WithLease(fault.lease)))
+				}
+				held := k.Holder(sessions[0])
+				kit.Lock(t, kit.Background, held)
+				done := kit.Async(func() error {
+					return kit.Together(waiters, func(i int) error {
+						l := k.Of(sessions[i%3])
+						if err := l.Lock(kit.Background); err != nil {
+							return err
+						}
+						if k.Exclusive() {
+							if err := kit.Bump(kit.Background, client, "count"); err != nil {
+								return err
+							}
+						}
+						return l.Unlock(kit.Background)
+					})
+				})
+				redistest.Eventually(t, kit.Soon, "somebody to queue", func() bool {
+					return kit.Exists(t, client, "relock_queue:{lock}") || kit.Exists(t, client, "relock_rwqueue:{lock}")
+				})
+				fault.do(t, server, held)
+				redistest.Eventually(t, kit.Soon, "the connection of the count", func() bool {
+					return client.Do(kit.Background, client.B().Ping().Build()).Error() == nil
+				})
+				_ = held.Unlock(kit.Background) // may have been lost
+				require.NoError(t, kit.Receive(t, done, "everybody to have been in"))
+				if k.Exclusive() {
+					require.Equal(t, waiters, kit.Counted(t, client, "count"))
+				}
+				redistest.Eventually(t, kit.Soon, "the lock to be free", func() bool { return !kit.Exists(t, client, "lock") })
+				for _, s := range sessions {
+					l := k.Of(s)
+					kit.Lock(t, kit.Background, l)
+					kit.Unlock(t, kit.Background, l)
+				}
+			})
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package virtual_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+)
+
+// locking calls Lock in a goroutine that is queued when locking returns.
+func locking(l relock.Locker) <-chan error {
+	got := make(chan error, 1)
+	go func() { got <- l.Lock(background) }()
+	time.Sleep(time.Second)
+	synctest.Wait()
+	return got
+}
+
+// The owner of a write hold that goes on reading lets the readers that wait in at once, of its process
+// and of others, and no writer until they have all left. Replies may get lost meanwhile.
+func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, lossy := range map[string]bool{"": false, "with lost replies": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, reader)
+				p, other, third := w.process(), w.process(), w.process()
+				rw, owner := p.s[0].RWMutex("a"), p.s[0].NewContext(background)
+				lose := func() {
+					if lossy {
+						p.loseReply()
+					}
+				}
+				for range 2 {
+					require.NoError(t, rw.Lock(owner))
+					require.NoError(t, rw.Lock(owner))
+					readers := []relock.Locker{p.lock(), other.lock(), other.lock(), p.lock()}
+					writers := []relock.Locker{p.opposite(), third.opposite()}
+					var read, written []<-chan error
+					for _, r := range readers {
+						read = append(read, locking(r))
+					}
+					for _, w := range writers {
+						written = append(written, locking(w))
+					}
+					lose()
+					require.NoError(t, rw.RLock(owner))
+					require.NoError(t, rw.RLock(owner))
+					token := rw.FencingToken()
+					require.NoError(t, rw.Unlock(owner))
+					require.Equal(t, token, rw.FencingToken(), "locked twice")
+					time.Sleep(10 * time.Second)
+					for _, c := range append(read, written...) {
+						require.Empty(t, c)
+					}
+					lose()
+					start := time.Now()
+					require.NoError(t, rw.Unlock(owner))
+					require.ErrorIs(t, rw.Err(), relock.ErrNotHeld)
+					for i, r := range readers {
+						require.NoError(t, <-read[i])
+						require.LessOrEqual(t, time.Since(start), map[bool]time.Duration{true: time.Second}[lossy])
+						require.NoError(t, r.Err())
+					}
+					require.NoError(t, rw.RLocker().Err())
+					require.ErrorIs(t, rw.Lock(owner), relock.ErrUpgrade)
+					time.Sleep(10 * time.Second)
+					for _, r := range readers {
+						require.NoError(t, r.Unlock(background))
+					}
+					require.NoError(t, rw.RUnlock(owner))
+					time.Sleep(10 * time.Second)
+					require.Zero(t, len(written[0])+len(written[1]), "beside the owner, which has read twice")
+					lose()
+					require.NoError(t, rw.RUnlock(owner))
+					for range writers {
+						i := 0
+						select {
+						case err := <-written[0]:
+							require.NoError(t, err)
+						case err := <-written[1]:
+							require.NoError(t, err)
+							i = 1
+						}
+						time.Sleep(time.Second)
+						require.Empty(t, written[1-i], "two writers")
+						require.NoError(t, writers[i].Unlock(background))
+					}
+					time.Sleep(10 * time.Second)
+					require.True(t, w.free())
+				}
+			})
+		})
+	}
+}
+
+// What a reader that is gone has of the lock ends with its own lease, whatever that of others is who go
+// on reading and renew theirs. It disturbs nobody when it is back.
+func TestReaderThatIsGoneHoldsForItsOwnLeaseOnly(t *testing.T) {
+	t.Parallel()
+	const short = 6 * time.Second
+	for when, leave := range map[string]time.Duration{"the others leave before": short / 2, "the others leave later": 5 * lease} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, reader)
+				p, gone, writer := w.process(), w.process(), w.process()
+				held := p.held()
+				l := gone.lock(relock.WithLease(short))
+				require.NoError(t, l.Lock(background))
+				heal := gone.partition()
+				start := time.Now()
+				next := writer.opposite()
+				got := locking(next)
+				time.Sleep(leave - time.Second)
+				require.NoError(t, held.Err())
+				require.Empty(t, got)
+				require.NoError(t, held.Unlock(background))
+				require.NoError(t, <-got)
+				require.InDelta(t, max(leave, short), time.Since(start), float64(50*time.Millisecond))
+				fields := w.fields()
+				heal()
+				require.ErrorIs(t, l.Err(), relock.ErrLost)
+				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+				require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+				time.Sleep(lease / 4)
+				require.NoError(t, next.Err())
+				require.Equal(t, fields, w.fields())
+				again := gone.lock()
+				got = locking(again)
+				require.NoError(t, next.Unlock(background))
+				require.NoError(t, <-got)
+				require.NoError(t, again.Unlock(background))
+			})
+		})
+	}
+}
