@@ -65,7 +65,7 @@ func (a *attempt) answered(err error) {
 		a.call.Contend(a.ctx)
 	}
 	if a.w != nil && a.wait {
-		a.arb.report(a.w, err) // for those that queue behind
+		a.arb.Report(a.w, err) // for those that queue behind
 	}
 }
 

@@ -103,7 +103,7 @@ func (e *Engine) unreleased(left []*lease.Lease, last error) error {
 // loseAll loses every hold, and returns the leases that are to be released.
 func (e *Engine) loseAll() (leases []*lease.Lease) {
 	for _, l := range e.watchdog.All() {
-		holds := e.arbiters[l.Kind].lose(l)
+		holds := e.arbiters[l.Kind].Lose(l.Keys.Name, l)
 		if len(holds) == 0 {
 			continue
 		}

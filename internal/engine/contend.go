@@ -104,7 +104,7 @@ func (a *attempt) await(l *lease.Lease, w *queue.Waiter) (done bool, err error) 
 		}
 		switch last, err := a.look(l, w); {
 		case err == queue.ErrSilent:
-			a.arb.report(a.w, err) // for those that queue behind
+			a.arb.Report(a.w, err) // for those that queue behind
 		case err != nil || last > l.Sent:
 			a.answered(err)
 		}

@@ -20,6 +20,12 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
+type (
+	handle = arbiter.Handle[*lease.Lease]
+	waiter = arbiter.Waiter[*lease.Lease]
+	table  = arbiter.Table[*lease.Lease]
+)
+
 // An Engine takes and keeps the locks of one session. It is safe for concurrent use.
 type Engine struct {
 	// Never change after Start.
@@ -38,7 +44,7 @@ type Engine struct {
 	mutexes  *table
 	fairs    *table
 	rws      *table
-	arbiters [wire.Read + 1]arbitration // the same by kind
+	arbiters [wire.Read + 1]*table // the same by kind
 
 	queue    *queue.Queue
 	watchdog *lease.Watchdog
@@ -115,12 +121,7 @@ func (e *Engine) newArbiters() {
 	e.rws = arbiter.NewTable(rules)
 	rules.Open = true
 	e.fairs = arbiter.NewTable(rules)
-	e.arbiters = [...]arbitration{
-		wire.Plain: {e.mutexes, arbiter.Write},
-		wire.Fair:  {e.fairs, arbiter.Write},
-		wire.Write: {e.rws, arbiter.Write},
-		wire.Read:  {e.rws, arbiter.Read},
-	}
+	e.arbiters = [...]*table{wire.Plain: e.mutexes, wire.Fair: e.fairs, wire.Write: e.rws, wire.Read: e.rws}
 }
 
 // Start checks what the server is and what it permits, and starts the engine's goroutines.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -20,7 +19,7 @@ func (e *Engine) FairMutex(name string, cfg LockConfig) FairMutex {
 
 // Lock locks m. An owner that holds m enters again without asking Redis.
 func (m *FairMutex) Lock(ctx context.Context) error {
-	if o := arbiter.OwnerOf(ctx); o != nil && ctx.Err() == nil && m.handle.Valid() && m.e.fairs.Reenter(&m.handle, o) {
+	if m.reenter(ctx) {
 		return nil
 	}
 	_, err := m.call(ctx, "lock", true, m.lock)
@@ -33,20 +32,10 @@ func (m *FairMutex) TryLock(ctx context.Context) (bool, error) {
 }
 
 func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
-	w := m.arb.waiter(&m.handle, o, false)
-	defer m.arb.free(w)
-	switch m.arb.enter(w, wait) {
-	case arbiter.Entered:
-		return true, nil
-	case arbiter.UnlockFirst:
-		return false, lockerr.New(op, m.Name(), lockerr.ErrUnlockFirst)
-	case arbiter.Busy:
-		return false, nil
-	case arbiter.Queued: // until a lost hold is unlocked
-		a.Contend(ctx)
-		if err := m.wait(ctx, op, w, a); err != nil {
-			return false, err
-		}
+	w := m.waiter(o)
+	defer m.arb.Free(w)
+	if ask, ok, err := m.turn(ctx, op, w, wait, a); !ask {
+		return ok, err
 	}
 	c := m.attempt(ctx, op, w, wait, a)
 	for {
@@ -54,10 +43,10 @@ func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait 
 		if l == nil {
 			return m.letIn(w, a, err)
 		}
-		if h := m.e.fairs.Lookup(m.keys.Name); h != nil && h.Token < l.Token && (o == nil || h.Owner != o) {
+		if h := m.arb.Lookup(m.keys.Name); h != nil && h.Token < l.Token && (o == nil || h.Owner != o) {
 			m.e.lose(h.Lease, lease.ErrGone) // Redis granted its lock to l
 		}
-		h, used := m.e.fairs.Grant(w, l, l.Token)
+		h, used := m.arb.Grant(w, l, l.Token)
 		if used {
 			a.Hold = h
 			m.e.took(l, m.config.MaxHold)
@@ -73,7 +62,7 @@ func (m *FairMutex) lock(ctx context.Context, o *arbiter.Owner, op string, wait 
 // letIn ends a call that acquired nothing from Redis: because of err, or because another call
 // of its owner let it in.
 func (m *FairMutex) letIn(w *waiter, a *Acquired, err error) (bool, error) {
-	h := m.arb.quit(w)
+	h := m.arb.Quit(w)
 	switch {
 	case h == nil:
 		return false, err

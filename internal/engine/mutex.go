@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 
-	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -18,7 +17,7 @@ func (e *Engine) Mutex(name string, cfg LockConfig) Mutex {
 
 // Lock locks m. An owner that holds m enters again without asking Redis.
 func (m *Mutex) Lock(ctx context.Context) error {
-	if o := arbiter.OwnerOf(ctx); o != nil && ctx.Err() == nil && m.handle.Valid() && m.e.mutexes.Reenter(&m.handle, o) {
+	if m.reenter(ctx) {
 		return nil
 	}
 	_, err := m.call(ctx, "lock", true, m.lockExclusive)
@@ -33,8 +32,8 @@ func (m *Mutex) TryLock(ctx context.Context) (bool, error) {
 // Unconfirmed reports whether this process has unlocked m, and Redis has not confirmed that in time.
 func (m *Mutex) Unconfirmed() bool {
 	w := m.waiter(nil)
-	defer m.arb.free(w)
-	x := m.arb.blocked(w)
+	defer m.arb.Free(w)
+	x := m.arb.Blocked(w)
 	return x.Held && x.Lease.Late.Load()
 }
 
