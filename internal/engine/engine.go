@@ -90,7 +90,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		e.audience, onRenewed = Audience{cfg.Hooks}, cfg.Hooks.Renewed
 	}
 	e.broker = pubsub.New(pubsub.Config{
-		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Busy: e.busy, Spawn: e.own.Go, Stop: e.ioCtx.Done(), Ctx: e.ioCtx,
+		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Busy: e.busy, Spawn: e.own.Go, Ctx: e.ioCtx,
 		Dedicate: func(node transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
 			return e.proto.Dedicate(e.ioCtx, node)
 		},
@@ -100,12 +100,12 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.callCtx = transport.Background()
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
-		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(), OnLost: e.lose, OnRenewed: onRenewed,
+		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, OnLost: e.lose, OnRenewed: onRenewed,
 		Busy: e.busy, Prompt: cfg.Hooks != nil,
 	})
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
 	e.queue = queue.New(queue.Config{
-		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(),
+		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx,
 	})
 	e.newArbiters()
 	e.label = newLabel(e)

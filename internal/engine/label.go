@@ -64,7 +64,7 @@ func newLabel(e *Engine) *label {
 
 // start begins to serve the label. The engine knows its topology.
 func (l *label) start() {
-	if !l.e.proto.Cluster && l.e.Config.Replicas == 0 {
+	if l.e.proto.Slots == nil && l.e.Config.Replicas == 0 {
 		l.along = &transport.Along{
 			Command: func() rueidis.Completed {
 				return l.e.proto.LabelCommand(l.e.id, l.e.Config.Label, l.length())

@@ -108,7 +108,6 @@ func (e *Engine) topology(ctx context.Context) error {
 		e.broker.NoRole.Store(transport.Unsupported(err) || err == nil && !pubsub.IsPrimary(reply))
 		return nil
 	}
-	p.Cluster, e.broker.Cluster = true, true
 	p.Slots = &transport.SlotMap{Client: p.Client, Send: p.Ask, Changed: e.slotsChanged, Kick: make(chan struct{}, 1)}
 	e.broker.Slots = p.Slots
 	p.Slots.Look(ctx)
