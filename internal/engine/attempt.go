@@ -80,19 +80,6 @@ func (a *attempt) unanswered() {
 	}
 }
 
-// sleep waits for d, a signal, or the end of the call, whose error it returns.
-func (a *attempt) sleep(d time.Duration, signal <-chan struct{}) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-signal:
-	case <-a.ctx.Done():
-	case <-a.e.closing:
-	}
-	return a.ended()
-}
-
 // ended returns why the call must end, nil if it may go on.
 func (a *attempt) ended() error {
 	switch {

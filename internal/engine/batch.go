@@ -154,7 +154,7 @@ func (b *Batch) acquire(ctx context.Context, wait bool) (taken int, err error) {
 		if err := a.check(err); err != nil {
 			return -1, err
 		}
-		if err := a.sleep(timing.Jitter(backoff), nil); err != nil {
+		if _, err := a.pause(timing.Jitter(backoff), nil); err != nil {
 			return -1, err
 		}
 	}

@@ -167,10 +167,14 @@ func (a *attempt) pause(d time.Duration, signal <-chan struct{}) (done bool, err
 		defer timer.Stop()
 		after = timer.C
 	}
+	var answered <-chan struct{}
+	if a.w != nil {
+		answered = a.w.C
+	}
 	select {
 	case <-after:
 	case <-signal:
-	case <-a.w.C:
+	case <-answered:
 		return true, nil
 	case <-a.ctx.Done():
 	case <-a.e.closing:

@@ -129,7 +129,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
-	silent := e.publish(ctx)
+	silent := e.proto.Inquire(ctx, "EVAL", publishText, "0", wire.PrefixSession+e.id).Error()
 	if e.proto.Slots != nil {
 		e.own.Go(func() { e.proto.Slots.Run(e.ioCtx) })
 	}

@@ -73,12 +73,8 @@ func (c *connection) run() {
 
 // sleep waits for about d, and reports false if the broker stops first.
 func (c *connection) sleep(d time.Duration) bool {
-	select {
-	case <-c.broker.Ctx.Done():
-		return false
-	case <-time.After(timing.Jitter(d)):
-		return true
-	}
+	timing.Pause(c.broker.Ctx, timing.Jitter(d))
+	return c.broker.Ctx.Err() == nil
 }
 
 // serve opens a link and uses it until it fails or is not needed. It reports whether run
