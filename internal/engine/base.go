@@ -90,7 +90,7 @@ func (b *base) waiter(o *arbiter.Owner) *waiter {
 // reenter locks a write hold of ctx's owner once more without asking Redis, if there is one.
 func (b *base) reenter(ctx context.Context) bool {
 	o := arbiter.OwnerOf(ctx)
-	return o != nil && ctx.Err() == nil && b.handle.Valid() && b.arb.Reenter(&b.handle, o)
+	return o != nil && ctx.Err() == nil && b.handle.Valid() && b.config.Err == nil && b.arb.Reenter(&b.handle, o)
 }
 
 // usable returns the error of every operation on a zero or invalid lock.
@@ -150,27 +150,6 @@ func (b *base) newCall(o *arbiter.Owner, wait bool) Acquired {
 // has given it back and must start over.
 var ErrLateHold = errors.New("the hold expired before the call that received it woke up")
 
-// lockExclusive waits for the call's turn in this process and then, unless another goroutine
-// passes the lock on, acquires it from Redis. It serves Mutex and RWMutex.
-func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
-	w := b.waiter(o)
-	defer b.arb.Free(w)
-	if ask, ok, err := b.turn(ctx, op, w, wait, a); !ask {
-		return ok, err
-	}
-	place := w.Place
-	w.Place = nil
-	c := b.attempt(ctx, op, w, wait, a)
-	l, err := c.contend(place)
-	if l == nil {
-		b.arb.Quit(w)
-		return false, err
-	}
-	a.Hold, _ = b.arb.Grant(w, l, l.Token)
-	b.e.took(l, b.config.MaxHold)
-	return true, nil
-}
-
 // turn waits for the call's turn in this process: until w must ask Redis, or its call is done, ok
 // if a goroutine of this process has let it in.
 func (b *base) turn(ctx context.Context, op string, w *waiter, wait bool, a *Acquired) (ask, ok bool, err error) {
@@ -192,15 +171,11 @@ func (b *base) turn(ctx context.Context, op string, w *waiter, wait bool, a *Acq
 		}
 	}
 	h, ask := b.arb.Answer(w)
-	switch {
-	case h == nil:
+	if h == nil {
 		return ask, false, nil
-	case b.loseIfExpired(h):
-		b.giveBack(h)
-		return false, false, ErrLateHold
 	}
-	a.Hold, a.Handoff = h, h.Passed || b.kind == wire.Read
-	return false, true, nil
+	ok, err = b.enterWith(h, a)
+	return false, ok, err
 }
 
 // wait blocks until the arbiter answers w. If ctx ends or the engine closes first, it takes w
