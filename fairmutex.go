@@ -51,14 +51,14 @@ func (m *FairMutex) Name() string { return m.lock().Name() }
 
 // Lock queues for m and blocks until it is held; see [Locker]. If ctx ends first the
 // place in the queue is given up.
-func (m *FairMutex) Lock(ctx context.Context) error { return m.on(ctx).Lock(ctx) }
+func (m *FairMutex) Lock(ctx context.Context) error { return on(ctx, m.lock()).Lock(ctx) }
 
 // TryLock locks m if it is free and nobody queues for it; see [Locker].
-func (m *FairMutex) TryLock(ctx context.Context) (bool, error) { return m.on(ctx).TryLock(ctx) }
+func (m *FairMutex) TryLock(ctx context.Context) (bool, error) { return on(ctx, m.lock()).TryLock(ctx) }
 
 // Unlock ends one Lock of m; see [Locker]. The last one gives the lock to the first
 // waiter.
-func (m *FairMutex) Unlock(ctx context.Context) error { return m.on(ctx).Unlock(ctx) }
+func (m *FairMutex) Unlock(ctx context.Context) error { return on(ctx, m.lock()).Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through m ends; see
 // [Locker].
@@ -75,11 +75,6 @@ func (m *FairMutex) FencingToken() int64 { return m.lock().FencingToken() }
 func (m *FairMutex) Deadline() (time.Time, bool) { return m.lock().Deadline() }
 
 func (m *FairMutex) engineLock() multilock.Locker { return &m.l }
-
-func (m *FairMutex) on(ctx context.Context) *engine.FairMutex {
-	checkContext(ctx)
-	return m.lock()
-}
 
 // lock returns the lock of m, a zero one if m is nil.
 func (m *FairMutex) lock() *engine.FairMutex {

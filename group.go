@@ -45,14 +45,14 @@ func NewGroup(locks ...Locker) *Group {
 
 // Lock locks every member; see [Locker]. It blocks until it has them all. After an
 // error it has none of them.
-func (g *Group) Lock(ctx context.Context) error { return g.on(ctx).Lock(ctx) }
+func (g *Group) Lock(ctx context.Context) error { return on(ctx, g.lock()).Lock(ctx) }
 
 // TryLock locks every member if none is taken; see [Locker].
-func (g *Group) TryLock(ctx context.Context) (bool, error) { return g.on(ctx).TryLock(ctx) }
+func (g *Group) TryLock(ctx context.Context) (bool, error) { return on(ctx, g.lock()).TryLock(ctx) }
 
 // Unlock unlocks every member, whatever happens to the others, and returns their errors
 // joined; see [Locker].
-func (g *Group) Unlock(ctx context.Context) error { return g.on(ctx).Unlock(ctx) }
+func (g *Group) Unlock(ctx context.Context) error { return on(ctx, g.lock()).Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through g ends, or
 // loses its first member; see [Locker].
@@ -62,11 +62,6 @@ func (g *Group) Done() <-chan struct{} { return g.lock().Done() }
 func (g *Group) Err() error { return g.lock().Err() }
 
 func (g *Group) engineLock() multilock.Locker { return g.l }
-
-func (g *Group) on(ctx context.Context) *multilock.Group {
-	checkContext(ctx)
-	return g.lock()
-}
 
 // lock returns the lock of g, nil if g is nil; that is as unusable as a zero one.
 func (g *Group) lock() *multilock.Group {

@@ -19,6 +19,12 @@ func checkContext(ctx context.Context) {
 	}
 }
 
+// on returns l for a method with ctx, which must not be nil.
+func on[L any](ctx context.Context, l L) L {
+	checkContext(ctx)
+	return l
+}
+
 var (
 	errNilLocker = errors.New("the Locker is nil")
 	errNilFunc   = errors.New("the function is nil")

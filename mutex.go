@@ -86,14 +86,14 @@ func (m *Mutex) Name() string { return m.lock().Name() }
 
 // Lock locks m; see [Locker] for what it waits for and what ctx means. With an owner
 // in ctx that holds m already it counts up, at the cost of a few hundred nanoseconds.
-func (m *Mutex) Lock(ctx context.Context) error { return m.on(ctx).Lock(ctx) }
+func (m *Mutex) Lock(ctx context.Context) error { return on(ctx, m.lock()).Lock(ctx) }
 
 // TryLock tries to lock m without waiting; see [Locker].
-func (m *Mutex) TryLock(ctx context.Context) (bool, error) { return m.on(ctx).TryLock(ctx) }
+func (m *Mutex) TryLock(ctx context.Context) (bool, error) { return on(ctx, m.lock()).TryLock(ctx) }
 
 // Unlock ends one Lock of m; see [Locker]. If goroutines of this process wait and
 // the tenure is not spent, the next of them has the lock and nothing is sent.
-func (m *Mutex) Unlock(ctx context.Context) error { return m.on(ctx).Unlock(ctx) }
+func (m *Mutex) Unlock(ctx context.Context) error { return on(ctx, m.lock()).Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through m ends;
 // see [Locker]. It is closed by the local deadline of a hold that cannot be renewed,
@@ -116,11 +116,6 @@ func (m *Mutex) FencingToken() int64 { return m.lock().FencingToken() }
 func (m *Mutex) Deadline() (time.Time, bool) { return m.lock().Deadline() }
 
 func (m *Mutex) engineLock() multilock.Locker { return &m.l }
-
-func (m *Mutex) on(ctx context.Context) *engine.Mutex {
-	checkContext(ctx)
-	return m.lock()
-}
 
 // lock returns the lock of m, a zero one if m is nil.
 func (m *Mutex) lock() *engine.Mutex {

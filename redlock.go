@@ -59,15 +59,15 @@ func (r *Redlock) Name() string { return r.lock().Name() }
 
 // Lock locks r; see [Locker]. It rides out deployments that are down, also if they are a
 // majority.
-func (r *Redlock) Lock(ctx context.Context) error { return r.on(ctx).Lock(ctx) }
+func (r *Redlock) Lock(ctx context.Context) error { return on(ctx, r.lock()).Lock(ctx) }
 
 // TryLock makes one attempt; see [Locker]. If so many deployments fail that no majority
 // is left, it returns their errors.
-func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.on(ctx).TryLock(ctx) }
+func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return on(ctx, r.lock()).TryLock(ctx) }
 
 // Unlock ends one Lock of r; see [Locker]. It waits for each deployment for at most 1 s; a
 // release that is not confirmed by then goes on in the background.
-func (r *Redlock) Unlock(ctx context.Context) error { return r.on(ctx).Unlock(ctx) }
+func (r *Redlock) Unlock(ctx context.Context) error { return on(ctx, r.lock()).Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through r ends: when
 // fewer than a majority of the deployments are certain, or by Unlock; see [Locker].
@@ -81,11 +81,6 @@ func (r *Redlock) Err() error { return r.lock().Err() }
 func (r *Redlock) Deadline() (time.Time, bool) { return r.lock().Deadline() }
 
 func (r *Redlock) engineLock() multilock.Locker { return r.l }
-
-func (r *Redlock) on(ctx context.Context) *quorum.Redlock {
-	checkContext(ctx)
-	return r.lock()
-}
 
 // lock returns the lock of r, nil if r is nil; that is as unusable as a zero one.
 func (r *Redlock) lock() *quorum.Redlock {

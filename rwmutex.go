@@ -49,27 +49,27 @@ func (rw *RWMutex) Name() string { return rw.lock().Name() }
 
 // Lock locks rw for writing; see [Locker]. By an owner that holds only the read side it
 // fails at once with ErrUpgrade.
-func (rw *RWMutex) Lock(ctx context.Context) error { return rw.on(ctx).Lock(ctx) }
+func (rw *RWMutex) Lock(ctx context.Context) error { return on(ctx, rw.lock()).Lock(ctx) }
 
 // TryLock tries to lock rw for writing without waiting; see [Locker].
-func (rw *RWMutex) TryLock(ctx context.Context) (bool, error) { return rw.on(ctx).TryLock(ctx) }
+func (rw *RWMutex) TryLock(ctx context.Context) (bool, error) { return on(ctx, rw.lock()).TryLock(ctx) }
 
 // RLock locks rw for reading; see [Locker].
-func (rw *RWMutex) RLock(ctx context.Context) error { return rw.on(ctx).Reader().Lock(ctx) }
+func (rw *RWMutex) RLock(ctx context.Context) error { return on(ctx, rw.lock()).Reader().Lock(ctx) }
 
 // TryRLock tries to lock rw for reading without waiting; see [Locker]. It is false also
 // while a writer waits.
 func (rw *RWMutex) TryRLock(ctx context.Context) (bool, error) {
-	return rw.on(ctx).Reader().TryLock(ctx)
+	return on(ctx, rw.lock()).Reader().TryLock(ctx)
 }
 
 // Unlock ends one Lock of rw; see [Locker]. If its owner reads as well, that goes on,
 // and waiting readers enter.
-func (rw *RWMutex) Unlock(ctx context.Context) error { return rw.on(ctx).Unlock(ctx) }
+func (rw *RWMutex) Unlock(ctx context.Context) error { return on(ctx, rw.lock()).Unlock(ctx) }
 
 // RUnlock ends one RLock of rw; see [Locker]. If other goroutines of this session read
 // on, nothing is sent.
-func (rw *RWMutex) RUnlock(ctx context.Context) error { return rw.on(ctx).Reader().Unlock(ctx) }
+func (rw *RWMutex) RUnlock(ctx context.Context) error { return on(ctx, rw.lock()).Reader().Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest write hold taken through rw
 // ends; see [Locker].
@@ -88,11 +88,6 @@ func (rw *RWMutex) Deadline() (time.Time, bool) { return rw.lock().Deadline() }
 
 func (rw *RWMutex) engineLock() multilock.Locker { return &rw.l }
 
-func (rw *RWMutex) on(ctx context.Context) *engine.RWMutex {
-	checkContext(ctx)
-	return rw.lock()
-}
-
 // lock returns the lock of rw, a zero one if rw is nil.
 func (rw *RWMutex) lock() *engine.RWMutex {
 	if rw == nil {
@@ -108,12 +103,11 @@ func (rw *RWMutex) RLocker() Locker { return (*rlocker)(rw) }
 // rlocker is the read side of an RWMutex.
 type rlocker RWMutex
 
-func (r *rlocker) Lock(ctx context.Context) error            { return r.on(ctx).Lock(ctx) }
-func (r *rlocker) TryLock(ctx context.Context) (bool, error) { return r.on(ctx).TryLock(ctx) }
-func (r *rlocker) Unlock(ctx context.Context) error          { return r.on(ctx).Unlock(ctx) }
+func (r *rlocker) Lock(ctx context.Context) error            { return on(ctx, r.lock()).Lock(ctx) }
+func (r *rlocker) TryLock(ctx context.Context) (bool, error) { return on(ctx, r.lock()).TryLock(ctx) }
+func (r *rlocker) Unlock(ctx context.Context) error          { return on(ctx, r.lock()).Unlock(ctx) }
 func (r *rlocker) Done() <-chan struct{}                     { return r.lock().Done() }
 func (r *rlocker) Err() error                                { return r.lock().Err() }
 func (r *rlocker) engineLock() multilock.Locker              { return r.l.Reader() }
 
-func (r *rlocker) on(ctx context.Context) *engine.Reader { return (*RWMutex)(r).on(ctx).Reader() }
-func (r *rlocker) lock() *engine.Reader                  { return (*RWMutex)(r).lock().Reader() }
+func (r *rlocker) lock() *engine.Reader { return (*RWMutex)(r).lock().Reader() }

@@ -76,16 +76,7 @@ func (v *Handle[L]) pushAnonymousLocked(h *Hold[L], ends func(L) int64) {
 
 // anonymousLocked returns, of the anonymous holds taken through v that await an unlock, the one
 // that lasts longest. It may be lost.
-func (v *Handle[L]) anonymousLocked() *Hold[L] {
-	for n := len(v.anon); n > 0; n = len(v.anon) {
-		if h := v.anon[n-1]; h.count > 0 {
-			return h
-		}
-		v.anon[n-1] = nil
-		v.anon = v.anon[:n-1]
-	}
-	return nil
-}
+func (v *Handle[L]) anonymousLocked() *Hold[L] { return lastOf(&v.anon) }
 
 // firstAnonymousLocked returns the live anonymous hold taken through v whose lease ends first.
 func (v *Handle[L]) firstAnonymousLocked() *Hold[L] {

@@ -14,6 +14,9 @@ func (v *Handle[L]) Awaited(h *Hold[L]) int {
 	return h.count
 }
 
+// Side returns the held side.
+func (h *Hold[L]) Side() Side { return h.side }
+
 // Holds returns all live exclusive holds.
 func (t *Table[L]) Holds() (hs []*Hold[L]) {
 	for i := range t.shards {

@@ -70,13 +70,16 @@ func (v *Handle[L]) pruneLocked() {
 }
 
 // lastLocked returns the newest hold taken through v that awaits an unlock.
-func (v *Handle[L]) lastLocked() *Hold[L] {
-	for n := len(v.open); n > 0; n = len(v.open) {
-		if h := v.open[n-1]; h.count > 0 {
+func (v *Handle[L]) lastLocked() *Hold[L] { return lastOf(&v.open) }
+
+// lastOf returns the last hold of a list that awaits an unlock, and drops those after it.
+func lastOf[L comparable](list *[]*Hold[L]) *Hold[L] {
+	for n := len(*list); n > 0; n-- {
+		if h := (*list)[n-1]; h.count > 0 {
 			return h
 		}
-		v.open[n-1] = nil
-		v.open = v.open[:n-1]
+		(*list)[n-1] = nil
+		*list = (*list)[:n-1]
 	}
 	return nil
 }

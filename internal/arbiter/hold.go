@@ -85,9 +85,6 @@ func (h *Hold[L]) Watchers() int {
 // Fence returns the fencing token, 0 if the hold has none.
 func (h *Hold[L]) Fence() int64 { return h.Token }
 
-// Side returns the held side.
-func (h *Hold[L]) Side() Side { return h.side }
-
 // State reports whether the hold is live and, if not, how it ended.
 func (h *Hold[L]) State() State { return State(h.state.Load()) }
 

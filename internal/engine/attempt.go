@@ -65,7 +65,7 @@ func (a *attempt) answered(err error) {
 		a.call.Contend(a.ctx)
 	}
 	if a.w != nil && a.wait {
-		a.arb.report(a.w, err) // for those that queue behind
+		a.arb.Report(a.w, err) // for those that queue behind
 	}
 }
 
@@ -78,19 +78,6 @@ func (a *attempt) unanswered() {
 	if a.last == nil && (d >= silentFrom || !a.taken) {
 		a.taken, a.last = false, fmt.Errorf("no answer from Redis for %s", lockerr.Span(d))
 	}
-}
-
-// sleep waits for d, a signal, or the end of the call, whose error it returns.
-func (a *attempt) sleep(d time.Duration, signal <-chan struct{}) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-signal:
-	case <-a.ctx.Done():
-	case <-a.e.closing:
-	}
-	return a.ended()
 }
 
 // ended returns why the call must end, nil if it may go on.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -17,7 +16,7 @@ import (
 type base struct {
 	e       *Engine
 	kind    wire.Kind
-	arb     arbitration // of kind
+	arb     *table // of kind
 	handle  handle
 	keys    wire.Keys
 	config  LockConfig // its Lease is set, and at most MaxHold; its Err is also that of the name
@@ -41,14 +40,7 @@ func (e *Engine) newBase(k wire.Kind, name string, cfg LockConfig) base {
 	if b.config.Lease != e.Config.Lease {
 		b.leaseMS = wire.Millis(b.config.Lease)
 	}
-	switch k {
-	case wire.Plain:
-		b.handle = e.mutexes.Handle(b.keys.Name)
-	case wire.Fair:
-		b.handle = e.fairs.Handle(b.keys.Name)
-	default:
-		b.handle = e.rws.Handle(b.keys.Name)
-	}
+	b.handle = b.arb.Handle(b.keys.Name)
 	return b
 }
 
@@ -78,14 +70,27 @@ func (b *base) Length() time.Duration { return b.config.Lease }
 // shares reports whether the hold may be another goroutine's as well: a writer's one after the
 // other, a reader's at the same time. Readers share one lease, of the engine's length.
 func (b *base) shares() bool {
-	return b.config.Passable() && (b.kind != wire.Read || b.config.Lease == b.e.Config.Lease)
+	return b.config.Passable() && b.kind != wire.Fair && (b.kind != wire.Read || b.config.Lease == b.e.Config.Lease)
+}
+
+func (b *base) side() arbiter.Side {
+	if b.kind == wire.Read {
+		return arbiter.Read
+	}
+	return arbiter.Write
 }
 
 // waiter returns the arbiter's waiter for a call by o.
 func (b *base) waiter(o *arbiter.Owner) *waiter {
-	w := b.arb.waiter(&b.handle, o, b.shares())
+	w := b.arb.Waiter(&b.handle, o, b.shares())
 	w.Class = int64(b.config.Lease)
 	return w
+}
+
+// reenter locks a write hold of ctx's owner once more without asking Redis, if there is one.
+func (b *base) reenter(ctx context.Context) bool {
+	o := arbiter.OwnerOf(ctx)
+	return o != nil && ctx.Err() == nil && b.handle.Valid() && b.config.Err == nil && b.arb.Reenter(&b.handle, o)
 }
 
 // usable returns the error of every operation on a zero or invalid lock.
@@ -145,54 +150,32 @@ func (b *base) newCall(o *arbiter.Owner, wait bool) Acquired {
 // has given it back and must start over.
 var ErrLateHold = errors.New("the hold expired before the call that received it woke up")
 
-// lockExclusive waits for the call's turn in this process and then, unless another goroutine
-// passes the lock on, acquires it from Redis. It serves Mutex and RWMutex.
-func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
-	w := b.waiter(o)
-	defer b.arb.free(w)
-	switch b.arb.enter(w, wait) {
+// turn waits for the call's turn in this process: until w must ask Redis, or its call is done, ok
+// if a goroutine of this process has let it in.
+func (b *base) turn(ctx context.Context, op string, w *waiter, wait bool, a *Acquired) (ask, ok bool, err error) {
+	switch b.arb.Enter(w, b.side(), wait) {
+	case arbiter.Ask:
+		return true, false, nil
 	case arbiter.Entered:
-		return true, nil
-	case arbiter.Upgrade:
-		return false, lockerr.New(op, b.Name(), lockerr.ErrUpgrade)
-	case arbiter.UnlockFirst:
-		return false, lockerr.New(op, b.Name(), lockerr.ErrUnlockFirst)
+		return false, true, nil
 	case arbiter.Busy:
-		return false, nil
+		return false, false, nil
+	case arbiter.Upgrade:
+		return false, false, lockerr.New(op, b.Name(), lockerr.ErrUpgrade)
+	case arbiter.UnlockFirst:
+		return false, false, lockerr.New(op, b.Name(), lockerr.ErrUnlockFirst)
 	case arbiter.Queued:
-		h, ask, err := b.queued(ctx, op, w, a)
-		if !ask {
-			return h != nil, err
+		a.Contend(ctx)
+		if err := b.wait(ctx, op, w, a); err != nil {
+			return false, false, err
 		}
 	}
-	place := w.Place
-	w.Place = nil
-	c := b.attempt(ctx, op, w, wait, a)
-	l, err := c.contend(place)
-	if l == nil {
-		b.arb.quit(w)
-		return false, err
+	h, ask := b.arb.Answer(w)
+	if h == nil {
+		return ask, false, nil
 	}
-	a.Hold = b.arb.grant(w, l)
-	b.e.took(l, b.config.MaxHold)
-	return true, nil
-}
-
-// queued waits until a goroutine of this process passes a hold to w, or w must ask Redis.
-func (b *base) queued(ctx context.Context, op string, w *waiter, a *Acquired) (h *lease.Hold, ask bool, err error) {
-	a.Contend(ctx)
-	if err := b.wait(ctx, op, w, a); err != nil {
-		return nil, false, err
-	}
-	h, ask = b.arb.answer(w)
-	if h != nil && b.loseIfExpired(h) {
-		b.giveBack(h)
-		return nil, false, ErrLateHold
-	}
-	if h != nil {
-		a.Hold, a.Handoff = h, h.Passed
-	}
-	return h, ask, nil
+	ok, err = b.enterWith(h, a)
+	return false, ok, err
 }
 
 // wait blocks until the arbiter answers w. If ctx ends or the engine closes first, it takes w
@@ -221,7 +204,7 @@ func (b *base) overdue(ctx context.Context, op string, w *waiter, a *Acquired) e
 	if b.handle.MustUnlockFirst(w.Owner) {
 		return lockerr.Ended(op, b.Name(), ctx, lockerr.ErrUnlockFirst)
 	}
-	x := b.arb.blocked(w)
+	x := b.arb.Blocked(w)
 	if x.Refused || b.heldHere(w) {
 		return lockerr.Taken(op, b.Name(), ctx, time.Duration(b.e.Clock.Now()-a.start))
 	}
@@ -231,13 +214,13 @@ func (b *base) overdue(ctx context.Context, op string, w *waiter, a *Acquired) e
 // heldHere reports whether this process has the lock that w waits for. One whose release Redis has
 // not confirmed in time does not count: Redis keeps w waiting.
 func (b *base) heldHere(w *waiter) bool {
-	x := b.arb.blocked(w)
+	x := b.arb.Blocked(w)
 	return x.Held && !x.Lease.Late.Load()
 }
 
 // quit ends the call of w, and gives back what it was granted.
 func (b *base) quit(w *waiter) {
-	if h := b.arb.quit(w); h != nil {
+	if h := b.arb.Quit(w); h != nil {
 		b.giveBack(h)
 	}
 	b.leave(w)

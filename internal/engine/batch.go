@@ -80,32 +80,19 @@ func (b *Batch) Add(ctx context.Context, i int, m *Mutex, wait bool) (taken int,
 func (b *Batch) enter(ctx context.Context, entry batchEntry, wait bool) (taken int, err error) {
 	m := entry.Mutex
 	w := m.waiter(b.owner)
-	verdict := m.arb.enter(w, wait)
-	if verdict == arbiter.Queued {
-		var h *lease.Hold
-		var ask bool
-		switch h, ask, err = m.queued(ctx, "lock", w, cmp.Or(entry.call, new(Acquired))); {
-		case ask:
-			m.leave(w) // the script asks for this lock together with others
-			verdict = arbiter.Ask
-		case h != nil:
-			verdict = arbiter.Entered
-		}
-	}
-	switch verdict {
-	case arbiter.Ask:
+	ask, ok, err := m.turn(ctx, "lock", w, wait, cmp.Or(entry.call, new(Acquired)))
+	if ask {
+		m.leave(w) // the script asks for this lock together with others
 		entry.w = w
 		b.asking = append(b.asking, entry)
 		b.leases = append(b.leases, m.newLease())
 		return -1, nil
-	case arbiter.Entered:
-		b.entered = append(b.entered, entry)
-		m.arb.free(w)
-		return -1, err
-	case arbiter.UnlockFirst:
-		err = lockerr.New("lock", m.Name(), lockerr.ErrUnlockFirst)
 	}
-	m.arb.free(w)
+	m.arb.Free(w)
+	if ok {
+		b.entered = append(b.entered, entry)
+		return -1, nil
+	}
 	return entry.index, err
 }
 
@@ -167,7 +154,7 @@ func (b *Batch) acquire(ctx context.Context, wait bool) (taken int, err error) {
 		if err := a.check(err); err != nil {
 			return -1, err
 		}
-		if err := a.sleep(timing.Jitter(backoff), nil); err != nil {
+		if _, err := a.pause(timing.Jitter(backoff), nil); err != nil {
 			return -1, err
 		}
 	}
@@ -185,7 +172,7 @@ func (b *Batch) grant(tokens []int64, sent, now int64) bool {
 	for i, l := range b.leases {
 		m := b.asking[i]
 		l.Token, l.Top = tokens[i], tokens[i]+wire.Tokens(tokens[i])-1
-		h := m.arb.grant(m.w, l)
+		h, _ := m.arb.Grant(m.w, l, l.Token)
 		if m.call != nil {
 			m.call.Hold = h
 		}
@@ -198,7 +185,7 @@ func (b *Batch) grant(tokens []int64, sent, now int64) bool {
 func (b *Batch) Undo(ctx context.Context) {
 	b.report(ctx, false)
 	for i, m := range b.asking {
-		m.arb.quit(m.w)
+		m.arb.Quit(m.w)
 		if l := b.leases[i]; l.Indeterminate {
 			b.e.cleaner.Add(l, true, nil)
 		}
@@ -211,7 +198,7 @@ func (b *Batch) Undo(ctx context.Context) {
 // Free ends the use of b.
 func (b *Batch) Free() {
 	for _, m := range b.asking {
-		m.arb.free(m.w)
+		m.arb.Free(m.w)
 	}
 }
 

@@ -103,7 +103,7 @@ func (e *Engine) unreleased(left []*lease.Lease, last error) error {
 // loseAll loses every hold, and returns the leases that are to be released.
 func (e *Engine) loseAll() (leases []*lease.Lease) {
 	for _, l := range e.watchdog.All() {
-		holds := e.arbiters[l.Kind].lose(l)
+		holds := e.arbiters[l.Kind].Lose(l.Keys.Name, l)
 		if len(holds) == 0 {
 			continue
 		}
@@ -145,9 +145,8 @@ func (e *Engine) releaseHolds() (left []*lease.Lease, last error) {
 // releaseAll releases leases of one node in one pipeline, and again what failed, for a bounded
 // time. It returns those that are left, whether the node did not answer, and its last error.
 func (e *Engine) releaseAll(leases []*lease.Lease) (left []*lease.Lease, silent bool, last error) {
-	ctx, cancel := context.WithCancel(e.abandoned)
+	ctx, cancel := timing.Within(e.abandoned, min(e.Config.Lease, releaseMost))
 	defer cancel()
-	defer time.AfterFunc(min(e.Config.Lease, releaseMost), cancel).Stop()
 	left = leases
 	for backoff := timing.MinBackoff; len(left) > 0; backoff = min(2*backoff, timing.MaxBackoff) {
 		var again bool

@@ -104,7 +104,7 @@ func (a *attempt) await(l *lease.Lease, w *queue.Waiter) (done bool, err error) 
 		}
 		switch last, err := a.look(l, w); {
 		case err == queue.ErrSilent:
-			a.arb.report(a.w, err) // for those that queue behind
+			a.arb.Report(a.w, err) // for those that queue behind
 		case err != nil || last > l.Sent:
 			a.answered(err)
 		}
@@ -167,10 +167,14 @@ func (a *attempt) pause(d time.Duration, signal <-chan struct{}) (done bool, err
 		defer timer.Stop()
 		after = timer.C
 	}
+	var answered <-chan struct{}
+	if a.w != nil {
+		answered = a.w.C
+	}
 	select {
 	case <-after:
 	case <-signal:
-	case <-a.w.C:
+	case <-answered:
 		return true, nil
 	case <-a.ctx.Done():
 	case <-a.e.closing:

@@ -20,6 +20,12 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
+type (
+	handle = arbiter.Handle[*lease.Lease]
+	waiter = arbiter.Waiter[*lease.Lease]
+	table  = arbiter.Table[*lease.Lease]
+)
+
 // An Engine takes and keeps the locks of one session. It is safe for concurrent use.
 type Engine struct {
 	// Never change after Start.
@@ -38,7 +44,7 @@ type Engine struct {
 	mutexes  *table
 	fairs    *table
 	rws      *table
-	arbiters [wire.Read + 1]arbitration // the same by kind
+	arbiters [wire.Read + 1]*table // the same by kind
 
 	queue    *queue.Queue
 	watchdog *lease.Watchdog
@@ -84,7 +90,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		e.audience, onRenewed = Audience{cfg.Hooks}, cfg.Hooks.Renewed
 	}
 	e.broker = pubsub.New(pubsub.Config{
-		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Busy: e.busy, Spawn: e.own.Go, Stop: e.ioCtx.Done(), Ctx: e.ioCtx,
+		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Busy: e.busy, Spawn: e.own.Go, Ctx: e.ioCtx,
 		Dedicate: func(node transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
 			return e.proto.Dedicate(e.ioCtx, node)
 		},
@@ -94,12 +100,12 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.callCtx = transport.Background()
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
-		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(), OnLost: e.lose, OnRenewed: onRenewed,
+		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, OnLost: e.lose, OnRenewed: onRenewed,
 		Busy: e.busy, Prompt: cfg.Hooks != nil,
 	})
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
 	e.queue = queue.New(queue.Config{
-		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx, Stopping: e.ioCtx.Done(),
+		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx,
 	})
 	e.newArbiters()
 	e.label = newLabel(e)
@@ -115,12 +121,7 @@ func (e *Engine) newArbiters() {
 	e.rws = arbiter.NewTable(rules)
 	rules.Open = true
 	e.fairs = arbiter.NewTable(rules)
-	e.arbiters = [...]arbitration{
-		wire.Plain: {e.mutexes, arbiter.Write},
-		wire.Fair:  {e.fairs, arbiter.Write},
-		wire.Write: {e.rws, arbiter.Write},
-		wire.Read:  {e.rws, arbiter.Read},
-	}
+	e.arbiters = [...]*table{wire.Plain: e.mutexes, wire.Fair: e.fairs, wire.Write: e.rws, wire.Read: e.rws}
 }
 
 // Start checks what the server is and what it permits, and starts the engine's goroutines.
@@ -128,7 +129,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
-	silent := e.publish(ctx)
+	silent := e.proto.Inquire(ctx, "EVAL", publishText, "0", wire.PrefixSession+e.id).Error()
 	if e.proto.Slots != nil {
 		e.own.Go(func() { e.proto.Slots.Run(e.ioCtx) })
 	}

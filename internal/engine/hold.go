@@ -70,7 +70,7 @@ func (b *base) HoldOf(o *arbiter.Owner) *lease.Hold {
 		return nil
 	}
 	b.e.watchdog.Watched()
-	return b.arb.holdOf(&b.handle, o)
+	return b.arb.HoldOf(&b.handle, o, b.side())
 }
 
 // expireIfDue loses a live hold whose deadline has passed. A process that was frozen may look

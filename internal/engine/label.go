@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"sync"
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -34,13 +34,11 @@ type label struct {
 	third time.Duration // of a lease
 }
 
-// gate is open when c is closed.
+// gate is open once its context has ended.
 type gate struct {
-	sync.Once
-	c chan struct{}
+	context.Context
+	open func()
 }
-
-func (g *gate) open() { g.Do(func() { close(g.c) }) }
 
 const (
 	labelMost  = 10 * time.Millisecond  // how long a call waits for the label
@@ -64,7 +62,7 @@ func newLabel(e *Engine) *label {
 
 // start begins to serve the label. The engine knows its topology.
 func (l *label) start() {
-	if !l.e.proto.Cluster && l.e.Config.Replicas == 0 {
+	if l.e.proto.Slots == nil && l.e.Config.Replicas == 0 {
 		l.along = &transport.Along{
 			Command: func() rueidis.Completed {
 				return l.e.proto.LabelCommand(l.e.id, l.e.Config.Label, l.length())
@@ -79,7 +77,10 @@ func (l *label) start() {
 }
 
 // reset makes calls wait for the next write.
-func (l *label) reset() { l.gate.Store(&gate{c: make(chan struct{})}) }
+func (l *label) reset() {
+	ctx, open := context.WithCancel(context.Background())
+	l.gate.Store(&gate{ctx, open})
+}
 
 // disable ends all use of the label.
 func (l *label) disable() {
@@ -101,7 +102,7 @@ func (l *label) asking() {
 
 func (l *label) written() bool {
 	select {
-	case <-l.gate.Load().c:
+	case <-l.gate.Load().Done():
 		return true
 	default:
 		return false
@@ -110,14 +111,8 @@ func (l *label) written() bool {
 
 // await waits for the label, for a short time.
 func (l *label) await() {
-	if l.written() {
-		return
-	}
-	timer := time.NewTimer(labelMost)
-	defer timer.Stop()
-	select {
-	case <-l.gate.Load().c:
-	case <-timer.C:
+	if !l.written() {
+		timing.Pause(l.gate.Load(), labelMost)
 	}
 }
 
@@ -192,18 +187,12 @@ func (l *label) write() error {
 
 // sleep returns false if the engine ends.
 func (l *label) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.e.ioCtx.Done():
-		return false
-	}
+	timing.Pause(l.e.ioCtx, d)
 	select {
 	case <-l.kick: // used is set
 	default:
 	}
-	return true
+	return l.e.ioCtx.Err() == nil
 }
 
 func (l *label) writeAlone() error {

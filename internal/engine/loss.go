@@ -13,7 +13,7 @@ import (
 
 // lose ends the local holds on a lease that is lost, and reports the loss.
 func (e *Engine) lose(l *lease.Lease, cause error) {
-	if holds := e.arbiters[l.Kind].lose(l); len(holds) > 0 {
+	if holds := e.arbiters[l.Kind].Lose(l.Keys.Name, l); len(holds) > 0 {
 		e.lost(l, cause, holds)
 	}
 }

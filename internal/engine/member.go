@@ -81,12 +81,7 @@ type Reported interface {
 }
 
 // Order puts readers after writers: an owner cannot upgrade.
-func (b *base) Order() (key string, rank int) {
-	if b.kind == wire.Read {
-		rank = 1
-	}
-	return b.keys.Name, rank
-}
+func (b *base) Order() (key string, rank int) { return b.keys.Name, int(b.side()) }
 
 // Engines returns the engine of the lock.
 func (b *base) Engines() []*Engine {
@@ -108,7 +103,7 @@ var families = [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (b *base) HeldBy(o *arbiter.Owner) Held {
 	b.e.watchdog.Watched()
-	if h := b.arb.newest(&b.handle, o); h != nil {
+	if h := b.arb.Newest(&b.handle, o, b.side()); h != nil {
 		return h
 	}
 	return nil

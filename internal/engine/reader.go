@@ -53,31 +53,16 @@ func (r *Reader) join(ctx context.Context) bool {
 
 func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
 	w := r.waiter(o)
-	defer r.arb.free(w)
+	defer r.arb.Free(w)
 	w.Inside = wait && r.part().readAround(ctx)
-	switch r.arb.enter(w, wait) {
-	case arbiter.Entered:
-		return true, nil
-	case arbiter.Joined:
-		h, _ := r.arb.answer(w)
-		a.Hold, a.Handoff = h, true
-		return true, nil
-	case arbiter.UnlockFirst:
-		return false, lockerr.New(op, r.Name(), lockerr.ErrUnlockFirst)
-	case arbiter.Busy:
-		return false, nil
-	case arbiter.Queued:
-		h, ask, err := r.queued(ctx, op, w, a)
-		a.Handoff = h != nil
-		if !ask {
-			return h != nil, err
-		}
+	if ask, ok, err := r.turn(ctx, op, w, wait, a); !ask {
+		return ok, err
 	}
 	c := readCall{attempt: r.attempt(ctx, op, w, wait, a)}
 	c.ask = c.askRedis
 	h, err := c.acquire()
 	if h == nil {
-		r.arb.quit(w)
+		r.arb.Quit(w)
 		return false, err
 	}
 	a.Hold, a.Handoff = h, c.shared

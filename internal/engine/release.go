@@ -97,7 +97,7 @@ func (e *Engine) releaseUnder(io *transport.Context, l *lease.Lease, how sending
 		e.releaseLater(l) // replaces io in the watchdog, so that it may be freed
 	default:
 		e.watchdog.Remove(l)
-		e.arbiters[l.Kind].released(l, nil)
+		e.arbiters[l.Kind].Released(l.Keys.Name, l)
 		e.cleaner.Add(l, l.Indeterminate, nil) // its key may outlive our deadline
 	}
 	foreign := err != nil && strings.Contains(err.Error(), "WRONGTYPE") // somebody has replaced the key
@@ -107,7 +107,7 @@ func (e *Engine) releaseUnder(io *transport.Context, l *lease.Lease, how sending
 // confirmed completes a release that Redis confirmed. next is what it has queued, nil if nothing.
 func (e *Engine) confirmed(l, next *lease.Lease) {
 	e.watchdog.Remove(l)
-	if !e.arbiters[l.Kind].released(l, next) && next != nil {
+	if !e.arbiters[l.Kind].ReleasedTo(l.Keys.Name, l, next, int64(l.Length)) && next != nil {
 		e.cleaner.Add(next, false, nil) // nobody waits any more
 	}
 	if l.Indeterminate {
@@ -170,6 +170,6 @@ func (e *Engine) releaseLater(l *lease.Lease) {
 	e.watchdog.Stop(l, transport.Background(), l.Length)
 	e.cleaner.Add(l, l.Indeterminate, func() {
 		e.watchdog.Remove(l)
-		e.arbiters[l.Kind].released(l, nil)
+		e.arbiters[l.Kind].Released(l.Keys.Name, l)
 	})
 }

@@ -1,12 +1,9 @@
 package engine
 
-import (
-	"context"
+import "github.com/relock-go/relock/internal/wire"
 
-	"github.com/relock-go/relock/internal/wire"
-)
-
-// An RWMutex is a reader/writer lock. Itself it is the write side, which excludes all others.
+// An RWMutex is a reader/writer lock. Itself it is the write side, which excludes all others, and
+// refuses an owner that only reads with ErrUpgrade.
 type RWMutex struct {
 	base
 	read Reader
@@ -19,14 +16,3 @@ func (e *Engine) RWMutex(name string, cfg LockConfig) RWMutex {
 
 // Reader returns the read side.
 func (rw *RWMutex) Reader() *Reader { return &rw.read }
-
-// Lock locks rw for writing. It refuses an owner that only reads with ErrUpgrade.
-func (rw *RWMutex) Lock(ctx context.Context) error {
-	_, err := rw.call(ctx, "lock", true, rw.lockExclusive)
-	return err
-}
-
-// TryLock makes one attempt to lock rw for writing.
-func (rw *RWMutex) TryLock(ctx context.Context) (bool, error) {
-	return rw.call(ctx, "try lock", false, rw.lockExclusive)
-}

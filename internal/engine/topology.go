@@ -54,8 +54,8 @@ func (e *Engine) waits(ctx context.Context) error {
 	return nil
 }
 
-// channels subscribes to the session's own channel. silent is the error of publish; channels
-// returns it only if subscribing succeeds.
+// channels subscribes to the session's own channel. silent is why a script cannot publish;
+// channels returns it only if subscribing succeeds.
 func (e *Engine) channels(ctx context.Context, silent error) error {
 	e.broker.SubscribeFunc(wire.PrefixSession+e.id, e.queue.Resubscribed) // as long as the session
 	err := e.broker.Pin(ctx, wire.PrefixSession+e.id)
@@ -71,11 +71,6 @@ func (e *Engine) channels(ctx context.Context, silent error) error {
 		err = e.waits(ctx) // again: it needs a connection beside that of the channels
 	}
 	return started(ctx, err)
-}
-
-// publish checks that a script can publish.
-func (e *Engine) publish(ctx context.Context) error {
-	return e.proto.Inquire(ctx, "EVAL", publishText, "0", wire.PrefixSession+e.id).Error()
 }
 
 // started wraps err as an error of NewSession.
@@ -108,7 +103,6 @@ func (e *Engine) topology(ctx context.Context) error {
 		e.broker.NoRole.Store(transport.Unsupported(err) || err == nil && !pubsub.IsPrimary(reply))
 		return nil
 	}
-	p.Cluster, e.broker.Cluster = true, true
 	p.Slots = &transport.SlotMap{Client: p.Client, Send: p.Ask, Changed: e.slotsChanged, Kick: make(chan struct{}, 1)}
 	e.broker.Slots = p.Slots
 	p.Slots.Look(ctx)

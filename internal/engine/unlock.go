@@ -38,7 +38,7 @@ func (b *base) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
 // giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
 // nobody was told.
 func (b *base) giveBack(h *lease.Hold) {
-	b.finishInBackground(b.afterExit(b.arb.giveBack(&b.handle, h)))
+	b.finishInBackground(b.afterExit(b.arb.Return(&b.handle, h)))
 }
 
 // exited is what an unlock amounts to.
@@ -50,7 +50,7 @@ type exited struct {
 
 // exit ends one Lock of o in the arbiter.
 func (b *base) exit(o *arbiter.Owner) exited {
-	x := b.afterExit(b.arb.exit(&b.handle, o))
+	x := b.afterExit(b.arb.Exit(&b.handle, o, b.side()))
 	last := x.outcome == arbiter.Release || x.outcome == arbiter.Passed || x.outcome == arbiter.Left
 	if last && b.e.audience != nil {
 		x.told = NewUnlocked(x.h, b.e.Clock.Now())

@@ -66,7 +66,7 @@ func (c *Cleaner) Add(l *Lease, indeterminate bool, then func()) {
 	timing.Signal(c.kick)
 }
 
-// Run releases until Stopping is closed, and then tries once more what is left.
+// Run releases until stopping is closed, and then tries once more what is left.
 func (c *Cleaner) Run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -124,13 +124,12 @@ func (c *Cleaner) release(due []*cleanup, last bool) (again []*cleanup) {
 	if len(due) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithCancel(c.ctx)
-	defer cancel()
 	bound := time.Second
 	if last {
 		bound = 200 * time.Millisecond
 	}
-	defer time.AfterFunc(bound, cancel).Stop()
+	ctx, cancel := timing.Within(c.ctx, bound)
+	defer cancel()
 	leases := make([]*Lease, len(due))
 	for i, t := range due {
 		leases[i] = t.lease

@@ -10,7 +10,7 @@ import (
 
 // cleaner is a cleaner that runs until the test ends.
 func (r *rig) cleaner() *Cleaner {
-	c := NewCleaner(r.t.Context(), r.Proto, r.Clock, r.Stopping)
+	c := NewCleaner(r.t.Context(), r.Proto, r.Clock, r.Ctx.Done())
 	r.wg.Go(c.Run)
 	return c
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/relock-go/relock/internal/timing"
 )
 
-// Which leases are renewed together. One script renews up to wire.BatchKeys leases that have a
-// wire.Renewal in common.
+// Which leases are renewed together. One script renews up to wire.BatchKeys leases of a
+// slot that are renewed alike.
 
 // collectLocked moves to w.due the leases whose renewal is due, and those due within a quarter of
 // the interval: leases that share a script stay together from then on.
@@ -27,19 +27,10 @@ func (w *Watchdog) collectLocked(now int64) {
 // their term, but no more than of the engine's, in order.
 func (w *Watchdog) pickLocked(now int64) (picked []*Lease) {
 	var keep []*Lease // they keep their times
-	defer func() {
-		for _, l := range keep {
-			heap.Push(&w.heap, l)
-		}
-	}()
 	for len(w.heap) > 0 && w.heap[0].at <= now+int64(w.Lease/12) {
 		l := w.heap[0]
-		if l.at > now+int64(l.term()/12) {
-			keep = append(keep, heap.Pop(&w.heap).(*Lease))
-			continue
-		}
 		deadline := l.Deadline.Load() - Early
-		if l.stopped && l.at < deadline {
+		if l.at > now+int64(l.term()/12) || l.stopped && l.at < deadline {
 			keep = append(keep, heap.Pop(&w.heap).(*Lease))
 			continue
 		}
@@ -52,6 +43,9 @@ func (w *Watchdog) pickLocked(now int64) (picked []*Lease) {
 			continue
 		}
 		picked = append(picked, heap.Pop(&w.heap).(*Lease))
+	}
+	for _, l := range keep {
+		heap.Push(&w.heap, l)
 	}
 	return picked
 }

@@ -61,7 +61,7 @@ func rigOn(t *testing.T, client rueidis.Client, of time.Duration) *rig {
 	r := &rig{t: t, ctx: ctx, losses: make(chan loss, 100)}
 	proto := wire.NewProtocol(transport.NewConn(client, 0, 0, &r.wg, new(atomic.Bool)), scripts, wire.ClaimMost)
 	r.Watchdog = NewWatchdog(WatchdogConfig{
-		Proto: proto, Clock: clock.New(), Lease: of, Ctx: ctx, Stopping: ctx.Done(),
+		Proto: proto, Clock: clock.New(), Lease: of, Ctx: ctx,
 		OnLost: func(l *Lease, cause error) { r.losses <- loss{l, cause} },
 		Busy:   func() bool { return false },
 	})

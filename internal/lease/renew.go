@@ -7,14 +7,14 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// RunRenewals sends renewals until Stopping is closed.
+// RunRenewals sends renewals until Ctx ends.
 func (w *Watchdog) RunRenewals() {
 	defer w.rounds.Wait()
 	for {
 		select {
 		case <-w.work:
 			w.rounds.Next(w.takeDue())
-		case <-w.Stopping:
+		case <-w.Ctx.Done():
 			return
 		}
 	}

@@ -42,8 +42,7 @@ type WatchdogConfig struct {
 	Proto     *wire.Protocol
 	Clock     *clock.Clock
 	Lease     time.Duration                                // of locks without one of their own
-	Ctx       context.Context                              // ends with Stopping
-	Stopping  <-chan struct{}                              // ends the goroutines
+	Ctx       context.Context                              // ends the goroutines
 	OnLost    func(l *Lease, cause error)                  // called for every loss
 	OnRenewed func(n int, took time.Duration, first error) // called for every round, unless nil
 	Busy      func() bool                                  // reports whether a call is under way
@@ -195,7 +194,7 @@ func (w *Watchdog) look() time.Duration {
 	return slowLook
 }
 
-// Run enforces deadlines and schedules renewals until Stopping is closed.
+// Run enforces deadlines and schedules renewals until Ctx ends.
 func (w *Watchdog) Run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -208,7 +207,7 @@ func (w *Watchdog) Run() {
 		select {
 		case <-timer.C:
 		case <-w.kick:
-		case <-w.Stopping:
+		case <-w.Ctx.Done():
 			return
 		}
 	}

@@ -4,42 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// The sentinels of the public API, for [errors.Is]. A method's error wraps one of them with
-// the operation, the lock's name, and the cause if there is one.
+// The sentinels of the public API, for [errors.Is]; package relock says what each means. A method's
+// error wraps one of them with the operation, the lock's name, and the cause if there is one.
 var (
-	// ErrLost: the hold ended before Unlock. Its lease ran out, somebody forced the
-	// lock open, its key was deleted, or the session was closed.
-	ErrLost = errors.New("relock: lock lost")
-
-	// ErrNotHeld: this owner holds nothing here.
-	ErrNotHeld = errors.New("relock: lock not held")
-
-	// ErrClosed: the session is closed.
-	ErrClosed = errors.New("relock: session closed")
-
-	// ErrUpgrade: Lock by an owner that holds only the read side. It would wait for
-	// itself.
-	ErrUpgrade = errors.New("relock: a read hold cannot be upgraded; unlock the read side first")
-
-	// ErrDeadlock: Lock inside a Do that holds the lock. It would wait for itself.
+	ErrLost     = errors.New("relock: lock lost")
+	ErrNotHeld  = errors.New("relock: lock not held")
+	ErrClosed   = errors.New("relock: session closed")
+	ErrUpgrade  = errors.New("relock: a read hold cannot be upgraded; unlock the read side first")
 	ErrDeadlock = errors.New("relock: deadlock: a Do around this call holds the lock, and would wait for itself")
-
-	// ErrName: the lock's name is empty, longer than 1 KiB, or has a brace but no
-	// valid hash tag.
-	ErrName = errors.New("relock: bad lock name")
-
-	// ErrOption: an option's value is out of range.
-	ErrOption = errors.New("relock: option out of range")
-
-	// ErrNotLock: the key of that name holds something that is no lock.
-	ErrNotLock = errors.New("relock: not a lock")
-
-	// ErrTaken: ctx ended while somebody else had the lock.
-	ErrTaken = errors.New("relock: lock taken by another holder")
+	ErrName     = errors.New("relock: bad lock name")
+	ErrOption   = errors.New("relock: option out of range")
+	ErrNotLock  = errors.New("relock: not a lock")
+	ErrTaken    = errors.New("relock: lock taken by another holder")
 )
 
 // ErrUnlockFirst: a hold was lost and not unlocked since. Its owner gets no new one inside the
@@ -86,11 +67,7 @@ func New(op, name string, errs ...error) error {
 		if err == nil {
 			continue
 		}
-		known := false
-		for _, k := range e.errs {
-			known = known || errors.Is(k, err)
-		}
-		if !known {
+		if !slices.ContainsFunc(e.errs, func(k error) bool { return errors.Is(k, err) }) {
 			e.errs = append(e.errs, err)
 		}
 	}

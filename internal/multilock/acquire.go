@@ -62,11 +62,7 @@ func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool, a *eng
 
 // lostOne reports whether a member was lost while the call waited for another.
 func (g *Group) lostOne(o *arbiter.Owner) bool {
-	return slices.ContainsFunc(g.members, func(l Locker) bool {
-		m, ok := l.(engine.Member)
-		if !ok {
-			return false // of an unknown type: its Done tells
-		}
+	return slices.ContainsFunc(g.known, func(m engine.Member) bool { // of the others, Done tells
 		h := m.HeldBy(o)
 		return h == nil || h.State() != arbiter.Live
 	})

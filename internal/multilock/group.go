@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/timing"
 )
 
 // A Group locks its members as one: all or none. It is safe for concurrent use.
 type Group struct {
 	members []Locker        // in canonical order
+	known   []engine.Member // those of this module
 	orders  []string        // their keys in it; empty if a member has no place
 	fast    []*engine.Mutex // the members, if one script can acquire them all
 	err     error           // misuse, returned by every operation
@@ -29,6 +30,11 @@ type Group struct {
 func New(locks ...Locker) *Group {
 	g := &Group{members: slices.Clone(locks)}
 	g.book.Now, g.book.Ends = groupNow, func(gh *hold) int64 { return gh.ends }
+	for _, l := range locks {
+		if m, ok := l.(engine.Member); ok {
+			g.known = append(g.known, m)
+		}
+	}
 	if g.err = g.check(); g.err != nil {
 		return g
 	}
@@ -73,10 +79,8 @@ func (g *Group) check() error {
 		if v := reflect.ValueOf(l); l == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 			return fmt.Errorf("%w: a member of the group is nil", lockerr.ErrOption)
 		}
-		m, ok := l.(engine.Member)
-		if !ok {
-			continue
-		}
+	}
+	for _, m := range g.known {
 		for _, p := range m.Parts() {
 			if p.Engine == nil {
 				continue // a zero value: its Lock reports that
@@ -199,12 +203,7 @@ func (g *Group) release(ctx context.Context, o *arbiter.Owner) error {
 		return lockerr.Join(engine.UnlockBatch(ctx, o, g.fast)...)
 	}
 	errs := make([]error, len(g.members))
-	var wg sync.WaitGroup
-	for i, l := range g.members[1:] {
-		wg.Go(func() { errs[i+1] = l.Unlock(ctx) })
-	}
-	errs[0] = g.members[0].Unlock(ctx)
-	wg.Wait()
+	timing.Together(len(errs), func(i int) { errs[i] = g.members[i].Unlock(ctx) })
 	return lockerr.Join(errs...)
 }
 

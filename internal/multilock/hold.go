@@ -146,10 +146,8 @@ func (g *Group) latest() *hold {
 
 // ExpireIfDue loses the members' holds of o whose deadline has passed.
 func (g *Group) ExpireIfDue(o *arbiter.Owner) {
-	for _, l := range g.members {
-		if m, ok := l.(engine.Member); ok {
-			m.ExpireIfDue(o)
-		}
+	for _, m := range g.known {
+		m.ExpireIfDue(o)
 	}
 }
 
@@ -164,11 +162,10 @@ func (g *Group) HeldBy(o *arbiter.Owner) engine.Held {
 // DeadlineOf returns the first of the members' deadlines, if h is live and all are known.
 func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
 	as := h.(*arbiter.Hold[*hold]).Lease.as
-	for _, l := range g.members {
-		m, ok := l.(engine.Member)
-		if !ok || h.State() != arbiter.Live {
-			return time.Time{}, false
-		}
+	if h.State() != arbiter.Live || len(g.known) < len(g.members) {
+		return first, false
+	}
+	for _, m := range g.known {
 		held := m.HeldBy(as)
 		if held == nil {
 			return time.Time{}, false
@@ -188,11 +185,10 @@ func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
 // held until h is unlocked.
 func (g *Group) Taken(h engine.Held, key string) (parts []engine.Part) {
 	as := h.(*arbiter.Hold[*hold]).Lease.as
-	for _, l := range g.members {
-		m, ok := l.(engine.Member)
-		if !ok || h.State() == arbiter.Ended {
-			continue
-		}
+	if h.State() == arbiter.Ended {
+		return nil
+	}
+	for _, m := range g.known {
 		if held := m.HeldBy(as); held != nil {
 			parts = append(parts, m.Taken(held, key)...)
 		}
@@ -203,9 +199,8 @@ func (g *Group) Taken(h engine.Held, key string) (parts []engine.Part) {
 // WaitsForItself reports whether Lock by o would wait for a Do that ctx comes from, as one of the
 // members would.
 func (g *Group) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
-	return engine.ScopeOf(ctx) != nil && slices.ContainsFunc(g.members, func(l Locker) bool {
-		m, ok := l.(engine.Member)
-		return ok && m.WaitsForItself(ctx, o)
+	return engine.ScopeOf(ctx) != nil && slices.ContainsFunc(g.known, func(m engine.Member) bool {
+		return m.WaitsForItself(ctx, o)
 	})
 }
 
@@ -233,10 +228,8 @@ func (g *Group) Order() (string, int) { return "", 0 }
 
 // Engines returns those of all members.
 func (g *Group) Engines() (all []*engine.Engine) {
-	for _, l := range g.members {
-		if m, ok := l.(engine.Member); ok {
-			all = append(all, m.Engines()...)
-		}
+	for _, m := range g.known {
+		all = append(all, m.Engines()...)
 	}
 	return all
 }
@@ -244,20 +237,16 @@ func (g *Group) Engines() (all []*engine.Engine) {
 // Remaining returns that of the member whose hold ends first.
 func (g *Group) Remaining(o *arbiter.Owner) time.Duration {
 	least := time.Duration(lease.Forever)
-	for _, l := range g.members {
-		if m, ok := l.(engine.Member); ok {
-			least = min(least, m.Remaining(o))
-		}
+	for _, m := range g.known {
+		least = min(least, m.Remaining(o))
 	}
 	return least
 }
 
 // Parts returns those of all members.
 func (g *Group) Parts() (all []engine.Part) {
-	for _, l := range g.members {
-		if m, ok := l.(engine.Member); ok {
-			all = append(all, m.Parts()...)
-		}
+	for _, m := range g.known {
+		all = append(all, m.Parts()...)
 	}
 	return all
 }

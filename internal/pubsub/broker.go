@@ -25,9 +25,8 @@ type Broker struct {
 	Config
 
 	// Set before the first subscription, constant afterwards.
-	Cluster bool
-	Slots   *transport.SlotMap        // nil outside a cluster
-	Shards  func(channel string) bool // reports whether a channel is sharded; nil: none is
+	Slots  *transport.SlotMap        // nil outside a cluster
+	Shards func(channel string) bool // reports whether a channel is sharded; nil: none is
 
 	Up     atomic.Bool // every connection passed its last probe
 	NoRole atomic.Bool // the server does not answer ROLE usefully: probe with PING
@@ -51,9 +50,8 @@ type Config struct {
 	// Busy reports whether a call of the session is under way.
 	Busy func() bool
 
-	// Spawn starts a goroutine that ends once Stop is closed. Ctx ends with Stop.
+	// Spawn starts a goroutine that ends with Ctx.
 	Spawn func(func())
-	Stop  <-chan struct{}
 	Ctx   context.Context
 
 	// Dedicate returns a connection that nobody else uses, and a function that gives it back.
@@ -87,10 +85,11 @@ func New(cfg Config) *Broker {
 // returns ctx's error when that ends first, and otherwise the error of a refusal, or of the
 // connection, when another attempt has no chance.
 func (b *Broker) Pin(ctx context.Context, channel string) error {
-	l, live := b.Subscribe(channel) // never unsubscribed
-	for !live {
+	signal := make(chan struct{}, 1)
+	l := b.SubscribeFunc(channel, func() { timing.Signal(signal) }) // never unsubscribed
+	for live := l.Live(); !live; {
 		select {
-		case <-l.C:
+		case <-signal:
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 		}
@@ -121,15 +120,13 @@ func (b *Broker) retryLocked(s *subscription) (last error, retry bool) {
 		return nil, true
 	}
 	_, refused := transport.Code(last)
-	return last, b.Cluster && (!refused || transport.Transient(last)) &&
+	return last, b.Slots != nil && (!refused || transport.Transient(last)) &&
 		!errors.Is(last, transport.ErrPool) && attempts < 2*len(b.Client.Nodes())
 }
 
 // bounded returns a context for one command on a subscription connection, without a deadline.
 func (b *Broker) bounded() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(b.Ctx)
-	timer := time.AfterFunc(PingTimeout, cancel)
-	return ctx, func() { timer.Stop(); cancel() }
+	return timing.Within(b.Ctx, PingTimeout)
 }
 
 // Live reports whether a channel is subscribed now.
@@ -170,13 +167,11 @@ func (b *Broker) updateUpLocked() {
 // assignLocked assigns a connection to a subscription, avoiding exclude where there is a
 // choice, and starts the connection if it is new.
 func (b *Broker) assignLocked(s *subscription, exclude *connection) {
-	select {
-	case <-b.Stop:
+	if b.Ctx.Err() != nil {
 		return
-	default:
 	}
 	addr := ""
-	if b.Cluster {
+	if b.Slots != nil {
 		addr = b.pickNodeLocked(s, exclude)
 	}
 	c := b.conns[addr]

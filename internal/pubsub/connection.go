@@ -73,12 +73,8 @@ func (c *connection) run() {
 
 // sleep waits for about d, and reports false if the broker stops first.
 func (c *connection) sleep(d time.Duration) bool {
-	select {
-	case <-c.broker.Stop:
-		return false
-	case <-time.After(timing.Jitter(d)):
-		return true
-	}
+	timing.Pause(c.broker.Ctx, timing.Jitter(d))
+	return c.broker.Ctx.Err() == nil
 }
 
 // serve opens a link and uses it until it fails or is not needed. It reports whether run
@@ -90,7 +86,7 @@ func (c *connection) serve() bool {
 		err = c.use(l)
 	}
 	pause := c.disconnected(err)
-	if c.broker.Cluster && err != errRetired && !c.sleep(pause) {
+	if c.broker.Slots != nil && err != errRetired && !c.sleep(pause) {
 		return false
 	}
 	return c.reassign(err)
@@ -100,7 +96,7 @@ func (c *connection) serve() bool {
 // dial does, or until it is clear that the client's pool is exhausted.
 func (c *connection) dial() (rueidis.DedicatedClient, func(), error) {
 	cfg := &c.broker.Config
-	if !c.broker.Cluster {
+	if c.broker.Slots == nil {
 		return cfg.Dedicate(cfg.Client)
 	}
 	node := cfg.Client.Nodes()[c.addr]
@@ -136,7 +132,7 @@ func (c *connection) use(l *link) error {
 	for {
 		err := r.step()
 		switch {
-		case isTimeout(err) && !c.broker.Cluster && c.broker.Ctx.Err() == nil:
+		case isTimeout(err) && c.broker.Slots == nil && c.broker.Ctx.Err() == nil:
 			r.unresponsive()
 		case err != nil:
 			r.end(err)
@@ -186,7 +182,7 @@ func (c *connection) reassign(err error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.link = nil
-	if !b.Cluster {
+	if b.Slots == nil {
 		for _, s := range c.subs {
 			s.live = false
 			s.resubscribeLocked()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/timing"
 	"github.com/stretchr/testify/require"
 )
 
@@ -47,17 +48,17 @@ func TestListenerIsWokenByEachConfirmation(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	b := newBroker(t, server.Client(t))
-	l, live := b.Subscribe("a")
+	woken := make(chan struct{}, 1)
+	l := b.SubscribeFunc("a", func() { timing.Signal(woken) })
 	defer l.Unsubscribe()
-	require.False(t, live, "nothing is subscribed yet")
 	redistest.Eventually(t, enough, "the channel", l.Live)
-	<-l.C
+	<-woken
 
 	_, err := server.Do("CLIENT", "KILL", "TYPE", "pubsub")
 	require.NoError(t, err)
-	<-l.C
+	<-woken
 	redistest.Eventually(t, enough, "the channel to be subscribed again", l.Live)
 	_, err = server.Do("PUBLISH", "a", "0")
 	require.NoError(t, err)
-	<-l.C
+	<-woken
 }

@@ -17,7 +17,7 @@
 //
 // # Goroutines
 //
-// The broker starts all goroutines through [Config.Spawn], whose owner stops them by closing
-// [Config.Stop] and waits for them: one for each connection, one while a replacement is being
+// The broker starts all goroutines through [Config.Spawn], whose owner stops them by ending
+// [Config.Ctx] and waits for them: one for each connection, one while a replacement is being
 // opened, and one for each connection that is being closed.
 package pubsub

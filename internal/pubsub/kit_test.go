@@ -31,7 +31,6 @@ func newBroker(t *testing.T, client rueidis.Client) *Broker {
 		Handler: func(string, string) bool { return false },
 		Clock:   clock.New(),
 		Spawn:   wg.Go,
-		Stop:    ctx.Done(),
 		Ctx:     ctx,
 		Dedicate: func(d transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
 			return conn.Dedicate(ctx, d)

@@ -63,7 +63,7 @@ func (l *link) closeDelayed() {
 	select {
 	case <-time.After(closeDelay):
 	case <-l.lost:
-	case <-l.owner.broker.Stop:
+	case <-l.owner.broker.Ctx.Done():
 	}
 	l.close()
 }
@@ -187,7 +187,7 @@ func (c *connection) retireIfIdle() bool {
 	defer b.mu.Unlock()
 	now := b.Clock.Now()
 	for _, s := range c.subs {
-		if !b.Cluster || s.wantedLocked(now) {
+		if b.Slots == nil || s.wantedLocked(now) {
 			c.idleSince = 0
 			return false
 		}
@@ -195,7 +195,7 @@ func (c *connection) retireIfIdle() bool {
 	if c.idleSince == 0 {
 		c.idleSince = now
 	}
-	if !b.Cluster || now-c.idleSince <= int64(linger) {
+	if b.Slots == nil || now-c.idleSince <= int64(linger) {
 		return false
 	}
 	for channel := range c.subs {

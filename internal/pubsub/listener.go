@@ -1,48 +1,36 @@
 package pubsub
 
 import (
+	"slices"
+
 	"github.com/redis/rueidis"
-	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 )
 
 // Listener waits for messages of one channel.
 type Listener struct {
-	C       chan struct{} // gets a signal after a message and after each confirmation
-	f       func()        // called instead, with Broker.mu locked
+	f       func() // called after a message and after each confirmation, with Broker.mu locked
 	broker  *Broker
 	channel string
 }
 
-// Subscribe starts listening to a channel and reports whether it is subscribed already.
-// Otherwise a signal follows the confirmation.
-func (b *Broker) Subscribe(channel string) (*Listener, bool) {
-	l := &Listener{C: make(chan struct{}, 1), broker: b, channel: channel}
-	return l, b.add(l)
-}
-
-// SubscribeFunc starts listening with a function in place of a channel. It must neither
-// block nor use the broker.
+// SubscribeFunc starts listening to a channel. f, which must neither block nor use the broker,
+// is called after each message and each confirmation of the subscription.
 func (b *Broker) SubscribeFunc(channel string, f func()) *Listener {
 	l := &Listener{f: f, broker: b, channel: channel}
-	b.add(l)
-	return l
-}
-
-func (b *Broker) add(l *Listener) (live bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.subs[l.channel]
+	s := b.subs[channel]
 	if s == nil {
-		s = &subscription{channel: l.channel, sharded: b.Shards != nil && b.Shards(l.channel)}
+		s = &subscription{channel: channel, sharded: b.Shards != nil && b.Shards(channel)}
 		if s.sharded {
-			s.slot = transport.Slot(s.channel)
+			s.slot = transport.Slot(channel)
 		}
-		b.subs[l.channel] = s
+		b.subs[channel] = s
 		b.assignLocked(s, nil)
 	}
 	s.listeners = append(s.listeners, l)
-	return s.live
+	return l
 }
 
 // Live reports whether the listener's channel is subscribed now.
@@ -58,14 +46,8 @@ func (l *Listener) Unsubscribe() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.subs[l.channel]
-	for i, other := range s.listeners {
-		if other == l {
-			last := len(s.listeners) - 1
-			s.listeners[i], s.listeners[last] = s.listeners[last], nil
-			s.listeners = s.listeners[:last]
-			break
-		}
-	}
+	i := slices.Index(s.listeners, l)
+	s.listeners = slices.Delete(s.listeners, i, i+1)
 	if len(s.listeners) == 0 {
 		s.idleSince = b.Clock.Now()
 	}
@@ -86,11 +68,7 @@ func (b *Broker) onMessage(m rueidis.PubSubMessage) {
 // signalLocked wakes all listeners.
 func (s *subscription) signalLocked() {
 	for _, l := range s.listeners {
-		if l.f != nil {
-			l.f()
-		} else {
-			timing.Signal(l.C)
-		}
+		l.f()
 	}
 }
 

@@ -45,7 +45,7 @@ func (r *replacement) step() error {
 			err = errCut
 		}
 		return err
-	case <-c.broker.Stop:
+	case <-c.broker.Ctx.Done():
 		return errStopped
 	}
 	return nil

@@ -146,7 +146,7 @@ func (c *connection) handleRefusal(r refusal) {
 	now := b.Clock.Now()
 	addr, moved := r.err.IsMoved()
 	switch {
-	case b.Cluster && moved:
+	case b.Slots != nil && moved:
 		s.err = nil
 		if strings.HasPrefix(addr, ":") {
 			addr = "" // from a node that does not know its own name
@@ -159,7 +159,7 @@ func (c *connection) handleRefusal(r refusal) {
 		}
 		delete(c.subs, s.channel)
 		b.assignLocked(s, nil)
-	case b.Cluster && transport.Transient(r.err):
+	case b.Slots != nil && transport.Transient(r.err):
 		s.retryAt = now + int64(timing.Jitter(retryRefused))
 		delete(c.subs, s.channel)
 		b.assignLocked(s, c)

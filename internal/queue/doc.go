@@ -10,7 +10,7 @@
 //   - Only the first of a queue subscribes to the lock's channel, and only while Redisson has the
 //     lock: there is nothing for others to hear.
 //
-// The engine starts Queue.Run and waits for it. Run ends when Stopping is closed, after the
+// The engine starts Queue.Run and waits for it. Run ends with Config.Ctx, after the
 // rounds of probes that it has started. Messages arrive by Queue.Heard, which does not block; the
 // engine calls Queue.Resubscribed when it may have missed some.
 //

@@ -42,12 +42,12 @@ func newRig(t *testing.T, client rueidis.Client, claim time.Duration) *rig {
 	var conn *transport.Conn
 	c := clock.New()
 	b := pubsub.New(pubsub.Config{
-		Client: client, Handler: r.dispatch, Clock: c, Busy: func() bool { return true }, Spawn: r.wg.Go, Stop: ctx.Done(), Ctx: ctx,
+		Client: client, Handler: r.dispatch, Clock: c, Busy: func() bool { return true }, Spawn: r.wg.Go, Ctx: ctx,
 		Dedicate: func(d transport.Dedicater) (rueidis.DedicatedClient, func(), error) { return conn.Dedicate(ctx, d) },
 	})
 	conn = transport.NewConn(client, 0, 0, &r.wg, &b.Up)
 	r.Queue = New(Config{
-		Proto: wire.NewProtocol(conn, scripts, claim), Broker: b, Clock: c, Session: "00000001-0000-8000-8000-000000000000", Ctx: ctx, Stopping: ctx.Done(),
+		Proto: wire.NewProtocol(conn, scripts, claim), Broker: b, Clock: c, Session: "00000001-0000-8000-8000-000000000000", Ctx: ctx,
 	})
 	t.Cleanup(func() { cancel(); r.wg.Wait() })
 	b.SubscribeFunc(wire.PrefixSession+r.Session, r.Resubscribed)

@@ -10,7 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// Run probes contenders until Stopping is closed.
+// Run probes contenders until Ctx ends.
 func (q *Queue) Run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -21,7 +21,7 @@ func (q *Queue) Run() {
 		select {
 		case <-timer.C:
 		case <-q.kick:
-		case <-q.Stopping:
+		case <-q.Ctx.Done():
 			return
 		}
 	}

@@ -40,12 +40,11 @@ type Queue struct {
 
 // Config configures a Queue.
 type Config struct {
-	Proto    *wire.Protocol
-	Broker   *pubsub.Broker
-	Clock    *clock.Clock
-	Session  string          // its id
-	Ctx      context.Context // ends with Stopping
-	Stopping <-chan struct{} // ends the goroutine
+	Proto   *wire.Protocol
+	Broker  *pubsub.Broker
+	Clock   *clock.Clock
+	Session string          // its id
+	Ctx     context.Context // ends the goroutine
 }
 
 // A Waiter is one hold id that waits for a lock.

@@ -38,6 +38,8 @@ type part struct {
 	onLoss func(cause error)   // called when its loss was reported
 }
 
+func (p *part) held() bool { return p.hold != nil && !p.lost }
+
 func newHold(r *Redlock) *hold {
 	h := &hold{r: r, owner: new(arbiter.Owner), since: r.e.Clock.Now(), parts: make([]part, len(r.nodes))}
 	for i := range h.parts {
@@ -92,7 +94,7 @@ func (h *hold) count() int {
 
 func (h *hold) countLocked() (n int) {
 	for i := range h.parts {
-		if p := &h.parts[i]; p.hold != nil && !p.lost {
+		if h.parts[i].held() {
 			n++
 		}
 	}
@@ -103,7 +105,7 @@ func (h *hold) countLocked() (n int) {
 func (h *hold) has(i int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.parts[i].hold != nil && !h.parts[i].lost
+	return h.parts[i].held()
 }
 
 // left returns how long a majority of the deployments is certain.
@@ -113,7 +115,7 @@ func (h *hold) left() time.Duration {
 	var buf [9]time.Duration
 	left := buf[:0]
 	for i := range h.parts {
-		if p := &h.parts[i]; p.hold != nil && !p.lost {
+		if p := &h.parts[i]; p.held() {
 			left = append(left, h.r.nodes[i].Engine().Left(p.hold.Lease))
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
-	"golang.org/x/sync/errgroup"
+	"github.com/relock-go/relock/internal/timing"
 )
 
 // Unlock ends one Lock of r. The last one waits for each deployment for a bounded time; a release
@@ -87,12 +87,7 @@ func (h *hold) release(ctx context.Context) error {
 		wait[i] = h.r.grace()
 	}
 	results := make([]released, len(h.parts))
-	var eg errgroup.Group
-	for i := range h.parts[1:] {
-		eg.Go(func() error { results[i+1] = h.releasePart(ctx, i+1, wait[i+1]); return nil })
-	}
-	results[0] = h.releasePart(ctx, 0, wait[0])
-	_ = eg.Wait() // errors are in results
+	timing.Together(len(h.parts), func(i int) { results[i] = h.releasePart(ctx, i, wait[i]) })
 
 	r, held := h.r, 0
 	errs := []error{lockerr.ErrLost}

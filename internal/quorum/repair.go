@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/timing"
-	"golang.org/x/sync/errgroup"
 )
 
 // How a held Redlock gets back the deployments it is not held on, because they were down or lost
@@ -37,17 +36,13 @@ func (h *hold) repair() {
 	h.stop = cancel
 	var missing []int
 	for i := range h.parts {
-		if p := &h.parts[i]; p.hold == nil || p.lost {
+		if !h.parts[i].held() {
 			missing = append(missing, i)
 		}
 	}
 	h.mu.Unlock()
 
-	var eg errgroup.Group
-	for _, i := range missing {
-		eg.Go(func() error { h.repairPart(ctx, i); return nil })
-	}
-	_ = eg.Wait() // failures are tried again
+	timing.Together(len(missing), func(i int) { h.repairPart(ctx, missing[i]) }) // failures are tried again
 
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,7 +13,6 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
-	"golang.org/x/sync/errgroup"
 )
 
 // How a Redlock is acquired.
@@ -211,19 +210,14 @@ func (a *attempt) round() (_ *hold, got int, err error) {
 
 // takeAll asks some deployments concurrently, and records their errors.
 func (h *hold) takeAll(ctx context.Context, which []int, woken bool, errs []error) {
-	take := func(i int) error {
-		if n := h.r.nodes[i]; woken {
-			return h.take(ctx, i, n.woken)
-		} else {
-			return h.take(ctx, i, n.Mutex)
+	timing.Together(len(which), func(at int) {
+		i := which[at]
+		m := h.r.nodes[i].Mutex
+		if woken {
+			m = h.r.nodes[i].woken
 		}
-	}
-	var eg errgroup.Group
-	for _, i := range which[1:] {
-		eg.Go(func() error { errs[i] = take(i); return nil })
-	}
-	errs[which[0]] = take(which[0])
-	_ = eg.Wait() // errors are in errs
+		errs[i] = h.take(ctx, i, m)
+	})
 }
 
 func failures(errs []error) (n int) {

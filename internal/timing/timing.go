@@ -3,6 +3,7 @@ package timing
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -27,6 +28,26 @@ func Jitter(d time.Duration) time.Duration {
 		return 0
 	}
 	return d/2 + rand.N(d)
+}
+
+// Within returns a context that is cancelled after d, without a deadline: rueidis would close its
+// connection when that passes.
+func Within(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	timer := time.AfterFunc(d, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}
+
+// Together calls f for each index below n concurrently, for the first on this goroutine.
+func Together(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	for i := 1; i < n; i++ {
+		wg.Go(func() { f(i) })
+	}
+	if n > 0 {
+		f(0)
+	}
+	wg.Wait()
 }
 
 // Pause sleeps for d, or until ctx ends.

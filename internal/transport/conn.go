@@ -20,7 +20,6 @@ import (
 type Conn struct {
 	// Set before the first lock, constant afterwards.
 	Client   rueidis.Client
-	Cluster  bool
 	Slots    *SlotMap      // nil outside a cluster
 	Replicas int           // that must acknowledge an acquisition; 0: none
 	AckWait  time.Duration // for their acknowledgement
@@ -60,23 +59,17 @@ func (c *Conn) Evalsha(s *Script, keys, args []string) rueidis.Completed {
 }
 
 func (c *Conn) command(verb, body string, keys, args []string) rueidis.Completed {
-	b := c.Client.B().Arbitrary(verb, body, smallInt(len(keys)))
-	if c.Cluster {
+	return c.Command(keys, args, verb, body, strconv.Itoa(len(keys)))
+}
+
+// Command returns a command that begins with these words, before keys and arguments.
+func (c *Conn) Command(keys, args []string, words ...string) rueidis.Completed {
+	b := c.Client.B().Arbitrary(words...)
+	if c.Slots != nil {
 		return b.Keys(keys...).Args(args...).Build()
 	}
 	return b.Args(keys...).Args(args...).Build()
 }
-
-// Command returns a command with keys before its other arguments.
-func (c *Conn) Command(verb string, keys []string, args ...string) rueidis.Completed {
-	b := c.Client.B().Arbitrary(verb)
-	if c.Cluster {
-		return b.Keys(keys...).Args(args...).Build()
-	}
-	return b.Args(keys...).Args(args...).Build()
-}
-
-func smallInt(n int) string { return strconv.Itoa(n) } // allocates nothing below 100
 
 // Along is a command that the next script takes along in its round trip. By itself it would have
 // to wait for the connection, which rueidis then passes to goroutines, for good.

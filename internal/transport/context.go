@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/relock-go/relock/internal/timing"
 )
 
 // Contexts for calls of rueidis.
@@ -112,9 +114,8 @@ func (c *Context) Err() error {
 // Bounded returns a context for one call that starts now. It ends after d, with stop, or with
 // parent.
 func (c *Conn) Bounded(parent context.Context, d time.Duration) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(parent)
-	timer := time.AfterFunc(d, cancel)
-	return &timedCtx{ctx, c, min(d, Patience)}, func() { timer.Stop(); cancel() }
+	ctx, stop = timing.Within(parent, d)
+	return &timedCtx{ctx, c, min(d, Patience)}, stop
 }
 
 // timedCtx is a context with the deadline of a call that starts now.

@@ -83,9 +83,8 @@ func (w *poolWatch) look() {
 // A second attempt at the pool would be a direct test, but each one that its context ends
 // makes the pool one larger (rueidis 1.0.79).
 func (w *poolWatch) exhausted() bool {
-	ctx, cancel := context.WithCancel(w.ctx)
+	ctx, cancel := timing.Within(w.ctx, poolInterval)
 	defer cancel()
-	defer time.AfterFunc(poolInterval, cancel).Stop()
 	cmd := w.node.B().Arbitrary("EVAL", "return 0", "0").Build()
 	if w.key != "" {
 		cmd = cmd.SetSlot(w.key)
@@ -104,14 +103,6 @@ func (w *poolWatch) failed(err error) error {
 		return fmt.Errorf("%w; %w", err, ErrPool)
 	}
 	return err
-}
-
-// tag returns key in a cluster, and "" elsewhere.
-func (c *Conn) tag(key string) string {
-	if c.Cluster {
-		return key
-	}
-	return ""
 }
 
 // Dedicater is a client of one node or of a deployment.

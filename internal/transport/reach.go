@@ -25,7 +25,7 @@ const maxInFlight = 512
 
 // reachable reports whether a call would be sent at once.
 func (c *Conn) reachable() bool {
-	return !c.Cluster && c.up.Load() && !c.doubtful.Load() && c.inFlight.Load() < maxInFlight
+	return c.Slots == nil && c.up.Load() && !c.doubtful.Load() && c.inFlight.Load() < maxInFlight
 }
 
 // admit counts a call as direct if it will be sent at once, and reports whether it did. It
@@ -87,7 +87,7 @@ func IsContextError(err error) bool {
 // known whether rueidis will block.
 func (c *Conn) prompt(ctx context.Context) bool {
 	x, ok := ctx.(*Context)
-	return ok && x.Prompt && c.Cluster
+	return ok && x.Prompt && c.Slots != nil
 }
 
 // do sends one command.
@@ -115,7 +115,7 @@ func (c *Conn) Ask(ctx context.Context, node rueidis.Client, cmd rueidis.Complet
 
 // doMulti sends commands, at least one, in one pipeline.
 func (c *Conn) doMulti(ctx context.Context, cmds ...rueidis.Completed) (rs []rueidis.RedisResult) {
-	if !c.Cluster && c.admit() {
+	if c.Slots == nil && c.admit() {
 		rs = c.Client.DoMulti(ctx, cmds...)
 		c.inFlight.Add(-1)
 	} else {

@@ -30,13 +30,13 @@ type sender func(ctx context.Context, cmds ...rueidis.Completed) []rueidis.Redis
 // answers at once, having nothing to wait for. So in a cluster both use a dedicated
 // connection, which follows no redirection, and are redirected together here.
 func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) (int64, error) {
-	w := c.watchPool(ctx, c.Client, c.tag(keys[0]), poolTimeout+c.AckWait)
+	send, tag := sender(c.doMulti), ""
+	if c.Slots != nil {
+		send, tag = c.dedicated(c.Client), keys[0]
+	}
+	w := c.watchPool(ctx, c.Client, tag, poolTimeout+c.AckWait)
 	defer w.stop()
 	ctx = w.ctx
-	send := sender(c.doMulti)
-	if c.Cluster {
-		send = c.dedicated(c.Client)
-	}
 	verb, body := s.Call()
 	asking := false
 	for redirects := 0; ; redirects++ {
@@ -53,7 +53,7 @@ func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) (in
 		switch node := c.Client.Nodes()[addr]; {
 		case re.IsNoScript():
 			verb, body = "EVAL", s.Text
-		case (moved || asking) && c.Cluster && node != nil:
+		case (moved || asking) && c.Slots != nil && node != nil:
 			send = c.dedicated(node)
 			if moved {
 				c.Slots.Moved(c.Slot(keys[0]), addr)
@@ -68,7 +68,7 @@ func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) (in
 func (c *Conn) written(ctx context.Context, send sender, script rueidis.Completed, key string, asking bool) (int64, error) {
 	wait := c.Client.B().Wait().Numreplicas(int64(c.Replicas)).Timeout(c.AckWait.Milliseconds()).Build()
 	cmds := rueidis.Commands{script, wait}
-	if c.Cluster {
+	if c.Slots != nil {
 		cmds[1] = wait.SetSlot(key)
 	}
 	if asking {
@@ -97,7 +97,7 @@ func (c *Conn) dedicated(client Dedicater) sender {
 			}
 			defer release()
 			rs := conn.DoMulti(ctx, cmds...)
-			if slices.ContainsFunc(rs, func(r rueidis.RedisResult) bool { return r.NonRedisError() != nil }) {
+			if slices.ContainsFunc(rs, unanswered) {
 				conn.Close() // it may still wait for the reply
 			}
 			return rs

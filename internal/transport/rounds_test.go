@@ -29,7 +29,7 @@ func newByHand(t *testing.T) *byHand {
 		ranges: []slotRange{{0, 8191, "left"}, {8192, 16383, "right"}},
 	}
 	b.Rounds = Rounds[string]{
-		Conn: &Conn{Cluster: true, Slots: b.atlas},
+		Conn: &Conn{Slots: b.atlas},
 		Key:  func(key string) string { return key },
 		Do:   b.round,
 		Kick: make(chan struct{}, 1),

@@ -33,7 +33,7 @@ var crc16 = func() (table [256]uint16) {
 
 // Slot returns the slot of a key in a cluster, and 0 outside one.
 func (c *Conn) Slot(key string) uint16 {
-	if !c.Cluster {
+	if c.Slots == nil {
 		return 0
 	}
 	return Slot(key)

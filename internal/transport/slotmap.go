@@ -112,10 +112,8 @@ func (m *SlotMap) Look(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		io, cancel := context.WithCancel(ctx)
-		bound := time.AfterFunc(nodeTimeout, cancel)
+		io, cancel := timing.Within(ctx, nodeTimeout)
 		reply, err := m.Send(NoDeadline{io}, node, m.Client.B().Arbitrary("CLUSTER", "SLOTS").Build()).ToArray()
-		bound.Stop()
 		cancel()
 		if _, refused := Code(err); refused {
 			return

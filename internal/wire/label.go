@@ -50,7 +50,7 @@ func labelKey(session string) string { return PrefixSession + "{" + session + "}
 
 // LabelCommand returns the command that stores the label of a session, for that long.
 func (p *Protocol) LabelCommand(session, text string, d time.Duration) rueidis.Completed {
-	return p.Command("SET", []string{labelKey(session)}, text, "PX", Millis(d))
+	return p.Command([]string{labelKey(session)}, []string{text, "PX", Millis(d)}, "SET")
 }
 
 // SetLabel stores the label of a session, for that long.
@@ -60,7 +60,7 @@ func (p *Protocol) SetLabel(ctx context.Context, session, text string, d time.Du
 
 // DropLabel deletes the label of a session.
 func (p *Protocol) DropLabel(ctx context.Context, session string) error {
-	cmd := p.Command("DEL", []string{labelKey(session)})
+	cmd := p.Command([]string{labelKey(session)}, nil, "DEL")
 	return p.Pipelined(ctx, rueidis.Commands{cmd})[0].Error()
 }
 
@@ -74,7 +74,7 @@ func (p *Protocol) labels(ctx context.Context, ids map[string]int) map[string]st
 		if _, known := labels[session]; !known && isSession(session) {
 			labels[session] = ""
 			sessions = append(sessions, session)
-			cmds = append(cmds, p.Command("GET", []string{labelKey(session)}))
+			cmds = append(cmds, p.Command([]string{labelKey(session)}, nil, "GET"))
 		}
 	}
 	if len(cmds) == 0 {

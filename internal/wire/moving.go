@@ -80,16 +80,12 @@ func (p *Protocol) releaseMoving(ctx context.Context, ms []moving) (told []int64
 // becomes a place.
 func (p *Protocol) besides(l *Ref) []rueidis.Completed {
 	k := l.Keys
-	one := func(command, key string, args ...string) rueidis.Completed {
-		return p.Client.B().Arbitrary(command).Keys(key).Args(args...).Build()
+	id := []string{l.ID}
+	cmds := []rueidis.Completed{p.Command([]string{k.aux}, id, "ZREM")}
+	if l.Kind == Read {
+		cmds = append(cmds, p.Command([]string{k.timeout(l.ID)}, nil, "DEL"), p.Command([]string{k.readers()}, id, "ZREM"))
 	}
-	switch l.Kind {
-	case Plain, Fair, Write:
-		return []rueidis.Completed{one("ZREM", k.aux, l.ID)}
-	case Read:
-		return []rueidis.Completed{one("ZREM", k.aux, l.ID), one("DEL", k.timeout(l.ID)), one("ZREM", k.readers(), l.ID)}
-	}
-	return nil
+	return cmds
 }
 
 // wakeUp returns the messages by which a release wakes waiters.

@@ -50,9 +50,6 @@ func (k *Keys) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if k.aux == "" {
-		return explain(err, k.Name, k.fence)
-	}
 	return explain(err, k.Name, k.fence, k.aux)
 }
 
