@@ -109,11 +109,14 @@ func (l *label) written() bool {
 	}
 }
 
-// await waits for the label, for a short time.
+// await waits for the label, for a short time, which those who wait one after the other share.
 func (l *label) await() {
-	if !l.written() {
-		timing.Pause(l.gate.Load(), labelMost)
+	if l.written() {
+		return
 	}
+	g := l.gate.Load()
+	timing.Pause(g, labelMost)
+	g.open()
 }
 
 // run writes and deletes the label until the engine ends.
