@@ -40,11 +40,7 @@ type Engine struct {
 	ioCtx      context.Context    // ends when everything is released or abandoned: goroutines end
 	halt       context.CancelFunc // ends ioCtx
 
-	// Who of this process has a lock.
-	mutexes  *table
-	fairs    *table
-	rws      *table
-	arbiters [wire.Read + 1]*table // the same by kind
+	arbiters [wire.Read + 1]*table // who of this process has a lock, by kind; both sides of an RWMutex have one
 
 	queue    *queue.Queue
 	watchdog *lease.Watchdog
@@ -117,11 +113,9 @@ func (e *Engine) newArbiters() {
 		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass, Ends: (*lease.Lease).Ends,
 		Expire: func(_ string, l *lease.Lease) { e.lose(l, lease.ErrExpired) },
 	}
-	e.mutexes = arbiter.NewTable(rules)
-	e.rws = arbiter.NewTable(rules)
+	mutexes, rws := arbiter.NewTable(rules), arbiter.NewTable(rules)
 	rules.Open = true
-	e.fairs = arbiter.NewTable(rules)
-	e.arbiters = [...]*table{wire.Plain: e.mutexes, wire.Fair: e.fairs, wire.Write: e.rws, wire.Read: e.rws}
+	e.arbiters = [...]*table{wire.Plain: mutexes, wire.Fair: arbiter.NewTable(rules), wire.Write: rws, wire.Read: rws}
 }
 
 // Start checks what the server is and what it permits, and starts the engine's goroutines.

@@ -83,5 +83,6 @@ func (e *Engine) Heard(message string) bool { return e.queue.Heard(message) }
 
 // leasesOf returns the leases of the locks at a key.
 func (e *Engine) leasesOf(key string) []*lease.Lease {
-	return slices.Concat(e.mutexes.Leases(key), e.fairs.Leases(key), e.rws.Leases(key))
+	as := &e.arbiters
+	return slices.Concat(as[wire.Plain].Leases(key), as[wire.Fair].Leases(key), as[wire.Read].Leases(key))
 }

@@ -11,16 +11,19 @@ import (
 
 // Queued returns how many calls on a Mutex wait for a goroutine of this process. The one that
 // asks Redis is not counted.
-func (e *Engine) Queued(name string) int { return e.mutexes.Waiting(e.keyOf(name), arbiter.Write) }
+func (e *Engine) Queued(name string) int {
+	return e.arbiters[wire.Plain].Waiting(e.keyOf(name), arbiter.Write)
+}
 
 // QueuedRW returns how many readers and writers of an RWMutex wait for a goroutine of this
 // process. Those that ask Redis are not counted.
 func (e *Engine) QueuedRW(name string) (readers, writers int) {
-	return e.rws.Waiting(e.keyOf(name), arbiter.Read), e.rws.Waiting(e.keyOf(name), arbiter.Write)
+	rws, key := e.arbiters[wire.Read], e.keyOf(name)
+	return rws.Waiting(key, arbiter.Read), rws.Waiting(key, arbiter.Write)
 }
 
 // KnowsRW reports whether the arbiter has an entry for any RWMutex.
-func (e *Engine) KnowsRW() bool { return e.rws.Len() > 0 }
+func (e *Engine) KnowsRW() bool { return e.arbiters[wire.Read].Len() > 0 }
 
 // Waits reports whether a call waits in Redis for a lock, or for its release.
 func (e *Engine) Waits(name string) bool {
@@ -29,7 +32,9 @@ func (e *Engine) Waits(name string) bool {
 }
 
 // Watchers returns how many callbacks wait for the end of the hold of a Mutex.
-func (e *Engine) Watchers(name string) int { return e.mutexes.Lookup(e.keyOf(name)).Watchers() }
+func (e *Engine) Watchers(name string) int {
+	return e.arbiters[wire.Plain].Lookup(e.keyOf(name)).Watchers()
+}
 
 // Skip advances the clock by d as if the process had been frozen: the watchdog does not notice.
 func (e *Engine) Skip(d time.Duration) { e.Clock.Skip(d) }

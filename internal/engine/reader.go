@@ -48,7 +48,7 @@ func (r *Reader) Remaining(o *arbiter.Owner) time.Duration {
 // join locks r without asking Redis, if that is possible and no hook must be called.
 func (r *Reader) join(ctx context.Context) bool {
 	return r.handle.Valid() && r.config.Err == nil && r.e.audience == nil && ctx.Err() == nil &&
-		r.e.rws.Join(&r.handle, arbiter.OwnerOf(ctx), r.shares())
+		r.arb.Join(&r.handle, arbiter.OwnerOf(ctx), r.shares())
 }
 
 func (r *Reader) lock(ctx context.Context, o *arbiter.Owner, op string, wait bool, a *Acquired) (bool, error) {
@@ -80,7 +80,7 @@ type readCall struct {
 // returns neither hold nor error if the call does not wait and the lock is taken.
 func (c *readCall) acquire() (h *lease.Hold, err error) {
 	for {
-		h, c.st = c.e.rws.Standing(c.w)
+		h, c.st = c.arb.Standing(c.w)
 		switch {
 		case h != nil:
 			c.shared = true
@@ -115,7 +115,7 @@ func (c *readCall) askRedis(l *lease.Lease, queue bool) (reply int64, ttl time.D
 	}
 	reply, ttl, err = c.e.proto.AcquireRead(c.io, &l.Ref, c.leaseMS, writer, join, queue)
 	if err != nil || reply <= 0 {
-		c.e.rws.Refused(c.w, err != nil)
+		c.arb.Refused(c.w, err != nil)
 	}
 	return reply, ttl, err
 }
@@ -130,7 +130,7 @@ func (c *readCall) enter(l *lease.Lease) (h *lease.Hold) {
 		return nil
 	case wire.ReadOther:
 		c.shared = true
-		h, _ = c.e.rws.GrantRead(c.w, c.st.Read, false, l.Sent+int64(c.e.Config.Tenure))
+		h, _ = c.arb.GrantRead(c.w, c.st.Read, false, l.Sent+int64(c.e.Config.Tenure))
 		return h
 	}
 	joinUntil := int64(0)
@@ -145,7 +145,7 @@ func (c *readCall) enter(l *lease.Lease) (h *lease.Hold) {
 	default:
 		l.Top = lease.Forever
 	}
-	h, used := c.e.rws.GrantRead(c.w, l, true, joinUntil)
+	h, used := c.arb.GrantRead(c.w, l, true, joinUntil)
 	if used {
 		c.e.took(l, c.config.MaxHold)
 		return h
