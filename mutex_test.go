@@ -1,74 +1,12 @@
 package relock_test
 
 import (
-	"fmt"
-	"os"
-	"strconv"
 	"testing"
-	"time"
 
-	"github.com/redis/rueidis"
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
-
-// hammer locks, bumps a counter and unlocks, in as many goroutines as there are
-// locks, several times each.
-func hammer(client rueidis.Client, locks []*relock.Mutex, rounds int, counter string) error {
-	return kit.Together(len(locks), func(i int) error {
-		for range rounds {
-			if err := locks[i].Lock(kit.Background); err != nil {
-				return err
-			}
-			if err := kit.Bump(kit.Background, client, counter); err != nil {
-				return err
-			}
-			if err := locks[i].Unlock(kit.Background); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func TestGoroutinesExcludeEachOther(t *testing.T) {
-	const goroutines, rounds = 8, 12
-	for what, tenure := range map[string]time.Duration{"passing": time.Hour, "default": 10 * time.Millisecond, "asking": 0} {
-		shapes := map[string]func(t *testing.T, at kit.Addressed) func() *relock.Mutex{
-			"one value": func(t *testing.T, at kit.Addressed) func() *relock.Mutex {
-				m := kit.NewSession(t, at, relock.WithTenure(tenure)).Mutex("lock")
-				return func() *relock.Mutex { return m }
-			},
-			"a value each": func(t *testing.T, at kit.Addressed) func() *relock.Mutex {
-				s := kit.NewSession(t, at, relock.WithTenure(tenure))
-				return func() *relock.Mutex { return s.Mutex("lock") }
-			},
-			"a session each": func(t *testing.T, at kit.Addressed) func() *relock.Mutex {
-				return func() *relock.Mutex { return kit.NewSession(t, at, relock.WithTenure(tenure)).Mutex("lock") }
-			},
-			"a session each on one client": func(t *testing.T, at kit.Addressed) func() *relock.Mutex {
-				client := kit.NewClient(t, at)
-				return func() *relock.Mutex { return kit.SessionOn(t, client, relock.WithTenure(tenure)).Mutex("lock") }
-			},
-		}
-		for shape, with := range shapes {
-			t.Run(what+"/"+shape, func(t *testing.T) {
-				kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-					client, value := kit.NewClient(t, at), with(t, at)
-					var locks []*relock.Mutex
-					for range goroutines {
-						locks = append(locks, value())
-					}
-					require.NoError(t, hammer(client, locks, rounds, "count"))
-					require.Equal(t, goroutines*rounds, kit.Counted(t, client, "count"))
-					require.Equal(t, []string{"count"}, kit.Keys(t, client))
-				})
-			})
-		}
-	}
-}
 
 func TestNamesDoNotExcludeEachOther(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
@@ -77,34 +15,6 @@ func TestNamesDoNotExcludeEachOther(t *testing.T) {
 		kit.Lock(t, kit.Background, s.Mutex("b"))
 		kit.Lock(t, kit.Background, kit.NewSession(t, at).Mutex("{a}"))
 	})
-}
-
-func init() {
-	kit.Roles["hammer"] = func(args []string) { // address, goroutines, rounds
-		s, client := kit.ChildSession(args[0])
-		goroutines, _ := strconv.Atoi(args[1])
-		rounds, _ := strconv.Atoi(args[2])
-		var locks []*relock.Mutex
-		for range goroutines {
-			locks = append(locks, s.Mutex("lock"))
-		}
-		var line string
-		fmt.Println("ready")
-		fmt.Fscanln(os.Stdin, &line)
-		kit.ChildCheck(hammer(client, locks, rounds, "count"))
-		kit.ChildCheck(s.Close(kit.Background))
-		fmt.Println("done")
-	}
-}
-
-func TestProcessesExcludeEachOther(t *testing.T) {
-	t.Parallel()
-	const processes, goroutines, rounds = 3, 4, 50
-	server := redistest.Start(t)
-	client := kit.NewClient(t, server)
-	kit.AtOnce(t, processes, "hammer", server.Addr(), strconv.Itoa(goroutines), strconv.Itoa(rounds))
-	require.Equal(t, processes*goroutines*rounds, kit.Counted(t, client, "count"))
-	require.Equal(t, []string{"count"}, kit.Keys(t, client))
 }
 
 func TestTryLock(t *testing.T) {

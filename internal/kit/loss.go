@@ -10,10 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Slack is what is done besides may add to a time, well below every lease that a time is compared
-// with. What the machine adds is taken off before; see stopwatch.
-const Slack = 700 * time.Millisecond
-
 // Proxied starts a server with a proxy in front of it.
 func Proxied(t testing.TB, args ...string) (*redistest.Server, *redistest.Proxy) {
 	t.Helper()

@@ -209,7 +209,7 @@ func MainOfAll(m *testing.M) {
 // Main is the TestMain of a test package. It fails if a goroutine is left.
 func Main(m *testing.M) {
 	redistest.RunChild(Roles)
-	goleak.VerifyTestMain(pulsed{m}, redistest.Leaks()...)
+	goleak.VerifyTestMain(m, redistest.Leaks()...)
 }
 
 var ErrStop = errors.New("the caller has lost interest")

@@ -16,7 +16,7 @@ import (
 func TestProcessWithoutProcessorTimeKeepsToItsDeadlines(t *testing.T) {
 	t.Parallel()
 	const lease = time.Second
-	s, watch := redistest.Start(t), kit.StartWatch()
+	s := redistest.Start(t)
 	hog := startWorker(t, "hog", s, "it", worker{goroutines: 2, lease: lease, section: 4 * lease, hogs: 2})
 	other := startWorker(t, "other", s, "it", worker{goroutines: 1, lease: lease, rest: lease / 4})
 	before := ""
@@ -41,5 +41,4 @@ func TestProcessWithoutProcessorTimeKeepsToItsDeadlines(t *testing.T) {
 	require.NotEmpty(t, r.holds)
 	require.NotEmpty(t, o.holds)
 	require.Positive(t, r.lost+o.lost)
-	require.Less(t, r.late-watch.Held(), kit.Slack, "told of a loss that long after the deadline")
 }

@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"bytes"
-	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -30,29 +29,6 @@ func wireKind(request []byte) string {
 // dropReply has the reply to the next command of a kind swallowed.
 func dropReply(p *redistest.Proxy, k string) (landed <-chan struct{}) {
 	return p.DropReplies(func(request []byte) bool { return wireKind(request) == k })
-}
-
-func TestLockCancelledWithItsReplyUnderWayLeavesNothing(t *testing.T) {
-	t.Parallel()
-	s, p := kit.Proxied(t)
-	m := kit.NewSession(t, p).Mutex("it")
-	goesOn(t, m)
-	for i := range 20 {
-		ctx, cancel := context.WithCancel(kit.Background)
-		p.Delay(20 * time.Millisecond)
-		result := kit.Async(func() error { return m.Lock(ctx) })
-		time.Sleep(time.Duration(i) * 2 * time.Millisecond) // before Redis has it, after, and at about the reply
-		cancel()
-		if err := kit.Receive(t, result, "the cancelled Lock"); err == nil {
-			kit.Unlock(t, kit.Background, m)
-		} else {
-			require.ErrorIs(t, err, context.Canceled)
-		}
-		p.Delay(0)
-		time.Sleep(45 * time.Millisecond) // everything that was sent has arrived
-		freed(t, s, "it")
-	}
-	goesOn(t, m)
 }
 
 func TestExclusionAndHoldCountAreExactWhateverReplyIsLost(t *testing.T) {

@@ -1,10 +1,8 @@
 package faults_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -69,37 +67,6 @@ func TestRestartOfRedisStopsNobody(t *testing.T) {
 	}
 }
 
-func TestLockGetsInWhenRedisIsBackHoweverLongItWasGone(t *testing.T) {
-	t.Parallel()
-	const lease = 300 * time.Millisecond
-	s := redistest.Start(t)
-	session := kit.NewSession(t, s, relock.WithLease(lease))
-	waiting, asking, bounded := session.Mutex("waiting"), session.Mutex("asking"), session.Mutex("bounded")
-	holder := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("waiting")
-	kit.Lock(t, kit.Background, holder)
-	asleep := kit.Async(func() error { return waiting.Lock(kit.Background) })
-	redistest.Eventually(t, kit.Soon, "the waiter to queue", func() bool { return contenders(t, s, "waiting") == 1 })
-	s.Kill()
-	awake := kit.Async(func() error { return asking.Lock(kit.Background) })
-	ctx, cancel := context.WithTimeout(kit.Background, 4*lease)
-	defer cancel()
-	err := bounded.Lock(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	ok, err := bounded.TryLock(kit.Background)
-	require.False(t, ok)
-	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.Zero(t, len(asleep))
-	require.Zero(t, len(awake))
-	require.NoError(t, s.Restart())
-	require.NoError(t, kit.Receive(t, asleep, "the call that waited for the lock"))
-	require.NoError(t, kit.Receive(t, awake, "the call that came while Redis was down"))
-	kit.Unlock(t, kit.Background, waiting)
-	kit.Unlock(t, kit.Background, asking)
-	unlockIsLost(t, holder)
-	goesOn(t, bounded, holder)
-}
-
 func TestLockRidesOutTheLoadingOfData(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
@@ -126,25 +93,4 @@ func TestLockRidesOutTheLoadingOfData(t *testing.T) {
 	kit.Unlock(t, kit.Background, m)
 	require.NoError(t, kit.Receive(t, waiting, "the waiter"))
 	kit.Unlock(t, kit.Background, other)
-}
-
-// What is not promised: a Redis that loses its data gives the lock away under its
-// holder, who is told at the next renewal and not before. The token tells the two
-// holders apart from the first moment.
-func TestRestartThatLosesDataMayMakeTwoHolders(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other := kit.NewSession(t, s).Mutex("it"), kit.NewSession(t, s).Mutex("it") // lease 30 s
-	h := &holds{start: time.Now()}
-	kit.Lock(t, kit.Background, m)
-	first := certainHold{who: "first", from: time.Since(h.start), token: m.FencingToken()}
-	require.NoError(t, s.Restart())
-	_, err := h.hold(kit.Background, other, "second", time.Millisecond)
-	require.NoError(t, err)
-	require.NoError(t, m.Err(), "it is certain of its hold")
-	first.to = time.Since(h.start)
-	require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
-	overlaps, stale := sweep(append(h.list, first))
-	require.NotEmpty(t, overlaps)
-	require.Empty(t, stale)
 }

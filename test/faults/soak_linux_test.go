@@ -202,7 +202,7 @@ func certainHoldsNeverOverlap(t *testing.T, kind string, span time.Duration, rat
 		k.workers = append(k.workers, nil)
 		k.start(i)
 	}
-	began, watch := rawNow(), kit.StartWatch()
+	began := rawNow()
 	end := time.Now().Add(span)
 	var happened int
 	for time.Now().Before(end) {
@@ -235,7 +235,6 @@ func certainHoldsNeverOverlap(t *testing.T, kind string, span time.Duration, rat
 		len(all), took, lost, gaps[:min(3, len(gaps))], k.landed)
 	require.GreaterOrEqual(t, happened, int(span/time.Second), "faults that landed")
 	require.Greater(t, len(all), int(float64(rate)*took.Seconds()), "holds")
-	require.Less(t, gaps[0]-watch.Held(), 2*lease+lease+time.Second+kit.Slack, "from a fault, to the lease after it, and a second")
 	redistest.Eventually(t, lease+kit.Soon, "the lock to be free", func() bool { return k.holder() == "" })
 	reads := slices.ContainsFunc(all, func(h certainHold) bool { return h.token == aReader })
 	require.Equal(t, kind == "RWMutex", reads)

@@ -1,10 +1,14 @@
 package locks_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,10 +21,19 @@ import (
 // A pair is a value of a lock, and its side for readers, or else the same.
 type pair struct{ write, read relock.Locker }
 
-var pairs = map[string]func(s *relock.Session) pair{
-	"Mutex":     func(s *relock.Session) pair { m := s.Mutex("lock"); return pair{m, m} },
-	"FairMutex": func(s *relock.Session) pair { m := s.FairMutex("lock"); return pair{m, m} },
-	"RWMutex":   func(s *relock.Session) pair { rw := s.RWMutex("lock"); return pair{rw, rw.RLocker()} },
+var pairs = map[string]func(s *relock.Session, o ...relock.LockOption) pair{
+	"Mutex": func(s *relock.Session, o ...relock.LockOption) pair {
+		m := s.Mutex("lock", o...)
+		return pair{m, m}
+	},
+	"FairMutex": func(s *relock.Session, o ...relock.LockOption) pair {
+		m := s.FairMutex("lock", o...)
+		return pair{m, m}
+	},
+	"RWMutex": func(s *relock.Session, o ...relock.LockOption) pair {
+		rw := s.RWMutex("lock", o...)
+		return pair{rw, rw.RLocker()}
+	},
 }
 
 func TestLocksExcludeGoroutines(t *testing.T) {
@@ -98,6 +111,74 @@ func TestLocksExcludeProcesses(t *testing.T) {
 			kit.AtOnce(t, processes, "mingle", server.Addr(), kind, strconv.Itoa(goroutines), strconv.Itoa(rounds))
 			crowd{client}.wantWritten(t, kind, goroutines, rounds, processes)
 			mustBeQuiet(t, client, "lock")
+		})
+	}
+}
+
+// Everybody at once: several sessions with several goroutines, with and without owners and leases of
+// their own, who lose patience at random. Nobody's turn may get lost, and in the end nothing is left.
+func TestCancelStorm(t *testing.T) {
+	for kind, of := range pairs {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			client := kit.NewClient(t, server)
+			var sessions []*relock.Session
+			for i := range 3 {
+				sessions = append(sessions, kit.NewSession(t, server, relock.WithTenure(time.Duration(i)*5*time.Millisecond)))
+			}
+			const goroutines = 6
+			shared := of(sessions[2])
+			end := time.Now().Add(kit.Stress(t, time.Second))
+			var had, left, writes atomic.Int64
+			require.NoError(t, kit.Together(len(sessions)*goroutines, func(i int) error {
+				s, parent := sessions[i/goroutines], kit.Background
+				locks := of(s)
+				switch i % goroutines {
+				case 0:
+					parent = s.NewContext(parent)
+				case 1, 2:
+					if s == sessions[2] {
+						locks = shared
+					}
+				case 3:
+					locks = of(s, relock.WithFixedLease(time.Minute))
+				}
+				for n := 0; time.Now().Before(end) || had.Load() == 0 || left.Load() == 0; n++ {
+					l := locks.read
+					if n%3 == 0 {
+						l = locks.write
+					}
+					ctx, cancel := context.WithTimeoutCause(parent, rand.N(20*time.Millisecond), kit.ErrStop)
+					err := l.Lock(ctx)
+					cancel()
+					if errors.Is(err, kit.ErrStop) {
+						left.Add(1)
+						continue
+					}
+					if err == nil {
+						had.Add(1)
+						if _, fenced := l.(kit.FencedLocker); fenced {
+							writes.Add(1)
+						}
+						if err = (crowd{client}).use(l); err == nil {
+							err = l.Unlock(parent)
+						}
+					}
+					if err != nil {
+						return fmt.Errorf("goroutine %d: %w", i, err)
+					}
+				}
+				return nil
+			}))
+			t.Logf("%d times had, %d times left", had.Load(), left.Load())
+			require.EqualValues(t, writes.Load(), kit.Counted(t, client, "value"))
+			mustBeQuiet(t, client, "lock", sessions...)
+			for _, s := range sessions {
+				l := of(s).write
+				kit.Lock(t, kit.Background, l)
+				kit.Unlock(t, kit.Background, l)
+			}
 		})
 	}
 }

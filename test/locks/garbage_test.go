@@ -81,25 +81,3 @@ func lockOf(s *relock.Session, i int, name string) relock.Locker {
 	}
 	return s.Mutex(name, fixed)
 }
-
-// The hold of a handle expired, and nobody unlocked it: the lock is free for everybody else.
-func TestAnExpiredHoldThatNobodyUnlocksBlocksNobodyElse(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		for i := range kindsOfHandle {
-			name := fmt.Sprint("lock:", i)
-			gone := lockOf(s, i, name)
-			kit.Lock(t, kit.Background, gone)
-			kit.Receive(t, gone.Done(), "the end of its lease")
-			redistest.Eventually(t, kit.Quickly, "Redis to expire it", func() bool {
-				state, err := s.Inspect(kit.Background, name)
-				require.NoError(t, err)
-				return state.Mode == relock.Unlocked
-			})
-			next := lockOf(s, i, name)
-			require.True(t, kit.TryLock(t, kit.Background, next))
-			_, err := gone.TryLock(kit.Background)
-			require.ErrorIs(t, err, relock.ErrLost, "its own handle is told what it misses")
-		}
-	})
-}

@@ -2,11 +2,7 @@ package locks_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
@@ -55,68 +51,4 @@ func tryRead(t testing.TB, rw *relock.RWMutex) bool {
 		kit.Unlock(t, kit.Background, rw.RLocker())
 	}
 	return ok
-}
-
-// Readers and writers of several processes come and go for a while, and give up at
-// random; nobody's turn gets lost.
-func TestRWMutexStorm(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := kit.NewClient(t, server)
-	var sessions []*relock.Session
-	for i := range 3 {
-		sessions = append(sessions, kit.NewSession(t, server, relock.WithTenure(time.Duration(i)*5*time.Millisecond)))
-	}
-	const goroutines = 6
-	end := time.Now().Add(kit.Stress(t, time.Second))
-	var reads, writes atomic.Int64
-	shared := sessions[2].RWMutex("lock")
-	require.NoError(t, kit.Together(len(sessions)*goroutines, func(i int) error {
-		s := sessions[i/goroutines]
-		rw, parent := s.RWMutex("lock"), kit.Background
-		switch i % goroutines {
-		case 0:
-			parent = s.NewContext(parent)
-		case 1, 2:
-			if s == sessions[2] {
-				rw = shared
-			}
-		case 3:
-			rw = s.RWMutex("lock", relock.WithFixedLease(time.Minute))
-		}
-		r := newRace()
-		for n := 0; time.Now().Before(end); n++ {
-			l, count := rw.RLocker(), &reads
-			if n%3 == 0 {
-				l, count = rw, &writes
-			}
-			ctx, cancel := r.context(parent)
-			err := l.Lock(ctx)
-			cancel()
-			if errors.Is(err, kit.ErrStop) {
-				r.span = min(r.span*11/10, 50*time.Millisecond)
-				continue
-			}
-			if err == nil {
-				r.span = max(r.span*9/10, 100*time.Microsecond)
-				count.Add(1)
-				if err = (crowd{client}).use(l); err == nil {
-					err = l.Unlock(parent)
-				}
-			}
-			if err != nil {
-				return fmt.Errorf("goroutine %d: %w", i, err)
-			}
-		}
-		return nil
-	}))
-	t.Logf("%d reads, %d writes", reads.Load(), writes.Load())
-	require.NotZero(t, reads.Load())
-	require.EqualValues(t, writes.Load(), kit.Counted(t, client, "value"))
-	mustBeQuiet(t, client, "lock", sessions...)
-	for _, s := range sessions {
-		rw := s.RWMutex("lock")
-		kit.Lock(t, kit.Background, rw)
-		kit.Unlock(t, kit.Background, rw)
-	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// busy has a goroutine take and leave a lock until the end, for a millisecond each time, and returns how often
-// it had it and the longest time that it waited.
-func busy(l relock.Locker, end time.Time) (n int, longest time.Duration) {
+// busy takes and leaves a lock until the end, and returns how often it had it and the longest time that
+// it waited.
+func busy(l relock.Locker, section time.Duration, end time.Time) (n int, longest time.Duration) {
 	for time.Now().Before(end) {
 		longest = max(longest, took(func() { _ = l.Lock(background) }))
 		n++
-		time.Sleep(time.Millisecond)
+		time.Sleep(section)
 		_ = l.Unlock(background)
 	}
 	return n, longest
@@ -46,7 +46,7 @@ func TestSaturatingProcessesShareTheLock(t *testing.T) {
 			p.delay(oneWay)
 			for range goroutines {
 				wg.Go(func() {
-					n, _ := busy(p.lock(), end)
+					n, _ := busy(p.lock(), time.Millisecond, end)
 					mu.Lock()
 					defer mu.Unlock()
 					counts[i] += n
@@ -54,7 +54,7 @@ func TestSaturatingProcessesShareTheLock(t *testing.T) {
 			}
 		}
 		single.delay(oneWay)
-		n, longest := busy(single.lock(), end)
+		n, longest := busy(single.lock(), time.Millisecond, end)
 		wg.Wait()
 		t.Log(counts, n, longest)
 		require.LessOrEqual(t, slices.Max(counts), 2*slices.Min(counts))
@@ -86,11 +86,11 @@ func TestNeitherReadersNorWritersStarve(t *testing.T) {
 						var wg sync.WaitGroup
 						for _, p := range ps[:2] {
 							for range 4 {
-								wg.Go(func() { busy(side(p, !writes), end) })
+								wg.Go(func() { busy(side(p, !writes), 5*time.Millisecond, end) })
 							}
 						}
 						ps[2].delay(far)
-						n, longest := busy(side(ps[2], writes), end)
+						n, longest := busy(side(ps[2], writes), 5*time.Millisecond, end)
 						wg.Wait()
 						t.Log(n, longest)
 						require.Greater(t, n, 2)

@@ -3,10 +3,8 @@ package virtual_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/relock-go/relock/internal/memredis"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,28 +35,6 @@ func TestNoWakeUpIsLostWithASubscription(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The lock has been given to a waiter, and the message is lost with its connection: the waiter finds it.
-func TestGrantWhoseMessageIsLostIsFound(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p, other := w.process(), w.process()
-		for range 5 {
-			l, next, got := p.held(), other.opposite(), make(chan error, 1)
-			go func() { got <- next.Lock(background) }()
-			time.Sleep(time.Second)
-			heal := other.partition()
-			require.NoError(t, l.Unlock(background))
-			synctest.Wait()
-			other.networks((*memredis.Process).Break)
-			start := time.Now()
-			heal()
-			require.NoError(t, <-got)
-			require.LessOrEqual(t, time.Since(start), w.slow()+2*time.Second, "a claim is longer")
-			require.NoError(t, next.Unlock(background))
-			time.Sleep(time.Second)
-		}
-	})
 }
 
 // A waiter that stood still when its turn came does not believe to have the lock, which others have had
