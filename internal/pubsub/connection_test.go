@@ -3,6 +3,7 @@ package pubsub
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/timing"
@@ -51,14 +52,22 @@ func TestListenerIsWokenByEachConfirmation(t *testing.T) {
 	woken := make(chan struct{}, 1)
 	l := b.SubscribeFunc("a", func() { timing.Signal(woken) })
 	defer l.Unsubscribe()
+	wakes := func() {
+		t.Helper()
+		select {
+		case <-woken:
+		case <-time.After(enough):
+			t.Fatal("not woken")
+		}
+	}
 	redistest.Eventually(t, enough, "the channel", l.Live)
-	<-woken
+	wakes()
 
 	_, err := server.Do("CLIENT", "KILL", "TYPE", "pubsub")
 	require.NoError(t, err)
-	<-woken
+	wakes()
 	redistest.Eventually(t, enough, "the channel to be subscribed again", l.Live)
 	_, err = server.Do("PUBLISH", "a", "0")
 	require.NoError(t, err)
-	<-woken
+	wakes()
 }

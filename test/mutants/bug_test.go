@@ -1,6 +1,10 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +19,31 @@ func TestEveryBugAppliesToTheTree(t *testing.T) {
 		texts, err := b.apply("../..")
 		require.NoError(t, err, "%s.bug", b.name)
 		require.NotEmpty(t, texts)
+	}
+}
+
+// A test that was renamed would go unasked, and its bug take minutes or stay uncaught.
+func TestEveryTestThatABugNamesExists(t *testing.T) {
+	bugs, err := load("bugs", "")
+	require.NoError(t, err)
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T`)
+	for _, b := range bugs {
+		for _, try := range b.first {
+			pkg, tests, _ := strings.Cut(strings.Join(try, " "), " ")
+			files, err := filepath.Glob(filepath.Join("../..", pkg, "*_test.go"))
+			require.NoError(t, err)
+			tests, _, _ = strings.Cut(tests, "/")
+			run := regexp.MustCompile(tests)
+			named := false
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				require.NoError(t, err)
+				for _, m := range declared.FindAllSubmatch(text, -1) {
+					named = named || run.Match(m[1])
+				}
+			}
+			require.True(t, named, "%s.bug names %s in %s", b.name, tests, pkg)
+		}
 	}
 }
 
