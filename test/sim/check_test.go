@@ -118,9 +118,9 @@ func (w *world) checkWait(c *call) {
 }
 
 // checkTime checks that Lock ends with its context, that TryLock does not wait, and that Unlock waits
-// for Redis 2 s at most.
+// for Redis 2 s at most, and for a round trip to a new connection.
 func (w *world) checkTime(c *call) {
-	if took := c.unlocked.at - c.unlocking.at; c.unlocked.seq != 0 && took > 2*time.Second {
+	if took := c.unlocked.at - c.unlocking.at; c.unlocked.seq != 0 && took > 2*time.Second+2*c.p.delay {
 		w.fail("Unlock waits for Redis at most 2 s", "%v: %v", took, c)
 	}
 	took := c.returned.at - c.called.at

@@ -53,10 +53,13 @@ func (w *world) checkArrival(c *call) {
 			continue
 		}
 		earliest := d.called.at
-		for _, e := range w.sharing(d) { // in order of their calls
-			if e.called.at < d.called.at && w.freed(e) >= d.called.at {
-				earliest = min(earliest, e.called.at)
+		for e := d; e != nil; e = w.passedBy(e) {
+			for _, f := range w.sharing(e) { // in order of their calls
+				if f.called.at < e.called.at && w.freed(f) >= e.called.at {
+					earliest = min(earliest, f.called.at)
+				}
 			}
+			earliest = min(earliest, e.called.at)
 		}
 		if latest < earliest+d.p.delay {
 			w.fail("places are served in order of arrival", "\n  %v\n  %v", c, d)
@@ -106,16 +109,20 @@ func (w *world) checkPhases(c *call) {
 
 // turn returns the first token of a writer's turn, which its process may pass on for a tenure.
 func (w *world) turn(c *call) int64 {
-	first := c.tokens[0]
-	for again := true; again; {
-		again = slices.ContainsFunc(w.calls, func(d *call) bool {
-			return d.held && d.p == c.p && d.parts[0] == c.parts[0] && d.tokens[0] == first-1
-		})
-		if again {
-			first--
+	for d := w.passedBy(c); d != nil; d = w.passedBy(d) {
+		c = d
+	}
+	return c.tokens[0]
+}
+
+// passedBy returns the call of the same process that passed its lock on to c, nil if there is none.
+func (w *world) passedBy(c *call) *call {
+	for _, d := range w.calls {
+		if d.held && d.p == c.p && d.parts[0] == c.parts[0] && d.tokens[0] == c.tokens[0]-1 {
+			return d
 		}
 	}
-	return first
+	return nil
 }
 
 // came returns when a call was in Redis at the latest. The first use of a script takes more round
