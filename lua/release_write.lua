@@ -25,7 +25,7 @@ if behind and ARGV[6] == '1' and string.sub(behind, -6) == ':write' then
   local first = redis.call('zpopmin', KEYS[2])
   local numsub = ARGV[3] == 'PUBLISH' and 'numsub' or 'shardnumsub'
   local n = redis.pcall('pubsub', numsub, ARGV[2], channelOf(KEYS[2], ARGV[3], first[1]))
-  if n[4] and n[4] > 0 and n[2] == 0 then
+  if n[4] and n[4] > 0 and n[2] == 0 and string.sub(first[1], -6) == ':write' then
     redis.pcall('hdel', beside(KEYS[2], 'relock_seen'), sessionOf(first[1]))
     give(KEYS[1], KEYS[3], KEYS[2], ARGV[5], ARGV[3], first[1], false, id)
     return 0

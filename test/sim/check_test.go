@@ -118,9 +118,14 @@ func (w *world) checkWait(c *call) {
 }
 
 // checkTime checks that Lock ends with its context, that TryLock does not wait, and that Unlock waits
-// for Redis 2 s at most, and for a round trip to a new connection.
+// for Redis 2 s at most. rueidis may have to dial before, for 5 s at most, which a call that
+// comes before the loss of the connection is known cannot leave.
 func (w *world) checkTime(c *call) {
-	if took := c.unlocked.at - c.unlocking.at; c.unlocked.seq != 0 && took > 2*time.Second+2*c.p.delay {
+	unlock := 2 * time.Second
+	if w.troubledLocked(c, 0, c.unlocked.at, 0) {
+		unlock += 5 * time.Second
+	}
+	if took := c.unlocked.at - c.unlocking.at; c.unlocked.seq != 0 && took > unlock {
 		w.fail("Unlock waits for Redis at most 2 s", "%v: %v", took, c)
 	}
 	took := c.returned.at - c.called.at
@@ -129,9 +134,9 @@ func (w *world) checkTime(c *call) {
 	case !c.op.try:
 		most := c.op.patience
 		if c.held { // it waits for the session's label
-			most += time.Duration(len(c.parts)) * 10 * time.Millisecond
+			most += 10 * time.Millisecond
 		}
-		if w.troubledLocked(c, 0, c.returned.at, 0) { // rueidis may have to dial, for 5 s at most
+		if w.troubledLocked(c, 0, c.returned.at, 0) {
 			most += 5 * time.Second
 		}
 		if c.op.patience > 0 && !c.nested && took > most {
