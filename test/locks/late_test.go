@@ -167,7 +167,8 @@ func TestNoReaderIsLetInAfterItsDeadline(t *testing.T) {
 	one, two := s.RWMutex("lock").RLocker(), s.RWMutex("lock").RLocker()
 	kit.Lock(t, kit.Background, writer)
 	got := kit.Async(func() error { return one.Lock(kit.Background) })
-	wants(t, server, reading)
+	client := kit.NewClient(t, server)
+	redistest.Eventually(t, kit.Soon, "the reader to wait", func() bool { return kit.Exists(t, client, "relock_rwqueue:{lock}") })
 	ctx := &waitHook{Context: kit.Background, f: func() {
 		kit.Unlock(t, kit.Background, writer)
 		require.NoError(t, kit.Receive(t, got, "the first reader"))
@@ -179,5 +180,5 @@ func TestNoReaderIsLetInAfterItsDeadline(t *testing.T) {
 	require.ErrorIs(t, one.Unlock(kit.Background), relock.ErrLost)
 	kit.Unlock(t, kit.Background, two)
 	require.ErrorIs(t, two.Unlock(kit.Background), relock.ErrNotHeld)
-	mustBeQuiet(t, kit.NewClient(t, server), "lock", s)
+	mustBeQuiet(t, client, "lock", s)
 }

@@ -12,21 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wantRefused checks that no call on a lock value gets further than an error.
-func wantRefused(t testing.TB, m *relock.Mutex, want error) {
-	t.Helper()
-	require.ErrorIs(t, m.Lock(kit.Background), want)
-	ok, err := m.TryLock(kit.Background)
-	require.False(t, ok)
-	require.ErrorIs(t, err, want)
-	require.ErrorIs(t, m.Unlock(kit.Background), want)
-	require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
-	require.True(t, kit.IsClosed(m.Done()))
-	require.Zero(t, m.FencingToken())
-	_, held := m.Deadline()
-	require.False(t, held)
-}
-
 func TestUnusualNamesWork(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s, other, client := kit.NewSession(t, at), kit.NewSession(t, at), kit.NewClient(t, at)
@@ -67,17 +52,6 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 		require.Nil(t, s, what)
 	}
 	s := kit.SessionOn(t, client, nil, relock.WithTenure(0), nil)
-	kit.WarmUp(t, s)
-	for what, o := range map[string]relock.LockOption{
-		"no lease":          relock.WithFixedLease(0),
-		"negative lease":    relock.WithFixedLease(-time.Second),
-		"too short a lease": relock.WithFixedLease(10*time.Millisecond - 1),
-		"no hold":           relock.WithMaxHold(0),
-		"negative hold":     relock.WithMaxHold(-1),
-	} {
-		cost := trafficOf(server, func() { wantRefused(t, s.Mutex("lock", nil, o, relock.WithFixedLease(time.Second)), relock.ErrOption) })
-		require.Zero(t, cost, what)
-	}
 	kit.Lock(t, kit.Background, s.Mutex("lock", nil, relock.WithFixedLease(10*time.Millisecond), nil))
 }
 

@@ -78,6 +78,10 @@ func TestWhatIsRefusedIsRefusedByEveryTypeOfLock(t *testing.T) {
 		"a stray brace":  {"a}b", nil, relock.ErrName},
 		"a long name":    {strings.Repeat("x", 1025), nil, relock.ErrName},
 		"a short lease":  {"a", []relock.LockOption{relock.WithFixedLease(time.Millisecond)}, relock.ErrOption},
+		"no lease":       {"a", []relock.LockOption{relock.WithFixedLease(0)}, relock.ErrOption},
+		"minus a lease":  {"a", []relock.LockOption{relock.WithFixedLease(-time.Second)}, relock.ErrOption},
+		"just too short": {"a", []relock.LockOption{nil, relock.WithFixedLease(10*time.Millisecond - 1), relock.WithFixedLease(time.Second)}, relock.ErrOption},
+		"no hold":        {"a", []relock.LockOption{relock.WithMaxHold(0)}, relock.ErrOption},
 		"a negative max": {"a", []relock.LockOption{relock.WithMaxHold(-1)}, relock.ErrOption},
 		"both":           {"{", []relock.LockOption{relock.WithFixedLease(0)}, relock.ErrName},
 	}

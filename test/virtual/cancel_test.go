@@ -83,10 +83,10 @@ func TestWaiterThatLeavesIsInNoQueue(t *testing.T) {
 		p, holder := w.process(), w.process()
 		const delay = 10 * time.Millisecond
 		p.delay(delay)
-		for i := range 40 {
+		for i := range 20 {
 			held, l := holder.opposite(), p.lock()
 			require.NoError(t, held.Lock(background))
-			ctx, cancel := context.WithTimeout(background, time.Duration(i/2)*delay/2)
+			ctx, cancel := context.WithTimeout(background, time.Duration(i/2)*delay)
 			defer cancel()
 			got := make(chan error, 1)
 			go func() { got <- l.Lock(ctx) }()

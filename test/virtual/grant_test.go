@@ -92,3 +92,33 @@ func TestGrantWhoseMessageIsLostIsFoundByTheNextLook(t *testing.T) {
 		}
 	})
 }
+
+// What a release or a hand-off gives a waiter is renewed to the waiter's length, whatever that of
+// the holder before was.
+func TestGrantIsRenewedToItsOwnLength(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for _, from := range lengths {
+			for _, to := range lengths {
+				before, l := other.opposite(), p.lock(relock.WithLease(to))
+				if w.exclusive() {
+					before = other.lock(relock.WithLease(from))
+				}
+				require.NoError(t, before.Lock(background))
+				got := make(chan error, 1)
+				go func() { got <- l.Lock(background) }()
+				time.Sleep(3 * time.Second)
+				require.NoError(t, before.Unlock(background))
+				require.NoError(t, <-got)
+				for range 10 {
+					time.Sleep(to / 7)
+					require.NoError(t, l.Err())
+					require.LessOrEqual(t, w.ttl(), to)
+					require.GreaterOrEqual(t, w.ttl(), to*2/3-time.Second)
+				}
+				require.NoError(t, l.Unlock(background))
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}

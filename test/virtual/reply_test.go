@@ -69,16 +69,16 @@ func TestLostReplyToAReleaseEndsOneHoldOnly(t *testing.T) {
 func TestLostReplyToAWaiterCostsNobodyTheLock(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p, holder := w.process(), w.process()
-		const delay, wait = 10 * time.Millisecond, 300 * time.Millisecond
+		const delay, wait = 20 * time.Millisecond, 300 * time.Millisecond
 		p.delay(delay)
-		for i := range 45 {
+		for i := range 23 {
 			held, l := holder.opposite(), p.lock()
 			require.NoError(t, held.Lock(background))
 			got := make(chan error, 1)
 			go func() { got <- l.Lock(background) }()
-			lost := time.Duration(i) * delay
-			if lost >= 2*wait { // at a look, or when the grant is renewed
-				lost = 2*wait + time.Duration(i-2*int(wait/delay))*time.Second
+			lost := time.Duration(i) * 2 * delay // a round trip
+			if lost >= 2*wait {                  // at a look, or when the grant is renewed
+				lost = 2*wait + time.Duration(i-int(wait/delay))*time.Second
 			}
 			time.AfterFunc(lost, p.loseReply)
 			time.Sleep(wait)
@@ -94,11 +94,11 @@ func TestLostReplyToAWaiterCostsNobodyTheLock(t *testing.T) {
 			require.LessOrEqual(t, time.Since(start), most)
 			fields := w.fields()
 			require.Len(t, fields, 1+map[bool]int{true: 1}[w.readWrite()], "one hold")
-			time.Sleep(lease)
+			time.Sleep(6 * time.Second) // a claim is renewed in less
 			require.NoError(t, l.Err())
 			require.Equal(t, fields, w.fields())
 			require.NoError(t, l.Unlock(background))
-			time.Sleep(5 * time.Second)
+			time.Sleep(2 * time.Second)
 			require.True(t, w.free())
 			if i%3 == 0 {
 				require.ErrorIs(t, held.Unlock(background), relock.ErrLost)
