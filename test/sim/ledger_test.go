@@ -1,7 +1,7 @@
 package sim_test
 
 import (
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +15,11 @@ type ledger struct {
 	w      *world
 	server *memredis.Server
 
-	mu      sync.Mutex // protects following
+	looking sync.Mutex // protects following
 	last    map[string]entry
 	seen    map[string]bool // hold ids that have had a place or a lock
+
+	mu      sync.Mutex      // protects following; the server may hold its own when this is taken
 	granted map[string]bool // hold ids that a message has granted a lock
 }
 
@@ -25,7 +27,7 @@ type ledger struct {
 type entry struct {
 	mode  string // of a read-write lock
 	holds []string
-	queue map[string]float64
+	queue map[string]int // places from 0 on
 }
 
 func (w *world) keepLedger(server *memredis.Server) {
@@ -36,10 +38,13 @@ func (w *world) keepLedger(server *memredis.Server) {
 // look compares each lock with what it was.
 func (l *ledger) look() {
 	calm := l.w.isCalm()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.looking.Lock()
+	defer l.looking.Unlock()
 	for _, name := range names {
 		old, now := l.last[name], l.read(name)
+		for again := l.read(name); !reflect.DeepEqual(again, now); again = l.read(name) {
+			now = again // a script of another client ran meanwhile
+		}
 		l.last[name] = now
 		l.checkHolds(name, now)
 		for id := range now.queue {
@@ -64,8 +69,11 @@ func (l *ledger) read(name string) (e entry) {
 		e.mode, queue = l.server.Mini.HGet(name, "mode"), "relock_rwqueue:{rw}"
 		e.holds = slices.DeleteFunc(e.holds, func(id string) bool { return id == "mode" })
 	}
-	e.queue, _ = l.server.Mini.SortedSet(queue)
-	e.queue = maps.Clone(e.queue) // it is the server's own
+	e.queue = make(map[string]int)
+	waiting, _ := l.server.Mini.ZMembers(queue)
+	for place, id := range waiting {
+		e.queue[id] = place
+	}
 	return e
 }
 
@@ -98,12 +106,12 @@ func (l *ledger) checkHolds(name string, now entry) {
 // checkTurn checks that nobody who still queues was there before a new holder, while nobody is absent.
 // Readers may come before writers that queue unless others read already.
 func (l *ledger) checkTurn(name, id string, old, now entry) {
-	score, queued := old.queue[id]
+	place, queued := old.queue[id]
 	for other, at := range old.queue {
 		if _, waits := now.queue[other]; !waits {
 			continue
 		}
-		passed := !queued || at < score
+		passed := !queued || at < place
 		if name == "rw" {
 			passed = passed && writes(other) && (writes(id) || old.mode == "read")
 		}
