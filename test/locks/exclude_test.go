@@ -144,7 +144,7 @@ func TestCancelStorm(t *testing.T) {
 				case 3:
 					locks = of(s, relock.WithFixedLease(time.Minute))
 				}
-				for n := 0; time.Now().Before(end) || had.Load() == 0 || left.Load() == 0; n++ {
+				for n := 0; time.Now().Before(end) || writes.Load() == 0 || left.Load() == 0; n++ {
 					l := locks.read
 					if n%3 == 0 {
 						l = locks.write
