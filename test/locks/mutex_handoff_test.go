@@ -130,6 +130,7 @@ func TestRWMutexReadersGoBeforeTheNextWriter(t *testing.T) {
 				read = append(read, kit.Async(func() error { return reader.Lock(kit.Background) }))
 			}
 			redistest.Eventually(t, kit.Soon, "a reader to queue behind the one that asks", func() bool { n, _ := peek.QueuedRW(s, "lock"); return n == 1 })
+			redistest.Eventually(t, kit.Soon, "that one to have a place in Redis", func() bool { return peek.Waits(s, "lock") })
 			kit.Unlock(t, kit.Background, first)
 			for _, r := range read {
 				require.NoError(t, kit.Receive(t, r, "a reader"))
