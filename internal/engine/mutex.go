@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -70,6 +72,11 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 		b.e.releaseLater(l)
 		if h != nil {
 			return b.enterWith(h, a)
+		}
+		// Another goroutine has a hold with a later token. If Redis has lost its data, and its clock
+		// has stepped back, the next renewal tells.
+		if done, err := c.pause(timing.Jitter(50*time.Millisecond), nil); done || err != nil || !wait {
+			return b.letIn(w, a, err)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func (w *world) checkTime(c *call) {
 		// A script that the server does not know takes two round trips, and so may one that ends it.
 		most := time.Duration(len(c.parts)) * (12*c.p.delay + time.Millisecond)
 		if w.troubledLocked(c, c.called.at, c.returned.at, 5*time.Second) {
-			most += 15 * time.Second // rueidis waits 5 s for a connection and 10 s for a reply
+			most += 25 * time.Second // rueidis waits 5 s for a connection and 10 s for each reply
 		}
 		if took > most {
 			w.fail("TryLock does not wait", "%v: %v", took, c)

@@ -36,16 +36,7 @@ func (w *world) checkArrival(c *call) {
 	if c.parts[0].kind != fair && c.parts[0].kind != mutex {
 		return
 	}
-	latest, others := came(c), w.sharing(c)
-	for _, d := range others {
-		end := w.freed(d)
-		if d.lost.seq != 0 {
-			end = d.lost.at
-		}
-		if end >= c.called.at && end <= c.returned.at { // c may have come behind it
-			latest = max(latest, end+came(c)-c.called.at)
-		}
-	}
+	latest := w.latest(c)
 	for _, d := range w.calls {
 		k := d.parts[0].kind
 		if !d.queues() || k != fair && k != mutex || !sameName(c, d) || d.returned.seq > c.returned.seq ||
@@ -69,12 +60,30 @@ func (w *world) checkArrival(c *call) {
 
 // sharing returns the other calls of a process that may share a call's place.
 func (w *world) sharing(c *call) (others []*call) {
+	k := c.parts[0].kind
 	for _, d := range w.calls {
-		if d != c && d.p == c.p && c.parts[0].kind == mutex && sameName(c, d) && overlap(c, d) && d.parts[0].kind != fair {
+		if d != c && d.p == c.p && sameName(c, d) && overlap(c, d) &&
+			(k == mutex && d.parts[0].kind != fair || k == writer && d.parts[0].kind == writer) {
 			others = append(others, d)
 		}
 	}
 	return others
+}
+
+// latest returns when a call had a place in Redis at the latest: it may have waited in its process for
+// another one.
+func (w *world) latest(c *call) time.Duration {
+	latest := came(c)
+	for _, d := range w.sharing(c) {
+		end := w.freed(d)
+		if d.lost.seq != 0 {
+			end = d.lost.at
+		}
+		if end >= c.called.at && end <= c.returned.at {
+			latest = max(latest, end+came(c)-c.called.at)
+		}
+	}
+	return latest
 }
 
 // queues reports whether a call waited and then had a lock of its own.
@@ -95,9 +104,10 @@ func (w *world) checkPhases(c *call) {
 			w.fail("a reader waits for one writer at most", "%d before %v", len(turns), c)
 		}
 	case writer:
+		latest := w.latest(c)
 		for _, d := range w.calls {
 			// A reader may join others of its process for a tenure.
-			if d.queues() && d.parts[0].kind == reader && d.returned.seq < c.returned.seq && came(c)+d.p.tenure < d.called.at &&
+			if d.queues() && d.parts[0].kind == reader && d.returned.seq < c.returned.seq && latest+d.p.tenure < d.called.at &&
 				!slices.ContainsFunc(w.calls, func(v *call) bool { // the readers' phase after v's
 					return v.held && v.parts[0].kind == writer && v.returned.seq < d.returned.seq && w.freed(v)+d.p.delay >= d.called.at
 				}) {

@@ -98,7 +98,10 @@ func TestSimulation(t *testing.T) {
 // simulate runs the world of a seed, and reports what failed.
 func simulate(t *testing.T, seed uint64) *world {
 	p := newPlan(seed)
-	timer := time.AfterFunc(hangs, func() { panic(fmt.Sprintf("seed %d does not end", seed)) })
+	timer := time.AfterFunc(hangs, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("seed %d does not end", seed))
+	})
 	defer timer.Stop()
 	w := run(t, p, onlyParts)
 	if len(w.failures) > 0 {

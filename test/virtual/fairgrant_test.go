@@ -44,3 +44,32 @@ func TestFairGrantLastsUntilItIsRenewed(t *testing.T) {
 		}
 	})
 }
+
+// Redis has lost its data, and its clock has stepped back, so that the token of a new grant is
+// before that of a hold of the same process, which is not known to be lost yet. A goroutine asked
+// on and on, without a pause.
+func TestFairMutexWaitsForTheNewsThatRedisLostTheHoldAndTheTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		redis := relocktest.New(t)
+		s := redis.Session()
+		first, next := s.FairMutex("a"), s.FairMutex("a")
+		require.NoError(t, first.Lock(background))
+		redis.Restart(false)
+		redis.StepClock(-time.Hour)
+		time.Sleep(time.Second)
+		ok, err := next.TryLock(background)
+		require.NoError(t, err)
+		require.False(t, ok)
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		start := time.Now()
+		require.ErrorIs(t, next.Lock(ctx), context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(start))
+
+		require.NoError(t, next.Lock(background))
+		require.ErrorIs(t, first.Err(), relock.ErrLost)
+		require.LessOrEqual(t, time.Since(start), lease/3)
+		require.NoError(t, next.Unlock(background))
+	})
+}
