@@ -117,11 +117,16 @@ func TestAGroupThatIsCancelledHoldsNothingWhereverItIs(t *testing.T) {
 			for wait, call := range map[bool]func(ctx context.Context) error{
 				true: g.Lock,
 				false: func(ctx context.Context) error {
-					ok, err := g.TryLock(ctx)
-					if err == nil && !ok {
-						return fmt.Errorf("wait: %w", kit.ErrStop) // it was busy giving back
+					for {
+						ok, err := g.TryLock(ctx)
+						switch {
+						case ok || err != nil:
+							return err
+						case ctx.Err() != nil:
+							return context.Cause(ctx)
+						}
+						time.Sleep(time.Millisecond) // it is busy giving back
 					}
-					return err
 				},
 			} {
 				p.nothingLeft(t, 0)

@@ -27,7 +27,7 @@ func (h *hook) Acquired(_ context.Context, _ relock.AcquireEvent) {
 // back: else it would be renewed for ever.
 func TestAnUnlockDuringARepairLeavesNothing(t *testing.T) {
 	t.Parallel()
-	const lease = 2 * time.Second // repairs begin after a twentieth of that
+	const lease = 10 * time.Second // repairs begin after a twentieth of that
 	var acquired hook
 	p := newSite(t, 3, relock.WithLease(lease), relock.WithObserver(&acquired))
 	r, other := p.redlock("lock"), p.more(t)[1]

@@ -234,6 +234,13 @@ func TestEventsAddUp(t *testing.T) {
 	onEachObserved(t, func(t *testing.T, o *observation) {
 		const workers, rounds = 8, 20
 		other := o.process()
+		first := o.p.lock()
+		require.NoError(t, first.Lock(call("first")))
+		for _, s := range other.s {
+			_, err := s.ForceUnlock(background, "a")
+			require.NoError(t, err)
+		}
+		require.ErrorIs(t, first.Unlock(call("first")), relock.ErrLost)
 		var wg sync.WaitGroup
 		for i := range workers {
 			wg.Go(func() {
@@ -274,7 +281,7 @@ func TestEventsAddUp(t *testing.T) {
 			}
 		}
 		require.Positive(t, losses)
-		require.Len(t, calls, workers*rounds)
+		require.Len(t, calls, workers*rounds+1)
 		for by, events := range calls {
 			if len(events) == 2 {
 				require.IsType(t, relock.WaitEvent{}, events[0], by)
