@@ -49,8 +49,8 @@ func TestRWScriptsSentTwice(t *testing.T) {
 		next := r.present()
 		a, b, w := r.reader(1), r.reader(2), r.writer(3)
 		r.reads(a, ReadJoin)
-		r.must("PEXPIRE", "{a}:"+id("s:1")+":rwlock_timeout:1", "1000")
-		r.must("PEXPIRE", "a", "2000")
+		r.must("PEXPIRE", "{a}:"+id("s:1")+":rwlock_timeout:1", "15000")
+		r.must("PEXPIRE", "a", "16000")
 		r.reads(a, ReadJoin)
 		r.mustHash(map[string]string{"mode": "read", id("s:1"): "1"})
 		r.mustNear("the lease", r.pttl("{a}:"+id("s:1")+":rwlock_timeout:1"), a.Length) // starts again
@@ -69,7 +69,7 @@ func TestRWScriptsSentTwice(t *testing.T) {
 		r.mustNear("the claim", r.pttl("a"), ClaimMost)
 		token := r.writes(w)
 		r.mustQueue()
-		r.must("PEXPIRE", "a", "1000")
+		r.must("PEXPIRE", "a", "15000")
 		if again := r.writes(w); again != token {
 			t.Fatalf("token %d, first %d", again, token)
 		}
@@ -198,8 +198,8 @@ func TestRWRenewReportsWhatIsGone(t *testing.T) {
 			r.name = name
 			l := r.reader(i)
 			r.reads(l, ReadJoin)
-			r.must("PEXPIRE", name, "1000")
-			r.must("PEXPIRE", l.Keys.timeout(l.ID), "1000")
+			r.must("PEXPIRE", name, "15000")
+			r.must("PEXPIRE", l.Keys.timeout(l.ID), "15000")
 			ls = append(ls, l)
 		}
 		r.must("DEL", "b")

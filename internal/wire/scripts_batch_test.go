@@ -15,7 +15,7 @@ func (r *rig) held(n int) []*Ref {
 	for i := range n {
 		l := plainLease(fmt.Sprint("lock", i), i)
 		r.take(l)
-		r.must("PEXPIRE", l.Keys.Name, "1000")
+		r.must("PEXPIRE", l.Keys.Name, "15000")
 		ls = append(ls, l)
 	}
 	return ls
@@ -33,13 +33,13 @@ func TestRenewGoesOutInBatchesAndReportsWhichAreGone(t *testing.T) {
 			case 1: // another holder
 				r.must("DEL", name)
 				r.must("HSET", name, id("o:1"), "1")
-				r.must("PEXPIRE", name, "1000")
+				r.must("PEXPIRE", name, "15000")
 			case 2: // something else
-				r.must("SET", name, "no lock", "PX", "1000")
+				r.must("SET", name, "no lock", "PX", "15000")
 			case 3: // held beside a read hold of Redisson, as after a change of type
 				r.must("DEL", name)
 				r.must("HSET", name, "mode", "read", ls[i].ID+"0", "1")
-				r.must("PEXPIRE", name, "1000")
+				r.must("PEXPIRE", name, "15000")
 			}
 		}
 		r.must("PERSIST", ls[5].Keys.Name)
@@ -63,7 +63,7 @@ func TestRenewGoesOutInBatchesAndReportsWhichAreGone(t *testing.T) {
 			switch ttl := r.pttl(ls[i].Keys.Name); {
 			case !gone[i]:
 				r.mustNear("time to live", ttl, ls[i].Length)
-			case ttl > time.Second:
+			case ttl > 15*time.Second:
 				t.Fatalf("the renewal of hold %d, which is gone, set %v", i, ttl)
 			}
 		}
@@ -98,7 +98,7 @@ func TestRenewKeepsLengthsAndKindsApart(t *testing.T) {
 		short.Length, long.Length = 20*time.Second, 50*time.Second
 		k := NewKeys(Read, "rw")
 		reader := &Ref{Keys: &k, Kind: Read, ID: id("s:9"), Length: 40 * time.Second}
-		if reply, _, err := r.AcquireRead(ctx0, reader, "1000", "", "", false); reply != ReadJoin || err != nil {
+		if reply, _, err := r.AcquireRead(ctx0, reader, "15000", "", "", false); reply != ReadJoin || err != nil {
 			t.Fatalf("acquireRead = %d, %v", reply, err)
 		}
 		ls := []*Ref{short, reader, long}

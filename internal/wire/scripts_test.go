@@ -51,7 +51,7 @@ func TestAcquireSentTwiceIsOneAcquisition(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		l := plainLease("a", 1)
 		token := r.take(l)
-		r.must("PEXPIRE", "a", "1000")
+		r.must("PEXPIRE", "a", "15000")
 		fence := r.pttl(l.Keys.fence)
 		for range 3 {
 			if again := r.take(l); again != token {
