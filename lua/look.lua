@@ -54,7 +54,7 @@ for i = 1, n do
   else
     local ends = startLease(q.lock, q.prefix .. id .. ':rwlock_timeout:1', lease)
     if ends and listed(q.lock, listOf(q.prefix)) then enlist(listOf(q.prefix), {id}, ends, lease) end
-    replies[i] = redis.call('zrange', q.queue, 0, 0)[1] and 2 or 1
+    replies[i] = ends and (redis.call('zrange', q.queue, 0, 0)[1] and 2 or 1) or lost -- its own lease has ended
   end
 end
 return replies

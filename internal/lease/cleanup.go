@@ -152,9 +152,9 @@ func (c *Cleaner) release(due []*cleanup, last bool) (again []*cleanup) {
 }
 
 // RetryRelease reports whether a release that failed with err may succeed later. A server that
-// cannot save refuses all writes for a while.
+// cannot save, or has no memory, refuses writes for a while.
 func RetryRelease(err error) bool {
-	if code, ok := transport.Code(err); ok && code == "MISCONF" {
+	if code, ok := transport.Code(err); ok && (code == "MISCONF" || code == "OOM") {
 		return true
 	}
 	return transport.Transient(err)

@@ -219,3 +219,17 @@ func TestRWRenewReportsWhatIsGone(t *testing.T) {
 		}
 	})
 }
+
+// A dead reader stays in the lock while others read. It has the lock no more, since a writer is let
+// in beside it.
+func TestRWLookFindsNoReaderWhoseLeaseHasEnded(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		dead, alive := r.reader(1), r.reader(2)
+		r.reads(dead, ReadJoin)
+		r.reads(alive, ReadJoin)
+		r.must("DEL", dead.Keys.timeout(dead.ID))
+		r.looksFor(LostPlace, dead)
+		r.looksFor(ReadJoin, alive)
+		r.end(alive)
+	})
+}

@@ -57,11 +57,26 @@ func (w *world) checkError(c *call) {
 func (w *world) mayBeTaken(c *call) bool {
 	from := c.called.at - 10*w.slowest() - 50*time.Millisecond
 	for _, d := range w.calls {
-		if d != c && overlap(c, d) && d.called.at <= c.returned.at && w.freed(d) >= from {
+		if d != c && overlap(c, d) && d.called.at <= c.returned.at && w.gone(d) >= from {
 			return true
 		}
 	}
 	return w.troubledLocked(c, c.called.at, c.returned.at, w.plan.lease+20*time.Second)
+}
+
+// gone returns when nothing of a call was in the way of others: of one that failed amid trouble, or
+// whose process vanished, a place may be left in the queue, which has its turn.
+func (w *world) gone(c *call) time.Duration {
+	if c.held || c.gone.seq == 0 && !w.troubledLocked(c, c.called.at, c.returned.at, 0) {
+		return w.freed(c)
+	}
+	at := max(c.gone.at, c.returned.at)
+	for _, d := range w.calls {
+		if d.held && sameName(c, d) && d.returned.at <= at {
+			at = max(at, d.last().at)
+		}
+	}
+	return at + 10*time.Second
 }
 
 // slowest returns the longest delay of any process.
@@ -117,6 +132,9 @@ func (w *world) checkWait(c *call) {
 	}
 }
 
+// label is how long a call that has a lock waits for the session's label.
+const label = 10 * time.Millisecond
+
 // checkTime checks that Lock ends with its context, that TryLock does not wait, and that Unlock waits
 // for Redis 2 s at most. rueidis may have to dial before, for 5 s at most, which a call that
 // comes before the loss of the connection is known cannot leave.
@@ -133,8 +151,8 @@ func (w *world) checkTime(c *call) {
 	case c.returned.seq == 0 || c.p.gone.seq != 0:
 	case !c.op.try:
 		most := c.op.patience
-		if c.held { // it waits for the session's label
-			most += 10 * time.Millisecond
+		if c.held || len(c.parts) > 1 {
+			most += label
 		}
 		if w.troubledLocked(c, 0, c.returned.at, 0) {
 			most += 5 * time.Second
@@ -144,7 +162,7 @@ func (w *world) checkTime(c *call) {
 		}
 	default:
 		// A script that the server does not know takes two round trips, and so may one that ends it.
-		most := time.Duration(len(c.parts)) * (12*c.p.delay + time.Millisecond)
+		most := time.Duration(len(c.parts))*(12*c.p.delay+time.Millisecond) + label
 		if w.troubledLocked(c, c.called.at, c.returned.at, 5*time.Second) {
 			most += 25 * time.Second // rueidis waits 5 s for a connection and 10 s for each reply
 		}
@@ -184,8 +202,13 @@ func (w *world) checkTokens(name string) {
 	}
 	for _, c := range holds {
 		for _, d := range holds {
-			// The exclusion of holds orders also calls that overlapped.
-			after := c.returned.seq < d.called.seq || c.returned.seq < d.returned.seq && !w.excusedLocked(c.call, d.call)
+			// The exclusion of holds orders also calls that overlapped. One that was passed on in its process has
+			// a token from the time of its grant.
+			first := d.call
+			if d.p != c.p {
+				first = w.firstOf(first)
+			}
+			after := c.returned.seq < first.called.seq || c.returned.seq < first.returned.seq && !w.excusedLocked(c.call, first)
 			if c.call == d.call || !after || c.token < d.token {
 				if c.call != d.call && c.token == d.token {
 					w.fail("tokens differ", "\n  %v\n  %v", c, d)

@@ -36,6 +36,9 @@ func (w *world) checkArrival(c *call) {
 	if c.parts[0].kind != fair && c.parts[0].kind != mutex {
 		return
 	}
+	if slices.ContainsFunc(w.sharing(c), func(d *call) bool { return len(d.parts) > 1 }) {
+		return // the Group may have had the lock, and given it back
+	}
 	latest := w.latest(c)
 	for _, d := range w.calls {
 		k := d.parts[0].kind
@@ -106,10 +109,19 @@ func (w *world) checkPhases(c *call) {
 	case writer:
 		latest := w.latest(c)
 		for _, d := range w.calls {
-			// A reader may join others of its process for a tenure.
-			if d.queues() && d.parts[0].kind == reader && d.returned.seq < c.returned.seq && latest+d.p.tenure < d.called.at &&
+			if !d.queues() || d.parts[0].kind != reader || d.returned.seq > c.returned.seq {
+				continue
+			}
+			// A reader may join others of its process for a tenure, and is let in with one that waits.
+			called := d.called.at
+			for _, e := range w.calls {
+				if e.p == d.p && e.held && e.parts[0] == d.parts[0] && e.returned.at == d.returned.at {
+					called = min(called, e.called.at)
+				}
+			}
+			if latest+d.p.tenure < called &&
 				!slices.ContainsFunc(w.calls, func(v *call) bool { // the readers' phase after v's
-					return v.held && v.parts[0].kind == writer && v.returned.seq < d.returned.seq && w.freed(v)+d.p.delay >= d.called.at
+					return v.held && v.parts[0].kind == writer && v.returned.seq < d.returned.seq && w.freed(v)+d.p.delay >= called
 				}) {
 				w.fail("a reader does not pass a writer that waits", "\n  %v\n  %v", c, d)
 			}
@@ -118,11 +130,15 @@ func (w *world) checkPhases(c *call) {
 }
 
 // turn returns the first token of a writer's turn, which its process may pass on for a tenure.
-func (w *world) turn(c *call) int64 {
+func (w *world) turn(c *call) int64 { return w.firstOf(c).tokens[0] }
+
+// firstOf returns the call that Redis granted the lock that c's process passed on to it; c itself if it
+// did not.
+func (w *world) firstOf(c *call) *call {
 	for d := w.passedBy(c); d != nil; d = w.passedBy(d) {
 		c = d
 	}
-	return c.tokens[0]
+	return c
 }
 
 // passedBy returns the call of the same process that passed its lock on to c, nil if there is none.
