@@ -16,13 +16,14 @@ func TestLateReplyIsTriedAgain(t *testing.T) {
 	require.False(t, ok, "it is taken for an error reply")
 }
 
-// Redis refuses writes while it cannot save. A release is worth another try then, unlike
+// Redis refuses writes while it cannot save or has no memory. A release is worth another try then, unlike
 // an acquisition.
-func TestReleaseIsTriedAgainWhileRedisCannotSave(t *testing.T) {
+func TestReleaseIsTriedAgainWhileRedisCannotWrite(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	for text, again := range map[string]bool{
 		"MISCONF Redis is configured to save RDB snapshots":                 true,
+		"OOM command not allowed when used memory > 'maxmemory'.":           true,
 		"LOADING Redis is loading the dataset in memory":                    true,
 		"WRONGTYPE Operation against a key holding the wrong kind of value": false,
 	} {
