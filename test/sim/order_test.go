@@ -121,7 +121,11 @@ func (w *world) checkPhases(c *call) {
 			}
 			if latest+d.p.tenure < called &&
 				!slices.ContainsFunc(w.calls, func(v *call) bool { // the readers' phase after v's
-					return v.held && v.parts[0].kind == writer && v.returned.seq < d.returned.seq && w.freed(v)+d.p.delay >= called
+					end := w.freed(v)
+					if !v.held {
+						end += came(v) - v.called.at // it may have been granted the lock when it left, and give it back
+					}
+					return v.parts[0].kind == writer && v.returned.seq < d.returned.seq && end+d.p.delay >= called
 				}) {
 				w.fail("a reader does not pass a writer that waits", "\n  %v\n  %v", c, d)
 			}
