@@ -70,9 +70,10 @@ func (w *world) gone(c *call) time.Duration {
 	if c.held || c.gone.seq == 0 && !w.troubledLocked(c, c.called.at, c.returned.at, 0) {
 		return w.freed(c)
 	}
-	at := max(c.gone.at, c.returned.at)
+	end := max(c.gone.at, c.returned.at)
+	at := end
 	for _, d := range w.calls {
-		if d.held && sameName(c, d) && d.returned.at <= at {
+		if d.held && sameName(c, d) && d.called.at <= end { // it may have been before c in the queue
 			at = max(at, d.last().at)
 		}
 	}
