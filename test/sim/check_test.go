@@ -108,7 +108,7 @@ func (w *world) checkWait(c *call) {
 	if c.op.try || c.returned.seq == 0 || c.p.gone.seq != 0 {
 		return
 	}
-	free := c.called.at
+	free, vanished := c.called.at, time.Duration(0)
 	for _, d := range w.calls {
 		if d == c || d.called.at > c.returned.at || !sameName(c, d) {
 			continue
@@ -116,6 +116,9 @@ func (w *world) checkWait(c *call) {
 		// What comes in between, and who may have had it for a moment.
 		if d.returned.seq == 0 || d.returned.at <= c.returned.at || len(d.parts) > 1 || !c.held {
 			free = max(free, min(w.freed(d), c.returned.at))
+		}
+		if d.gone.seq != 0 && !d.held {
+			vanished++ // each place in the queue costs a claim, if Redis does not notice
 		}
 	}
 	bound := 500*time.Millisecond + 20*w.slowest()
@@ -125,7 +128,7 @@ func (w *world) checkWait(c *call) {
 	for _, t := range w.troubles { // which may have left something that others wait for
 		if t.from <= c.returned.at {
 			free = max(free, t.to)
-			bound = max(bound, w.plan.lease+5*time.Second+w.steppedBack(0))
+			bound = max(bound, w.plan.lease+max(1, vanished)*5*time.Second+w.steppedBack(0))
 		}
 	}
 	if waited := c.returned.at - free; waited > bound {
