@@ -73,9 +73,12 @@ func (b *base) lockExclusive(ctx context.Context, o *arbiter.Owner, op string, w
 		if h != nil {
 			return b.enterWith(h, a)
 		}
+		if !wait {
+			return b.letIn(w, a, nil)
+		}
 		// Another goroutine has a hold with a later token. If Redis has lost its data, and its clock
 		// has stepped back, the next renewal tells.
-		if done, err := c.pause(timing.Jitter(50*time.Millisecond), nil); done || err != nil || !wait {
+		if done, err := c.pause(timing.Jitter(50*time.Millisecond), nil); done || err != nil {
 			return b.letIn(w, a, err)
 		}
 	}
