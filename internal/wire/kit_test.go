@@ -68,9 +68,9 @@ type rig struct {
 	mini bool
 	runs func() int64 // how many scripts the server has run; not on miniredis
 
-	// still stops the clock of miniredis, whose keys do not expire, but which computes what is
-	// left of a lease by it.
-	still func()
+	// still stops the clock of miniredis until goesOn. Its keys do not expire, but it computes what
+	// is left of a lease by that clock.
+	still, goesOn func()
 }
 
 // onRigs runs a test on a real server and on miniredis, whose keys do not expire and
@@ -85,7 +85,8 @@ func onRigs(t *testing.T, f func(t *testing.T, r *rig)) {
 		t.Parallel()
 		m, client := redistest.Mini(t)
 		r := rigOn(t, client, m.Addr())
-		r.mini, r.still = true, func() { m.SetTime(time.Now()) }
+		r.mini = true
+		r.still, r.goesOn = func() { m.SetTime(time.Now()) }, func() { m.SetTime(time.Time{}) }
 		f(t, r)
 	})
 }
@@ -94,7 +95,7 @@ func NewRig(t testing.TB, args ...string) *rig {
 	t.Helper()
 	s := redistest.Start(t, args...)
 	r := rigOn(t, s.Client(t), s.Addr())
-	r.still = func() {}
+	r.still, r.goesOn = func() {}, func() {}
 	r.runs = func() (n int64) {
 		stats := s.CommandStats()
 		for _, name := range []string{"eval", "evalsha"} {

@@ -13,9 +13,14 @@ type rwRig struct {
 	name string
 }
 
+// onRWRigs runs a test as onRigs does. The clock of miniredis stands still: what starts together
+// ends together, as on a real server, however slow the machine is.
 func onRWRigs(t *testing.T, f func(t *testing.T, r *rwRig)) {
 	t.Helper()
-	onRigs(t, func(t *testing.T, r *rig) { f(t, &rwRig{r, "a"}) })
+	onRigs(t, func(t *testing.T, r *rig) {
+		r.still()
+		f(t, &rwRig{r, "a"})
+	})
 }
 
 func (r *rwRig) lease(k Kind, n int) *Ref {

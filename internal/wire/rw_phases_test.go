@@ -224,6 +224,7 @@ func TestRWTheRestOfACrowdIsNotForgotten(t *testing.T) {
 // again for a while, unless they have used that.
 func TestRWRedissonHasItsTurn(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		r.goesOn() // its turn ends
 		next := r.present(rwChannel)
 		look := "relock_session:" + session("s") + " look "
 		w, a, b := r.writer(1), r.reader(2), r.writer(3)

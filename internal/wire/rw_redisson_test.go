@@ -8,7 +8,6 @@ import (
 // Redisson counts the holds of a reader, and each has a lease of its own.
 func TestRWReadersOfRedisson(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		r.still()
 		a, w := r.reader(1), r.writer(2)
 		r.redissonReads(id("j:7"), 3, 10*time.Second)
 		r.refused(w, 0, 10*time.Second)

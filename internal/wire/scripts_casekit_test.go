@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -176,9 +177,16 @@ func fairTurn(r *rwRig) { r.yields("j:1") }
 // yields leaves the lock to a waiter of Redisson, for as long as the scripts believe.
 func (r *rwRig) yields(to string) { r.yielded(to, 990*time.Millisecond) }
 
-// yielded leaves the lock to a waiter of Redisson until then from now.
+// yielded leaves the lock to a waiter of Redisson until then from now, by the server's clock.
 func (r *rwRig) yielded(to string, until time.Duration) {
-	text := fmt.Sprint(time.Now().Add(until).UnixMilli(), " ", to)
+	reply := r.must("TIME")
+	now, err := reply.AsStrSlice()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	seconds, _ := strconv.ParseInt(now[0], 10, 64)
+	micros, _ := strconv.ParseInt(now[1], 10, 64)
+	text := fmt.Sprint(time.Unix(seconds, micros*1000).Add(until).UnixMilli(), " ", to)
 	r.must("SET", "relock_yield:{"+r.name+"}", text, "PX", "30000")
 }
 
