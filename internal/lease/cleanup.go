@@ -28,13 +28,17 @@ type Cleaner struct {
 	tasks []*cleanup
 }
 
+// placeLife is how long a place in a queue lasts that nobody looks after: the queue expires.
+const placeLife = 15 * time.Second
+
 // cleanup is one hold to release.
 type cleanup struct {
 	lease *Lease
 	next  int64         // when to try
 	delay time.Duration // from that try to the next
 	until int64         // when the lease has expired
-	then  func()        // called at the end, unless nil
+	place int64         // when a place in a queue has
+	then  func()        // called at the end of the lease, unless nil
 
 	// indeterminate: a request that got no reply may be executed after its release. Until the
 	// lease has expired, only a release that finds the hold proves it gone.
@@ -55,11 +59,13 @@ func (c *Cleaner) Wake() { timing.Signal(c.kick) }
 
 // Add releases l soon, and again at growing intervals, until it is known to be gone or its lease
 // has expired. Then it calls then, unless that is nil. If l is indeterminate, a release that
-// finds nothing proves nothing.
+// finds nothing proves nothing. While Redis does not answer, or has no memory, it is tried for
+// longer: l may have a place in a queue, which would cost those behind it a claim.
 func (c *Cleaner) Add(l *Lease, indeterminate bool, then func()) {
 	now := c.clock.Now()
 	t := &cleanup{lease: l, next: now, delay: time.Millisecond, indeterminate: indeterminate, then: then}
 	t.until = now + int64(l.Length)
+	t.place = max(t.until, now+int64(placeLife))
 	c.mu.Lock()
 	c.tasks = append(c.tasks, t)
 	c.mu.Unlock()
@@ -138,10 +144,13 @@ func (c *Cleaner) release(due []*cleanup, last bool) (again []*cleanup) {
 	now := c.clock.Now()
 	for i, t := range due {
 		gone := errs[i] == nil && (told[i] >= 0 || !t.indeterminate)
-		if gone || last || now >= t.until || errs[i] != nil && !RetryRelease(errs[i]) && ctx.Err() == nil {
-			if t.then != nil {
-				t.then()
-			}
+		refused := errs[i] != nil && !RetryRelease(errs[i]) && ctx.Err() == nil
+		end := gone || last || refused
+		if t.then != nil && (end || now >= t.until) {
+			t.then()
+			t.then = nil
+		}
+		if end || now >= t.place || now >= t.until && errs[i] == nil {
 			continue
 		}
 		t.next = now + int64(timing.Jitter(t.delay))

@@ -101,6 +101,20 @@ func TestCleanerGivesUpWhenTheLeaseHasEnded(t *testing.T) {
 	r.ends(gone)
 }
 
+// What it releases may be a place in a queue, which outlives a lease.
+func TestCleanerGoesOnWhileRedisHasNoMemory(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c, l := r.cleaner(), r.acquire(r.lease())
+	l.Length = time.Nanosecond
+	r.mini.SetError("OOM command not allowed when used memory > 'maxmemory'.")
+	gone := cleaned(c, l, false)
+	r.ends(gone) // its lease has ended
+	r.tries(c, nil)
+	r.mini.SetError("")
+	redistest.Eventually(t, enough, "a release", func() bool { return !r.mini.Exists(l.Keys.Name) })
+}
+
 func TestCleanerTriesOnceMoreWhenItStops(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

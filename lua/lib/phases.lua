@@ -3,9 +3,11 @@
 -- The queue is a sorted set of hold ids. Writers are in order of arrival, their scores are
 -- times (µs). Readers come behind them all, at readersFrom and later, since their order does
 -- not matter: all readers that queue when a writer leaves are let in together, so a writer
--- waits for one phase of readers at most and a reader for one writer at most. A script lets
--- in no more than some hundred. The others come before the writers from then on, with scores
--- below 0, and the first of them is told to look, which lets in the next hundred.
+-- waits for one phase of readers at most and a reader for one writer at most. Only when the
+-- lease of a writer expires, nothing tells that it was a writer's, and the next writer goes
+-- first. A script lets in no more than some hundred. The others come before the writers from
+-- then on, with scores below 0, and the first of them is told to look, which lets in the next
+-- hundred.
 --
 -- The queue is relock's own, and beside that of Mutexes: Redisson forbids to use one name for
 -- both, and a member of one must not be taken for one of the other.

@@ -92,14 +92,14 @@ func (w *world) latest(c *call) time.Duration {
 // queues reports whether a call waited and then had a lock of its own.
 func (c *call) queues() bool { return c.held && !c.op.try && !c.nested && len(c.parts) == 1 }
 
-// checkPhases checks that a reader waits for one writer at most, and that readers that come while a
-// writer waits do not join those that read.
+// checkPhases checks that a reader waits for one writer at most, not counting those whose lease
+// expired, and that readers that come while a writer waits do not join those that read.
 func (w *world) checkPhases(c *call) {
 	switch c.parts[0].kind {
 	case reader:
 		turns := make(map[int64]bool)
 		for _, d := range w.calls {
-			if d.held && d.parts[0].kind == writer && came(c) < d.returned.at && d.returned.seq < c.returned.seq {
+			if d.held && d.lost.seq == 0 && d.parts[0].kind == writer && came(c) < d.returned.at && d.returned.seq < c.returned.seq {
 				turns[w.turn(d)] = true
 			}
 		}
