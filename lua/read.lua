@@ -23,18 +23,28 @@
 -- Sent twice: the second finds the hold, and its lease starts again, or the place in the queue.
 -- But a call that queues is never sent again; see acquire.lua.
 
+-- include: beside
+
+local id, me, mayQueue = ARGV[1], {ARGV[1]}, ARGV[5] == '1'
+local mode = redis.pcall('hget', KEYS[1], 'mode')
+if not mode and redis.pcall('exists', KEYS[1], KEYS[2], beside(KEYS[2], 'relock_yield')) == 0 then
+  -- include: list
+  local list, ends = listOf(ARGV[6]), string.format('%.0f', clock() + ARGV[2])
+  redis.call('hset', KEYS[1], 'mode', 'read', id, '1')
+  redis.call('set', KEYS[3], '1', 'pxat', ends)
+  redis.call('pexpireat', KEYS[1], ends)
+  redis.pcall('del', list)
+  enlist(list, me, ends, ARGV[2], true)
+  return 1
+end
+
 -- include: phases
 
 local q = {lock = KEYS[1], queue = KEYS[2], fence = KEYS[4], prefix = ARGV[6], channel = ARGV[7],
   claim = ARGV[8], publish = ARGV[9], counted = ARGV[10]}
-local id, me, mayQueue = ARGV[1], {ARGV[1]}, ARGV[5] == '1'
-local mode = redis.pcall('hget', KEYS[1], 'mode')
 if type(mode) == 'table' then
   -- include: wrongtype
   return wrongType(mode) and redis.error_reply('NOTLOCK type') or mode
-end
-if not mode and redis.pcall('exists', KEYS[1], KEYS[2], yieldKey(q)) == 0 then
-  return enter(q, nil, me, ARGV[2]) or 1
 end
 local join = ARGV[4] ~= ''
 if join and redis.call('hexists', KEYS[1], ARGV[4]) == 0 then return 4 end

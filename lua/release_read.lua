@@ -19,15 +19,28 @@
 -- keep the reader: the script fails before it has done anything, and the hold is released key
 -- by key.
 
+local id, list = ARGV[1], 'relock_readers:' .. string.sub(ARGV[4], 1, -2)
+local enlisted = redis.pcall('zrem', list, id)
+if type(enlisted) == 'table' and string.find(enlisted.err, 'access a non local key', 1, true) then return enlisted end
+local held = redis.pcall('hexists', KEYS[1], id)
+local readers = held == 1 and redis.call('hlen', KEYS[1]) - 2
+local told
+if readers == 0 and redis.pcall('exists', KEYS[3]) == 0 then -- the last, and nobody waits
+  redis.call('del', KEYS[2])
+  redis.call('del', KEYS[1])
+  told = redis.call(ARGV[3], ARGV[2], '0')
+  if told == 0 then return 0 end
+end
+
 -- include: phases
 -- include: strip
 
 local q = {lock = KEYS[1], queue = KEYS[3], fence = KEYS[4], channel = ARGV[2], publish = ARGV[3],
   prefix = ARGV[4], claim = ARGV[5], counted = ARGV[6]}
-local id, list = ARGV[1], listOf(ARGV[4])
-local enlisted = redis.pcall('zrem', list, id)
-if type(enlisted) == 'table' and string.find(enlisted.err, 'access a non local key', 1, true) then return enlisted end
-local held = redis.pcall('hexists', KEYS[1], id)
+if told then
+  reserve(q, 'nx')
+  return told
+end
 if held ~= 1 then
   -- include: wrongtype
   if held ~= 0 and not wrongType(held) then return held end
@@ -35,7 +48,7 @@ if held ~= 1 then
   if unqueue(q, id) == 0 then return held == 0 and -1 or held end
   return 0
 end
-local most, readers, leaving, bare = 0, redis.call('hlen', KEYS[1]) - 2, {}, true
+local most, leaving, bare = 0, {}, true
 if readers > 0 then
   if enlisted == 1 then most = last(list, ARGV[4], readers) end
   local writes = most <= 0 and redis.call('hget', KEYS[1], 'mode') == 'write'

@@ -33,12 +33,23 @@ if behind and ARGV[6] == '1' and string.sub(behind, -6) == ':write' then
   redis.call('zadd', KEYS[2], first[2], first[1])
   redis.call('pexpire', KEYS[2], '15000')
 end
+local told
+if count == 2 and not behind and not again then -- most often nobody waits, of Redisson either
+  redis.call('del', KEYS[1])
+  told = redis.call(ARGV[3], ARGV[2], '1')
+  if told == 0 then return 0 end
+end
 
 -- include: phases
 -- include: strip
 
 local q = {lock = KEYS[1], queue = KEYS[2], fence = KEYS[3], channel = ARGV[2], publish = ARGV[3],
   prefix = ARGV[4], claim = ARGV[5], counted = ARGV[6]}
+if told then
+  redis.call(q.publish, q.channel, '00')
+  reserve(q, 'nx')
+  return told
+end
 if held ~= 1 then
   -- include: wrongtype
   if held ~= 0 and not wrongType(held) then return held end

@@ -14,10 +14,9 @@
 --
 -- Sent twice: as acquire.lua. The token is issued before the lock is acquired here as well.
 
--- include: phases
+-- include: beside
+-- include: fence
 
-local q = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[3], prefix = ARGV[4], channel = ARGV[5],
-  claim = ARGV[6], publish = ARGV[7], counted = ARGV[8]}
 local id = ARGV[1]
 local mode = redis.pcall('hget', KEYS[1], 'mode')
 local function take()
@@ -26,7 +25,14 @@ local function take()
   redis.call('pexpire', KEYS[1], ARGV[2])
   return token
 end
-if not mode and redis.pcall('exists', KEYS[1], KEYS[3], yieldKey(q)) == 0 then return take() end
+if not mode and redis.pcall('exists', KEYS[1], KEYS[3], beside(KEYS[3], 'relock_yield')) == 0 then
+  return take()
+end
+
+-- include: phases
+
+local q = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[3], prefix = ARGV[4], channel = ARGV[5],
+  claim = ARGV[6], publish = ARGV[7], counted = ARGV[8]}
 local mayQueue, free = ARGV[3] == '1', not mode and redis.call('exists', KEYS[1]) == 0
 free = free or mode == 'read' and bury(q)
 if free then
