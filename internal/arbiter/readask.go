@@ -15,7 +15,7 @@ type Standing[L comparable] struct {
 // more.
 func (t *Table[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
 	s := t.of(w.Via)
-	e, now := t.lock(s, w.Via.name, w.Owner)
+	e, now := t.lock(s, w.Via.name, w.Owner, Read)
 	defer s.Unlock()
 	var st Standing[L]
 	if h, _ := t.enterLocalLocked(e, w, now); h != nil {
@@ -49,7 +49,7 @@ func (t *Table[L]) enteredLocked(s *shard[L], e *entry[L], w *Waiter[L], h *Hold
 // shared lease, which its downgraded writer may have, the readers enter with that.
 func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64) (h *Hold[L], used bool) {
 	s := t.of(w.Via)
-	e, now := t.lock(s, w.Via.name, w.Owner)
+	e, now := t.lock(s, w.Via.name, w.Owner, Read)
 	defer s.Unlock()
 	switch {
 	case w.Via.lostBy(w.Owner):

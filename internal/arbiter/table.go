@@ -58,6 +58,19 @@ func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
 	return true
 }
 
+// ExitInner counts one unlock of a write hold that o has locked more than once, if there is one.
+func (t *Table[L]) ExitInner(via *Handle[L], o *Owner) bool {
+	s := t.of(via)
+	s.Lock()
+	defer s.Unlock()
+	e := s.entries[via.name]
+	if e == nil || !e.heldBy(o) || e.hold.count < 2 {
+		return false
+	}
+	e.hold.count--
+	return true
+}
+
 // Verdict is the answer to a request for the lock.
 type Verdict uint8
 
@@ -73,10 +86,13 @@ const (
 
 // lock locks the shard of a name that o is about to enter, and returns the name's entry and the
 // time. If o has a hold past its deadline, that is lost first: after a pause of the process
-// nobody else may have noticed yet.
-func (t *Table[L]) lock(s *shard[L], name string, o *Owner) (e *entry[L], now int64) {
+// nobody else may have noticed yet. Without an owner there is no such hold, and no need for the time
+// to write.
+func (t *Table[L]) lock(s *shard[L], name string, o *Owner, side Side) (e *entry[L], now int64) {
 	for {
-		now = t.Now()
+		if o != nil || side == Read {
+			now = t.Now()
+		}
 		s.Lock()
 		e = s.entryLocked(name)
 		h := e.readHoldOf(o)
@@ -94,7 +110,7 @@ func (t *Table[L]) lock(s *shard[L], name string, o *Owner) (e *entry[L], now in
 // with one exception: a reader is queued for the answer to a contender that has none yet.
 func (t *Table[L]) Enter(w *Waiter[L], side Side, wait bool) (v Verdict) {
 	s := t.of(w.Via)
-	e, now := t.lock(s, w.Via.name, w.Owner)
+	e, now := t.lock(s, w.Via.name, w.Owner, side)
 	defer s.Unlock()
 	w.side = side
 	if side == Read {

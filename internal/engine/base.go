@@ -139,8 +139,9 @@ func (b *base) call(ctx context.Context, op string, wait bool, lock lockFunc) (o
 
 // newCall returns a call of o that starts now.
 func (b *base) newCall(o *arbiter.Owner, wait bool) Acquired {
-	a := Acquired{Name: b.Name(), Kind: kinds[b.kind], audience: &b.e.audience, waits: wait, owned: o != nil}
+	a := Acquired{audience: &b.e.audience, waits: wait, owned: o != nil}
 	if b.e.audience != nil {
+		a.Name, a.Kind = b.Name(), kinds[b.kind]
 		a.begin(b.e)
 	}
 	return a

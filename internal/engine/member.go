@@ -131,7 +131,7 @@ func (b *base) Taken(h Held, key string) []Part {
 
 // WaitsForItself reports whether Lock by o under ctx would wait for a Do that ctx comes from.
 func (b *base) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
-	return b.part().waitsForItself(ctx, o)
+	return ScopeOf(ctx) != nil && b.part().waitsForItself(ctx, o)
 }
 
 // ExpireIfDue loses the hold of o if its deadline has passed.

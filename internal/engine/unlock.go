@@ -8,6 +8,7 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // How every lock type ends a hold. Each of these asks the arbiter first what the unlock amounts
@@ -20,9 +21,12 @@ func (b *base) unlock(ctx context.Context, op string) error {
 	if err := b.usable(op); err != nil {
 		return err
 	}
+	o := arbiter.OwnerOf(ctx)
+	if o != nil && b.kind != wire.Read && b.arb.ExitInner(&b.handle, o) {
+		return nil
+	}
 	b.e.track()
 	defer b.e.End()
-	o := arbiter.OwnerOf(ctx)
 	return b.finish(ctx, op, o, b.exit(o))
 }
 

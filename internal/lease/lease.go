@@ -34,9 +34,9 @@ type Lease struct {
 	// Written before the watchdog knows the lease, or by the call that owns it.
 	Fixed         bool  // not renewed
 	Indeterminate bool  // a request got no reply and may still be executed
+	granted       bool  // by another's release, after it had waited
 	Sent          int64 // when the acquisition was sent
 	Since         int64 // when it was acquired: the tenure starts
-	granted       bool  // by another's release, after it had waited
 
 	Deadline atomic.Int64 // certain until then; moved by renewals
 	claim    atomic.Int64 // length of a lease that is not renewed yet, and is shorter than Length; 0: none
@@ -50,8 +50,8 @@ type Lease struct {
 	// Guarded by Watchdog.mu.
 	Index    int   // in the watchdog's heap; -1: not there
 	stopped  bool  // no more renewals: it is being released
-	giveUp   int64 // when to cancel release, unless the deadline is earlier
 	renewing bool  // its renewal waits to be sent, or for its reply
+	giveUp   int64 // when to cancel release, unless the deadline is earlier
 	at       int64 // when the watchdog handles it next
 	end      int64 // it must not last longer, here or in Redis; 0: no bound
 	release  *transport.Context
