@@ -28,13 +28,8 @@
 local id, me, mayQueue = ARGV[1], {ARGV[1]}, ARGV[5] == '1'
 local mode = redis.pcall('hget', KEYS[1], 'mode')
 if not mode and redis.pcall('exists', KEYS[1], KEYS[2], beside(KEYS[2], 'relock_yield')) == 0 then
-  -- include: list
-  local list, ends = listOf(ARGV[6]), string.format('%.0f', clock() + ARGV[2])
-  redis.call('hset', KEYS[1], 'mode', 'read', id, '1')
-  redis.call('set', KEYS[3], '1', 'pxat', ends)
-  redis.call('pexpireat', KEYS[1], ends)
-  redis.pcall('del', list)
-  enlist(list, me, ends, ARGV[2], true)
+  -- include: readers
+  startReading(KEYS[1], ARGV[6], me, ARGV[2])
   return 1
 end
 

@@ -19,7 +19,27 @@ local id, again = ARGV[1], ARGV[7]
 local held = redis.pcall('hexists', KEYS[1], id)
 local count = held == 1 and redis.call('hlen', KEYS[1])
 local behind = count == 2 and not again and redis.call('zrange', KEYS[2], -1, -1)[1]
-if behind and ARGV[6] == '1' and string.sub(behind, -6) == ':write' then
+if behind and ARGV[6] == '1' and string.sub(behind, -6) ~= ':write' then
+  -- Most often they are few and there, and nobody of Redisson listens.
+  -- include: next
+  -- include: readers
+  local ids = redis.call('zrangebyscore', KEYS[2], '4000000000000000', '+inf')
+  if #ids > 0 and #ids <= 16 then
+    local channels = {ARGV[2]}
+    for i, reader in ipairs(ids) do channels[i + 1] = channelOf(KEYS[2], ARGV[3], reader) end
+    local n = redis.pcall('pubsub', ARGV[3] == 'PUBLISH' and 'numsub' or 'shardnumsub', unpack(channels))
+    local there = n[2] == 0
+    for i = 2, #channels do there = there and n[2 * i] > 0 end
+    if there then
+      redis.call('zrem', KEYS[2], unpack(ids))
+      startReading(KEYS[1], ARGV[4], ids, ARGV[5])
+      redis.call('hdel', KEYS[1], id)
+      local more = (redis.call('exists', KEYS[2]) == 0 and ' 1 ' or ' 2 ') .. ARGV[5] .. ' ' .. KEYS[1]
+      for i, reader in ipairs(ids) do redis.call(ARGV[3], channels[i + 1], 'granted ' .. reader .. more) end
+      return 0
+    end
+  end
+elseif behind and ARGV[6] == '1' then
   -- Most often only writers queue, their first is there, and nobody of Redisson listens.
   -- include: give
   local first = redis.call('zpopmin', KEYS[2])

@@ -48,7 +48,7 @@
 
 -- include: fence
 -- include: leases
--- include: list
+-- include: readers
 -- include: redisson
 -- include: next
 -- include: wake
@@ -115,24 +115,17 @@ local function firstWriter(q, asks, fresh)
 end
 
 local function enter(q, mode, ids, lease)
-  local list = listOf(q.prefix)
-  local ttl = mode and redis.call('pttl', q.lock) or -2
-  local now = clock()
+  if not mode then return startReading(q.lock, q.prefix, ids, lease) end
+  local list, ttl, now = listOf(q.prefix), redis.call('pttl', q.lock), clock()
   local ends = string.format('%.0f', now + lease)
-  local valid = false
-  local fields = {}
-  if mode then
-    local explained
-    valid, explained = explains(q.lock, list, now, ttl)
-    if not valid then
-      -- include: foreign
-      local no = foreign(q.lock)
-      if no then return no end
-    end
-    if mode == 'read' and not explained then keep(q.lock, q.prefix) end
-  else
-    fields = {'mode', 'read'}
+  local valid, explained = explains(q.lock, list, now, ttl)
+  if not valid then
+    -- include: foreign
+    local no = foreign(q.lock)
+    if no then return no end
   end
+  if mode == 'read' and not explained then keep(q.lock, q.prefix) end
+  local fields = {}
   for _, id in ipairs(ids) do
     fields[#fields + 1] = id
     fields[#fields + 1] = '1'
