@@ -18,6 +18,12 @@ import (
 // report an end, so it is only parted from its lease: it ends with the live hold that lasts
 // longest, or when its own lease would have ended.
 
+// anonymous are the anonymous holds of a handle.
+type anonymous[L comparable] struct {
+	holds  []*Hold[L] // by the end of their leases, ended ones among them
+	parted *parted[L] // those whose lease went with another's unlock; nil before the first
+}
+
 // parted holds the holds of a handle that were parted from their leases.
 type parted[L comparable] struct {
 	end func(State) // ends the holds; called when with ends
@@ -67,24 +73,36 @@ func (p *parted[L]) add(h, with *Hold[L], now int64, ends func(L) int64) {
 
 // pushAnonymousLocked adds h to the anonymous holds of v, in the order in which leases end.
 func (v *Handle[L]) pushAnonymousLocked(h *Hold[L], ends func(L) int64) {
-	i := len(v.anon)
-	for i > 0 && ends(v.anon[i-1].Lease) > ends(h.Lease) {
+	if v.anon == nil {
+		v.anon = new(anonymous[L])
+	}
+	i := len(v.anon.holds)
+	for i > 0 && ends(v.anon.holds[i-1].Lease) > ends(h.Lease) {
 		i--
 	}
-	v.anon = slices.Insert(v.anon, i, h)
+	v.anon.holds = slices.Insert(v.anon.holds, i, h)
 }
 
 // anonymousLocked returns, of the anonymous holds taken through v that await an unlock, the one
 // that lasts longest. It may be lost.
-func (v *Handle[L]) anonymousLocked() *Hold[L] { return lastOf(&v.anon) }
+func (v *Handle[L]) anonymousLocked() *Hold[L] {
+	if v.anon == nil {
+		return nil
+	}
+	return lastOf(&v.anon.holds)
+}
 
 // firstAnonymousLocked returns the live anonymous hold taken through v whose lease ends first.
 func (v *Handle[L]) firstAnonymousLocked() *Hold[L] {
-	for len(v.anon) > 0 && v.anon[0].count == 0 {
-		v.anon[0] = nil
-		v.anon = v.anon[1:]
+	a := v.anon
+	if a == nil {
+		return nil
 	}
-	for _, h := range v.anon {
+	for len(a.holds) > 0 && a.holds[0].count == 0 {
+		a.holds[0] = nil
+		a.holds = a.holds[1:]
+	}
+	for _, h := range a.holds {
 		if h.count > 0 && h.State() == Live {
 			return h
 		}
@@ -95,7 +113,10 @@ func (v *Handle[L]) firstAnonymousLocked() *Hold[L] {
 // longestLocked returns the live anonymous hold taken through v, other than but, that lasts
 // longest; nil if there is none.
 func (v *Handle[L]) longestLocked(but *Hold[L]) *Hold[L] {
-	for _, h := range slices.Backward(v.anon) {
+	if v.anon == nil {
+		return nil
+	}
+	for _, h := range slices.Backward(v.anon.holds) {
 		if h != but && h.count > 0 && h.State() == Live {
 			return h
 		}
@@ -113,9 +134,9 @@ func (v *Handle[L]) partLocked(h *Hold[L], now int64, ends func(L) int64) bool {
 	if v.latest == h {
 		v.latest = with
 	}
-	if v.parted == nil {
-		v.parted = newParted[L]()
+	if v.anon.parted == nil {
+		v.anon.parted = newParted[L]()
 	}
-	v.parted.add(h, with, now, ends)
+	v.anon.parted.add(h, with, now, ends)
 	return true
 }

@@ -14,12 +14,11 @@ type Handle[L comparable] struct {
 	clean uint32 // the guard's losses when no hold in open was lost
 	guard *guard // of that shard; protects the rest, and clean
 
-	latest *Hold[L]   // last hold taken through this handle
-	anon   []*Hold[L] // of a read side or a group: the anonymous ones, by the end of their leases, ended ones among them
-	parted *parted[L] // those whose lease went with another's unlock; nil before the first
-	open   []*Hold[L] // oldest first; at least all holds that await an unlock
-	prune  int32      // length of open at which to drop the other ones
-	quiet  uint32     // how often a hold was taken while none awaited an unlock
+	latest *Hold[L]      // last hold taken through this handle
+	anon   *anonymous[L] // of a read side or a group; nil before the first
+	open   []*Hold[L]    // oldest first; at least all holds that await an unlock
+	prune  int32         // length of open at which to drop the other ones
+	quiet  uint32        // how often a hold was taken while none awaited an unlock
 }
 
 // Name returns the name of the lock.

@@ -14,20 +14,19 @@ import (
 // base is what every handle of a lock consists of; an RWMutex has one for each side. Its zero value
 // is not usable, and says so.
 type base struct {
-	e       *Engine
-	kind    wire.Kind
-	arb     *table // of kind
-	handle  handle
-	keys    wire.Keys
-	config  LockConfig // its Lease is set, and at most MaxHold; its Err is also that of the name
-	leaseMS string
+	e      *Engine
+	kind   wire.Kind
+	arb    *table // of kind
+	handle handle
+	keys   wire.Keys
+	config LockConfig // its Lease is set, and at most MaxHold; its Err is also that of the name
 }
 
 func (e *Engine) newBase(k wire.Kind, name string, cfg LockConfig) base {
 	if e == nil {
 		return base{keys: wire.Keys{Name: name}, config: LockConfig{Err: lockerr.ErrNoSession}}
 	}
-	b := base{e: e, kind: k, arb: e.arbiters[k], keys: wire.NewKeys(k, e.Config.Prefix+name), config: cfg, leaseMS: e.leaseMS}
+	b := base{e: e, kind: k, arb: e.arbiters[k], keys: wire.NewKeys(k, e.Config.Prefix+name), config: cfg}
 	if err := wire.CheckName(e.Config.Prefix, name); err != nil {
 		b.config.Err = err
 	}
@@ -36,9 +35,6 @@ func (e *Engine) newBase(k wire.Kind, name string, cfg LockConfig) base {
 	}
 	if cfg.MaxHold > 0 {
 		b.config.Lease = min(b.config.Lease, cfg.MaxHold.Truncate(time.Millisecond))
-	}
-	if b.config.Lease != e.Config.Lease {
-		b.leaseMS = wire.Millis(b.config.Lease)
 	}
 	b.handle = b.arb.Handle(b.keys.Name)
 	return b
@@ -71,6 +67,14 @@ func (b *base) Length() time.Duration { return b.config.Lease }
 // other, a reader's at the same time. Readers share one lease, of the engine's length.
 func (b *base) shares() bool {
 	return b.config.Passable() && b.kind != wire.Fair && (b.kind != wire.Read || b.config.Lease == b.e.Config.Lease)
+}
+
+// leaseMS returns the length of its leases as it is sent.
+func (b *base) leaseMS() string {
+	if b.config.Lease == b.e.Config.Lease {
+		return b.e.leaseMS
+	}
+	return wire.Millis(b.config.Lease)
 }
 
 func (b *base) side() arbiter.Side {

@@ -25,10 +25,10 @@ type Config struct {
 // LockConfig configures a lock.
 type LockConfig struct {
 	Lease   time.Duration // length of its leases; 0: the engine's
-	Fixed   bool          // they are not renewed
 	MaxHold time.Duration // a hold does not last longer; 0: no bound
-	Listens bool          // who asks has heard the lock's channel: see wire.Ref
 	Err     error         // misuse of an option, returned by every operation
+	Fixed   bool          // leases are not renewed
+	Listens bool          // who asks has heard the lock's channel: see wire.Ref
 }
 
 // Passable reports whether goroutines of this process may pass a hold among each other. A hold

@@ -194,6 +194,6 @@ func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err err
 		if a.ask != nil {
 			return a.ask(l, first)
 		}
-		return a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, first)
+		return a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS(), first)
 	})
 }

@@ -113,7 +113,7 @@ func (c *readCall) askRedis(l *lease.Lease, queue bool) (reply int64, ttl time.D
 	if c.st.Confirm && queue == c.wait {
 		join = c.st.Read.ID
 	}
-	reply, ttl, err = c.e.proto.AcquireRead(c.io, &l.Ref, c.leaseMS, writer, join, queue)
+	reply, ttl, err = c.e.proto.AcquireRead(c.io, &l.Ref, c.leaseMS(), writer, join, queue)
 	if err != nil || reply <= 0 {
 		c.arb.Refused(c.w, err != nil)
 	}

@@ -32,15 +32,15 @@ type Lease struct {
 	wire.Ref
 
 	// Written before the watchdog knows the lease, or by the call that owns it.
+	Sent          int64 // when the acquisition was sent
+	Since         int64 // when it was acquired: the tenure starts
 	Fixed         bool  // not renewed
 	Indeterminate bool  // a request got no reply and may still be executed
 	granted       bool  // by another's release, after it had waited
-	Sent          int64 // when the acquisition was sent
-	Since         int64 // when it was acquired: the tenure starts
 
+	Late     atomic.Bool  // Redis did not confirm the release in time
 	Deadline atomic.Int64 // certain until then; moved by renewals
 	claim    atomic.Int64 // length of a lease that is not renewed yet, and is shorter than Length; 0: none
-	Late     atomic.Bool  // Redis did not confirm the release in time
 
 	// Guarded by the arbiter's shard. Token is the current fencing token, Top the last of its
 	// block. A reader has no token; of one with a lease of its own, Top is when its hold

@@ -70,6 +70,7 @@ type world struct {
 	t     testing.TB
 	typ   *lockType
 	redis []*relocktest.Redis
+	warm  bool // the servers know the scripts
 }
 
 // A process has a session on each server.
@@ -108,6 +109,10 @@ func (w *world) process(opts ...relock.SessionOption) *process {
 	for _, r := range w.redis {
 		p.s = append(p.s, r.Session(opts...))
 	}
+	if w.warm {
+		return p
+	}
+	w.warm = true
 	l := p.held()
 	time.Sleep(lease / 2) // it is renewed
 	require.NoError(w.t, l.Unlock(background))
