@@ -28,7 +28,7 @@ local function advance(q)
     local wait = reserved(q)
     if wait > 0 then return -1 - wait end
     handOver(q, {}, false, asks)
-    return -1 - redis.call('pttl', q.lock)
+    return -1 - math.max(redis.call('pttl', q.lock), -1)
   end
   local no, holder = foreign(q.lock)
   if no then return lost end

@@ -39,9 +39,12 @@ func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool, a *eng
 		} else {
 			taken, err = g.round(ctx, o, wait, first)
 		}
-		if err == nil && taken < 0 && wait && g.lostOne(o) {
+		if err == nil && taken < 0 && g.lostOne(o) {
 			for _, l := range g.members {
 				giveBack(ctx, o, l)
+			}
+			if !wait {
+				return false, nil
 			}
 			first = -1
 			continue

@@ -161,6 +161,26 @@ func TestRWAReaderThatIsNotThereIsDropped(t *testing.T) {
 		r.queues(gone, r.reader(4))
 		r.end(next)
 		r.held(r.reader(4))
+		r.end(r.reader(4))
+
+		// Before the writers, as one whom the last phase has left over. (The writer had the lock
+		// and its place, or, by a look, the place and not the lock.)
+		leftOver := func() { r.must("ZADD", rwQueue, "-1", gone.ID) }
+		leftOver()
+		if token, _ := r.lock(r.writer(5), true); token == 0 {
+			t.Fatal("the lock is taken")
+		}
+		r.held(r.writer(5))
+		r.mustQueue()
+		r.queues(r.writer(6))
+		r.must("DEL", "a")
+		leftOver()
+		replies, errs := r.Probe(ctx0, []*Ref{r.writer(6)})
+		r.held(r.writer(6))
+		r.mustQueue()
+		if token := r.int("GET", r.writer(6).Keys.fence); errs[0] != nil || replies[0] != token {
+			t.Fatalf("the look says %d, %v; want token %d", replies[0], errs[0], token)
+		}
 	})
 }
 

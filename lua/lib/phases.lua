@@ -220,7 +220,11 @@ local function handOver(q, leaving, writerLeaves, asks)
   local last = redis.call('zrange', q.queue, -1, -1)[1]
   if not last or #leaving > 0 and yield(q, writerLeaves) then return false end
   local given = writerLeaves and not isWriter(last) and letReadersIn(q, nil, asks) > 0
-  local id, token = not given and firstWriter(q, asks), nil
+  local id, token
+  for _ = 1, 2 do -- readers before the writers may all be gone
+    id = not given and not id and firstWriter(q, asks) or id
+    given = given or not id and letReadersIn(q, nil, asks) > 0
+  end
   if id then
     token = fence(q.fence)
     unqueue(q, id)
@@ -229,7 +233,7 @@ local function handOver(q, leaving, writerLeaves, asks)
     if not (asks and asks[id]) then
       tell(q, 'granted ', id, string.format(' %.0f ', token) .. q.claim .. ' ' .. q.lock)
     end
-  elseif not given and letReadersIn(q, nil, asks) == 0 then
+  elseif not given then
     return false
   end
   drop(q, leaving)

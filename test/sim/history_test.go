@@ -202,11 +202,11 @@ func (w *world) unlocked(c *call, err error) {
 	}
 }
 
-// vanishLocked ends what a process holds: nobody sees it any more.
+// vanishLocked ends what a process holds, or releases: nobody sees it any more.
 func (w *world) vanishLocked(p *process) {
 	p.gone = w.stampLocked()
 	for _, c := range w.calls {
-		if c.p == p && (c.certain() || c.returned.seq == 0) {
+		if c.p == p && (c.certain() || c.returned.seq == 0 || c.held && c.unlocking.seq != 0 && c.unlocked.seq == 0) {
 			c.gone = p.gone
 		}
 	}
