@@ -21,6 +21,14 @@
 --
 -- The token is issued first, so that nothing is acquired if that fails.
 
+local function take()
+  -- include: fence
+  local token = fence(KEYS[2])
+  redis.call('hset', KEYS[1], ARGV[1], '1')
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  return token
+end
+if redis.pcall('exists', KEYS[1], KEYS[3], 'relock_yield' .. string.sub(KEYS[3], 13)) == 0 then return take() end
 local ttl = redis.call('pttl', KEYS[1])
 if ttl ~= -2 then
   local fields = redis.pcall('hrandfield', KEYS[1], '16')
@@ -47,26 +55,19 @@ if ttl ~= -2 then
   end
   return -1 - ttl
 end
-if redis.pcall('exists', KEYS[3], 'relock_yield' .. string.sub(KEYS[3], 13)) ~= 0 then
-  -- include: queue
-  -- include: yield
-  local wait, to = yielded(KEYS[3])
-  if ARGV[3] == '1' then
-    enqueue(KEYS[3], ARGV[1])
-  elseif ARGV[3] == '2' and to == '*' and redis.call('exists', KEYS[3]) == 0 then
-    wait = 0
-    redis.pcall('del', 'relock_yield' .. string.sub(KEYS[3], 13)) -- it is used
-  end
-  if wait > 0 then return -1 - wait end
-  local winner, token = grant(KEYS[1], KEYS[2], KEYS[3], ARGV[4], ARGV[5], ARGV[6], {[ARGV[1]] = true})
-  if winner == ARGV[1] then
-    redis.call('pexpire', KEYS[1], ARGV[2])
-    return token
-  end
-  if winner then return -1 - ARGV[4] end
+-- include: queue
+-- include: yield
+local wait, to = yielded(KEYS[3])
+if ARGV[3] == '1' then
+  enqueue(KEYS[3], ARGV[1])
+elseif ARGV[3] == '2' and to == '*' and redis.call('exists', KEYS[3]) == 0 then
+  wait = 0
+  redis.pcall('del', 'relock_yield' .. string.sub(KEYS[3], 13)) -- it is used
 end
--- include: fence
-local token = fence(KEYS[2])
-redis.call('hset', KEYS[1], ARGV[1], '1')
-redis.call('pexpire', KEYS[1], ARGV[2])
-return token
+if wait > 0 then return -1 - wait end
+local winner, token = grant(KEYS[1], KEYS[2], KEYS[3], ARGV[4], ARGV[5], ARGV[6], {[ARGV[1]] = true})
+if winner == ARGV[1] then
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  return token
+end
+return winner and -1 - ARGV[4] or take()
