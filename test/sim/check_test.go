@@ -99,6 +99,8 @@ func (w *world) freed(c *call) time.Duration {
 		return c.returned.at
 	case c.lost.seq != 0:
 		return c.lost.at + max(c.p.lease, c.op.lease)
+	case w.troubledLocked(c, c.unlocking.at, c.unlocked.at, 0):
+		return c.unlocked.at + max(c.p.lease, c.op.lease) // the release may not have reached Redis
 	}
 	return c.unlocked.at
 }
