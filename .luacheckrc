@@ -12,7 +12,7 @@ stds.redis = {
 }
 max_line_length = 120
 
--- Each file may use the functions of those that it includes, and no others. Files in
+-- Each file may use the functions and constants of those that it includes, and no others. Files in
 -- lua/lib define functions for other files.
 local function lines(file)
   local f = assert(io.open(file))
@@ -23,7 +23,7 @@ end
 
 local function provide(file, functions)
   for line in lines(file) do
-    local name = line:match('^local function (%w+)')
+    local name = line:match('^local function (%w+)') or line:match('^local (%w+) = ')
     local included = line:match('^%s*%-%- include: (%w+)$')
     if name then
       functions[#functions + 1] = name

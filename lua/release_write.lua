@@ -23,7 +23,7 @@ if behind and ARGV[6] == '1' and string.sub(behind, -6) ~= ':write' then
   -- Most often they are few and there, and nobody of Redisson listens.
   -- include: next
   -- include: readers
-  local ids = redis.call('zrangebyscore', KEYS[2], '4000000000000000', '+inf')
+  local ids = redis.call('zrangebyscore', KEYS[2], readersFrom, '+inf')
   if #ids > 0 and #ids <= 16 then
     local channels = {ARGV[2]}
     for i, reader in ipairs(ids) do channels[i + 1] = channelOf(KEYS[2], ARGV[3], reader) end

@@ -53,8 +53,6 @@
 -- include: next
 -- include: wake
 
-local readersFrom = 4000000000000000
-
 local function isWriter(id) return string.sub(id, -6) == ':write' end
 local function seenIn(q) return beside(q.queue, 'relock_seen') end
 local function tell(q, what, id, more) redis.call(q.publish, channelOf(q.queue, q.publish, id), what .. id .. more) end
@@ -125,15 +123,7 @@ local function enter(q, mode, ids, lease)
     if no then return no end
   end
   if mode == 'read' and not explained then keep(q.lock, q.prefix) end
-  local fields = {}
-  for _, id in ipairs(ids) do
-    fields[#fields + 1] = id
-    fields[#fields + 1] = '1'
-  end
-  redis.call('hset', q.lock, unpack(fields))
-  for _, id in ipairs(ids) do
-    redis.call('set', q.prefix .. id .. ':rwlock_timeout:1', '1', 'pxat', ends)
-  end
+  addReaders(q.lock, q.prefix, ids, ends, {})
   if ttl < tonumber(lease) then redis.call('pexpireat', q.lock, ends) end
   if not valid then redis.pcall('del', list) end
   enlist(list, ids, ends, lease, not valid)
