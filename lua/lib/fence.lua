@@ -17,7 +17,8 @@
 -- tokens grow, and the key is only needed if the clock steps back.
 --
 -- fence(key) returns the token and the two arguments of SET that stored it. Callers that have
--- them already pass the last token (false for none) and the reply of TIME.
+-- them already pass the last token (false for none) and the reply of TIME. For others, SET stores
+-- a block of 1024 at once and returns the last token: mostly the clock has passed its block.
 --
 -- Lua formats large numbers as 1.78e+15, hence string.format. A number as an argument of
 -- redis.call is slower than a string, hence '60000' and '1'.
@@ -25,31 +26,23 @@
 local function fence(key, last, t)
   t = t or redis.call('time')
   local ms = t[1] * 1000 + math.floor(t[2] / 1000)
-  local now = t[1] * 1024000 + math.floor(t[2] * 1.024)
-  if last == nil then last = redis.call('get', key) end
-  last = tonumber(last or nil)
-  local f
-  if not last then
-    f = now + 2096
-  elseif last % 1024 == 0 then
-    f = last + 1024
-  elseif last % 16 == 0 then
-    f = last + 16
-  else
-    f = last + 1
-  end
-  local block = f + -f % 16
-  if block % 1024 == 0 then block = block + 16 end
-  if last and f <= ms * 1024 then
-    f = ms * 1024
-  elseif not last or block <= now + 2048 then
-    f = block
-  elseif f % 16 == 0 then
-    f = f + 1
-  end
-  local px = '60000'
-  if f > ms * 1024 then px = tostring(60000 + math.ceil(f / 1024) - ms) end
+  local f, px = ms * 1024, '60000'
   local text = string.format('%.0f', f)
-  redis.call('set', key, text, 'px', px)
+  local stored = last == nil
+  if stored then last = redis.call('set', key, text, 'px', px, 'get') end
+  last = tonumber(last or nil)
+  local after
+  if last then after = last + (last % 1024 == 0 and 1024 or last % 16 == 0 and 16 or 1) end
+  if not last or after > f then
+    local now = t[1] * 1024000 + math.floor(t[2] * 1.024)
+    if not last then after = now + 2096 end
+    f = after + -after % 16
+    if f % 1024 == 0 then f = f + 16 end
+    if last and f > now + 2048 then f = after % 16 == 0 and after + 1 or after end
+    text = string.format('%.0f', f)
+    if f > ms * 1024 then px = tostring(60000 + math.ceil(f / 1024) - ms) end
+    stored = false
+  end
+  if not stored then redis.call('set', key, text, 'px', px) end
   return f, text, px
 end
