@@ -4,8 +4,7 @@
 --
 --   KEYS   the locks, then their fences and then their queues in the same order
 --   ARGV   for each lock: hold id, lease (ms)
---          then claim (ms), PUBLISH or SPUBLISH, 1 if the server knows all subscribers of such a
---          channel, else 0
+--          then claim (ms)
 --   reply  0, then the fencing token of each lock; or the position (from 1) of a lock
 --          that another holds, then what acquire.lua replies for it. The position of one
 --          that is no lock follows the error NOTLOCK
@@ -43,7 +42,7 @@ if call('exists', unpack(KEYS, 2 * n + 1, 3 * n)) > 0 then
     if not (ours and ours[i]) and call('exists', queue) == 1 then
       local wait, claim = yielded(queue), ARGV[2 * n + 1]
       if wait > 0 then return {i, -1 - wait} end
-      if grant(KEYS[i], KEYS[n + i], queue, claim, ARGV[2 * n + 2], ARGV[2 * n + 3]) then return {i, -1 - claim} end
+      if grant(KEYS[i], KEYS[n + i], queue, claim) then return {i, -1 - claim} end
     end
   end
 end

@@ -4,11 +4,9 @@
 --   KEYS   lock, fence, queue, queue of a read-write lock
 --   ARGV   channel of the lock
 --          channel of a read-write lock of this name
---          PUBLISH or SPUBLISH
 --          prefix of the session channels
 --          name of the lock
 --          claim (ms)
---          1 if the server knows all subscribers of such a channel, else 0
 --          prefix of the rwlock_timeout keys
 --   reply  1 if the lock was held, else 0; NOTLOCK, an error, if the key is no lock
 --
@@ -37,17 +35,16 @@ local bare = #fields == #holds + (mode and 1 or 0)
 strip(KEYS[1], holds, bare)
 for _, field in ipairs(holds) do
   local id = string.match(field, '^[^:]+:%-?%d+')
-  redis.call('publish', ARGV[4] .. string.sub(id, 1, 36), 'lost ' .. id .. ' ' .. ARGV[5])
+  redis.call('publish', ARGV[3] .. string.sub(id, 1, 36), 'lost ' .. id .. ' ' .. ARGV[4])
 end
 if mode then
   -- include: phases
-  local q = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[4], channel = ARGV[2], publish = ARGV[3], claim = ARGV[6],
-    counted = ARGV[7], prefix = ARGV[8]}
+  local q = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[4], channel = ARGV[2], claim = ARGV[5], prefix = ARGV[6]}
   if not bare or not handOver(q, {}, true) then wakeTheirs(q, '1') end
 elseif not bare then
-  redis.call(ARGV[3], ARGV[1], '0')
-elseif yield(KEYS[3], ARGV[1], ARGV[3], 0) or
-  not grant(KEYS[1], KEYS[2], KEYS[3], ARGV[6], ARGV[3], ARGV[7]) then
-  leave(KEYS[3], ARGV[1], ARGV[3])
+  redis.call(publish, ARGV[1], '0')
+elseif yield(KEYS[3], ARGV[1], 0) or
+  not grant(KEYS[1], KEYS[2], KEYS[3], ARGV[5]) then
+  leave(KEYS[3], ARGV[1])
 end
 return 1

@@ -3,9 +3,7 @@
 -- finds readers who are dead, and lets readers in who queue behind nobody.
 --
 --   KEYS   for each waiter: lock, fence, queue
---   ARGV   PUBLISH or SPUBLISH
---          1 if the server knows all subscribers of such a channel, else 0
---          then for each waiter: hold id, lease (ms), claim (ms), prefix of the rwlock_timeout keys,
+--   ARGV   for each waiter: hold id, lease (ms), claim (ms), prefix of the rwlock_timeout keys,
 --          channel of the lock
 --   reply  for each waiter: as read.lua or write.lua, and as probe.lua where that differs
 --
@@ -17,7 +15,7 @@
 local lost, theirTurn = -4503599627370496, -2251799813685248
 local replies, asks, done = {}, {}, {}
 local n = #KEYS / 3
-for i = 1, n do asks[ARGV[5 * i - 2]] = true end
+for i = 1, n do asks[ARGV[5 * i - 4]] = true end
 local function advance(q)
   local mode = redis.pcall('hget', q.lock, 'mode')
   local free = not mode and redis.call('exists', q.lock) == 0
@@ -38,9 +36,9 @@ local function advance(q)
   return -1 - redis.call('pttl', q.lock)
 end
 for i = 1, n do
-  local q = {lock = KEYS[3 * i - 2], fence = KEYS[3 * i - 1], queue = KEYS[3 * i], publish = ARGV[1], counted = ARGV[2]}
+  local q = {lock = KEYS[3 * i - 2], fence = KEYS[3 * i - 1], queue = KEYS[3 * i]}
   local id, lease
-  id, lease, q.claim, q.prefix, q.channel = unpack(ARGV, 5 * i - 2, 5 * i + 2)
+  id, lease, q.claim, q.prefix, q.channel = unpack(ARGV, 5 * i - 4, 5 * i)
   if type(redis.pcall('zscore', q.queue, id)) == 'string' then
     saw(q, id)
     done[q.lock] = done[q.lock] or advance(q)

@@ -5,9 +5,7 @@
 -- one. Each lock is examined once, for all its contenders.
 --
 --   KEYS   for each contender: lock, fence, queue
---   ARGV   PUBLISH or SPUBLISH
---          1 if the server knows all subscribers of such a channel, else 0
---          then for each contender: hold id, lease (ms), claim (ms)
+--   ARGV   for each contender: hold id, lease (ms), claim (ms)
 --   reply  for each contender: as acquire.lua; -2^51 if it is the first of the queue and Redisson
 --          holds the lock; -2^52 if it neither holds the lock nor is in the queue, or if the
 --          lock's key is no lock
@@ -21,10 +19,10 @@
 
 local lost, theirTurn = -4503599627370496, -2251799813685248
 local replies, done, asks = {}, {}, {}
-for i = 1, #KEYS / 3 do asks[ARGV[3 * i]] = true end
+for i = 1, #KEYS / 3 do asks[ARGV[3 * i - 2]] = true end
 for i = 1, #KEYS / 3 do
   local lock, fencekey, queue = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
-  local id, lease, claim = unpack(ARGV, 3 * i, 3 * i + 2)
+  local id, lease, claim = unpack(ARGV, 3 * i - 2, 3 * i)
   local reply
   if type(redis.pcall('zscore', queue, id)) == 'string' then
     if not done[lock] then
@@ -36,7 +34,7 @@ for i = 1, #KEYS / 3 do
       local fields = redis.pcall('hlen', lock)
       local wait = fields == 0 and yielded(queue) or 0
       if fields == 0 and wait == 0 then
-        local winner, token = grant(lock, fencekey, queue, claim, ARGV[1], ARGV[2], asks)
+        local winner, token = grant(lock, fencekey, queue, claim, asks)
         if winner == id then
           redis.call('pexpire', lock, lease)
           reply = token

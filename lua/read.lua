@@ -10,8 +10,6 @@
 --          prefix of the rwlock_timeout keys
 --          channel of the lock
 --          claim (ms)
---          PUBLISH or SPUBLISH
---          1 if the server knows all subscribers of such a channel, else 0
 --   reply    1  held, and more readers of this process may join
 --            2  held, but a writer waits
 --            3  not held: join the other hold
@@ -35,8 +33,7 @@ end
 
 -- include: phases
 
-local q = {lock = KEYS[1], queue = KEYS[2], fence = KEYS[4], prefix = ARGV[6], channel = ARGV[7],
-  claim = ARGV[8], publish = ARGV[9], counted = ARGV[10]}
+local q = {lock = KEYS[1], queue = KEYS[2], fence = KEYS[4], prefix = ARGV[6], channel = ARGV[7], claim = ARGV[8]}
 if type(mode) == 'table' then
   -- include: wrongtype
   return wrongType(mode) and redis.error_reply('NOTLOCK type') or mode

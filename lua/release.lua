@@ -6,8 +6,6 @@
 --   KEYS   lock, fence, queue
 --   ARGV   hold id
 --          channel of the lock
---          PUBLISH or SPUBLISH
---          1 if the server knows all subscribers of such a channel, else 0
 --          claim (ms)
 --          how many of the channel's subscribers listen for nobody
 --          hold id to queue in the same step; none if it is missing
@@ -18,12 +16,14 @@
 -- Sent twice: the second finds nothing, and queues nobody. Hold ids are never used again, so it
 -- cannot end another hold, however late it arrives.
 
-local queues = ARGV[7] or redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. string.sub(KEYS[3], 13))
+-- include: pubsub
+
+local queues = ARGV[5] or redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. string.sub(KEYS[3], 13))
 if queues == 0 then
   local had = redis.pcall('hdel', KEYS[1], ARGV[1])
   if had ~= 1 then return had == 0 and -1 or had end
-  local told = redis.call(ARGV[3], ARGV[2], '0')
-  if told > tonumber(ARGV[6]) then
+  local told = redis.call(publish, ARGV[2], '0')
+  if told > tonumber(ARGV[4]) then
     -- A process of relock that comes back at once must not overtake them; see lib/yield.lua.
     -- include: clock
     local text = string.format('%.0f *', clock() + 5)
@@ -31,15 +31,14 @@ if queues == 0 then
   end
   return told
 end
-if queues == 1 and ARGV[4] == '1' and redis.pcall('hexists', KEYS[1], ARGV[1]) == 1 then
+if queues == 1 and counted and redis.pcall('hexists', KEYS[1], ARGV[1]) == 1 then
   -- Most often there is one queue, that of relock, its first is there, and nobody of Redisson listens.
   -- include: give
   local first = redis.call('zpopmin', KEYS[3])
   if first[1] then
-    local numsub = ARGV[3] == 'PUBLISH' and 'numsub' or 'shardnumsub'
-    local n = redis.pcall('pubsub', numsub, ARGV[2], channelOf(KEYS[3], ARGV[3], first[1]))
-    if n[4] and n[4] > 0 and n[2] <= tonumber(ARGV[6]) then
-      give(KEYS[1], KEYS[2], KEYS[3], ARGV[5], ARGV[3], first[1], false, ARGV[1])
+    local n = redis.pcall('pubsub', numsub, ARGV[2], channelOf(KEYS[3], first[1]))
+    if n[4] and n[4] > 0 and n[2] <= tonumber(ARGV[4]) then
+      give(KEYS[1], KEYS[2], KEYS[3], ARGV[3], first[1], false, ARGV[1])
       return 0
     end
     redis.call('zadd', KEYS[3], first[2], first[1])
@@ -47,4 +46,4 @@ if queues == 1 and ARGV[4] == '1' and redis.pcall('hexists', KEYS[1], ARGV[1]) =
   end
 end
 -- include: release
-return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7])
+return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])

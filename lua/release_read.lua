@@ -6,10 +6,8 @@
 --   KEYS   lock, rwlock_timeout key of the hold, queue, fence
 --   ARGV   hold id
 --          channel of the lock
---          PUBLISH or SPUBLISH
 --          prefix of the rwlock_timeout keys
 --          claim (ms)
---          1 if the server knows all subscribers of such a channel, else 0
 --   reply  number of subscribers woken (0 after a grant, and for a place in the queue), or
 --          -1 if there was neither hold nor place
 --
@@ -19,7 +17,9 @@
 -- keep the reader: the script fails before it has done anything, and the hold is released key
 -- by key.
 
-local id, list = ARGV[1], 'relock_readers:' .. string.sub(ARGV[4], 1, -2)
+-- include: pubsub
+
+local id, list = ARGV[1], 'relock_readers:' .. string.sub(ARGV[3], 1, -2)
 local enlisted = redis.pcall('zrem', list, id)
 if type(enlisted) == 'table' and string.find(enlisted.err, 'access a non local key', 1, true) then return enlisted end
 local held = redis.pcall('hexists', KEYS[1], id)
@@ -28,15 +28,14 @@ local told
 if readers == 0 and redis.pcall('exists', KEYS[3]) == 0 then -- the last, and nobody waits
   redis.call('del', KEYS[2])
   redis.call('del', KEYS[1])
-  told = redis.call(ARGV[3], ARGV[2], '0')
+  told = redis.call(publish, ARGV[2], '0')
   if told == 0 then return 0 end
 end
 
 -- include: phases
 -- include: strip
 
-local q = {lock = KEYS[1], queue = KEYS[3], fence = KEYS[4], channel = ARGV[2], publish = ARGV[3],
-  prefix = ARGV[4], claim = ARGV[5], counted = ARGV[6]}
+local q = {lock = KEYS[1], queue = KEYS[3], fence = KEYS[4], channel = ARGV[2], prefix = ARGV[3], claim = ARGV[4]}
 if told then
   reserve(q, 'nx')
   return told
@@ -50,13 +49,13 @@ if held ~= 1 then
 end
 local most, leaving, bare = 0, {}, true
 if readers > 0 then
-  if enlisted == 1 then most = last(list, ARGV[4], readers) end
+  if enlisted == 1 then most = last(list, ARGV[3], readers) end
   local writes = most <= 0 and redis.call('hget', KEYS[1], 'mode') == 'write'
   if writes then
     most = -1
   elseif most <= 0 then
-    local longest, others, keyless, only = leases(KEYS[1], ARGV[4], id)
-    if #keyless > 0 then longest = math.max(longest, others, kept(ARGV[4])) end
+    local longest, others, keyless, only = leases(KEYS[1], ARGV[3], id)
+    if #keyless > 0 then longest = math.max(longest, others, kept(ARGV[3])) end
     most, leaving, bare = longest, keyless, only
   end
 end

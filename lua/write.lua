@@ -8,8 +8,6 @@
 --          prefix of the rwlock_timeout keys
 --          channel of the lock
 --          claim (ms)
---          PUBLISH or SPUBLISH
---          1 if the server knows all subscribers of such a channel, else 0
 --   reply  as acquire.lua
 --
 -- Sent twice: as acquire.lua. The token is issued before the lock is acquired here as well.
@@ -31,8 +29,7 @@ end
 
 -- include: phases
 
-local q = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[3], prefix = ARGV[4], channel = ARGV[5],
-  claim = ARGV[6], publish = ARGV[7], counted = ARGV[8]}
+local q = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[3], prefix = ARGV[4], channel = ARGV[5], claim = ARGV[6]}
 local mayQueue, free = ARGV[3] == '1', not mode and redis.call('exists', KEYS[1]) == 0
 free = free or mode == 'read' and bury(q)
 if free then

@@ -28,10 +28,10 @@ func (e *Engine) check(ctx context.Context) error {
 	if err != nil {
 		return started(ctx, err)
 	}
-	if err = e.proto.CheckScripts(ctx); err != nil {
-		err = fmt.Errorf("running a script: %w", err)
-	} else {
-		err = e.topology(ctx)
+	if err = e.topology(ctx); err == nil {
+		if err = e.proto.CheckScripts(ctx); err != nil {
+			err = fmt.Errorf("running a script: %w", err)
+		}
 	}
 	if err == nil && e.Config.Replicas > 0 {
 		if err = e.waits(ctx); err == nil {
@@ -106,14 +106,14 @@ func (e *Engine) topology(ctx context.Context) error {
 	p.Slots = &transport.SlotMap{Client: p.Client, Send: p.Ask, Changed: e.slotsChanged, Kick: make(chan struct{}, 1)}
 	e.broker.Slots = p.Slots
 	p.Slots.Look(ctx)
-	p.Counted = "0" // PUBLISH counts the subscribers of one node
+	p.PubSub = wire.ClusterWide
 	switch err := p.Settled(ctx, "PUBSUB", "SHARDNUMSUB").Error(); {
 	case transport.Unsupported(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("asking for sharded pub/sub: %w", err)
 	}
-	p.Publish, p.Counted = "SPUBLISH", "1"
+	p.PubSub = wire.Sharded
 	e.broker.Shards = func(channel string) bool { return !wire.IsSessionChannel(channel) }
 	return e.shards(ctx)
 }

@@ -136,7 +136,7 @@ func (q *Queue) Remove(w *Waiter) {
 }
 
 // sharded reports whether grants come on a channel for each lock.
-func (q *Queue) sharded() bool { return q.Proto.Publish == "SPUBLISH" }
+func (q *Queue) sharded() bool { return q.Proto.PubSub == wire.Sharded }
 
 // hears reports whether w would be told of a grant now. It takes the broker's mutex.
 func (q *Queue) hears(w *Waiter) bool {

@@ -8,8 +8,8 @@ import (
 // Force unlocks the lock at a key whoever holds it, and reports whether it was locked.
 func (p *Protocol) Force(ctx context.Context, key string) (bool, error) {
 	k := NewKeys(Fair, key)
-	n, err := p.Eval(ctx, p.scripts.force, []string{key, k.fence, k.aux, prefixed(prefixRWQueue, key)}, []string{
-		k.Channel, prefixed(prefixRW, key), p.Publish, PrefixSession, key, Millis(p.Claim), p.Counted, suffixed(key),
+	n, err := p.Eval(ctx, p.set().force, []string{key, k.fence, k.aux, prefixed(prefixRWQueue, key)}, []string{
+		k.Channel, prefixed(prefixRW, key), PrefixSession, key, Millis(p.Claim), suffixed(key),
 	}).AsInt64()
 	return n == 1, k.explain(err)
 }
@@ -25,7 +25,7 @@ type State struct {
 // Inspect returns the state of the lock at a key without changing it.
 func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
 	queue, rwQueue := prefixed(prefixQueue, key), prefixed(prefixRWQueue, key)
-	rs, err := p.Eval(ctx, p.scripts.inspect, []string{key, queue, rwQueue}, nil).ToArray()
+	rs, err := p.Eval(ctx, p.set().inspect, []string{key, queue, rwQueue}, nil).ToArray()
 	if err != nil {
 		return State{}, explain(err, key, queue, rwQueue)
 	}

@@ -16,9 +16,8 @@ type Protocol struct {
 	scripts *Scripts
 
 	// Set before the first lock, constant afterwards.
-	Publish string        // PUBLISH or SPUBLISH, for the channels of locks
-	Counted string        // "1" if PUBLISH counts every subscriber of such a channel, else "0"
-	Claim   time.Duration // how long a contender that was granted a lock has to renew it; see ClaimOf
+	PubSub PubSub
+	Claim  time.Duration // how long a contender that was granted a lock has to renew it; see ClaimOf
 
 	// Idle reports whether this session is subscribed to a channel, for nobody; nil: it never is.
 	Idle func(channel string) bool
@@ -26,18 +25,20 @@ type Protocol struct {
 
 // NewProtocol returns a protocol for a deployment that is no cluster.
 func NewProtocol(c *transport.Conn, scripts *Scripts, claim time.Duration) *Protocol {
-	return &Protocol{Conn: c, scripts: scripts, Publish: "PUBLISH", Counted: "1", Claim: claim}
+	return &Protocol{Conn: c, scripts: scripts, Claim: claim}
 }
+
+func (p *Protocol) set() *set { return &p.scripts.sets[p.PubSub] }
 
 // CheckScripts finds out whether the server runs scripts, in both ways, and learns their
 // digests. It runs that of renewals, for no holds, so that the first renewal need not
 // send its text.
 func (p *Protocol) CheckScripts(ctx context.Context) error {
-	renew := p.scripts.renew
+	renew := p.set().renew
 	if err := p.Inquire(ctx, "EVAL", renew.Text, "0").Error(); err != nil {
 		return err
 	}
-	if err := p.LearnDigests(ctx, p.scripts.All()); err != nil {
+	if err := p.LearnDigests(ctx, p.set().all); err != nil {
 		return err
 	}
 	verb, body := renew.Call()
@@ -63,15 +64,15 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait boo
 	var n int64
 	switch {
 	case l.Kind == Write:
-		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), k.Prefix, k.Channel, p.claimMS(l), p.Publish, p.Counted}
-		n, err = p.taken(ctx, p.scripts.write, all[:3], all[3:])
+		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), k.Prefix, k.Channel, p.claimMS(l)}
+		n, err = p.taken(ctx, p.set().write, all[:3], all[3:])
 	default:
 		queue := flag(wait)
 		if !wait && l.Listens {
 			queue = "2"
 		}
-		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, queue, p.claimMS(l), p.Publish, p.Counted}
-		n, err = p.taken(ctx, p.scripts.acquire, all[:3], all[3:])
+		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, queue, p.claimMS(l)}
+		n, err = p.taken(ctx, p.set().acquire, all[:3], all[3:])
 	}
 	return Granted(n, k.explain(err))
 }
@@ -97,7 +98,7 @@ func flag(yes bool) string {
 // is no lock, its index and the error.
 func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, taken int, ttl time.Duration, err error) {
 	n := len(ls)
-	keys, args := make([]string, 3*n), make([]string, 0, 2*n+3)
+	keys, args := make([]string, 3*n), make([]string, 0, 2*n+1)
 	var length time.Duration // of the lock before, as ms
 	var ms string
 	for i, l := range ls {
@@ -107,8 +108,8 @@ func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, t
 			args[2*i+1] = ms
 		}
 	}
-	args = append(args, p.claimMS(ls[0]), p.Publish, p.Counted)
-	reply, err := p.Eval(ctx, p.scripts.acquireAll, keys, args).AsIntSlice()
+	args = append(args, p.claimMS(ls[0]))
+	reply, err := p.Eval(ctx, p.set().acquireAll, keys, args).AsIntSlice()
 	switch {
 	case err != nil:
 		at, err := whichIsNoLock(ls, err)
@@ -124,13 +125,13 @@ func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, t
 // Release does.
 func (p *Protocol) ReleaseSome(ctx context.Context, ls []*Ref) (told []int64, err error) {
 	n := len(ls)
-	keys, args := make([]string, 3*n), make([]string, 3, 3+2*n)
-	args[0], args[1], args[2] = p.Publish, p.Counted, p.claimMS(ls[0])
+	keys, args := make([]string, 3*n), make([]string, 1, 1+2*n)
+	args[0] = p.claimMS(ls[0])
 	for i, l := range ls {
 		keys[i], keys[n+i], keys[2*n+i] = l.Keys.Name, l.Keys.fence, l.Keys.aux
 		args = append(args, l.ID, l.Keys.Channel)
 	}
-	return p.Eval(ctx, p.scripts.releaseAll, keys, args).AsIntSlice()
+	return p.Eval(ctx, p.set().releaseAll, keys, args).AsIntSlice()
 }
 
 // AcquireRead asks for the read side. With queue set it takes a place in the queue otherwise.
@@ -139,12 +140,12 @@ func (p *Protocol) ReleaseSome(ctx context.Context, ls []*Ref) (told []int64, er
 func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, join string, queue bool) (reply int64, ttl time.Duration, err error) {
 	k := l.Keys
 	keys := []string{k.Name, k.aux, k.timeout(l.ID), k.fence}
-	args := []string{l.ID, leaseMS, writer, join, flag(queue), k.Prefix, k.Channel, p.claimMS(l), p.Publish, p.Counted}
+	args := []string{l.ID, leaseMS, writer, join, flag(queue), k.Prefix, k.Channel, p.claimMS(l)}
 	var n int64
 	if join != "" { // it changes nothing that replicas must have
-		n, err = p.Eval(ctx, p.scripts.read, keys, args).AsInt64()
+		n, err = p.Eval(ctx, p.set().read, keys, args).AsInt64()
 	} else {
-		n, err = p.taken(ctx, p.scripts.read, keys, args)
+		n, err = p.taken(ctx, p.set().read, keys, args)
 	}
 	return Granted(n, k.explain(err))
 }
@@ -154,12 +155,12 @@ func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, joi
 // such a hold; if told is a token, by IsToken, it has got the lock already.
 func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err error) {
 	if k := l.Keys; l.Kind == Plain || l.Kind == Fair { // without allocations
-		all := [...]string{k.Name, k.fence, k.aux, l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l), p.idle(k.Channel), ""}
-		args := all[3:9]
+		all := [...]string{k.Name, k.fence, k.aux, l.ID, k.Channel, p.claimMS(l), p.idle(k.Channel), ""}
+		args := all[3:7]
 		if next != nil {
-			all[9], args = next.ID, all[3:]
+			all[7], args = next.ID, all[3:]
 		}
-		told, err = p.Eval(ctx, p.scripts.release, all[:3], args).AsInt64()
+		told, err = p.Eval(ctx, p.set().release, all[:3], args).AsInt64()
 	} else {
 		c := p.releasing(l)
 		if next != nil {
@@ -177,7 +178,7 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 // idle formats how many of a channel's subscribers, as far as PUBLISH counts them, listen for
 // nobody: this session's subscription stays after the wait of a Redlock.
 func (p *Protocol) idle(channel string) string {
-	return flag(p.Counted == "1" && p.Idle != nil && p.Idle(channel))
+	return flag(p.PubSub != ClusterWide && p.Idle != nil && p.Idle(channel))
 }
 
 // IsToken reports whether the reply of a release is a fencing token.
@@ -188,11 +189,11 @@ func (p *Protocol) releasing(l *Ref) transport.Call {
 	k := l.Keys
 	switch l.Kind {
 	case Write:
-		return transport.Call{Script: p.scripts.releaseWrite, Keys: []string{k.Name, k.aux, k.fence}, Args: []string{l.ID, k.Channel, p.Publish, k.Prefix, p.claimMS(l), p.Counted}}
+		return transport.Call{Script: p.set().releaseWrite, Keys: []string{k.Name, k.aux, k.fence}, Args: []string{l.ID, k.Channel, k.Prefix, p.claimMS(l)}}
 	case Read:
-		return transport.Call{Script: p.scripts.releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux, k.fence}, Args: []string{l.ID, k.Channel, p.Publish, k.Prefix, p.claimMS(l), p.Counted}}
+		return transport.Call{Script: p.set().releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux, k.fence}, Args: []string{l.ID, k.Channel, k.Prefix, p.claimMS(l)}}
 	default:
-		return transport.Call{Script: p.scripts.release, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.Publish, p.Counted, p.claimMS(l), p.idle(k.Channel)}}
+		return transport.Call{Script: p.set().release, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.claimMS(l), p.idle(k.Channel)}}
 	}
 }
 
@@ -254,9 +255,9 @@ func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs 
 	var batches [][]int
 	for g, group := range groups {
 		for batch := range slices.Chunk(group, BatchKeys) {
-			c := transport.Call{Script: p.scripts.probe, Args: []string{p.Publish, p.Counted}}
+			c := transport.Call{Script: p.set().probe}
 			if g.rw {
-				c.Script = p.scripts.look
+				c.Script = p.set().look
 			}
 			for _, i := range batch {
 				l, k := ls[i], ls[i].Keys

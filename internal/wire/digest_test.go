@@ -21,9 +21,9 @@ func digestOf(s *transport.Script) (sha string) {
 
 func TestServerComputesTheDigestOfEveryScript(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
-		require.NoError(t, r.LearnDigests(ctx0, r.scripts.All()))
-		require.NotEmpty(t, r.scripts.All())
-		for _, s := range r.scripts.All() {
+		require.NoError(t, r.LearnDigests(ctx0, r.set().all))
+		require.NotEmpty(t, r.set().all)
+		for _, s := range r.set().all {
 			verb, body := s.Call()
 			require.Equal(t, "EVALSHA", verb)
 			require.Equal(t, digestOf(s), body, s.Text)

@@ -40,7 +40,7 @@ func (p *Protocol) releaseMoving(ctx context.Context, ms []moving) (told []int64
 	for i, m := range ms {
 		places[i] = len(cmds)
 		cmds = append(cmds, p.besides(m.Ref)...)
-		calls[i] = transport.Call{Script: p.scripts.releaseMoving, Keys: []string{m.Keys.Name}, Args: []string{m.ID}}
+		calls[i] = transport.Call{Script: p.set().releaseMoving, Keys: []string{m.Keys.Name}, Args: []string{m.ID}}
 	}
 	var besides []rueidis.RedisResult
 	if len(cmds) > 0 {
@@ -98,7 +98,7 @@ func wakeUp(k Kind) []string {
 
 // message returns the command that publishes on a lock's channel.
 func (p *Protocol) message(k *Keys, message string) rueidis.Completed {
-	if p.Publish == "SPUBLISH" {
+	if p.PubSub == Sharded {
 		return p.Client.B().Spublish().Channel(k.Channel).Message(message).Build()
 	}
 	return p.Client.B().Publish().Channel(k.Channel).Message(message).Build().SetSlot(k.Name)

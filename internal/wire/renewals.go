@@ -23,12 +23,12 @@ type Renewal struct {
 
 // Renewal returns the kind of renewal of a hold.
 func (p *Protocol) Renewal(l *Ref) Renewal {
-	r := Renewal{p.scripts.renew, p.Slot(l.Keys.Name)}
+	r := Renewal{p.set().renew, p.Slot(l.Keys.Name)}
 	switch l.Kind {
 	case Read:
-		r.script = p.scripts.renewRead
+		r.script = p.set().renewRead
 	case Write:
-		r.script = p.scripts.renewWrite
+		r.script = p.set().renewWrite
 	}
 	return r
 }

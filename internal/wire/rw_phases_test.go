@@ -323,9 +323,9 @@ func TestRWAHandOverCostsTheSameHoweverManyQueue(t *testing.T) {
 			r.queues(l)
 		}
 		r.yields("*")
-		r.Counted = "0" // they count as being there
+		r.PubSub = ClusterWide // they count as being there
 		cost := r.cost(func() { r.end(w) })
-		r.Counted = "1"
+		r.PubSub = Plainly
 		t.Logf("to %d readers: %d commands, %v", n, cost.commands, cost.scripts)
 		if cost.commands > 30+2*100 {
 			t.Errorf("letting in %d readers takes %d commands", n, cost.commands)

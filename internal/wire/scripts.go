@@ -13,10 +13,25 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 )
 
+// PubSub is how the messages of locks are published.
+type PubSub int
+
+const (
+	Plainly     PubSub = iota // PUBLISH, by a server that knows all subscribers
+	ClusterWide               // PUBLISH, by a server that knows its own subscribers
+	Sharded                   // SPUBLISH
+)
+
+// pubsubFiles has what scripts know of each PubSub, in place of lib/pubsub.lua.
+var pubsubFiles = [...]string{Plainly: "pubsub", ClusterWide: "pubsub_cluster", Sharded: "pubsub_shards"}
+
 // Scripts are the scripts that a Protocol sends, each by EVALSHA, and by EVAL if the
 // server does not know it. A script may be sent twice with the same arguments without
 // changing the outcome; the header of its file says why.
-type Scripts struct {
+type Scripts struct{ sets [len(pubsubFiles)]set }
+
+// set is the scripts for one PubSub.
+type set struct {
 	acquire, probe, release, renew *transport.Script // Mutex and FairMutex
 	acquireAll, releaseAll         *transport.Script // several Mutexes
 	read, write, look              *transport.Script // RWMutex
@@ -33,26 +48,36 @@ type Scripts struct {
 func LoadScripts(files fs.FS) (*Scripts, error) {
 	s := new(Scripts)
 	a := assembler{files: files, used: make(map[string]bool)}
-	for name, field := range s.byName() {
-		text, err := a.assemble(name)
-		if err != nil {
+	for how := range s.sets {
+		a.pubsub = pubsubFiles[how]
+		if err := s.sets[how].load(&a); err != nil {
 			return nil, err
 		}
-		*field = &transport.Script{Name: name, Text: text}
-		s.all = append(s.all, *field)
 	}
-	slices.SortFunc(s.all, func(a, b *transport.Script) int { return strings.Compare(a.Name, b.Name) })
 	if err := a.unused(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// All returns the scripts in order of their names.
-func (s *Scripts) All() []*transport.Script { return s.all }
+// All returns the scripts of a deployment that is no cluster, in order of their names.
+func (s *Scripts) All() []*transport.Script { return s.sets[Plainly].all }
+
+func (s *set) load(a *assembler) error {
+	for name, field := range s.byName() {
+		text, err := a.assemble(name)
+		if err != nil {
+			return err
+		}
+		*field = &transport.Script{Name: name, Text: text}
+		s.all = append(s.all, *field)
+	}
+	slices.SortFunc(s.all, func(a, b *transport.Script) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
 
 // byName returns for the name of each script's file the field that it is loaded into.
-func (s *Scripts) byName() map[string]**transport.Script {
+func (s *set) byName() map[string]**transport.Script {
 	return map[string]**transport.Script{
 		"acquire": &s.acquire, "probe": &s.probe, "release": &s.release, "renew": &s.renew,
 		"acquire_all": &s.acquireAll, "release_all": &s.releaseAll,
@@ -74,8 +99,9 @@ var includeLine = regexp.MustCompile(`^(\s*)-- include: (\w+)$`)
 
 // assembler makes the texts of scripts from files.
 type assembler struct {
-	files fs.FS
-	used  map[string]bool // files
+	files  fs.FS
+	pubsub string          // the file of lib that stands for pubsub.lua
+	used   map[string]bool // files
 }
 
 // assemble returns the text of a script as it is sent: with what it includes, and without
@@ -107,7 +133,11 @@ func (a *assembler) add(text *strings.Builder, file string, included map[string]
 			if m[1] != "" {
 				scope = maps.Clone(included)
 			}
-			if err := a.add(text, path.Join("lib", m[2]+".lua"), scope); err != nil {
+			name := m[2]
+			if name == "pubsub" {
+				name = a.pubsub
+			}
+			if err := a.add(text, path.Join("lib", name+".lua"), scope); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
 		case strings.HasPrefix(code, "--!"), strings.HasPrefix(code, "-- include"), strings.Contains(line, "[["):

@@ -14,11 +14,13 @@ import (
 // With -v it shows each script as it is sent.
 func TestEveryScriptLoadsAsItIsSent(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
-		for _, s := range scripts.All() {
-			t.Run(s.Name, func(t *testing.T) {
-				t.Log("\n" + s.Text)
-				require.Equal(t, digestOf(s), r.text("SCRIPT", "LOAD", s.Text))
-			})
+		for how, file := range pubsubFiles {
+			for _, s := range scripts.sets[how].all {
+				t.Run(file+"/"+s.Name, func(t *testing.T) {
+					t.Log("\n" + s.Text)
+					require.Equal(t, digestOf(s), r.text("SCRIPT", "LOAD", s.Text))
+				})
+			}
 		}
 	})
 }

@@ -8,13 +8,13 @@
 -- include: fence
 -- include: next
 
-local function give(lock, fencekey, queue, claim, publish, id, asks, leaving)
+local function give(lock, fencekey, queue, claim, id, asks, leaving)
   local token, text = fence(fencekey)
   redis.call('hset', lock, id, '1')
   if leaving then redis.call('hdel', lock, leaving) end
   redis.call('pexpire', lock, claim)
   if not asks then
-    redis.call(publish, channelOf(queue, publish, id), 'granted ' .. id .. ' ' .. text .. ' ' .. claim .. ' ' .. lock)
+    redis.call(publish, channelOf(queue, id), 'granted ' .. id .. ' ' .. text .. ' ' .. claim .. ' ' .. lock)
   end
   return token
 end

@@ -16,29 +16,30 @@
 -- with sharded pub/sub one in the slot of the lock.
 
 -- include: beside
+-- include: pubsub
 
 local function sessionOf(id) return string.match(id, '^(.-):') or '' end
 
-local function channelOf(queue, publish, id)
+local function channelOf(queue, id)
   if publish == 'SPUBLISH' then return beside(queue, 'relock_grant') .. ':' .. sessionOf(id) end
   return 'relock_session:' .. sessionOf(id)
 end
 
 -- listeners returns nil where the server does not say it.
-local function listeners(publish, channel)
-  local n = redis.pcall('pubsub', publish == 'PUBLISH' and 'numsub' or 'shardnumsub', channel)
+local function listeners(channel)
+  local n = redis.pcall('pubsub', numsub, channel)
   return n[2]
 end
 
-local function nextThere(queue, publish, counted, asks)
+local function nextThere(queue, asks)
   local first = redis.call('zpopmin', queue)
   local id = first[1]
   if not id then return nil end
   local there = {}
   local function here(waiter)
-    if counted == '0' or asks and asks[waiter] then return true end
+    if not counted or asks and asks[waiter] then return true end
     local session = sessionOf(waiter)
-    if there[session] == nil then there[session] = listeners(publish, channelOf(queue, publish, waiter)) ~= 0 end
+    if there[session] == nil then there[session] = listeners(channelOf(queue, waiter)) ~= 0 end
     return there[session]
   end
   if here(id) then return id end

@@ -26,7 +26,7 @@
 -- since it is their turn next.
 --
 -- q has the names and arguments that these functions share: lock, fence, queue, channel and
--- prefix (of the rwlock_timeout keys) of the lock, claim (ms), publish, counted.
+-- prefix (of the rwlock_timeout keys) of the lock, claim (ms).
 --
 --   queueUp       adds a waiter, once
 --   unqueue       removes a waiter
@@ -55,7 +55,7 @@
 
 local function isWriter(id) return string.sub(id, -6) == ':write' end
 local function seenIn(q) return beside(q.queue, 'relock_seen') end
-local function tell(q, what, id, more) redis.call(q.publish, channelOf(q.queue, q.publish, id), what .. id .. more) end
+local function tell(q, what, id, more) redis.call(publish, channelOf(q.queue, id), what .. id .. more) end
 
 local function saw(q, id)
   if not isWriter(id) then return end
@@ -82,13 +82,13 @@ end
 local function there(q, ids, asks)
   local is, channels, of = {}, {}, {}
   for _, id in ipairs(ids) do
-    is[id] = q.counted == '0' or asks and asks[id] or false
+    is[id] = not counted or asks and asks[id] or false
     if not is[id] then
-      channels[#channels + 1], of[#of + 1] = channelOf(q.queue, q.publish, id), id
+      channels[#channels + 1], of[#of + 1] = channelOf(q.queue, id), id
     end
   end
   if #of > 0 then
-    local n = redis.pcall('pubsub', q.publish == 'PUBLISH' and 'numsub' or 'shardnumsub', unpack(channels))
+    local n = redis.pcall('pubsub', numsub, unpack(channels))
     for i, id in ipairs(of) do is[id] = n[2 * i] ~= 0 end
   end
   return is
@@ -192,13 +192,13 @@ end
 
 -- A process of relock that comes back at once must not overtake those who are woken.
 local function wakeTheirs(q, message)
-  local told = message == '0' and redis.call(q.publish, q.channel, '0') or wake(q.publish, q.channel)
+  local told = message == '0' and redis.call(publish, q.channel, '0') or wake(q.channel)
   if told > 0 then reserve(q, 'nx') end
   return told
 end
 
 local function yield(q, writerLeaves)
-  if listeners(q.publish, q.channel) == 0 then return false end
+  if listeners(q.channel) == 0 then return false end
   local over = sinceTurn(q)
   if over and over < 100 or reserve(q).err then return false end
   if writerLeaves then putFirst(q, redis.call('zrangebyscore', q.queue, readersFrom, '+inf'), 1) end

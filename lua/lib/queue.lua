@@ -20,8 +20,8 @@ local function enqueue(queue, id)
   redis.call('pexpire', queue, '15000')
 end
 
-local function grant(lock, fencekey, queue, claim, publish, counted, asks, leaving)
-  local id = nextThere(queue, publish, counted, asks)
+local function grant(lock, fencekey, queue, claim, asks, leaving)
+  local id = nextThere(queue, asks)
   if not id then return nil end
-  return id, give(lock, fencekey, queue, claim, publish, id, asks and asks[id], leaving)
+  return id, give(lock, fencekey, queue, claim, id, asks and asks[id], leaving)
 end

@@ -7,21 +7,21 @@
 -- include: queue
 -- include: yield
 
-local function release(lock, fencekey, queue, id, channel, publish, counted, claim, idle, again)
+local function release(lock, fencekey, queue, id, channel, claim, idle, again)
   local held = redis.pcall('hexists', lock, id)
   if held ~= 1 then
     -- include: wrongtype
     if held ~= 0 and not wrongType(held) then return held end
     local first = redis.call('zrange', queue, 0, 0)[1]
     if redis.call('zrem', queue, id) == 0 then return -1 end
-    if first == id then look(queue, publish) end
+    if first == id then look(queue) end
     return 0
   end
   if again then enqueue(queue, again) end
-  if not yield(queue, channel, publish, idle) then
-    local winner, token = grant(lock, fencekey, queue, claim, publish, counted, again and {[again] = true}, id)
+  if not yield(queue, channel, idle) then
+    local winner, token = grant(lock, fencekey, queue, claim, again and {[again] = true}, id)
     if winner then return winner == again and token or 0 end
   end
   redis.call('hdel', lock, id)
-  return leave(queue, channel, publish)
+  return leave(queue, channel)
 end

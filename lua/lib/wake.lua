@@ -3,7 +3,9 @@
 -- sleep for the whole lease; it finds the second message, which is kept for it. Redisson
 -- reads 00 as 0, and nobody else reacts to it.
 
-local function wake(publish, channel)
+-- include: pubsub
+
+local function wake(channel)
   local told = redis.call(publish, channel, '1')
   if told > 0 then redis.call(publish, channel, '00') end
   return told

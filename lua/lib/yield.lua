@@ -32,9 +32,9 @@ local function theirs(queue)
   return type(head) == 'string' and head
 end
 
-local function look(queue, publish)
+local function look(queue)
   local first = redis.pcall('zrange', queue, 0, 0)[1]
-  if first then redis.call(publish, channelOf(queue, publish, first), 'look ' .. first) end
+  if first then redis.call(publish, channelOf(queue, first), 'look ' .. first) end
 end
 
 local function reserved(queue)
@@ -45,11 +45,11 @@ local function reserved(queue)
   return till - clock(), to, tonumber(seen) and tonumber(seen) - (till - 100)
 end
 
-local function yield(queue, channel, publish, idle)
+local function yield(queue, channel, idle)
   local head, to, wait = theirs(queue), '*', 5
-  if head and listeners(publish, channel .. ':' .. head) ~= 0 then
+  if head and listeners(channel .. ':' .. head) ~= 0 then
     to, wait = head, 100
-  elseif (listeners(publish, channel) or 1) <= tonumber(idle) then
+  elseif (listeners(channel) or 1) <= tonumber(idle) then
     return false
   end
   local last, whose, had = reserved(queue)
@@ -60,11 +60,11 @@ local function yield(queue, channel, publish, idle)
   end
   local text = string.format('%.0f ', clock() + wait) .. to
   if redis.pcall('set', beside(queue, 'relock_yield'), text, 'px', '200').err or to == '-' then return false end
-  look(queue, publish)
+  look(queue)
   return true
 end
 
-local function leave(queue, channel, publish)
+local function leave(queue, channel)
   local head = theirs(queue)
   if head then redis.pcall(publish, channel .. ':' .. head, '0') end
   return redis.call(publish, channel, '0')

@@ -187,7 +187,7 @@ func TestWaiterOfAnRWMutexThatIsGoneStopsNobody(t *testing.T) {
 						most += claim
 					}
 					if writes && what != "cancelled" && what != "closed" {
-						most += 2 * time.Second // until the one that waits looks
+						most += claim / 2 // until the one that waits looks
 					}
 					require.LessOrEqual(t, time.Since(start), most)
 					require.NoError(t, after.Unlock(background))
