@@ -74,12 +74,13 @@ func readMembers(reply any) ([]member, error) {
 	return members, nil
 }
 
-// shape describes who serves and who replicates what, the same for all nodes
-// that agree about it.
+// shape describes who serves and who replicates what, the same for all nodes that agree about
+// it. The epoch belongs to that: a node that does not know the new one of a master gives a slot of
+// it back to the last master, at a message that was on its way, and once that has a newer epoch, for good.
 func shape(members []member) string {
 	var b strings.Builder
 	for _, m := range members {
-		fmt.Fprintln(&b, m.id, m.master, m.of, m.ranges)
+		fmt.Fprintln(&b, m.id, m.master, m.of, m.epoch, m.ranges)
 	}
 	return b.String()
 }
