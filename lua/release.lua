@@ -10,7 +10,7 @@
 --          how many of the channel's subscribers listen for nobody
 --          hold id to queue in the same step; none if it is missing
 --   reply  > 2^40  the fencing token of the id queued in the same step, which holds the lock
---         0, or the number of subscribers woken if the lock was left free
+--            0, or the number of subscribers woken if the lock was left free
 --            -1  there was neither hold nor place
 --
 -- Sent twice: the second finds nothing, and queues nobody. Hold ids are never used again, so it

@@ -40,7 +40,7 @@ func allScripts() map[string]*transport.Script {
 // luaOf returns the text of a script that includes these files of the directory lua.
 func luaOf(files ...string) string {
 	var text strings.Builder
-	a, included := assembler{files: luaFiles, pubsub: "pubsub", used: make(map[string]bool)}, make(map[string]bool)
+	a, included := assembler{files: luaFiles, used: make(map[string]bool)}, make(map[string]bool)
 	for _, file := range files {
 		if err := a.add(&text, file, included); err != nil {
 			panic(err)

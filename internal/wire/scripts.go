@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,7 +21,7 @@ const (
 	Sharded                   // SPUBLISH
 )
 
-// pubsubFiles has what scripts know of each PubSub, in place of lib/pubsub.lua.
+// pubsubFiles are the files of lib with what scripts know of each PubSub. Scripts include the first.
 var pubsubFiles = [...]string{Plainly: "pubsub", ClusterWide: "pubsub_cluster", Sharded: "pubsub_shards"}
 
 // Scripts are the scripts that a Protocol sends, each by EVALSHA, and by EVAL if the
@@ -46,13 +45,28 @@ type set struct {
 // script and, in lib, those that scripts include. The files must be exactly those that
 // are needed.
 func LoadScripts(files fs.FS) (*Scripts, error) {
-	s := new(Scripts)
 	a := assembler{files: files, used: make(map[string]bool)}
-	for how := range s.sets {
-		a.pubsub = pubsubFiles[how]
-		if err := s.sets[how].load(&a); err != nil {
+	var known [len(pubsubFiles)]string
+	for how, file := range pubsubFiles {
+		var err error
+		if known[how], err = a.assemble("lib/" + file); err != nil {
 			return nil, err
 		}
+	}
+	s := new(Scripts)
+	for name := range s.sets[Plainly].byName() {
+		text, err := a.assemble(name)
+		if err != nil {
+			return nil, err
+		}
+		for how := range s.sets {
+			script := &transport.Script{Name: name, Text: strings.ReplaceAll(text, known[Plainly], known[how])}
+			*s.sets[how].byName()[name] = script
+			s.sets[how].all = append(s.sets[how].all, script)
+		}
+	}
+	for _, set := range s.sets {
+		slices.SortFunc(set.all, func(a, b *transport.Script) int { return strings.Compare(a.Name, b.Name) })
 	}
 	if err := a.unused(); err != nil {
 		return nil, err
@@ -62,19 +76,6 @@ func LoadScripts(files fs.FS) (*Scripts, error) {
 
 // All returns the scripts of a deployment that is no cluster, in order of their names.
 func (s *Scripts) All() []*transport.Script { return s.sets[Plainly].all }
-
-func (s *set) load(a *assembler) error {
-	for name, field := range s.byName() {
-		text, err := a.assemble(name)
-		if err != nil {
-			return err
-		}
-		*field = &transport.Script{Name: name, Text: text}
-		s.all = append(s.all, *field)
-	}
-	slices.SortFunc(s.all, func(a, b *transport.Script) int { return strings.Compare(a.Name, b.Name) })
-	return nil
-}
 
 // byName returns for the name of each script's file the field that it is loaded into.
 func (s *set) byName() map[string]**transport.Script {
@@ -93,15 +94,14 @@ func (s *set) byName() map[string]**transport.Script {
 // servers it is a comment.
 const undeclared = "--!df flags=allow-undeclared-keys\n"
 
-// A line with this includes lib/<name>.lua, unless the lines before it have done so. In a
-// block, where it is indented, what it includes belongs to the block.
-var includeLine = regexp.MustCompile(`^(\s*)-- include: (\w+)$`)
+// A line with this and a name includes lib/<name>.lua, unless the lines before it have done so. In
+// a block, where it is indented, what it includes belongs to the block.
+const include = "-- include: "
 
 // assembler makes the texts of scripts from files.
 type assembler struct {
-	files  fs.FS
-	pubsub string          // the file of lib that stands for pubsub.lua
-	used   map[string]bool // files
+	files fs.FS
+	used  map[string]bool // files
 }
 
 // assemble returns the text of a script as it is sent: with what it includes, and without
@@ -125,17 +125,13 @@ func (a *assembler) add(text *strings.Builder, file string, included map[string]
 	}
 	for line := range strings.Lines(string(content)) {
 		code := strings.TrimSpace(line)
-		switch m := includeLine.FindStringSubmatch(strings.TrimRight(line, "\n")); {
+		switch name, includes := strings.CutPrefix(code, include); {
 		case line == undeclared && text.Len() == 0:
 			text.WriteString(line)
-		case m != nil:
+		case includes && !strings.Contains(name, " "):
 			scope := included
-			if m[1] != "" {
+			if line[0] != '-' {
 				scope = maps.Clone(included)
-			}
-			name := m[2]
-			if name == "pubsub" {
-				name = a.pubsub
 			}
 			if err := a.add(text, path.Join("lib", name+".lua"), scope); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
