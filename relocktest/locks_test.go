@@ -49,6 +49,7 @@ func TestPartitionedHoldIsLostAtItsDeadline(t *testing.T) {
 		}
 		heal()
 		heal()
+		time.Sleep(time.Second) // the release of the lost hold arrives beside the calls below
 		require.ErrorIs(t, w.lock.Unlock(background), relock.ErrLost)
 		require.NoError(t, w.other.Err())
 		require.NoError(t, w.other.Unlock(background))
