@@ -28,8 +28,11 @@ func (e *Engine) check(ctx context.Context) error {
 	if err != nil {
 		return started(ctx, err)
 	}
+	if err = e.proto.CheckScripts(ctx); err != nil {
+		return started(ctx, fmt.Errorf("running a script: %w", err))
+	}
 	if err = e.topology(ctx); err == nil {
-		if err = e.proto.CheckScripts(ctx); err != nil {
+		if err = e.proto.LearnScripts(ctx); err != nil {
 			err = fmt.Errorf("running a script: %w", err)
 		}
 	}

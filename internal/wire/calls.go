@@ -30,14 +30,16 @@ func NewProtocol(c *transport.Conn, scripts *Scripts, claim time.Duration) *Prot
 
 func (p *Protocol) set() *set { return &p.scripts.sets[p.PubSub] }
 
-// CheckScripts finds out whether the server runs scripts, in both ways, and learns their
-// digests. It runs that of renewals, for no holds, so that the first renewal need not
-// send its text.
+// CheckScripts finds out whether the server runs scripts by EVAL. It runs that of renewals, for no
+// holds, so that the first renewal need not send its text.
 func (p *Protocol) CheckScripts(ctx context.Context) error {
+	return p.Inquire(ctx, "EVAL", p.set().renew.Text, "0").Error()
+}
+
+// LearnScripts learns the digests of the scripts, and whether the server runs scripts by them.
+// PubSub is set.
+func (p *Protocol) LearnScripts(ctx context.Context) error {
 	renew := p.set().renew
-	if err := p.Inquire(ctx, "EVAL", renew.Text, "0").Error(); err != nil {
-		return err
-	}
 	if err := p.LearnDigests(ctx, p.set().all); err != nil {
 		return err
 	}
