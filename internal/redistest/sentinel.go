@@ -21,7 +21,7 @@ const sentinelConfig = `port %d
 bind 127.0.0.1
 dir %q
 sentinel monitor ` + masterSet + ` 127.0.0.1 %d 2
-sentinel down-after-milliseconds ` + masterSet + ` 500
+sentinel down-after-milliseconds ` + masterSet + ` 2000
 sentinel failover-timeout ` + masterSet + ` 2000
 sentinel parallel-syncs ` + masterSet + ` 1
 `
@@ -45,8 +45,9 @@ type Sentinel struct {
 }
 
 // StartSentinel starts the servers and sentinels for a test, as [Start] does, and
-// returns when they know each other. Sentinels call a primary down after half a
-// second. Each data server is given args.
+// returns when they know each other. Sentinels call a primary down after two seconds: one that a
+// busy machine kept waiting for half a second was replaced by a replica that had just begun to
+// follow it, and had no data. Each data server is given args.
 func StartSentinel(t testing.TB, args ...string) *Sentinel {
 	t.Helper()
 	primary, replicas := StartReplicas(t, 2, args...)
