@@ -45,13 +45,13 @@ func (c *bare) newID() string { return bareSession + strconv.FormatUint(c.seq.Ad
 
 // acquire reports whether it was granted.
 func (c *bare) acquire(ctx context.Context, l *bareLock, id string) (bool, error) {
-	n, err := c.eval(ctx, kit.AcquireSHA, l, id, "30000", "0", "500", "PUBLISH", "1")
+	n, err := c.eval(ctx, kit.AcquireSHA, l, id, "30000", "0", "500")
 	return n > 0, err
 }
 
 // release reports whether it was held.
 func (c *bare) release(ctx context.Context, l *bareLock, id string) (bool, error) {
-	n, err := c.eval(ctx, kit.ReleaseSHA, l, id, l.channel, "PUBLISH", "1", "500", "0")
+	n, err := c.eval(ctx, kit.ReleaseSHA, l, id, l.channel, "500", "0")
 	return n >= 0, err
 }
 
