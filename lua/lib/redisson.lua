@@ -1,6 +1,6 @@
 -- redissons returns whether a hold id is of Redisson, whose clients have UUIDs of version 4;
 -- relock's sessions have version 8. came notes that Redisson has taken the lock that was left to
--- it, so that it is left to it again soon; see lib/yield.lua.
+-- it; see lib/yield.lua.
 
 -- include: beside
 -- include: clock
@@ -10,7 +10,7 @@ local function came(queue)
   local key = beside(queue, 'relock_yield')
   local text = redis.pcall('get', key)
   local left = type(text) == 'string' and string.match(text, '^%d+ [^*%-][^ ]*')
-  if left and redis.pcall('exists', beside(queue, 'redisson_lock_queue')) == 0 then
+  if left then
     redis.pcall('set', key, string.format('%s %.0f', left, clock()), 'px', '200')
   else
     redis.pcall('del', key)

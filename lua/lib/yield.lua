@@ -6,13 +6,13 @@
 -- key relock_yield has until when (ms) a free lock is reserved for them, and for whom: that head, or
 -- * for all who listen to the lock's channel. For 100 ms after that nothing is left to them again,
 -- but the turn of * does not count for a head: those who listened may be sessions of relock.
--- When relock finds that Redisson has come, it deletes the key, so that the lock is left to Redisson
--- again after the next hold. Redisson has come if it holds the lock, or if the lock is free and the head
--- is head no more. But an RFairLock that nobody of its kind queues for is released
--- without a message, and its owner may have it again and again before relock's head finds it free.
--- So then the key keeps when Redisson was last seen as well, and relock has the lock for as long as
--- Redisson had it, at most 100 ms. The names are derived from the name of the queue, and the Redis
--- user may have no right to those keys, hence pcall.
+-- When relock finds that Redisson has come, by its hold, or because the head is head no more, it
+-- ends the reservation. After a turn of * it deletes the key: the lock is left to Redisson again
+-- after the next hold. But an RFairLock tells of its release only the next of its kind, and may be
+-- taken again and again before relock's head finds it free. So after the turn of a head the key keeps
+-- when Redisson was last seen, and relock has the lock for as long as Redisson had it, at most 100 ms.
+-- The names are derived from the name of the queue, and the Redis user may have no right to those
+-- keys, hence pcall.
 --
 -- Redisson listens at the node of the lock, in a cluster too, so that NUMSUB counts its waiters there.
 --
