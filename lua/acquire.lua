@@ -6,7 +6,7 @@
 --   ARGV   hold id, lease (ms)
 --          1 to queue if the lock is not granted, 0 not to; 2 not to, by one that listens to the
 --          lock's channel, for whom a free lock is reserved
---          claim (ms)
+--          claim (ms); 5000 if it is missing
 --   reply  > 0  the fencing token; this hold id holds the lock
 --            0  another holds the lock, without expiry
 --          < 0  another holds the lock; -1 minus the time (ms) after which to look again
@@ -63,9 +63,10 @@ elseif ARGV[3] == '2' and to == '*' and redis.call('exists', KEYS[3]) == 0 then
   redis.pcall('del', 'relock_yield' .. string.sub(KEYS[3], 13)) -- it is used
 end
 if wait > 0 then return -1 - wait end
-local winner, token = grant(KEYS[1], KEYS[2], KEYS[3], ARGV[4], {[ARGV[1]] = true})
+local claim = ARGV[4] or '5000'
+local winner, token = grant(KEYS[1], KEYS[2], KEYS[3], claim, {[ARGV[1]] = true})
 if winner == ARGV[1] then
   redis.call('pexpire', KEYS[1], ARGV[2])
   return token
 end
-return winner and -1 - ARGV[4] or take()
+return winner and -1 - claim or take()

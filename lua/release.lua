@@ -6,8 +6,8 @@
 --   KEYS   lock, fence, queue
 --   ARGV   hold id
 --          channel of the lock
---          claim (ms)
---          how many of the channel's subscribers listen for nobody
+--          claim (ms); 5000 if it is missing
+--          how many of the channel's subscribers listen for nobody; 0 if it is missing
 --          hold id to queue in the same step; none if it is missing
 --   reply  > 2^40  the fencing token of the id queued in the same step, which holds the lock
 --            0, or the number of subscribers woken if the lock was left free
@@ -18,12 +18,13 @@
 
 -- include: pubsub
 
+local claim, idle = ARGV[3] or '5000', tonumber(ARGV[4] or 0)
 local queues = ARGV[5] or redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. string.sub(KEYS[3], 13))
 if queues == 0 then
   local had = redis.pcall('hdel', KEYS[1], ARGV[1])
   if had ~= 1 then return had == 0 and -1 or had end
   local told = redis.call(publish, ARGV[2], '0')
-  if told > tonumber(ARGV[4]) then
+  if told > idle then
     -- A process of relock that comes back at once must not overtake them; see lib/yield.lua.
     -- include: clock
     local text = string.format('%.0f *', clock() + 5)
@@ -37,8 +38,8 @@ if queues == 1 and counted and redis.pcall('hexists', KEYS[1], ARGV[1]) == 1 the
   local first = redis.call('zpopmin', KEYS[3])
   if first[1] then
     local n = redis.pcall('pubsub', numsub, ARGV[2], channelOf(KEYS[3], first[1]))
-    if n[4] and n[4] > 0 and n[2] <= tonumber(ARGV[4]) then
-      give(KEYS[1], KEYS[2], KEYS[3], ARGV[3], first[1], false, ARGV[1])
+    if n[4] and n[4] > 0 and n[2] <= idle then
+      give(KEYS[1], KEYS[2], KEYS[3], claim, first[1], false, ARGV[1])
       return 0
     end
     redis.call('zadd', KEYS[3], first[2], first[1])
@@ -46,4 +47,4 @@ if queues == 1 and counted and redis.pcall('hexists', KEYS[1], ARGV[1]) == 1 the
   end
 end
 -- include: release
-return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])
+return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], claim, idle, ARGV[5])

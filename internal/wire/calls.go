@@ -74,7 +74,7 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait boo
 			queue = "2"
 		}
 		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, queue, p.claimMS(l)}
-		n, err = p.taken(ctx, p.set().acquire, all[:3], all[3:])
+		n, err = p.taken(ctx, p.set().acquire, all[:3], unlessUsual(all[3:], claimMost))
 	}
 	return Granted(n, k.explain(err))
 }
@@ -158,7 +158,7 @@ func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, joi
 func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err error) {
 	if k := l.Keys; l.Kind == Plain || l.Kind == Fair { // without allocations
 		all := [...]string{k.Name, k.fence, k.aux, l.ID, k.Channel, p.claimMS(l), p.idle(k.Channel), ""}
-		args := all[3:7]
+		args := unlessUsual(all[3:7], claimMost, "0")
 		if next != nil {
 			all[7], args = next.ID, all[3:]
 		}
@@ -232,12 +232,23 @@ func (p *Protocol) ClaimOf(l *Ref) time.Duration {
 	return p.Claim
 }
 
+const claimMost = "5000" // ClaimMost in ms, which scripts take for what is missing
+
 // claimMS formats ClaimOf, mostly without an allocation.
 func (p *Protocol) claimMS(l *Ref) string {
 	if claim := p.ClaimOf(l); claim != ClaimMost {
 		return Millis(claim)
 	}
-	return "5000"
+	return claimMost
+}
+
+// unlessUsual returns args without the last ones if these are the usual ones, which the script of
+// the most frequent calls knows: an argument costs the server 1 % of such a call.
+func unlessUsual(args []string, usual ...string) []string {
+	if n := len(args) - len(usual); slices.Equal(args[n:], usual) {
+		return args[:n]
+	}
+	return args
 }
 
 // Probe refreshes contenders in queues, BatchKeys of a slot at a time. For each it returns the
