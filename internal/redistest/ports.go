@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 )
 
@@ -15,23 +16,38 @@ import (
 // port plus 10000, and stays below that range too.
 const (
 	firstPort = 10_000
-	ports     = 10_000
+	ranges    = 40
+	ports     = 250 // of each range
 	busOffset = 10_000
 )
 
-// portsTaken counts ports handed out by this process, from a random start, so that
-// test processes which run side by side seldom try the same ones and a server that is
-// down for a moment does not lose its port to its neighbour.
-var portsTaken atomic.Int64
+// A process has a range of its own: it listens on the first port of it for as long as it lives. So a server
+// that is down for a moment does not lose its port to a process beside it, whose sentinel
+// or server would be taken for it. If all ranges are taken, the process shares one.
+var ownRange = sync.OnceValue(func() *portRange {
+	start := rand.IntN(ranges)
+	for i := range ranges {
+		first := firstPort + (start+i)%ranges*ports
+		if l, err := net.Listen("tcp", address(first)); err == nil {
+			return &portRange{first: first, guard: l}
+		}
+	}
+	return &portRange{first: firstPort + start*ports}
+})
 
-func init() { portsTaken.Store(rand.Int64N(ports)) }
+type portRange struct {
+	first int
+	guard net.Listener // on first; nil: there was none
+	taken atomic.Int64 // how many ports were handed out
+}
 
 var errNoPort = errors.New("redistest: no free port")
 
 // listen listens on a port of 127.0.0.1 that was free together with its bus port.
 func listen() (net.Listener, error) {
+	own := ownRange()
 	for range ports {
-		port := firstPort + int(portsTaken.Add(1)%ports)
+		port := own.first + 1 + int(own.taken.Add(1)%(ports-1))
 		bus, err := net.Listen("tcp", address(port+busOffset))
 		if err != nil {
 			continue

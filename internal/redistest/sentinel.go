@@ -22,7 +22,7 @@ bind 127.0.0.1
 dir %q
 sentinel monitor ` + masterSet + ` 127.0.0.1 %d 2
 sentinel down-after-milliseconds ` + masterSet + ` 2000
-sentinel failover-timeout ` + masterSet + ` 2000
+sentinel failover-timeout ` + masterSet + ` 5000
 sentinel parallel-syncs ` + masterSet + ` 1
 `
 
@@ -31,7 +31,7 @@ sentinel parallel-syncs ` + masterSet + ` 1
 // starved of the processor (tilt) short: by default that is 30 seconds.
 var sentinelPace = []string{
 	"SENTINEL", "DEBUG",
-	"info-period", "200", "ask-period", "100", "publish-period", "200",
+	"info-period", "200", "ping-period", "200", "ask-period", "100", "publish-period", "200",
 	"tilt-period", "500",
 }
 
