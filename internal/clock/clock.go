@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -15,9 +16,13 @@ const Refresh = 250 * time.Millisecond
 // Suspends are the difference of two clocks of the system. Go's own clock is not compared with
 // either: in a bubble of testing/synctest it shows a time of its own.
 type Clock struct {
+	OnSuspend func() // called when a suspend is seen, unless nil; must not block, and is set before the first Now
+
 	base    time.Time    // zero of the clock
 	first   int64        // how long the machine had been suspended at base
-	ahead   atomic.Int64 // how much that has grown
+	slept   atomic.Int64 // how much that has grown
+	skipped atomic.Int64 // by Skip
+	ahead   atomic.Int64 // slept and skipped, as seen by Now
 	checked atomic.Int64 // time of the last look, without suspends
 }
 
@@ -45,13 +50,12 @@ func (c *Clock) Now() int64 {
 // refresh adds the time of suspends. A difference below 20 ms is no suspend but the time
 // between two readings.
 func (c *Clock) refresh() {
-	total, ok := suspended()
-	if !ok {
-		return
+	if total, ok := suspended(); ok && total-c.first-c.slept.Load() > int64(20*time.Millisecond) {
+		c.slept.Store(total - c.first)
 	}
-	ahead := total - c.first
-	if ahead-c.ahead.Load() > int64(20*time.Millisecond) {
-		c.ahead.Store(ahead)
+	before := c.ahead.Load()
+	if ahead := c.slept.Load() + c.skipped.Load(); ahead > before && c.ahead.CompareAndSwap(before, ahead) && c.OnSuspend != nil {
+		c.OnSuspend()
 	}
 }
 
@@ -60,5 +64,8 @@ func (c *Clock) Wall(at int64) time.Time {
 	return time.Now().Add(time.Duration(at - c.Now()))
 }
 
-// Skip advances the clock, as a suspend does. It is for tests.
-func (c *Clock) Skip(d time.Duration) { c.ahead.Add(int64(d)) }
+// Skip advances the clock, as a suspend does that the next Now finds. It is for tests.
+func (c *Clock) Skip(d time.Duration) {
+	c.skipped.Add(int64(d))
+	c.checked.Store(math.MinInt64 / 2)
+}

@@ -42,6 +42,25 @@ func TestClockGoesAtTheRightPace(t *testing.T) {
 	}
 }
 
+func TestASuspendIsToldOnce(t *testing.T) {
+	c := New()
+	told := 0
+	c.OnSuspend = func() { told++ }
+	before := c.Now()
+	for range 2 {
+		c.Skip(time.Hour)
+		for range 3 {
+			c.refresh()
+		}
+	}
+	if told != 2 {
+		t.Fatalf("2 suspends were told %d times", told)
+	}
+	if went := time.Duration(c.Now() - before); went < 2*time.Hour {
+		t.Fatalf("after 2 hours the clock went on by %v", went)
+	}
+}
+
 // A suspend shows as a jump of the time spent suspended, which the test brings about from
 // the other end.
 func TestClockCountsASuspend(t *testing.T) {

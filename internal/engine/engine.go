@@ -99,6 +99,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, OnLost: e.lose, OnRenewed: onRenewed,
 		Busy: e.busy, Prompt: cfg.Hooks != nil,
 	})
+	e.Clock.OnSuspend = e.watchdog.Suspended
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
 	e.queue = queue.New(queue.Config{
 		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx,

@@ -28,10 +28,9 @@ type label struct {
 	along *transport.Along // a write; nil if no script may take it along
 	sent  atomic.Bool      // a call has it taken along
 	taken chan error       // its result; one at a time is under way
-
-	// Only run uses these.
-	wrote int64         // when the last write was sent
-	third time.Duration // of a lease
+	wrote atomic.Int64     // when the last write was sent
+	third time.Duration    // of a lease
+	often int64            // a write before that time would be the second in a third; only run uses it
 }
 
 // gate is open once its context has ended.
@@ -51,8 +50,9 @@ const (
 
 func newLabel(e *Engine) *label {
 	l := &label{
-		e: e, kick: make(chan struct{}, 1), taken: make(chan error, 1), third: e.Config.Lease / 3, wrote: -lease.Forever,
+		e: e, kick: make(chan struct{}, 1), taken: make(chan error, 1), third: e.Config.Lease / 3,
 	}
+	l.wrote.Store(-lease.Forever)
 	l.reset()
 	if e.Config.Label == "" {
 		l.disable()
@@ -65,6 +65,7 @@ func (l *label) start() {
 	if l.e.proto.Slots == nil && l.e.Config.Replicas == 0 {
 		l.along = &transport.Along{
 			Command: func() rueidis.Completed {
+				l.wrote.Store(l.e.Clock.Now())
 				return l.e.proto.LabelCommand(l.e.id, l.e.Config.Label, l.length())
 			},
 			Done: func(err error) {
@@ -130,6 +131,7 @@ func (l *label) run() {
 		if !l.keep() {
 			return
 		}
+		l.often = l.wrote.Load() + int64(l.third)
 		l.drop() // before any write that follows
 		l.reset()
 	}
@@ -137,33 +139,37 @@ func (l *label) run() {
 
 // keep writes the label for as long as the session is in use. It reports whether it may.
 func (l *label) keep() bool {
-	often := l.e.Clock.Now()-l.wrote < int64(l.third)
-	for {
-		l.wrote = l.e.Clock.Now()
+	first := min(labelQuick, l.third)
+	if l.e.Clock.Now() < l.often {
+		first = l.third
+	}
+	for look := first; ; {
 		err := l.write()
 		if code, _ := transport.Code(err); code == "NOPERM" {
 			l.disable()
 			return false
 		}
 		l.gate.Load().open()
-		look := min(labelQuick, l.third)
-		for left := l.third; left > 0; left = time.Duration(l.wrote + int64(l.third) - l.e.Clock.Now()) {
-			if often {
-				look = left
-			}
+		for left := l.left(); left > 0; left = l.left() {
 			if !l.sleep(min(look, left)) {
 				return true
 			}
 			switch {
 			case l.used.Swap(false):
-				look = labelQuick
+				look = first
 			case l.e.calls.Load() == 0 && l.e.watchdog.Longest() == 0:
 				return true
 			default: // in use for a longer time
-				look *= 2
+				look = min(2*look, l.third)
 			}
 		}
 	}
+}
+
+// left returns how long it takes until the label is due again: a little before the renewal of a
+// lease that took it along, which takes it along again.
+func (l *label) left() time.Duration {
+	return time.Duration(l.wrote.Load() + int64(l.third-l.third/20) - l.e.Clock.Now())
 }
 
 // write stores the label. A script takes it along if one is sent soon.
@@ -174,7 +180,7 @@ func (l *label) write() error {
 	if !l.sent.Swap(false) {
 		l.e.proto.TakeAlong(l.along)
 	}
-	timer := time.NewTimer(l.third / 20)
+	timer := time.NewTimer(l.third / 10)
 	defer timer.Stop()
 	select {
 	case err := <-l.taken:
@@ -199,6 +205,7 @@ func (l *label) sleep(d time.Duration) bool {
 }
 
 func (l *label) writeAlone() error {
+	l.wrote.Store(l.e.Clock.Now())
 	ctx, stop := l.e.proto.Bounded(l.e.ioCtx, labelWrite)
 	defer stop()
 	return l.e.proto.SetLabel(ctx, l.e.id, l.e.Config.Label, l.length())

@@ -49,10 +49,6 @@ type WatchdogConfig struct {
 	Prompt    bool                                         // somebody is told of every loss
 }
 
-// slowLook is how often the clock is looked at for a suspend when nobody would be told of a loss:
-// often enough to renew what is left of a lease.
-const slowLook = time.Second
-
 // NewWatchdog returns a watchdog without leases.
 func NewWatchdog(c WatchdogConfig) *Watchdog {
 	w := &Watchdog{WatchdogConfig: c, kick: make(chan struct{}, 1), work: make(chan struct{}, 1), wakeAt: Forever}
@@ -162,6 +158,9 @@ func (w *Watchdog) Longest() (d time.Duration) {
 	return d
 }
 
+// Suspended makes the watchdog look at all leases again: the clock has jumped.
+func (w *Watchdog) Suspended() { timing.Signal(w.kick) }
+
 // Called makes the watchdog look for suspends every clock.Refresh for a while: a call has begun.
 func (w *Watchdog) Called() {
 	if w.called.Load() {
@@ -182,8 +181,9 @@ func (w *Watchdog) Watched() {
 	}
 }
 
-// look returns when to look for a suspend again. A call that begins meanwhile sees awake unset,
-// or is seen here.
+// look returns when to look for a suspend again. If nobody would be told of a loss, it leaves that
+// to others, who call Suspended: the probes of the subscription ask for the time every second. A
+// call that begins meanwhile sees awake unset, or is seen here.
 func (w *Watchdog) look() time.Duration {
 	w.awake.Store(false)
 	called := w.called.Swap(false)
@@ -191,7 +191,7 @@ func (w *Watchdog) look() time.Duration {
 		w.awake.Store(true)
 		return clock.Refresh
 	}
-	return slowLook
+	return time.Hour
 }
 
 // Run enforces deadlines and schedules renewals until Ctx ends.

@@ -127,7 +127,7 @@ func (c *connection) setUpLocked() {
 // node.
 func (c *connection) use(l *link) error {
 	r := &replacement{conn: c, link: l}
-	r.probes = time.NewTimer(probeInterval)
+	r.probes = time.NewTimer(r.interval())
 	defer r.probes.Stop()
 	for {
 		err := r.step()

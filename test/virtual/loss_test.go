@@ -161,6 +161,21 @@ func TestSuspendPastTheDeadlineIsNoticed(t *testing.T) {
 	})
 }
 
+// Nobody calls, and nobody would be told of a loss: the next probe of the subscription, a second
+// later at most, finds that the machine was suspended, and what is left of the lease is renewed.
+func TestLeaseIsRenewedSoonAfterASuspend(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.held()
+		time.Sleep(time.Second)
+		for _, s := range p.s {
+			peek.Engine(s).Skip(certain(lease) - 3*time.Second)
+		}
+		time.Sleep(lease / 3)
+		require.NoError(t, l.Err())
+	})
+}
+
 // The lease runs out in Redis after the loss was told, and the next one gets in then.
 func TestLockOfACutOffHolderIsFreeAfterItsLease(t *testing.T) {
 	for _, d := range lengths {
