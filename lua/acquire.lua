@@ -2,10 +2,10 @@
 -- Acquires an exclusive lock if it is free and nobody queues for it, or queues. Whoever finds the
 -- lock free grants it to the first of the queue.
 --
---   KEYS   lock, fence, queue
+--   KEYS   lock, fence
 --   ARGV   hold id, lease (ms)
---          1 to queue if the lock is not granted, 0 not to; 2 not to, by one that listens to the
---          lock's channel, for whom a free lock is reserved
+--          1, or missing, to queue if the lock is not granted, 0 not to; 2 not to, by one that
+--          listens to the lock's channel, for whom a free lock is reserved
 --          claim (ms); 5000 if it is missing
 --   reply  > 0  the fencing token; this hold id holds the lock
 --            0  another holds the lock, without expiry
@@ -19,14 +19,22 @@
 --
 -- The token is issued first, so that nothing is acquired if that fails.
 
-local function take()
-  -- include: fence
-  local token = fence(KEYS[2])
+local rest = string.sub(KEYS[2], 13) -- the key of the fence without its prefix
+local queue = 'relock_queue' .. rest
+if redis.pcall('exists', KEYS[1], queue, 'relock_yield' .. rest) == 0 then
+  -- Most often the lock is free, nobody wants it, and the clock has passed the last token.
+  local t = redis.call('time')
+  local token = (t[1] * 1000 + math.floor(t[2] / 1000)) * 1024
+  local last = tonumber(redis.call('set', KEYS[2], string.format('%.0f', token), 'px', '60000', 'get') or nil)
+  if not last or last + 1024 > token then
+    -- include: fence
+    token = fence(KEYS[2], last or false, t)
+  end
   redis.call('hset', KEYS[1], ARGV[1], '1')
   redis.call('pexpire', KEYS[1], ARGV[2])
   return token
 end
-if redis.pcall('exists', KEYS[1], KEYS[3], 'relock_yield' .. string.sub(KEYS[3], 13)) == 0 then return take() end
+local asks = ARGV[3] or '1'
 local ttl = redis.call('pttl', KEYS[1])
 if ttl ~= -2 then
   local fields = redis.pcall('hrandfield', KEYS[1], '16')
@@ -42,31 +50,35 @@ if ttl ~= -2 then
   -- include: foreign
   local no, holder = foreign(KEYS[1], #fields > 0 and fields or held)
   if no then return no end
-  if ARGV[3] == '1' then
+  if asks == '1' then
     -- include: queue
-    enqueue(KEYS[3], ARGV[1])
+    enqueue(queue, ARGV[1])
   end
   -- include: redisson
   if redissons(holder) then
-    came(KEYS[3])
+    came(queue)
     if ttl < 0 or ttl > 2 then ttl = 2 end -- the first of the queue learns at its look that it must listen
   end
   return -1 - ttl
 end
 -- include: queue
 -- include: yield
-local wait, to = yielded(KEYS[3])
-if ARGV[3] == '1' then
-  enqueue(KEYS[3], ARGV[1])
-elseif ARGV[3] == '2' and to == '*' and redis.call('exists', KEYS[3]) == 0 then
+local wait, to = yielded(queue)
+if asks == '1' then
+  enqueue(queue, ARGV[1])
+elseif asks == '2' and to == '*' and redis.call('exists', queue) == 0 then
   wait = 0
-  redis.pcall('del', 'relock_yield' .. string.sub(KEYS[3], 13)) -- it is used
+  redis.pcall('del', 'relock_yield' .. rest) -- it is used
 end
 if wait > 0 then return -1 - wait end
 local claim = ARGV[4] or '5000'
-local winner, token = grant(KEYS[1], KEYS[2], KEYS[3], claim, {[ARGV[1]] = true})
+local winner, token = grant(KEYS[1], KEYS[2], queue, claim, {[ARGV[1]] = true})
 if winner == ARGV[1] then
   redis.call('pexpire', KEYS[1], ARGV[2])
   return token
 end
-return winner and -1 - claim or take()
+if winner then return -1 - claim end
+token = fence(KEYS[2])
+redis.call('hset', KEYS[1], ARGV[1], '1')
+redis.call('pexpire', KEYS[1], ARGV[2])
+return token

@@ -3,7 +3,7 @@
 -- wakes who listens to the lock's channel: waiters of Redisson. Without a hold, it ends the place
 -- in the queue.
 --
---   KEYS   lock, fence, queue
+--   KEYS   lock, fence
 --   ARGV   hold id
 --          channel of the lock
 --          claim (ms); 5000 if it is missing
@@ -18,33 +18,35 @@
 
 -- include: pubsub
 
-local claim, idle = ARGV[3] or '5000', tonumber(ARGV[4] or 0)
-local queues = ARGV[5] or redis.pcall('exists', KEYS[3], 'redisson_lock_queue' .. string.sub(KEYS[3], 13))
+local rest = string.sub(KEYS[2], 13) -- the key of the fence without its prefix
+local queue = 'relock_queue' .. rest
+local queues = ARGV[5] or redis.pcall('exists', queue, 'redisson_lock_queue' .. rest)
 if queues == 0 then
   local had = redis.pcall('hdel', KEYS[1], ARGV[1])
   if had ~= 1 then return had == 0 and -1 or had end
   local told = redis.call(publish, ARGV[2], '0')
-  if told > idle then
+  if told > 0 and told > tonumber(ARGV[4] or 0) then
     -- A process of relock that comes back at once must not overtake them; see lib/yield.lua.
     -- include: clock
-    local text = string.format('%.0f *', clock() + 5)
-    redis.pcall('set', 'relock_yield' .. string.sub(KEYS[3], 13), text, 'px', '105', 'nx')
+    redis.pcall('set', 'relock_yield' .. rest, string.format('%.0f *', clock() + 5), 'px', '105', 'nx')
   end
   return told
 end
+local claim, idle = ARGV[3] or '5000', tonumber(ARGV[4] or 0)
 if queues == 1 and counted and redis.pcall('hexists', KEYS[1], ARGV[1]) == 1 then
   -- Most often there is one queue, that of relock, its first is there, and nobody of Redisson listens.
   -- include: give
-  local first = redis.call('zpopmin', KEYS[3])
+  local first = redis.call('zpopmin', queue)
   if first[1] then
-    local n = redis.pcall('pubsub', numsub, ARGV[2], channelOf(KEYS[3], first[1]))
+    local channel = channelOf(queue, first[1])
+    local n = redis.pcall('pubsub', numsub, ARGV[2], channel)
     if n[4] and n[4] > 0 and n[2] <= idle then
-      give(KEYS[1], KEYS[2], KEYS[3], claim, first[1], false, ARGV[1])
+      give(KEYS[1], KEYS[2], queue, claim, first[1], false, ARGV[1], channel)
       return 0
     end
-    redis.call('zadd', KEYS[3], first[2], first[1])
-    redis.call('pexpire', KEYS[3], '15000')
+    redis.call('zadd', queue, first[2], first[1])
+    redis.call('pexpire', queue, '15000')
   end
 end
 -- include: release
-return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], claim, idle, ARGV[5])
+return release(KEYS[1], KEYS[2], queue, ARGV[1], ARGV[2], claim, idle, ARGV[5])
