@@ -27,6 +27,7 @@ func (b *base) newLease() *lease.Lease {
 func (a *attempt) request(l *lease.Lease, send func() (int64, time.Duration, error)) (ttl time.Duration, err error) {
 	for resent := false; ; resent = true {
 		l.Sent = a.e.Clock.Now()
+		a.asked = l.Sent
 		token, ttl, err := send()
 		l.Since = a.e.Clock.Now()
 		if err != nil {

@@ -187,7 +187,6 @@ func (a *attempt) pause(d time.Duration, signal <-chan struct{}) (done bool, err
 // an id is queued only once (see queue.Queue).
 func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err error) {
 	a.tries++
-	a.asked = a.e.Clock.Now()
 	return a.request(l, func() (int64, time.Duration, error) {
 		first := enqueue
 		enqueue = false

@@ -30,8 +30,9 @@ type released struct {
 func (e *Engine) release(ctx context.Context, l *lease.Lease, d time.Duration, once bool) released {
 	io := e.proto.NewContext(ctx)
 	io.Prompt = true
-	e.watchdog.Stop(l, io, d)
-	r := e.releaseUnder(io, l, sending{until: e.Clock.Now() + int64(d), once: once, next: e.successor(l)})
+	until := e.Clock.Now() + int64(d)
+	e.watchdog.Stop(l, io, until)
+	r := e.releaseUnder(io, l, sending{until: until, once: once, next: e.successor(l)})
 	io.Free()
 	return r
 }
@@ -62,13 +63,14 @@ func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []relea
 	rs := make([]released, len(ls))
 	io := e.proto.NewContext(ctx)
 	io.Prompt = true
-	until := e.Clock.Now() + int64(unlockMost)
-	least := unlockMost
+	now := e.Clock.Now()
+	until := now + int64(unlockMost)
+	first := until
 	for _, l := range ls {
-		e.watchdog.Stop(l, io, unlockMost)
-		least = min(least, e.Left(l))
+		e.watchdog.Stop(l, io, until)
+		first = min(first, l.Deadline.Load())
 	}
-	io.Bound(e.proto.Conn, least)
+	io.Bound(e.proto.Conn, time.Duration(first-now))
 	told, err := e.proto.ReleaseSome(io, lease.Refs(ls))
 	for i, l := range ls {
 		if err == nil && told[i] >= 0 {
@@ -124,7 +126,7 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, how sending)
 		if io.Err() != nil || now >= how.until {
 			return nil, unconfirmed(err)
 		}
-		io.Bound(e.proto.Conn, min(e.Left(l), time.Duration(how.until-now)))
+		io.Bound(e.proto.Conn, time.Duration(min(l.Deadline.Load(), how.until)-now))
 		var told int64
 		if next, how.next = how.next, nil; next == nil { // an id is queued once
 			told, err = e.proto.Release(io, &l.Ref, nil)
@@ -167,7 +169,7 @@ func unconfirmed(last error) error {
 
 // releaseLater releases l in the background.
 func (e *Engine) releaseLater(l *lease.Lease) {
-	e.watchdog.Stop(l, transport.Background(), l.Length)
+	e.watchdog.Stop(l, transport.Background(), e.Clock.Now()+int64(l.Length))
 	e.cleaner.Add(l, l.Indeterminate, func() {
 		e.watchdog.Remove(l)
 		e.arbiters[l.Kind].Released(l.Keys.Name, l)

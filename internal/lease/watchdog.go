@@ -108,11 +108,11 @@ func (w *Watchdog) movedLocked(l *Lease) {
 }
 
 // Stop ends the renewals of a lease that is about to be released under ctx. If Remove is not
-// called within d, or before the deadline, ctx is cancelled.
-func (w *Watchdog) Stop(l *Lease, ctx *transport.Context, d time.Duration) {
+// called until giveUp, or before the deadline, ctx is cancelled.
+func (w *Watchdog) Stop(l *Lease, ctx *transport.Context, giveUp int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.stopped, l.release, l.giveUp = true, ctx, w.Clock.Now()+int64(d)
+	l.stopped, l.release, l.giveUp = true, ctx, giveUp
 	if l.Index < 0 {
 		ctx.Cancel()
 	} else if l.giveUp < l.Deadline.Load()-Early {

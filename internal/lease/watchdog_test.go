@@ -89,10 +89,10 @@ func TestReleasedLeaseIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	early, late := r.kept(), r.kept()
-	r.Stop(early, transport.Background(), length)
+	r.Stop(early, transport.Background(), r.Clock.Now()+int64(length))
 	due := r.after(third)
 	require.Equal(t, []*Lease{late}, due, "only what is not being released")
-	r.Stop(late, transport.Background(), length) // before its renewal is sent
+	r.Stop(late, transport.Background(), r.Clock.Now()+int64(length)) // before its renewal is sent
 	r.mini.SetTTL(late.Keys.Name, little)
 	r.renew(due)
 	require.Equal(t, little, r.mini.TTL(late.Keys.Name))
@@ -108,14 +108,14 @@ func TestReleaseIsCancelledAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	l, io := r.kept(), transport.Background()
-	r.Stop(l, io, length)
+	r.Stop(l, io, r.Clock.Now()+int64(length))
 	require.Empty(t, r.after(length-little))
 	require.NoError(t, io.Err())
 	r.Clock.Skip(little)
 	r.advance()
 	require.Error(t, io.Err())
 	again := transport.Background()
-	r.Stop(l, again, length)
+	r.Stop(l, again, r.Clock.Now()+int64(length))
 	require.Error(t, again.Err(), "a release that begins after the deadline goes on")
 }
 
