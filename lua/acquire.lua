@@ -2,7 +2,7 @@
 -- Acquires an exclusive lock if it is free and nobody queues for it, or queues. Whoever finds the
 -- lock free grants it to the first of the queue.
 --
---   KEYS   lock, fence
+--   KEYS   lock, fence, queue
 --   ARGV   hold id, lease (ms)
 --          1, or missing, to queue if the lock is not granted, 0 not to; 2 not to, by one that
 --          listens to the lock's channel, for whom a free lock is reserved
@@ -19,9 +19,8 @@
 --
 -- The token is issued first, so that nothing is acquired if that fails.
 
-local rest = string.sub(KEYS[2], 13) -- the key of the fence without its prefix
-local queue = 'relock_queue' .. rest
-if redis.pcall('exists', KEYS[1], queue, 'relock_yield' .. rest) == 0 then
+local queue, yielding = KEYS[3], 'relock_yield' .. string.sub(KEYS[3], 13)
+if redis.pcall('exists', KEYS[1], queue, yielding) == 0 then
   -- Most often the lock is free, nobody wants it, and the clock has passed the last token.
   local t = redis.call('time')
   local token = (t[1] * 1000 + math.floor(t[2] / 1000)) * 1024
@@ -68,7 +67,7 @@ if asks == '1' then
   enqueue(queue, ARGV[1])
 elseif asks == '2' and to == '*' and redis.call('exists', queue) == 0 then
   wait = 0
-  redis.pcall('del', 'relock_yield' .. rest) -- it is used
+  redis.pcall('del', yielding) -- it is used
 end
 if wait > 0 then return -1 - wait end
 local claim = ARGV[4] or '5000'

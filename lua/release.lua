@@ -3,7 +3,7 @@
 -- wakes who listens to the lock's channel: waiters of Redisson. Without a hold, it ends the place
 -- in the queue.
 --
---   KEYS   lock, fence
+--   KEYS   lock, fence, queue
 --   ARGV   hold id
 --          channel of the lock
 --          claim (ms); 5000 if it is missing
@@ -18,9 +18,8 @@
 
 -- include: pubsub
 
-local rest = string.sub(KEYS[2], 13) -- the key of the fence without its prefix
-local queue = 'relock_queue' .. rest
-local queues = ARGV[5] or redis.pcall('exists', queue, 'redisson_lock_queue' .. rest)
+local queue = KEYS[3]
+local queues = ARGV[5] or redis.pcall('exists', queue, 'redisson_lock_queue' .. string.sub(queue, 13))
 if queues == 0 then
   local had = redis.pcall('hdel', KEYS[1], ARGV[1])
   if had ~= 1 then return had == 0 and -1 or had end
@@ -28,7 +27,7 @@ if queues == 0 then
   if told > 0 and told > tonumber(ARGV[4] or 0) then
     -- A process of relock that comes back at once must not overtake them; see lib/yield.lua.
     -- include: clock
-    redis.pcall('set', 'relock_yield' .. rest, string.format('%.0f *', clock() + 5), 'px', '105', 'nx')
+    redis.pcall('set', 'relock_yield' .. string.sub(queue, 13), string.format('%.0f *', clock() + 5), 'px', '105', 'nx')
   end
   return told
 end

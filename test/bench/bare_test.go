@@ -22,10 +22,10 @@ type bare struct {
 }
 
 // bareLock is a lock by its names on the wire.
-type bareLock struct{ name, fence, channel string }
+type bareLock struct{ name, fence, queue, channel string }
 
 func newBareLock(name string) bareLock {
-	return bareLock{name, "relock_fence:{" + name + "}", "redisson_lock__channel:{" + name + "}"}
+	return bareLock{name, "relock_fence:{" + name + "}", "relock_queue:{" + name + "}", "redisson_lock__channel:{" + name + "}"}
 }
 
 // loadScripts makes them known to the server, so that no EVALSHA is in vain.
@@ -56,11 +56,11 @@ func (c *bare) release(ctx context.Context, l *bareLock, id string) (bool, error
 }
 
 func (c *bare) eval(ctx context.Context, sha string, l *bareLock, args ...string) (int64, error) {
-	b := c.client.B().Arbitrary("EVALSHA", sha, "2")
+	b := c.client.B().Arbitrary("EVALSHA", sha, "3")
 	if c.keyed {
-		b = b.Keys(l.name, l.fence)
+		b = b.Keys(l.name, l.fence, l.queue)
 	} else {
-		b = b.Args(l.name, l.fence)
+		b = b.Args(l.name, l.fence, l.queue)
 	}
 	return c.client.Do(ctx, b.Args(args...).Build()).AsInt64()
 }

@@ -116,6 +116,61 @@ func TestALockOfAHalfMovedSlotIsReleased(t *testing.T) {
 	}
 }
 
+// A Lock that begins while the slot is half moved waits, whoever has the lock, and an Unlock of a
+// hold that is gone says so.
+func TestALockOfAHalfMovedSlotIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	c, join := movingCluster(t)
+	a, b := join(), join()
+	for how, moved := range halfMoves {
+		for _, p := range pairings {
+			if p.kinds == "Group of all kinds" {
+				continue
+			}
+			name := how + " " + p.kinds
+			held, waiting := p.holds(a, name), p.waits(b, name)
+			kit.Lock(t, kit.Background, held)
+			m := halfMove(t, c, name, moved(name)...)
+			got := kit.Async(func() error { return waiting.Lock(kit.Background) })
+			select {
+			case err := <-got:
+				require.Fail(t, "it did not wait", "%s: %v", name, err)
+			case <-time.After(100 * time.Millisecond):
+			}
+			letsGo(t, held, name)
+			require.NoError(t, m.Finish())
+			require.NoError(t, kit.Receive(t, got, name+": the waiter to enter"))
+			kit.Unlock(t, kit.Background, waiting)
+			onNone(t, c, name)
+		}
+	}
+
+	mutex := a[0].Mutex("gone")
+	kit.Lock(t, kit.Background, mutex)
+	m := halfMove(t, c, "gone")
+	_, err := c.NodeForKey("gone").Do("HSET", "gone", "another", "1")
+	require.NoError(t, err)
+	_, err = c.NodeForKey("gone").Do("HDEL", "gone", fieldOf(t, c.NodeForKey("gone"), "gone"))
+	require.NoError(t, err)
+	require.ErrorIs(t, mutex.Unlock(kit.Background), relock.ErrLost)
+	require.NoError(t, m.Finish())
+}
+
+// fieldOf returns the hold id that a lock has.
+func fieldOf(t testing.TB, s *redistest.Server, name string) string {
+	t.Helper()
+	reply, err := s.Do("HKEYS", name)
+	require.NoError(t, err)
+	fields, _ := reply.([]any)
+	for _, f := range fields {
+		if id := f.(string); strings.Contains(id, ":") {
+			return id
+		}
+	}
+	require.Fail(t, name+" has no hold")
+	return ""
+}
+
 // The same without anybody who waits: nothing of the hold is left on any node.
 func TestNothingIsLeftOfALockOfAHalfMovedSlot(t *testing.T) {
 	t.Parallel()
