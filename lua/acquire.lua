@@ -2,7 +2,7 @@
 -- Acquires an exclusive lock if it is free and nobody queues for it, or queues. Whoever finds the
 -- lock free grants it to the first of the queue.
 --
---   KEYS   lock, fence, queue
+--   KEYS   lock, fence, and in a cluster the queue; see below
 --   ARGV   hold id, lease (ms)
 --          1, or missing, to queue if the lock is not granted, 0 not to; 2 not to, by one that
 --          listens to the lock's channel, for whom a free lock is reserved
@@ -18,36 +18,42 @@
 -- mistaken for a new one. So a call that queues is never sent again.
 --
 -- The token is issued first, so that nothing is acquired if that fails.
+--
+-- A name that the script derives is cheaper than a key that it is given. But in a cluster a slot may
+-- be half moved: the server then refuses a script if it misses one of its keys, and fails one in the
+-- middle that comes upon such a key. So there all keys are given that it cannot do without.
 
-local queue, yielding = KEYS[3], 'relock_yield' .. string.sub(KEYS[3], 13)
-if redis.pcall('exists', KEYS[1], queue, yielding) == 0 then
+local call, lock = redis.call, KEYS[1]
+local named = string.sub(KEYS[2], 13)
+local queue, yielding = KEYS[3] or 'relock_queue' .. named, 'relock_yield' .. named
+if redis.pcall('exists', lock, queue, yielding) == 0 then
   -- Most often the lock is free, nobody wants it, and the clock has passed the last token.
-  local t = redis.call('time')
+  local t = call('time')
   local token = (t[1] * 1000 + math.floor(t[2] / 1000)) * 1024
-  local last = tonumber(redis.call('set', KEYS[2], string.format('%.0f', token), 'px', '60000', 'get') or nil)
+  local last = tonumber(call('set', KEYS[2], token, 'px', '60000', 'get'))
   if not last or last + 1024 > token then
     -- include: fence
     token = fence(KEYS[2], last or false, t)
   end
-  redis.call('hset', KEYS[1], ARGV[1], '1')
-  redis.call('pexpire', KEYS[1], ARGV[2])
+  call('hset', lock, ARGV[1], '1')
+  call('pexpire', lock, ARGV[2])
   return token
 end
 local asks = ARGV[3] or '1'
-local ttl = redis.call('pttl', KEYS[1])
+local ttl = call('pttl', lock)
 if ttl ~= -2 then
-  local fields = redis.pcall('hrandfield', KEYS[1], '16')
+  local fields = redis.pcall('hrandfield', lock, '16')
   local held = fields[1] == ARGV[1] and 1
-  if not held and #fields ~= 1 then held = redis.pcall('hexists', KEYS[1], ARGV[1]) end
+  if not held and #fields ~= 1 then held = redis.pcall('hexists', lock, ARGV[1]) end
   if held == 1 then
-    redis.call('pexpire', KEYS[1], ARGV[2])
-    local token = tonumber(redis.call('get', KEYS[2]))
+    call('pexpire', lock, ARGV[2])
+    local token = tonumber(call('get', KEYS[2]))
     if token then return token end
     -- include: fence
     return (fence(KEYS[2]))
   end
   -- include: foreign
-  local no, holder = foreign(KEYS[1], #fields > 0 and fields or held)
+  local no, holder = foreign(lock, #fields > 0 and fields or held)
   if no then return no end
   if asks == '1' then
     -- include: queue
@@ -65,19 +71,19 @@ end
 local wait, to = yielded(queue)
 if asks == '1' then
   enqueue(queue, ARGV[1])
-elseif asks == '2' and to == '*' and redis.call('exists', queue) == 0 then
+elseif asks == '2' and to == '*' and call('exists', queue) == 0 then
   wait = 0
   redis.pcall('del', yielding) -- it is used
 end
 if wait > 0 then return -1 - wait end
 local claim = ARGV[4] or '5000'
-local winner, token = grant(KEYS[1], KEYS[2], queue, claim, {[ARGV[1]] = true})
+local winner, token = grant(lock, KEYS[2], queue, claim, {[ARGV[1]] = true})
 if winner == ARGV[1] then
-  redis.call('pexpire', KEYS[1], ARGV[2])
+  call('pexpire', lock, ARGV[2])
   return token
 end
 if winner then return -1 - claim end
 token = fence(KEYS[2])
-redis.call('hset', KEYS[1], ARGV[1], '1')
-redis.call('pexpire', KEYS[1], ARGV[2])
+call('hset', lock, ARGV[1], '1')
+call('pexpire', lock, ARGV[2])
 return token

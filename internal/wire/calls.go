@@ -74,7 +74,7 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait boo
 			queue = "2"
 		}
 		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, queue, p.claimMS(l)}
-		n, err = p.taken(ctx, p.set().acquire, all[:3], unlessUsual(all[3:], "1", claimMost))
+		n, err = p.taken(ctx, p.set().acquire, p.ifCluster(all[:3], 2), unlessUsual(all[3:], "1", claimMost))
 	}
 	return Granted(n, k.explain(err))
 }
@@ -157,12 +157,12 @@ func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, joi
 // such a hold; if told is a token, by IsToken, it has got the lock already.
 func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err error) {
 	if k := l.Keys; l.Kind == Plain || l.Kind == Fair { // without allocations
-		all := [...]string{k.Name, k.fence, k.aux, l.ID, k.Channel, p.claimMS(l), p.idle(k.Channel), ""}
+		all := [...]string{k.Name, k.aux, k.fence, l.ID, k.Channel, p.claimMS(l), p.idle(k.Channel), ""}
 		args := unlessUsual(all[3:7], claimMost, "0")
 		if next != nil {
 			all[7], args = next.ID, all[3:]
 		}
-		told, err = p.Eval(ctx, p.set().release, all[:3], args).AsInt64()
+		told, err = p.Eval(ctx, p.set().release, p.ifCluster(all[:3], 1), args).AsInt64()
 	} else {
 		c := p.releasing(l)
 		if next != nil {
@@ -195,7 +195,7 @@ func (p *Protocol) releasing(l *Ref) transport.Call {
 	case Read:
 		return transport.Call{Script: p.set().releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux, k.fence}, Args: []string{l.ID, k.Channel, k.Prefix, p.claimMS(l)}}
 	default:
-		return transport.Call{Script: p.set().release, Keys: []string{k.Name, k.fence, k.aux}, Args: []string{l.ID, k.Channel, p.claimMS(l), p.idle(k.Channel)}}
+		return transport.Call{Script: p.set().release, Keys: []string{k.Name, k.aux, k.fence}, Args: []string{l.ID, k.Channel, p.claimMS(l), p.idle(k.Channel)}}
 	}
 }
 
@@ -240,6 +240,14 @@ func (p *Protocol) claimMS(l *Ref) string {
 		return Millis(claim)
 	}
 	return claimMost
+}
+
+// ifCluster returns keys, outside a cluster without those that the script derives: all but the first n.
+func (p *Protocol) ifCluster(keys []string, n int) []string {
+	if p.Slots == nil {
+		return keys[:n]
+	}
+	return keys
 }
 
 // unlessUsual returns args without those at the end that are the usual ones, which the script of

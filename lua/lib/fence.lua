@@ -20,8 +20,8 @@
 -- them already pass the last token (false for none) and the reply of TIME. For others, SET stores
 -- a block of 1024 at once and returns the last token: mostly the clock has passed its block.
 --
--- Lua formats large numbers as 1.78e+15, hence string.format. A number as an argument of
--- redis.call is slower than a string, hence '60000' and '1'.
+-- Lua formats large numbers as 1.78e+15, hence string.format; redis.call writes them out. A
+-- constant is faster as a string, hence '60000' and '1'.
 
 local function fence(key, last, t)
   t = t or redis.call('time')
