@@ -86,7 +86,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		e.audience, onRenewed = Audience{cfg.Hooks}, cfg.Hooks.Renewed
 	}
 	e.broker = pubsub.New(pubsub.Config{
-		Client: client, Handler: cfg.Dispatch, Clock: e.Clock, Busy: e.busy, Spawn: e.own.Go, Ctx: e.ioCtx,
+		Client: client, Handler: cfg.Dispatch, Proves: queue.Proves, Clock: e.Clock, Busy: e.busy, Spawn: e.own.Go, Ctx: e.ioCtx,
 		Dedicate: func(node transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
 			return e.proto.Dedicate(e.ioCtx, node)
 		},

@@ -47,6 +47,10 @@ type Config struct {
 	// connection's reader and must not block.
 	Handler func(channel, message string) bool
 
+	// Proves reports whether a message shows that the link on which it came leads to a primary, as
+	// long as the session has only that one. nil: none does.
+	Proves func(message string) bool
+
 	// Busy reports whether a call of the session is under way.
 	Busy func() bool
 

@@ -20,12 +20,12 @@ const enough = 20 * time.Second // for what comes quickly on an idle machine
 
 // newBroker starts a broker, which has one channel pinned like that of a session. It
 // ends with the test.
-func newBroker(t *testing.T, client rueidis.Client) *Broker {
+func newBroker(t *testing.T, client rueidis.Client, mod ...func(*Config)) *Broker {
 	t.Helper()
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	var conn *transport.Conn
-	b := New(Config{
+	cfg := Config{
 		Busy:    func() bool { return false },
 		Client:  client,
 		Handler: func(string, string) bool { return false },
@@ -35,7 +35,11 @@ func newBroker(t *testing.T, client rueidis.Client) *Broker {
 		Dedicate: func(d transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
 			return conn.Dedicate(ctx, d)
 		},
-	})
+	}
+	for _, f := range mod {
+		f(&cfg)
+	}
+	b := New(cfg)
 	conn = transport.NewConn(client, 0, 0, &wg, &b.Up)
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	pinning, stop := context.WithTimeout(ctx, enough)

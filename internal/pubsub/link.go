@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -24,7 +25,8 @@ type link struct {
 	conn    rueidis.DedicatedClient
 	release func() // gives conn back to the client
 	lost    <-chan error
-	opened  int64 // when
+	opened  int64        // when
+	proved  atomic.Int64 // when a message came last that Broker.Proves
 
 	ready map[*subscription]struct{} // subscribed before the link is in use; guarded by Broker.mu
 }
@@ -43,7 +45,8 @@ func (c *connection) open() (*link, error) {
 		opened:  c.broker.Clock.Now(),
 		ready:   make(map[*subscription]struct{}),
 	}
-	l.lost = conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: c.broker.onMessage, OnSubscription: l.onSubscription})
+	l.proved.Store(l.opened) // by the probe that follows
+	l.lost = conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: l.onMessage, OnSubscription: l.onSubscription})
 	if err := c.probe(conn); err != nil {
 		l.close()
 		return nil, err
@@ -66,6 +69,15 @@ func (l *link) closeDelayed() {
 	case <-l.owner.broker.Ctx.Done():
 	}
 	l.close()
+}
+
+// onMessage runs on the link's reader: it must not block.
+func (l *link) onMessage(m rueidis.PubSubMessage) {
+	b := l.owner.broker
+	if b.Proves != nil && b.Proves(m.Message) {
+		l.proved.Store(b.Clock.Now())
+	}
+	b.onMessage(m)
 }
 
 // onSubscription runs on the link's reader: it must not block.

@@ -34,8 +34,8 @@ func (r *replacement) step() error {
 	select {
 	case <-c.kick:
 	case <-r.probes.C:
-		err := r.check()
-		r.probes.Reset(r.interval())
+		again, err := r.check()
+		r.probes.Reset(again)
 		return err
 	case next := <-r.next:
 		r.next = nil
@@ -59,23 +59,37 @@ func (r *replacement) interval() time.Duration {
 	return idleInterval
 }
 
-// check probes the link in use.
-func (r *replacement) check() error {
+// check probes the link in use, unless a message has proved lately what a probe would. It returns
+// when to check again.
+func (r *replacement) check() (again time.Duration, err error) {
 	c := r.conn
-	if err := c.probe(r.link.conn); err != nil {
-		return err
+	again = r.interval()
+	if left := r.proved(again); left > 0 {
+		again = left
+	} else if err := c.probe(r.link.conn); err != nil {
+		return again, err
 	}
 	if r.silent {
 		r.silent = false
 		c.recovered()
 	}
 	if c.retireIfIdle() {
-		return errRetired
+		return again, errRetired
 	}
 	if c.outgrown() {
 		r.start()
 	}
-	return nil
+	return again, nil
+}
+
+// proved returns for how much of an interval a message still stands for a probe. While there are two
+// links, it may have come on both of them, and in a cluster it may be of another lock's node.
+func (r *replacement) proved(interval time.Duration) time.Duration {
+	b := r.conn.broker
+	if r.silent || r.old != nil || r.next != nil || b.Slots != nil {
+		return 0
+	}
+	return time.Duration(r.link.proved.Load() + int64(interval) - b.Clock.Now())
 }
 
 // unresponsive handles a link that does not answer.
