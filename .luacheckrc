@@ -4,7 +4,7 @@ std = 'redis'
 stds.redis = {
   read_globals = {
     redis = {fields = {'call', 'error_reply', 'pcall'}},
-    string = {fields = {'find', 'format', 'len', 'match', 'sub'}},
+    string = {fields = {'find', 'format', 'len', 'match', 'rep', 'sub'}},
     math = {fields = {'abs', 'ceil', 'floor', 'max', 'min'}},
     table = {fields = {'insert'}},
     'KEYS', 'ARGV', 'ipairs', 'select', 'tonumber', 'tostring', 'type', 'unpack',

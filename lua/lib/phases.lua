@@ -52,6 +52,7 @@
 -- include: redisson
 -- include: next
 -- include: wake
+-- include: index
 
 local function isWriter(id) return string.sub(id, -6) == ':write' end
 local function seenIn(q) return beside(q.queue, 'relock_seen') end
@@ -71,6 +72,7 @@ local function queueUp(q, id)
   if not isWriter(id) then score = score + readersFrom end
   redis.call('zadd', q.queue, 'nx', string.format('%.0f', score), id)
   redis.call('pexpire', q.queue, '15000')
+  index(q.queue, score)
 end
 
 local function unqueue(q, id)

@@ -7,6 +7,7 @@
 -- is the hold that ends with that.
 
 -- include: give
+-- include: index
 
 local function enqueue(queue, id)
   local last = redis.call('zrange', queue, -1, -1, 'withscores')[2]
@@ -18,6 +19,7 @@ local function enqueue(queue, id)
   end
   redis.call('zadd', queue, 'nx', string.format('%.0f', last), id)
   redis.call('pexpire', queue, '15000')
+  index(queue, last)
 end
 
 local function grant(lock, fencekey, queue, claim, asks, leaving)
