@@ -40,7 +40,7 @@ var (
 		rounds: 9, pairs: 300, slice: 250 * time.Millisecond,
 		goroutines: []int{1, 4, 16, 64, 256},
 		processes:  []int{1, 2, 4, 8}, perProcess: 8,
-		readers: 64, wakeUps: 12, stuck: 2 * time.Second,
+		readers: 64, wakeUps: 36, stuck: 2 * time.Second,
 		herd: herd{[]int{2, 8, 32, 128}, 3, 700 * time.Millisecond, 3 * time.Second},
 		held: []held{
 			{100, 6 * time.Second, 2, 1}, {1000, 6 * time.Second, 2, 1}, {10_000, 6 * time.Second, 2, 3},
