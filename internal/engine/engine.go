@@ -96,8 +96,8 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.callCtx = transport.Background()
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
-		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, OnLost: e.lose, OnRenewed: onRenewed,
-		Busy: e.busy, Prompt: cfg.Hooks != nil,
+		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, OnLost: e.lose,
+		Renewing: func() { e.label.renewing() }, OnRenewed: onRenewed, Busy: e.busy, Prompt: cfg.Hooks != nil,
 	})
 	e.Clock.OnSuspend = e.watchdog.Suspended
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())

@@ -12,9 +12,9 @@ import (
 )
 
 // label keeps the session's label in Redis while the session holds or queues. One goroutine
-// writes it: when a call asks Redis while there is none, then every third of a lease. It deletes
-// the label soon after the session has stopped using locks, but if that would make it write twice
-// in a third of a lease, only after one in which the session used none.
+// writes it: when a call asks Redis while there is none, then every third of a lease, together with
+// renewals if there are any. It deletes the label soon after the session has stopped using locks, but
+// if that would make it write twice in a third of a lease, only after one in which the session used none.
 //
 // The next script takes a write along, so that it costs no round trip, and whoever finds the lock
 // taken can read by whom. In a cluster, where the label is in another slot, and with replicas the
@@ -26,10 +26,12 @@ type label struct {
 	gate atomic.Pointer[gate] // opened when the label is there, or cannot be written
 
 	along *transport.Along // a write; nil if no script may take it along
-	sent  atomic.Bool      // a call has it taken along
-	taken chan error       // its result; one at a time is under way
+	going atomic.Bool      // it is to be taken along, or was and its result is not read
+	taken chan error       // its result
+	ride  chan struct{}    // signals that a renewal takes it along
 	wrote atomic.Int64     // when the last write was sent
 	third time.Duration    // of a lease
+	most  time.Duration    // from one write to the next: a little more
 	often int64            // a write before that time would be the second in a third; only run uses it
 }
 
@@ -50,8 +52,9 @@ const (
 
 func newLabel(e *Engine) *label {
 	l := &label{
-		e: e, kick: make(chan struct{}, 1), taken: make(chan error, 1), third: e.Config.Lease / 3,
+		e: e, kick: make(chan struct{}, 1), taken: make(chan error, 1), ride: make(chan struct{}, 1), third: e.Config.Lease / 3,
 	}
+	l.most = l.third + l.third/50
 	l.wrote.Store(-lease.Forever)
 	l.reset()
 	if e.Config.Label == "" {
@@ -86,6 +89,7 @@ func (l *label) reset() {
 // disable ends all use of the label.
 func (l *label) disable() {
 	l.used.Store(true) // as if it had just been written
+	l.going.Store(true)
 	l.gate.Load().open()
 }
 
@@ -95,10 +99,25 @@ func (l *label) asking() {
 		return
 	}
 	if l.along != nil && !l.written() {
-		l.sent.Store(true)
-		l.e.proto.TakeAlong(l.along)
+		l.takeAlong()
 	}
 	timing.Signal(l.kick)
+}
+
+// renewing has the renewals that are about to be sent take the label along, unless it has just been
+// written. So a session that only holds does not wake up for it.
+func (l *label) renewing() {
+	if l.along != nil && l.left() < l.most-l.third/8 && l.written() && l.takeAlong() {
+		timing.Signal(l.ride)
+	}
+}
+
+func (l *label) takeAlong() bool {
+	if !l.going.CompareAndSwap(false, true) {
+		return false
+	}
+	l.e.proto.TakeAlong(l.along)
+	return true
 }
 
 func (l *label) written() bool {
@@ -139,9 +158,9 @@ func (l *label) run() {
 
 // keep writes the label for as long as the session is in use. It reports whether it may.
 func (l *label) keep() bool {
-	first := min(labelQuick, l.third)
+	first := min(labelQuick, l.most)
 	if l.e.Clock.Now() < l.often {
-		first = l.third
+		first = l.most
 	}
 	for look := first; ; {
 		err := l.write()
@@ -154,22 +173,24 @@ func (l *label) keep() bool {
 			if !l.sleep(min(look, left)) {
 				return true
 			}
+			if l.going.Load() {
+				break
+			}
 			switch {
 			case l.used.Swap(false):
 				look = first
 			case l.e.calls.Load() == 0 && l.e.watchdog.Longest() == 0:
 				return true
 			default: // in use for a longer time
-				look = min(2*look, l.third)
+				look = min(2*look, l.most)
 			}
 		}
 	}
 }
 
-// left returns how long it takes until the label is due again: a little before the renewal of a
-// lease that took it along, which takes it along again.
+// left returns how long it takes until the label is due again.
 func (l *label) left() time.Duration {
-	return time.Duration(l.wrote.Load() + int64(l.third-l.third/20) - l.e.Clock.Now())
+	return time.Duration(l.wrote.Load() + int64(l.most) - l.e.Clock.Now())
 }
 
 // write stores the label. A script takes it along if one is sent soon.
@@ -177,9 +198,8 @@ func (l *label) write() error {
 	if l.along == nil {
 		return l.writeAlone()
 	}
-	if !l.sent.Swap(false) {
-		l.e.proto.TakeAlong(l.along)
-	}
+	l.takeAlong()
+	defer l.going.Store(false)
 	timer := time.NewTimer(l.third / 10)
 	defer timer.Stop()
 	select {
@@ -194,9 +214,15 @@ func (l *label) write() error {
 	return <-l.taken // calls end, in a closed session too
 }
 
-// sleep returns false if the engine ends.
+// sleep ends when a renewal takes the label along. It returns false if the engine ends.
 func (l *label) sleep(d time.Duration) bool {
-	timing.Pause(l.e.ioCtx, d)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.ride:
+	case <-l.e.ioCtx.Done():
+	}
 	select {
 	case <-l.kick: // used is set
 	default:

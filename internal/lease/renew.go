@@ -35,6 +35,7 @@ func (w *Watchdog) renew(due []*Lease) {
 	if len(batch) == 0 {
 		return
 	}
+	w.Renewing()
 
 	// A hanging Redis must not delay the next renewals for long. A round trip may take as
 	// long as renewals are apart.

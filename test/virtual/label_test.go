@@ -59,10 +59,10 @@ func TestInspectTellsTheLabelsOfHolders(t *testing.T) {
 			inspect()
 		}
 		require.NoError(t, l.Unlock(background))
-		time.Sleep(lease / 3)
+		time.Sleep(lease/3 + lease/100)
 		for i, r := range w.redis {
 			text, _ := label(t, r, s[i])
-			require.Empty(t, text, "nothing was held for a third of a lease")
+			require.Empty(t, text, "nothing was held for a little more than a third of a lease")
 		}
 
 		l = p.held()
@@ -73,6 +73,30 @@ func TestInspectTellsTheLabelsOfHolders(t *testing.T) {
 		for i, r := range w.redis {
 			text, _ := label(t, r, s[i])
 			require.Empty(t, text, "a dead process has a label")
+		}
+	})
+}
+
+// A session that only holds writes its label with the renewals, and at no other time.
+func TestLabelIsWrittenWithRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := relocktest.New(t)
+		s := redis.Session()
+		a := s.Mutex("a")
+		require.NoError(t, a.Lock(background))
+		time.Sleep(lease / 9) // the other lock will not be renewed when the label is due
+		require.NoError(t, s.Mutex("b").Lock(background))
+		require.NoError(t, a.Unlock(background))
+		time.Sleep(lease / 3)
+		const length = lease + lease/3 + lease/12
+		for range 20 {
+			time.Sleep(lease/3 - time.Millisecond)
+			_, ttl := label(t, redis, s)
+			require.LessOrEqual(t, ttl, length-lease/4)
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			_, ttl = label(t, redis, s)
+			require.Equal(t, length, ttl)
 		}
 	})
 }
