@@ -31,7 +31,7 @@ type label struct {
 	ride  chan struct{}    // signals that a renewal takes it along
 	wrote atomic.Int64     // when the last write was sent
 	third time.Duration    // of a lease
-	most  time.Duration    // from one write to the next: a little more
+	apart time.Duration    // from one write to the next: a little more
 	often int64            // a write before that time would be the second in a third; only run uses it
 }
 
@@ -54,7 +54,7 @@ func newLabel(e *Engine) *label {
 	l := &label{
 		e: e, kick: make(chan struct{}, 1), taken: make(chan error, 1), ride: make(chan struct{}, 1), third: e.Config.Lease / 3,
 	}
-	l.most = l.third + l.third/50
+	l.apart = l.third + l.third/50
 	l.wrote.Store(-lease.Forever)
 	l.reset()
 	if e.Config.Label == "" {
@@ -88,8 +88,8 @@ func (l *label) reset() {
 
 // disable ends all use of the label.
 func (l *label) disable() {
-	l.used.Store(true) // as if it had just been written
-	l.going.Store(true)
+	l.used.Store(true)  // as if it had just been written
+	l.going.Store(true) // nothing takes it along
 	l.gate.Load().open()
 }
 
@@ -107,7 +107,7 @@ func (l *label) asking() {
 // renewing has the renewals that are about to be sent take the label along, unless it has just been
 // written. So a session that only holds does not wake up for it.
 func (l *label) renewing() {
-	if l.along != nil && l.left() < l.most-l.third/8 && l.written() && l.takeAlong() {
+	if l.along != nil && l.left() < l.apart-l.third/8 && l.written() && l.takeAlong() {
 		timing.Signal(l.ride)
 	}
 }
@@ -158,9 +158,9 @@ func (l *label) run() {
 
 // keep writes the label for as long as the session is in use. It reports whether it may.
 func (l *label) keep() bool {
-	first := min(labelQuick, l.most)
+	first := min(labelQuick, l.apart)
 	if l.e.Clock.Now() < l.often {
-		first = l.most
+		first = l.apart
 	}
 	for look := first; ; {
 		err := l.write()
@@ -173,7 +173,7 @@ func (l *label) keep() bool {
 			if !l.sleep(min(look, left)) {
 				return true
 			}
-			if l.going.Load() {
+			if l.going.Load() { // a renewal takes it along
 				break
 			}
 			switch {
@@ -182,7 +182,7 @@ func (l *label) keep() bool {
 			case l.e.calls.Load() == 0 && l.e.watchdog.Longest() == 0:
 				return true
 			default: // in use for a longer time
-				look = min(2*look, l.most)
+				look = min(2*look, l.apart)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func (l *label) keep() bool {
 
 // left returns how long it takes until the label is due again.
 func (l *label) left() time.Duration {
-	return time.Duration(l.wrote.Load() + int64(l.most) - l.e.Clock.Now())
+	return time.Duration(l.wrote.Load() + int64(l.apart) - l.e.Clock.Now())
 }
 
 // write stores the label. A script takes it along if one is sent soon.

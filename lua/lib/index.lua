@@ -1,5 +1,5 @@
--- index makes Redis index a long queue, one in 64 times that a place is added with that score. As long
--- as a sorted set is small, Redis keeps it in a row, and ZADD walks it twice: with 128 processes that
+-- index has Redis index a long queue. It is called with the score of each new place, and looks at every
+-- 64th. Redis keeps a small sorted set as a listpack, which ZADD walks twice: with 128 processes that
 -- contend for a lock, a tenth of what an acquisition costs the server. A set that has had a member
 -- of more than 64 bytes is indexed from then on (zset-max-listpack-value).
 

@@ -206,7 +206,7 @@ func TestReadersWithALeaseOfTheirOwn(t *testing.T) {
 // The deadline never counts on more than Redis grants, whatever the latency: that of the acquisition
 // and that of a renewal.
 func TestDeadlineCountsFromTheSending(t *testing.T) {
-	const delay = 120 * time.Millisecond
+	const delay = 100 * time.Millisecond
 	onEach(t, func(t *testing.T, w *world) {
 		for _, renewals := range []int{0, 3} {
 			p := w.process()
