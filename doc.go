@@ -140,6 +140,8 @@
 //   - A lost reply does no harm. A request that is sent again has the same outcome as
 //     one sent once, so a lock is never acquired or released twice.
 //   - Later holds have larger tokens.
+//   - A hold is a hold. 50 milliseconds after Lock has returned it has its whole lease in Redis,
+//     also if another's Unlock has handed it over, and survives the same outages.
 //   - A session's goroutines and connections do not grow with the number of locks,
 //     holds or waiters.
 //
@@ -206,7 +208,8 @@
 //
 // Whoever finds a Mutex or FairMutex taken queues in Redis, with the same request, and then
 // waits for a message: Unlock grants the lock to the first of the queue. That costs the same
-// however many wait. A waiter looks at the lock every few seconds as well, so that a message
+// however many wait. The winner has it for a claim, 5 seconds or its lease if that is shorter,
+// and its whole lease 20 milliseconds later. A waiter looks at the lock every few seconds as well, so that a message
 // that is lost, or a holder that dies, delays it and no more.
 //
 // For each Mutex one goroutine of a session queues in Redis, and the others behind it in the
@@ -237,6 +240,15 @@
 // ForceUnlock remove what is the lock's and leave these fields. But they expire with the lease,
 // as the key does, and until then the name is no lock.
 //
+// # Other users of the same Redis
+//
+// A Redis user with rights for the names of other locks only can send messages to any session,
+// since their channels are beside those of all locks. A session believes no such message for its
+// channel: a grant or a loss must name a hold by its id, a random number of 62 bits, which
+// such a user cannot read. Anything else makes the session look for itself at most. So that user
+// cannot acquire, end or open these locks, nor learn who holds them, but he can make a session
+// work. Whoever may write the keys of a lock can do anything to it.
+//
 // # Redisson
 //
 // A Mutex is stored in Redis like an RLock of Redisson (3.x and 4.x), and an RWMutex like
@@ -255,12 +267,11 @@
 //	{goods:1000:1}:<hold id>:rwlock_timeout:1    lease of a reader
 //	relock_fence:{goods:1000:1}                  last fencing token, for a minute after it was issued
 //	relock_queue:{goods:1000:1}                  sorted set, who waits for a Mutex or FairMutex
-//	relock_absent:{goods:1000:1}                 hash, sessions with waiters there that were not reachable
 //	relock_rwqueue:{goods:1000:1}                sorted set, the waiting readers and writers of an RWMutex
 //	relock_seen:{goods:1000:1}                   hash, when sessions with waiting writers have looked
 //	relock_readers:{goods:1000:1}                sorted set, relock's readers of an RWMutex
 //	relock_session:{<session id>}                label of a session that holds or waits; see WithLabel
-//	relock_yield:{goods:1000:1}                  for 200 ms, which waiter of Redisson the lock is left to
+//	relock_yield:{goods:1000:1}                  for 2 s after Redisson was met, when its next turn is
 //
 // and these channels are used:
 //
@@ -270,7 +281,9 @@
 //	relock_session:<session id>                  messages to a session: grants, and losses by ForceUnlock
 //
 // The braces are a hash tag, which keeps the keys in one slot of a cluster. A name that
-// contains a brace gets none added, and needs a hash tag of its own. In a cluster with
+// contains a brace gets none added, and needs a hash tag of its own; its queue has a colon
+// more at the end. So the names a and {a} are two locks, which share tokens and channels, as in
+// Redisson, and nothing that one could take from the other. In a cluster with
 // sharded pub/sub, releases and grants are published there, as Redisson does.
 //
 // # Sources

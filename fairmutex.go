@@ -19,17 +19,17 @@ import (
 //
 // The queue is in Redis and goes by the server's clock. Unlock gives the lock directly
 // to the first waiter: it has it when the message arrives. A waiter whose subscription
-// connection is gone at that moment is passed over at no cost, and keeps its place. One
-// whose process is frozen keeps the lock from the others for its claim, 5 s or the lease
-// of the lock that was unlocked if that is shorter ([WithLease]; a bounded one has the
-// session's).
+// connection is gone at that moment is passed over at no cost, and stands back until its session
+// has looked at the lock, which it does at least every 2 s: then it has its old place again. If it
+// still hears no messages, it comes next, and finds at a look that it has the lock.
 //
-// A waiter loses its place when it gives up; when it was given the lock and has not
-// answered within the claim; when all of the queue is lost, because Redis has lost its
-// data or no waiter was able to ask Redis for 15 s; and when its session was passed over
-// at two attempts to give the lock to it, at least 5 s apart by the server's clock, and none
-// of its waiters has looked at the lock in between, which each does at least every 2.5 s. All but the first queue again by themselves. Where a Redis user may not write
-// relock_absent keys, being passed over once is enough.
+// A process that is frozen, or unplugged while its connections stay open, keeps the lock from the
+// others for one claim, 5 s or the lease of its waiter if that is shorter, however many of its
+// goroutines wait: after that they all stand back until it looks again.
+//
+// A waiter loses its place when it gives up; when it was given the lock and has not answered within
+// the claim; when all of the queue is lost, because Redis has lost its data or no waiter was able to
+// ask Redis for 15 s; and when more than 10,000 waiters stand back. It queues again by itself.
 //
 // A [Mutex] goes through Redis once for many goroutines, a FairMutex for each call. Use a
 // FairMutex where order matters.

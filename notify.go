@@ -1,8 +1,6 @@
 package relock
 
 import (
-	"strings"
-
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -15,16 +13,10 @@ import (
 func (s *Session) dispatch(channel, message string) bool {
 	switch {
 	case message == wire.ForRedisson:
-		return true
-	case wire.IsSessionChannel(channel): // also a loss: "lost <hold id> <key>"
-		verb, rest, _ := strings.Cut(message, " ")
-		if id, key, ok := strings.Cut(rest, " "); ok && verb == "lost" {
-			s.e.Forced(id, key)
-			return true
-		}
-		return s.e.Heard(message)
-	case wire.IsGrantChannel(channel):
-		return s.e.Heard(message)
+	case wire.IsSessionChannel(channel), wire.IsGrantChannel(channel):
+		s.e.Heard(message)
+	default:
+		return false
 	}
-	return false
+	return true
 }

@@ -20,6 +20,7 @@ var heads = map[string]string{
 	"wake-up":    "| Held to wanted | Redisson | Java to Java | Java to Go | Go to Java | Go to Go |",
 	"starvation": "| Waiter | Redisson | p50 (ms) | at most | waits |",
 	"share":      "| Crowd | Redisson | Turns of the one | of the others | Share of the one | of the others |",
+	"distance":   "| Lock | Redisson | One way | Turns of Java | of Go | Share of Java | of Go |",
 	"force":      "| Forced | Lock | Redisson | Waiter | gets in after (ms) |",
 	"crash":      "| Killed | Redisson | Locks | acquired after (leases) |",
 }

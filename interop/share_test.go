@@ -10,11 +10,11 @@ import (
 )
 
 // One process of either side hammers a lock amid four of the other. Each side must get at least a
-// quarter of an even share of the turns, by the number of its processes. RELOCK_INTEROP_SHARE sets for how
+// tenth of an even share of the turns, by the number of its processes. RELOCK_INTEROP_SHARE sets for how
 // long each pair is measured: 3 s have 30 turns of 100 ms for either side, which leaves much to chance.
 func TestSharesOfBothSides(t *testing.T) {
 	eachRedisson(t, func(t *testing.T, version string) {
-		const crowd, part = 4, 0.25
+		const crowd, part = 4, 0.1
 		server := redistest.Start(t)
 		at := single(server, 30*time.Second)
 		var gos, javas []*peer
@@ -66,5 +66,40 @@ func warmUp(peers []*peer, kinds ...string) {
 	}
 	for _, c := range all {
 		c.must()
+	}
+}
+
+// A process of Redisson is some way from Redis, and two of relock beside it hammer the lock: each side gets at
+// least a tenth of an even share.
+func TestSharesOfADistantRedisson(t *testing.T) {
+	version := redissons[len(redissons)-1]
+	javaFor(t, version)
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	far := where{"single", proxy.Addr(), 30 * time.Second}.start(t, version)
+	at := single(server, 30*time.Second)
+	peers := []*peer{far, at.start(t, ""), at.start(t, "")}
+	warmUp(peers[:1], "lock", "fair", "rw")
+	d := min(setting(t, "RELOCK_INTEROP_SHARE", 3*time.Second), 3*time.Second)
+	for _, distance := range []time.Duration{0, 4 * time.Millisecond, 20 * time.Millisecond} {
+		proxy.Delay(distance)
+		for _, kinds := range [][2]string{{"lock", "lock"}, {"fair", "fair"}, {"write", "write"}, {"read", "write"}, {"write", "read"}} {
+			name := fmt.Sprintf("Java %s at %v beside 2 Go %s", kinds[0], distance, kinds[1])
+			counter := strings.ReplaceAll(name, " ", "-")
+			t.Run(name, func(t *testing.T) {
+				var calls []*call
+				for i, p := range peers {
+					p.t = t
+					calls = append(calls, p.begin("share", "hammer", kinds[min(i, 1)], name, counter, d.Milliseconds(), 1))
+				}
+				turns := counted(t, server, counter, calls, d)
+				java, gos := turns[calls[0]], turns[calls[1]]+turns[calls[2]]
+				even := float64(java+gos) / 3
+				report.add("distance", kinds[0]+" beside "+kinds[1], version, distance, java, gos, fmt.Sprintf("%.2f", float64(java)/even), fmt.Sprintf("%.2f", float64(gos)/2/even))
+				if float64(java) < even/10 || float64(gos) < 2*even/10 {
+					t.Errorf("%d turns of Java, %d of Go; want at least a tenth of an even share each", java, gos)
+				}
+			})
+		}
 	}
 }

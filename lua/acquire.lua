@@ -2,11 +2,10 @@
 -- Acquires an exclusive lock if it is free and nobody queues for it, or queues. Whoever finds the
 -- lock free grants it to the first of the queue.
 --
---   KEYS   lock, fence, and in a cluster the queue; see below
+--   KEYS   lock, fence, queue
 --   ARGV   hold id, lease (ms)
---          1, or missing, to queue if the lock is not granted, 0 not to; 2 not to, by one that
---          listens to the lock's channel, for whom a free lock is reserved
---          claim (ms); 5000 if it is missing
+--          1 to queue if the lock is not granted, 0 not to
+--          claim (ms)
 --   reply  > 0  the fencing token; this hold id holds the lock
 --            0  another holds the lock, without expiry
 --          < 0  another holds the lock; -1 minus the time (ms) after which to look again
@@ -18,72 +17,55 @@
 -- mistaken for a new one. So a call that queues is never sent again.
 --
 -- The token is issued first, so that nothing is acquired if that fails.
---
--- A name that the script derives is cheaper than a key that it is given. But in a cluster a slot may
--- be half moved: the server then refuses a script if it misses one of its keys, and fails one in the
--- middle that comes upon such a key. So there all keys are given that it cannot do without.
 
-local call, lock = redis.call, KEYS[1]
-local named = string.sub(KEYS[2], 13)
-local queue, yielding = KEYS[3] or 'relock_queue' .. named, 'relock_yield' .. named
+local call, lock, fencekey, queue, id = redis.call, KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+local yielding = 'relock_yield' .. string.sub(fencekey, 13)
 if redis.pcall('exists', lock, queue, yielding) == 0 then
   -- Most often the lock is free, nobody wants it, and the clock has passed the last token.
   local t = call('time')
   local token = (t[1] * 1000 + math.floor(t[2] / 1000)) * 1024
-  local last = tonumber(call('set', KEYS[2], token, 'px', '60000', 'get'))
+  local last = tonumber(call('set', fencekey, token, 'px', '60000', 'get'))
   if not last or last + 1024 > token then
     -- include: fence
-    token = fence(KEYS[2], last or false, t)
+    token = fence(fencekey, last or false, t)
   end
-  call('hset', lock, ARGV[1], '1')
+  call('hset', lock, id, '1')
   call('pexpire', lock, ARGV[2])
   return token
 end
-local asks = ARGV[3] or '1'
+-- include: queue
+local asks, place = ARGV[3], placeOf(id, ARGV[4])
 local ttl = call('pttl', lock)
 if ttl ~= -2 then
   local fields = redis.pcall('hrandfield', lock, '16')
-  local held = fields[1] == ARGV[1] and 1
-  if not held and #fields ~= 1 then held = redis.pcall('hexists', lock, ARGV[1]) end
+  local held = fields[1] == id and 1
+  if not held and #fields ~= 1 then held = redis.pcall('hexists', lock, id) end
   if held == 1 then
     call('pexpire', lock, ARGV[2])
-    local token = tonumber(call('get', KEYS[2]))
-    if token then return token end
-    -- include: fence
-    return (fence(KEYS[2]))
+    call('zrem', queue, place)
+    return lastToken(fencekey) or (fence(fencekey))
   end
   -- include: foreign
   local no, holder = foreign(lock, #fields > 0 and fields or held)
   if no then return no end
-  if asks == '1' then
-    -- include: queue
-    enqueue(queue, ARGV[1])
-  end
-  -- include: redisson
+  if asks == '1' then arrive(queue, place) end
+  -- include: yield
   if redissons(holder) then
     came(queue)
     if ttl < 0 or ttl > 2 then ttl = 2 end -- the first of the queue learns at its look that it must listen
   end
   return -1 - ttl
 end
--- include: queue
 -- include: yield
-local wait, to = yielded(queue)
-if asks == '1' then
-  enqueue(queue, ARGV[1])
-elseif asks == '2' and to == '*' and call('exists', queue) == 0 then
-  wait = 0
-  redis.pcall('del', yielding) -- it is used
+local wait = lapse(queue) and 2 or reserved(queue, asks == '1')
+if asks == '1' then arrive(queue, place) end
+if wait > 0 then return -1 - math.min(wait, 2) end -- as above
+local winner, token, won = grant(lock, fencekey, queue, {[place] = true})
+if winner and won ~= place then return -1 - claimOf(won) end
+if not winner then
+  if token then return redis.error_reply(token) end
+  token = fence(fencekey)
+  call('hset', lock, id, '1')
 end
-if wait > 0 then return -1 - wait end
-local claim = ARGV[4] or '5000'
-local winner, token = grant(lock, KEYS[2], queue, claim, {[ARGV[1]] = true})
-if winner == ARGV[1] then
-  call('pexpire', lock, ARGV[2])
-  return token
-end
-if winner then return -1 - claim end
-token = fence(KEYS[2])
-call('hset', lock, ARGV[1], '1')
 call('pexpire', lock, ARGV[2])
 return token

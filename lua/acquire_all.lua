@@ -4,7 +4,6 @@
 --
 --   KEYS   the locks, then their fences and then their queues in the same order
 --   ARGV   for each lock: hold id, lease (ms)
---          then claim (ms)
 --   reply  0, then the fencing token of each lock; or the position (from 1) of a lock
 --          that another holds, then what acquire.lua replies for it. The position of one
 --          that is no lock follows the error NOTLOCK
@@ -34,15 +33,22 @@ if call('exists', unpack(KEYS, 1, n)) > 0 then
     end
   end
 end
-if call('exists', unpack(KEYS, 2 * n + 1, 3 * n)) > 0 then
+local besides = {}
+for i = 1, n do
+  besides[2 * i - 1], besides[2 * i] = KEYS[2 * n + i], 'relock_yield' .. string.sub(KEYS[n + i], 13)
+end
+if redis.pcall('exists', unpack(besides)) ~= 0 then
   -- include: queue
   -- include: yield
   for i = 1, n do
     local queue = KEYS[2 * n + i]
-    if not (ours and ours[i]) and call('exists', queue) == 1 then
-      local wait, claim = yielded(queue), ARGV[2 * n + 1]
+    if not (ours and ours[i]) then
+      if lapse(queue) then return {i, -3} end
+      local wait = reserved(queue, true)
       if wait > 0 then return {i, -1 - wait} end
-      if grant(KEYS[i], KEYS[n + i], queue, claim) then return {i, -1 - claim} end
+      local winner, bad, place = grant(KEYS[i], KEYS[n + i], queue)
+      if winner then return {i, -1 - claimOf(place)} end
+      if bad then return redis.error_reply(bad) end
     end
   end
 end
@@ -51,8 +57,8 @@ local last = call('mget', unpack(KEYS, n + 1, 2 * n))
 local like, f, text, px
 for i = 1, n do -- first: it may fail, and a failed script is not undone
   local was = last[i]
-  if ours and ours[i] and tonumber(was) then
-    reply[i + 1] = tonumber(was)
+  if ours and ours[i] and tokenIn(was) then
+    reply[i + 1] = tokenIn(was)
   elseif was == like and f then
     call('set', KEYS[n + i], text, 'px', px)
     reply[i + 1] = f

@@ -13,6 +13,6 @@
 local no = foreign(KEYS[1])
 if no then return no end
 local r = redis.call('hgetall', KEYS[1])
-table.insert(r, 1, redis.call('zcard', KEYS[2]) + redis.call('zcard', KEYS[3]))
+table.insert(r, 1, redis.call('zcount', KEYS[2], '(0', '+inf') + redis.call('zcount', KEYS[3], '(0', '+inf'))
 table.insert(r, 1, redis.call('pttl', KEYS[1]))
 return r

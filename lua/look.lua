@@ -12,47 +12,56 @@
 -- include: phases
 -- include: foreign
 
-local lost, theirTurn = -4503599627370496, -2251799813685248
-local replies, asks, done = {}, {}, {}
+local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
+local replies, asks, done, theirs = {}, {}, {}, {}
 local n = #KEYS / 3
-for i = 1, n do asks[ARGV[5 * i - 4]] = true end
 local function advance(q)
   local mode = redis.pcall('hget', q.lock, 'mode')
   local free = not mode and redis.call('exists', q.lock) == 0
   redis.call('pexpire', q.queue, '15000')
-  if mode == 'read' and not firstWriter(q, asks, true) then
+  if mode == 'read' and not firstWriter(q, asks, true) and not keepsBack(q.queue) then
     letReadersIn(q, mode, asks)
   elseif free or mode == 'read' and bury(q) then
-    local wait = reserved(q)
-    if wait > 0 then return -1 - wait end
-    handOver(q, {}, false, asks)
-    return -1 - math.max(redis.call('pttl', q.lock), -1)
+    local wait = reserved(q.queue, true)
+    if wait > 0 then return -1 - wait, firstPlace(q.queue) end
+    local given, bad = handOver(q, {}, false, asks)
+    return not given and bad and lost or -1 - math.max(redis.call('pttl', q.lock), -1)
   end
   local no, holder = foreign(q.lock)
   if no then return lost end
-  if beyond(q, mode, holder) and asks[redis.call('zrange', q.queue, 0, 0)[1]] then
-    return theirTurn
+  return -1 - redis.call('pttl', q.lock), beyond(q, mode, holder) and firstPlace(q.queue)
+end
+for i = 1, n do
+  local queue, place = KEYS[3 * i], placeOf(ARGV[5 * i - 4], ARGV[5 * i - 2])
+  local score
+  if done[KEYS[3 * i - 2]] == nil then
+    done[KEYS[3 * i - 2]] = redis.pcall('exists', KEYS[3 * i - 2]) == 0 and lapse(queue) and -3
   end
-  return -1 - redis.call('pttl', q.lock)
+  score = redis.pcall('zscore', queue, place)
+  asks[place] = type(score) == 'string' and score ~= '0'
+  if asks[place] then comeBack(queue, place, score) end
 end
 for i = 1, n do
   local q = {lock = KEYS[3 * i - 2], fence = KEYS[3 * i - 1], queue = KEYS[3 * i]}
   local id, lease
   id, lease, q.claim, q.prefix, q.channel = unpack(ARGV, 5 * i - 4, 5 * i)
-  if type(redis.pcall('zscore', q.queue, id)) == 'string' then
-    saw(q, id)
-    done[q.lock] = done[q.lock] or advance(q)
-    replies[i] = done[q.lock]
+  local place = placeOf(id, q.claim)
+  if asks[place] then
+    saw(q, place)
+    if not done[q.lock] then done[q.lock], theirs[q.lock] = advance(q) end
+    replies[i] = theirs[q.lock] == place and theirTurn or done[q.lock]
   end
   if redis.pcall('hexists', q.lock, id) ~= 1 then
-    replies[i] = replies[i] and redis.call('zscore', q.queue, id) and replies[i] or lost
+    replies[i] = replies[i] and redis.call('zscore', q.queue, place) and replies[i] or lost
   elseif isWriter(id) then
+    unqueue(q, place)
     if redis.call('pttl', q.lock) < tonumber(lease) then redis.call('pexpire', q.lock, lease) end
-    replies[i] = tonumber(redis.call('get', q.fence)) or fence(q.fence)
+    replies[i] = lastToken(q.fence) or fence(q.fence) or tokenless
   else
     local ends = startLease(q.lock, q.prefix .. id .. ':rwlock_timeout:1', lease)
     if ends and listed(q.lock, listOf(q.prefix)) then enlist(listOf(q.prefix), {id}, ends, lease) end
-    replies[i] = ends and (redis.call('zrange', q.queue, 0, 0)[1] and 2 or 1) or lost -- its own lease has ended
+    local wanted = redis.pcall('zcount', q.queue, '(0', '+inf') ~= 0
+    replies[i] = ends and (wanted and 2 or 1) or lost -- its own lease has ended
   end
 end
 return replies

@@ -1,63 +1,73 @@
 --!df flags=allow-undeclared-keys
--- Looks after many contenders. It keeps their queues alive, grants free locks to the heads of the
--- queues, and finds grants whose message was lost. A contender that has lost its place is not
--- queued again: an old grant of its id may still be on its way, and could be mistaken for a new
--- one. Each lock is examined once, for all its contenders.
+-- Looks after many contenders. It keeps their queues alive, gives those their places back that
+-- stood back, grants free locks to the heads of the queues, and finds grants, whose lease starts
+-- with that. A contender that has lost its place is not queued again: an old grant of its id may
+-- still be on its way, and could be mistaken for a new one. Each lock is examined once, for all
+-- its contenders.
 --
 --   KEYS   for each contender: lock, fence, queue
 --   ARGV   for each contender: hold id, lease (ms), claim (ms)
---   reply  for each contender: as acquire.lua; -2^51 if it is the first of the queue and Redisson
---          holds the lock; -2^52 if it neither holds the lock nor is in the queue, or if the
---          lock's key is no lock
+--   reply  for each contender: as acquire.lua; -2^51 if it is the first of the queue, and Redisson
+--          has the lock, or its turn; -2^52 if it neither holds the lock nor is in the queue, or if the
+--          lock's key is no lock; -2^50 if it holds the lock, but no token can be issued
 --
 -- Sent twice: the second finds the holds and places of these ids. It queues nobody.
 
 -- include: queue
 -- include: yield
 -- include: foreign
--- include: redisson
 
-local lost, theirTurn = -4503599627370496, -2251799813685248
-local replies, done, asks = {}, {}, {}
-for i = 1, #KEYS / 3 do asks[ARGV[3 * i - 2]] = true end
-for i = 1, #KEYS / 3 do
+local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
+local replies, asks, seen = {}, {}, {}
+
+-- examine does what is to be done once for a lock. It returns what its contenders are replied, and
+-- whose turn it is when Redisson has released it.
+local function examine(lock, fencekey, queue)
+  local fields = redis.pcall('hlen', lock)
+  if fields == 0 then
+    local wait = reserved(queue, true)
+    if wait > 0 then return -1 - wait, firstPlace(queue) end
+    local winner, bad = grant(lock, fencekey, queue, asks)
+    if not winner and bad then return lost end
+  end
+  local no, holder = foreign(lock, fields)
+  if no then return lost end
+  local wait = -1 - redis.call('pttl', lock)
+  if not redissons(holder) then return wait end
+  came(queue)
+  return wait, firstPlace(queue)
+end
+
+local n = #KEYS / 3
+for i = 1, n do
+  local lock, queue = KEYS[3 * i - 2], KEYS[3 * i]
+  if not seen[lock] then
+    seen[lock] = {}
+    if redis.pcall('pexpire', queue, '15000') == 1 and redis.pcall('hlen', lock) == 0 and lapse(queue) then
+      seen[lock].reply = -3
+    end
+  end
+end
+for i = 1, n do
+  local place = placeOf(ARGV[3 * i - 2], ARGV[3 * i])
+  local score = redis.pcall('zscore', KEYS[3 * i], place)
+  asks[place] = type(score) == 'string' and score ~= '0' and score
+  if asks[place] then comeBack(KEYS[3 * i], place, score) end
+end
+for i = 1, n do
   local lock, fencekey, queue = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
   local id, lease, claim = unpack(ARGV, 3 * i - 2, 3 * i)
-  local reply
-  if type(redis.pcall('zscore', queue, id)) == 'string' then
-    if not done[lock] then
-      local absent = beside(queue, 'relock_absent')
-      if redis.pcall('exists', absent) == 1 then
-        redis.pcall('hdel', absent, sessionOf(id))
-        redis.pcall('pexpire', absent, '15000')
-      end
-      local fields = redis.pcall('hlen', lock)
-      local wait = fields == 0 and yielded(queue) or 0
-      if fields == 0 and wait == 0 then
-        local winner, token = grant(lock, fencekey, queue, claim, asks)
-        if winner == id then
-          redis.call('pexpire', lock, lease)
-          reply = token
-        end
-      end
-      redis.call('pexpire', queue, '15000')
-      if wait > 0 then
-        done[lock] = -1 - math.min(wait, 2) -- Redisson's turn may be over long before
-      else
-        local no, holder = foreign(lock, fields)
-        done[lock] = no and lost or -1 - redis.call('pttl', lock)
-        if redissons(holder) then
-          came(queue)
-          -- One that looks soon is enough.
-          if asks[redis.call('zrange', queue, 0, 0)[1]] then reply = reply or theirTurn end
-        end
-      end
-    end
-    reply = reply or done[lock]
-  elseif redis.pcall('hexists', lock, id) == 1 then
-    redis.call('pexpire', lock, lease)
-    reply = tonumber(redis.call('get', fencekey)) or fence(fencekey)
+  local place = placeOf(id, claim)
+  if asks[place] then
+    local known = seen[lock]
+    if not known.reply then known.reply, known.first = examine(lock, fencekey, queue) end
+    replies[i] = known.first == place and theirTurn or known.reply
   end
-  replies[i] = reply or lost
+  if redis.pcall('hexists', lock, id) == 1 then
+    redis.call('pexpire', lock, lease)
+    redis.pcall('zrem', queue, place)
+    replies[i] = lastToken(fencekey) or fence(fencekey) or tokenless
+  end
+  replies[i] = replies[i] or lost
 end
 return replies

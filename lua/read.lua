@@ -38,32 +38,38 @@ if type(mode) == 'table' then
   -- include: wrongtype
   return wrongType(mode) and redis.error_reply('NOTLOCK type') or mode
 end
+local place = placeOf(id, q.claim)
 local join = ARGV[4] ~= ''
 if join and redis.call('hexists', KEYS[1], ARGV[4]) == 0 then return 4 end
-local first = redis.call('zrange', KEYS[2], 0, 0)[1]
+local first = firstPlace(KEYS[2])
 local free = not mode and redis.call('exists', KEYS[1]) == 0
-if free and (first or mayQueue) then
-  local wait = reserved(q)
-  if mayQueue and (first or wait > 0) then queueUp(q, id) end
-  if wait > 0 then return -1 - wait end
-  if first and handOver(q, {}, false, {[id] = true}) then
+if free then
+  local wait = lapse(KEYS[2]) and 2 or reserved(KEYS[2], mayQueue)
+  if mayQueue and (first or wait > 0) then queueUp(q, place) end
+  if wait > 0 then return -1 - math.min(wait, 2) end -- as acquire.lua
+  local given, bad = false, nil
+  if first then given, bad = handOver(q, {}, false, {[place] = true}) end
+  if not given and bad then return redis.error_reply(bad) end
+  if given then
     free, mode = false, redis.call('hget', KEYS[1], 'mode')
-    first = redis.call('zrange', KEYS[2], 0, 0)[1]
+    first = firstPlace(KEYS[2])
   end
-end
-if mode == 'read' and first and not isWriter(first) then -- others are coming in
-  if mayQueue and not join then queueUp(q, id) end
-  letReadersIn(q, mode, {[id] = true})
-  first = redis.call('zrange', KEYS[2], 0, 0)[1]
 end
 local held = mode and (redis.call('hexists', KEYS[1], id) == 1
   or ARGV[3] ~= '' and redis.call('hexists', KEYS[1], ARGV[3]) == 1)
-if held or free or mode == 'read' and (not first or isWriter(first) and not firstWriter(q, nil, true)) then
+local open = mode == 'read' and (held or not keepsBack(KEYS[2], true))
+if open and first and not isWriter(first) then -- others are coming in
+  if mayQueue and not join then queueUp(q, place) end
+  letReadersIn(q, mode, {[place] = true})
+  first = firstPlace(KEYS[2])
+  held = held or redis.call('hexists', KEYS[1], id) == 1
+end
+if held or free or open and (not first or isWriter(first) and not firstWriter(q, nil, true)) then
   if join then return 3 end
+  first = firstPlace(KEYS[2])
   local no = enter(q, mode or nil, me, ARGV[2])
   if no then return no end
   if first and not held then
-    redis.call('zrem', KEYS[2], id)
     letReadersIn(q, 'read')
   end
   return first and 2 or 1
@@ -72,6 +78,6 @@ do -- not at the top, where it would cost time that a free lock need not take
   -- include: foreign
   local no, holder = foreign(KEYS[1])
   if no then return no end
-  if mayQueue then queueUp(q, id) end
+  if mayQueue then queueUp(q, place) end
   return -1 - (beyond(q, mode, holder) and 2 or redis.call('pttl', KEYS[1]))
 end

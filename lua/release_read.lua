@@ -9,7 +9,7 @@
 --          prefix of the rwlock_timeout keys
 --          claim (ms)
 --   reply  number of subscribers woken (0 after a grant, and for a place in the queue), or
---          -1 if there was neither hold nor place
+--          -1 if there was neither hold nor place; DAMAGED, an error, as release.lua
 --
 -- Sent twice: the second finds nothing.
 --
@@ -25,7 +25,8 @@ if type(enlisted) == 'table' and string.find(enlisted.err, 'access a non local k
 local held = redis.pcall('hexists', KEYS[1], id)
 local readers = held == 1 and redis.call('hlen', KEYS[1]) - 2
 local told
-if readers == 0 and redis.pcall('exists', KEYS[3]) == 0 then -- the last, and nobody waits
+local yielding = 'relock_yield' .. string.sub(KEYS[4], 13)
+if readers == 0 and redis.pcall('exists', KEYS[3], yielding) == 0 then -- the last, and nobody waits
   redis.call('del', KEYS[2])
   redis.call('del', KEYS[1])
   told = redis.call(publish, ARGV[2], '0')
@@ -37,14 +38,16 @@ end
 
 local q = {lock = KEYS[1], queue = KEYS[3], fence = KEYS[4], channel = ARGV[2], prefix = ARGV[3], claim = ARGV[4]}
 if told then
-  reserve(q, 'nx')
+  yields(q.queue)
   return told
 end
 if held ~= 1 then
   -- include: wrongtype
   if held ~= 0 and not wrongType(held) then return held end
   redis.call('del', KEYS[2])
-  if unqueue(q, id) == 0 then return held == 0 and -1 or held end
+  local place, first = placeOf(id, q.claim), redis.pcall('zrangebyscore', q.queue, '(0', '+inf', 'limit', 0, 1)[1]
+  if unqueue(q, place) ~= 1 then return held == 0 and -1 or held end
+  if first == place then look(q.queue) end
   return 0
 end
 local most, leaving, bare = 0, {}, true
@@ -66,6 +69,9 @@ if most ~= 0 then
   return 0
 end
 leaving[#leaving + 1] = id
-if bare and handOver(q, leaving) then return 0 end
+local given, bad = false, nil
+if bare then given, bad = passOn(q, leaving) end
+if given then return 0 end
 strip(KEYS[1], leaving, bare)
-return wakeTheirs(q, '0')
+told = leave(q.queue, '0')
+return bad and redis.error_reply('DAMAGED ' .. bad) or told

@@ -18,7 +18,8 @@
 local id = ARGV[1]
 local mode = redis.pcall('hget', KEYS[1], 'mode')
 local function take()
-  local token = fence(KEYS[2])
+  local token, bad = fence(KEYS[2])
+  if not token then return redis.error_reply(bad) end
   redis.call('hset', KEYS[1], 'mode', 'write', id, '1')
   redis.call('pexpire', KEYS[1], ARGV[2])
   return token
@@ -30,23 +31,26 @@ end
 -- include: phases
 
 local q = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[3], prefix = ARGV[4], channel = ARGV[5], claim = ARGV[6]}
+local place = placeOf(id, q.claim)
 local mayQueue, free = ARGV[3] == '1', not mode and redis.call('exists', KEYS[1]) == 0
 free = free or mode == 'read' and bury(q)
 if free then
-  local queued = redis.call('exists', KEYS[3]) == 1
-  local wait = (mayQueue or queued) and reserved(q) or 0
-  if mayQueue and (queued or wait > 0) then queueUp(q, id) end
-  if wait > 0 then return -1 - wait end
-  if not queued or not handOver(q, {}, false, {[id] = true}) then return take() end
+  local queued, bad = lastPlace(KEYS[3])
+  if bad then return redis.error_reply(bad) end
+  local wait = lapse(KEYS[3]) and 2 or reserved(KEYS[3], mayQueue)
+  if mayQueue and (queued or wait > 0) then queueUp(q, place) end
+  if wait > 0 then return -1 - math.min(wait, 2) end -- as acquire.lua
+  if not queued or not handOver(q, {}, false, {[place] = true}) then return take() end
 end
 if redis.pcall('hexists', KEYS[1], id) == 1 then
   if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then redis.call('pexpire', KEYS[1], ARGV[2]) end
-  return tonumber(redis.call('get', KEYS[2])) or fence(KEYS[2])
+  unqueue(q, place)
+  return lastToken(KEYS[2]) or (fence(KEYS[2]))
 end
 do -- not at the top, where it would cost time that a free lock need not take
   -- include: foreign
   local no, holder = foreign(KEYS[1], mode)
   if no then return no end
-  if mayQueue then queueUp(q, id) end
+  if mayQueue then queueUp(q, place) end
   return -1 - (beyond(q, mode, holder) and 2 or redis.call('pttl', KEYS[1]))
 end

@@ -2,7 +2,6 @@ package relocktest_test
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,18 +103,8 @@ func (w *world) hold() {
 func (w *world) exclusive() bool { return !strings.HasSuffix(w.t.Name(), "/read") }
 
 // keys returns the keys in Redis except fencing tokens and labels of sessions, which stay for a
-// while by design. What is left to those who listen must expire: a process goes on listening to a
-// Redlock that it has waited for.
-func (w *world) keys() []string {
-	left := w.keysNow()
-	if slices.ContainsFunc(left, func(k string) bool { return strings.HasPrefix(k, "relock_yield:") }) {
-		time.Sleep(200 * time.Millisecond)
-		left = w.keysNow()
-	}
-	return left
-}
-
-func (w *world) keysNow() (left []string) {
+// while by design.
+func (w *world) keys() (left []string) {
 	for _, r := range w.redis {
 		c := r.Client()
 		all, err := c.Do(background, c.B().Keys().Pattern("*").Build()).AsStrSlice()

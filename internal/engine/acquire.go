@@ -16,7 +16,8 @@ var ErrLate = errors.New("the reply came after the lease it grants had ended")
 func (b *base) newLease() *lease.Lease {
 	return &lease.Lease{
 		Ref: wire.Ref{
-			Keys: &b.keys, Kind: b.kind, ID: b.e.newID(b.kind), Length: b.config.Lease, Renewed: b.config.Passable(), Listens: b.config.Listens,
+			Keys: &b.keys, Kind: b.kind, ID: b.e.newID(b.kind), Length: b.config.Lease, Claim: wire.ClaimOf(b.config.Lease),
+			Renewed: b.config.Passable(),
 		},
 		Fixed: b.config.Fixed,
 		Index: -1,

@@ -24,9 +24,9 @@ func (e *Engine) Inspect(ctx context.Context, name string) (wire.State, error) {
 	return in, nil
 }
 
-// ForceUnlock opens the lock of a name, whoever holds it, and reports whether it was locked. Its
-// holders lose it at once.
-func (e *Engine) ForceUnlock(ctx context.Context, name string) (bool, error) {
+// ForceUnlock opens the lock of a name, and reports whether it was locked. Its holders lose it at
+// once. If holders are given and others hold it, it does nothing and returns wire.ErrOtherHolder.
+func (e *Engine) ForceUnlock(ctx context.Context, name string, holders ...string) (bool, error) {
 	const op = "force unlock"
 	if err := e.beginAdmin(ctx, op, name); err != nil {
 		return false, err
@@ -34,7 +34,7 @@ func (e *Engine) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	defer e.End()
 	key := e.keyOf(name)
 	ours := e.leasesOf(key)
-	was, err := e.proto.Force(transport.ForCaller(ctx, e.callCtx), key)
+	was, err := e.proto.Force(transport.ForCaller(ctx, e.callCtx), key, holders...)
 	if err != nil {
 		return false, e.adminErr(ctx, op, name, err)
 	}

@@ -28,7 +28,6 @@ type LockConfig struct {
 	MaxHold time.Duration // a hold does not last longer; 0: no bound
 	Err     error         // misuse of an option, returned by every operation
 	Fixed   bool          // leases are not renewed
-	Listens bool          // who asks has heard the lock's channel: see wire.Ref
 }
 
 // Passable reports whether goroutines of this process may pass a hold among each other. A hold

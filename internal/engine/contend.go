@@ -42,11 +42,10 @@ func (a *attempt) contend(l *lease.Lease) (*lease.Lease, error) {
 // contendAs contends under the id of l until it is granted (l.Token > 0), its place is lost, or
 // the call is done. It reports whether l may have a place in Redis.
 func (a *attempt) contendAs(l *lease.Lease, placed bool) (left, done bool, err error) {
-	ttl := a.e.proto.ClaimOf(&l.Ref)
+	ttl := l.Claim
 	switch {
 	case l.Token > 0: // queued by a release, and granted by the same script
-		term := min(ttl, l.Length)
-		done, err = a.claim(l, queue.Grant{Token: l.Token, Term: term, Until: lease.CertainUntil(term, l.Sent)})
+		done, err = a.claim(l, queue.Grant{Token: l.Token, Term: ttl, Until: lease.CertainUntil(ttl, l.Sent), Claim: true})
 		return true, done, err
 	case !placed:
 		if ttl, err = a.send(l, a.wait); l.Token > 0 {
@@ -122,11 +121,11 @@ func (a *attempt) look(l *lease.Lease, w *queue.Waiter) (last int64, err error) 
 	return last, err
 }
 
-// claim makes l the holder of a lock that was granted to it, if that is certain. The watchdog
-// renews a claim at its third, so that a short section costs no renewal.
+// claim makes l the holder of a lock that was granted to it, if that is certain. The watchdog soon
+// gives it its lease.
 func (a *attempt) claim(l *lease.Lease, g queue.Grant) (done bool, err error) {
 	l.Since = a.e.Clock.Now()
-	l.Granted(g.Term, g.Until)
+	l.Granted(g.Term, g.Until, g.Claim)
 	enough := int64(g.Term / 4) // for the renewal, which must come in time
 	if lease.Certain(l, l.Since+enough) && a.e.Config.Replicas == 0 {
 		l.Token = g.Token

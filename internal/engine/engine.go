@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"strconv"
 	"sync"
@@ -48,6 +49,7 @@ type Engine struct {
 	broker   *pubsub.Broker
 	forces   recentForces
 	label    *label
+	random   numbers // of hold ids
 
 	Suspect atomic.Int64 // by Clock: until then no Redlock waits for the deployment if it need not
 
@@ -63,7 +65,6 @@ type Engine struct {
 
 	_     transport.CacheLine // the following change with every call
 	calls atomic.Int64        // operations under way
-	seq   atomic.Uint64       // of the last hold id
 }
 
 // New returns an engine that has not started.
@@ -92,7 +93,6 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		},
 	})
 	e.proto = wire.NewProtocol(transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays, &e.broker.Up), cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
-	e.proto.Idle = e.broker.Idle
 	e.callCtx = transport.Background()
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
@@ -149,12 +149,32 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// newID returns a hold id that no hold had before.
+// numbers are random numbers of 62 bits.
+type numbers struct {
+	mu   sync.Mutex // protects the following
+	left []byte     // random bytes: a call of the system for each number would take longer
+	some [512]byte
+}
+
+func (r *numbers) next() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.left) == 0 {
+		_, _ = rand.Read(r.some[:]) // never fails
+		r.left = r.some[:]
+	}
+	n := binary.LittleEndian.Uint64(r.left) >> 2
+	r.left = r.left[8:]
+	return n
+}
+
+// newID returns a hold id that no hold had before, and that nobody can guess: who knows it can end
+// the hold, or pretend that it was granted. Redisson reads the number as the id of a thread.
 func (e *Engine) newID(k wire.Kind) string {
 	var buf [64]byte
 	b := append(buf[:0], e.id...)
 	b = append(b, ':')
-	b = strconv.AppendUint(b, e.seq.Add(1), 10)
+	b = strconv.AppendUint(b, e.random.next(), 10)
 	if k == wire.Write {
 		b = append(b, ":write"...)
 	}

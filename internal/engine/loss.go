@@ -27,13 +27,21 @@ func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	}
 }
 
-// Forced loses the hold with that id on the lock at a key that somebody forced open.
-func (e *Engine) Forced(id, key string) {
-	// Noted first: a hold granted meanwhile is not among leasesOf, and looks here at last.
-	e.forces.note(id, e.Clock.Now())
-	for _, l := range e.leasesOf(key) {
-		if forcedID(l) == id {
-			e.lose(l, lease.ErrForced)
+// Heard handles a message to the session: "lost <hold id> <key>" if somebody forced the lock with
+// that key open, or what the queue understands. It does not block.
+func (e *Engine) Heard(message string) {
+	text, ok := strings.CutPrefix(message, "lost ")
+	if !ok {
+		e.queue.Heard(message)
+		return
+	}
+	if id, key, ok := strings.Cut(text, " "); ok && wire.IsHoldOf(e.id, id) {
+		// Noted first: a hold granted meanwhile is not among leasesOf, and looks here at last.
+		e.forces.note(id, e.Clock.Now())
+		for _, l := range e.leasesOf(key) {
+			if forcedID(l) == id {
+				e.lose(l, lease.ErrForced)
+			}
 		}
 	}
 }
@@ -55,17 +63,20 @@ type force struct {
 	at int64
 }
 
-// forcesKept bounds how long after the message the reply may arrive.
-const forcesKept = int64(10 * time.Second)
+const (
+	forcesKept = int64(10 * time.Second) // bounds how long after the message the reply may arrive
+	forcesMost = 1000
+)
 
+// note notes an id, which may be part of a long message.
 func (f *recentForces) note(id string, now int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	old := 0
+	old := max(0, len(f.ids)-forcesMost+1)
 	for old < len(f.ids) && f.ids[old].at < now-forcesKept {
 		old++
 	}
-	f.ids = append(slices.Delete(f.ids, 0, old), force{id, now})
+	f.ids = append(slices.Delete(f.ids, 0, old), force{strings.Clone(id), now})
 	f.last.Store(now)
 }
 
@@ -77,9 +88,6 @@ func (f *recentForces) has(id string, since int64) bool {
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(f.ids, func(x force) bool { return x.id == id })
 }
-
-// Heard handles a message to a contender, and reports whether it understood the message.
-func (e *Engine) Heard(message string) bool { return e.queue.Heard(message) }
 
 // leasesOf returns the leases of the locks at a key.
 func (e *Engine) leasesOf(key string) []*lease.Lease {

@@ -116,12 +116,16 @@ func (m *Mutex) Unconfirmed() bool {
 	return x.Held && x.Lease.Late.Load()
 }
 
-// Subscribe calls f, which must not block, whenever m is unlocked. It fails after Close;
-// otherwise unsubscribe must be called.
+// Subscribe calls f, which must not block, whenever m is unlocked, if it hears that. It fails after Close, and
+// where nothing can be heard; otherwise unsubscribe must be called.
 func (m *Mutex) Subscribe(f func()) (unsubscribe func(), ok bool) {
 	if !m.e.Begin() {
 		return nil, false
 	}
 	defer m.e.End()
-	return m.e.broker.SubscribeFunc(m.keys.Channel, f).Unsubscribe, true
+	l := m.e.broker.Overhear(m.keys.Channel, f)
+	if l == nil {
+		return nil, false
+	}
+	return l.Unsubscribe, true
 }

@@ -91,8 +91,9 @@ func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []relea
 // to the cleaner.
 func (e *Engine) releaseUnder(io *transport.Context, l *lease.Lease, how sending) released {
 	next, err := e.sendRelease(io, l, how)
+	damaged := errors.As(err, new(wire.Damage)) // a key beside the lock, which has been released
 	switch {
-	case err == nil || err == lease.ErrGone:
+	case err == nil || err == lease.ErrGone || damaged:
 		e.confirmed(l, next)
 	case errors.Is(err, ErrUnconfirmed):
 		l.Late.Store(true)
@@ -102,7 +103,7 @@ func (e *Engine) releaseUnder(io *transport.Context, l *lease.Lease, how sending
 		e.arbiters[l.Kind].Released(l.Keys.Name, l)
 		e.cleaner.Add(l, l.Indeterminate, nil) // its key may outlive our deadline
 	}
-	foreign := err != nil && strings.Contains(err.Error(), "WRONGTYPE") // somebody has replaced the key
+	foreign := err != nil && !damaged && strings.Contains(err.Error(), "WRONGTYPE") // somebody has replaced the key
 	return released{held: err != lease.ErrGone && !foreign, err: err}
 }
 

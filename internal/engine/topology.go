@@ -12,8 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// What an engine finds out about its deployment when it starts. It requires scripts and pub/sub,
-// and says which is missing. It works without the rest.
+// What an engine finds out about its deployment when it starts. It requires scripts, the commands in
+// them and pub/sub, and says which is missing. It works without the rest.
 
 // publishText calls what most scripts call besides the commands for their keys.
 const publishText = `redis.call('time') return redis.call('publish', ARGV[1], '')`
@@ -26,6 +26,9 @@ func (e *Engine) check(ctx context.Context) error {
 	}
 	err := e.primary(ctx)
 	if err != nil {
+		return started(ctx, err)
+	}
+	if err = e.commands(ctx); err != nil {
 		return started(ctx, err)
 	}
 	if err = e.proto.CheckScripts(ctx); err != nil {

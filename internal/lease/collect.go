@@ -30,7 +30,7 @@ func (w *Watchdog) pickLocked(now int64) (picked []*Lease) {
 	for len(w.heap) > 0 && w.heap[0].at <= now+int64(w.Lease/12) {
 		l := w.heap[0]
 		deadline := l.Deadline.Load() - Early
-		if l.at > now+int64(l.term()/12) || l.stopped && l.at < deadline {
+		if l.at > now+int64(l.soon()) || l.stopped && l.at < deadline {
 			keep = append(keep, heap.Pop(&w.heap).(*Lease))
 			continue
 		}

@@ -76,7 +76,7 @@ func (r *rig) start() { r.wg.Go(r.Run); r.wg.Go(r.RunRenewals) }
 func (r *rig) lease() *Lease {
 	r.seq++
 	keys := wire.NewKeys(wire.Plain, fmt.Sprint("lock ", r.seq))
-	return &Lease{Ref: wire.Ref{Keys: &keys, ID: fmt.Sprint("s:", r.seq), Length: r.Lease}, Index: -1}
+	return &Lease{Ref: wire.Ref{Keys: &keys, ID: fmt.Sprint("s:", r.seq), Length: r.Lease, Claim: wire.ClaimOf(r.Lease)}, Index: -1}
 }
 
 // acquire acquires a lease.

@@ -24,6 +24,12 @@ const (
 	Forever = int64(1) << 62          // a time that never comes
 
 	leastRenewal = 10 * time.Millisecond // shorter leases are not worth a renewal
+	leastRetry   = 5 * time.Millisecond  // after a renewal that failed
+
+	// A hold that was granted for a claim gets its lease after confirmAfter: until then a short section
+	// has ended, and costs no renewal. Those due within confirmTogether get theirs with it.
+	confirmAfter    = 20 * time.Millisecond
+	confirmTogether = 5 * time.Millisecond
 )
 
 // A Lease is one acquisition from Redis: what this process holds under one hold id, whichever
@@ -40,7 +46,7 @@ type Lease struct {
 
 	Late     atomic.Bool  // Redis did not confirm the release in time
 	Deadline atomic.Int64 // certain until then; moved by renewals
-	claim    atomic.Int64 // length of a lease that is not renewed yet, and is shorter than Length; 0: none
+	claim    atomic.Int64 // length of the claim that it was granted for, until its first renewal; 0: none
 
 	// Guarded by the arbiter's shard. Token is the current fencing token, Top the last of its
 	// block. A reader has no token; of one with a lease of its own, Top is when its hold
@@ -65,15 +71,22 @@ type Hold = arbiter.Hold[*Lease]
 // for Redis's millisecond grain.
 func Margin(length time.Duration) time.Duration { return length/500 + 2*time.Millisecond }
 
+// RoundMost returns how long a round of requests for leases may take, the longest of which has that
+// length. A hanging Redis must not delay the next round for long, but a round trip may take as long
+// as requests are apart, and for short leases longer.
+func RoundMost(longest time.Duration) time.Duration {
+	return max(longest/3, min(longest/2, time.Second), 20*time.Millisecond)
+}
+
 // CertainUntil returns the local deadline of a lease whose acquisition or renewal was sent then.
 func CertainUntil(length time.Duration, sent int64) int64 { return sent + int64(length-Margin(length)) }
 
-// Granted records that l was granted by another's release, for a term until a deadline. A term
-// that is shorter than the length is a claim.
-func (l *Lease) Granted(term time.Duration, until int64) {
+// Granted records that l was granted by another's release, for a term until a deadline. The term may
+// be a claim.
+func (l *Lease) Granted(term time.Duration, until int64, claim bool) {
 	l.granted = true
 	l.Deadline.Store(until)
-	if term < l.Length {
+	if claim {
 		l.claim.Store(int64(term))
 	}
 }
@@ -85,12 +98,12 @@ func (l *Lease) Acquired() {
 	l.Deadline.Store(l.CertainUntil(l.Sent))
 }
 
-// term returns for how long Redis was asked last to keep l.
-func (l *Lease) term() time.Duration {
-	if claim := l.claim.Load(); claim > 0 {
-		return time.Duration(claim)
+// soon returns how long before its renewal is due l may be renewed together with others.
+func (l *Lease) soon() time.Duration {
+	if l.claim.Load() > 0 {
+		return confirmTogether
 	}
-	return l.Length
+	return l.Length / 12
 }
 
 // Began returns when the time of l began to count: when it was granted, or its acquisition sent.

@@ -28,6 +28,9 @@ func (w *Watchdog) takeDue() []*Lease {
 	return due
 }
 
+// renewalMost bounds the leases that a round of renewals waits for as long as they allow.
+const renewalMost = 30 * time.Second
+
 // renew sends one round of renewals.
 func (w *Watchdog) renew(due []*Lease) {
 	sent := w.Clock.Now()
@@ -37,9 +40,11 @@ func (w *Watchdog) renew(due []*Lease) {
 	}
 	w.Renewing()
 
-	// A hanging Redis must not delay the next renewals for long. A round trip may take as
-	// long as renewals are apart.
-	ctx, stop := w.Proto.Bounded(w.Ctx, max(w.Lease/3, 20*time.Millisecond))
+	var longest time.Duration
+	for _, l := range batch {
+		longest = max(longest, min(l.Length, renewalMost))
+	}
+	ctx, stop := w.Proto.Bounded(w.Ctx, RoundMost(longest))
 	results := w.Proto.Renew(ctx, refs)
 	stop()
 
@@ -78,10 +83,10 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 			continue
 		}
 		ref := &l.Ref
-		if length < l.Length {
-			last := l.Ref
-			last.Length = length
-			ref = &last
+		if claimed := l.claim.Load() > 0; claimed || length < l.Length {
+			now := l.Ref
+			now.Length, now.Claimed = length, claimed
+			ref = &now
 		}
 		batch, refs = append(batch, l), append(refs, ref)
 	}
@@ -89,7 +94,8 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 }
 
 // finish records the result of a renewal: success if a lease of that length was sent at sent,
-// failure if sent is 0. It reports whether the lease is still held: one that expired meanwhile stays lost, and one
+// failure if sent is 0: then it is tried again well within what is left. It reports whether the lease
+// is still held: one that expired meanwhile stays lost, and one
 // that is being released is left alone.
 func (w *Watchdog) finish(l *Lease, sent int64, length time.Duration) bool {
 	w.mu.Lock()
@@ -106,7 +112,8 @@ func (w *Watchdog) finish(l *Lease, sent int64, length time.Duration) bool {
 		w.rescheduleLocked(l, w.nextLocked(l, sent))
 		return true
 	}
-	retry := w.Clock.Now() + int64(timing.Jitter(l.Length/30))
-	w.rescheduleLocked(l, min(retry, l.Deadline.Load()-Early))
+	now, deadline := w.Clock.Now(), l.Deadline.Load()-Early
+	retry := timing.Jitter(max(min(l.Length/30, time.Duration(deadline-now)/8), leastRetry))
+	w.rescheduleLocked(l, min(now+int64(retry), deadline))
 	return true
 }

@@ -20,7 +20,8 @@ import (
 // not answer.
 //
 // A renewal is due a third of the lease after the last success was sent. Leases
-// that are due soon are renewed with it.
+// that are due soon are renewed with it. A lease that another's release has granted is a claim at
+// first, and gets its length after confirmAfter; a fixed one too.
 type Watchdog struct {
 	WatchdogConfig
 	kick   chan struct{}            // signals that an earlier lease is at the heap's top
@@ -85,10 +86,7 @@ func (w *Watchdog) nextLocked(l *Lease, sent int64) int64 {
 	deadline := l.Deadline.Load() - Early
 	renew := sent + int64(l.Length/3)
 	if claim := l.claim.Load(); claim > 0 {
-		if !l.Renewed { // its length counts from now
-			return min(l.Since, deadline)
-		}
-		return min(l.Since+claim/3, deadline-claim/3)
+		return min(l.Since+int64(confirmAfter), deadline-claim/3)
 	}
 	if l.Fixed || l.stopped || l.lengthAt(renew) == 0 {
 		return deadline

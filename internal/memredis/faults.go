@@ -56,13 +56,18 @@ func (p *Process) Break() {
 	}
 }
 
-// Refuse breaks every connection of the process, and lets it make no new one until Heal: it is
-// told at once.
-func (p *Process) Refuse() {
+// Refuse breaks every connection of the process, and lets it make no new one until allow is called,
+// or Heal: it is told at once. allow may be called again.
+func (p *Process) Refuse() (allow func()) {
 	p.Break()
+	p.refusing(1)
+	return sync.OnceFunc(func() { p.refusing(-1) })
+}
+
+func (p *Process) refusing(change int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refuse = true
+	p.refuse = max(p.refuse+change, 0)
 }
 
 // DropReplies lets the server execute the next n commands, and loses their replies. A connection
@@ -153,7 +158,7 @@ func (l *link) resetLocked() {
 func (p *Process) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cuts, p.delay, p.drops, p.refuse, p.unheard = [2]int{}, 0, 0, false, ""
+	p.cuts, p.delay, p.drops, p.refuse, p.unheard = [2]int{}, 0, 0, 0, ""
 	for l := range p.links {
 		l.up.hurry()
 		l.down.hurry()

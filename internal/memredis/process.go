@@ -31,7 +31,7 @@ type Process struct {
 	delay   time.Duration  // each way
 	drops   int            // commands whose replies are to be lost
 	unheard string         // what the message to be lost contains; empty: none is
-	refuse  bool           // to make connections
+	refuse  int            // how many reasons there are to make no connection
 	gone    bool           // the process has vanished, for good
 	changed chan struct{}  // closed and replaced when cuts, delay or drops change
 }
@@ -44,6 +44,9 @@ func (s *Server) Process() *Process {
 	s.processes = append(s.processes, p)
 	return p
 }
+
+// Server returns the server that the network leads to.
+func (p *Process) Server() *Server { return p.s }
 
 // Client connects a client, which the caller must close.
 func (p *Process) Client() (rueidis.Client, error) {
@@ -105,7 +108,7 @@ func (p *Process) connect(since time.Time) (l *link, wait time.Duration, changed
 	defer p.mu.Unlock()
 	wait = 2*p.delay - time.Since(since)
 	switch {
-	case p.refuse || p.gone:
+	case p.refuse > 0 || p.gone:
 		return nil, 0, nil
 	case p.cuts != [2]int{}:
 		return nil, time.Hour, p.changed

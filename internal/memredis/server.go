@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -21,6 +22,7 @@ type Server struct {
 
 	before    func()       // called before each script; may be nil
 	published func(string) // called with what scripts publish; may be nil
+	command   atomic.Pointer[func(verb string, args []string) string]
 
 	mu        sync.Mutex // protects following
 	processes []*Process

@@ -1,6 +1,8 @@
 package memredis
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -11,8 +13,11 @@ import (
 // FailScripts answers scripts with an error, such as "OOM …" or "LOADING …", instead of running them,
 // until allow is called. The first of several counts. NOSCRIPT concerns only scripts that
 // are sent as a digest. allow may be called again.
-func (s *Server) FailScripts(text string) (allow func()) {
-	r := &failure{text}
+func (s *Server) FailScripts(text string) (allow func()) { return s.FailKey("", text) }
+
+// FailKey is FailScripts for the scripts that are given a key, whatever other keys they are given.
+func (s *Server) FailKey(key, text string) (allow func()) {
+	r := &failure{text, key}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failures = append(s.failures, r)
@@ -28,7 +33,19 @@ func (s *Server) FailScripts(text string) (allow func()) {
 	})
 }
 
-type failure struct{ text string }
+type failure struct{ text, key string } // without a key it concerns all scripts
+
+// concerns reports whether a script, with these arguments of EVAL or EVALSHA, fails.
+func (f *failure) concerns(verb string, args []string) bool {
+	if verb != "EVALSHA" && strings.HasPrefix(f.text, "NOSCRIPT") {
+		return false
+	}
+	if f.key == "" || len(args) < 2 {
+		return f.key == ""
+	}
+	n, err := strconv.Atoi(args[1])
+	return err == nil && n <= len(args)-2 && slices.Contains(args[2:2+n], f.key)
+}
 
 // OnScript has before called before each script that a client sends, and published with each message
 // that a script publishes. It must be called before a client connects.
@@ -36,8 +53,18 @@ func (s *Server) OnScript(before func(), published func(message string)) {
 	s.before, s.published = before, published
 }
 
+// OnCommand has f called with each command from now on, of clients and of scripts, in place of an f
+// before. A command for which f returns an error's text is answered with that instead.
+func (s *Server) OnCommand(f func(verb string, args []string) (refusal string)) { s.command.Store(&f) }
+
 // fail answers a command if it is to fail, and reports whether it has.
 func (s *Server) fail(c *server.Peer, verb string, args ...string) bool {
+	if f := s.command.Load(); f != nil {
+		if text := (*f)(verb, args); text != "" {
+			c.WriteError(text)
+			return true
+		}
+	}
 	if verb == "PUBLISH" && s.published != nil && len(args) == 2 {
 		s.published(args[1])
 	}
@@ -50,7 +77,7 @@ func (s *Server) fail(c *server.Peer, verb string, args ...string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.failures {
-		if verb == "EVALSHA" || !strings.HasPrefix(r.text, "NOSCRIPT") {
+		if r.concerns(verb, args) {
 			c.WriteError(r.text)
 			return true
 		}

@@ -32,6 +32,19 @@ func TestFailedScriptsDoNotRun(t *testing.T) {
 	})
 }
 
+func TestScriptsFailThatAreGivenAForbiddenKey(t *testing.T) {
+	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
+		c := dial(t, p)
+		allow := s.FailKey("b", "NOPERM no")
+		c.send("EVAL return(1) 2 a b", "EVAL return(1) 1 a b")
+		require.Equal(t, "-NOPERM no", c.line())
+		require.Equal(t, ":1", c.line(), "b is an argument")
+		allow()
+		c.send("EVAL return(1) 2 a b")
+		require.Equal(t, ":1", c.line())
+	})
+}
+
 func TestTextOfAScriptIsNeverUnknown(t *testing.T) {
 	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
 		c := dial(t, p)

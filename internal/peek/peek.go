@@ -1,6 +1,7 @@
 package peek
 
 import (
+	"context"
 	"time"
 
 	"github.com/relock-go/relock/internal/engine"
@@ -42,3 +43,12 @@ func ReadDeadline(lock any) (time.Time, bool) { return RWMutex(lock).ReadDeadlin
 
 // RedlockQueued returns how many calls wait for a Redlock in this process.
 func RedlockQueued(lock any) int { return Redlock(lock).Queued() }
+
+// Open opens the lock of a name if nobody holds it but these, by their hold ids, and reports whether it
+// was locked. If somebody else does, it changes nothing and returns wire.ErrOtherHolder.
+func Open(ctx context.Context, session any, name string, holders []string) (bool, error) {
+	if len(holders) == 0 {
+		return false, nil
+	}
+	return Engine(session).ForceUnlock(ctx, name, holders...)
+}

@@ -31,11 +31,13 @@ type Broker struct {
 	Up     atomic.Bool // every connection passed its last probe
 	NoRole atomic.Bool // the server does not answer ROLE usefully: probe with PING
 
-	mu    sync.Mutex               // protects the following, and what subscription, connection and link say
-	subs  map[string]*subscription // by channel
-	conns map[string]*connection   // by address; the only one outside a cluster has the address ""
-	err   error                    // why the last connection failed
-	fails int                      // failed connections since one was up
+	mu         sync.Mutex               // protects the following, and what subscription, connection and link say
+	subs       map[string]*subscription // by channel
+	conns      map[string]*connection   // by address; the only one outside a cluster has the address ""
+	patterns   int                      // how many of subs are patterns, at most maxPatterns
+	noPatterns bool                     // the user has no right to them
+	err        error                    // why the last connection failed
+	fails      int                      // failed connections since one was up
 }
 
 // Config is what a broker needs.
@@ -63,9 +65,10 @@ type Config struct {
 }
 
 // subscription is one channel. It exists while it has listeners, and for a while after.
-// Broker.mu guards it, but for its first three fields, which are constant.
+// Broker.mu guards it, but for its first four fields, which are constant.
 type subscription struct {
-	channel string
+	channel string // or pattern
+	pattern bool
 	sharded bool
 	slot    uint16 // of a sharded channel
 
@@ -141,22 +144,16 @@ func (b *Broker) Live(channel string) bool {
 	return s != nil && s.live
 }
 
-// Idle reports whether a channel is subscribed now but nobody listens to it.
-func (b *Broker) Idle(channel string) bool {
+// Listeners returns the number of listeners of a channel, also by its pattern.
+func (b *Broker) Listeners(channel string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.subs[channel]
-	return s != nil && s.live && len(s.listeners) == 0
-}
-
-// Listeners returns the number of listeners of a channel.
-func (b *Broker) Listeners(channel string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s := b.subs[channel]; s != nil {
-		return len(s.listeners)
+	for _, name := range []string{channel, patternOf(channel)} {
+		if s := b.subs[name]; s != nil {
+			n += len(s.listeners)
+		}
 	}
-	return 0
+	return n
 }
 
 // updateUpLocked recomputes Up.

@@ -166,6 +166,9 @@ func (c *connection) switchTo(l *link) {
 }
 
 func (c *connection) forgetLocked(channel string) {
+	if c.subs[channel].pattern {
+		c.broker.patterns--
+	}
 	delete(c.unsent, c.subs[channel])
 	delete(c.subs, channel)
 	delete(c.broker.subs, channel)

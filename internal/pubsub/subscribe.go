@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ const (
 	maxRefusals    = 3                      // of one channel in a row without a pause
 	retryRefused   = 500 * time.Millisecond // before a refused channel is tried again
 	retryPermanent = 5 * time.Second        // the same if the refusal is not transient
+	never          = math.MaxInt64          // a time
 )
 
 // subscribeUnsent subscribes the channels that are new. Channels without listeners are never
@@ -91,8 +93,11 @@ func (c *connection) subscribe(conn rueidis.DedicatedClient, subs []*subscriptio
 		groups := make(map[int][]*subscription)
 		for _, s := range batch {
 			slot := -1
-			if s.sharded {
+			switch {
+			case s.sharded:
 				slot = int(s.slot)
+			case s.pattern:
+				slot = -2
 			}
 			groups[slot] = append(groups[slot], s)
 		}
@@ -103,10 +108,13 @@ func (c *connection) subscribe(conn rueidis.DedicatedClient, subs []*subscriptio
 			for i, s := range group {
 				channels[i] = s.channel
 			}
-			if slot >= 0 {
-				cmds = append(cmds, conn.B().Ssubscribe().Channel(channels...).Build())
-			} else {
+			switch slot {
+			case -1:
 				cmds = append(cmds, conn.B().Subscribe().Channel(channels...).Build())
+			case -2:
+				cmds = append(cmds, conn.B().Psubscribe().Pattern(channels...).Build())
+			default:
+				cmds = append(cmds, conn.B().Ssubscribe().Channel(channels...).Build())
 			}
 			sent = append(sent, group)
 		}
@@ -165,6 +173,8 @@ func (c *connection) handleRefusal(r refusal) {
 		b.assignLocked(s, c)
 	case transport.Transient(r.err):
 		s.retryAt = now + int64(timing.Jitter(retryRefused))
+	case s.pattern:
+		s.retryAt, b.noPatterns = never, true
 	default:
 		s.retryAt = now + int64(timing.Jitter(retryPermanent))
 	}

@@ -4,10 +4,10 @@
 // Invariants:
 //
 //   - A hold id is queued once and never again, so that a grant can only be for that place.
-//   - A contender is probed at least every half claim, when a message may have been missed, and
+//   - A contender is probed at least every third of a claim, when a message may have been missed, and
 //     while it hears no messages, every 100 ms.
 //   - A message that overtakes the reply to the request that queues is kept until Add.
-//   - Only the first of a queue subscribes to the lock's channel, and only while Redisson has the
+//   - Only the first of a queue listens to the lock's channel, by pattern, and only while Redisson has the
 //     lock: there is nothing for others to hear.
 //
 // The engine starts Queue.Run and waits for it. Run ends with Config.Ctx, after the

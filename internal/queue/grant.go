@@ -7,6 +7,7 @@ import (
 
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // message is what a contender is told.
@@ -14,29 +15,34 @@ type message struct {
 	at    int64         // when
 	token int64         // of the grant; 0: look at the lock
 	claim time.Duration // the grant's length
-	key   string        // of the lock granted
 }
 
-// early keeps the messages for hold ids that nobody has added, for a while: one may overtake the
-// reply to the request that queues the id. Most are for ids that were removed.
+// early keeps the messages for hold ids of this session that nobody has added, for a while: one may
+// overtake the reply to the request that queues the id. Most are for ids that were removed. They
+// are few: if one is missing, the next look finds the grant.
 type early map[string]message
 
 const (
-	earlyMost = 1000
-	earlyKept = int64(5 * time.Second) // at least a claim: after that a grant has expired
+	earlyMost = 128
+	earlyKept = int64(wire.ClaimMost) // after that a grant has expired
 )
 
+// put keeps a message. id may be part of a long one, which is not kept.
 func (e early) put(id string, m message) {
-	if len(e) >= earlyMost {
-		for other, old := range e {
-			if m.at-old.at > earlyKept {
-				delete(e, other)
-			}
+	e.forget(m.at)
+	if len(e) < earlyMost {
+		e[strings.Clone(id)] = m
+	}
+}
+
+// forget drops what is old, and returns whether anything is left.
+func (e early) forget(now int64) bool {
+	for id, m := range e {
+		if now-m.at > earlyKept {
+			delete(e, id)
 		}
 	}
-	if len(e) < earlyMost { // else the next probe finds the grant
-		e[id] = m
-	}
+	return len(e) > 0
 }
 
 func (e early) take(id string) (m message, ok bool) {
@@ -54,49 +60,57 @@ const yieldLook = time.Millisecond
 // Proves reports whether a message grants a lock: the primary has counted who is told so before.
 func Proves(message string) bool { return strings.HasPrefix(message, "granted ") }
 
-// Heard handles what the session is told, and reports whether it understood the message. It runs
-// on the connection's reader, and does not block.
+// Heard handles what the session is told. It runs on the connection's reader, and does not block.
 //
-// "granted <hold id> <token> <claim> <key>" grants the lock with that key, which may be another one
-// with the same queue: a and {a} share theirs. The claim may be longer than the lease, to which a
-// probe under way, or a renewal, may have shortened it. "look <hold id>" grants nothing:
-// the lock is free, but it is Redisson's turn for the moment.
-func (q *Queue) Heard(text string) bool {
+// "granted <hold id> <token> <claim> <key>" grants the lock with that key. The claim may be longer
+// than the lease, to which a probe under way, or a renewal, may have shortened it. "look <hold id>"
+// grants nothing: the lock is free, but it is Redisson's turn for the moment.
+//
+// Anybody who may publish on the session's channel can send such messages. But nobody else knows a
+// hold id that this session waits under, unless he may read the queue of that lock.
+func (q *Queue) Heard(text string) {
 	verb, rest, _ := strings.Cut(text, " ")
 	id, rest, _ := strings.Cut(rest, " ")
+	if !wire.IsHoldOf(q.Session, id) {
+		return
+	}
 	m := message{at: q.Clock.Now()}
+	key := ""
 	switch verb {
 	case "look":
 	case "granted":
-		number, rest, _ := strings.Cut(rest, " ")
-		length, key, _ := strings.Cut(rest, " ")
-		claim, err := strconv.ParseInt(length, 10, 64)
-		var bad error
-		if m.token, bad = strconv.ParseInt(number, 10, 64); bad != nil || err != nil || m.token <= 0 {
-			return false
+		var ok bool
+		if m, key, ok = granted(m, rest); !ok {
+			return
 		}
-		m.claim, m.key = time.Duration(claim)*time.Millisecond, key
 	default:
-		return false
+		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w := q.waiters[id]; w != nil {
-		q.heardLocked(w, m)
-	} else {
+	switch w := q.waiters[id]; {
+	case w == nil:
 		q.early.put(id, m)
+	case m.token == 0 || key == w.ref.Keys.Name:
+		q.heardLocked(w, m)
 	}
-	return true
+}
+
+// granted adds what follows the hold id of a grant to a message.
+func granted(m message, rest string) (_ message, key string, ok bool) {
+	number, rest, _ := strings.Cut(rest, " ")
+	length, key, _ := strings.Cut(rest, " ")
+	token, bad := strconv.ParseInt(number, 10, 64)
+	claim, err := strconv.ParseInt(length, 10, 64)
+	m.token, m.claim = token, time.Duration(claim)*time.Millisecond
+	return m, key, bad == nil && err == nil && token > 0 && m.claim > 0 && m.claim <= wire.ClaimMost
 }
 
 func (q *Queue) heardLocked(w *Waiter, m message) {
 	switch {
 	case w.grant.Token > 0:
-	case m.token > 0 && m.key != w.ref.Keys.Name:
-		w.lost = true // its place has gone for that lock, where the claim expires
-		timing.Signal(w.C)
 	case m.token > 0:
-		q.grantedLocked(w, m.token, min(m.claim, w.ref.Length), w.probed)
+		q.grantedLocked(w, Grant{Token: m.token, Term: min(m.claim, w.ref.Length), Claim: true}, w.probed)
 	default:
 		q.lookLocked(w, m.at+int64(yieldLook))
 	}
@@ -107,12 +121,15 @@ type Grant struct {
 	Token int64 // 0: not granted yet
 	Term  time.Duration
 	Until int64 // certain until then
+	Claim bool  // Term is a claim
 }
 
 // grantedLocked records a grant. It began after the request that was sent at sent.
-func (q *Queue) grantedLocked(w *Waiter, token int64, term time.Duration, sent int64) {
-	w.grant = Grant{token, term, lease.CertainUntil(term, sent)}
+func (q *Queue) grantedLocked(w *Waiter, g Grant, sent int64) {
+	g.Until = lease.CertainUntil(g.Term, sent)
+	w.grant = g
 	q.unscheduleLocked(w)
+	q.pollsLocked(w, false)
 	timing.Signal(w.C)
 }
 

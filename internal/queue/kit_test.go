@@ -57,7 +57,10 @@ func newRig(t *testing.T, client rueidis.Client, claim time.Duration) *rig {
 
 // dispatch gives grants to the queue, as a session does.
 func (r *rig) dispatch(channel, message string) bool {
-	return wire.IsSessionChannel(channel) && r.Heard(message)
+	if wire.IsSessionChannel(channel) {
+		r.Heard(message)
+	}
+	return wire.IsSessionChannel(channel)
 }
 
 // newSlowRig returns a rig whose waiters hardly ever probe by themselves, and its server.
@@ -73,7 +76,7 @@ func (r *rig) start() { r.wg.Go(r.Run) }
 // ref returns a hold of the lock "a" that nothing has asked for yet.
 func (r *rig) ref(k wire.Kind) wire.Ref {
 	keys := wire.NewKeys(k, "a")
-	return wire.Ref{Keys: &keys, ID: fmt.Sprint(r.Session, ":", r.seq.Add(1)), Length: 30 * time.Second, Kind: k}
+	return wire.Ref{Keys: &keys, ID: fmt.Sprint(r.Session, ":", r.seq.Add(1)), Length: 30 * time.Second, Claim: wire.ClaimMost, Kind: k}
 }
 
 // held takes the lock.

@@ -33,14 +33,24 @@ func (q *Queue) due() (due []*Waiter) {
 	defer q.mu.Unlock()
 	q.wakeAt = 0
 	now := q.Clock.Now()
+	q.early.forget(now)
 	if len(q.heap) == 0 || q.heap[0].next > now {
 		return nil
 	}
-	soon := now + int64(q.Proto.ClaimOf(&q.heap[0].ref)/12)
+	soon := now + int64(q.heap[0].ref.Claim/12)
+	polled := now + int64(q.polls)*int64(pollEach)/4
+	var later []*Waiter
 	for len(q.heap) > 0 && q.heap[0].next <= soon {
 		w := heap.Pop(&q.heap).(*Waiter)
+		if w.theirs != 0 && w.next > polled {
+			later = append(later, w)
+			continue
+		}
 		w.probeAgain = false
 		due = append(due, w)
+	}
+	for _, w := range later {
+		heap.Push(&q.heap, w)
 	}
 	return due
 }
@@ -53,7 +63,11 @@ func (q *Queue) untilNext() time.Duration {
 	if len(q.heap) > 0 {
 		q.wakeAt = max(1, q.heap[0].next)
 	}
-	return min(time.Hour, time.Duration(max(0, q.wakeAt-q.Clock.Now())))
+	most := time.Hour
+	if len(q.early) > 0 {
+		most = time.Duration(earlyKept) // to forget them
+	}
+	return min(most, time.Duration(max(0, q.wakeAt-q.Clock.Now())))
 }
 
 // probe sends one round of probes and records the answers.
@@ -62,9 +76,11 @@ func (q *Queue) probe(due []*Waiter) {
 	if len(due) == 0 {
 		return
 	}
-	// A hanging Redis must not delay the next probes for long. A round trip may take as long
-	// as probes are apart.
-	ctx, stop := q.Proto.Bounded(q.Ctx, max(q.Proto.Claim/3, 20*time.Millisecond))
+	var longest time.Duration
+	for _, r := range refs {
+		longest = max(longest, r.Claim)
+	}
+	ctx, stop := q.Proto.Bounded(q.Ctx, lease.RoundMost(longest))
 	sent := q.Clock.Now()
 	replies, errs := q.Proto.Probe(ctx, refs)
 	late := ctx.Err() != nil
@@ -95,18 +111,21 @@ func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hear
 		}
 		w.err = err
 	}
+	if err == nil {
+		q.pollsLocked(w, reply == wire.Theirs)
+	}
 	switch {
 	case err != nil && (late || transport.Transient(err)):
 		q.scheduleLocked(w, q.Clock.Now()+int64(timing.Jitter(q.Proto.Claim/30)))
 	case err == nil && reply > 0:
-		q.grantedLocked(w, reply, w.ref.Length, sent)
-	case err != nil || reply == wire.LostPlace:
+		q.grantedLocked(w, Grant{Token: reply, Term: w.ref.Length}, sent)
+	case err != nil || reply == wire.LostPlace || reply == wire.Tokenless:
 		// The call asks again, and learns of an error then.
 		w.lost = true
 		timing.Signal(w.C)
 	case reply == wire.Theirs:
 		w.probed = sent
-		q.scheduleLocked(w, q.after(w, sent, q.pollLocked(w), hears))
+		q.scheduleLocked(w, min(q.after(w, sent, -1, hears), q.Clock.Now()+int64(q.pollLocked(w))))
 	default:
 		_, ttl, _ := wire.Granted(reply, nil)
 		w.probed = sent
@@ -114,22 +133,33 @@ func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hear
 	}
 }
 
-// The first of a queue polls a lock that Redisson has, since the end of an RFairLock's hold is
-// published to no other waiter. It polls often at first: an owner of Redisson that returns at once
-// finds no queue, and has the lock again after a short gap.
+// The first of a queue polls a lock that Redisson has, since the end of an RFairLock's hold is published to no
+// other waiter, and other ends of holds not to everybody (pubsub.Broker.Overhear). It polls often at first: an owner
+// of Redisson that returns at once finds no queue, and has the lock again after a short gap. Those who wait for many
+// locks of Redisson's poll each of them less often, so that all polls of a session cost the server some 4 % of a core.
 const (
 	pollFirst = time.Millisecond
 	pollMost  = 10 * time.Millisecond
+	pollEach  = 800 * time.Microsecond
 )
 
-// pollLocked returns after how long to poll a lock that Redisson has: a 64th of the time so far. A
-// crowd of Redisson leaves a gap of less than 1 ms between two holds.
-func (q *Queue) pollLocked(w *Waiter) time.Duration {
-	now := q.Clock.Now()
-	if w.theirs == 0 {
-		w.theirs = now
+// pollsLocked records whether w polls from now on.
+func (q *Queue) pollsLocked(w *Waiter, polls bool) {
+	switch {
+	case polls && w.theirs == 0:
+		w.theirs = q.Clock.Now()
+		q.polls++
+	case !polls && w.theirs != 0:
+		w.theirs = 0
+		q.polls--
 	}
-	return min(max(time.Duration(now-w.theirs)/64, pollFirst), pollMost)
+}
+
+// pollLocked returns after how long to poll again: after a 64th of the time so far. A crowd of Redisson leaves a gap
+// of less than 1 ms between two holds.
+func (q *Queue) pollLocked(w *Waiter) time.Duration {
+	often := min(max(time.Duration(q.Clock.Now()-w.theirs)/64, pollFirst), pollMost)
+	return max(often, time.Duration(q.polls)*pollEach)
 }
 
 // listen subscribes w to the releases of a lock that Redisson has.
@@ -140,7 +170,10 @@ func (q *Queue) listen(w *Waiter) {
 	if listens {
 		return
 	}
-	l := q.Broker.SubscribeFunc(w.ref.Keys.Channel, func() { q.look(w) })
+	l := q.Broker.Overhear(w.ref.Keys.Channel, func() { q.look(w) })
+	if l == nil {
+		return
+	}
 	q.mu.Lock()
 	gone := !q.waitsLocked(w)
 	if !gone {

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type Queue struct {
 	heap    timing.Heap[*Waiter] // not being probed, by Waiter.next
 	wakeAt  int64                // when Run wakes up next; 0 while it works
 	early   early                // messages
+	polls   int                  // how many of waiters poll
 	gap     int64                // when messages on the session's channel may have been missed last
 }
 
@@ -54,13 +56,13 @@ type Waiter struct {
 
 	// Set by the goroutine that adds the waiter, and by probes before they look.
 	grants *pubsub.Listener // where pub/sub is sharded
-	freed  *pubsub.Listener // to the lock's channel, while Redisson has the lock; guarded by Queue.mu
+	freed  *pubsub.Listener // to the lock's channel, once Redisson had the lock; guarded by Queue.mu
 
 	// Guarded by Queue.mu.
 	probed     int64 // when the last request was sent that found it waiting
 	err        error // why the last probe failed, if it did; C signals when that changes to or from nil
 	next       int64 // when to probe next
-	theirs     int64 // when a probe found first that Redisson has the lock; 0: none did
+	theirs     int64 // since when it polls, because Redisson has the lock, or its turn; 0: it does not
 	index      int   // in Queue.heap; -1: not there
 	probeAgain bool  // probe once more after the probe under way
 
@@ -126,6 +128,7 @@ func (q *Queue) Remove(w *Waiter) {
 	q.mu.Lock()
 	delete(q.waiters, w.ref.ID)
 	q.unscheduleLocked(w)
+	q.pollsLocked(w, false)
 	freed := w.freed
 	q.mu.Unlock()
 	for _, l := range []*pubsub.Listener{w.grants, freed} {
@@ -158,11 +161,11 @@ func (q *Queue) Probed(w *Waiter) (at int64, err error) {
 }
 
 // after returns when to probe a contender again whose last request was sent at sent, if the lock
-// may become free after ttl from now. Requests are sent at most half a claim apart: the time of
+// may become free after ttl from now. Requests are sent at most a third of a claim apart: the time of
 // sending counts for a grant.
 func (q *Queue) after(w *Waiter, sent int64, ttl time.Duration, hears bool) int64 {
-	claim := q.Proto.ClaimOf(&w.ref)
-	at := sent + int64(timing.Jitter(claim/3))
+	claim := w.ref.Claim
+	at := sent + int64(claim/4) + rand.N(int64(claim/12)+1)
 	now := q.Clock.Now()
 	if !hears {
 		at = min(at, now+int64(timing.Jitter(deaf)))

@@ -6,10 +6,7 @@ import (
 )
 
 // node is a Redlock's lock on one deployment.
-type node struct {
-	*engine.Mutex
-	woken *engine.Mutex // the same for calls that an unlock has woken
-}
+type node struct{ *engine.Mutex }
 
 // suspicion is how long a deployment stays suspect. After that the broker's pings have shown
 // whether it answers.

@@ -93,10 +93,7 @@ func (r *Redlock) add(s Session, deployments map[string]bool) {
 	if r.lease == 0 || m.Length() < r.lease {
 		r.lease = m.Length()
 	}
-	cfg := r.cfg
-	cfg.Listens = true
-	woken := e.Mutex(r.name, cfg)
-	r.nodes = append(r.nodes, &node{Mutex: &m, woken: &woken})
+	r.nodes = append(r.nodes, &node{Mutex: &m})
 	if key, _ := m.Order(); r.key == "" || key < r.key {
 		r.key = key
 	}

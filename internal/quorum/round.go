@@ -176,18 +176,17 @@ func (h *hold) bounded(ctx context.Context) (context.Context, context.CancelFunc
 
 // round asks the deployments once, concurrently. If they do not suffice it gives back what it got,
 // and returns how much that was; the error is theirs if so many failed that no majority was left.
-// A lock that was just released is left for a moment to those that listen, as calls do that wait.
 func (a *attempt) round() (_ *hold, got int, err error) {
-	r, ctx, woken := a.Redlock, a.ctx, a.signal != nil
+	r, ctx := a.Redlock, a.ctx
 	asked, others := r.candidates()
 	h := newHold(r)
 	start := r.e.Clock.Now()
 	bounded, cancel := h.bounded(ctx)
 	defer cancel()
 	errs := make([]error, len(r.nodes))
-	h.takeAll(bounded, asked, woken, errs)
+	h.takeAll(bounded, asked, errs)
 	if len(others) > 0 && len(asked)-failures(errs) < r.quorum() && bounded.Err() == nil {
-		h.takeAll(bounded, others, woken, errs) // they may be healthy again
+		h.takeAll(bounded, others, errs) // they may be healthy again
 		asked = append(asked, others...)
 	}
 
@@ -209,14 +208,10 @@ func (a *attempt) round() (_ *hold, got int, err error) {
 }
 
 // takeAll asks some deployments concurrently, and records their errors.
-func (h *hold) takeAll(ctx context.Context, which []int, woken bool, errs []error) {
+func (h *hold) takeAll(ctx context.Context, which []int, errs []error) {
 	timing.Together(len(which), func(at int) {
 		i := which[at]
-		m := h.r.nodes[i].Mutex
-		if woken {
-			m = h.r.nodes[i].woken
-		}
-		errs[i] = h.take(ctx, i, m)
+		errs[i] = h.take(ctx, i, h.r.nodes[i].Mutex)
 	})
 }
 

@@ -26,6 +26,18 @@ func Transient(err error) bool {
 	return true
 }
 
+// OfKeys reports whether err is an error reply that may be due to some of the keys of a command:
+// the server may still run it for others.
+func OfKeys(err error) bool {
+	code, ok := Code(err)
+	switch code {
+	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "UNBLOCKED", "UNKILLABLE", "NOREPLICAS",
+		"OOM", "MISCONF", "NOAUTH", "WRONGPASS", "NOSCRIPT":
+		return false
+	}
+	return ok && !strings.Contains(err.Error(), "max number of clients reached")
+}
+
 // Code returns the code of err if it is an error reply of Redis.
 func Code(err error) (code string, ok bool) {
 	if err == nil {

@@ -70,6 +70,26 @@ func TestErrorRepliesThatMayPassAreTransientAndOthersAreNot(t *testing.T) {
 	}
 }
 
+func TestErrorsOfTheServerAreNotOfKeys(t *testing.T) {
+	t.Parallel()
+	do := replies(t, redistest.Start(t))
+	for text, ofKeys := range map[string]bool{
+		"NOPERM No permissions to access a key":                                   true,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":       true,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                 true,
+		"ERR Script attempted to access a non local key in a cluster node":        true,
+		"LOADING Redis is loading the dataset in memory":                          false,
+		"OOM command not allowed when used memory > 'maxmemory'.":                 false,
+		"NOAUTH Authentication required.":                                         false,
+		"ERR max number of clients reached":                                       false,
+		"ERR Error running script (call to f_1): @user_script:1: -READONLY write": false,
+	} {
+		require.Equal(t, ofKeys, OfKeys(do("EVAL", "return redis.error_reply(ARGV[1])", "0", text)), "%q", text)
+	}
+	require.False(t, OfKeys(nil))
+	require.False(t, OfKeys(io.EOF))
+}
+
 func TestLostConnectionsAreTransientAndEndsOfCallsAreNot(t *testing.T) {
 	for err, passes := range map[error]bool{
 		io.EOF:                   true,

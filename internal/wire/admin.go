@@ -2,15 +2,23 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"strconv"
 )
 
-// Force unlocks the lock at a key whoever holds it, and reports whether it was locked.
-func (p *Protocol) Force(ctx context.Context, key string) (bool, error) {
+// ErrOtherHolder says that somebody holds the lock who was not named. Nothing was changed.
+var ErrOtherHolder = errors.New("it has changed hands")
+
+// Force unlocks the lock at a key, and reports whether it was locked. If holders are given, by
+// their hold ids without ":write", it returns [ErrOtherHolder] if others hold the lock.
+func (p *Protocol) Force(ctx context.Context, key string, holders ...string) (bool, error) {
 	k := NewKeys(Fair, key)
-	n, err := p.Eval(ctx, p.set().force, []string{key, k.fence, k.aux, prefixed(prefixRWQueue, key)}, []string{
-		k.Channel, prefixed(prefixRW, key), PrefixSession, key, Millis(p.Claim), suffixed(key),
-	}).AsInt64()
+	n, err := p.Eval(ctx, p.set().force, []string{key, k.fence, k.aux, queueOf(prefixRWQueue, key)}, append([]string{
+		k.Channel, prefixed(prefixRW, key), PrefixSession, key, claimMost, suffixed(key),
+	}, holders...)).AsInt64()
+	if n < 0 {
+		return false, ErrOtherHolder
+	}
 	return n == 1, k.explain(err)
 }
 
@@ -24,7 +32,7 @@ type State struct {
 
 // Inspect returns the state of the lock at a key without changing it.
 func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
-	queue, rwQueue := prefixed(prefixQueue, key), prefixed(prefixRWQueue, key)
+	queue, rwQueue := queueOf(prefixQueue, key), queueOf(prefixRWQueue, key)
 	rs, err := p.Eval(ctx, p.set().inspect, []string{key, queue, rwQueue}, nil).ToArray()
 	if err != nil {
 		return State{}, explain(err, key, queue, rwQueue)
@@ -36,7 +44,7 @@ func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
 	in.Fields = make(map[string]int, len(rs)/2)
 	for i := 2; i+1 < len(rs); i += 2 {
 		field, _ := rs[i].ToString()
-		if field != "mode" && !isHoldID(field) {
+		if field != "mode" && !IsHoldID(field) {
 			continue // an application has added it
 		}
 		value, _ := rs[i+1].ToString()

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"time"
 
@@ -17,10 +16,7 @@ type Protocol struct {
 
 	// Set before the first lock, constant afterwards.
 	PubSub PubSub
-	Claim  time.Duration // how long a contender that was granted a lock has to renew it; see ClaimOf
-
-	// Idle reports whether this session is subscribed to a channel, for nobody; nil: it never is.
-	Idle func(channel string) bool
+	Claim  time.Duration // that of locks with the session's lease; see ClaimOf
 }
 
 // NewProtocol returns a protocol for a deployment that is no cluster.
@@ -66,15 +62,11 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait boo
 	var n int64
 	switch {
 	case l.Kind == Write:
-		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), k.Prefix, k.Channel, p.claimMS(l)}
+		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), k.Prefix, k.Channel, claimMS(l)}
 		n, err = p.taken(ctx, p.set().write, all[:3], all[3:])
 	default:
-		queue := flag(wait)
-		if !wait && l.Listens {
-			queue = "2"
-		}
-		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, queue, p.claimMS(l)}
-		n, err = p.taken(ctx, p.set().acquire, p.ifCluster(all[:3], 2), unlessUsual(all[3:], "1", claimMost))
+		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), claimMS(l)}
+		n, err = p.taken(ctx, p.set().acquire, all[:3], all[3:])
 	}
 	return Granted(n, k.explain(err))
 }
@@ -100,7 +92,7 @@ func flag(yes bool) string {
 // is no lock, its index and the error.
 func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, taken int, ttl time.Duration, err error) {
 	n := len(ls)
-	keys, args := make([]string, 3*n), make([]string, 0, 2*n+1)
+	keys, args := make([]string, 3*n), make([]string, 0, 2*n)
 	var length time.Duration // of the lock before, as ms
 	var ms string
 	for i, l := range ls {
@@ -110,7 +102,6 @@ func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, t
 			args[2*i+1] = ms
 		}
 	}
-	args = append(args, p.claimMS(ls[0]))
 	reply, err := p.Eval(ctx, p.set().acquireAll, keys, args).AsIntSlice()
 	switch {
 	case err != nil:
@@ -127,11 +118,10 @@ func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, t
 // Release does.
 func (p *Protocol) ReleaseSome(ctx context.Context, ls []*Ref) (told []int64, err error) {
 	n := len(ls)
-	keys, args := make([]string, 3*n), make([]string, 1, 1+2*n)
-	args[0] = p.claimMS(ls[0])
+	keys, args := make([]string, 3*n), make([]string, 0, 3*n)
 	for i, l := range ls {
 		keys[i], keys[n+i], keys[2*n+i] = l.Keys.Name, l.Keys.fence, l.Keys.aux
-		args = append(args, l.ID, l.Keys.Channel)
+		args = append(args, l.ID, l.Keys.Channel, claimMS(l))
 	}
 	return p.Eval(ctx, p.set().releaseAll, keys, args).AsIntSlice()
 }
@@ -142,7 +132,7 @@ func (p *Protocol) ReleaseSome(ctx context.Context, ls []*Ref) (told []int64, er
 func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, join string, queue bool) (reply int64, ttl time.Duration, err error) {
 	k := l.Keys
 	keys := []string{k.Name, k.aux, k.timeout(l.ID), k.fence}
-	args := []string{l.ID, leaseMS, writer, join, flag(queue), k.Prefix, k.Channel, p.claimMS(l)}
+	args := []string{l.ID, leaseMS, writer, join, flag(queue), k.Prefix, k.Channel, claimMS(l)}
 	var n int64
 	if join != "" { // it changes nothing that replicas must have
 		n, err = p.Eval(ctx, p.set().read, keys, args).AsInt64()
@@ -154,33 +144,19 @@ func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, joi
 
 // Release ends a hold. It returns the number of subscribers that were notified, or -1 if there
 // was no such hold. Unless next is nil, a hold of that id is queued in the same step, if there was
-// such a hold; if told is a token, by IsToken, it has got the lock already.
+// such a hold; if told is a token, by IsToken, it has got the lock already. An error that is Damage
+// says that the hold has ended all the same.
 func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err error) {
-	if k := l.Keys; l.Kind == Plain || l.Kind == Fair { // without allocations
-		all := [...]string{k.Name, k.aux, k.fence, l.ID, k.Channel, p.claimMS(l), p.idle(k.Channel), ""}
-		args := unlessUsual(all[3:7], claimMost, "0")
-		if next != nil {
-			all[7], args = next.ID, all[3:]
-		}
-		told, err = p.Eval(ctx, p.set().release, p.ifCluster(all[:3], 1), args).AsInt64()
-	} else {
-		c := p.releasing(l)
-		if next != nil {
-			c.Args = append(c.Args, next.ID)
-		}
-		told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
+	c := p.releasing(l)
+	if next != nil {
+		c.Args = append(c.Args, place(next))
 	}
+	told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
 	if refused, began := halfMoved(err); refused {
 		some, errs := p.releaseMoving(ctx, []moving{{l, began}})
 		return some[0], errs[0]
 	}
-	return told, err
-}
-
-// idle formats how many of a channel's subscribers, as far as PUBLISH counts them, listen for
-// nobody: this session's subscription stays after the wait of a Redlock.
-func (p *Protocol) idle(channel string) string {
-	return flag(p.PubSub != ClusterWide && p.Idle != nil && p.Idle(channel))
+	return told, damage(l.Keys, err)
 }
 
 // IsToken reports whether the reply of a release is a fencing token.
@@ -191,11 +167,11 @@ func (p *Protocol) releasing(l *Ref) transport.Call {
 	k := l.Keys
 	switch l.Kind {
 	case Write:
-		return transport.Call{Script: p.set().releaseWrite, Keys: []string{k.Name, k.aux, k.fence}, Args: []string{l.ID, k.Channel, k.Prefix, p.claimMS(l)}}
+		return transport.Call{Script: p.set().releaseWrite, Keys: []string{k.Name, k.aux, k.fence}, Args: []string{l.ID, k.Channel, k.Prefix, claimMS(l)}}
 	case Read:
-		return transport.Call{Script: p.set().releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux, k.fence}, Args: []string{l.ID, k.Channel, k.Prefix, p.claimMS(l)}}
+		return transport.Call{Script: p.set().releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux, k.fence}, Args: []string{l.ID, k.Channel, k.Prefix, claimMS(l)}}
 	default:
-		return transport.Call{Script: p.set().release, Keys: []string{k.Name, k.aux, k.fence}, Args: []string{l.ID, k.Channel, p.claimMS(l), p.idle(k.Channel)}}
+		return transport.Call{Script: p.set().release, Keys: []string{k.Name, k.aux, k.fence}, Args: []string{l.ID, k.Channel, claimMS(l)}}
 	}
 }
 
@@ -210,6 +186,7 @@ func (p *Protocol) ReleaseAll(ctx context.Context, ls []*Ref) (told []int64, err
 	var places []int
 	for i, r := range p.EvalAll(ctx, calls) {
 		told[i], errs[i] = r.AsInt64()
+		errs[i] = damage(ls[i].Keys, errs[i])
 		if refused, began := halfMoved(errs[i]); refused {
 			ms, places = append(ms, moving{ls[i], began}), append(places, i)
 		}
@@ -223,66 +200,39 @@ func (p *Protocol) ReleaseAll(ctx context.Context, ls []*Ref) (told []int64, err
 	return told, errs
 }
 
-// ClaimOf returns for how long the next contender gets a lock that l grants to it, unless it
-// renews that. Locks with a renewed lease of their own have a claim of their own.
-func (p *Protocol) ClaimOf(l *Ref) time.Duration {
-	if l.Renewed {
-		return min(ClaimMost, l.Length)
-	}
-	return p.Claim
-}
+// ClaimOf returns the claim of a lock with leases of a length.
+func ClaimOf(length time.Duration) time.Duration { return min(ClaimMost, length) }
 
-const claimMost = "5000" // ClaimMost in ms, which scripts take for what is missing
+const claimMost = "5000" // ClaimMost in ms, which scripts take for what is missing in a place
 
-// claimMS formats ClaimOf, mostly without an allocation.
-func (p *Protocol) claimMS(l *Ref) string {
-	if claim := p.ClaimOf(l); claim != ClaimMost {
-		return Millis(claim)
+// claimMS formats the claim of l, mostly without an allocation.
+func claimMS(l *Ref) string {
+	if l.Claim != ClaimMost {
+		return Millis(l.Claim)
 	}
 	return claimMost
+}
+
+// place returns l as a member of a queue; see lua/lib/places.lua.
+func place(l *Ref) string {
+	if ms := claimMS(l); ms != claimMost {
+		return l.ID + " " + ms
+	}
+	return l.ID
 }
 
 // Probe refreshes contenders in queues, BatchKeys of a slot at a time. For each it returns the
 // reply that Acquire would get, Theirs, or LostPlace.
 func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
 	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
-	type group struct {
-		rw   bool
-		slot uint16
-	}
-	groups := make(map[group][]int)
-	for i, l := range ls {
-		g := group{l.Kind == Read || l.Kind == Write, p.Slot(l.Keys.Name)}
-		groups[g] = append(groups[g], i)
-	}
-	var calls []transport.Call
-	var batches [][]int
-	for g, group := range groups {
-		for batch := range slices.Chunk(group, BatchKeys) {
-			c := transport.Call{Script: p.set().probe}
-			if g.rw {
-				c.Script = p.set().look
-			}
-			for _, i := range batch {
-				l, k := ls[i], ls[i].Keys
-				c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
-				c.Args = append(c.Args, l.ID, Millis(l.Length), p.claimMS(l))
-				if g.rw {
-					c.Args = append(c.Args, k.Prefix, k.Channel)
-				}
-			}
-			calls = append(calls, c)
-			batches = append(batches, batch)
-		}
-	}
-	for i, r := range p.EvalAll(ctx, calls) {
-		ns, err := r.AsIntSlice()
-		for j, at := range batches[i] {
+	script := func(r Renewal, batch []int) transport.Call { return p.look(r, ls, batch) }
+	inBatches(ctx, p, ls, p.looks, script, func(batch []int, reply []int64, err error) {
+		for i, at := range batch {
 			if errs[at] = err; err == nil {
-				replies[at] = ns[j]
+				replies[at] = reply[i]
 			}
 		}
-	}
+	})
 	return replies, errs
 }
 

@@ -175,7 +175,7 @@ func (r *rig) keys() []string {
 // plainLease returns the n-th lease of a Mutex, not acquired.
 func plainLease(name string, n int) *Ref {
 	k := NewKeys(Plain, name)
-	return &Ref{Keys: &k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second}
+	return &Ref{Keys: &k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second, Claim: ClaimMost}
 }
 
 // take acquires with the protocol what must be free.

@@ -81,7 +81,7 @@ func (p *Protocol) releaseMoving(ctx context.Context, ms []moving) (told []int64
 func (p *Protocol) besides(l *Ref) []rueidis.Completed {
 	k := l.Keys
 	id := []string{l.ID}
-	cmds := []rueidis.Completed{p.Command([]string{k.aux}, id, "ZREM")}
+	cmds := []rueidis.Completed{p.Command([]string{k.aux}, []string{place(l)}, "ZREM")}
 	if l.Kind == Read {
 		cmds = append(cmds, p.Command([]string{k.timeout(l.ID)}, nil, "DEL"), p.Command([]string{k.readers()}, id, "ZREM"))
 	}

@@ -75,6 +75,18 @@ func IsGrantChannel(channel string) bool { return strings.HasPrefix(channel, pre
 // IsSessionChannel reports whether a channel is that of a session, not of a lock.
 func IsSessionChannel(channel string) bool { return strings.HasPrefix(channel, PrefixSession) }
 
+// QueueOf returns the name of a Mutex's or FairMutex's queue.
+func QueueOf(name string) string { return queueOf(prefixQueue, name) }
+
+// queueOf returns the name of a lock's queue. By Redisson's rule the locks a and {a} would share it;
+// that of a name with braces has one colon more.
+func queueOf(prefix, name string) string {
+	if strings.Contains(name, "{") {
+		return prefix + ":" + name + ":"
+	}
+	return prefixed(prefix, name)
+}
+
 // suffixed returns the prefix of the names of keys for the holds of a lock, by Redisson's rule.
 func suffixed(name string) string {
 	if strings.Contains(name, "{") {
@@ -113,10 +125,10 @@ func NewKeys(k Kind, name string) Keys {
 	keys.Name = keys.fence[strings.LastIndex(keys.fence, name):][:len(name)]
 	switch k {
 	case Plain, Fair:
-		keys.aux = prefixed(prefixQueue, name)
+		keys.aux = queueOf(prefixQueue, name)
 	case Write, Read:
 		keys.Channel = prefixed(prefixRW, name)
-		keys.aux = prefixed(prefixRWQueue, name)
+		keys.aux = queueOf(prefixRWQueue, name)
 		keys.Prefix = suffixed(name)
 	}
 	return keys
@@ -133,7 +145,8 @@ type Ref struct {
 	Keys    *Keys
 	ID      string        // hold id "<session>:<n>", a new n for every acquisition; a writer's ends with ":write"
 	Length  time.Duration // time to live in Redis, at most
+	Claim   time.Duration // for how long it gets the lock at first that another's release grants to it: ClaimOf
+	Claimed bool          // it has the lock for a claim
 	Kind    Kind
 	Renewed bool // to its length for as long as it is held
-	Listens bool // who asks listens to the lock's channel, so that a release has woken it
 }

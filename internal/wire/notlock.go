@@ -53,10 +53,30 @@ func (k *Keys) explain(err error) error {
 	return explain(err, k.Name, k.fence, k.aux)
 }
 
-var holdID = regexp.MustCompile(`^[[:xdigit:]]{8}(-[[:xdigit:]]{4}){3}-[[:xdigit:]]{12}:-?[0-9]+(:|$)`)
+// Damage is why a release that has ended its hold could not grant the lock: a key beside it is
+// something else.
+type Damage struct{ error }
 
-// isHoldID reports whether a field of a hash is a hold id, as lua/lib/holdid.lua does.
-func isHoldID(field string) bool { return holdID.MatchString(field) }
+func (e Damage) Unwrap() error { return e.error }
+
+func damage(k *Keys, err error) error {
+	if code, _ := transport.Code(err); code == "DAMAGED" {
+		return Damage{k.explain(err)}
+	}
+	return err
+}
+
+var holdID = regexp.MustCompile(`^[[:xdigit:]]{8}(-[[:xdigit:]]{4}){3}-[[:xdigit:]]{12}:-?[0-9]+(:write)?$`)
+
+// IsHoldID reports whether a field of a hash is a hold id, as lua/lib/holdid.lua does.
+func IsHoldID(field string) bool { return holdID.MatchString(field) }
+
+// IsHoldOf reports whether text is the id of a hold of a session.
+func IsHoldOf(session, text string) bool {
+	n, ours := strings.CutPrefix(text, session+":")
+	n = strings.TrimSuffix(n, ":write")
+	return ours && n != "" && len(n) <= 19 && strings.Trim(n, "0123456789") == ""
+}
 
 // whichIsNoLock returns the index that follows the error of acquire_all.lua, and the error
 // explained; -1 if the error is not about one of ls alone.

@@ -22,7 +22,7 @@ func foreignCases() []scriptCase {
 		{"acquire what is held, with a field added", all(has(Plain, 2), added), asks(Plain, 1), "taken", same},
 		{"enter what is held, with a field added", all(has(Fair, 2), added), queues(1), "taken", same},
 		{"write beside a reader, with a field added", all(has(Read, 2), added), asks(Write, 1), "taken", same},
-		{"read beside a reader, with a field added", all(has(Read, 2), added), asks(Read, 1), "join", same},
+		{"read beside a reader, with a field added", all(has(Read, 2), added, theirsWas), asks(Read, 1), "join", same},
 		{"release a hold, with a field added", all(has(Plain, 1), added), ends(Plain, 1), "told 0", "told -1"},
 		{"release what the absent queue for, with a field added",
 			all(has(Fair, 1), does(queues(2)), added), ends(Fair, 1), "told 0", "told -1"},
@@ -40,6 +40,8 @@ func foreignCases() []scriptCase {
 	}
 }
 
+const uuid = "4f1b9a52-8d9e-4c55-9d0c-000000000001"
+
 // noLocks are what applications and other libraries have at keys.
 var noLocks = map[string][]string{
 	"hash":             {"HSET", "a", "status", "paid", "total", "12"},
@@ -48,8 +50,12 @@ var noLocks = map[string][]string{
 	"mode alone":       {"HSET", "a", "mode", "read"},
 	"written mode":     {"HSET", "a", "mode", "write", "volume", "3"},
 	"empty field":      {"HSET", "a", "", ""},
-	"UUIDs":            {"HSET", "a", "4f1b9a52-8d9e-4c55-9d0c-000000000001", "1"},
-	"UUIDs and words":  {"HSET", "a", "4f1b9a52-8d9e-4c55-9d0c-000000000001:name", "1", "4f1b9a52-8d9e-4c55-9d0c-000000000001:1x", "1"},
+	"UUIDs":            {"HSET", "a", uuid, "1"},
+	"UUIDs and words":  {"HSET", "a", uuid + ":name", "1", uuid + ":1x", "1"},
+	"hold id and more": {"HSET", "a", uuid + ":1:\x1b]0;free\a", "1", uuid + ":1 ", "1", uuid + ":1\n", "1", uuid + ":1:writer", "1"},
+	"transaction":      {"HSET", "a", uuid + ":57:0f3a7bd0c5e14f6f8b2fb3a5b2f0a1c9", "1"},
+	"no number":        {"HSET", "a", uuid + ":", "1", uuid + ":-", "1", uuid + ":write", "1", uuid + ":0x1", "1"},
+	"no UUIDs":         {"HSET", "a", "4f1b9a528-d9e-4c55-9d0c-000000000001:1", "1", "x" + uuid + ":1", "1"},
 	"string":           {"SET", "a", "eiu7Lmq0"},
 	"empty string":     {"SET", "a", ""},
 	"list":             {"RPUSH", "a", "1"},
@@ -178,6 +184,28 @@ func TestFieldsOfAnApplicationStay(t *testing.T) {
 	})
 }
 
+// A hold id is what it says, and nothing behind it: inspect and unlock of the command show it.
+func TestFieldsLikeHoldIDsAreNoHolders(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		for what, content := range noLocks {
+			if content[0] != "HSET" || len(content) > 16 || strings.Contains(what, "mode") {
+				continue // of a large one not all fields are looked at
+			}
+			r.must("FLUSHALL")
+			r.must(content...)
+			before := r.hash("a")
+			r.must("HSET", "a", uuid+":-57", "1")
+			in, err := r.Inspect(ctx0, "a")
+			if err != nil || len(in.Fields) != 1 || in.Fields[uuid+":-57"] != 1 {
+				t.Fatalf("%s: inspect = %q, %v", what, in.Fields, err)
+			}
+			if was, err := r.Force(ctx0, "a"); !was || err != nil || !maps.Equal(r.hash("a"), before) {
+				t.Fatalf("%s: force = %v, %v, left %q", what, was, err, r.hash("a"))
+			}
+		}
+	})
+}
+
 // What Redisson's locks look like is never taken for data.
 func TestLocksOfRedissonAreLocks(t *testing.T) {
 	const client = "4f1b9a52-8d9e-4c55-9d0c-0123456789ab"
@@ -188,7 +216,6 @@ func TestLocksOfRedissonAreLocks(t *testing.T) {
 			"read lock":              {"mode": "read", client + ":57": "1", client + ":58": "1"},
 			"write lock":             {"mode": "write", client + ":57:write": "1"},
 			"both sides":             {"mode": "write", client + ":57:write": "1", client + ":57": "1"},
-			"lock of a transaction":  {client + ":57:0f3a7bd0c5e14f6f8b2fb3a5b2f0a1c9": "1"},
 			"with a field added":     {client + ":57": "1", "status": "paid"},
 			"upper case":             {strings.ToUpper(client) + ":57": "1"},
 			"read lock, field added": {"mode": "read", client + ":57": "1", "status": "paid"},

@@ -21,16 +21,42 @@ type Renewal struct {
 	slot   uint16 // in a cluster
 }
 
-// Renewal returns the kind of renewal of a hold.
+// Renewal returns the kind of renewal of a hold. A look gives its lease to one that was granted for
+// a claim, and takes its place out of the queue.
 func (p *Protocol) Renewal(l *Ref) Renewal {
 	r := Renewal{p.set().renew, p.Slot(l.Keys.Name)}
-	switch l.Kind {
-	case Read:
+	switch {
+	case l.Claimed:
+		return p.looks(l)
+	case l.Kind == Read:
 		r.script = p.set().renewRead
-	case Write:
+	case l.Kind == Write:
 		r.script = p.set().renewWrite
 	}
 	return r
+}
+
+// looks returns the kind of look at the lock of l.
+func (p *Protocol) looks(l *Ref) Renewal {
+	r := Renewal{p.set().probe, p.Slot(l.Keys.Name)}
+	if l.Kind == Read || l.Kind == Write {
+		r.script = p.set().look
+	}
+	return r
+}
+
+// look returns the call of a script that looks, for a batch.
+func (p *Protocol) look(r Renewal, refs []*Ref, batch []int) transport.Call {
+	c := transport.Call{Script: r.script}
+	for _, i := range batch {
+		l, k := refs[i], refs[i].Keys
+		c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
+		c.Args = append(c.Args, l.ID, Millis(l.Length), claimMS(l))
+		if r.script == p.set().look {
+			c.Args = append(c.Args, k.Prefix, k.Channel)
+		}
+	}
+	return c
 }
 
 // call returns the script for a batch, which must be in order of lengths.
@@ -54,52 +80,46 @@ func (r Renewal) call(holds []*Ref, batch []int) transport.Call {
 }
 
 // Renew starts the leases of holds again and returns a result for each. It sends one script
-// for every BatchKeys of them, in a cluster for those of one slot, all in one pipeline. A slot
-// may stay half moved for longer than a lease; meanwhile no node runs a script for keys of
-// which it has only some, so those holds are renewed one by one.
+// for every BatchKeys of them, in a cluster for those of one slot. A look that is refused because of
+// one of its keys, the queue for example, is followed by a renewal, which needs the lock alone.
 func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
-	out := make([]renewed, len(holds))
-	all := make([]int, len(holds))
-	for i := range all {
-		all[i] = i
-	}
-	p.renewIn(ctx, holds, all, out, BatchKeys)
-	var split []int
-	for i := range out {
-		if code, _ := transport.Code(out[i].Err); code == "TRYAGAIN" {
-			out[i] = renewed{}
-			split = append(split, i)
+	out := p.renew(ctx, holds)
+	var again []*Ref
+	var places []int
+	for i, l := range holds {
+		if l.Claimed && transport.OfKeys(out[i].Err) {
+			plain := *l
+			plain.Claimed = false
+			again, places = append(again, &plain), append(places, i)
 		}
 	}
-	if len(split) > 0 {
-		p.renewIn(ctx, holds, split, out, 1)
+	if len(again) > 0 {
+		for i, r := range p.renew(ctx, again) {
+			out[places[i]] = r
+		}
 	}
 	return out
 }
 
-// renewIn renews the holds at these indices, in batches of at most most.
-func (p *Protocol) renewIn(ctx context.Context, holds []*Ref, places []int, out []renewed, most int) {
-	slices.SortFunc(places, func(i, j int) int { return cmp.Compare(holds[i].Length, holds[j].Length) })
-	groups := make(map[Renewal][]int)
-	for _, i := range places {
-		r := p.Renewal(holds[i])
-		groups[r] = append(groups[r], i)
-	}
-	var calls []transport.Call
-	var batches [][]int
-	for r, group := range groups {
-		for batch := range slices.Chunk(group, most) {
-			calls = append(calls, r.call(holds, batch))
-			batches = append(batches, batch)
+func (p *Protocol) renew(ctx context.Context, holds []*Ref) []renewed {
+	out := make([]renewed, len(holds))
+	script := func(r Renewal, batch []int) transport.Call {
+		if holds[batch[0]].Claimed {
+			return p.look(r, holds, batch)
 		}
+		slices.SortStableFunc(batch, func(i, j int) int { return cmp.Compare(holds[i].Length, holds[j].Length) })
+		return r.call(holds, batch)
 	}
-	for i, r := range p.EvalAll(ctx, calls) {
-		gone, err := r.AsIntSlice()
-		for _, at := range batches[i] {
+	inBatches(ctx, p, holds, p.Renewal, script, func(batch []int, reply []int64, err error) {
+		for i, at := range batch {
 			out[at].Err = err
+			out[at].Gone = err == nil && holds[at].Claimed && reply[i] <= 0 && reply[i] != Tokenless
 		}
-		for _, n := range gone {
-			out[batches[i][n-1]].Gone = true
+		if !holds[batch[0]].Claimed {
+			for _, n := range reply {
+				out[batch[n-1]].Gone = true
+			}
 		}
-	}
+	})
+	return out
 }

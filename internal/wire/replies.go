@@ -26,6 +26,7 @@ func Tokens(token int64) int64 {
 const (
 	Theirs    = -1 << 51 // Redisson holds the lock, and the contender is the first of the queue
 	LostPlace = -1 << 52 // it is neither holder nor in the queue, or its lock is something else
+	Tokenless = -1 << 50 // it has the lock, but no token can be issued: a key beside the lock is something else
 )
 
 // Replies of the scripts for the read side.
@@ -36,5 +37,5 @@ const (
 	ReadGone  = 4 // not held, and neither is the other hold
 )
 
-// ForRedisson is the second message of lua/lib/wake.lua, which Redisson reads as a 0.
+// ForRedisson is the second message of a write hold's release, which Redisson reads as a 0 (lua/lib/yield.lua).
 const ForRedisson = "00"

@@ -25,7 +25,7 @@ func onRWRigs(t *testing.T, f func(t *testing.T, r *rwRig)) {
 
 func (r *rwRig) lease(k Kind, n int) *Ref {
 	keys := NewKeys(k, r.name)
-	l := &Ref{Keys: &keys, Kind: k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second}
+	l := &Ref{Keys: &keys, Kind: k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second, Claim: ClaimMost}
 	if k == Write {
 		l.ID += ":write"
 	}
@@ -199,8 +199,11 @@ func granted(l *Ref, token int64) string {
 // mustQueue checks who queues, in order.
 func (r *rwRig) mustQueue(want ...*Ref) {
 	r.t.Helper()
-	m := r.must("ZRANGE", rwQueue, "0", "-1")
+	m := r.must("ZRANGEBYSCORE", rwQueue, "-inf", "(0")
 	got, err := m.AsStrSlice()
+	waiting := r.must("ZRANGEBYSCORE", rwQueue, "(0", "+inf") // at 0 is who was granted the lock
+	more, _ := waiting.AsStrSlice()
+	got = append(got, more...)
 	var ids []string
 	for _, l := range want {
 		ids = append(ids, l.ID)

@@ -241,6 +241,7 @@ func TestRWForceNotifiesEveryHolder(t *testing.T) {
 			t.Fatalf("told %v", told)
 		}
 		r.mustMessages(next, rwChannel, rwChannel+" 1", rwChannel+" 00")
+		r.must("DEL", rwYield)
 		w := r.writer(2)
 		r.writes(w)
 		if reply, _ := r.rlock(r.reader(3), w, false); reply != ReadJoin {

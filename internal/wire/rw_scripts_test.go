@@ -137,12 +137,14 @@ func TestRWDowngradeOnTheWire(t *testing.T) {
 		r.joins(a, r.reader(3), false, 0) // nobody may join while it writes
 		r.end(w)
 		r.mustHash(map[string]string{"mode": "read", id("s:2"): "1"})
+		theirsWas(r)
 		r.reads(r.reader(3), ReadJoin)
 		r.joins(a, r.reader(4), false, ReadOther)
 		r.end(r.reader(3))
 		r.end(a)
 		r.mustKeys()
 
+		r.must("DEL", rwYield)
 		r.writes(w)
 		if reply, _ := r.rlock(a, w, false); reply != ReadJoin {
 			t.Fatalf("reply %d", reply)

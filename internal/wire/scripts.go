@@ -154,20 +154,3 @@ func (a *assembler) unused() error {
 		return err
 	})
 }
-
-// ifCluster returns keys, outside a cluster without those that the script derives: all but the first n.
-func (p *Protocol) ifCluster(keys []string, n int) []string {
-	if p.Slots == nil {
-		return keys[:n]
-	}
-	return keys
-}
-
-// unlessUsual returns args without those at the end that are the usual ones, which the script of
-// the most frequent calls knows: an argument costs the server 1 % of such a call.
-func unlessUsual(args []string, usual ...string) []string {
-	for i := len(usual) - 1; i >= 0 && args[len(args)-1] == usual[i]; i-- {
-		args = args[:len(args)-1]
-	}
-	return args
-}

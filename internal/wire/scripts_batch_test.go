@@ -97,7 +97,7 @@ func TestRenewKeepsLengthsAndKindsApart(t *testing.T) {
 		short, long := r.held(2)[0], r.held(4)[3]
 		short.Length, long.Length = 20*time.Second, 50*time.Second
 		k := NewKeys(Read, "rw")
-		reader := &Ref{Keys: &k, Kind: Read, ID: id("s:9"), Length: 40 * time.Second}
+		reader := &Ref{Keys: &k, Kind: Read, ID: id("s:9"), Length: 40 * time.Second, Claim: ClaimMost}
 		if reply, _, err := r.AcquireRead(ctx0, reader, "15000", "", "", false); reply != ReadJoin || err != nil {
 			t.Fatalf("acquireRead = %d, %v", reply, err)
 		}
@@ -192,7 +192,7 @@ func TestAcquireThatFailsHalfwayLeavesNothing(t *testing.T) {
 		r.mustBeWrongType("acquire", err)
 		for _, k := range []Kind{Fair, Write} {
 			keys := NewKeys(k, "a")
-			l := &Ref{Keys: &keys, Kind: k, ID: id("s:2"), Length: time.Minute}
+			l := &Ref{Keys: &keys, Kind: k, ID: id("s:2"), Length: time.Minute, Claim: ClaimMost}
 			if k == Fair {
 				_, _, err = r.Acquire(ctx0, l, "60000", true)
 			} else {

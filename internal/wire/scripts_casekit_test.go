@@ -28,9 +28,11 @@ func del(key string) func(r *rwRig) { return func(r *rwRig) { r.must("DEL", key)
 // runs is a command.
 func runs(args ...string) func(r *rwRig) { return func(r *rwRig) { r.must(args...) } }
 
-// has takes the n-th hold of a kind, which must be free.
+// has takes the n-th hold of a kind, which must be free. It is not Redisson's turn.
 func has(k Kind, n int) func(r *rwRig) {
 	return func(r *rwRig) {
+		theirsWas(r)
+		defer r.must("DEL", "relock_yield:{"+r.name+"}")
 		if got := asks(k, n)(r); got == "taken" {
 			r.t.Fatalf("%d is %s", n, got)
 		}
@@ -68,15 +70,6 @@ func queues(n int) func(r *rwRig) string {
 	return func(r *rwRig) string {
 		l := r.lease(Fair, n)
 		return r.grant(r.Acquire(ctx0, l, Millis(l.Length), true))
-	}
-}
-
-// triesAwake asks as a Redlock does that has heard of a release.
-func triesAwake(n int) func(r *rwRig) string {
-	return func(r *rwRig) string {
-		l := r.lease(Plain, n)
-		l.Listens = true
-		return r.grant(r.Acquire(ctx0, l, Millis(l.Length), false))
 	}
 }
 
@@ -145,20 +138,6 @@ func endsFor(k Kind, n, next int) func(r *rwRig) string {
 	}
 }
 
-// endsUnheard ends a write hold of a lock to whose channel nobody listens.
-func endsUnheard(n int) func(r *rwRig) string {
-	return func(r *rwRig) string {
-		l := r.lease(Write, n)
-		keys := *l.Keys
-		keys.Channel, l.Keys = "unheard", &keys
-		told, err := r.Release(ctx0, l, nil)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		return fmt.Sprint("told ", told)
-	}
-}
-
 // redissonHas is a hold of Redisson.
 func redissonHas(r *rwRig) {
 	r.must("HSET", "a", "1b3c0c4e-9e5b-4f0a-8a3e-0d3f4f5a6b7c:47", "1")
@@ -169,16 +148,10 @@ func redissonHas(r *rwRig) {
 func listens(r *rwRig) { r.listen("redisson_lock__channel:{a}") }
 
 // patient leaves the lock to Redisson for longer than a slow machine takes.
-func patient(r *rwRig) { r.yields("*") }
+func patient(r *rwRig) { r.yields("left", 800*time.Millisecond) }
 
-// fairTurn leaves the lock to the first of Redisson's fair queue.
-func fairTurn(r *rwRig) { r.yields("j:1") }
-
-// yields leaves the lock to a waiter of Redisson, for as long as the scripts believe.
-func (r *rwRig) yields(to string) { r.yielded(to, 990*time.Millisecond) }
-
-// yielded leaves the lock to a waiter of Redisson until then from now, by the server's clock.
-func (r *rwRig) yielded(to string, until time.Duration) {
+// yields stores whose turn it is, as lib/yield.lua does, at a time from now by the server's clock.
+func (r *rwRig) yields(what string, at time.Duration) {
 	reply := r.must("TIME")
 	now, err := reply.AsStrSlice()
 	if err != nil {
@@ -186,7 +159,11 @@ func (r *rwRig) yielded(to string, until time.Duration) {
 	}
 	seconds, _ := strconv.ParseInt(now[0], 10, 64)
 	micros, _ := strconv.ParseInt(now[1], 10, 64)
-	text := fmt.Sprint(time.Unix(seconds, micros*1000).Add(until).UnixMilli(), " ", to)
+	then := time.Unix(seconds, micros*1000).Add(at).UnixMilli()
+	text := fmt.Sprint(what, " ", then, " 8 ", then)
+	if what == "ours" {
+		text = "ours 8 8 0"
+	}
 	r.must("SET", "relock_yield:{"+r.name+"}", text, "PX", "30000")
 }
 
@@ -305,8 +282,8 @@ func rwAbsent(k Kind, n int) func(r *rwRig) {
 func frozen(r *rwRig)     { r.must("HSET", rwSeen, session("s"), "1") }
 func frozenAway(r *rwRig) { r.must("HSET", rwSeen, session("x"), "1") }
 
-// theirsWas has it that the lock was left to Redisson's waiters a moment ago.
-func theirsWas(r *rwRig) { r.yields("*") }
+// theirsWas has it that Redisson has had its turn a moment ago.
+func theirsWas(r *rwRig) { r.yields("ours", 0) }
 
 // handsOver ends a hold as if it were not Redisson's turn.
 func handsOver(k Kind, n int) func(r *rwRig) { return all(theirsWas, does(ends(k, n)), del(rwYield)) }
@@ -327,26 +304,38 @@ const redissonID = "6a7f3c52-0b1d-4e8f-9a3b-5c2d1e0f4a6b:7"
 
 // absent queues the n-th waiter of a session that is not there.
 func absent(n int) func(r *rwRig) {
-	return func(r *rwRig) { (&absentRig{rwRig: r}).enters("x", n, true) }
+	return func(r *rwRig) { (&placesRig{rwRig: r}).enters("x", n, true) }
 }
 
-// absence is of a session that was not there a moment ago.
-func absence(short string) func(r *rwRig) {
-	return func(r *rwRig) { r.must("HSET", absentKey, session(short), fmt.Sprint(time.Now().UnixMilli())) }
+// looksOf looks for the n-th waiter of a session.
+func looksOf(short string, n int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		tokens := (&placesRig{rwRig: r}).looksFor((&placesRig{rwRig: r}).of(short, n))
+		return r.grant(tokens[0], nil, nil)
+	}
 }
 
-// later has the absences last for as long as costs the places.
-func later(r *rwRig) { (&absentRig{rwRig: r}).later() }
+func forces(r *rwRig) string { return forcesFrom()(r) }
 
-func forces(r *rwRig) string {
-	was, err := r.Force(ctx0, "a")
-	if errors.Is(err, lockerr.ErrNotLock) {
-		return "no lock"
+// forcesFrom opens the lock if nobody holds it but some.
+func forcesFrom(holders ...int) func(r *rwRig) string {
+	return func(r *rwRig) string {
+		var ids []string
+		for _, n := range holders {
+			ids = append(ids, r.reader(n).ID)
+		}
+		switch was, err := r.Force(ctx0, "a", ids...); {
+		case errors.Is(err, lockerr.ErrNotLock):
+			return "no lock"
+		case errors.Is(err, ErrOtherHolder):
+			return "other"
+		case err != nil:
+			r.t.Fatal(err)
+			return ""
+		default:
+			return fmt.Sprint("opened ", was)
+		}
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return fmt.Sprint("opened ", was)
 }
 
 // grant tells the token, or that the lock is taken.

@@ -31,6 +31,22 @@ func TestQueueExpiresWhileALockIsLeftToRedisson(t *testing.T) {
 	})
 }
 
+// Redisson may be on its way back: waiters leave it time, and who does not wait has no second chance.
+func TestReservedLockIsRefusedToWaitersOnlyWhileNobodyListens(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		for kind, waits := range map[Kind]func(n int) func(r *rwRig) string{
+			Plain: queues, Write: func(n int) func(r *rwRig) string { return asks(Write, n) }, Read: func(n int) func(r *rwRig) string { return asks(Read, n) },
+		} {
+			r.must("FLUSHALL")
+			patient(r)
+			require.Equal(t, "taken", waits(1)(r), kind)
+			r.must("FLUSHALL")
+			patient(r)
+			require.NotEqual(t, "taken", tries(kind, 2)(r), kind)
+		}
+	})
+}
+
 func TestRWAWriterThatIsNotThereIsPassedOver(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
 		r.present()

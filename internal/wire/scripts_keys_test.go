@@ -125,7 +125,7 @@ func (tr *tracer) judge(name string, declared []string) {
 }
 
 // sharedLua are functions that several scripts have, and not every script needs all of.
-var sharedLua = luaOf("lib/release.lua", "lib/phases.lua", "lib/strip.lua", "lib/redisson.lua")
+var sharedLua = luaOf("lib/release.lua", "lib/phases.lua", "lib/strip.lua", "lib/yield.lua")
 
 // A server may refuse a script that uses a key which it has not declared, unless its
 // first line says that it does. Every place of every script is reached; those of the

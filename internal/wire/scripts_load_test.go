@@ -134,3 +134,19 @@ func TestEveryScriptStatesItsContract(t *testing.T) {
 		}
 	}
 }
+
+// PUBLISH and SPUBLISH do not reach each other's subscribers, and a count of the wrong ones finds
+// nobody. Only the message of a forced unlock goes to the channel of a session everywhere.
+func TestScriptsPublishAndCountAsTheirDeploymentDoes(t *testing.T) {
+	t.Parallel()
+	literal := regexp.MustCompile(`(?i)'s?publish'(, ARGV\[3\].*, 'lost ')?|'(shard)?numsub'`)
+	for how, file := range pubsubFiles {
+		for _, s := range scripts.sets[how].all {
+			text := strings.ReplaceAll(s.Text, luaOf("lib/"+file+".lua"), "")
+			text = strings.ReplaceAll(text, "if publish == 'SPUBLISH' then", "")
+			for _, m := range literal.FindAllStringSubmatch(text, -1) {
+				require.True(t, s.Name == "force" && m[1] != "", "%s of %s has %s", s.Name, file, m[0])
+			}
+		}
+	}
+}

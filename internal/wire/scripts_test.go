@@ -129,7 +129,7 @@ func TestReleaseSentTwiceEndsNothingElse(t *testing.T) {
 		if told, err := r.Release(ctx0, l, nil); told != 1 || err != nil {
 			t.Fatalf("release = %d, %v; one subscriber", told, err)
 		}
-		next.Listens = true // so that the lock is not reserved
+		r.must("DEL", "relock_yield:{a}") // so that the lock is not reserved
 		r.take(next)
 		for range 2 {
 			if told, err := r.Release(ctx0, l, nil); told != -1 || err != nil {
@@ -210,6 +210,50 @@ func TestForceOpensNotifiesAndWakes(t *testing.T) {
 	})
 }
 
+// A key of another type beside the lock made an error of it, after the lock was open.
+func TestForceReportsWhatItHasOpened(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		damage := map[string]func(key string){
+			"damaged":  func(key string) { r.must("DEL", key); r.must("HSET", key, "no", "token") },
+			"as it is": func(string) {},
+		}
+		for _, kind := range []Kind{Fair, Write} {
+			for _, part := range []func(k Keys) string{func(k Keys) string { return k.fence }, func(k Keys) string { return k.aux }} {
+				for what, damage := range damage {
+					r.must("FLUSHALL")
+					k := NewKeys(kind, "a")
+					held, waits := &Ref{Keys: &k, Kind: kind, ID: id("s:1"), Length: time.Minute, Claim: ClaimMost}, &Ref{Keys: &k, Kind: kind, ID: id("t:2"), Length: time.Minute, Claim: ClaimMost}
+					if kind == Write {
+						held.ID, waits.ID = held.ID+":write", waits.ID+":write"
+					}
+					heard := r.listen("relock_session:" + session("t"))
+					r.take(held)
+					if token, _, err := r.Acquire(ctx0, waits, "60000", true); token > 0 || err != nil {
+						t.Fatalf("queueing = %d, %v", token, err)
+					}
+					damage(part(k))
+					if was, err := r.Force(ctx0, "a"); !was || err != nil {
+						t.Fatalf("kind %d, %s %s: force = %v, %v", kind, part(k), what, was, err)
+					}
+					if fields := r.hash("a"); fields[held.ID] != "" {
+						t.Fatalf("kind %d, %s %s: it still holds: %q", kind, part(k), what, fields)
+					}
+					if what == "damaged" && part(k) == k.aux { // nobody knows who waits
+						continue
+					}
+					want := "granted "
+					if what == "damaged" {
+						want = "look "
+					}
+					if message := heard(); !strings.Contains(message, want+waits.ID) {
+						t.Fatalf("kind %d, %s %s: the waiter has heard %q", kind, part(k), what, message)
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestForceKeepsTheTokensGrowing(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		token := r.take(plainLease("a", 1))
@@ -252,33 +296,5 @@ func TestInspectWritesNothing(t *testing.T) {
 		check("read", running, 0, map[string]int{"mode": 1, id("x:9"): 2, id("y:1"): 1})
 		r.must("HSET", "a", "mode", "write")
 		check("written", running, 0, map[string]int{"mode": 0, id("x:9"): 2, id("y:1"): 1})
-	})
-}
-
-// A release leaves the lock to others who listen, not to a subscription of its own session that
-// nobody needs any more.
-func TestNothingIsLeftToAnIdleSubscription(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		l, next := plainLease("a", 1), plainLease("a", 2)
-		idle := false
-		r.Idle = func(channel string) bool { return idle && channel == l.Keys.Channel }
-		for listeners := range 3 {
-			for _, idle = range []bool{false, true} {
-				theirs := listeners > 1 || listeners == 1 && !idle
-				r.must("FLUSHALL")
-				r.take(l)
-				r.end(l)
-				if left := r.int("EXISTS", "relock_yield:{a}") == 1; left != theirs {
-					t.Errorf("%d listen, idle %v: left to them %v", listeners, idle, left)
-				}
-				r.must("FLUSHALL")
-				r.take(l)
-				told, err := r.Release(ctx0, l, next)
-				if err != nil || IsToken(told) == theirs {
-					t.Errorf("%d listen, idle %v: %d, %v to the next", listeners, idle, told, err)
-				}
-			}
-			r.listen(l.Keys.Channel)
-		}
 	})
 }

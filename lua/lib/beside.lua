@@ -1,5 +1,6 @@
--- beside returns the name of a key or channel beside the queue of a lock, by its prefix.
+-- beside returns the name of a key or channel beside the queue of a lock, by its prefix. The queue of
+-- a name with braces has one colon more at its end.
 
 local function beside(queue, prefix)
-  return prefix .. string.sub(queue, (string.find(queue, ':', 1, true)))
+  return prefix .. string.match(queue, '(:.-):?$')
 end

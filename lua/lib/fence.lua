@@ -16,12 +16,23 @@
 -- 2 ms ahead. The key expires a minute after the clock has passed the token: the clock makes
 -- tokens grow, and the key is only needed if the clock steps back.
 --
+-- tokenIn returns the token that a value is, nil if it is none: somebody may have written anything there.
+-- lastToken returns the last token of a lock.
+--
 -- fence(key) returns the token and the two arguments of SET that stored it. Callers that have
 -- them already pass the last token (false for none) and the reply of TIME. For others, SET stores
--- a block of 1024 at once and returns the last token: mostly the clock has passed its block.
+-- a block of 1024 at once and returns the last token: mostly the clock has passed its block. If the
+-- key has another type, fence returns nil and the error.
 --
 -- Lua formats large numbers as 1.78e+15, hence string.format; redis.call writes them out. A
 -- constant is faster as a string, hence '60000' and '1'.
+
+local function tokenIn(value)
+  local n = tonumber(value or nil)
+  return n and n > 0 and n < 9007199254740992 and n % 1 == 0 and n or nil
+end
+
+local function lastToken(key) return tokenIn(redis.pcall('get', key)) end
 
 local function fence(key, last, t)
   t = t or redis.call('time')
@@ -29,8 +40,9 @@ local function fence(key, last, t)
   local f, px = ms * 1024, '60000'
   local text = string.format('%.0f', f)
   local stored = last == nil
-  if stored then last = redis.call('set', key, text, 'px', px, 'get') end
-  last = tonumber(last or nil)
+  if stored then last = redis.pcall('set', key, text, 'px', px, 'get') end
+  if type(last) == 'table' then return nil, last.err end
+  last = tokenIn(last)
   local after
   if last then after = last + (last % 1024 == 0 and 1024 or last % 16 == 0 and 16 or 1) end
   if not last or after > f then

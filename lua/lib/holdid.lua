@@ -1,8 +1,11 @@
 -- isHold returns whether a field of a hash is a hold id, of relock or Redisson: the UUID of a
--- session or client, a colon and a number. That of a writer ends with :write, that of one of
--- Redisson's transactions with the transaction.
+-- session or client, a colon, a decimal number, and nothing else. A thread id of Redisson may be
+-- negative. Only the writer of a read-write lock has :write behind it.
+
+local hex4 = '%x%x%x%x'
+local holdId = '^' .. hex4 .. string.rep(hex4 .. '%-', 4) .. string.rep(hex4, 3) .. ':%-?%d+(.*)$'
 
 local function isHold(field)
-  local at, rest = string.match(field, '^%x+%-%x+%-%x+%-%x+%-%x+():%-?%d+(.*)$')
-  return at == 37 and (rest == '' or string.sub(rest, 1, 1) == ':')
+  local rest = string.match(field, holdId)
+  return rest == '' or rest == ':write'
 end

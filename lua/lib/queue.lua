@@ -1,29 +1,43 @@
--- The queue of a lock: a sorted set of hold ids in order of arrival, each the place of one
--- contender. An id is queued once and never again.
+-- The queue of a lock that only one can hold; lib/places.lua describes it.
 --
--- enqueue adds a place. grant gives the lock to the first contender that is there, and returns
--- its hold id and token, or nothing if there is none. The winner gets the lock for a claim, a
--- short lease, and is told, unless it is one of asks, whose call learns it by the reply. leaving
--- is the hold that ends with that.
+-- arrive adds a place. grant gives the lock to the next place, for its claim, and returns hold id,
+-- token and place; nothing if there is none, or nil and an error if no token can be issued. It tells
+-- the winner, unless that is one of asks, which must then start its lease. leaving is the hold that
+-- ends with that.
+--
+-- The lock always has a holder: the next one is stored before the last one is removed. In a slot
+-- that is being moved, a key that has become empty is a key that has moved. The grant is
+-- published last.
 
--- include: give
--- include: index
+-- include: fence
+-- include: places
 
-local function enqueue(queue, id)
-  local last = redis.call('zrange', queue, -1, -1, 'withscores')[2]
-  if last then
-    last = last + 1
-  else
+local function arrive(queue, place)
+  local last = tonumber(redis.call('zrange', queue, -1, -1, 'withscores')[2] or 0) or 0
+  if last < 1 or last >= 9007199254740992 then
     local t = redis.call('time')
     last = t[1] * 1000000 + t[2]
   end
-  redis.call('zadd', queue, 'nx', string.format('%.0f', last), id)
-  redis.call('pexpire', queue, '15000')
-  index(queue, last)
+  enqueue(queue, place, last + 1)
 end
 
-local function grant(lock, fencekey, queue, claim, asks, leaving)
-  local id = nextThere(queue, asks)
-  if not id then return nil end
-  return id, give(lock, fencekey, queue, claim, id, asks and asks[id], leaving)
+local function grant(lock, fencekey, queue, asks, leaving)
+  local place = nextPlace(queue, asks)
+  if not place then return nil end
+  local token, text = fence(fencekey)
+  local id, claim = idOf(place), claimOf(place)
+  if not token then
+    redis.call(publish, channelOf(queue, place), 'look ' .. id) -- it learns of that
+    return nil, text
+  end
+  redis.call('hset', lock, id, '1')
+  if leaving then redis.call('hdel', lock, leaving) end
+  redis.call('pexpire', lock, claim)
+  if asks and asks[place] then
+    redis.call('zrem', queue, place)
+  else
+    redis.call('zadd', queue, '0', place)
+    redis.call(publish, channelOf(queue, place), 'granted ' .. id .. ' ' .. text .. ' ' .. claim .. ' ' .. lock)
+  end
+  return id, token, place
 end

@@ -1,27 +1,37 @@
 -- release ends a hold of a lock that others may wait for: it grants the lock to the first of the
--- queue, or leaves it free. Without a hold, it ends the place of that id. idle is how many subscribers of
--- the lock's channel listen for nobody. again is an id that is
--- queued in the same step, false for none: the next goroutine of a process that has had its turn.
--- It returns what release.lua replies.
+-- queue, or leaves it free. Without a hold, it ends the place of that id. again is the place of the
+-- next goroutine of a process that has had its turn, which is queued in the same step; nil if there
+-- is none. It returns what release.lua replies.
+--
+-- What is ours ends first, whatever the keys beside the lock hold: an error of those is replied
+-- as DAMAGED, when the lock is free.
 
 -- include: queue
 -- include: yield
 
-local function release(lock, fencekey, queue, id, channel, claim, idle, again)
+local function release(lock, fencekey, queue, id, claim, again)
   local held = redis.pcall('hexists', lock, id)
+  local place = placeOf(id, claim)
+  local first = held ~= 1 and redis.pcall('zrangebyscore', queue, '(0', '+inf', 'limit', 0, 1)[1]
+  local granted = held ~= 1 and redis.pcall('zscore', queue, place) == '0'
+  local had = redis.pcall('zrem', queue, place)
   if held ~= 1 then
     -- include: wrongtype
     if held ~= 0 and not wrongType(held) then return held end
-    local first = redis.call('zrange', queue, 0, 0)[1]
-    if redis.call('zrem', queue, id) == 0 then return -1 end
-    if first == id then look(queue) end
+    if had ~= 1 or granted then return -1 end
+    if first == place then look(queue) end
     return 0
   end
-  if again then enqueue(queue, again) end
-  if not yield(queue, channel, idle) then
-    local winner, token = grant(lock, fencekey, queue, claim, again and {[again] = true}, id)
-    if winner then return winner == again and token or 0 end
+  local bad = type(had) == 'table' and had.err
+  if not bad then
+    if again then arrive(queue, again) end
+    if not yields(queue) then
+      local winner, token, won = grant(lock, fencekey, queue, again and {[again] = true}, id)
+      if winner then return won == again and token or 0 end
+      bad = token
+    end
   end
   redis.call('hdel', lock, id)
-  return leave(queue, channel)
+  local told = leave(queue, '0')
+  return bad and redis.error_reply('DAMAGED ' .. bad) or told
 end

@@ -1,79 +1,111 @@
--- Redisson's waiters hear of a release only on channels of their own: those of an RLock on the
--- channel of the lock, the head of RFairLock's queue on one with its id. relock's waiters queue,
--- and would keep the lock among themselves.
+-- Redisson's waiters queue elsewhere. They hear of a release on channels of their own, those of RLock and
+-- RReadWriteLock on the lock's, the head of RFairLock's queue on one with its id, and only then do they try.
 --
--- So while one of Redisson's may be there, a release leaves the lock free and notifies it. The
--- key relock_yield has until when (ms) a free lock is reserved for them, and for whom: that head, or
--- * for all who listen to the lock's channel. For 100 ms after that nothing is left to them again,
--- but the turn of * does not count for a head: those who listened may be sessions of relock.
--- When relock finds that Redisson has come, by its hold, or because the head is head no more, it
--- ends the reservation. After a turn of * it deletes the key: the lock is left to Redisson again
--- after the next hold. But an RFairLock tells of its release only the next of its kind, and may be
--- taken again and again before relock's head finds it free. So after the turn of a head the key keeps
--- when Redisson was last seen, and relock has the lock for as long as Redisson had it, at most 100 ms.
--- The names are derived from the name of the queue, and the Redis user may have no right to those
--- keys, hence pcall.
+-- The rule: while Redisson wants the lock, every 8th release of relock leaves it free and reserves it until Redisson
+-- has had it, for 100 ms at most. If Redisson listens and does not come, its next turn is after twice as many
+-- releases, up to 1024; once it has had the lock, after 8 again. It wants the lock while one of its waiters listens,
+-- and after its hold for as long as its turn took: 20 ms away, who comes back at once listens only after 80 ms. A
+-- reader that would join others counts as a release, and keeps back at Redisson's turn.
 --
--- Redisson listens at the node of the lock, in a cluster too, so that NUMSUB counts its waiters there.
+-- The key relock_yield keeps one of
+--   left <since> <every> <back>         Redisson's turn, since then (ms): the lock is reserved while it is free
+--   theirs <since>                      Redisson's turn: it has the lock
+--   ours <releases> <every> <back>      so many releases until its next turn; it may be back until then (ms)
+-- and exists only where Redisson was met in the last 2 s. The user may have no right to it, hence pcall.
 --
--- theirs returns the head of Redisson's queue. yield decides, at a release, whether the lock is left
--- to Redisson, and has relock's head look; idle is how many listen to the lock's channel for nobody.
--- leave notifies Redisson's waiters, and returns how many listen to the lock's channel. reserved
--- returns what the key says: for how long (ms) a free lock is reserved, for whom (- for nobody), and
--- for how long Redisson has had it since. yielded returns the first two of a reservation that is
--- valid. look has the first of relock's queue look at the lock.
+-- Redisson listens at the node of the lock, in a cluster too, so NUMSUB counts its waiters there. It does
+-- not count relock, which listens by pattern.
+--
+--   redissons     returns whether a hold id is of Redisson, whose clients have UUIDs of version 4;
+--                 relock's sessions have version 8
+--   came          notes that Redisson has the lock
+--   reserved      returns for how long (ms) a lock that is free is reserved for Redisson. Those who do not wait
+--                 ask whether it listens
+--   yields        decides, at a release, whether the lock is left to Redisson
+--   keepsBack     returns whether new readers keep back while others read, since it is Redisson's turn, or will
+--                 be. When one enters it decides that, as yields does at a release
+--   look          has the first of relock's queue look at the lock
+--   leave         notifies those who wait for a lock that was left free, or is read from now on: by 0 one waiter
+--                 of each process of Redisson, by 1 all that sleep. One that has seen the lock held and is about
+--                 to sleep would miss the 1 and sleep for the whole lease. It finds the second message, which is kept
+--                 for it: Redisson reads 00 as 0, and nobody else reacts to it
 
 -- include: clock
--- include: next
--- include: redisson
+-- include: places
 
-local function theirs(queue)
-  local head = redis.pcall('lindex', beside(queue, 'redisson_lock_queue'), 0)
-  return type(head) == 'string' and head
+local patience, often, rarely = 100, 8, 1024
+
+local function redissons(holder) return holder and string.sub(holder, 15, 15) == '4' end
+
+local function channelsOf(queue)
+  local rw = string.find(queue, 'relock_rwqueue', 1, true) == 1
+  local channel = beside(queue, rw and 'redisson_rwlock' or 'redisson_lock__channel')
+  local head = not rw and redis.pcall('lindex', beside(queue, 'redisson_lock_queue'), 0)
+  return channel, type(head) == 'string' and channel .. ':' .. head or nil
+end
+
+local function listens(queue) -- also where the server does not say it
+  local channel, heads = channelsOf(queue)
+  local n = redis.pcall('pubsub', numsub, channel, heads or channel)
+  return (n[2] or 1) + (n[4] or 0) > 0
+end
+
+local function turn(queue)
+  local text = redis.pcall('get', beside(queue, 'relock_yield'))
+  local what, n, every, back = string.match(type(text) == 'string' and text or '', '^(%l+) (%d+) ?(%d*) ?(%d*)$')
+  return what, tonumber(n), tonumber(every) or often, tonumber(back) or 0
+end
+
+local function note(queue, ...)
+  local text = string.format('%s %.0f %.0f %.0f', ...)
+  return not redis.pcall('set', beside(queue, 'relock_yield'), text, 'px', '2000').err
+end
+
+-- how long (ms) until a time, 0 if the clock has stepped back since
+local function left(till, now) return till - now < 1000 and till - now or 0 end
+
+local function came(queue)
+  local what, since = turn(queue)
+  if what ~= 'theirs' then note(queue, 'theirs', what == 'left' and since or clock(), often, 0) end
+end
+
+local function reserved(queue, waits)
+  local what, since, every, back = turn(queue)
+  if what ~= 'left' and what ~= 'theirs' then return 0 end
+  local now, there = clock(), what == 'left' and listens(queue)
+  local wait = what == 'left' and left(since + patience, now) or 0
+  if wait > 0 and (there or waits and left(back, now) > 0) then return wait end
+  every = there and math.min(2 * every, rarely) or often
+  note(queue, 'ours', every, every, what == 'theirs' and now + math.min(now - since, patience) or 0)
+  return 0
+end
+
+local function yields(queue)
+  local what, releases, every, back = turn(queue)
+  if what == 'ours' and releases > 1 then
+    note(queue, what, releases - 1, every, back)
+    return false
+  end
+  if not listens(queue) and (back == 0 or left(back, clock()) <= 0) then return false end
+  return note(queue, 'left', clock(), every, back)
+end
+
+local function keepsBack(queue, enters)
+  local what, _, _, back = turn(queue)
+  if what ~= 'left' then return enters and yields(queue) end
+  return listens(queue) or left(back, clock()) > 0
 end
 
 local function look(queue)
-  local first = redis.pcall('zrange', queue, 0, 0)[1]
-  if first then redis.call(publish, channelOf(queue, first), 'look ' .. first) end
+  local first = redis.pcall('zrangebyscore', queue, '(0', '+inf', 'limit', 0, 1)[1]
+  if first then redis.call(publish, channelOf(queue, first), 'look ' .. idOf(first)) end
 end
 
-local function reserved(queue)
-  local text = redis.pcall('get', beside(queue, 'relock_yield'))
-  if type(text) ~= 'string' then return nil end
-  local till, to, seen = string.match(text, '^(%d+) (%S+) ?(%d*)')
-  till = tonumber(till) or 0
-  return till - clock(), to, tonumber(seen) and tonumber(seen) - (till - 100)
-end
-
-local function yield(queue, channel, idle)
-  local head, to, wait = theirs(queue), '*', 5
-  if head and listeners(channel .. ':' .. head) ~= 0 then
-    to, wait = head, 100
-  elseif (listeners(channel) or 1) <= tonumber(idle) then
-    return false
-  end
-  local last, whose, had = reserved(queue)
-  if had then
-    to, wait = '-', math.min(had, 100) - 100
-  elseif last and last > -100 and last < 1000 and (to == '*' or whose ~= '*') then
-    return false
-  end
-  local text = string.format('%.0f ', clock() + wait) .. to
-  if redis.pcall('set', beside(queue, 'relock_yield'), text, 'px', '200').err or to == '-' then return false end
+local function leave(queue, message)
+  local channel, heads = channelsOf(queue)
+  if heads then redis.pcall(publish, heads, '0') end
+  local told = redis.call(publish, channel, message)
+  if message == '1' and told > 0 then redis.call(publish, channel, '00') end
   look(queue)
-  return true
-end
-
-local function leave(queue, channel)
-  local head = theirs(queue)
-  if head then redis.pcall(publish, channel .. ':' .. head, '0') end
-  return redis.call(publish, channel, '0')
-end
-
-local function yielded(queue)
-  local wait, to, had = reserved(queue)
-  if not wait or wait > 1000 or had or to == '-' then return 0 end
-  if to == '*' or to == theirs(queue) then return math.max(0, wait), to end
-  came(queue)
-  return 0
+  return told
 end

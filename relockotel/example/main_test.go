@@ -12,9 +12,11 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
 
 // start runs the example until stop is called, and returns the URL of its metrics.
 func start(t *testing.T, args ...string) (url string, stop func()) {

@@ -2,6 +2,7 @@ package locks_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestLockInsideDoOfTheSameName(t *testing.T) {
 	server := redistest.Start(t)
 	s, other := kit.NewSession(t, server), kit.NewSession(t, server)
 	for _, outer := range doKinds {
-		if outer.name == "stranger" || outer.name == "Group with a stranger" {
+		if strings.Contains(outer.name, "stranger") {
 			continue // Do cannot see into it
 		}
 		for _, inner := range doKinds {

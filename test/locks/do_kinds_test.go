@@ -39,10 +39,16 @@ var doKinds = []doKind{
 		return relock.NewRedlock([]*relock.Session{s}, name)
 	}, false, true, false},
 	{"stranger", func(s *relock.Session, name string) relock.Locker { return stranger{s.Mutex(name)} }, false, false, false},
+	{"careless stranger", func(s *relock.Session, name string) relock.Locker { return careless{s.Mutex(name)} }, false, false, false},
 	{"Group with a stranger", func(s *relock.Session, name string) relock.Locker {
 		return relock.NewGroup(stranger{s.Mutex(name)}, s.Mutex(name+" too"))
 	}, false, false, false},
 }
+
+// careless is a stranger whose Unlock does not say that the lock was lost.
+type careless struct{ relock.Locker }
+
+func (l careless) Unlock(ctx context.Context) error { return kit.LostOrNil(l.Locker.Unlock(ctx)) }
 
 // eachDo runs f for each lock, named after its kind, with and without an owner.
 func eachDo(t *testing.T, f func(t *testing.T, ctx context.Context, s *relock.Session, k doKind, name string)) {

@@ -2,7 +2,9 @@ package locks_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,27 +63,6 @@ func TestFairUnlockWakesTheHeadOfRedissonsQueue(t *testing.T) {
 	}
 }
 
-// While it is the turn of Redisson's waiter, no FairMutex takes the lock.
-func TestFairMutexServesTheHeadOfRedissonsQueueGoFirst(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := kit.NewClient(t, server)
-	m := kit.NewSession(t, server).FairMutex("lock")
-	order(t, client, "RPUSH", "redisson_lock_queue:{lock}", redissonsWaiter)
-	redistest.Eventually(t, kit.Soon, "the lock to be refused", func() bool {
-		until := strconv.FormatInt(time.Now().Add(900*time.Millisecond).UnixMilli(), 10)
-		order(t, client, "SET", "relock_yield:{lock}", until+" "+redissonsWaiter)
-		if !kit.TryLock(t, kit.Background, m) {
-			return true
-		}
-		kit.Unlock(t, kit.Background, m) // a slow machine
-		return false
-	})
-	order(t, client, "LPOP", "redisson_lock_queue:{lock}") // it has come
-	require.True(t, kit.TryLock(t, kit.Background, m))
-	kit.Unlock(t, kit.Background, m)
-}
-
 // The holder of an RFairLock tells nobody of its release when Redisson's queue is empty. So
 // the waiter looks every few milliseconds: without that these looks would take half a minute.
 func TestFairMutexProbesOftenWhileRedissonHolds(t *testing.T) {
@@ -99,4 +80,48 @@ func TestFairMutexProbesOftenWhileRedissonHolds(t *testing.T) {
 	order(t, client, "DEL", "lock")
 	require.NoError(t, kit.Receive(t, got, "the lock"))
 	kit.Unlock(t, kit.Background, m)
+}
+
+// Those who waited for a thousand locks of Redisson's took half a core of Redis, with 38,000 looks a second.
+func TestWaitingForManyLocksOfRedissonStaysCheap(t *testing.T) {
+	t.Parallel()
+	for name, lock := range map[string]func(*relock.Session, string) relock.Locker{
+		"Mutex":  func(s *relock.Session, name string) relock.Locker { return s.Mutex(name) },
+		"writer": func(s *relock.Session, name string) relock.Locker { return s.RWMutex(name) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const locks = 1000
+			server := redistest.Start(t)
+			client, s := kit.NewClient(t, server), kit.NewSession(t, server)
+			ctx, cancel := context.WithCancel(kit.Background)
+			var waiting sync.WaitGroup
+			for i := range locks {
+				name := fmt.Sprint("lock", i)
+				order(t, client, "HSET", name, redissonsWaiter, "1")
+				order(t, client, "PEXPIRE", name, "60000")
+				waiting.Go(func() { _ = lock(s, name).Lock(ctx) })
+			}
+			queued := func() bool { return len(kit.Keys(t, client)) >= 2*locks }
+			redistest.Eventually(t, kit.Soon, "all to wait", queued)
+			looks := func() (n int64, cpu float64) {
+				for _, of := range []string{"used_cpu_user", "used_cpu_sys"} {
+					used, err := strconv.ParseFloat(server.Info("cpu")[of], 64)
+					require.NoError(t, err)
+					cpu += used
+				}
+				return server.CommandStats()["hrandfield"], cpu
+			}
+			start := time.Now()
+			n, cpu := looks()
+			time.Sleep(3 * time.Second)
+			last, used := looks()
+			took := time.Since(start).Seconds()
+			t.Logf("%.0f looks a second, %.1f %% of a core", float64(last-n)/took, 100*(used-cpu)/took)
+			require.NotEqual(t, n, last)
+			require.Less(t, float64(last-n)/took, 2000.0)
+			cancel()
+			waiting.Wait()
+		})
+	}
 }

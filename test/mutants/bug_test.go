@@ -75,3 +75,15 @@ func TestDeepestFailureIsReported(t *testing.T) {
 {"Action":"fail","Package":"a","FailedBuild":"a"}`))
 	require.ErrorContains(t, err, "undefined: y")
 }
+
+// The tests of a module below this one run there.
+func TestBugsBelongToTheirModule(t *testing.T) {
+	t.Chdir("../..")
+	for name, want := range map[string]string{
+		".": ". ./.", "./internal/wire": ". ./internal/wire", "lua/force.lua": ". ./lua/force.lua",
+		"cmd/relock": "cmd/relock ./.", "./cmd/relock/test": "cmd/relock ./test",
+	} {
+		dir, pkg := inModule(name)
+		require.Equal(t, want, dir+" "+pkg)
+	}
+}

@@ -9,8 +9,8 @@
 //
 // No file of the tree is changed: the go command reads the changed ones elsewhere (-overlay). All
 // tests of "make test" are asked, without the race detector, and at last the simulation with more
-// seeds. A test that catches a bug must pass without it. A bug that makes a test hang is caught by
-// its timeout.
+// seeds. A bug in a module below this one, such as cmd/relock, is for that module's tests. A test that
+// catches a bug must pass without it. A bug that makes a test hang is caught by its timeout.
 package main
 
 import (

@@ -49,32 +49,48 @@ func (b *bug) try(ctx context.Context, base *baseline) (by string, err error) {
 	if err != nil {
 		return "", err
 	}
-	var runs [][]string
+	var runs []run
 	for _, t := range b.first {
-		runs = append(runs, []string{fmt.Sprint("-timeout=", *hasty), t[0], "-run", strings.Join(t[1:], "")})
+		dir, pkg := inModule(t[0])
+		selected := strings.Join(t[1:], "")
+		runs = append(runs, run{dir, selected, []string{fmt.Sprint("-timeout=", *hasty), pkg, "-run", selected}})
 	}
 	if all := fmt.Sprint("-timeout=", *slowly); !*named {
-		runs = append(runs, []string{all, "./..."})
-		if _, err := os.Stat(simulation); err == nil {
-			runs = append(runs, []string{all, "./" + simulation, fmt.Sprint("-sim.seeds=", *seeds)})
+		dir, _ := inModule(b.changes[0].file)
+		runs = append(runs, run{dir, "", []string{all, "./..."}})
+		if _, err := os.Stat(simulation); err == nil && dir == "." {
+			runs = append(runs, run{dir, "", []string{all, "./" + simulation, fmt.Sprint("-sim.seeds=", *seeds)}})
 		}
 	}
-	for i, run := range runs {
-		selected := ""
-		if i < len(b.first) {
-			selected = run[3]
-		}
+	for _, r := range runs {
 		clean := litter()
-		f, err := test(ctx, append([]string{"-count=1", "-overlay", overlay}, run...)...)
+		f, err := r.test(ctx, overlay)
 		clean()
 		if err != nil {
 			return "", err
 		}
 		if f != nil {
-			return f.String(), base.passes(ctx, f, selected)
+			return f.String(), base.passes(ctx, f, r.selected)
 		}
 	}
 	return "", nil
+}
+
+// A run is one call of go test, in the directory of a module. selected is what its -run says.
+type run struct {
+	dir, selected string
+	args          []string
+}
+
+// inModule returns the directory of the module that a file or package is in, and its path there.
+func inModule(name string) (dir, pkg string) {
+	for dir = path.Clean(name); dir != "."; dir = path.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+	}
+	pkg, _ = filepath.Rel(dir, name) // both are below this directory
+	return dir, "./" + pkg
 }
 
 // litter returns a function that removes what failing tests have left in the tree since: rapid
@@ -107,7 +123,10 @@ func (b *baseline) binary(ctx context.Context, pkg string) (string, error) {
 	defer b.mu.Unlock()
 	if b.binaries[pkg] == "" {
 		to := filepath.Join(b.dir, strings.ReplaceAll(pkg, "/", "-"), filepath.Base(pkg)+".test") // some tests know their name
-		if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", to, "./"+pkg).CombinedOutput(); err != nil {
+		dir, rel := inModule(pkg)
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", to, rel)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%w: %s", err, out)
 		}
 		b.binaries[pkg] = to
@@ -138,9 +157,17 @@ func (b *baseline) passes(ctx context.Context, f *failure, selected string) erro
 	return nil
 }
 
-// test runs tests, and returns the first failure, nil if there is none.
-func test(ctx context.Context, args ...string) (*failure, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-failfast", "-vet=off"}, args...)...)
+// test returns the first failure, nil if there is none. The overlay is in GOFLAGS since some tests build
+// programs.
+func (r *run) test(ctx context.Context, overlay string) (*failure, error) {
+	flags, err := exec.CommandContext(ctx, "go", "env", "GOFLAGS").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	args := append([]string{"test", "-json", "-failfast", "-vet=off", "-count=1"}, r.args...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = r.dir
+	cmd.Env = append(os.Environ(), fmt.Sprintf("GOFLAGS=%s -overlay=%s", bytes.TrimSpace(flags), overlay))
 	cmd.WaitDelay = 10 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

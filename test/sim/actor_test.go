@@ -18,7 +18,7 @@ type actor struct {
 // act does one op after the other, until the process vanishes or its session is closed.
 func (a *actor) act(ops []op) {
 	for i := range ops {
-		if a.sleep(ops[i].pause, nil); a.p.ctx.Err() != nil {
+		if a.sleep(ops[i].pause, nil); a.p.ctx.Err() != nil || a.w.hadEnough() {
 			return
 		}
 		if err := a.do(&ops[i]); errors.Is(err, relock.ErrClosed) {

@@ -17,13 +17,16 @@ func (w *world) check() {
 		w.checkWait(c)
 		w.checkTime(c)
 	}
-	for _, name := range names {
+	for _, name := range w.plan.names {
 		w.checkTokens(name)
 		w.checkLinear(name)
 	}
-	if len(w.troubles) == 0 {
+	if w.plan.enough > 0 {
+		w.checkShares()
+	} else {
 		w.checkOrder()
 	}
+	w.checkCrowd()
 }
 
 // checkError checks that a Lock or TryLock fails only with a reason.
@@ -36,7 +39,7 @@ func (w *world) checkError(c *call) {
 			w.fail("TryLock finds a free lock free", "%v", c)
 		}
 		return
-	case errors.Is(c.err, relock.ErrClosed) && c.p.closing:
+	case errors.Is(c.err, relock.ErrClosed) && c.p.closing, w.hinderedLocked(c, c.called.at, c.returned.at):
 		return
 	case c.nested && errors.Is(c.err, relock.ErrLost):
 		return
@@ -110,7 +113,7 @@ func (w *world) checkWait(c *call) {
 	if c.op.try || c.returned.seq == 0 || c.p.gone.seq != 0 {
 		return
 	}
-	free, vanished := c.called.at, time.Duration(0)
+	free := c.called.at
 	for _, d := range w.calls {
 		if d == c || d.called.at > c.returned.at || !sameName(c, d) {
 			continue
@@ -119,8 +122,11 @@ func (w *world) checkWait(c *call) {
 		if d.returned.seq == 0 || d.returned.at <= c.returned.at || len(d.parts) > 1 || !c.held {
 			free = max(free, min(w.freed(d), c.returned.at))
 		}
-		if d.gone.seq != 0 && !d.held {
-			vanished++ // each place in the queue costs a claim, if Redis does not notice
+	}
+	vanished := time.Duration(0) // what waits in each costs a claim, if Redis does not notice
+	for _, p := range w.procs {
+		if p.gone.seq != 0 {
+			vanished++
 		}
 	}
 	bound := 500*time.Millisecond + 20*w.slowest()
@@ -130,7 +136,7 @@ func (w *world) checkWait(c *call) {
 	for _, t := range w.troubles { // which may have left something that others wait for
 		if t.from <= c.returned.at {
 			free = max(free, t.to)
-			bound = max(bound, w.plan.lease+max(1, vanished)*5*time.Second+w.steppedBack(0))
+			bound = max(bound, w.plan.lease+max(1, vanished)*claim+w.steppedBack(0))
 		}
 	}
 	if waited := c.returned.at - free; waited > bound {
@@ -237,5 +243,5 @@ func (w *world) forgotten(from, to time.Duration) bool {
 			return t.from >= from && t.from <= to && slices.Contains(kinds, t.kind)
 		})
 	}
-	return within(0, clockBack) && (to-from > time.Minute || within(from, restartEmpty, clockAhead, evict))
+	return within(0, clockBack) && (to-from > time.Minute || within(from, restartEmpty, clockAhead, clockForward, evict, corrupt, damage))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/memredis"
@@ -20,7 +19,8 @@ type fault struct {
 	server int // which it concerns, of the other kinds
 	n      int // lost replies; which key is evicted
 	step   time.Duration
-	text   string // of an error; the name that is forced open
+	text   string // of an error; the name of the lock that it concerns
+	after  bool   // it begins when a hold of the process is no longer young
 }
 
 type faultKind uint8
@@ -39,6 +39,12 @@ const (
 	closeSession
 	vanish
 	vanishSilently
+	away         // Redis is, to everybody, for less than half a lease
+	clockForward // by a fifth of the shortest lease
+	forge        // another user publishes on the channels of the sessions
+	corrupt      // the fencing token is none
+	damage       // a key beside the lock has a wrong type
+	forbid       // scripts that are given the lock are refused
 
 	// The rest gives exclusion up.
 	firstLossy
@@ -51,10 +57,14 @@ const (
 
 var faultNames = [faultKinds]string{
 	"slow", "cut up", "cut down", "cut", "disconnect", "lost replies", "restart", "script flush", "error", "clock back",
-	"close", "vanish", "vanish silently", "restart without data", "clock ahead", "eviction", "force",
+	"close", "vanish", "vanish silently", "away", "clock forward", "forged messages", "no token", "wrong type", "forbidden",
+	"restart without data", "clock ahead", "eviction", "force",
 }
 
 func (k faultKind) String() string { return faultNames[k] }
+
+// ofName reports whether a fault concerns one lock only.
+func (k faultKind) ofName() bool { return k == force || k == corrupt || k == damage || k == forbid }
 
 // ofProcess reports whether a fault concerns one process only.
 func (k faultKind) ofProcess() bool {
@@ -73,7 +83,7 @@ func (f fault) String() string {
 		on   bool
 	}{
 		{"for", f.lasts, f.lasts > 0}, {"by", f.step, f.step > 0}, {"n", f.n, f.kind == dropReplies || f.kind == evict},
-		{"", f.text, f.text != ""},
+		{"", f.text, f.text != ""}, {"", "after a Lock", f.after}, {"way", f.n, f.kind == away || f.kind == corrupt || f.kind == damage},
 	} {
 		if x.on {
 			s += fmt.Sprintf(", %s %v", x.name, x.v)
@@ -92,16 +102,13 @@ var errorTexts = []string{
 }
 
 func newFaults(r *rand.Rand, p *plan, theme [][]part) (faults []fault) {
-	if chance(r, 0.25) {
+	if chance(r, p.row.calm) {
 		return nil
 	}
-	kinds := firstLossy
-	if chance(r, 0.4) {
-		kinds = faultKinds
-	}
-	for range 1 + r.IntN(6) {
+	kinds := pick(r, p.row.kinds...)
+	for range 1 + r.IntN(p.row.most) {
 		f := fault{
-			kind:   faultKind(r.IntN(int(kinds))),
+			kind:   pick(r, kinds...),
 			at:     upTo(r, pick(r, 500*time.Millisecond, 3*time.Second, 12*time.Second)),
 			proc:   r.IntN(len(p.procs)),
 			server: r.IntN(p.servers),
@@ -111,6 +118,22 @@ func newFaults(r *rand.Rand, p *plan, theme [][]part) (faults []fault) {
 			f.step, f.lasts = upTo(r, time.Second), upTo(r, 5*time.Second)
 		case cutUp, cutDown, cutBoth:
 			f.lasts = upTo(r, pick(r, 500*time.Millisecond, 2*p.lease))
+			if p.row.brief {
+				f.lasts, f.after = brief(r, p), chance(r, 0.6)
+			}
+		case away:
+			f.n, f.lasts, f.after = r.IntN(4), brief(r, p), chance(r, 0.6)
+		case clockForward:
+			f.step, f.after = p.procs[0].lease, chance(r, 0.6)
+			for _, proc := range p.procs {
+				f.step = min(f.step, proc.lease)
+			}
+			f.step = upTo(r, f.step/5)
+		case forge:
+			f.n = r.IntN(20)
+		case corrupt, damage, forbid:
+			f.n, f.text = r.IntN(len(noTokens)), pick(r, p.names...)
+			f.lasts = upTo(r, pick(r, 500*time.Millisecond, 4*p.lease))
 		case dropReplies:
 			f.n = 1 + r.IntN(3)
 		case refuse:
@@ -131,7 +154,7 @@ func newFaults(r *rand.Rand, p *plan, theme [][]part) (faults []fault) {
 
 // inflict lets f happen, until its time or the world's trouble is over.
 func (w *world) inflict(f fault) {
-	if !w.pause(f.at) {
+	if !w.pause(f.at) || f.after && !w.awaitHold(w.procs[f.proc]) {
 		return
 	}
 	i := w.troubleBegins(f)
@@ -176,6 +199,16 @@ func (w *world) inflict(f fault) {
 		p.close(w, false)
 	case vanish, vanishSilently:
 		p.vanish(f.kind == vanishSilently)
+	case away:
+		heal = w.takeAway(f)
+	case clockForward:
+		server.StepClock(f.step)
+	case forge:
+		w.forge(f)
+	case corrupt, damage:
+		heal = w.spoil(f)
+	case forbid:
+		heal = server.FailKey(f.text, "NOPERM No permissions to access a key")
 	}
 	if f.lasts > 0 {
 		w.pause(f.lasts)
@@ -215,15 +248,13 @@ func (w *world) giveUp(f fault) {
 	case force:
 		w.given[f.text]++
 	case restartEmpty, clockAhead, evict:
-		for _, name := range names {
+		for _, name := range w.plan.names {
 			if f.server == 0 || name == "red" {
 				w.given[name]++
 			}
 		}
 	}
 }
-
-var names = []string{"a", "b", "c", "rw", "red"}
 
 // A trouble is a fault that has happened.
 type trouble struct {
@@ -237,8 +268,10 @@ func (t *trouble) concerns(c *call) bool {
 	switch {
 	case t.kind.ofProcess():
 		return t.proc == c.p.id
-	case t.kind == force:
-		return strings.Contains(fmt.Sprint(c.op.parts), t.text)
+	case t.kind == forge || t.kind == corrupt:
+		return false
+	case t.kind.ofName():
+		return slices.ContainsFunc(c.op.parts, func(p part) bool { return p.name == t.text })
 	}
 	return t.server == 0 || c.op.parts[0].kind == redlock
 }

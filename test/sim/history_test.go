@@ -127,6 +127,7 @@ func (w *world) returned(c *call, held bool, err error) {
 	if !held {
 		return
 	}
+	w.holds++
 	if w.inheritsLocked(c) {
 		c.given = -1
 	}
@@ -137,7 +138,7 @@ func (w *world) returned(c *call, held bool, err error) {
 			w.failLocked("certain holds never overlap", "\n  %v\n  %v", other, c)
 		}
 	}
-	if closed(c.done) && w.givenLocked(c.parts) == c.given && !c.p.closing {
+	if closed(c.done) && !w.gaveUpLocked(c) && !c.p.closing {
 		w.failLocked("a hold is certain when Lock returns", "%v", c)
 	}
 	w.sampleLocked(c)
@@ -149,7 +150,7 @@ func (w *world) returned(c *call, held bool, err error) {
 func (w *world) inheritsLocked(c *call) bool {
 	return slices.ContainsFunc(w.calls, func(d *call) bool {
 		return d != c && d.p == c.p && d.held && (d.last().seq == 0 || d.last().seq > c.called.seq) &&
-			sameName(c, d) && w.givenLocked(d.parts) > d.given
+			sameName(c, d) && w.gaveUpLocked(d)
 	})
 }
 
@@ -172,7 +173,12 @@ func overlap(c, d *call) bool {
 
 // excusedLocked reports whether exclusion was given up since one of the calls.
 func (w *world) excusedLocked(c, d *call) bool {
-	return w.givenLocked(c.parts) > c.given || w.givenLocked(d.parts) > d.given
+	return w.gaveUpLocked(c) || w.gaveUpLocked(d)
+}
+
+// gaveUpLocked reports whether the exclusion of a call was given up since it began.
+func (w *world) gaveUpLocked(c *call) bool {
+	return w.givenLocked(c.parts) > c.given || w.steppedLocked(c)
 }
 
 // unlocking notes that Unlock is called next.
@@ -189,9 +195,15 @@ func (w *world) unlocked(c *call, err error) {
 	defer w.mu.Unlock()
 	w.sweepLocked()
 	c.unlocked, c.unlockErr = w.stampLocked(), err
+	if c.lost.seq == 0 && c.gone.seq == 0 {
+		w.freesLocked(c)
+	}
 	switch {
 	case c.gone.seq != 0:
 	case err != nil && !errors.Is(err, relock.ErrLost):
+		if w.hinderedLocked(c, c.unlocking.at, c.unlocked.at) {
+			break // it says what is wrong
+		}
 		w.failLocked("Unlock returns nil or ErrLost", "%v", c)
 	case err == nil && c.lost.seq != 0:
 		w.failLocked("Unlock tells of a loss", "%v", c)
@@ -235,7 +247,7 @@ func (w *world) sweepLocked() {
 
 // mayBeLostLocked reports whether a hold may be lost now.
 func (w *world) mayBeLostLocked(c *call) bool {
-	if c.p.closing || c.p.gone.seq != 0 || w.givenLocked(c.parts) > c.given {
+	if c.p.closing || c.p.gone.seq != 0 || w.gaveUpLocked(c) {
 		return true
 	}
 	if time.Until(c.promised) > 2*time.Millisecond {
@@ -244,7 +256,14 @@ func (w *world) mayBeLostLocked(c *call) bool {
 	if c.op.fixed != 0 || c.op.maxHold != 0 {
 		return true
 	}
-	return w.troubledLocked(c, c.called.at, w.now(), w.plan.lease)
+	return w.troubledLocked(c, c.called.at, w.now(), w.plan.lease) && !w.brieflyAwayLocked(c)
+}
+
+// hinderedLocked reports whether scripts may have been refused for one of the call's locks in a span.
+func (w *world) hinderedLocked(c *call, from, to time.Duration) bool {
+	return slices.ContainsFunc(w.troubles, func(t trouble) bool {
+		return (t.kind == damage || t.kind == forbid) && t.concerns(c) && t.from <= to && (t.to < 0 || t.to+2*time.Second >= from)
+	})
 }
 
 // troubledLocked reports whether something that concerns the call was wrong in a span, or

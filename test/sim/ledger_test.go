@@ -37,10 +37,9 @@ func (w *world) keepLedger(server *memredis.Server) {
 
 // look compares each lock with what it was.
 func (l *ledger) look() {
-	calm := l.w.isCalm()
 	l.looking.Lock()
 	defer l.looking.Unlock()
-	for _, name := range names {
+	for _, name := range l.w.plan.names {
 		old, now := l.last[name], l.read(name)
 		for again := l.read(name); !reflect.DeepEqual(again, now); again = l.read(name) {
 			now = again // a script of another client ran meanwhile
@@ -55,7 +54,7 @@ func (l *ledger) look() {
 		}
 		for _, id := range now.holds {
 			l.seen[id] = true
-			if calm && !slices.Contains(old.holds, id) {
+			if l.w.isCalm(name) && !slices.Contains(old.holds, id) {
 				l.checkTurn(name, id, old, now)
 			}
 		}
@@ -71,8 +70,11 @@ func (l *ledger) read(name string) (e entry) {
 	}
 	e.queue = make(map[string]int)
 	waiting, _ := l.server.Mini.ZMembers(queue)
-	for place, id := range waiting {
-		e.queue[id] = place
+	scores, _ := l.server.Mini.SortedSet(queue)
+	for i, place := range waiting {
+		if id, _, _ := strings.Cut(place, " "); scores[place] != 0 { // else it was granted the lock
+			e.queue[id] = i
+		}
 	}
 	return e
 }
@@ -136,9 +138,11 @@ func (l *ledger) published(message string) {
 	l.granted[id] = true
 }
 
-// isCalm reports whether no fault has happened yet.
-func (w *world) isCalm() bool {
+// isCalm reports whether no fault has happened yet that a lock may notice.
+func (w *world) isCalm(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.troubles) == 0
+	return !slices.ContainsFunc(w.troubles, func(t trouble) bool {
+		return t.kind != forge && t.kind != corrupt && (!t.kind.ofName() || t.text == name)
+	})
 }

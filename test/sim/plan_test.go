@@ -3,13 +3,17 @@ package sim_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
 // A plan is what happens in a world. It depends on the seed alone.
 type plan struct {
 	seed    uint64
-	servers int // 3 if the world has Redlocks
+	row     *row
+	names   []string // of the locks
+	enough  int      // holds after which the actors stop; 0: they do all
+	servers int      // 3 if the world has Redlocks
 	procs   []procPlan
 	actors  []actorPlan
 	faults  []fault       // in order of time
@@ -86,17 +90,22 @@ var themes = [][][]part{
 
 func newPlan(seed uint64) *plan {
 	r := rand.New(rand.NewPCG(seed, 0x5e1f))
-	p := &plan{seed: seed, servers: 1}
-	theme := themes[r.IntN(len(themes))]
+	p := &plan{seed: seed, servers: 1, row: rowOf(r)}
+	theme := pick(r, either(p.row.themes, themes)...)
 	for _, parts := range theme {
 		if parts[0].kind == redlock {
 			p.servers = 3
+		}
+		for _, part := range parts {
+			if !slices.Contains(p.names, part.name) {
+				p.names = append(p.names, part.name)
+			}
 		}
 	}
 	most := 7 / p.servers // a process has a session on each
 	for range 2 + min(r.IntN(most), r.IntN(most)) {
 		proc := procPlan{
-			lease:  pick(r, time.Second, 3*time.Second, 10*time.Second),
+			lease:  pick(r, either(p.row.leases, usual)...),
 			tenure: pick(r, 0, 10*time.Millisecond, 200*time.Millisecond),
 		}
 		if chance(r, 0.7) {
@@ -106,8 +115,25 @@ func newPlan(seed uint64) *plan {
 			}
 		}
 		p.procs = append(p.procs, proc)
+	}
+	p.row.act(r, p, theme)
+	for _, proc := range p.procs {
 		p.lease = max(p.lease, proc.lease)
 	}
+	p.faults = append(p.faults, newFaults(r, p, theme)...)
+	return p
+}
+
+// either returns the first of two slices that is not empty.
+func either[T any](of, or []T) []T {
+	if len(of) > 0 {
+		return of
+	}
+	return or
+}
+
+// actAnyhow gives actors a few ops each.
+func actAnyhow(r *rand.Rand, p *plan, theme [][]part) {
 	left := 12 + r.IntN(10) // ops
 	for i := 0; left > 0; i++ {
 		actor := actorPlan{proc: i % len(p.procs)}
@@ -117,8 +143,6 @@ func newPlan(seed uint64) *plan {
 		}
 		p.actors = append(p.actors, actor)
 	}
-	p.faults = newFaults(r, p, theme)
-	return p
 }
 
 func newOp(r *rand.Rand, theme [][]part, lease time.Duration) op {

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -87,7 +88,7 @@ func (w *world) checkLinear(name string) {
 			}
 		}
 	}
-	if n == 0 || n > 64 || w.given[name] > 0 {
+	if n == 0 || n > 64 || w.given[name] > 0 || slices.ContainsFunc(w.calls, w.steppedLocked) {
 		return
 	}
 	w.linear++
@@ -97,4 +98,7 @@ func (w *world) checkLinear(name string) {
 }
 
 // tokensMayShrink reports whether tokens need not grow in this world, which keeps its data.
-func (w *world) tokensMayShrink() bool { return w.steppedBack(0) > 0 && w.took > time.Minute }
+func (w *world) tokensMayShrink() bool {
+	forgotten := slices.ContainsFunc(w.troubles, func(t trouble) bool { return t.kind == corrupt || t.kind == damage })
+	return w.steppedBack(0) > 0 && (w.took > time.Minute || forgotten)
+}

@@ -122,7 +122,7 @@ func (w *world) report() string {
 		}
 		fmt.Fprintf(&b, "%s: %s\n", strings.ToUpper(f.claim), f.what)
 	}
-	fmt.Fprintf(&b, "\nservers: %d\n", w.plan.servers)
+	fmt.Fprintf(&b, "\nrow: %s\nservers: %d\n", w.plan.row.name, w.plan.servers)
 	for i, p := range w.plan.procs {
 		fmt.Fprintf(&b, "process %d: delay %v, lease %v, tenure %v\n", i, p.delay, p.lease, p.tenure)
 	}

@@ -63,7 +63,7 @@ func (w *world) sampleLocked(c *call) {
 	}
 	w.missedLocked(c)
 	left := time.Until(deadline)
-	if left <= 0 || w.givenLocked(c.parts) > c.given || c.p.closing {
+	if left <= 0 || w.gaveUpLocked(c) || c.p.closing {
 		return
 	}
 	for _, p := range c.parts {
@@ -73,7 +73,7 @@ func (w *world) sampleLocked(c *call) {
 			if i > 0 && p.kind != redlock {
 				break
 			}
-			if l, ok := leaseOf(w.servers[i], p.name, s); ok && l >= left {
+			if l, ok := leaseOf(w.servers[i], p.name, s); ok && l+w.steppedForward(c) >= left {
 				have++
 			} else {
 				ttl = l
@@ -124,7 +124,7 @@ func leaseOf(server *memredis.Server, name string, s *relock.Session) (time.Dura
 
 // settled checks that a session remembers nothing of its locks.
 func (w *world) settled(p *process, s *relock.Session) {
-	for _, name := range names {
+	for _, name := range w.plan.names {
 		readers, writers := peek.QueuedRW(s, name)
 		if n := peek.Queued(s, name) + readers + writers; n > 0 {
 			w.fail("nothing is left in the process", "%d calls of process %d wait for %s", n, p.id, name)

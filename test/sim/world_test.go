@@ -35,6 +35,7 @@ type world struct {
 	seq      int64      // of the last event
 	owners   int
 	calls    []*call
+	holds    int            // that calls gave
 	given    map[string]int // by name: how often exclusion was given up
 	troubles []trouble
 	counts   [faultKinds]int
@@ -193,7 +194,7 @@ func (w *world) settle() {
 	if len(w.troubles) == 0 {
 		w.empty("relock_fence:", "relock_session:") // labels stay a little longer than holds
 	}
-	for end := w.now() + w.plan.lease + 20*time.Second + w.steppedBack(0); w.now() < end && w.keeps(); {
+	for end := w.now() + 2*w.plan.lease + 20*time.Second + w.steppedBack(0); w.now() < end && w.keeps(); {
 		time.Sleep(sampling)
 	}
 	w.empty("relock_fence:")
@@ -223,7 +224,7 @@ func (w *world) empty(but ...string) {
 			case !ok: // it has just expired
 			case !slices.ContainsFunc(but, func(prefix string) bool { return strings.HasPrefix(key, prefix) }):
 				w.fail("nothing is left in Redis", "server %d has %s, with %v to live", i, key, left)
-			case left <= 0 || left > 61*time.Second+w.steppedBack(0):
+			case left <= 0 || left > 61*time.Second+2*w.plan.lease+w.steppedBack(0):
 				w.fail("nothing is left in Redis", "%s has %v to live", key, left)
 			}
 		}

@@ -78,12 +78,14 @@ func TestWhatAClusterLacksIsReportedAtTheStart(t *testing.T) {
 		require.Contains(t, text, "NOPERM")
 	}
 
+	set("-zcount")
+	require.Contains(t, refusal(t, c), "give it +zcount ")
+
 	// Before Redis 7, and with some providers, there is nothing of the kind: then plain
 	// messages do.
 	set("-spublish", "-ssubscribe", "-sunsubscribe", "-pubsub|shardnumsub")
 	require.Equal(t, []string{
-		"PUBLISH redisson_lock__channel", "PUBLISH redisson_rwlock", "PUBLISH relock_session",
-		"SUBSCRIBE redisson_lock__channel",
+		"PSUBSCRIBE redisson_lock__channel", "PUBLISH redisson_lock__channel", "PUBLISH redisson_rwlock", "PUBLISH relock_session",
 	}, messages(t, c))
 }
 

@@ -2,6 +2,8 @@ package topology_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,31 +34,63 @@ func documentedACL(t *testing.T) []string {
 	return strings.Fields(line)
 }
 
-// Every command of every script is in the documented rule, also those of branches
-// that are seldom taken.
-func TestDocumentedPermissionsNameEveryCommand(t *testing.T) {
-	acl := documentedACL(t)
-	scripts, err := filepath.Glob("../../lua/*.lua")
-	require.NoError(t, err)
-	shared, err := filepath.Glob("../../lua/lib/*.lua")
-	require.NoError(t, err)
-	sources := append(scripts, shared...)
-	found := 0
-	for _, name := range sources {
-		text, err := os.ReadFile(name)
+// commandsOfScripts returns what the scripts call, also in branches that are seldom taken.
+func commandsOfScripts(t *testing.T) []string {
+	t.Helper()
+	commands := map[string]bool{}
+	for _, files := range []string{"../../lua/*.lua", "../../lua/lib/*.lua"} {
+		names, err := filepath.Glob(files)
 		require.NoError(t, err)
-		for _, m := range regexp.MustCompile(`\bp?call\('(\w+)'`).FindAllStringSubmatch(string(text), -1) {
-			found++
-			if m[1] == "pubsub" {
-				m[1] = "pubsub|numsub"
-			}
-			if !slices.Contains(acl, "+"+m[1]) {
-				t.Errorf("%s calls %s, which the rule in README.md does not allow", name, m[1])
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			for _, m := range regexp.MustCompile(`\bp?call\('(\w+)'`).FindAllSubmatch(text, -1) {
+				commands[string(m[1])] = true
 			}
 		}
 	}
-	if found < 50 {
-		t.Errorf("only %d commands found in %v", found, sources)
+	require.Greater(t, len(commands), 20)
+	return slices.Sorted(maps.Keys(commands))
+}
+
+func TestDocumentedPermissionsNameEveryCommand(t *testing.T) {
+	acl := documentedACL(t)
+	for _, command := range commandsOfScripts(t) {
+		if command == "pubsub" {
+			command += "|numsub"
+		}
+		require.Contains(t, acl, "+"+command, "the rule in README.md does not allow it")
+	}
+}
+
+// Each right that is missing is named by NewSession, before a release can fail half-way for it: that
+// left the lock taken for a lease.
+func TestEachCommandOfTheScriptsIsAskedForAtTheStart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	permit(t, documentedACL(t), server)
+	d := permitted(replicated{server})
+	for _, command := range commandsOfScripts(t) {
+		right := command
+		if command == "pubsub" {
+			right += "|numsub"
+		}
+		admin(t, server, "ACL", "SETUSER", "relock", "-"+command)
+		if command == "pubsub" || command == "hrandfield" { // relock can do without
+			kit.SessionOn(t, d.Client(t))
+		} else {
+			require.Contains(t, refusal(t, d), command)
+		}
+		admin(t, server, "ACL", "SETUSER", "relock", "+"+right)
+	}
+	admin(t, server, "ACL", "SETUSER", "relock", "-hdel", "-zcount")
+	require.Contains(t, refusal(t, d), "may not run hdel, zcount in scripts: give it +hdel +zcount ")
+	admin(t, server, "ACL", "SETUSER", "relock", "+hdel", "+zcount")
+	kit.SessionOn(t, d.Client(t))
+	reply, err := server.Do("KEYS", "*")
+	require.NoError(t, err)
+	for _, key := range reply.([]any) {
+		require.Regexp(t, `^relock_session:\{[0-9a-f-]+\}$`, key, "a label, or what asking has left")
 	}
 }
 
@@ -72,7 +106,7 @@ func (r *renewals) Renewed(e relock.RenewEvent) {
 	}
 }
 
-// A user with the documented rule can do everything, and nothing is refused on the way.
+// A user with the documented rule can do everything, and nothing that is needed is refused on the way.
 func TestDocumentedPermissionsSuffice(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 1)
@@ -140,7 +174,9 @@ func nothingRefused(t *testing.T, servers ...*redistest.Server) {
 	for _, s := range servers {
 		log, err := s.Do("ACL", "LOG")
 		require.NoError(t, err)
-		require.Empty(t, log, "ACL LOG")
+		for _, entry := range log.([]any) {
+			require.Contains(t, fmt.Sprint(entry), "object psubscribe ", "which a session can do without")
+		}
 	}
 }
 

@@ -2,12 +2,15 @@ package virtual_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // force opens the lock on each server, for p or another process, and returns whether it was held.
@@ -45,6 +48,58 @@ func TestForceUnlockIsToldAtOnce(t *testing.T) {
 				time.Sleep(time.Second)
 				require.False(t, by.force())
 			}
+		}
+	})
+}
+
+// holders returns who holds the locks, and open opens those that nobody else holds.
+func (p *process) holders() (ids [][]string) {
+	p.w.t.Helper()
+	for _, s := range p.s {
+		for _, name := range p.w.typ.names {
+			st, err := s.Inspect(background, name)
+			require.NoError(p.w.t, err)
+			ids = append(ids, nil)
+			for _, h := range st.Holders {
+				ids[len(ids)-1] = append(ids[len(ids)-1], h.ID)
+			}
+		}
+	}
+	return ids
+}
+
+func (p *process) open(holders [][]string) (was bool, err error) {
+	for i, ids := range holders {
+		one, failed := peek.Open(background, p.s[i/len(p.w.typ.names)], p.w.typ.names[i%len(p.w.typ.names)], ids)
+		was, err = was || one, errors.Join(err, failed)
+	}
+	return was, err
+}
+
+// The operator's answer comes when the lock has changed hands: it is not about the new hold.
+func TestOpeningAHoldSparesTheNextOne(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other, operator := w.process(), w.process(), w.process()
+		l := p.held()
+		shown := operator.holders()
+		require.NoError(t, l.Unlock(background))
+		time.Sleep(time.Second) // what a Redlock has to do in the background
+		was, err := operator.open(shown)
+		require.NoError(t, err)
+		require.False(t, was, "nobody holds it")
+		for _, next := range []*process{p, other} {
+			l := next.held()
+			was, err := operator.open(shown)
+			require.ErrorIs(t, err, wire.ErrOtherHolder)
+			require.False(t, was)
+			time.Sleep(time.Minute)
+			require.NoError(t, l.Err())
+			now := operator.holders()
+			was, err = operator.open(now)
+			require.NoError(t, err)
+			require.True(t, was)
+			lost(t, l)
+			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 		}
 	})
 }

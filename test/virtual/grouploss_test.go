@@ -1,6 +1,7 @@
 package virtual_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,5 +96,30 @@ func TestUnlockOfAGroupTriesEveryMember(t *testing.T) {
 		heal()
 		require.NoError(t, group.Lock(background))
 		require.NoError(t, group.Unlock(background))
+	})
+}
+
+// A hold of a Group is certain as long as each of its members' is, whichever has the shortest lease.
+func TestDeadlineOfAGroupIsTheFirstOfItsMembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := relocktest.New(t).Session()
+		for i := range 5 {
+			d := func(member int) relock.LockOption {
+				return relock.WithFixedLease(time.Duration(1+(member+i)%5) * time.Second)
+			}
+			group := relock.NewGroup(s.Mutex("a", d(0)), relock.NewGroup(s.FairMutex("b", d(1)), s.RWMutex("c", d(2))),
+				s.RWMutex("d", d(3)).RLocker(), relock.NewRedlock([]*relock.Session{s}, "e", d(4)))
+			start := time.Now()
+			require.ErrorIs(t, relock.Do(background, group, func(ctx context.Context) error {
+				at, ok := relock.Deadline(ctx)
+				require.True(t, ok)
+				require.Equal(t, certain(time.Second), at.Sub(start))
+				<-ctx.Done()
+				require.Equal(t, told(time.Second), time.Since(start))
+				return nil
+			}), relock.ErrLost)
+			time.Sleep(lease)
+		}
 	})
 }

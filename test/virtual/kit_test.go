@@ -130,7 +130,7 @@ func (p *process) delay(d time.Duration) {
 }
 
 // refuse breaks all connections, and no new one can be made until the process heals.
-func (p *process) refuse() { p.networks((*memredis.Process).Refuse) }
+func (p *process) refuse() { p.networks(down) }
 
 // heal ends all faults.
 func (p *process) heal() { p.networks((*memredis.Process).Heal) }

@@ -1,6 +1,7 @@
 package virtual_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,28 @@ func TestObserverIsToldOfALossThatUnlockFinds(t *testing.T) {
 		}
 		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 		o.wantLost(time.Second, "it is not in Redis any more")
+	})
+}
+
+// A FairMutex may be granted what Redis forgot that this process holds, before a renewal finds out.
+func TestObserverIsToldOfALossThatTheNextLockFinds(t *testing.T) {
+	onEachObserved(t, func(t *testing.T, o *observation) {
+		if !o.exclusive() {
+			return
+		}
+		l, next := o.p.held(), o.p.lock()
+		time.Sleep(time.Second)
+		o.do("FLUSHALL")
+		o.r.take()
+		at := took(func() { require.NoError(t, next.Lock(background)) })
+		require.Equal(t, o.typ == fair, at == 0, at)
+		require.WithinDuration(t, time.Now(), lost(t, l), 0)
+		synctest.Wait()
+		losses := slices.DeleteFunc(o.r.take(), func(e event) bool { _, is := e.of.(relock.LostEvent); return !is })
+		require.Len(t, losses, 1)
+		require.EqualError(t, losses[0].of.(relock.LostEvent).Cause, "it is not in Redis any more")
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+		require.NoError(t, next.Unlock(background))
 	})
 }
 

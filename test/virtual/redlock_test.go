@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -47,7 +48,9 @@ func (w *world) holders() (n int) {
 	return n
 }
 
-var outages = map[string]func(*memredis.Process){"hang": hang, "down": (*memredis.Process).Refuse}
+var outages = map[string]func(*memredis.Process){"hang": hang, "down": down}
+
+func down(p *memredis.Process) { p.Refuse() }
 
 // It is lost when fewer than a majority are certain, and nothing is left on the others then.
 func TestRedlockOutlivesAMinority(t *testing.T) {
@@ -112,6 +115,19 @@ func TestServersThatLoseTheirDataAreRepairedWhileHeld(t *testing.T) {
 		time.Sleep(time.Second)
 		require.True(t, w.free())
 		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+	})
+}
+
+// Unlock is the first to find out what servers forgot.
+func TestUnlockSaysWhetherAMajorityHadTheRedlock(t *testing.T) {
+	inFive(t, func(t *testing.T, w *world, p *process) {
+		for _, gone := range [][]int{{}, {3}, {1, 2}, {0, 2, 4}, {1, 2, 3, 4}, {0, 1, 2, 3, 4}} {
+			l := p.held()
+			for _, i := range gone {
+				(&world{t: t, redis: w.redis[i : i+1]}).do("DEL", "a")
+			}
+			require.Equal(t, len(gone) > 2, errors.Is(l.Unlock(background), relock.ErrLost), "%v", gone)
+		}
 	})
 }
 
@@ -228,7 +244,7 @@ func TestHangingDeploymentIsWaitedForOnce(t *testing.T) {
 		require.Zero(t, took(func() { pair(); pair(); pair() }))
 		// It is asked after all where the others are no majority.
 		p.on(heal, 4)
-		p.on((*memredis.Process).Refuse, 0, 1)
+		p.on(down, 0, 1)
 		l := p.held()
 		require.NoError(t, l.Err())
 		require.NoError(t, l.Unlock(background))
@@ -255,32 +271,5 @@ func TestGrantsThatComeAfterTheRoundAreGivenBack(t *testing.T) {
 			require.True(t, w.free())
 			p.on(heal, 2)
 		}
-	})
-}
-
-// A process goes on listening to a Redlock that it has waited for. Its releases leave nothing to
-// itself, but the lock to others that listen.
-func TestReleaseLeavesNothingToOneself(t *testing.T) {
-	inFive(t, func(t *testing.T, w *world, p *process) {
-		left := func() (n int) {
-			for _, r := range w.redis {
-				found, err := r.Client().Do(background, r.Client().B().Exists().Key("relock_yield:{a}").Build()).AsInt64()
-				require.NoError(t, err)
-				n += int(found)
-			}
-			return n
-		}
-		other := w.process()
-		holder := other.held()
-		time.AfterFunc(time.Second, func() { _ = holder.Unlock(background) })
-		l := p.held()
-		require.Zero(t, left(), "it was used")
-		require.NoError(t, l.Unlock(background))
-		require.Zero(t, left())
-		holder = other.held()
-		require.NoError(t, holder.Unlock(background))
-		require.Equal(t, 5, left())
-		time.Sleep(200 * time.Millisecond)
-		require.Zero(t, left())
 	})
 }

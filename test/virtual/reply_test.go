@@ -114,3 +114,20 @@ func TestLostReplyToAWaiterCostsNobodyTheLock(t *testing.T) {
 		}
 	})
 }
+
+// The network delays a request until after the Unlock of what the same call got by a later one. A
+// Group asks with the same ids again.
+func TestRequestThatArrivesAfterTheUnlockLeavesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		const delay = 25 * time.Second // rueidis gives up a connection before that
+		p.delay(delay)
+		time.AfterFunc(time.Second, func() { p.delay(0) }) // but for what is under way
+		start := time.Now()
+		l := p.held()
+		require.NoError(t, l.Unlock(background))
+		require.True(t, time.Since(start) < delay || w.typ.redis > 1)
+		time.Sleep(time.Until(start.Add(delay + 5*time.Second)))
+		require.True(t, w.free())
+	})
+}

@@ -73,23 +73,38 @@ func TestHoldIsPassedOnUntilItsTenureEnds(t *testing.T) {
 	})
 }
 
-// A block of tokens is used to its end and not beyond: the next block may begin right behind it.
+// fenced is a lock with tokens.
+type fenced interface {
+	relock.Locker
+	FencingToken() int64
+}
+
+// A block of tokens is used to its end and not beyond: the next block may begin right behind it. A
+// Group has a block for each member, which is passed on to those who lock that member alone.
 func TestHoldIsPassedOnAsOftenAsThereAreTokens(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		if !w.passedOn() {
+		if !w.passedOn() && w.typ.name != "Group" {
 			return
 		}
 		p := w.process(relock.WithTenure(time.Hour))
-		first, tokens := p.held(), make(chan int64, 2000)
+		require.NoError(t, p.held().Unlock(background)) // at this instant, so that the next block is short
+		first, tokens := p.held(), make(chan int64, 100)
 		for range cap(tokens) {
 			go func() {
-				l := p.held()
-				tokens <- l.(interface{ FencingToken() int64 }).FencingToken()
+				l, ok := p.lock().(fenced)
+				if !ok {
+					l = p.s[0].Mutex("a")
+				}
+				_ = l.Lock(background)
+				tokens <- l.FencingToken()
 				_ = l.Unlock(background)
 			}()
 		}
 		synctest.Wait()
-		last := first.(interface{ FencingToken() int64 }).FencingToken()
+		last := int64(0)
+		if l, ok := first.(fenced); ok {
+			last = l.FencingToken()
+		}
 		require.NoError(t, first.Unlock(background))
 		for range cap(tokens) {
 			token := <-tokens
@@ -111,9 +126,12 @@ func TestTokensGrowWhateverRedisForgets(t *testing.T) {
 			func() { w.redis[0].Restart(false); time.Sleep(time.Millisecond) },
 			func() { w.redis[0].StepClock(time.Hour) },
 			func() { w.redis[0].StepClock(-time.Second) }, // it remembers the last token
+			func() { w.redis[0].StepClock(-time.Hour) },
+			func() { time.Sleep(2 * time.Minute) }, // until its clock has passed that
+			func() {},
 		} {
 			l := p.held()
-			tokens, ok := l.(interface{ FencingToken() int64 })
+			tokens, ok := l.(fenced)
 			if !ok {
 				return
 			}

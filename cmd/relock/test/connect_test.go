@@ -3,6 +3,7 @@ package test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,6 +45,29 @@ func TestPasswordsAreNotInTheProcessList(t *testing.T) {
 	r.ends(69)
 	if text := r.err.String(); strings.Contains(text, "secret") {
 		t.Error(text)
+	}
+}
+
+// A password with a character that should be escaped makes no URL.
+func TestNoPartOfAPasswordIsInAnError(t *testing.T) {
+	t.Parallel()
+	part := regexp.MustCompile("s3cr|qZt|4711")
+	want := map[string]int{"list": 64, "inspect": 64, "run": 64, "unlock": 64, "doctor": 2, "__complete": 0}
+	for _, address := range []string{
+		"redis://:s3cr/qZt@h", "rediss://user:s3cr%zzqZt@h", "redis://u:s3cr?qZt@h", "redis://u:4711#qZt@h",
+	} {
+		for _, line := range []string{"list", "inspect a", "run -v a -- true", "unlock -y a", "doctor", "__complete inspect x"} {
+			args := strings.Fields(line)
+			for _, r := range []*running{
+				start(t, command(address, args...)),
+				start(t, command("localhost:1", append([]string{"--redis", address}, args...)...)),
+			} {
+				r.ends(want[args[0]])
+				if text := r.out.String() + r.err.String(); part.MatchString(text) {
+					t.Errorf("%s with %s: %s", line, address, text)
+				}
+			}
+		}
 	}
 }
 

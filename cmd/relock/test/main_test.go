@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,6 +17,13 @@ const soon = time.Minute
 var program string
 
 func TestMain(m *testing.M) {
+	// What a test starts has the default for a signal that is caught here. One that is ignored, as HUP
+	// is under nohup, would stay ignored there.
+	for _, s := range passedOn {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	os.Exit(build(m))
 }
 

@@ -141,12 +141,15 @@ func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
 	}
+	state, err := stateOf(pid)
+	return err == nil && state != "Z" || errors.Is(err, os.ErrPermission)
+}
+
+// stateOf returns the letter for what a process does: T if it has stopped.
+func stateOf(pid int) (string, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return errors.Is(err, os.ErrPermission)
-	}
 	_, rest, _ := strings.Cut(string(text), ") ")
-	return !strings.HasPrefix(rest, "Z")
+	return rest[:min(1, len(rest))], err
 }
 
 // dies waits until a process is gone.

@@ -42,6 +42,27 @@ func TestSignalsReachTheWholeGroup(t *testing.T) {
 	}
 }
 
+// A signal waits for as long as a command is stopped, and the lock would be lost without its hearing it.
+func TestStoppedCommandGoesOnToEnd(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	operator := session(t, s)
+	for name, end := range map[string]func(r *running){
+		"signal": func(r *running) { r.signal(syscall.SIGTERM) },
+		"loss":   func(*running) { forced(t, operator, "job loss") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, s, sh("--grace 30s", "job "+name,
+				`trap 'exit 9' TERM; echo pid $$; kill -STOP $$; while :; do sleep 0.02; done`)...)
+			pid := r.number("pid")
+			redistest.Eventually(t, soon, "the stop", func() bool { state, _ := stateOf(pid); return state == "T" })
+			end(r)
+			r.ends(9)
+		})
+	}
+}
+
 // The shell dies at once of a signal that what it started ignores. That has the grace to end,
 // and the lock is held until it has.
 func TestWhatOutlivesAShellIsKilledBeforeTheLockIsReleased(t *testing.T) {

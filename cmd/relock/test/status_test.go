@@ -129,3 +129,20 @@ func TestCommandHasTheStreamsAndItsLocksTokenInTheEnvironment(t *testing.T) {
 	}
 	locked(t, s, "goods", false)
 }
+
+// A store would take an outer lock's token for that of the inner one.
+func TestInnerCommandDoesNotGetTheOuterToken(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	const tells = `echo "$RELOCK_NAME ${RELOCK_TOKEN-none}"`
+	for _, flags := range []string{"-s", "-x"} {
+		inner := append([]string{program}, sh(flags, "inner", tells)...)
+		r := run(t, s, append([]string{"run", "outer", "--", "sh", "-c", tells + `; exec "$0" "$@"`}, inner...)...)
+		r.ends(0)
+		words := strings.Fields(r.out.String())
+		if len(words) != 4 || words[0] != "outer" || words[2] != "inner" || words[1] == "none" || words[1] == words[3] ||
+			(words[3] == "none") != (flags == "-s") {
+			t.Errorf("with %s: %q", flags, words)
+		}
+	}
+}

@@ -37,6 +37,33 @@ func TestJobIsSeenInTopForcedThereAndEnds(t *testing.T) {
 	x.ends(0)
 }
 
+// The table may change while the question stands: the answer is for the holder that it showed.
+func TestTopOpensOnlyWhatTheQuestionShowed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	shown, other := session(t, s), session(t, s)
+	release := hold(t, shown.Mutex("goods"))
+	x := topAt(t, s)
+	x.displays(`^goods +mutex`)
+	x.types("u")
+	x.displays(`^open goods, .*\[y/N\]`)
+	release()
+	next := other.FairMutex("goods")
+	release = hold(t, next)
+	x.types("y")
+	x.displays("goods: has changed hands and was left as it is")
+	if next.Err() != nil {
+		t.Fatal(next.Err())
+	}
+	x.types("u")
+	x.displays(`\[y/N\]`)
+	release()
+	x.types("y")
+	x.displays("goods: was not locked any more")
+	x.types("q")
+	x.ends(0)
+}
+
 func TestTopSortsFiltersAndInspects(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

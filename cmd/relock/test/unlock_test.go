@@ -3,6 +3,7 @@ package test
 import (
 	"testing"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -37,4 +38,39 @@ func TestUnlockAsksFirst(t *testing.T) {
 	locked(t, s, "goods", false)
 	locked(t, s, "other", true)
 	_ = m.Unlock(t.Context())
+}
+
+// The answer is for the holder that the question showed, however late it comes.
+func TestUnlockOpensOnlyWhatTheQuestionShowed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	shown, other := session(t, s), session(t, s)
+	for _, kind := range []func(s *relock.Session) relock.Locker{
+		func(s *relock.Session) relock.Locker { return s.Mutex("goods") },
+		func(s *relock.Session) relock.Locker { return s.RWMutex("goods") },
+		func(s *relock.Session) relock.Locker { return s.RWMutex("goods").RLocker() },
+	} {
+		for _, by := range []*relock.Session{shown, other} { // the same process may hold it again
+			release := hold(t, kind(shown))
+			x := at(t, command(s.Addr(), "unlock", "goods"))
+			x.shows(0, "[y/N]")
+			release()
+			next := kind(by)
+			release = hold(t, next)
+			x.types("y\n")
+			x.ends(1)
+			x.shows(0, "goods has changed hands and was left as it is")
+			if next.Err() != nil {
+				t.Fatalf("%T: %v", next, next.Err())
+			}
+			release()
+		}
+	}
+	release := hold(t, shown.Mutex("goods"))
+	x := at(t, command(s.Addr(), "unlock", "goods"))
+	x.shows(0, "[y/N]")
+	release()
+	x.types("y\n")
+	x.ends(1)
+	x.shows(0, "goods is not locked")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/relock-go/relock/cmd/relock/internal/doctor"
+	"github.com/relock-go/relock/cmd/relock/internal/locks"
 	"github.com/spf13/cobra"
 )
 
@@ -49,8 +50,8 @@ Exit status: 0 if all is well, 1 if there is a warning, 2 if locks do not work.`
 }
 
 func printFinding(f doctor.Finding) {
-	fmt.Printf("%-8s %-15s %s\n", f.Severity, f.Check, f.Text)
+	fmt.Printf("%-8s %-15s %s\n", f.Severity, f.Check, locks.Escaped(f.Text))
 	if f.Advice != "" {
-		fmt.Printf("%24s → %s\n", "", f.Advice)
+		fmt.Printf("%24s → %s\n", "", locks.Escaped(f.Advice))
 	}
 }

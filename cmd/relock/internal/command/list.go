@@ -2,13 +2,15 @@ package command
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
 	"github.com/spf13/cobra"
@@ -111,12 +113,30 @@ func printJSON(w io.Writer, all []locks.Lock) error {
 }
 
 func printAny(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		return &exit{statusSystem, errors.Join(errors.New("writing JSON"), err)}
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		_, err = w.Write(append(escapedJSON(text), '\n'))
+	}
+	if err != nil {
+		return &exit{statusSystem, fmt.Errorf("writing JSON: %w", err)}
 	}
 	return nil
+}
+
+// escapedJSON escapes what a terminal may act on, and package json leaves as it is.
+func escapedJSON(text []byte) []byte {
+	var out []byte
+	for _, r := range string(text) {
+		switch {
+		case r == '\n' || strconv.IsPrint(r):
+			out = utf8.AppendRune(out, r)
+		default:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
+		}
+	}
+	return out
 }
 
 // escape returns a pattern of SCAN that only matches text.

@@ -3,7 +3,9 @@ package command
 import (
 	"context"
 	"os"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -102,5 +104,10 @@ func completeNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobr
 	if err != nil {
 		return nil, nothing
 	}
-	return names, nothing
+	return slices.DeleteFunc(names, func(name string) bool { return !harmless.MatchString(name) }), nothing
 }
+
+// harmless are the names that are offered to shells: whoever can write to Redis chooses names, and of
+// several that begin alike a shell inserts the beginning unquoted. So these have nothing that bash,
+// zsh, fish or PowerShell read as anything but text, and are no flags.
+var harmless = regexp.MustCompile(`^[\pL\pN_./:][\pL\pN_./:@+-]*$`)

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/cmd/relock/internal/connect"
+	"github.com/relock-go/relock/cmd/relock/internal/locks"
 )
 
 // Exit statuses. Those from 64 on are of sysexits.h, as flock(1) uses them.
@@ -56,25 +58,25 @@ func failed(err error) error {
 }
 
 // conclude shows an error of the program, and returns the exit status. What cobra finds is wrong
-// with the command line has no status yet.
+// with the command line has no status yet, and may have several lines.
 func conclude(err error) int {
-	if err == nil {
+	var e *exit
+	switch {
+	case err == nil:
 		return statusOK
-	}
-	e := &exit{statusUsage, err}
-	errors.As(err, &e)
-	if e.err != nil {
+	case !errors.As(err, &e):
+		fmt.Fprintln(os.Stderr, titled(err.Error()))
+		return statusUsage
+	case e.err != nil:
 		say(e.err)
 	}
 	return e.status
 }
 
 // say shows an error to the user.
-func say(err error) {
-	text := err.Error()
+func say(err error) { fmt.Fprintln(os.Stderr, titled(locks.Escaped(err.Error()))) }
+
+func titled(text string) string {
 	const name = "relock: "
-	if len(text) < len(name) || text[:len(name)] != name {
-		text = name + text
-	}
-	fmt.Fprintln(os.Stderr, text)
+	return name + strings.TrimPrefix(text, name)
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,13 +16,15 @@ func newUnlock() *cobra.Command {
 	var yes, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "unlock NAME",
-		Short: "Open a lock, whoever holds it",
-		Long: `unlock opens a lock whoever holds it, after a question. A holder that uses relock is
-told at once and should stop; "relock run" ends its command. A holder that is paused
-learns of it only later: unlock does not stop what it does.
+		Short: "Open a lock by force",
+		Long: `unlock opens a lock, after a question that shows who holds it. If somebody else holds it
+when the answer comes, unlock says so and does nothing. With --yes it asks nothing, and
+opens the lock whoever holds it. A holder that uses relock is told at once and should
+stop; "relock run" ends its command. A holder that is paused learns of it only later:
+unlock does not stop what it does.
 
-Exit status: 0 if the lock was opened, 1 if it was not locked or the answer was no,
-65 if the key holds something that is no lock, and 64 and 69 as always.`,
+Exit status: 0 if the lock was opened, 1 if it was not locked, had changed hands, or the
+answer was no, 65 if the key holds something that is no lock, and 64 and 69 as always.`,
 		Example:           "  relock unlock --yes goods:1000:1",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNames,
@@ -49,16 +52,21 @@ func unlock(cmd *cobra.Command, name string, yes, asJSON bool) error {
 		return failed(err)
 	}
 	opened := false
-	if l.Locked() {
-		if !yes {
-			describe(os.Stderr, l)
-			if !confirm("Open it?") {
-				return &exit{statusNothing, fmt.Errorf("%s was left as it is", locks.Printable(name))}
-			}
+	switch {
+	case !l.Locked():
+	case yes:
+		opened, err = r.Session.ForceUnlock(ctx, name)
+	default:
+		describe(os.Stderr, l)
+		if !confirm("Open it?") {
+			return &exit{statusNothing, fmt.Errorf("%s was left as it is", locks.Printable(name))}
 		}
-		if opened, err = r.Session.ForceUnlock(ctx, name); err != nil {
-			return failed(err)
+		if opened, err = r.Open(ctx, l); errors.Is(err, locks.ErrChanged) {
+			return &exit{statusNothing, fmt.Errorf("%s has changed hands and was left as it is", locks.Printable(name))}
 		}
+	}
+	if err != nil {
+		return failed(err)
 	}
 	return report(name, opened, asJSON)
 }

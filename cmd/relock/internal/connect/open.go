@@ -2,7 +2,9 @@ package connect
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
@@ -38,6 +40,10 @@ func Open(ctx context.Context, address string) (rueidis.Client, error) {
 	case r := <-opened:
 		if r.err != nil {
 			masked, _ := Mask(address)
+			// A server that does not know a command repeats its arguments: AUTH has a password.
+			if what, _, repeats := strings.Cut(r.err.Error(), ", with args beginning with"); repeats {
+				r.err = errors.New(what)
+			}
 			return nil, fmt.Errorf("cannot connect to %s: %w", masked, r.err)
 		}
 		return r.client, nil

@@ -21,6 +21,8 @@ var known = []string{
 	"sentinel_user", "sentinel_password", "sentinel_password_file", "password_file", "ca", "cert", "key", "server_name",
 }
 
+var schemes = []string{"redis", "rediss", "unix", "valkey", "valkeys"}
+
 // Options returns the options of a client for an address:
 //
 //	redis://[user:password@]host[:port][,host[:port]…][/database][?parameter=value&…]
@@ -32,14 +34,9 @@ func Options(address string) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, err
 	}
 	q := u.Query()
-	for name := range q {
-		if !slices.Contains(known, name) {
-			return rueidis.ClientOption{}, fmt.Errorf("the address has a parameter %q; known are %s", name, strings.Join(known, ", "))
-		}
-	}
 	o, err := rueidis.ParseURL(u.String())
 	if err != nil {
-		return o, errors.New(strings.TrimPrefix(withoutURL(err).Error(), "redis: "))
+		return o, mistake(err)
 	}
 	if o.Password, err = secret(o.Password, q.Get("password_file")); err != nil {
 		return o, err
@@ -65,21 +62,40 @@ func parse(address string) (*url.URL, error) {
 		address = "redis://" + address
 	}
 	scheme, rest, _ := strings.Cut(address, "://")
+	if !slices.Contains(schemes, strings.ToLower(scheme)) {
+		return nil, mistake(errors.New("its scheme is none of redis, rediss and unix"))
+	}
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
 	}
 	authority, rest := rest[:end], rest[end:]
+	if strings.ContainsAny(rest, "@#") { // what came before may be a part of a password
+		return nil, mistake(errors.New("there is @ or # behind the host"))
+	}
 	at := strings.LastIndex(authority, "@") + 1
 	hosts := strings.Split(authority[at:], ",")
 	u, err := url.Parse(scheme + "://" + authority[:at] + hosts[0] + rest)
 	if err != nil {
-		return nil, fmt.Errorf("the address is not a URL: %w", withoutURL(err))
+		return nil, mistake(err)
+	}
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, mistake(err)
+	}
+	for name := range q {
+		if slices.Contains(known, name) {
+			continue
+		}
+		what := fmt.Sprintf("a parameter %q", name)
+		if q.Has("sentinel_password") { // of which this may be a part
+			what = "an unknown parameter"
+		}
+		return nil, fmt.Errorf("the address has %s; known are %s", what, strings.Join(known, ", "))
 	}
 	if u.Scheme == "unix" {
 		return u, nil
 	}
-	q := u.Query()
 	more := append(hosts[1:], q["addr"]...)
 	q.Del("addr")
 	for _, host := range more {
@@ -92,13 +108,18 @@ func parse(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// withoutURL returns what is wrong with a URL without the URL, which may have a password.
-func withoutURL(err error) error {
+// mistake says what is wrong with an address, and repeats nothing of the address: wherever a password
+// has a character that should be escaped, parts of it look like hosts, ports, paths or parameters.
+func mistake(err error) error {
 	var wrong *url.Error
 	if errors.As(err, &wrong) {
-		return wrong.Err
+		err = wrong.Err
 	}
-	return err
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "redis: "), "net/url: ")
+	text, _, _ = strings.Cut(text, `"`)
+	text, _, _ = strings.Cut(text, ": ")
+	return fmt.Errorf("the address is not a URL of Redis: %s; write / ? # @ and %% in a password, and # @ and %% "+
+		"in a parameter, as %%2F %%3F %%23 %%40 and %%25", strings.TrimSpace(text))
 }
 
 // secret returns the password, from a file if one is given.

@@ -1,9 +1,12 @@
 package connect
 
 import (
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -69,5 +72,67 @@ func TestMistakesInAddressesAreExplainedWithoutThePassword(t *testing.T) {
 		if masked, had := Mask(address); strings.Contains(masked, "secret") || !had && strings.Contains(address, "secret") {
 			t.Errorf("%s: masked %s", address, masked)
 		}
+	}
+}
+
+// Wherever a password has a character that means something in a URL, a part of it looks like a host, a
+// port, a path or a parameter. It is the password, or an error that repeats none of it.
+func TestNoPartOfAPasswordIsPrinted(t *testing.T) {
+	parts := regexp.MustCompile("qQ1|jJ7|4711")
+	for _, password := range []string{
+		"qQ1/jJ7", "qQ1?jJ7", "qQ1#jJ7", "qQ1@jJ7", "qQ1:jJ7", "qQ1%zzjJ7", "qQ1%jJ7", "qQ1 jJ7", "qQ1\\jJ7", "qQ1[jJ7",
+		"qQ1]jJ7", "qQ1&jJ7", "qQ1;jJ7", "qQ1=jJ7", "qQ1,jJ7", "qQ1://jJ7", "qQ1\njJ7", "qQ1\"jJ7", "4711/jJ7", "4711/4711",
+		"4711?jJ7", "4711?db=jJ7", "4711?jJ7=1", "4711?dial_timeout=jJ7", "4711#jJ7", "qQ1@4711/jJ7", "qQ1@jJ7/4711",
+		"qQ1@jJ7?4711=1", "@qQ1", "/qQ1", "[::1]:4711/jJ7",
+	} {
+		for _, before := range []string{
+			"redis://:", "rediss://user:", "user:", ":", "unix://user:", "redis://h?master_set=m&sentinel_password=",
+		} {
+			after := map[bool]string{false: "@h:6379,i/2", true: ""}[strings.Contains(before, "?")]
+			address := before + password + after
+			o, err := Options(address)
+			got := o.Password
+			if after == "" {
+				got = o.Sentinel.Password
+			}
+			if err == nil && got != password || err != nil && parts.MatchString(err.Error()) {
+				t.Errorf("%s: password %q, %v", address, got, err)
+			}
+			if masked, had := Mask(address); !had || parts.MatchString(masked) {
+				t.Errorf("%s: masked %s, %v", address, masked, had)
+			}
+			if err == nil && strings.ContainsAny(password, "/?#") && after != "" {
+				t.Errorf("%s: a part of the password is the host's", address)
+			}
+		}
+	}
+}
+
+// A server repeats the arguments of commands that it does not know.
+func TestServerThatRepeatsAPasswordIsCutShort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { // ends with the connection
+				for buf := make([]byte, 1<<12); ; {
+					if n, err := c.Read(buf); n == 0 || err != nil {
+						return
+					}
+					_, _ = io.WriteString(c, "-ERR unknown command `AUTH`, with args beginning with: `user`, `qQ1jJ7`, \r\n")
+				}
+			}()
+		}
+	}()
+	_, err = Open(t.Context(), "redis://user:qQ1jJ7@"+l.Addr().String())
+	if err == nil || strings.Contains(err.Error(), "qQ1") || !strings.Contains(err.Error(), "unknown command `AUTH`") {
+		t.Error(err)
 	}
 }

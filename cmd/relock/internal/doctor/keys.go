@@ -1,12 +1,16 @@
 package doctor
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/relock-go/relock/internal/wire"
+)
 
 // keys are the names of the keys of a lock that nobody else uses.
 type keys struct{ name, lock, fence, queue, theirs string }
 
 func keysOf(name string) keys {
-	return keys{name, name, related("relock_fence", name), related("relock_queue", name), related("redisson_lock_queue", name)}
+	return keys{name, name, related("relock_fence", name), wire.QueueOf(name), related("redisson_lock_queue", name)}
 }
 
 // related returns the name of a key or channel that belongs to a lock.
@@ -41,7 +45,6 @@ func (k keys) patterns() []pattern {
 		{"{…}:*:rwlock_timeout:*", "leases of readers", Problem, hold, write},
 		of("relock_fence", "fencing tokens", Problem),
 		of("relock_queue", "waiters", Problem),
-		of("relock_absent", "waiters", Problem),
 		of("relock_rwqueue", "waiters of an RWMutex", Problem),
 		of("relock_seen", "waiters of an RWMutex", Problem),
 		of("relock_readers", "many readers: without it each costs more", Warning),

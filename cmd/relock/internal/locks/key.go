@@ -1,8 +1,9 @@
 package locks
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // related returns the name of a key that belongs to a lock; see "Redisson" in the documentation
@@ -14,13 +15,10 @@ func related(prefix, name string) string {
 	return prefix + ":{" + name + "}"
 }
 
-// holdID is how relock and Redisson write who holds a lock.
-var holdID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+(:write)?$`)
-
 // isLock reports whether a hash with these fields, which need not be all, is a lock.
 func isLock(fields []string) bool {
 	for _, f := range fields {
-		if f != "mode" && !holdID.MatchString(f) {
+		if f != "mode" && !wire.IsHoldID(f) {
 			return false
 		}
 	}

@@ -28,4 +28,4 @@ func (l Lock) Holder() string {
 }
 
 // Who returns who a holder is: what it says of itself, else its session.
-func Who(h relock.Holder) string { return cmp.Or(h.Label, h.Session) }
+func Who(h relock.Holder) string { return Printable(cmp.Or(h.Label, h.Session)) }

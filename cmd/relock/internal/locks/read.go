@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/peek"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // fenceKept is how long Redis keeps a token after it was issued.
@@ -36,7 +38,7 @@ func (r *Reader) Read(ctx context.Context, name string) (Lock, error) {
 	b := r.Client.B()
 	replies := r.Client.DoMulti(ctx,
 		b.Hget().Key(name).Field("mode").Build(),
-		b.Exists().Key(related("relock_queue", name)).Build(),
+		b.Exists().Key(wire.QueueOf(name)).Build(),
 		b.Get().Key(related("relock_fence", name)).Build())
 	l.Kind = kind(replies)
 	token, err := replies[2].AsInt64()
@@ -51,10 +53,23 @@ func (r *Reader) Read(ctx context.Context, name string) (Lock, error) {
 	return l, nil
 }
 
+// ErrChanged says that a lock was not opened since it has changed hands.
+var ErrChanged = wire.ErrOtherHolder
+
+// Open opens a lock that was read, and reports whether it was locked still. It does nothing and returns
+// ErrChanged if somebody else holds the lock by now.
+func (r *Reader) Open(ctx context.Context, l Lock) (bool, error) {
+	var holders []string
+	for _, h := range l.Holders {
+		holders = append(holders, h.ID)
+	}
+	return peek.Open(ctx, r.Session, l.Name, holders)
+}
+
 // kind tells the kinds of locks apart as far as Redis knows. A FairMutex that nobody waits
 // for is stored like a Mutex.
 func kind(replies []rueidis.RedisResult) string {
-	if mode, err := replies[0].ToString(); err == nil {
+	if mode, err := replies[0].ToString(); err == nil && (mode == "read" || mode == "write") {
 		return mode
 	}
 	if queue, err := replies[1].AsInt64(); err == nil && queue > 0 {

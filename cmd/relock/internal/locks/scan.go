@@ -13,8 +13,8 @@ import (
 // else for that long, less than a millisecond.
 const Step = 500
 
-// peek is how many fields of a hash are read to tell whether it is a lock.
-const peek = 10
+// sample is how many fields of a hash are read to tell whether it is a lock.
+const sample = 10
 
 // A Scan looks through all keys of the deployment for locks, step by step. While it goes on, a
 // lock may be seen twice; one that is held throughout is seen.
@@ -64,14 +64,14 @@ func (s *Scan) Next(ctx context.Context) ([]string, error) {
 // locks returns those of the hashes that are locks.
 func (s *Scan) locks(ctx context.Context, keys []string) ([]string, error) {
 	keys = slices.DeleteFunc(keys, func(k string) bool {
-		return strings.HasPrefix(k, "relock_seen:") || strings.HasPrefix(k, "relock_absent:")
+		return strings.HasPrefix(k, "relock_seen:")
 	})
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	looks := make(rueidis.Commands, len(keys))
 	for i, k := range keys {
-		looks[i] = s.client.B().Hscan().Key(k).Cursor(0).Count(peek).Build()
+		looks[i] = s.client.B().Hscan().Key(k).Cursor(0).Count(sample).Build()
 	}
 	var found []string
 	for i, reply := range s.client.DoMulti(ctx, looks...) {

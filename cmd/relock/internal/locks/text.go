@@ -3,17 +3,40 @@ package locks
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// Printable returns a name without characters that would upset a terminal.
-func Printable(name string) string {
-	for _, r := range name {
-		if !strconv.IsPrint(r) {
-			return strconv.Quote(name)
-		}
+// Printable returns a text that came from Redis for people: as it is, or quoted if a terminal
+// would act on something in it.
+func Printable(text string) string {
+	if printable(text) {
+		return text
 	}
-	return name
+	return strconv.Quote(text)
+}
+
+// Escaped returns a text, such as an error's, with escapes for what a terminal would act on.
+func Escaped(text string) string {
+	if printable(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if one := text[:size]; printable(one) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.Quote(one), `"`))
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) })
 }
 
 // HeldFor returns how long a lock has been held, for people.

@@ -136,13 +136,13 @@ func (m *model) enter(msg read) {
 	m.arrange()
 }
 
-// force opens a lock.
-func (m *model) force(name string) command {
+// force opens a lock if nobody holds it but those whom the question showed.
+func (m *model) force(l locks.Lock) command {
 	reader := m.reader
 	return func(ctx context.Context) message {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
-		opened, err := reader.Session.ForceUnlock(ctx, name)
-		return forced{name, opened, err}
+		opened, err := reader.Open(ctx, l)
+		return forced{l.Name, opened, err}
 	}
 }

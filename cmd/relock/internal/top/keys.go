@@ -18,10 +18,10 @@ func (m *model) key(k *tcell.EventKey) []command {
 		m.typeFilter(k)
 	case asking:
 		m.mode = browsing
-		if r := m.current(); k.Rune() == 'y' && r != nil && r.Name == m.target {
-			return []command{m.force(r.Name)}
+		if k.Rune() == 'y' {
+			return []command{m.force(m.asked)}
 		}
-		m.said = locks.Printable(m.target) + ": left as it is"
+		m.said = locks.Printable(m.asked.Name) + ": left as it is"
 	case detail, helping:
 		m.mode = browsing
 		if k.Rune() == 'u' && m.current() != nil {
@@ -111,11 +111,11 @@ func (m *model) move(by int) {
 	m.scroll()
 }
 
-// ask asks whether to open the selected lock. The answer is for that lock, also if the table
-// moves.
+// ask asks whether to open the selected lock. The answer is for that lock and its holders as they
+// are now, also if the table changes.
 func (m *model) ask() {
 	if r := m.current(); r != nil && r.Locked() {
-		m.mode, m.target = asking, r.Name
+		m.mode, m.asked = asking, r.Lock
 	}
 }
 

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -32,9 +33,9 @@ type model struct {
 	filter  string
 
 	mode          mode
-	selected      string // the name of a lock; the line follows it
-	line, first   int    // of shown: the selected one, and the first on the screen
-	target        string // the lock that a question is about
+	selected      string     // the name of a lock; the line follows it
+	line, first   int        // of shown: the selected one, and the first on the screen
+	asked         locks.Lock // what a question is about, as it was then
 	width, height int
 	paused, left  bool
 	reading       bool
@@ -106,6 +107,8 @@ func (m *model) scanned(msg scanned) []command {
 func (m *model) told(msg forced) {
 	name := locks.Printable(msg.name)
 	switch {
+	case errors.Is(msg.err, locks.ErrChanged):
+		m.said = name + ": has changed hands and was left as it is"
 	case msg.err != nil:
 		m.said = fmt.Sprintf("%s: %v", name, msg.err)
 	case msg.opened:

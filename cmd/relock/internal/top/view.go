@@ -46,7 +46,7 @@ type line struct {
 func (m *model) draw(screen tcell.Screen) {
 	screen.Clear()
 	for y, l := range m.view() {
-		screen.PutStrStyled(0, y, l.text, l.style)
+		screen.PutStrStyled(0, y, locks.Escaped(l.text), l.style)
 	}
 	screen.Show()
 }
@@ -132,18 +132,23 @@ func fit(text string, columns int) string {
 }
 
 func (m *model) tableLine(r *row) line {
-	holder, held, ttl := r.Holder(), locks.HeldFor(r.Lock), locks.TimeToLive(r.Lock)
-	if n := len(r.Holders); n > 1 {
-		holder = fmt.Sprintf("%d readers", n)
-	}
+	by, held, ttl := holder(r.Lock), locks.HeldFor(r.Lock), locks.TimeToLive(r.Lock)
 	style := plain
 	if !r.Locked() {
-		holder, held, ttl, style = "-", "-", "-", faint
+		by, held, ttl, style = "-", "-", "-", faint
 	}
 	if r.Name == m.selected {
 		style = marked
 	}
-	return line{m.cells(locks.Printable(r.Name), r.Kind, holder, held, ttl, fmt.Sprint(r.Waiters)), style}
+	return line{m.cells(locks.Printable(r.Name), r.Kind, by, held, ttl, fmt.Sprint(r.Waiters)), style}
+}
+
+// holder says who holds a lock, in a word.
+func holder(l locks.Lock) string {
+	if n := len(l.Holders); n > 1 {
+		return fmt.Sprintf("%d readers", n)
+	}
+	return l.Holder()
 }
 
 // nothing says why the table is empty.
@@ -164,12 +169,8 @@ func (m *model) foot() []line {
 	last := line{"Enter inspect  u open  / filter  s sort  r reverse  p pause  ? help  q quit", faint}
 	switch {
 	case m.mode == asking:
-		r := m.rows[m.target]
-		if r == nil {
-			r = new(row) // it is gone
-		}
 		last = line{fmt.Sprintf("open %s, which %s has held for %s? Its holder is told. [y/N]",
-			locks.Printable(m.target), r.Holder(), locks.HeldFor(r.Lock)), urgent}
+			locks.Printable(m.asked.Name), holder(m.asked), locks.HeldFor(m.asked)), urgent}
 	case m.said != "":
 		last = line{m.said, plain}
 	case m.failed != nil:

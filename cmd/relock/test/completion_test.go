@@ -1,0 +1,92 @@
+package test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// offered returns what every shell gets to complete a name.
+func offered(t testing.TB, s *redistest.Server, typed ...string) []string {
+	t.Helper()
+	r := run(t, s, append([]string{"__complete"}, typed...)...)
+	r.ends(0)
+	lines := strings.Split(strings.TrimSuffix(r.out.String(), "\n"), "\n")
+	return lines[:len(lines)-1] // the last one is for the shell
+}
+
+// Whoever may write to Redis chooses names, and a shell reads what it inserts.
+func TestNamesThatAShellReadsAreNotOffered(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	good := []string{".dot", "/path/to:it", "Größe", "goods:1", "job@host+1", "nightly-report_2"}
+	for _, name := range good {
+		admin(t, s, "HSET", name, "4f1b9a52-8d9e-8c55-9d0c-000000000001:1", "1")
+	}
+	for _, special := range "$`\\\"'!*?[]{}()<>|&;~#%^=, \t\n\r\x00\x1b\u00a0\u009b\u202e" {
+		for _, name := range []string{"a" + string(special) + "b", string(special) + "b", "a" + string(special)} {
+			admin(t, s, "HSET", name, "4f1b9a52-8d9e-8c55-9d0c-000000000001:1", "1")
+		}
+	}
+	for _, name := range []string{"--yes", "-n", "+x", "@x", "a\xffb", "_activeHelp_ free"} {
+		admin(t, s, "HSET", name, "4f1b9a52-8d9e-8c55-9d0c-000000000001:1", "1")
+	}
+	for _, command := range []string{"inspect", "unlock", "run"} {
+		if got := offered(t, s, command, ""); !slices.Equal(got, good) {
+			t.Errorf("%s: %q, want %q", command, got, good)
+		}
+	}
+}
+
+// Of two names that begin alike bash inserts the beginning, unquoted.
+func TestBashExecutesNothingThatItCompletes(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("bash is not installed")
+	}
+	dir := t.TempDir()
+	proof := filepath.Join(dir, "executed")
+	script := start(t, command("", "completion", "bash"))
+	script.ends(0)
+	// What the package bash-completion has, for words without quotes.
+	const words = `_init_completion() { local -; set -f; words=($COMP_LINE); [[ $COMP_LINE == *' ' ]] && words+=("")
+		cword=$((${#words[@]} - 1)); cur=${words[cword]}; prev=${words[cword-1]}; }` + "\n"
+	file := filepath.Join(dir, "completion")
+	if err := os.WriteFile(file, []byte(words+script.out.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := redistest.Start(t)
+	for _, name := range []string{"$(>" + proof + ")", "`>" + proof + "`", "x;>" + proof + ";", "x\n>" + proof + "\n"} {
+		for _, end := range []string{"a", "b"} {
+			admin(t, s, "HSET", name+end, "4f1b9a52-8d9e-8c55-9d0c-000000000001:1", "1")
+		}
+		cmd := exec.Command(bash, "--norc", "--noprofile", "-i")
+		cmd.Env = append(os.Environ(), "RELOCK_REDIS="+s.Addr(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"),
+			"PS1=PROMPT ", "HISTFILE=", "INPUTRC=/dev/null")
+		x := at(t, cmd)
+		x.shows(0, "PROMPT ")
+		x.types(". " + file + "; echo re\"\"ady\n")
+		mark := x.shows(x.shows(0, "ready\n"), "PROMPT ")
+		for range 2 { // the second reads what the first has inserted
+			x.types("relock inspect \t\tgoods\n")
+			mark = x.shows(mark, "goods: not locked\n")
+			mark = x.shows(mark, "PROMPT ")
+		}
+		admin(t, s, "HSET", "goods:1", "4f1b9a52-8d9e-8c55-9d0c-000000000001:1", "1")
+		x.types("relock inspect g\t\n")
+		x.shows(mark, "goods:1: held")
+		x.types("exit\n")
+		x.ends(0)
+		if _, err := os.Stat(proof); err == nil {
+			t.Fatalf("bash has executed the name %q", name)
+		}
+		admin(t, s, "FLUSHALL")
+	}
+}

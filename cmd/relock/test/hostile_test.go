@@ -1,0 +1,103 @@
+package test
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// hostile is what a terminal acts on: an escape, a control character of two bytes, and one that is no
+// UTF-8.
+const hostile = "\x1b]0;owned\a\u009b31m\x9b32m\r"
+
+// acts fails the test if a terminal would act on anything in a text but the end of a line.
+func acts(t testing.TB, what, text string) {
+	t.Helper()
+	for i, r := range text {
+		if r != '\n' && (!strconv.IsPrint(r) || r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD")) {
+			t.Fatalf("%s: a terminal acts on %q", what, text)
+		}
+	}
+}
+
+// Whoever may write to Redis must not write to the operator's terminal.
+func TestNothingOfRedisActsOnTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	const id = "4f1b9a52-8d9e-8c55-9d0c-000000000001"
+	name := "name" + hostile
+	admin(t, s, "HSET", name, id+":1", "1", "mode", "write"+hostile)
+	admin(t, s, "HSET", "more", id+":1", "1")
+	admin(t, s, "HSET", "fields", id+":1", "1", id+":1:"+hostile, "1")
+	admin(t, s, "SET", "relock_session:{"+id+"}", "label"+hostile)
+	for _, args := range [][]string{
+		{"list"}, {"list", "--json"}, {"inspect", name, "more", "fields"}, {"inspect", "--json", name, "more", "fields"},
+		{"run", "-n", name, "--", "true"}, {"unlock", "--yes", "free" + hostile}, {"__complete", "inspect", ""},
+	} {
+		r := run(t, s, args...)
+		<-r.ended
+		if args[0] != "run" && args[0] != "unlock" && (r.status != 0 || !strings.Contains(r.out.String(), "more")) {
+			t.Errorf("%v: status %d, %s", args, r.status, &r.out)
+		}
+		acts(t, args[0], r.out.String()+r.err.String())
+	}
+	for _, name := range []string{name, "fields"} {
+		x := at(t, command(s.Addr(), "unlock", name))
+		x.shows(0, "[y/N]")
+		acts(t, "unlock", strings.ReplaceAll(x.out.String(), "\r\n", "\n"))
+		x.types("n\n")
+		x.ends(1)
+	}
+	x := topAt(t, s)
+	x.displays(`^more`)
+	x.types("nu")
+	x.displays(`\[y/N\]`)
+	x.types("n\r")
+	x.displays("^holder")
+	x.types(" q")
+	x.ends(0)
+	for _, bad := range []string{"\x1b]0;", "\u009b", "\x9b32", "\a"} {
+		if text := x.out.String(); strings.Contains(text, bad) {
+			t.Errorf("top wrote %q:\n%q", bad, text)
+		}
+	}
+}
+
+// A server that is none of ours, or an error that repeats what somebody has stored.
+func TestErrorsOfRedisAreEscaped(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				for buf := make([]byte, 1<<12); ; {
+					if _, err := c.Read(buf); err != nil {
+						_ = c.Close()
+						return
+					}
+					_, _ = c.Write([]byte("-ERR " + strings.TrimSuffix(hostile, "\r") + "\r\n"))
+				}
+			}()
+		}
+	}()
+	for _, line := range []string{"list", "inspect a", "run a -- true", "unlock -y a", "doctor", "doctor --json"} {
+		r := start(t, command(l.Addr().String(), strings.Fields(line)...))
+		<-r.ended
+		if r.status == 0 || !strings.Contains(r.out.String()+r.err.String(), `owned`) {
+			t.Errorf("%s: status %d, %s%s", line, r.status, &r.out, &r.err)
+		}
+		acts(t, line, r.out.String()+r.err.String())
+	}
+}

@@ -1,0 +1,111 @@
+-- The queue of a lock: a sorted set of places, one for each contender. A place is the hold id, and
+-- behind a space the claim (ms) of the contender, for which it gets the lock at first, unless that
+-- is 5000. A hold id is queued once and never again. What is no place is removed when it comes next.
+-- The score is the state of a place:
+--
+--  >= 1  it waits; the order is that of arrival (µs)
+--   < 1  it comes next, though its session hears no messages: it finds its grant when it looks
+--     0  it was granted the lock, and its session was not heard of since
+--   < 0  it stands back: its session was not there at its turn, or a claim has lapsed. When its
+--        session looks at the lock, it has its old place again
+--
+-- Whether a session is there must be known before a grant is published. The reply of PUBLISH
+-- would come too late: a subscriber that a failover has left on what is now a replica is not
+-- counted, but gets the message and would believe it.
+--
+--   placeOf   returns the place of a hold id with a claim
+--   claimOf   returns the claim of a place
+--   idOf      returns the hold id of a place
+--   enqueue   adds a place with a score
+--   firstPlace, lastPlace  return the first and last place that do not stand back; lastPlace also
+--             an error
+--   standBack takes pairs of score and place and has these stand back. Of those that stand back
+--             10,000 are kept
+--   comeBack  is called when a contender looks, with the score of its place
+--   lapse     is called when the lock is free. If the one who was granted it last was not heard of since,
+--             its claim has lapsed. Others may be as dead or frozen, so all stand back until they look, and
+--             the first 100 are told to: the dead cost one claim together. It returns whether that is so;
+--             then the lock stays free until they have looked
+--   nextPlace returns the first place whose session is there, or that is one of asks, whose calls
+--             learn of a grant by the reply. Those before it stand back
+
+-- include: channels
+-- include: holdid
+
+local function placeOf(id, claim) return claim == '5000' and id or id .. ' ' .. claim end
+local function idOf(place) return string.match(place, '^%S+') end
+local function isPlace(text) return isHold(idOf(text) or '') end
+local function claimOf(place) return math.min(tonumber(string.match(place, ' (%d+)$') or 5000) or 5000, 5000) end
+
+-- Redis keeps a small sorted set as a listpack, which ZADD walks twice. A set that has had a member
+-- of more than 64 bytes is indexed from then on (zset-max-listpack-value).
+local function enqueue(queue, place, score)
+  redis.call('zadd', queue, 'nx', string.format('%.0f', score), place)
+  redis.call('pexpire', queue, '15000')
+  if score % 64 == 0 and redis.call('zcard', queue) > 32 then
+    local long = string.rep('-', 65)
+    redis.call('zadd', queue, '0', long)
+    redis.call('zrem', queue, long)
+  end
+end
+
+local function firstPlace(queue) return redis.call('zrangebyscore', queue, '(0', '+inf', 'limit', 0, 1)[1] end
+
+local function lastPlace(queue)
+  local last = redis.pcall('zrange', queue, -1, -1, 'withscores')
+  return last[1] and tonumber(last[2]) > 0 and last[1], last.err
+end
+
+local function standBack(queue, places)
+  for i = 1, #places, 2 do places[i] = '-' .. places[i] end
+  for n = 1, #places, 1000 do
+    redis.call('zadd', queue, 'xx', unpack(places, n, math.min(n + 999, #places)))
+  end
+  local many = redis.call('zcount', queue, '-inf', '(0') - 10000
+  if many > 0 then redis.call('zremrangebyrank', queue, 0, many - 1) end
+end
+
+local function comeBack(queue, place, score)
+  if tonumber(score) < 0 then
+    score = string.sub(score, 2)
+    if not hears(queue, place) then score = string.format('%.17g', score / 10000000000000000) end
+    redis.call('zadd', queue, score, place)
+  end
+end
+
+local function lapse(queue)
+  local last = redis.pcall('zrangebyscore', queue, '0', '0')[1]
+  if not last then return end
+  redis.call('zrem', queue, last)
+  local all, back = redis.call('zrangebyscore', queue, '(0', '+inf', 'withscores'), {}
+  for i = 1, #all, 2 do back[i], back[i + 1] = all[i + 1], all[i] end
+  standBack(queue, back)
+  for i = 1, math.min(#all, 200), 2 do
+    redis.call(publish, channelOf(queue, all[i]), 'look ' .. (idOf(all[i]) or ''))
+  end
+  return #all > 0
+end
+
+local function nextPlace(queue, asks)
+  local back, is, found = {}, {}, nil
+  repeat
+    local some = redis.call('zrangebyscore', queue, '(0', '+inf', 'withscores', 'limit', 0, #back == 0 and 1 or 100)
+    back = {}
+    for i = 1, #some, 2 do
+      local place, session = some[i], sessionOf(some[i])
+      if not isPlace(place) then
+        redis.call('zrem', queue, place)
+      elseif tonumber(some[i + 1]) < 1 or asks and asks[place] then
+        found = place
+      else
+        if is[session] == nil then is[session] = hears(queue, place) end
+        if is[session] then found = place end
+      end
+      if found then break end
+      back[#back + 1] = some[i + 1]
+      back[#back + 1] = place
+    end
+    if #back > 0 then standBack(queue, back) end
+  until found or #back == 0
+  return found
+end

@@ -1,0 +1,301 @@
+package faults_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// Another user of the same Redis, who may publish on every session's channel and knows its id, and
+// who writes nonsense to the keys beside a lock.
+
+// A target is a type of lock, or a side of one, and what excludes it.
+type target struct {
+	name     string
+	of       func(s *relock.Session, name string) relock.Locker
+	opposite func(s *relock.Session, name string) relock.Locker
+}
+
+var targets = func() []target {
+	mutex := func(s *relock.Session, name string) relock.Locker { return s.Mutex(name) }
+	fair := func(s *relock.Session, name string) relock.Locker { return s.FairMutex(name) }
+	writer := func(s *relock.Session, name string) relock.Locker { return s.RWMutex(name) }
+	reader := func(s *relock.Session, name string) relock.Locker { return s.RWMutex(name).RLocker() }
+	group := func(s *relock.Session, name string) relock.Locker {
+		return relock.NewGroup(s.Mutex(name), s.Mutex(name+" too"))
+	}
+	mixed := func(s *relock.Session, name string) relock.Locker {
+		return relock.NewGroup(s.FairMutex(name), s.RWMutex(name+" too"))
+	}
+	return []target{
+		{"Mutex", mutex, mutex}, {"FairMutex", fair, fair},
+		{"writer", writer, writer}, {"reader", reader, writer},
+		{"Group", group, group}, {"mixed Group", mixed, mixed},
+	}
+}()
+
+func eachTarget(t *testing.T, f func(t *testing.T, k target)) {
+	t.Helper()
+	for _, k := range targets {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			f(t, k)
+		})
+	}
+}
+
+// waitsFor has l wait for a lock, and returns what its Lock will return.
+func waitsFor(t testing.TB, s *relock.Session, l relock.Locker, name string) <-chan error {
+	t.Helper()
+	locked := kit.Async(func() error { return l.Lock(kit.Background) })
+	redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool {
+		state, err := s.Inspect(kit.Background, name)
+		return err == nil && state.Waiters > 0 || len(locked) > 0
+	})
+	return locked
+}
+
+func send(t testing.TB, client rueidis.Client, commands ...[]string) {
+	t.Helper()
+	var all rueidis.Commands
+	for _, c := range commands {
+		all = append(all, client.B().Arbitrary(c[0]).Keys(c[1]).Args(c[2:]...).Build())
+	}
+	for _, r := range client.DoMulti(kit.Background, all...) {
+		require.NoError(t, r.Error())
+	}
+}
+
+// tokenIsReal checks that the hold of l has the token that its Redis has issued, as an integer on its
+// clock that is larger than the last one, and returns it; 0 if the type has none.
+func tokenIsReal(t testing.TB, client rueidis.Client, l relock.Locker, name string, last int64) int64 {
+	t.Helper()
+	f, ok := l.(interface{ FencingToken() int64 })
+	if !ok {
+		return 0
+	}
+	text, err := client.Do(kit.Background, client.B().Get().Key("relock_fence:{"+name+"}").Build()).ToString()
+	require.NoError(t, err)
+	require.Equal(t, strconv.FormatInt(f.FencingToken(), 10), text)
+	require.Greater(t, f.FencingToken(), last)
+	require.Less(t, f.FencingToken(), time.Now().Add(time.Minute).UnixMilli()*1024)
+	return f.FencingToken()
+}
+
+// forgeries are messages of every kind to a session, with ids of holds that it may have.
+func forgeries(session string) (all []string) {
+	one := session + ":1"
+	for n := range 300 {
+		id := fmt.Sprintf("%s:%d", session, n+1)
+		all = append(all, "granted "+id+" 1234567 5000 lock", "granted "+id+":write 1234567 5000 lock", "look "+id, "lost "+id+" kept", "wanted "+id)
+	}
+	for _, verb := range []string{"granted", "lost", "look", "wanted", "GRANTED", "nonsense", "", "\x00\xff\r\n"} {
+		for _, rest := range []string{
+			"", " ", "  ", " " + session, " " + one, " " + one + " ", " " + one + " lock", " " + one + " 5", " " + one + " 5 5000", " " + one + " 5 5000 ",
+			" " + one + " -5 5000 lock", " " + one + " 0 5000 lock", " " + one + " 5 -5000 lock", " " + one + " 5 0 lock", " " + one + " nan inf lock",
+			" " + one + " 9223372036854775807 9223372036854775807 lock", " " + one + " 99999999999999999999 1e400 lock", " :1 5 5000 lock",
+			" " + session + ":99999999999999999999999 5 5000 lock", " " + session + ":-1 5 5000 lock", " * 5 5000 lock", " \x00\xff \xfe \xfd lock",
+		} {
+			all = append(all, verb+rest)
+		}
+	}
+	return all
+}
+
+// A user with rights for other names could end holds, and hand the locks of others to a session that
+// waits, with a token of its choice, since the ids of holds could be guessed.
+func TestForgedMessagesGrantAndLoseNothing(t *testing.T) {
+	t.Parallel()
+	server, cluster := redistest.Start(t), redistest.StartCluster(t, 3, 0)
+	for where, connect := range map[string]func(testing.TB, ...func(*rueidis.ClientOption)) rueidis.Client{
+		"server": server.Client, "cluster": cluster.Client,
+	} {
+		t.Run(where, func(t *testing.T) {
+			eachTarget(t, func(t *testing.T, k target) { forge(t, k, connect, where == "cluster") })
+		})
+	}
+}
+
+func forge(t *testing.T, k target, connect func(testing.TB, ...func(*rueidis.ClientOption)) rueidis.Client, sharded bool) {
+	attacker, prefix := connect(t), relock.WithPrefix(k.name+" ")
+	victim, owner := kit.SessionOn(t, connect(t), prefix), kit.SessionOn(t, connect(t), prefix)
+	kept, held, waits := k.of(victim, "kept"), k.opposite(owner, "lock"), k.of(victim, "lock")
+	kit.Lock(t, kit.Background, kept)
+	id := kit.HoldersOf(t, victim, "kept")[0].Session
+	for _, when := range []string{"while it waits", "before it waits"} {
+		kit.Lock(t, kit.Background, held)
+		var locked <-chan error
+		if when == "while it waits" {
+			locked = waitsFor(t, owner, waits, "lock")
+		}
+		var all [][]string
+		for _, m := range forgeries(id) {
+			m = strings.NewReplacer(" lock", " "+k.name+" lock", " kept", " "+k.name+" kept").Replace(m)
+			all = append(all, []string{"PUBLISH", "relock_session:" + id, m})
+			if sharded && redistest.Has(t, redistest.ShardedPubSub) {
+				all = append(all, []string{"SPUBLISH", "relock_grant:{" + k.name + " lock}:" + id, m})
+			}
+		}
+		send(t, attacker, all...)
+		heardAll(t, victim, owner)
+		if locked == nil {
+			locked = waitsFor(t, owner, waits, "lock")
+		}
+		kit.HoldersOf(t, victim, "lock")
+		require.NoError(t, held.Err())
+		require.Empty(t, locked, "somebody else's lock is granted %s", when)
+		require.NoError(t, kept.Err(), "a hold is lost %s", when)
+		kit.Unlock(t, kit.Background, held)
+		require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
+		tokenIsReal(t, attacker, waits, k.name+" lock", 1234567)
+		kit.Unlock(t, kit.Background, waits)
+	}
+	kit.Unlock(t, kit.Background, kept)
+}
+
+// heardAll returns when a session has heard what was published for it.
+func heardAll(t testing.TB, s, other *relock.Session) {
+	t.Helper()
+	m := s.Mutex("marker")
+	kit.Lock(t, kit.Background, m)
+	_, err := other.ForceUnlock(kit.Background, "marker")
+	require.NoError(t, err)
+	kit.Receive(t, m.Done(), "the last message")
+	require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
+}
+
+// Early grants for holds that nobody has were kept for good, however large: 102 MB.
+func TestHugeMessagesDoNotStayInMemory(t *testing.T) { // not parallel: it measures the process
+	server := redistest.Start(t)
+	_, err := server.Do("CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 0 0")
+	require.NoError(t, err)
+	other := kit.NewSession(t, server)
+	const messages, size, most = 400, 256 << 10, 4 << 20
+	for kind, format := range map[string]string{ // %[1]d is a number of its own, %[2]s long, %[3]s the session
+		"unknown verb":           "%[1]d%[2]s",
+		"granted to a long id":   "granted %[1]d%[2]s 5 5000 lock",
+		"granted a long key":     "granted %[3]s:%[1]d 5 5000 %[2]s",
+		"granted with a tail":    "granted %[3]s:%[1]d 5 5000 lock %[2]s",
+		"granted a hold to come": "granted %[3]s:%[1]d999999999999 5 5000 lock%[2]s",
+		"lost by a long id":      "lost %[1]d%[2]s lock",
+		"lost a long key":        "lost %[3]s:%[1]d %[2]s",
+		"look for a long id":     "look %[1]d%[2]s",
+		"wanted by a long id":    "wanted %[1]d%[2]s",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			s := kit.NewSession(t, server)
+			m := s.Mutex(kind)
+			kit.Lock(t, kit.Background, m)
+			id := kit.HoldersOf(t, s, kind)[0].Session
+			heardAll(t, s, other)
+			before := inUse()
+			for n := range messages {
+				_, err := server.Do("PUBLISH", "relock_session:"+id, fmt.Sprintf(format, n+1000, strings.Repeat("7", size), id))
+				require.NoError(t, err)
+			}
+			heardAll(t, s, other)
+			require.Less(t, inUse()-before, int64(most))
+			redistest.Eventually(t, kit.Soon, "memory to be free again", func() bool { return inUse()-before < most/4 })
+			kit.Unlock(t, kit.Background, m)
+		})
+	}
+}
+
+func inUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Unlock returned ErrLost for an intact hold, or an error, and the lock stayed taken for its lease.
+func TestDamagedKeyBesideALockDoesNotStopItsRelease(t *testing.T) {
+	t.Parallel()
+	eachTarget(t, func(t *testing.T, k target) {
+		server := redistest.Start(t)
+		client, a, b := server.Client(t), kit.NewSession(t, server), kit.NewSession(t, server)
+		for _, key := range []string{
+			"relock_queue", "relock_rwqueue", "relock_fence", "relock_yield", "relock_seen", "relock_readers",
+		} {
+			for _, waiter := range []bool{false, true} {
+				name := key + map[bool]string{true: " with a waiter"}[waiter]
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					l, w := k.of(a, name), k.opposite(b, name)
+					kit.Lock(t, kit.Background, l)
+					mine := kit.HoldersOf(t, a, name)[0].Session
+					locked := make(<-chan error)
+					if waiter {
+						locked = waitsFor(t, a, w, name)
+					}
+					damaged := key + ":{" + name + "}"
+					send(t, client, []string{"DEL", damaged}, []string{"RPUSH", damaged, "x"})
+					require.NoError(t, l.Unlock(kit.Background))
+					for id := range kit.HashOf(t, client, name) {
+						require.NotContains(t, id, mine, "the lock is still held")
+					}
+					if !waiter {
+						require.False(t, kit.Exists(t, client, name) || kit.Exists(t, client, name+" too"))
+						return
+					}
+					err := kit.Receive(t, locked, "the waiter to learn of it")
+					require.True(t, err == nil || errors.Is(err, relock.ErrNotLock), "%v", err)
+					if err == nil {
+						kit.Unlock(t, kit.Background, w)
+					}
+					require.False(t, kit.Exists(t, client, name))
+				})
+			}
+		}
+	})
+}
+
+// With "inf" for the last token a Lock had the lock without knowing, and waited for itself; others
+// failed for ever.
+func TestFenceThatIsNoTokenCountsAsNone(t *testing.T) {
+	t.Parallel()
+	eachTarget(t, func(t *testing.T, k target) {
+		server := redistest.Start(t)
+		client, a, b := server.Client(t), kit.NewSession(t, server), kit.NewSession(t, server)
+		for i, value := range []string{
+			"inf", "-inf", "nan", "1e30", "1e400", "garbage", "", "-5", "0x10", "1.5", "0", "1e15", " 7 ", "99999999999999999999",
+		} {
+			t.Run(value, func(t *testing.T) {
+				t.Parallel()
+				name := fmt.Sprint("lock ", i)
+				l, w := k.of(a, name), k.of(b, name)
+				if k.name == "reader" {
+					l = k.opposite(a, name)
+				}
+				spoil := func(last int64) {
+					redistest.Eventually(t, kit.Soon, "the clock to pass the last token", func() bool { return last < time.Now().UnixMilli()*1024 })
+					send(t, client, []string{"SET", "relock_fence:{" + name + "}", value})
+				}
+				kit.Lock(t, kit.Background, l)
+				last := tokenIsReal(t, client, l, name, 0)
+				kit.Unlock(t, kit.Background, l)
+				spoil(last)
+				kit.Lock(t, kit.Background, l)
+				last = tokenIsReal(t, client, l, name, last)
+				spoil(last)
+				locked := waitsFor(t, a, w, name)
+				kit.Unlock(t, kit.Background, l)
+				require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
+				tokenIsReal(t, client, w, name, last)
+				kit.Unlock(t, kit.Background, w)
+				require.False(t, kit.Exists(t, client, name))
+			})
+		}
+	})
+}

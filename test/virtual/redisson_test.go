@@ -1,0 +1,201 @@
+package virtual_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/memredis"
+)
+
+// A redisson locks as a client of Redisson does, for the lock a: it tries, subscribes, and tries again, and then
+// whenever it is told of a release. The module interop has the real one.
+type redisson struct {
+	w               *world
+	kind            string // of lock, in redissons
+	client          rueidis.Client
+	sub             rueidis.DedicatedClient
+	id              string
+	channel         string
+	told, confirmed chan struct{}
+}
+
+// redissons are what the types of locks run to try and to unlock. KEYS: lock, queue of RFairLock. ARGV: id, channel.
+var redissons = map[string][2]string{
+	"lock": {
+		`if redis.call('exists', KEYS[1]) == 0 then return take(ARGV[1]) end return redis.call('pttl', KEYS[1])`,
+		`redis.call('hdel', KEYS[1], ARGV[1]) redis.call('publish', ARGV[2], '0') return 0`,
+	},
+	"fair": {
+		`local first = redis.call('lindex', KEYS[2], 0)
+		if redis.call('exists', KEYS[1]) == 0 and (not first or first == ARGV[1]) then
+			redis.call('lpop', KEYS[2])
+			return take(ARGV[1])
+		end
+		redis.call('lrem', KEYS[2], 1, ARGV[1]) redis.call('rpush', KEYS[2], ARGV[1])
+		return redis.call('pttl', KEYS[1])`,
+		`redis.call('hdel', KEYS[1], ARGV[1])
+		local first = redis.call('lindex', KEYS[2], 0)
+		if first then redis.call('publish', ARGV[2] .. ':' .. first, '0') end
+		return 0`,
+	},
+	"write": {
+		`if redis.call('exists', KEYS[1]) == 0 then return take(ARGV[1] .. ':write', 'mode', 'write') end
+		return redis.call('pttl', KEYS[1])`,
+		`redis.call('del', KEYS[1]) redis.call('publish', ARGV[2], '1') return 0`,
+	},
+	"read": {
+		`local mode = redis.call('hget', KEYS[1], 'mode')
+		if mode ~= 'read' and redis.call('exists', KEYS[1]) == 1 then return redis.call('pttl', KEYS[1]) end
+		redis.call('set', '{a}:' .. ARGV[1] .. ':rwlock_timeout:1', '1', 'px', '30000')
+		return take(ARGV[1], 'mode', 'read')`,
+		`redis.call('hdel', KEYS[1], ARGV[1]) redis.call('del', '{a}:' .. ARGV[1] .. ':rwlock_timeout:1')
+		if redis.call('hlen', KEYS[1]) == 1 then redis.call('del', KEYS[1]) end
+		redis.call('publish', ARGV[2], '0')
+		return 0`,
+	},
+}
+
+const redissonTakes = `local function take(field, ...)
+	redis.call('hset', KEYS[1], field, '1', ...)
+	redis.call('pexpire', KEYS[1], '30000')
+	return -1
+end
+`
+
+// redisson starts a client that is some way from Redis.
+func (w *world) redisson(kind string, oneWay time.Duration) *redisson {
+	host := memredis.Of(w.redis[0], w.redis[0].Session())
+	host.Delay(oneWay)
+	r := &redisson{w: w, kind: kind, told: make(chan struct{}, 1), confirmed: make(chan struct{}, 1)}
+	r.id, r.channel = "7b1c5a52-5a0e-4c57-9b55-0d8f8d1a6c11:47", "redisson_lock__channel:{a}"
+	if kind == "read" || kind == "write" {
+		r.channel = "redisson_rwlock:{a}"
+	}
+	var err error
+	r.client, err = host.Client()
+	require.NoError(w.t, err)
+	listener, err := host.Client()
+	require.NoError(w.t, err)
+	sub, release := listener.Dedicate()
+	r.sub = sub
+	sub.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage:      func(rueidis.PubSubMessage) { signal(r.told) },
+		OnSubscription: func(s rueidis.PubSubSubscription) { signal(r.confirmed) },
+	})
+	w.t.Cleanup(func() { release(); listener.Close(); r.client.Close() })
+	return r
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (r *redisson) run(step int) int64 {
+	n, err := r.client.Do(background, r.client.B().Eval().Script(redissonTakes+redissons[r.kind][step]).Numkeys(2).
+		Key("a", "redisson_lock_queue:{a}").Arg(r.id, r.channel).Build()).AsInt64()
+	require.NoError(r.w.t, err)
+	return n
+}
+
+func (r *redisson) lock() {
+	if r.run(0) < 0 {
+		return
+	}
+	channel := r.channel
+	if r.kind == "fair" {
+		channel += ":" + r.id
+	}
+	require.NoError(r.w.t, r.sub.Do(background, r.sub.B().Subscribe().Channel(channel).Build()).Error())
+	for ttl := r.run(0); ttl >= 0; ttl = r.run(0) {
+		select {
+		case <-r.told:
+		case <-time.After(time.Duration(ttl) * time.Millisecond):
+		}
+	}
+	go func() { _ = r.sub.Do(background, r.sub.B().Unsubscribe().Channel(channel).Build()).Error() }()
+}
+
+func (r *redisson) unlock() { r.run(1) }
+
+// A client of Redisson 4 ms from Redis starved beside two processes of relock: a lock was reserved for it for 5 ms.
+func TestDistantRedissonHasItsShare(t *testing.T) {
+	for _, kinds := range [][2]string{
+		{"Mutex", "lock"}, {"FairMutex", "fair"}, {"Mutex", "fair"}, {"writer", "write"}, {"writer", "read"}, {"reader", "write"},
+	} {
+		for _, distance := range []time.Duration{200 * time.Microsecond, 4 * time.Millisecond, 20 * time.Millisecond} {
+			t.Run(fmt.Sprint(kinds[1], " at ", distance, " beside ", kinds[0]), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					const section = 2 * time.Millisecond
+					w := newWorld(t, typeNamed(kinds[0]))
+					processes := []*process{w.process(), w.process()}
+					far := w.redisson(kinds[1], distance)
+					var wg sync.WaitGroup
+					var ours [2]int
+					end := time.Now().Add(time.Second)
+					for i, p := range processes {
+						wg.Go(func() { ours[i], _ = busy(p.lock(), section, end) })
+					}
+					theirs := 0
+					for ; time.Now().Before(end); theirs++ {
+						far.lock()
+						time.Sleep(section)
+						far.unlock()
+					}
+					wg.Wait()
+					even := float64(ours[0]+ours[1]+theirs) / 3
+					t.Log(theirs, ours, float64(theirs)/even)
+					require.Greater(t, float64(theirs), even/10)
+					require.Greater(t, float64(min(ours[0], ours[1])), even/10)
+				})
+			})
+		}
+	}
+}
+
+// An idle subscription of relock counted as a waiter of Redisson: TryLock was refused a lock that nobody had.
+func TestFreeLockIsRefusedToNobody(t *testing.T) {
+	for _, kinds := range [][2]string{{"Mutex", "lock"}, {"FairMutex", "fair"}, {"writer", "write"}, {"writer", "read"}, {"Redlock", "lock"}} {
+		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, typeNamed(kinds[0]))
+				p, other := w.process(), w.process()
+				theirs := w.redisson(kinds[1], time.Millisecond)
+				for range 20 {
+					theirs.lock()
+					time.AfterFunc(50*time.Millisecond, theirs.unlock)
+					l := p.held() // waits, and listens
+					require.NoError(t, l.Unlock(background))
+					for range 20 {
+						for _, p := range []*process{other, p} {
+							l := p.lock()
+							ok, err := l.TryLock(background)
+							require.NoError(t, err)
+							require.True(t, ok)
+							require.NoError(t, l.Unlock(background))
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+func typeNamed(name string) *lockType {
+	for i := range lockTypes {
+		if lockTypes[i].name == name {
+			return &lockTypes[i]
+		}
+	}
+	panic(name)
+}
