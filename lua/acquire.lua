@@ -57,9 +57,9 @@ if ttl ~= -2 then
   return -1 - ttl
 end
 -- include: yield
-local wait = lapse(queue) and 2 or reserved(queue, asks == '1')
+local wait = lapse(queue) or math.min(reserved(queue, asks == '1'), 2)
 if asks == '1' then arrive(queue, place) end
-if wait > 0 then return -1 - math.min(wait, 2) end -- as above
+if wait > 0 then return -1 - wait end -- as above
 local winner, token, won = grant(lock, fencekey, queue, {[place] = true})
 if winner and won ~= place then return -1 - claimOf(won) end
 if not winner then

@@ -13,7 +13,7 @@
 -- include: foreign
 
 local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
-local replies, asks, done, theirs = {}, {}, {}, {}
+local replies, asks, free, waits, done, theirs = {}, {}, {}, {}, {}, {}
 local n = #KEYS / 3
 local function advance(q)
   local mode = redis.pcall('hget', q.lock, 'mode')
@@ -32,14 +32,15 @@ local function advance(q)
   return -1 - redis.call('pttl', q.lock), beyond(q, mode, holder) and firstPlace(q.queue)
 end
 for i = 1, n do
-  local queue, place = KEYS[3 * i], placeOf(ARGV[5 * i - 4], ARGV[5 * i - 2])
-  local score
-  if done[KEYS[3 * i - 2]] == nil then
-    done[KEYS[3 * i - 2]] = redis.pcall('exists', KEYS[3 * i - 2]) == 0 and lapse(queue) and -3
+  local lock, queue, place = KEYS[3 * i - 2], KEYS[3 * i], placeOf(ARGV[5 * i - 4], ARGV[5 * i - 2])
+  if free[lock] == nil then
+    free[lock] = redis.pcall('exists', lock) == 0
+    waits[lock] = free[lock] and lapse(queue)
   end
-  score = redis.pcall('zscore', queue, place)
+  local score = redis.pcall('zscore', queue, place)
   asks[place] = type(score) == 'string' and score ~= '0'
-  if asks[place] then comeBack(queue, place, score) end
+  local wait = asks[place] and comeBack(queue, place, score)
+  if free[lock] then waits[lock] = waits[lock] or wait end
 end
 for i = 1, n do
   local q = {lock = KEYS[3 * i - 2], fence = KEYS[3 * i - 1], queue = KEYS[3 * i]}
@@ -48,6 +49,7 @@ for i = 1, n do
   local place = placeOf(id, q.claim)
   if asks[place] then
     saw(q, place)
+    if waits[q.lock] then done[q.lock] = -1 - waits[q.lock] end
     if not done[q.lock] then done[q.lock], theirs[q.lock] = advance(q) end
     replies[i] = theirs[q.lock] == place and theirTurn or done[q.lock]
   end

@@ -42,17 +42,16 @@ local n = #KEYS / 3
 for i = 1, n do
   local lock, queue = KEYS[3 * i - 2], KEYS[3 * i]
   if not seen[lock] then
-    seen[lock] = {}
-    if redis.pcall('pexpire', queue, '15000') == 1 and redis.pcall('hlen', lock) == 0 and lapse(queue) then
-      seen[lock].reply = -3
-    end
+    local free = redis.pcall('pexpire', queue, '15000') == 1 and redis.pcall('hlen', lock) == 0
+    seen[lock] = {free = free, wait = free and lapse(queue)}
   end
 end
 for i = 1, n do
-  local place = placeOf(ARGV[3 * i - 2], ARGV[3 * i])
+  local place, known = placeOf(ARGV[3 * i - 2], ARGV[3 * i]), seen[KEYS[3 * i - 2]]
   local score = redis.pcall('zscore', KEYS[3 * i], place)
-  asks[place] = type(score) == 'string' and score ~= '0' and score
-  if asks[place] then comeBack(KEYS[3 * i], place, score) end
+  asks[place] = type(score) == 'string' and score ~= '0'
+  local wait = asks[place] and comeBack(KEYS[3 * i], place, score)
+  if known.free then known.wait = known.wait or wait end
 end
 for i = 1, n do
   local lock, fencekey, queue = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
@@ -60,6 +59,7 @@ for i = 1, n do
   local place = placeOf(id, claim)
   if asks[place] then
     local known = seen[lock]
+    if known.wait then known.reply = -1 - known.wait end
     if not known.reply then known.reply, known.first = examine(lock, fencekey, queue) end
     replies[i] = known.first == place and theirTurn or known.reply
   end

@@ -101,7 +101,7 @@ func (q *Queue) probe(due []*Waiter) {
 
 // probedLocked records the answer to a probe that was sent at sent.
 func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hears bool) {
-	if late && w.err == nil && q.Clock.Now()-w.probed > int64(q.Proto.Claim) {
+	if late && w.err == nil && q.Clock.Now()-w.probed > int64(w.ref.Claim) {
 		w.err = ErrSilent
 		timing.Signal(w.C)
 	}
@@ -116,7 +116,7 @@ func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hear
 	}
 	switch {
 	case err != nil && (late || transport.Transient(err)):
-		q.scheduleLocked(w, q.Clock.Now()+int64(timing.Jitter(q.Proto.Claim/30)))
+		q.scheduleLocked(w, q.Clock.Now()+int64(timing.Jitter(w.ref.Claim/30)))
 	case err == nil && reply > 0:
 		q.grantedLocked(w, Grant{Token: reply, Term: w.ref.Length}, sent)
 	case err != nil || reply == wire.LostPlace || reply == wire.Tokenless:

@@ -21,16 +21,20 @@
 --             an error
 --   standBack takes pairs of score and place and has these stand back. Of those that stand back
 --             10,000 are kept
---   comeBack  is called when a contender looks, with the score of its place
+--   comeBack  is called when a contender looks, with the score of its place. If that stood back, it returns
+--             after how long (ms) to look again: this look grants nothing, so that those whose places
+--             come first have time to come back as well
 --   lapse     is called when the lock is free. If the one who was granted it last was not heard of since,
 --             its claim has lapsed. Others may be as dead or frozen, so all stand back until they look, and
---             the first 100 are told to: the dead cost one claim together. It returns whether that is so;
---             then the lock stays free until they have looked
+--             the first 100 are told to: the dead cost one claim together. If so, it returns after how long (ms)
+--             to look again: the lock stays free meanwhile
 --   nextPlace returns the first place whose session is there, or that is one of asks, whose calls
 --             learn of a grant by the reply. Those before it stand back
 
 -- include: channels
 -- include: holdid
+
+local rollCall = 10 -- ms
 
 local function placeOf(id, claim) return claim == '5000' and id or id .. ' ' .. claim end
 local function idOf(place) return string.match(place, '^%S+') end
@@ -70,6 +74,7 @@ local function comeBack(queue, place, score)
     score = string.sub(score, 2)
     if not hears(queue, place) then score = string.format('%.17g', score / 10000000000000000) end
     redis.call('zadd', queue, score, place)
+    return rollCall
   end
 end
 
@@ -83,7 +88,7 @@ local function lapse(queue)
   for i = 1, math.min(#all, 200), 2 do
     redis.call(publish, channelOf(queue, all[i]), 'look ' .. (idOf(all[i]) or ''))
   end
-  return #all > 0
+  return #all > 0 and rollCall
 end
 
 local function nextPlace(queue, asks)
