@@ -13,7 +13,7 @@
 -- include: foreign
 
 local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
-local replies, asks, free, waits, done, theirs = {}, {}, {}, {}, {}, {}
+local replies, asks, isFree, waits, done, theirs = {}, {}, {}, {}, {}, {}
 local n = #KEYS / 3
 local function advance(q)
   local mode = redis.pcall('hget', q.lock, 'mode')
@@ -33,14 +33,14 @@ local function advance(q)
 end
 for i = 1, n do
   local lock, queue, place = KEYS[3 * i - 2], KEYS[3 * i], placeOf(ARGV[5 * i - 4], ARGV[5 * i - 2])
-  if free[lock] == nil then
-    free[lock] = redis.pcall('exists', lock) == 0
-    waits[lock] = free[lock] and lapse(queue)
+  if isFree[lock] == nil then
+    isFree[lock] = redis.pcall('exists', lock) == 0
+    waits[lock] = isFree[lock] and lapse(queue)
   end
   local score = redis.pcall('zscore', queue, place)
   asks[place] = type(score) == 'string' and score ~= '0'
   local wait = asks[place] and comeBack(queue, place, score)
-  if free[lock] then waits[lock] = waits[lock] or wait end
+  if isFree[lock] then waits[lock] = waits[lock] or wait end
 end
 for i = 1, n do
   local q = {lock = KEYS[3 * i - 2], fence = KEYS[3 * i - 1], queue = KEYS[3 * i]}

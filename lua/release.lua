@@ -20,7 +20,8 @@
 
 local lock, queue, id, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local named = string.sub(channel, 23)
-if not ARGV[4] and redis.pcall('exists', queue, 'redisson_lock_queue' .. named, 'relock_yield' .. named) == 0 then
+local others = redis.pcall('exists', queue, 'redisson_lock_queue' .. named, 'relock_yield' .. named)
+if not ARGV[4] and others == 0 then
   local had = redis.pcall('hdel', lock, id)
   if had ~= 1 then return had == 0 and -1 or had end
   local told = redis.call(publish, channel, '0')
@@ -31,4 +32,4 @@ if not ARGV[4] and redis.pcall('exists', queue, 'redisson_lock_queue' .. named, 
   return told
 end
 -- include: release
-return release(lock, KEYS[3], queue, id, ARGV[3], ARGV[4])
+return release(lock, KEYS[3], queue, id, ARGV[3], ARGV[4], others == 1)

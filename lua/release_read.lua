@@ -25,8 +25,8 @@ if type(enlisted) == 'table' and string.find(enlisted.err, 'access a non local k
 local held = redis.pcall('hexists', KEYS[1], id)
 local readers = held == 1 and redis.call('hlen', KEYS[1]) - 2
 local told
-local yielding = 'relock_yield' .. string.sub(KEYS[4], 13)
-if readers == 0 and redis.pcall('exists', KEYS[3], yielding) == 0 then -- the last, and nobody waits
+local keys = readers == 0 and redis.pcall('exists', KEYS[3], 'relock_yield' .. string.sub(KEYS[4], 13))
+if keys == 0 then -- the last, and nobody waits
   redis.call('del', KEYS[2])
   redis.call('del', KEYS[1])
   told = redis.call(publish, ARGV[2], '0')
@@ -45,7 +45,7 @@ if held ~= 1 then
   -- include: wrongtype
   if held ~= 0 and not wrongType(held) then return held end
   redis.call('del', KEYS[2])
-  local place, first = placeOf(id, q.claim), redis.pcall('zrangebyscore', q.queue, '(0', '+inf', 'limit', 0, 1)[1]
+  local place, first = placeOf(id, q.claim), firstOf(q.queue, redis.pcall)[1]
   if unqueue(q, place) ~= 1 then return held == 0 and -1 or held end
   if first == place then look(q.queue) end
   return 0
@@ -70,7 +70,7 @@ if most ~= 0 then
 end
 leaving[#leaving + 1] = id
 local given, bad = false, nil
-if bare then given, bad = passOn(q, leaving) end
+if bare then given, bad = passOn(q, leaving, false, nil, keys == 1) end
 if given then return 0 end
 strip(KEYS[1], leaving, bare)
 told = leave(q.queue, '0')

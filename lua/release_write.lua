@@ -19,8 +19,8 @@ local id, again = ARGV[1], ARGV[5]
 local held = redis.pcall('hexists', KEYS[1], id)
 local count = held == 1 and redis.call('hlen', KEYS[1])
 local told
-local yielding = 'relock_yield' .. string.sub(KEYS[3], 13)
-if count == 2 and not again and redis.pcall('exists', KEYS[2], yielding) == 0 then -- most often nobody waits
+local others = count and redis.pcall('exists', KEYS[2], 'relock_yield' .. string.sub(KEYS[3], 13))
+if count == 2 and not again and others == 0 then -- most often nobody waits
   redis.call('del', KEYS[1])
   told = redis.call(publish, ARGV[2], '1')
   if told == 0 then return 0 end
@@ -36,7 +36,7 @@ if told then
   return told
 end
 local place = placeOf(id, q.claim)
-local first = held ~= 1 and redis.pcall('zrangebyscore', q.queue, '(0', '+inf', 'limit', 0, 1)[1]
+local first = held ~= 1 and firstOf(q.queue, redis.pcall)[1]
 local granted = held ~= 1 and redis.pcall('zscore', q.queue, place) == '0'
 local had = unqueue(q, place)
 if held ~= 1 then
@@ -62,7 +62,7 @@ if longest > 0 then
 end
 leaving[#leaving + 1] = id
 if bare and not bad then
-  local winner, token = passOn(q, leaving, true, again and {[again] = true})
+  local winner, token = passOn(q, leaving, true, again and {[again] = true}, others == 1)
   if winner then return winner == again and token or 0 end
   bad = token
 end

@@ -1,7 +1,7 @@
 -- sessionOf returns the session of a hold id, or of a place in a queue. channelOf returns the
 -- channel on which it hears of grants: that of its session, but in a cluster with sharded pub/sub
 -- one in the slot of the lock. hears returns whether its session listens there; if the server does
--- not know, it does.
+-- not know, it does. A script asks once for each channel; n is the answer, if it has asked already.
 
 -- include: beside
 -- include: pubsub
@@ -19,4 +19,9 @@ local function listeners(channel)
   return n[2]
 end
 
-local function hears(queue, id) return not counted or listeners(channelOf(queue, id)) ~= 0 end
+local heard = {} -- by channel
+local function hears(queue, id, n)
+  local channel = channelOf(queue, id)
+  if heard[channel] == nil then heard[channel] = not counted or (n or listeners(channel)) ~= 0 end
+  return heard[channel]
+end

@@ -31,8 +31,8 @@
 --                 it removes. Readers come first if a writer leaves. It returns the place and
 --                 token of a writer, true if it has let readers in, or false if there was nobody,
 --                 and an error if no token can be issued
---   passOn        does that at a release, unless it is Redisson's turn (lib/yield.lua): after that
---                 of a writer, the readers that queue come before the writers
+--   passOn        does that at a release, unless it is Redisson's turn (lib/yield.lua, also for alone): after
+--                 that of a writer, the readers that queue come before the writers
 --   bury          returns whether the readers of a lock are all dead, and removes dead ones
 --   beyond        returns whether Redisson has the lock, of which holder is a hold id. If so,
 --                 the turn that was left to it is over
@@ -76,9 +76,9 @@ local function unqueue(q, place)
   return had
 end
 
-local function firstWriter(q, asks, fresh)
+local function firstWriter(q, asks, fresh, first)
   while true do
-    local first = redis.call('zrangebyscore', q.queue, '(0', '+inf', 'withscores', 'limit', 0, 1)
+    first = first or firstOf(q.queue)
     local place, score = first[1], first[2]
     if not place then return nil end
     if not isPlace(place) then
@@ -91,6 +91,7 @@ local function firstWriter(q, asks, fresh)
     else
       standBack(q.queue, {score, place})
     end
+    first = nil
   end
 end
 
@@ -191,13 +192,14 @@ local function drop(q, fields)
   end
 end
 
-local function handOver(q, leaving, writerLeaves, asks)
+local function handOver(q, leaving, writerLeaves, asks, first)
   local last, bad = lastPlace(q.queue)
   if not last then return false, bad end
   local given = writerLeaves and not isWriter(last) and letReadersIn(q, nil, asks) > 0
   local writer, token, text
   for _ = 1, 2 do -- readers before the writers may all be gone
-    writer = not given and not writer and firstWriter(q, asks) or writer
+    writer = not given and not writer and firstWriter(q, asks, false, first) or writer
+    first = nil
     given = given or not writer and letReadersIn(q, nil, asks) > 0
   end
   if writer then
@@ -206,11 +208,15 @@ local function handOver(q, leaving, writerLeaves, asks)
       tell(q, 'look ', writer, '') -- it learns of that
       return false, text
     end
-    unqueue(q, writer)
-    if not (asks and asks[writer]) then redis.call('zadd', q.queue, '0', writer) end
+    local asked = asks and asks[writer]
+    if asked then
+      unqueue(q, writer)
+    else
+      redis.call('zadd', q.queue, '0', writer)
+    end
     redis.call('hset', q.lock, 'mode', 'write', idOf(writer), '1')
     redis.call('pexpire', q.lock, claimOf(writer))
-    if not (asks and asks[writer]) then
+    if not asked then
       tell(q, 'granted ', writer, ' ' .. text .. ' ' .. claimOf(writer) .. ' ' .. q.lock)
     end
   elseif not given then
@@ -220,8 +226,9 @@ local function handOver(q, leaving, writerLeaves, asks)
   return writer or true, token
 end
 
-local function passOn(q, leaving, writerLeaves, asks)
-  if not yields(q.queue) then return handOver(q, leaving, writerLeaves, asks) end
+local function passOn(q, leaving, writerLeaves, asks, alone)
+  local first = firstOf(q.queue, redis.pcall)
+  if not yields(q.queue, first[1], alone and first[1]) then return handOver(q, leaving, writerLeaves, asks, first) end
   if writerLeaves then putFirst(q, redis.call('zrangebyscore', q.queue, readersFrom, '+inf'), 1) end
   return false
 end

@@ -19,6 +19,7 @@
 --   enqueue   adds a place with a score
 --   firstPlace, lastPlace  return the first and last place that do not stand back; lastPlace also
 --             an error
+--   firstOf   returns place and score of the first, or an error if it is to call redis.pcall
 --   standBack takes pairs of score and place and has these stand back. Of those that stand back
 --             10,000 are kept
 --   comeBack  is called when a contender looks, with the score of its place. If that stood back, it returns
@@ -29,7 +30,8 @@
 --             the first 100 are told to: the dead cost one claim together. If so, it returns after how long (ms)
 --             to look again: the lock stays free meanwhile
 --   nextPlace returns the first place whose session is there, or that is one of asks, whose calls
---             learn of a grant by the reply. Those before it stand back
+--             learn of a grant by the reply. Those before it stand back. first is what firstOf returned, if
+--             that was asked before
 
 -- include: channels
 -- include: holdid
@@ -53,7 +55,10 @@ local function enqueue(queue, place, score)
   end
 end
 
-local function firstPlace(queue) return redis.call('zrangebyscore', queue, '(0', '+inf', 'limit', 0, 1)[1] end
+local function firstOf(queue, call)
+  return (call or redis.call)('zrangebyscore', queue, '(0', '+inf', 'withscores', 'limit', 0, 1)
+end
+local function firstPlace(queue) return firstOf(queue)[1] end
 
 local function lastPlace(queue)
   local last = redis.pcall('zrange', queue, -1, -1, 'withscores')
@@ -91,26 +96,24 @@ local function lapse(queue)
   return #all > 0 and rollCall
 end
 
-local function nextPlace(queue, asks)
-  local back, is, found = {}, {}, nil
+local function nextPlace(queue, asks, first)
+  local back, found
+  local some = first or firstOf(queue)
   repeat
-    local some = redis.call('zrangebyscore', queue, '(0', '+inf', 'withscores', 'limit', 0, #back == 0 and 1 or 100)
     back = {}
     for i = 1, #some, 2 do
-      local place, session = some[i], sessionOf(some[i])
+      local place = some[i]
       if not isPlace(place) then
         redis.call('zrem', queue, place)
-      elseif tonumber(some[i + 1]) < 1 or asks and asks[place] then
+      elseif tonumber(some[i + 1]) < 1 or asks and asks[place] or hears(queue, place) then
         found = place
-      else
-        if is[session] == nil then is[session] = hears(queue, place) end
-        if is[session] then found = place end
       end
       if found then break end
       back[#back + 1] = some[i + 1]
       back[#back + 1] = place
     end
     if #back > 0 then standBack(queue, back) end
-  until found or #back == 0
+    if not found then some = redis.call('zrangebyscore', queue, '(0', '+inf', 'withscores', 'limit', 0, 100) end
+  until found or #some == 0
   return found
 end

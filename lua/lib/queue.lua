@@ -3,7 +3,7 @@
 -- arrive adds a place. grant gives the lock to the next place, for its claim, and returns hold id,
 -- token and place; nothing if there is none, or nil and an error if no token can be issued. It tells
 -- the winner, unless that is one of asks, which must then start its lease. leaving is the hold that
--- ends with that.
+-- ends with that, and first as for nextPlace.
 --
 -- The lock always has a holder: the next one is stored before the last one is removed. In a slot
 -- that is being moved, a key that has become empty is a key that has moved. The grant is
@@ -21,8 +21,8 @@ local function arrive(queue, place)
   enqueue(queue, place, last + 1)
 end
 
-local function grant(lock, fencekey, queue, asks, leaving)
-  local place = nextPlace(queue, asks)
+local function grant(lock, fencekey, queue, asks, leaving, first)
+  local place = nextPlace(queue, asks, first)
   if not place then return nil end
   local token, text = fence(fencekey)
   local id, claim = idOf(place), claimOf(place)

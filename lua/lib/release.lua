@@ -1,7 +1,7 @@
 -- release ends a hold of a lock that others may wait for: it grants the lock to the first of the
 -- queue, or leaves it free. Without a hold, it ends the place of that id. again is the place of the
 -- next goroutine of a process that has had its turn, which is queued in the same step; nil if there
--- is none. It returns what release.lua replies.
+-- is none. alone as for yields. It returns what release.lua replies.
 --
 -- What is ours ends first, whatever the keys beside the lock hold: an error of those is replied
 -- as DAMAGED, when the lock is free.
@@ -9,24 +9,25 @@
 -- include: queue
 -- include: yield
 
-local function release(lock, fencekey, queue, id, claim, again)
+local function release(lock, fencekey, queue, id, claim, again, alone)
   local held = redis.pcall('hexists', lock, id)
   local place = placeOf(id, claim)
-  local first = held ~= 1 and redis.pcall('zrangebyscore', queue, '(0', '+inf', 'limit', 0, 1)[1]
+  local was = held ~= 1 and firstOf(queue, redis.pcall)[1]
   local granted = held ~= 1 and redis.pcall('zscore', queue, place) == '0'
   local had = redis.pcall('zrem', queue, place)
   if held ~= 1 then
     -- include: wrongtype
     if held ~= 0 and not wrongType(held) then return held end
     if had ~= 1 or granted then return -1 end
-    if first == place then look(queue) end
+    if was == place then look(queue) end
     return 0
   end
   local bad = type(had) == 'table' and had.err
   if not bad then
     if again then arrive(queue, again) end
-    if not yields(queue) then
-      local winner, token, won = grant(lock, fencekey, queue, again and {[again] = true}, id)
+    local first = firstOf(queue)
+    if not yields(queue, first[1], alone and first[1]) then
+      local winner, token, won = grant(lock, fencekey, queue, again and {[again] = true}, id, first)
       if winner then return won == again and token or 0 end
       bad = token
     end

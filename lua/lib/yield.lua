@@ -21,7 +21,9 @@
 --   came          notes that Redisson has the lock
 --   reserved      returns for how long (ms) a lock that is free is reserved for Redisson. Those who do not wait
 --                 ask whether it listens
---   yields        decides, at a release, whether the lock is left to Redisson
+--   yields        decides, at a release, whether the lock is left to Redisson. It asks for the listeners of the
+--                 first of relock's queue as well, for hears. alone says that the lock has no key beside it but
+--                 that queue
 --   keepsBack     returns whether new readers keep back while others read, since it is Redisson's turn, or will
 --                 be. When one enters it decides that, as yields does at a release
 --   look          has the first of relock's queue look at the lock
@@ -37,16 +39,17 @@ local patience, often, rarely = 100, 8, 1024
 
 local function redissons(holder) return holder and string.sub(holder, 15, 15) == '4' end
 
-local function channelsOf(queue)
+local function channelsOf(queue, alone)
   local rw = string.find(queue, 'relock_rwqueue', 1, true) == 1
   local channel = beside(queue, rw and 'redisson_rwlock' or 'redisson_lock__channel')
-  local head = not rw and redis.pcall('lindex', beside(queue, 'redisson_lock_queue'), 0)
+  local head = not rw and not alone and redis.pcall('lindex', beside(queue, 'redisson_lock_queue'), 0)
   return channel, type(head) == 'string' and channel .. ':' .. head or nil
 end
 
-local function listens(queue) -- also where the server does not say it
-  local channel, heads = channelsOf(queue)
-  local n = redis.pcall('pubsub', numsub, channel, heads or channel)
+local function listens(queue, first, alone) -- also where the server does not say it
+  local channel, heads = channelsOf(queue, alone)
+  local n = redis.pcall('pubsub', numsub, unpack({channel, heads or channel, first and channelOf(queue, first)}))
+  if first then hears(queue, first, n[6]) end
   return (n[2] or 1) + (n[4] or 0) > 0
 end
 
@@ -80,13 +83,14 @@ local function reserved(queue, waits)
   return 0
 end
 
-local function yields(queue)
-  local what, releases, every, back = turn(queue)
+local function yields(queue, first, alone)
+  local what, releases, every, back = nil, nil, often, 0
+  if not alone then what, releases, every, back = turn(queue) end
   if what == 'ours' and releases > 1 then
     note(queue, what, releases - 1, every, back)
     return false
   end
-  if not listens(queue) and (back == 0 or left(back, clock()) <= 0) then return false end
+  if not listens(queue, first, alone) and (back == 0 or left(back, clock()) <= 0) then return false end
   return note(queue, 'left', clock(), every, back)
 end
 
