@@ -57,7 +57,7 @@ if ttl ~= -2 then
   return -1 - ttl
 end
 -- include: yield
-local wait = lapse(queue) or math.min(reserved(queue, asks == '1'), 2)
+local wait = math.min(reserved(queue, asks == '1'), 2)
 if asks == '1' then arrive(queue, place) end
 if wait > 0 then return -1 - wait end -- as above
 local winner, token, won = grant(lock, fencekey, queue, {[place] = true})

@@ -43,7 +43,7 @@ if redis.pcall('exists', unpack(besides)) ~= 0 then
   for i = 1, n do
     local queue = KEYS[2 * n + i]
     if not (ours and ours[i]) then
-      local wait = lapse(queue) or reserved(queue, true)
+      local wait = reserved(queue, true)
       if wait > 0 then return {i, -1 - wait} end
       local winner, bad, place = grant(KEYS[i], KEYS[n + i], queue)
       if winner then return {i, -1 - claimOf(place)} end

@@ -13,7 +13,7 @@
 -- include: foreign
 
 local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
-local replies, asks, isFree, waits, done, theirs = {}, {}, {}, {}, {}, {}
+local replies, asks, done, theirs = {}, {}, {}, {}
 local n = #KEYS / 3
 local function advance(q)
   local mode = redis.pcall('hget', q.lock, 'mode')
@@ -22,8 +22,8 @@ local function advance(q)
   if mode == 'read' and not firstWriter(q, asks, true) and not keepsBack(q.queue) then
     letReadersIn(q, mode, asks)
   elseif free or mode == 'read' and bury(q) then
-    local wait = reserved(q.queue, true)
-    if wait > 0 then return -1 - wait, firstPlace(q.queue) end
+    local wait, left = reserved(q.queue, true)
+    if wait > 0 then return -1 - wait, left and firstPlace(q.queue) end
     local given, bad = handOver(q, {}, false, asks)
     return not given and bad and lost or -1 - math.max(redis.call('pttl', q.lock), -1)
   end
@@ -32,15 +32,10 @@ local function advance(q)
   return -1 - redis.call('pttl', q.lock), beyond(q, mode, holder) and firstPlace(q.queue)
 end
 for i = 1, n do
-  local lock, queue, place = KEYS[3 * i - 2], KEYS[3 * i], placeOf(ARGV[5 * i - 4], ARGV[5 * i - 2])
-  if isFree[lock] == nil then
-    isFree[lock] = redis.pcall('exists', lock) == 0
-    waits[lock] = isFree[lock] and lapse(queue)
-  end
+  local queue, place = KEYS[3 * i], placeOf(ARGV[5 * i - 4], ARGV[5 * i - 2])
   local score = redis.pcall('zscore', queue, place)
   asks[place] = type(score) == 'string' and score ~= '0'
-  local wait = asks[place] and comeBack(queue, place, score)
-  if isFree[lock] then waits[lock] = waits[lock] or wait end
+  if asks[place] then comeBack(queue, place, score) end
 end
 for i = 1, n do
   local q = {lock = KEYS[3 * i - 2], fence = KEYS[3 * i - 1], queue = KEYS[3 * i]}
@@ -49,7 +44,6 @@ for i = 1, n do
   local place = placeOf(id, q.claim)
   if asks[place] then
     saw(q, place)
-    if waits[q.lock] then done[q.lock] = -1 - waits[q.lock] end
     if not done[q.lock] then done[q.lock], theirs[q.lock] = advance(q) end
     replies[i] = theirs[q.lock] == place and theirTurn or done[q.lock]
   end

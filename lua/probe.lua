@@ -18,15 +18,16 @@
 -- include: foreign
 
 local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
-local replies, asks, seen = {}, {}, {}
+local replies, asks, done, theirs = {}, {}, {}, {}
 
 -- examine does what is to be done once for a lock. It returns what its contenders are replied, and
 -- whose turn it is when Redisson has released it.
 local function examine(lock, fencekey, queue)
   local fields = redis.pcall('hlen', lock)
+  redis.call('pexpire', queue, '15000')
   if fields == 0 then
-    local wait = reserved(queue, true)
-    if wait > 0 then return -1 - wait, firstPlace(queue) end
+    local wait, left = reserved(queue, true)
+    if wait > 0 then return -1 - wait, left and firstPlace(queue) end
     local winner, bad = grant(lock, fencekey, queue, asks)
     if not winner and bad then return lost end
   end
@@ -40,28 +41,18 @@ end
 
 local n = #KEYS / 3
 for i = 1, n do
-  local lock, queue = KEYS[3 * i - 2], KEYS[3 * i]
-  if not seen[lock] then
-    local free = redis.pcall('pexpire', queue, '15000') == 1 and redis.pcall('hlen', lock) == 0
-    seen[lock] = {free = free, wait = free and lapse(queue)}
-  end
-end
-for i = 1, n do
-  local place, known = placeOf(ARGV[3 * i - 2], ARGV[3 * i]), seen[KEYS[3 * i - 2]]
-  local score = redis.pcall('zscore', KEYS[3 * i], place)
+  local queue, place = KEYS[3 * i], placeOf(ARGV[3 * i - 2], ARGV[3 * i])
+  local score = redis.pcall('zscore', queue, place)
   asks[place] = type(score) == 'string' and score ~= '0'
-  local wait = asks[place] and comeBack(KEYS[3 * i], place, score)
-  if known.free then known.wait = known.wait or wait end
+  if asks[place] then comeBack(queue, place, score) end
 end
 for i = 1, n do
   local lock, fencekey, queue = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
   local id, lease, claim = unpack(ARGV, 3 * i - 2, 3 * i)
   local place = placeOf(id, claim)
   if asks[place] then
-    local known = seen[lock]
-    if known.wait then known.reply = -1 - known.wait end
-    if not known.reply then known.reply, known.first = examine(lock, fencekey, queue) end
-    replies[i] = known.first == place and theirTurn or known.reply
+    if not done[lock] then done[lock], theirs[lock] = examine(lock, fencekey, queue) end
+    replies[i] = theirs[lock] == place and theirTurn or done[lock]
   end
   if redis.pcall('hexists', lock, id) == 1 then
     redis.call('pexpire', lock, lease)

@@ -44,7 +44,7 @@ if join and redis.call('hexists', KEYS[1], ARGV[4]) == 0 then return 4 end
 local first = firstPlace(KEYS[2])
 local free = not mode and redis.call('exists', KEYS[1]) == 0
 if free then
-  local wait = lapse(KEYS[2]) or math.min(reserved(KEYS[2], mayQueue), 2)
+  local wait = math.min(reserved(KEYS[2], mayQueue), 2)
   if mayQueue and (first or wait > 0) then queueUp(q, place) end
   if wait > 0 then return -1 - wait end -- as acquire.lua
   local given, bad = false, nil

@@ -37,7 +37,7 @@ free = free or mode == 'read' and bury(q)
 if free then
   local queued, bad = lastPlace(KEYS[3])
   if bad then return redis.error_reply(bad) end
-  local wait = lapse(KEYS[3]) or math.min(reserved(KEYS[3], mayQueue), 2)
+  local wait = math.min(reserved(KEYS[3], mayQueue), 2)
   if mayQueue and (queued or wait > 0) then queueUp(q, place) end
   if wait > 0 then return -1 - wait end -- as acquire.lua
   if not queued or not handOver(q, {}, false, {[place] = true}) then return take() end

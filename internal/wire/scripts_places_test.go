@@ -184,9 +184,10 @@ func TestALapsedClaimHasAllStandBack(t *testing.T) {
 				find(r)
 				require.Empty(t, r.hash("a"), "the first to come was faster than who waits")
 				require.GreaterOrEqual(t, r.int("ZCOUNT", placesQueue, "-inf", "(0"), int64(2))
-				for range 2 { // it comes back, and is granted the lock
-					r.looksFor(r.of("c", 1))
-				}
+				r.looksFor(r.of("c", 1))
+				require.Empty(t, r.hash("a"), "others may come back as well")
+				r.must("DEL", "relock_yield:{a}") // as time does
+				r.looksFor(r.of("c", 1))
 				require.Equal(t, map[string]string{id("c:1"): "1"}, r.hash("a"))
 				r.looksFor(r.of("a", 1), r.of("a", 2)) // it goes on
 				require.LessOrEqual(t, r.int("ZCOUNT", placesQueue, "-inf", "(0"), int64(1), "but for d")
@@ -254,7 +255,6 @@ func TestWaitersThatProbeGetAFreeLockInTheirOrder(t *testing.T) {
 		r.enters("a", 2, true)
 		r.enters("a", 1, true)
 		r.passes(r.of("h", 1), "", "-a:2", "-a:1")
-		require.Equal(t, []int64{0, 0}, r.looksFor(r.of("a", 1), r.of("a", 2)), "others may come back as well")
 		tokens := r.looksFor(r.of("a", 1), r.of("a", 2))
 		require.Zero(t, tokens[0])
 		require.Positive(t, tokens[1])

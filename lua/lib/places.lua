@@ -22,21 +22,13 @@
 --   firstOf   returns place and score of the first, or an error if it is to call redis.pcall
 --   standBack takes pairs of score and place and has these stand back. Of those that stand back
 --             10,000 are kept
---   comeBack  is called when a contender looks, with the score of its place. If that stood back, it returns
---             after how long (ms) to look again: this look grants nothing, so that those whose places
---             come first have time to come back as well
---   lapse     is called when the lock is free. If the one who was granted it last was not heard of since,
---             its claim has lapsed. Others may be as dead or frozen, so all stand back until they look, and
---             the first 100 are told to: the dead cost one claim together. If so, it returns after how long (ms)
---             to look again: the lock stays free meanwhile
+--   comeBack  is called when a contender looks, with the score of its place
 --   nextPlace returns the first place whose session is there, or that is one of asks, whose calls
 --             learn of a grant by the reply. Those before it stand back. first is what firstOf returned, if
 --             that was asked before
 
 -- include: channels
 -- include: holdid
-
-local rollCall = 10 -- ms
 
 local function placeOf(id, claim) return claim == '5000' and id or id .. ' ' .. claim end
 local function idOf(place) return string.match(place, '^%S+') end
@@ -79,21 +71,7 @@ local function comeBack(queue, place, score)
     score = string.sub(score, 2)
     if not hears(queue, place) then score = string.format('%.17g', score / 10000000000000000) end
     redis.call('zadd', queue, score, place)
-    return rollCall
   end
-end
-
-local function lapse(queue)
-  local last = redis.pcall('zrangebyscore', queue, '0', '0')[1]
-  if not last then return end
-  redis.call('zrem', queue, last)
-  local all, back = redis.call('zrangebyscore', queue, '(0', '+inf', 'withscores'), {}
-  for i = 1, #all, 2 do back[i], back[i + 1] = all[i + 1], all[i] end
-  standBack(queue, back)
-  for i = 1, math.min(#all, 200), 2 do
-    redis.call(publish, channelOf(queue, all[i]), 'look ' .. (idOf(all[i]) or ''))
-  end
-  return #all > 0 and rollCall
 end
 
 local function nextPlace(queue, asks, first)

@@ -11,7 +11,9 @@
 --   left <since> <every> <back>         Redisson's turn, since then (ms): the lock is reserved while it is free
 --   theirs <since>                      Redisson's turn: it has the lock
 --   ours <releases> <every> <back>      so many releases until its next turn; it may be back until then (ms)
--- and exists only where Redisson was met in the last 2 s. The user may have no right to it, hence pcall.
+--   back <since>                        a claim has lapsed: who waits comes back, if it lives
+-- and exists only where Redisson was met, or a claim has lapsed, in the last 2 s. The user may have no right to
+-- it, hence pcall.
 --
 -- Redisson listens at the node of the lock, in a cluster too, so NUMSUB counts its waiters there. It does
 -- not count relock, which listens by pattern.
@@ -19,8 +21,12 @@
 --   redissons     returns whether a hold id is of Redisson, whose clients have UUIDs of version 4;
 --                 relock's sessions have version 8
 --   came          notes that Redisson has the lock
---   reserved      returns for how long (ms) a lock that is free is reserved for Redisson. Those who do not wait
---                 ask whether it listens
+--   lapse         is called when the lock is free. If the one who was granted it last was not heard of since,
+--                 its claim has lapsed. Others may be as dead or frozen, so all stand back until they look,
+--                 and the first 100 are told to: the dead cost one claim together. It returns whether that is so
+--   reserved      returns for how long (ms) a lock that is free is reserved: for Redisson at its turn, or, after a
+--                 claim has lapsed, for 10 ms, in which those come back who live, so that they keep their order.
+--                 Those who do not wait ask whether Redisson listens. It also returns whether it is Redisson's turn
 --   yields        decides, at a release, whether the lock is left to Redisson. It asks for the listeners of the
 --                 first of relock's queue as well, for hears. alone says that the lock has no key beside it but
 --                 that queue
@@ -35,7 +41,7 @@
 -- include: clock
 -- include: places
 
-local patience, often, rarely = 100, 8, 1024
+local patience, often, rarely, rollCall = 100, 8, 1024, 10
 
 local function redissons(holder) return holder and string.sub(holder, 15, 15) == '4' end
 
@@ -72,12 +78,27 @@ local function came(queue)
   if what ~= 'theirs' then note(queue, 'theirs', what == 'left' and since or clock(), often, 0) end
 end
 
+local function lapse(queue)
+  local last = redis.pcall('zrangebyscore', queue, '0', '0')[1]
+  if not last then return end
+  redis.call('zrem', queue, last)
+  local all, back = redis.call('zrangebyscore', queue, '(0', '+inf', 'withscores'), {}
+  for i = 1, #all, 2 do back[i], back[i + 1] = all[i + 1], all[i] end
+  standBack(queue, back)
+  for i = 1, math.min(#all, 200), 2 do
+    redis.call(publish, channelOf(queue, all[i]), 'look ' .. (idOf(all[i]) or ''))
+  end
+  return #all > 0 and note(queue, 'back', clock(), often, 0)
+end
+
 local function reserved(queue, waits)
+  if lapse(queue) then return rollCall end
   local what, since, every, back = turn(queue)
-  if what ~= 'left' and what ~= 'theirs' then return 0 end
+  if not what or what == 'ours' then return 0 end
   local now, there = clock(), what == 'left' and listens(queue)
+  if what == 'back' then return left(since + rollCall, now) end
   local wait = what == 'left' and left(since + patience, now) or 0
-  if wait > 0 and (there or waits and left(back, now) > 0) then return wait end
+  if wait > 0 and (there or waits and left(back, now) > 0) then return wait, true end
   every = there and math.min(2 * every, rarely) or often
   note(queue, 'ours', every, every, what == 'theirs' and now + math.min(now - since, patience) or 0)
   return 0
