@@ -135,7 +135,7 @@ func TestDistantRedissonHasItsShare(t *testing.T) {
 			t.Run(fmt.Sprint(kinds[1], " at ", distance, " beside ", kinds[0]), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					const section = 2 * time.Millisecond
+					const section = 4 * time.Millisecond
 					w := newWorld(t, typeNamed(kinds[0]))
 					processes := []*process{w.process(), w.process()}
 					far := w.redisson(kinds[1], distance)
