@@ -47,10 +47,11 @@ for i = 1, n do
     if not done[q.lock] then done[q.lock], theirs[q.lock] = advance(q) end
     replies[i] = theirs[q.lock] == place and theirTurn or done[q.lock]
   end
-  if redis.pcall('hexists', q.lock, id) ~= 1 then
+  local held = redis.pcall('hexists', q.lock, id) == 1
+  if held then unqueue(q, place) end
+  if not held then
     replies[i] = replies[i] and redis.call('zscore', q.queue, place) and replies[i] or lost
   elseif isWriter(id) then
-    unqueue(q, place)
     if redis.call('pttl', q.lock) < tonumber(lease) then redis.call('pexpire', q.lock, lease) end
     replies[i] = lastToken(q.fence) or fence(q.fence) or tokenless
   else

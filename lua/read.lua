@@ -66,6 +66,7 @@ if open and first and not isWriter(first) then -- others are coming in
 end
 if held or free or open and (not first or isWriter(first) and not firstWriter(q, nil, true)) then
   if join then return 3 end
+  if held then unqueue(q, place) end
   first = firstPlace(KEYS[2])
   local no = enter(q, mode or nil, me, ARGV[2])
   if no then return no end

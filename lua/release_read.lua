@@ -50,6 +50,7 @@ if held ~= 1 then
   if first == place then look(q.queue) end
   return 0
 end
+unqueue(q, placeOf(id, q.claim))
 local most, leaving, bare = 0, {}, true
 if readers > 0 then
   if enlisted == 1 then most = last(list, ARGV[3], readers) end

@@ -123,9 +123,9 @@ local function putFirst(q, places, from)
   end
 end
 
--- sortOut removes those from the queue that are there, and returns them. The others stand back.
+-- sortOut returns those that are there, whose places are as after a grant. The others stand back.
 local function sortOut(q, some, asks)
-  local channels, entering, back = {}, {}, {}
+  local channels, entering, granted, back = {}, {}, {}, {}
   for i = 1, #some, 2 do channels[#channels + 1] = channelOf(q.queue, some[i]) end
   local n = counted and redis.pcall('pubsub', numsub, unpack(channels)) or {}
   for i = 1, #some, 2 do
@@ -134,11 +134,16 @@ local function sortOut(q, some, asks)
       redis.call('zrem', q.queue, place)
     elseif n[i + 1] ~= 0 or tonumber(score) < 1 or asks and asks[place] then
       entering[#entering + 1] = place
+      if asks and asks[place] then
+        redis.call('zrem', q.queue, place)
+      else
+        granted[#granted + 1], granted[#granted + 2] = '0', place
+      end
     else
       back[#back + 1], back[#back + 2] = score, place
     end
   end
-  if #entering > 0 then redis.call('zrem', q.queue, unpack(entering)) end
+  if #granted > 0 then redis.call('zadd', q.queue, unpack(granted)) end
   standBack(q.queue, back)
   return entering
 end

@@ -21,8 +21,8 @@
 --   redissons     returns whether a hold id is of Redisson, whose clients have UUIDs of version 4;
 --                 relock's sessions have version 8
 --   came          notes that Redisson has the lock
---   lapse         is called when the lock is free. If the one who was granted it last was not heard of since,
---                 its claim has lapsed. Others may be as dead or frozen, so all stand back until they look,
+--   lapse         is called when the lock is free. If somebody who was granted it was not heard of since, the
+--                 claim has lapsed. Others may be as dead or frozen, so all stand back until they look,
 --                 and the first 100 are told to: the dead cost one claim together. It returns whether that is so
 --   reserved      returns for how long (ms) a lock that is free is reserved: for Redisson at its turn, or, after a
 --                 claim has lapsed, for 10 ms, in which those come back who live, so that they keep their order.
@@ -79,9 +79,8 @@ local function came(queue)
 end
 
 local function lapse(queue)
-  local last = redis.pcall('zrangebyscore', queue, '0', '0')[1]
-  if not last then return end
-  redis.call('zrem', queue, last)
+  local lapsed = redis.pcall('zremrangebyscore', queue, '0', '0')
+  if lapsed == 0 or type(lapsed) == 'table' then return false end
   local all, back = redis.call('zrangebyscore', queue, '(0', '+inf', 'withscores'), {}
   for i = 1, #all, 2 do back[i], back[i + 1] = all[i + 1], all[i] end
   standBack(queue, back)

@@ -232,3 +232,28 @@ func TestWaiterThatCannotSubscribeHasTurns(t *testing.T) {
 		require.Less(t, longest, 3*claim)
 	})
 }
+
+// In a process that stands still readers and writers wait: they cost one claim together, too.
+func TestFrozenReadersAndWritersCostOneClaimTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		writer := typeNamed("writer")
+		w := newWorld(t, writer)
+		holder, frozen, a, b := w.process(), w.process(), w.process(), w.process()
+		held := holder.held()
+		first := a.wait(time.Millisecond)
+		w.typ = reader
+		frozen.wait(0)
+		w.typ = writer
+		frozen.wait(0)
+		others := []<-chan time.Time{b.wait(time.Millisecond), first}
+		time.Sleep(time.Second)
+		frozen.partition()
+		start := time.Now()
+		require.NoError(t, held.Unlock(background))
+		for _, had := range others {
+			require.LessOrEqual(t, (<-had).Sub(start), claim+claim/3)
+		}
+		frozen.heal()
+		time.Sleep(lease)
+	})
+}
