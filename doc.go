@@ -270,8 +270,8 @@
 //	relock_rwqueue:{goods:1000:1}                sorted set, the waiting readers and writers of an RWMutex
 //	relock_seen:{goods:1000:1}                   hash, when sessions with waiting writers have looked
 //	relock_readers:{goods:1000:1}                sorted set, relock's readers of an RWMutex
-//	relock_session:{<session id>}                label of a session that holds or waits; see WithLabel
-//	relock_yield:{goods:1000:1}                  for 2 s after Redisson was met, when its next turn is
+//	relock_session:{<session id>}                label of a session; see WithLabel
+//	relock_yield:{goods:1000:1}                  whom a free lock is reserved for; for 2 s after Redisson was met or a claim has lapsed
 //
 // and these channels are used:
 //

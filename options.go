@@ -124,11 +124,9 @@ func WithPrefix(prefix string) SessionOption {
 
 // WithLabel says who this process is, for people: [Session.Inspect] shows it beside what the
 // session holds. The default is program@host:pid. It is kept in Redis at
-// relock_session:{<session>}, in plain text, while the session holds or waits for locks: written
-// when a call asks Redis, then every third of a lease, and deleted soon after the last use, or
-// after a third of a lease without any if the session uses locks now and then. That of a dead
-// process expires soon after its leases. A label has at most 256 bytes, which can be printed; with an
-// empty one nothing is kept.
+// relock_session:{<session>}, in plain text, from NewSession to Close, and written again every third
+// of a lease. That of a dead process expires soon after its leases. A label has at most 256 bytes, which
+// can be printed; with an empty one nothing is kept.
 func WithLabel(label string) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Label = label

@@ -67,7 +67,6 @@ func (a *attempt) discard(l *lease.Lease) {
 // a loss finds the hold.
 func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	e.watchdog.Add(l, maxHold)
-	e.label.await()
 	if e.forces.has(forcedID(l), l.Sent) {
 		e.lose(l, lease.ErrForced)
 	}

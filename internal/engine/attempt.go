@@ -36,7 +36,6 @@ type attempt struct {
 
 func (b *base) attempt(ctx context.Context, op string, w *waiter, wait bool, call *Acquired) attempt {
 	call.begin(b.e)
-	b.e.label.asking()
 	return attempt{
 		base: b, ctx: ctx, io: transport.ForCaller(ctx, b.e.callCtx), op: op, w: w, call: call, wait: wait,
 	}

@@ -48,7 +48,6 @@ type Engine struct {
 	cleaner  *lease.Cleaner
 	broker   *pubsub.Broker
 	forces   recentForces
-	label    *label
 	random   numbers // of hold ids
 
 	Suspect atomic.Int64 // by Clock: until then no Redlock waits for the deployment if it need not
@@ -97,7 +96,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
 		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, OnLost: e.lose,
-		Renewing: func() { e.label.renewing() }, OnRenewed: onRenewed, Busy: e.busy, Prompt: cfg.Hooks != nil,
+		OnRenewed: onRenewed, Busy: e.busy, Prompt: cfg.Hooks != nil,
 	})
 	e.Clock.OnSuspend = e.watchdog.Suspended
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
@@ -105,7 +104,6 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx,
 	})
 	e.newArbiters()
-	e.label = newLabel(e)
 	return e
 }
 
@@ -132,10 +130,12 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.own.Go(e.watchdog.RunRenewals)
 	e.own.Go(e.cleaner.Run)
 	e.own.Go(e.queue.Run)
-	e.label.start()
 	if err := e.channels(ctx, silent); err != nil {
 		_ = e.Close(ctx)
 		return err
+	}
+	if e.Config.Label != "" && e.writeLabel(ctx) {
+		e.own.Go(e.keepLabel)
 	}
 	return nil
 }

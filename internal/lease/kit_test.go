@@ -63,7 +63,7 @@ func rigOn(t *testing.T, client rueidis.Client, of time.Duration) *rig {
 	r.Watchdog = NewWatchdog(WatchdogConfig{
 		Proto: proto, Clock: clock.New(), Lease: of, Ctx: ctx,
 		OnLost: func(l *Lease, cause error) { r.losses <- loss{l, cause} },
-		Busy:   func() bool { return false }, Renewing: func() {},
+		Busy:   func() bool { return false },
 	})
 	t.Cleanup(func() { cancel(); r.wg.Wait() })
 	return r

@@ -38,7 +38,6 @@ func (w *Watchdog) renew(due []*Lease) {
 	if len(batch) == 0 {
 		return
 	}
-	w.Renewing()
 
 	var longest time.Duration
 	for _, l := range batch {

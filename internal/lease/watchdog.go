@@ -45,7 +45,6 @@ type WatchdogConfig struct {
 	Lease     time.Duration                                // of locks without one of their own
 	Ctx       context.Context                              // ends the goroutines
 	OnLost    func(l *Lease, cause error)                  // called for every loss
-	Renewing  func()                                       // called before every round of renewals
 	OnRenewed func(n int, took time.Duration, first error) // called after it, unless nil
 	Busy      func() bool                                  // reports whether a call is under way
 	Prompt    bool                                         // somebody is told of every loss

@@ -34,8 +34,6 @@ type Conn struct {
 	stuck       atomic.Int32 // abandoned calls of Dedicate
 	contexts    sync.Pool    // of *Context
 
-	along atomic.Pointer[Along]
-
 	_        CacheLine
 	inFlight atomic.Int32 // direct calls under way
 }
@@ -71,37 +69,9 @@ func (c *Conn) Command(keys, args []string, words ...string) rueidis.Completed {
 	return b.Args(keys...).Args(args...).Build()
 }
 
-// Along is a command that the next script takes along in its round trip. By itself it would have
-// to wait for the connection, which rueidis then passes to goroutines, for good.
-type Along struct {
-	Command func() rueidis.Completed
-	Done    func(error) // called with the result
-}
-
-// TakeAlong has the next script take a along. It is for a Conn outside a cluster.
-func (c *Conn) TakeAlong(a *Along) { c.along.Store(a) }
-
-// LeaveBehind undoes TakeAlong. It reports whether a was to be taken still.
-func (c *Conn) LeaveBehind(a *Along) bool { return c.along.CompareAndSwap(a, nil) }
-
-// pipelinedAlong is Pipelined, and takes along what is to be taken along.
-func (c *Conn) pipelinedAlong(ctx context.Context, cmds rueidis.Commands) []rueidis.RedisResult {
-	a := c.along.Load()
-	if a == nil || !c.LeaveBehind(a) {
-		return c.Pipelined(ctx, cmds)
-	}
-	results := c.Pipelined(ctx, append(rueidis.Commands{a.Command()}, cmds...))
-	a.Done(results[0].Error())
-	return results[1:]
-}
-
 // Eval runs a script, by its text if the server does not know the digest.
 func (c *Conn) Eval(ctx context.Context, s *Script, keys, args []string) (r rueidis.RedisResult) {
-	if cmd := c.Evalsha(s, keys, args); c.along.Load() == nil {
-		r = c.do(ctx, cmd)
-	} else {
-		r = c.pipelinedAlong(ctx, rueidis.Commands{cmd})[0]
-	}
+	r = c.do(ctx, c.Evalsha(s, keys, args))
 	if re, ok := rueidis.IsRedisErr(r.Error()); ok && re.IsNoScript() {
 		r = c.do(ctx, c.command("EVAL", s.Text, keys, args))
 	}
@@ -120,7 +90,7 @@ func (c *Conn) EvalAll(ctx context.Context, calls []Call) []rueidis.RedisResult 
 	for i, call := range calls {
 		cmds[i] = c.Evalsha(call.Script, call.Keys, call.Args)
 	}
-	results := c.pipelinedAlong(ctx, cmds)
+	results := c.Pipelined(ctx, cmds)
 	var unknown []int
 	cmds = nil
 	for i, call := range calls {

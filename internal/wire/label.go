@@ -48,14 +48,10 @@ func CheckLabel(text string) error {
 // labelKey returns the key of a session's label.
 func labelKey(session string) string { return PrefixSession + "{" + session + "}" }
 
-// LabelCommand returns the command that stores the label of a session, for that long.
-func (p *Protocol) LabelCommand(session, text string, d time.Duration) rueidis.Completed {
-	return p.Command([]string{labelKey(session)}, []string{text, "PX", Millis(d)}, "SET")
-}
-
 // SetLabel stores the label of a session, for that long.
 func (p *Protocol) SetLabel(ctx context.Context, session, text string, d time.Duration) error {
-	return p.Pipelined(ctx, rueidis.Commands{p.LabelCommand(session, text, d)})[0].Error()
+	cmd := p.Command([]string{labelKey(session)}, []string{text, "PX", Millis(d)}, "SET")
+	return p.Pipelined(ctx, rueidis.Commands{cmd})[0].Error()
 }
 
 // DropLabel deletes the label of a session.

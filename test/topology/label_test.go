@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A label is written once for many holds in a row.
+// A label is written every third of a lease, whatever the session does.
 func TestLabelCostsOneWriteForAThirdOfALease(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -27,7 +27,6 @@ func TestLabelCostsOneWriteForAThirdOfALease(t *testing.T) {
 			writes++
 		}
 	}
-	require.Positive(t, writes)
 	require.LessOrEqual(t, writes, 1+int(took/(10*time.Second)))
 }
 

@@ -1,7 +1,6 @@
 package virtual_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -58,18 +57,9 @@ func TestInspectTellsTheLabelsOfHolders(t *testing.T) {
 			time.Sleep(7 * time.Second)
 			inspect()
 		}
-		require.NoError(t, l.Unlock(background))
-		time.Sleep(lease/3 + lease/100)
-		for i, r := range w.redis {
-			text, _ := label(t, r, s[i])
-			require.Empty(t, text, "nothing was held for a little more than a third of a lease")
-		}
-
-		l = p.held()
-		inspect()
 		p.partition() // as if it were dead
 		lost(t, l)
-		time.Sleep(lease + lease/3)
+		time.Sleep(lease)
 		for i, r := range w.redis {
 			text, _ := label(t, r, s[i])
 			require.Empty(t, text, "a dead process has a label")
@@ -77,89 +67,25 @@ func TestInspectTellsTheLabelsOfHolders(t *testing.T) {
 	})
 }
 
-// A session that only holds writes its label with the renewals, and at no other time.
-func TestLabelIsWrittenWithRenewals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := relocktest.New(t)
-		s := redis.Session()
-		a := s.Mutex("a")
-		require.NoError(t, a.Lock(background))
-		time.Sleep(lease / 9) // the other lock will not be renewed when the label is due
-		require.NoError(t, s.Mutex("b").Lock(background))
-		require.NoError(t, a.Unlock(background))
-		time.Sleep(lease / 3)
-		const length = lease + lease/3 + lease/12
-		for range 20 {
-			time.Sleep(lease/3 - time.Millisecond)
-			_, ttl := label(t, redis, s)
-			require.LessOrEqual(t, ttl, length-lease/4)
-			time.Sleep(time.Millisecond)
-			synctest.Wait()
-			_, ttl = label(t, redis, s)
-			require.Equal(t, length, ttl)
-		}
-	})
-}
-
-func TestSessionThatWaitsHasALabel(t *testing.T) {
+// A session has its label from its start until Close, whether it uses locks or not.
+func TestLabelIsThereFromStartToClose(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		if !w.exclusive() {
-			return
-		}
-		holder, p := w.process(), w.process(relock.WithLabel("waits"))
-		l := holder.held()
-		ctx, cancel := context.WithCancel(background)
-		got := make(chan error)
-		go func() { got <- p.lock().Lock(ctx) }()
-		for range 10 {
-			synctest.Wait()
+		w.process()
+		p := w.process(relock.WithLabel("worker 7"))
+		present := func(want string) {
+			t.Helper()
 			for i, r := range w.redis {
 				text, _ := label(t, r, p.s[i])
-				require.Equal(t, "waits", text)
+				require.Equal(t, want, text)
 			}
+		}
+		for range 10 {
+			present("worker 7")
 			time.Sleep(7 * time.Second)
 		}
-		cancel()
-		require.ErrorIs(t, <-got, context.Canceled)
-		time.Sleep(2 * lease / 3) // up to a third is over when it counts as unused
-		for i, r := range w.redis {
-			text, _ := label(t, r, p.s[i])
-			require.Empty(t, text)
-		}
-		require.NoError(t, l.Unlock(background))
-	})
-}
-
-func TestLabelGoesSoonAfterASingleUseAndWithTheSession(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
-		time.Sleep(lease)
-		present := func() (all []string) {
-			for i, r := range w.redis {
-				if text, _ := label(t, r, p.s[i]); text != "" {
-					all = append(all, text)
-				}
-			}
-			return all
-		}
-		require.NoError(t, p.held().Unlock(background))
-		require.NotEmpty(t, present())
-		time.Sleep(time.Second)
-		require.Empty(t, present(), "one use")
-
-		l := p.held()
-		require.NotEmpty(t, present(), "used again")
-		require.NoError(t, l.Unlock(background))
-		time.Sleep(5 * time.Second)
-		require.NotEmpty(t, present(), "used now and then: it stays")
-		time.Sleep(2 * lease / 3)
-		require.Empty(t, present())
-
 		p.held()
-		for _, s := range p.s {
-			require.NoError(t, s.Close(background))
-		}
-		require.Empty(t, present(), "after Close")
+		require.NoError(t, p.closeAll(time.Minute))
+		present("")
 	})
 }
 
