@@ -12,16 +12,11 @@
 --          -1 if there was neither hold nor place; DAMAGED, an error, as release.lua
 --
 -- Sent twice: the second finds nothing.
---
--- If the slot is being moved and only the list of readers is on another node, the list would
--- keep the reader: the script fails before it has done anything, and the hold is released key
--- by key.
 
 -- include: pubsub
 
 local id, list = ARGV[1], 'relock_readers:' .. string.sub(ARGV[3], 1, -2)
 local enlisted = redis.pcall('zrem', list, id)
-if type(enlisted) == 'table' and string.find(enlisted.err, 'access a non local key', 1, true) then return enlisted end
 local held = redis.pcall('hexists', KEYS[1], id)
 local readers = held == 1 and redis.call('hlen', KEYS[1]) - 2
 local told

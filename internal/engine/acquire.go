@@ -34,7 +34,7 @@ func (a *attempt) request(l *lease.Lease, send func() (int64, time.Duration, err
 		if err != nil {
 			if code, answered := transport.Code(err); !answered || token > 0 { // or too few replicas have it
 				l.Indeterminate = true
-			} else if !transport.Transient(err) && code != wire.CodeNotLock {
+			} else if transport.Interrupted(err) || !transport.Transient(err) && code != wire.CodeNotLock {
 				a.halfway = true
 			}
 			return 0, err

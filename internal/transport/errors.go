@@ -21,9 +21,16 @@ func Transient(err error) bool {
 			"MOVED", "ASK", "NOREPLICAS", "BUSY", "UNBLOCKED":
 			return true
 		}
-		return strings.Contains(err.Error(), "max number of clients reached")
+		return strings.Contains(err.Error(), "max number of clients reached") || Interrupted(err)
 	}
 	return true
+}
+
+// Interrupted reports whether err is of a script that may have been executed in part: its slot is half
+// moved, and to the node a key that the script has emptied looks like one that has moved.
+func Interrupted(err error) bool {
+	_, ok := Code(err)
+	return ok && strings.Contains(err.Error(), "access a non local key")
 }
 
 // OfKeys reports whether err is an error reply that may be due to some of the keys of a command:

@@ -152,10 +152,6 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 		c.Args = append(c.Args, place(next))
 	}
 	told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
-	if refused, began := halfMoved(err); refused {
-		some, errs := p.releaseMoving(ctx, []moving{{l, began}})
-		return some[0], errs[0]
-	}
 	return told, damage(l.Keys, err)
 }
 
@@ -182,20 +178,9 @@ func (p *Protocol) ReleaseAll(ctx context.Context, ls []*Ref) (told []int64, err
 		calls[i] = p.releasing(l)
 	}
 	told, errs = make([]int64, len(ls)), make([]error, len(ls))
-	var ms []moving
-	var places []int
 	for i, r := range p.EvalAll(ctx, calls) {
 		told[i], errs[i] = r.AsInt64()
 		errs[i] = damage(ls[i].Keys, errs[i])
-		if refused, began := halfMoved(errs[i]); refused {
-			ms, places = append(ms, moving{ls[i], began}), append(places, i)
-		}
-	}
-	if len(ms) > 0 {
-		some, fails := p.releaseMoving(ctx, ms)
-		for i, at := range places {
-			told[at], errs[at] = some[i], fails[i]
-		}
 	}
 	return told, errs
 }

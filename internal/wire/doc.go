@@ -12,8 +12,6 @@
 //     says why. So an answer that got lost is found again by asking once more.
 //   - A hold id is never used again, so a late release ends nothing but its own hold.
 //   - Leases run by the server's clock: the client passes lengths, never points in time.
-//   - A release is not refused for good because its slot is being moved: then it is sent key
-//     by key (moving.go).
 //
 // The package starts no goroutines; those of its calls belong to transport.
 package wire

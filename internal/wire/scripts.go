@@ -36,7 +36,7 @@ type set struct {
 	read, write, look              *transport.Script // RWMutex
 	releaseRead, releaseWrite      *transport.Script
 	renewRead, renewWrite          *transport.Script
-	force, inspect, releaseMoving  *transport.Script // any lock
+	force, inspect                 *transport.Script // any lock
 
 	all []*transport.Script
 }
@@ -84,7 +84,7 @@ func (s *set) byName() map[string]**transport.Script {
 		"acquire_all": &s.acquireAll, "release_all": &s.releaseAll,
 		"read": &s.read, "look": &s.look, "release_read": &s.releaseRead, "renew_read": &s.renewRead,
 		"write": &s.write, "release_write": &s.releaseWrite, "renew_write": &s.renewWrite,
-		"force": &s.force, "inspect": &s.inspect, "release_moving": &s.releaseMoving,
+		"force": &s.force, "inspect": &s.inspect,
 	}
 }
 

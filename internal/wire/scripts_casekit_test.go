@@ -207,17 +207,6 @@ func inspects(r *rwRig) string {
 	return fmt.Sprintf("waiters %d, fields %d", in.Waiters, len(in.Fields))
 }
 
-// moves ends a hold as if its slot were being moved.
-func moves(k Kind, n int) func(r *rwRig) string {
-	return func(r *rwRig) string {
-		told, errs := r.releaseMoving(ctx0, []moving{{r.lease(k, n), false}})
-		if errs[0] != nil {
-			r.t.Fatal(errs[0])
-		}
-		return fmt.Sprint("told ", told[0])
-	}
-}
-
 // under takes the n-th read hold under the write hold of the same owner.
 func under(n, writer int) func(r *rwRig) {
 	return func(r *rwRig) {

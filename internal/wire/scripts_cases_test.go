@@ -37,11 +37,6 @@ func manyCases() []scriptCase {
 		{"force who was named, with a field added", all(has(Plain, 1), added), forcesFrom(1), "opened true", "no lock"},
 		{"force to the next, who was not named", all(has(Fair, 1), does(queues(2))), forcesFrom(1), "opened true", "other"},
 		{"force what is read", all(has(Read, 1), has(Read, 2)), forces, "opened true", "opened false"},
-
-		{"release while the slot is moved", has(Plain, 1), moves(Plain, 1), "told 0", "told -1"},
-		{"release a read hold while the slot is moved", all(has(Read, 1), has(Read, 2)), moves(Read, 1), "told 0", "told -1"},
-		{"release a write hold while the slot is moved", has(Write, 1), moves(Write, 1), "told 1", "told -1"},
-		{"release a write hold and read on while the slot is moved", all(has(Write, 1), under(2, 1)), moves(Write, 1), "told 1", "told -1"},
 	}
 }
 
