@@ -192,12 +192,12 @@ func (w *world) settle() {
 	}
 	time.Sleep(time.Second)
 	if len(w.troubles) == 0 {
-		w.empty("relock_fence:", "relock_session:") // labels stay a little longer than holds
+		w.empty("relock_fence:", "relock_session:")
 	}
 	for end := w.now() + 2*w.plan.lease + 20*time.Second + w.steppedBack(0); w.now() < end && w.keeps(); {
 		time.Sleep(sampling)
 	}
-	w.empty("relock_fence:")
+	w.empty("relock_fence:", "relock_session:") // labels
 	for _, p := range w.procs {
 		if p.gone.seq != 0 || p.closing {
 			continue
@@ -208,10 +208,12 @@ func (w *world) settle() {
 	}
 }
 
-// keeps reports whether servers have keys of more than fencing tokens.
+// keeps reports whether servers have keys of more than fencing tokens and labels.
 func (w *world) keeps() bool {
 	return slices.ContainsFunc(w.servers, func(s *memredis.Server) bool {
-		return slices.ContainsFunc(s.Mini.Keys(), func(key string) bool { return !strings.HasPrefix(key, "relock_fence:") })
+		return slices.ContainsFunc(s.Mini.Keys(), func(key string) bool {
+			return !strings.HasPrefix(key, "relock_fence:") && !strings.HasPrefix(key, "relock_session:")
+		})
 	})
 }
 
@@ -263,6 +265,10 @@ func (p *process) close(w *world, gone bool) {
 		}
 		if w.isOver() && !gone && !p.closing && err != nil {
 			w.fail("Close releases everything", "process %d: %v", p.id, err)
+		}
+		labelled := func(server *memredis.Server) bool { return server.Mini.Exists("relock_session:{" + s.ID() + "}") }
+		if w.isOver() && !gone && !p.closing && slices.ContainsFunc(w.servers, labelled) {
+			w.fail("Close leaves no label", "process %d", p.id)
 		}
 	}
 }
