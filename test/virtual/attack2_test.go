@@ -1,0 +1,120 @@
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
+)
+
+// How many requests a waiter of a short lease sends while Redis answers LOADING.
+func TestWaitersOfShortLeasesDoNotHammerAServerThatLoads(t *testing.T) {
+	for _, length := range []time.Duration{60 * time.Millisecond, 200 * time.Millisecond, time.Second, lease} {
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, fair)
+				holder, p := w.process(), w.process()
+				held := holder.held()
+				_ = held
+				ctx, cancel := context.WithCancel(background)
+				got := make(chan error, 1)
+				go func() { got <- p.lock(relock.WithLease(length)).Lock(ctx) }()
+				time.Sleep(time.Second)
+				var n atomic.Int64
+				server := memredis.Of(w.redis[0], holder.s[0]).Server()
+				server.OnCommand(func(verb string, args []string) string {
+					if strings.HasPrefix(verb, "EVAL") {
+						n.Add(1)
+					}
+					return ""
+				})
+				allow := server.FailScripts("LOADING Redis is loading the dataset in memory")
+				time.Sleep(10 * time.Second)
+				t.Log(length, n.Load(), "scripts in 10 s")
+				allow()
+				assert.LessOrEqual(t, n.Load(), int64(300))
+				cancel()
+				<-got
+			})
+		})
+	}
+}
+
+// What a waiter of a short lease is told whose ctx ends, while Redis answers all the time, from afar.
+func TestFarWaiterOfAShortLeaseIsNotToldThatRedisIsSilent(t *testing.T) {
+	for _, far := range []time.Duration{10, 20, 30, 40, 45} {
+		t.Run(fmt.Sprint(far), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, fair)
+				holder, p := w.process(), w.process()
+				held := holder.held()
+				p.delay(far * time.Millisecond)
+				bad := 0
+				for i := range 40 {
+					ctx, cancel := context.WithTimeout(background, 2*time.Second+time.Duration(i)*7*time.Millisecond)
+					err := p.lock(relock.WithLease(100 * time.Millisecond)).Lock(ctx)
+					cancel()
+					require.Error(t, err)
+					if strings.Contains(err.Error(), "no answer") || strings.Contains(err.Error(), "unanswered") || errors.Is(err, relock.ErrLost) {
+						bad++
+						if bad == 1 {
+							t.Log(err)
+						}
+					}
+				}
+				t.Log(far, bad, "of 40")
+				assert.Zero(t, bad)
+				_ = held.Unlock(background)
+			})
+		})
+	}
+}
+
+// Far waiters keep their order against near newcomers over a lapse?
+func TestFarWaitersKeepTheirOrderOverALapse(t *testing.T) {
+	for _, far := range []time.Duration{1, 3, 4, 5, 10, 20} {
+		t.Run(fmt.Sprint(far), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, fair)
+				holder, dies, away, near := w.process(), w.process(), w.process(), w.process()
+				away.delay(far * time.Millisecond)
+				held := holder.held()
+				go func() { _ = dies.lock().Lock(background) }()
+				time.Sleep(time.Millisecond)
+				a := away.wait(0)
+				time.Sleep(time.Second)
+				dies.die(true)
+				require.NoError(t, held.Unlock(background))
+				time.Sleep(claim - time.Millisecond)
+				var b []<-chan time.Time
+				for range 30 {
+					b = append(b, near.wait(time.Millisecond))
+				}
+				first := <-a
+				overtaken := 0
+				for _, c := range b {
+					if (<-c).Before(first) {
+						overtaken++
+					}
+				}
+				t.Log(far, "ms: overtaken by", overtaken)
+				time.Sleep(time.Second)
+			})
+		})
+	}
+}
+
+var _ = relock.ErrLost
