@@ -117,4 +117,3 @@ func TestFarWaitersKeepTheirOrderOverALapse(t *testing.T) {
 	}
 }
 
-var _ = relock.ErrLost

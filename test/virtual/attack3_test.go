@@ -15,7 +15,7 @@ import (
 // Processes die silently one after the other, while others come and try, the clock steps and Redisson comes:
 // one has the lock at a time, and nobody waits for long beyond the claims that lapse.
 func TestDyingCrowdWithStepsAndRedisson(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(2) {
 		for i := range exclusives {
 			t.Run(fmt.Sprint(exclusives[i].name, seed), func(t *testing.T) {
 				t.Parallel()
@@ -85,7 +85,7 @@ func TestDyingCrowdWithStepsAndRedisson(t *testing.T) {
 						time.Sleep(time.Duration(r.IntN(4)) * time.Millisecond)
 						d.die(n%2 == 0)
 						time.Sleep(time.Duration(6000+r.IntN(3000)) * time.Millisecond)
-						if seed >= 3 {
+						if seed == 1 {
 							w.redis[0].StepClock(time.Duration(r.IntN(2000)-1000) * time.Millisecond / 2)
 						}
 					}
