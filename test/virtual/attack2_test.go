@@ -116,4 +116,3 @@ func TestFarWaitersKeepTheirOrderOverALapse(t *testing.T) {
 		})
 	}
 }
-
