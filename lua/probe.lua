@@ -33,7 +33,7 @@ local function examine(lock, fencekey, queue)
   end
   local no, holder = foreign(lock, fields)
   if no then return lost end
-  local wait = -1 - redis.call('pttl', lock)
+  local wait = -1 - math.max(redis.call('pttl', lock), -1)
   if not redissons(holder) then return wait end
   came(queue)
   return wait, firstPlace(queue)

@@ -32,4 +32,4 @@ if not ARGV[4] and others == 0 then
   return told
 end
 -- include: release
-return release(lock, KEYS[3], queue, id, ARGV[3], ARGV[4], others == 1)
+return release(lock, KEYS[3], queue, id, ARGV[3], ARGV[4], not ARGV[4] and others == 1)

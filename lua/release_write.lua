@@ -62,7 +62,7 @@ if longest > 0 then
 end
 leaving[#leaving + 1] = id
 if bare and not bad then
-  local winner, token = passOn(q, leaving, true, again and {[again] = true}, others == 1)
+  local winner, token = passOn(q, leaving, true, again and {[again] = true}, not again and others == 1)
   if winner then return winner == again and token or 0 end
   bad = token
 end

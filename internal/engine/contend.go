@@ -86,7 +86,7 @@ func (a *attempt) await(l *lease.Lease, w *queue.Waiter) (done bool, err error) 
 	a.tries++
 	for {
 		if done, err := a.pause(0, w.C); done || err != nil {
-			if last, _ := a.look(l, w); a.e.Clock.Now()-last > int64(l.Claim) {
+			if last, _ := a.look(l, w); a.e.Clock.Now()-last > int64(max(l.Claim, silentFrom)) {
 				a.asked = last // several probes have failed since
 				a.unanswered()
 			}

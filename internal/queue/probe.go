@@ -80,7 +80,7 @@ func (q *Queue) probe(due []*Waiter) {
 	for _, r := range refs {
 		longest = max(longest, r.Claim)
 	}
-	ctx, stop := q.Proto.Bounded(q.Ctx, lease.RoundMost(longest))
+	ctx, stop := q.Proto.Bounded(q.Ctx, max(lease.RoundMost(longest), silentFrom))
 	sent := q.Clock.Now()
 	replies, errs := q.Proto.Probe(ctx, refs)
 	late := ctx.Err() != nil
@@ -101,7 +101,7 @@ func (q *Queue) probe(due []*Waiter) {
 
 // probedLocked records the answer to a probe that was sent at sent.
 func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hears bool) {
-	if late && w.err == nil && q.Clock.Now()-w.probed > int64(w.ref.Claim) {
+	if late && w.err == nil && q.Clock.Now()-w.probed > int64(max(w.ref.Claim, silentFrom)) {
 		w.err = ErrSilent
 		timing.Signal(w.C)
 	}
@@ -116,7 +116,7 @@ func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hear
 	}
 	switch {
 	case err != nil && (late || transport.Transient(err)):
-		q.scheduleLocked(w, q.Clock.Now()+int64(timing.Jitter(w.ref.Claim/30)))
+		q.scheduleLocked(w, q.Clock.Now()+int64(timing.Jitter(max(w.ref.Claim/30, deaf))))
 	case err == nil && reply > 0:
 		q.grantedLocked(w, Grant{Token: reply, Term: w.ref.Length}, sent)
 	case err != nil || reply == wire.LostPlace || reply == wire.Tokenless:

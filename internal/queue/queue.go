@@ -149,8 +149,10 @@ func (q *Queue) hears(w *Waiter) bool {
 	return q.Broker.Live(wire.PrefixSession + q.Session)
 }
 
-// ErrSilent: Redis has not answered a probe for a claim.
+// ErrSilent: Redis has not answered a probe for a claim, or for silentFrom if that is longer.
 var ErrSilent = errors.New("no answer from Redis")
+
+const silentFrom = time.Second
 
 // Probed returns when the last request was sent that found w waiting, and why the last probe
 // failed, if it did.

@@ -137,9 +137,6 @@ func NewKeys(k Kind, name string) Keys {
 // timeout returns Redisson's key for the lease of one read hold.
 func (k *Keys) timeout(id string) string { return k.Prefix + id + ":rwlock_timeout:1" }
 
-// readers returns the key of the list of relock's readers. Scripts derive the same name.
-func (k *Keys) readers() string { return prefixed(prefixReaders, k.Name) }
-
 // Ref is one hold as Redis stores it, or a wait for one.
 type Ref struct {
 	Keys    *Keys

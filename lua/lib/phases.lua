@@ -62,7 +62,8 @@ end
 
 local function queueUp(q, place)
   local t = redis.call('time')
-  local after = math.max(0, tonumber(redis.call('zrange', q.queue, -1, -1, 'withscores')[2] or 0) or 0)
+  local after = tonumber(redis.call('zrange', q.queue, -1, -1, 'withscores')[2]) or 0
+  if after < 1 then after = lastBehind(q.queue) end
   if after >= 9007199254740992 then after = 0 end
   if after >= readersFrom then after = after - readersFrom end
   local score = math.max(t[1] * 1000000 + t[2], after + 1)

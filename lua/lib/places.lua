@@ -19,6 +19,8 @@
 --   enqueue   adds a place with a score
 --   firstPlace, lastPlace  return the first and last place that do not stand back; lastPlace also
 --             an error
+--   lastBehind  returns the score that the last of those that stand back had, 0 if there is none: who comes is
+--             behind it, also after the clock has stepped back
 --   firstOf   returns place and score of the first, or an error if it is to call redis.pcall
 --   standBack takes pairs of score and place and has these stand back. Of those that stand back
 --             10,000 are kept
@@ -31,8 +33,8 @@
 -- include: holdid
 
 local function placeOf(id, claim) return claim == '5000' and id or id .. ' ' .. claim end
-local function idOf(place) return string.match(place, '^%S+') end
-local function isPlace(text) return isHold(idOf(text) or '') end
+local function idOf(place) return string.match(place, '^%S+') or '' end
+local function isPlace(text) return isHold(idOf(text)) end
 local function claimOf(place) return math.min(tonumber(string.match(place, ' (%d+)$') or 5000) or 5000, 5000) end
 
 -- Redis keeps a small sorted set as a listpack, which ZADD walks twice. A set that has had a member
@@ -45,6 +47,11 @@ local function enqueue(queue, place, score)
     redis.call('zadd', queue, '0', long)
     redis.call('zrem', queue, long)
   end
+end
+
+local function lastBehind(queue)
+  local score = -(tonumber(redis.call('zrange', queue, 0, 0, 'withscores')[2]) or 0)
+  return score < 9007199254740992 and math.max(score, 0) or 0
 end
 
 local function firstOf(queue, call)
@@ -69,7 +76,8 @@ end
 local function comeBack(queue, place, score)
   if tonumber(score) < 0 then
     score = string.sub(score, 2)
-    if not hears(queue, place) then score = string.format('%.17g', score / 10000000000000000) end
+    local deaf = tonumber(score) >= 1 and not hears(queue, place)
+    if deaf then score = string.format('%.17g', score / 10000000000000000) end
     redis.call('zadd', queue, score, place)
   end
 end

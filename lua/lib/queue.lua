@@ -13,10 +13,10 @@
 -- include: places
 
 local function arrive(queue, place)
-  local last = tonumber(redis.call('zrange', queue, -1, -1, 'withscores')[2] or 0) or 0
+  local last = tonumber(redis.call('zrange', queue, -1, -1, 'withscores')[2]) or 0
   if last < 1 or last >= 9007199254740992 then
     local t = redis.call('time')
-    last = t[1] * 1000000 + t[2]
+    last = math.max(t[1] * 1000000 + t[2], lastBehind(queue))
   end
   enqueue(queue, place, last + 1)
 end

@@ -25,7 +25,8 @@
 --                 claim has lapsed. Others may be as dead or frozen, so all stand back until they look,
 --                 and the first 100 are told to: the dead cost one claim together. It returns whether that is so
 --   reserved      returns for how long (ms) a lock that is free is reserved: for Redisson at its turn, or, after a
---                 claim has lapsed, for 10 ms, in which those come back who live, so that they keep their order.
+--                 claim has lapsed, for 50 ms, in which those come back who live, so that they keep their order: a
+--                 session 20 ms away as well.
 --                 Those who do not wait ask whether Redisson listens. It also returns whether it is Redisson's turn
 --   yields        decides, at a release, whether the lock is left to Redisson. It asks for the listeners of the
 --                 first of relock's queue as well, for hears. alone says that the lock has no key beside it but
@@ -41,7 +42,7 @@
 -- include: clock
 -- include: places
 
-local patience, often, rarely, rollCall = 100, 8, 1024, 10
+local patience, often, rarely, rollCall = 100, 8, 1024, 50
 
 local function redissons(holder) return holder and string.sub(holder, 15, 15) == '4' end
 
@@ -62,7 +63,7 @@ end
 local function turn(queue)
   local text = redis.pcall('get', beside(queue, 'relock_yield'))
   local what, n, every, back = string.match(type(text) == 'string' and text or '', '^(%l+) (%d+) ?(%d*) ?(%d*)$')
-  return what, tonumber(n), tonumber(every) or often, tonumber(back) or 0
+  return what, tonumber(n) or 0, tonumber(every) or often, tonumber(back) or 0
 end
 
 local function note(queue, ...)
@@ -70,8 +71,8 @@ local function note(queue, ...)
   return not redis.pcall('set', beside(queue, 'relock_yield'), text, 'px', '2000').err
 end
 
--- how long (ms) until a time, 0 if the clock has stepped back since
-local function left(till, now) return till - now < 1000 and till - now or 0 end
+-- how long (ms) until a time; 0 if it is further away than it can be: the clock has stepped back
+local function left(till, now, most) return till - now <= (most or 1000) and till - now or 0 end
 
 local function came(queue)
   local what, since = turn(queue)
@@ -85,17 +86,18 @@ local function lapse(queue)
   for i = 1, #all, 2 do back[i], back[i + 1] = all[i + 1], all[i] end
   standBack(queue, back)
   for i = 1, math.min(#all, 200), 2 do
-    redis.call(publish, channelOf(queue, all[i]), 'look ' .. (idOf(all[i]) or ''))
+    redis.call(publish, channelOf(queue, all[i]), 'look ' .. idOf(all[i]))
   end
-  return #all > 0 and note(queue, 'back', clock(), often, 0)
+  if #all > 0 then note(queue, 'back', clock(), often, 0) end
+  return #all > 0
 end
 
 local function reserved(queue, waits)
-  if lapse(queue) then return rollCall end
+  if lapse(queue) then return rollCall / 2 end -- who finds it must come back as well
   local what, since, every, back = turn(queue)
   if not what or what == 'ours' then return 0 end
   local now, there = clock(), what == 'left' and listens(queue)
-  if what == 'back' then return left(since + rollCall, now) end
+  if what == 'back' then return left(since + rollCall, now, rollCall) end
   local wait = what == 'left' and left(since + patience, now) or 0
   if wait > 0 and (there or waits and left(back, now) > 0) then return wait, true end
   every = there and math.min(2 * every, rarely) or often

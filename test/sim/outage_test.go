@@ -9,12 +9,12 @@ import (
 	"github.com/relock-go/relock/internal/memredis"
 )
 
-// A hold is young for this time and a round trip. From then on it has its whole lease, however it was
-// acquired.
+// A hold is young for this time and two round trips, of which one tells that the server does not know a script.
+// From then on it has its whole lease, however it was acquired.
 const young = 50 * time.Millisecond
 
 // grownUp returns from when on a hold has its whole lease.
-func (c *call) grownUp() time.Duration { return c.returned.at + young + 2*c.p.delay }
+func (c *call) grownUp() time.Duration { return c.returned.at + young + 4*c.p.delay }
 
 // lease returns the shortest lease of a call.
 func (c *call) lease() time.Duration {

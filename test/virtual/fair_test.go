@@ -33,7 +33,8 @@ func TestFrozenWaiterOfAShortLeaseCostsThatLease(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, held.Unlock(background))
 		require.NoError(t, <-got[1])
-		require.InDelta(t, 2*time.Second, time.Since(start), float64(50*time.Millisecond))
+		const rollCall = 50 * time.Millisecond // after a lapsed claim, for those who live
+		require.InDelta(t, 2*time.Second, time.Since(start), float64(rollCall+20*time.Millisecond))
 		require.Empty(t, got[0])
 		heal()
 	})

@@ -17,7 +17,7 @@ import (
 func TestDyingCrowdWithStepsAndRedisson(t *testing.T) {
 	for seed := range uint64(2) {
 		for i := range exclusives {
-			t.Run(fmt.Sprint(exclusives[i].name, seed), func(t *testing.T) {
+			t.Run(fmt.Sprint(exclusives[i].name, " ", seed), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, 1))
@@ -27,14 +27,14 @@ func TestDyingCrowdWithStepsAndRedisson(t *testing.T) {
 					if exclusives[i].name == "writer" {
 						kind = "write"
 					}
-					end := time.Now().Add(time.Minute)
+					end := time.Now().Add(20 * time.Second)
 					var in, turns, tries atomic.Int64
 					var longest time.Duration
 					var mu sync.Mutex
 					var wg sync.WaitGroup
 					section := func() {
 						assert.EqualValues(t, 1, in.Add(1))
-						time.Sleep(2 * time.Millisecond)
+						time.Sleep(20 * time.Millisecond)
 						in.Add(-1)
 						turns.Add(1)
 					}
@@ -64,12 +64,12 @@ func TestDyingCrowdWithStepsAndRedisson(t *testing.T) {
 							far.lock()
 							section()
 							far.unlock()
-							time.Sleep(30 * time.Millisecond)
+							time.Sleep(100 * time.Millisecond)
 						}
 					})
 					tryer := w.process()
 					wg.Go(func() {
-						for l := tryer.lock(); time.Now().Before(end); time.Sleep(7 * time.Millisecond) {
+						for l := tryer.lock(); time.Now().Before(end); time.Sleep(37 * time.Millisecond) {
 							if ok, _ := l.TryLock(background); ok {
 								tries.Add(1)
 								section()
@@ -77,7 +77,7 @@ func TestDyingCrowdWithStepsAndRedisson(t *testing.T) {
 							}
 						}
 					})
-					for n := range 5 {
+					for n := range 2 {
 						d := w.process()
 						for range 3 {
 							go func() { _ = d.lock().Lock(background) }()
@@ -92,7 +92,7 @@ func TestDyingCrowdWithStepsAndRedisson(t *testing.T) {
 					wg.Wait()
 					t.Log(turns.Load(), "turns,", theirs, "of Redisson,", tries.Load(), "tries, longest", longest)
 					assert.Less(t, longest, 2*claim+2*time.Second)
-					assert.Greater(t, theirs, 50)
+					assert.Greater(t, theirs, 5)
 				})
 			})
 		}

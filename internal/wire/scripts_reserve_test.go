@@ -296,7 +296,7 @@ func TestLapseAndPrefetchInClusters(t *testing.T) {
 			require.Equal(t, "look "+next.ID, <-got)
 			replies, _ := r.Probe(ctx0, []*Ref{next})
 			require.Less(t, replies[0], int64(0))
-			time.Sleep(12 * time.Millisecond)
+			time.Sleep(60 * time.Millisecond)
 			replies, _ = r.Probe(ctx0, []*Ref{next})
 			require.Positive(t, replies[0])
 			require.Contains(t, r.hash("a"), next.ID)

