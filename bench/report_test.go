@@ -2,9 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 func somePeers() (us, renews, polls *peer) {
@@ -32,6 +32,10 @@ func someReport() *report {
 	left := r.row(figure{section: "second", name: "left", unit: number, good: less})
 	left.add(us, 5)
 	left.add(renews, 0)
+	limited := figure{section: "second", name: "within", unit: number, good: less, limit: 20}
+	r.row(limited).add(us, 19)
+	limited.name = "beyond"
+	r.row(limited).add(us, 21)
 	r.outcome("first", renews, &outcome{Stuck: 1, Errors: 2, FirstError: "first"})
 	r.outcome("first", renews, &outcome{Violations: 3, Errors: 1, FirstError: "first"})
 	r.outcome("first", us, &outcome{})
@@ -57,45 +61,56 @@ func TestRelockIsComparedWithTheBestOfTheOthers(t *testing.T) {
 	}
 }
 
-func TestTableIsAlignedAndTellsFaults(t *testing.T) {
+// written returns what a report writes.
+func written(t *testing.T, write func(w io.Writer) error) string {
+	t.Helper()
 	var b strings.Builder
-	if err := someReport().print(&b); err != nil {
+	if err := write(&b); err != nil {
 		t.Fatal(err)
 	}
-	text := b.String()
-	for _, want := range []string{
-		"a machine", "== first", "== second", "100/s", "3 / 1 / 3", "renews & tells: first",
-		"≥ 30 ×: MISSED", "≥ 1 × of those that renew: met",
+	return b.String()
+}
+
+func TestReportsSayEveryFigure(t *testing.T) {
+	some, herds := someReport(), herdReport()
+	for name, c := range map[string]struct {
+		write func(io.Writer) error
+		xml   bool
+		want  []string
+	}{
+		"text": {some.print, false, []string{
+			"a machine", "== first", "== second", "100/s", "3 / 1 / 3", "renews & tells: first",
+			"≥ 30 ×: MISSED", "≥ 1 × of those that renew: met", "≤ 20: met", "≤ 20: MISSED",
+		}},
+		"markdown":      {some.markdown, false, []string{"| **100/s** |"}},
+		"chart":         {some.svg, true, []string{"rate & so on", "polls <1 ms>", "10 ×", "20 ×", "1.50 ×", "0.500 ×"}},
+		"herd":          {herds.print, false, []string{"n = 128", "2000000, 4000 µs, 6000000.0, 8 ms"}},
+		"herd markdown": {herds.markdown, false, []string{"n = 128", "2000000, 4000 µs, 6000000.0, 8 ms"}},
+		"herd chart":    {herds.herdSVG, true, []string{"renews & tells", "server time of each", "128"}},
+		"nothing":       {newReport(allPeers()).svg, true, nil},
+		"no herd":       {newReport(allPeers()).herdSVG, true, nil},
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
+		text := written(t, c.write)
+		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+			t.Errorf("%s: a point that is nowhere:\n%s", name, text)
+		}
+		if c.xml {
+			text = checkXML(t, strings.NewReader(text))
+		}
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, text)
+			}
 		}
 	}
-	var starts []int // of the columns, by the head
-	for line := range strings.Lines(text) {
-		switch runes := []rune(strings.TrimRight(line, "\n")); {
-		case strings.HasPrefix(line, "figure"):
-			starts = nil
-			for _, title := range []string{"relock", "renews & tells", "polls <1 ms>", "best other"} {
-				starts = append(starts, utf8.RuneCountInString(line[:strings.Index(line, title)]))
-			}
-		case len(starts) > 0 && len(runes) > starts[2] && runes[0] != ' ' && runes[0] != '=':
-			for _, at := range starts[:3] {
-				if runes[at-1] != ' ' || runes[at] == ' ' {
-					t.Errorf("no cell begins at %d in %q, of\n%s", at, line, text)
-				}
-			}
-		}
+	if lines := strings.Count(written(t, herds.herdSVG), "<polyline"); lines != 4*2 {
+		t.Errorf("%d lines, want one for each of 4 figures and 2 peers", lines)
 	}
 }
 
 func TestMarkdownHasRowsAsWideAsTheirHead(t *testing.T) {
-	var b strings.Builder
-	if err := someReport().markdown(&b); err != nil {
-		t.Fatal(err)
-	}
 	rows := 0
-	for line := range strings.Lines(b.String()) {
+	for line := range strings.Lines(written(t, someReport().markdown)) {
 		if !strings.HasPrefix(line, "|") {
 			continue
 		}
@@ -104,60 +119,8 @@ func TestMarkdownHasRowsAsWideAsTheirHead(t *testing.T) {
 			t.Errorf("%d cells, want 7: %s", got-1, line)
 		}
 	}
-	if rows != 2+3+2+1 {
-		t.Errorf("%d rows in\n%s", rows, &b)
-	}
-	if !strings.Contains(b.String(), "| **100/s** |") {
-		t.Errorf("the best figure is not bold in\n%s", &b)
-	}
-}
-
-func TestChartIsXMLAndSaysEveryRatio(t *testing.T) {
-	var b strings.Builder
-	if err := someReport().svg(&b); err != nil {
-		t.Fatal(err)
-	}
-	text := checkXML(t, strings.NewReader(b.String()))
-	for _, want := range []string{"rate & so on", "polls <1 ms>", "10 ×", "20 ×", "1.50 ×", "0.500 ×"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in the chart:\n%s", want, text)
-		}
-	}
-}
-
-func TestChartOfNothingIsXML(t *testing.T) {
-	var b strings.Builder
-	for _, write := range []func(*report) error{
-		func(r *report) error { return r.svg(&b) },
-		func(r *report) error { return r.herdSVG(&b) },
-	} {
-		b.Reset()
-		if err := write(newReport(allPeers())); err != nil {
-			t.Fatal(err)
-		}
-		checkXML(t, strings.NewReader(b.String()))
-	}
-}
-
-func TestLimitIsForRelockAlone(t *testing.T) {
-	us, renews, polls := somePeers()
-	r := newReport([]*peer{us, renews, polls})
-	within := r.row(figure{section: "s", name: "within", unit: number, good: less, limit: 20})
-	beyond := r.row(figure{section: "s", name: "beyond", unit: number, good: less, limit: 20, goal: 2})
-	for _, p := range r.peers {
-		within.add(p, 19)
-		beyond.add(p, 21)
-	}
-	within.samples[polls.id] = []float64{200}
-	beyond.samples[polls.id] = []float64{200}
-	var b strings.Builder
-	if err := r.print(&b); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"≤ 20: met", "≤ 20: MISSED"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, &b)
-		}
+	if rows != 2+3+2+2+1 {
+		t.Errorf("%d rows", rows)
 	}
 }
 
@@ -181,42 +144,4 @@ func herdReport() *report {
 	}
 	r.herd("herd", []int{2, 128}, rows, true)
 	return r
-}
-
-func TestHerdHasATableOfItsOwn(t *testing.T) {
-	var text, md strings.Builder
-	r := herdReport()
-	if err := r.print(&text); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.markdown(&md); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"n = 128", "2000000, 4000 µs, 6000000.0, 8 ms"} {
-		if !strings.Contains(text.String(), want) || !strings.Contains(md.String(), want) {
-			t.Errorf("no %q in\n%s\n%s", want, &text, &md)
-		}
-	}
-	if strings.Contains(md.String(), "| polls &lt;1 ms> | –") {
-		t.Errorf("a line of a peer that took no part:\n%s", &md)
-	}
-}
-
-func TestChartOfTheHerdHasALineForEachPeer(t *testing.T) {
-	var b strings.Builder
-	if err := herdReport().herdSVG(&b); err != nil {
-		t.Fatal(err)
-	}
-	text := checkXML(t, strings.NewReader(b.String()))
-	for _, want := range []string{"renews & tells", "server time of each", "128"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in the chart:\n%s", want, text)
-		}
-	}
-	if lines := strings.Count(b.String(), "<polyline"); lines != 4*2 {
-		t.Errorf("%d lines, want one for each of 4 figures and 2 peers:\n%s", lines, &b)
-	}
-	if strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
-		t.Errorf("a point that is nowhere:\n%s", &b)
-	}
 }

@@ -1,69 +1,47 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestProxyDelaysAndKeepsEveryByte(t *testing.T) {
-	t.Parallel()
+	needRedis(t)
 	const delay = 5 * time.Millisecond
-	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	s, err := openServer(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer s.close()
 	front, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer echo.Close()
 	defer front.Close()
-	wg.Go(func() {
-		for {
-			conn, err := echo.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer conn.Close()
-				_, _ = io.Copy(conn, conn) // until the client leaves
-			})
-		}
-	})
-	proxy := &proxyJob{Target: echo.Addr().String(), Delay: delay}
+	proxy := &proxyJob{Target: s.addr, Delay: delay}
 	wg.Go(func() { _ = proxy.accept(front) }) // until it is closed
-
-	conn, err := net.Dial("tcp", front.Addr().String())
-	if err != nil {
+	c := redis.NewClient(&redis.Options{Addr: front.Addr().String()})
+	defer c.Close()
+	ctx := t.Context()
+	if err := c.Ping(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	r := bufio.NewReader(conn)
 	start := time.Now()
-	if _, err := conn.Write([]byte("PING\n")); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := r.ReadString('\n'); line != "PING\n" || err != nil {
-		t.Fatalf("%q, %v", line, err)
-	}
+	big := strings.Repeat("0123456789abcde\n", 1<<16)
+	got, err := c.Echo(ctx, big).Result()
 	if took := time.Since(start); took < delay {
 		t.Errorf("a round trip took %v, less than the %v added", took, delay)
 	}
-	big := make([]byte, 1<<20)
-	for i := range big {
-		big[i] = byte(i * 31 >> 3)
-	}
-	wg.Go(func() { _, _ = conn.Write(big) }) // what does not arrive is missed below
-	got := make([]byte, len(big))
-	if _, err := io.ReadFull(r, got); err != nil || string(got) != string(big) {
+	if err != nil || got != big {
 		t.Errorf("a mebibyte came back damaged: %v", err)
 	}
 }

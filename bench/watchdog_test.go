@@ -67,36 +67,31 @@ func raceOn(t *testing.T, lib library) (outcome, *shared) {
 	return w.race(&task{Goroutines: 4, Span: 50 * time.Millisecond, Stuck: time.Second}), mem
 }
 
-func TestLockThatWorksHasNoFaults(t *testing.T) {
+func TestFaultsAreCounted(t *testing.T) {
 	t.Parallel()
-	out, mem := raceOn(t, newOneLock())
-	if out.Stuck != 0 || out.Errors != 0 || out.Hung != 0 || out.Violations != 0 {
-		t.Errorf("faults of a channel: %+v", out)
+	for name, c := range map[string]struct {
+		lock  func(l *oneLock)
+		stuck int64
+		works bool // for those that are not stuck
+	}{
+		"none":                {func(*oneLock) {}, 0, true},
+		"lost wake-ups":       {func(l *oneLock) { l.loses = 2 }, 2, true},
+		"nobody ever unlocks": {func(l *oneLock) { <-l.token }, 4, false},
+	} {
+		l := newOneLock()
+		c.lock(l)
+		out, mem := raceOn(t, l)
+		if int64(out.Stuck) != c.stuck || out.Errors != 0 || out.Hung != 0 || out.Violations != 0 {
+			t.Errorf("%s: %+v", name, out)
+		}
+		if c.works != (out.Counted > 0) || out.Acquired < out.Counted || out.Acquired != mem.cell(counted).Load() {
+			t.Errorf("%s: counted %d, acquired %d, by the shared counter %d", name, out.Counted, out.Acquired, mem.cell(counted).Load())
+		}
 	}
-	if out.Counted == 0 || out.Acquired < out.Counted || out.Acquired != mem.cell(counted).Load() {
-		t.Errorf("counted %d, acquired %d, by the shared counter %d", out.Counted, out.Acquired, mem.cell(counted).Load())
-	}
-}
-
-func TestStuckWaitersAreEndedAndCounted(t *testing.T) {
-	t.Parallel()
 	l := newOneLock()
-	l.loses = 2
-	out, mem := raceOn(t, l)
-	if out.Stuck != 2 || out.Errors != 0 || out.Hung != 0 {
-		t.Errorf("two waiters lost their wake-ups: %+v", out)
-	}
-	if out.Counted == 0 || out.Acquired != mem.cell(counted).Load() {
-		t.Errorf("the other two do not count: %+v", out)
-	}
-}
-
-func TestStuckHolderStopsAllAndAllAreCounted(t *testing.T) {
-	t.Parallel()
-	l := newOneLock()
-	<-l.token // nobody ever unlocks
-	if out, _ := raceOn(t, l); out.Stuck != 4 || out.Acquired != 0 {
-		t.Errorf("four waiters for a lock that nobody frees: %+v", out)
+	l.fails = errors.New("not yours")
+	if out, _ := raceOn(t, l); out.Errors != out.Acquired || out.FirstError != "not yours" {
+		t.Errorf("every Unlock fails: %+v", out)
 	}
 }
 
@@ -115,15 +110,6 @@ func TestWaiterThatIgnoresItsContextIsGivenUp(t *testing.T) {
 	}
 	close(l.deaf)
 	<-r.ended
-}
-
-func TestErrorsAreCountedAndTheFirstIsTold(t *testing.T) {
-	t.Parallel()
-	l := newOneLock()
-	l.fails = errors.New("not yours")
-	if out, _ := raceOn(t, l); out.Errors != out.Acquired || out.FirstError != "not yours" {
-		t.Errorf("every Unlock fails: %+v", out)
-	}
 }
 
 func TestViolationsAreSeen(t *testing.T) {

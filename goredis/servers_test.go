@@ -2,6 +2,7 @@ package goredis_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,17 +13,22 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/goredis"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
 func TestSingleServer(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	dir := must(os.MkdirTemp("", "relock"))(t) // a socket's name must be short
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "redis.sock")
+	server := redistest.Start(t, "--unixsocket", socket)
 	at := []string{server.Addr()}
 	for name, o := range map[string]redis.UniversalOptions{
 		"alone":          {Addrs: at},
 		"database":       {Addrs: at, DB: 3},
+		"socket":         {Addrs: []string{socket}, DB: 2},
 		"RESP2":          {Addrs: at, Protocol: 2, DB: 4},
 		"small pool":     {Addrs: at, PoolSize: 1, DB: 5},
 		"named":          {Addrs: at, ClientName: "shop", IdentitySuffix: "shop", DB: 6},
@@ -38,24 +44,6 @@ func TestSingleServer(t *testing.T) {
 	}
 }
 
-func TestClientTellsItsName(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	session(t, redis.UniversalOptions{Addrs: []string{server.Addr()}, ClientName: "shop"})
-	if list := must(server.Do("CLIENT", "LIST"))(t).(string); !strings.Contains(list, " name=shop ") {
-		t.Error(list)
-	}
-}
-
-func TestUnixSocket(t *testing.T) {
-	t.Parallel()
-	dir := must(os.MkdirTemp("", "relock"))(t) // a socket's name must be short
-	defer os.RemoveAll(dir)
-	socket := filepath.Join(dir, "redis.sock")
-	redistest.Start(t, "--unixsocket", socket)
-	excludes(t, redis.UniversalOptions{Addrs: []string{socket}, DB: 2})
-}
-
 // A connection that has outlived ConnMaxLifetime is replaced under the locks.
 func TestConnectionsMayExpireUnderLocks(t *testing.T) {
 	t.Parallel()
@@ -66,11 +54,7 @@ func TestConnectionsMayExpireUnderLocks(t *testing.T) {
 	defer cancel()
 	redistest.Eventually(t, patience, "connections to be replaced", func() bool {
 		for range 100 {
-			m := s.Mutex("goods:1")
-			if err := m.Lock(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Unlock(ctx); err != nil {
+			if err := relock.Do(ctx, s.Mutex("goods:1"), func(context.Context) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -82,33 +66,20 @@ func TestConnectionsMayExpireUnderLocks(t *testing.T) {
 func TestTLSWithClientCertificate(t *testing.T) {
 	t.Parallel()
 	redistest.Needs(t, redistest.TLS)
-	ca := newAuthority(t)
-	server, addr := startTLS(t, ca)
-	o := redis.UniversalOptions{Addrs: []string{addr}, TLSConfig: ca.client()}
+	ca := redistest.NewAuthority(t)
+	server, addr := redistest.StartTLS(t, ca)
+	o := redis.UniversalOptions{Addrs: []string{addr}, TLSConfig: ca.Client()}
 	excludes(t, o)
 
-	o.TLSConfig = ca.client()
+	o.TLSConfig = ca.Client()
 	o.TLSConfig.Certificates = nil
 	fails(t, o, "without a certificate of the client")
-	o.TLSConfig = newAuthority(t).client()
+	o.TLSConfig = redistest.NewAuthority(t).Client()
 	fails(t, o, "with another authority")
 	o.TLSConfig = nil
 	fails(t, o, "without TLS")
 	o.Addrs = []string{server.Addr()}
 	excludes(t, o)
-}
-
-// startTLS starts a server that speaks TLS at addr, besides its own port.
-func startTLS(t testing.TB, ca *authority, args ...string) (s *redistest.Server, addr string) {
-	t.Helper()
-	s = redistest.Start(t, args...)
-	redistest.Eventually(t, patience, "a port that stays free", func() bool {
-		port := freePort(t)
-		addr = net.JoinHostPort("127.0.0.1", port)
-		_, err := s.Do(append([]string{"CONFIG", "SET"}, ca.settings(port)...)...)
-		return err == nil
-	})
-	return s, addr
 }
 
 // fails fails the test if a client can be made.
@@ -170,51 +141,43 @@ func TestChangedPasswordIsUsedToConnectAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	command(t, server, "ACL", "SETUSER", "shop", "on", ">first", "~*", "&*", "+@all")
-	streaming, asked := new(stream), new(stream)
-	streaming.password.Store("first")
-	asked.password.Store("first")
+	login := new(stream)
+	login.password.Store("first")
 	at := []string{server.Addr()}
-	client := must(goredis.NewClient(&redis.UniversalOptions{Addrs: at, StreamingCredentialsProvider: streaming}))(t)
+	client := must(goredis.NewClient(&redis.UniversalOptions{Addrs: at, StreamingCredentialsProvider: login}))(t)
 	defer func() {
 		client.Close()
-		if n := streaming.ends.Load(); n != 1 {
+		if n := login.ends.Load(); n != 1 {
 			t.Errorf("Close ended %d subscriptions, want 1", n)
 		}
 	}()
 	provided := connect(t, redis.UniversalOptions{Addrs: at, CredentialsProvider: func() (string, string) {
-		return asked.credentials().BasicAuth()
+		return login.credentials().BasicAuth()
 	}})
 	t.Run("locks", func(t *testing.T) { // its end closes the sessions
-		a, b := sessionOn(t, client), sessionOn(t, provided)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		one, two := a.Mutex("one"), b.Mutex("two")
-		if err := one.Lock(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := two.Lock(ctx); err != nil {
-			t.Fatal(err)
+		sessions := []*relock.Session{sessionOn(t, client), sessionOn(t, provided)}
+		var held []*relock.Mutex
+		for i, s := range sessions {
+			held = append(held, s.Mutex(fmt.Sprint("held ", i)))
+			if err := held[i].Lock(ctx); err != nil {
+				t.Fatal(err)
+			}
 		}
 
 		command(t, server, "ACL", "SETUSER", "shop", "resetpass", ">second")
-		asked.password.Store("second")
-		streaming.password.Store("second")
-		streaming.listener.Load().(auth.CredentialsListener).OnNext(streaming.credentials())
+		login.password.Store("second")
+		login.listener.Load().(auth.CredentialsListener).OnNext(login.credentials())
 		command(t, server, "CLIENT", "KILL", "USER", "shop")
 
-		for _, name := range []string{"three", "four"} {
-			if err := a.Mutex(name).Lock(ctx); err != nil {
+		for i, s := range sessions {
+			if err := s.Mutex(fmt.Sprint("taken ", i)).Lock(ctx); err != nil {
 				t.Error(err)
 			}
-			if err := b.Mutex(name + name).Lock(ctx); err != nil {
-				t.Error(err)
+			if err := held[i].Unlock(ctx); err != nil {
+				t.Error("held while the connections broke:", err)
 			}
-		}
-		if err := one.Unlock(ctx); err != nil {
-			t.Error("held while the connections broke:", err)
-		}
-		if err := two.Unlock(ctx); err != nil {
-			t.Error("held while the connections broke:", err)
 		}
 	})
 }

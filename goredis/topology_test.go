@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -36,11 +37,7 @@ func TestCluster(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			m := session(t, o).Mutex("goods:1")
-			if err := m.Lock(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Unlock(ctx); err != nil {
+			if err := relock.Do(ctx, session(t, o).Mutex("goods:1"), func(context.Context) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -137,12 +134,12 @@ func followsFailover(t *testing.T, o redis.UniversalOptions) {
 func TestSentinelWithTLS(t *testing.T) {
 	t.Parallel()
 	redistest.Needs(t, redistest.TLS)
-	ca := newAuthority(t)
-	_, primary := startTLS(t, ca, "--requirepass", "secret")
+	ca := redistest.NewAuthority(t)
+	_, primary := redistest.StartTLS(t, ca, "--requirepass", "secret")
 	_, port, _ := net.SplitHostPort(primary)
 	var lines []string
-	watched := freePort(t)
-	for pair := ca.settings(watched); len(pair) > 0; pair = pair[2:] {
+	watched := redistest.FreePort(t)
+	for pair := ca.Settings(watched); len(pair) > 0; pair = pair[2:] {
 		lines = append(lines, pair[0]+" "+pair[1])
 	}
 	lines = append(lines, fmt.Sprintf("sentinel monitor relock 127.0.0.1 %s 1", port), "sentinel auth-pass relock secret")
@@ -150,11 +147,11 @@ func TestSentinelWithTLS(t *testing.T) {
 	command(t, sentinel, "ACL", "SETUSER", "default", "resetpass", ">guarded")
 
 	o := redis.UniversalOptions{MasterName: "relock", Addrs: []string{net.JoinHostPort("127.0.0.1", watched)},
-		TLSConfig: ca.client(), Password: "secret", SentinelPassword: "guarded"}
+		TLSConfig: ca.Client(), Password: "secret", SentinelPassword: "guarded"}
 	excludes(t, o)
 	o.Password, o.CredentialsProvider = "", func() (string, string) { return "", "secret" }
 	excludes(t, o)
-	o.TLSConfig = ca.client()
+	o.TLSConfig = ca.Client()
 	o.TLSConfig.Certificates = nil
 	fails(t, o, "without a certificate of the client")
 }

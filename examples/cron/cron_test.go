@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"io"
 	"os"
 	"regexp"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,24 +21,6 @@ func TestMain(m *testing.M) {
 		main()
 	}})
 	goleak.VerifyTestMain(m, redistest.Leaks()...)
-}
-
-// buffer collects what hosts print.
-type buffer struct {
-	mu   sync.Mutex // protects text
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // ticks returns how often the job was started and done for each tick that some host looked at.
@@ -85,7 +67,7 @@ func enough(out string) bool {
 
 func TestHostsInMemoryDoEachTickOnce(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
-	var out buffer
+	var out redistest.Buffer
 	ended := make(chan error, 1)
 	go redistest.WithoutFIPS(func() { // the Redis in memory computes SHA-1
 		ended <- run(ctx, []string{"-every=50ms", "-work=5ms", "-lease=1m"}, &out)
@@ -99,7 +81,7 @@ func TestHostsInMemoryDoEachTickOnce(t *testing.T) {
 }
 
 // startHost starts a process with one host and appends its lines to out.
-func startHost(t *testing.T, out *buffer, args ...string) *redistest.Proc {
+func startHost(t *testing.T, out *redistest.Buffer, args ...string) *redistest.Proc {
 	t.Helper()
 	p := redistest.Child(t, "cron", args...)
 	copied := make(chan struct{})
@@ -119,16 +101,14 @@ func startHost(t *testing.T, out *buffer, args ...string) *redistest.Proc {
 
 func TestProcessesOnServerDoEachTickOnce(t *testing.T) {
 	server := redistest.Start(t)
-	var out buffer
+	var out redistest.Buffer
 	args := []string{"-redis", server.Addr(), "-hosts=1", "-every=100ms", "-work=10ms", "-lease=1m"}
 	hosts := []*redistest.Proc{startHost(t, &out, args...), startHost(t, &out, args...), startHost(t, &out, args...)}
 	redistest.Eventually(t, time.Minute, "ten ticks", func() bool { return enough(out.String()) })
 	for _, p := range hosts {
-		if err := interrupt(p); err != nil {
+		if err := syscall.Kill(p.PID(), syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for _, p := range hosts {
 		if err := p.Wait(); err != nil {
 			t.Errorf("interrupted, a host ended with %v", err)
 		}
@@ -136,18 +116,10 @@ func TestProcessesOnServerDoEachTickOnce(t *testing.T) {
 	onceEach(t, out.String(), len(hosts))
 }
 
-func interrupt(p *redistest.Proc) error {
-	process, err := os.FindProcess(p.PID())
-	if err != nil {
-		return err
-	}
-	return process.Signal(os.Interrupt)
-}
-
 func TestJobOfAKilledHostIsDoneByAnother(t *testing.T) {
 	server := redistest.Start(t)
 	args := []string{"-redis", server.Addr(), "-hosts=1", "-every=1s", "-lease=1s"}
-	var first, second buffer
+	var first, second redistest.Buffer
 	killed := startHost(t, &first, append(args, "-work=1h")...)
 	redistest.Eventually(t, time.Minute, "the job to start", func() bool { return strings.Contains(first.String(), "started") })
 	startHost(t, &second, append(args, "-work=1ms")...)
@@ -163,7 +135,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		"-redis=127.0.0.1:1": "cannot use Redis at 127.0.0.1:1: dial",
 		"-redis=ftp://host":  "-redis: ",
 	} {
-		if err := run(t.Context(), []string{arg}, &buffer{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(t.Context(), []string{arg}, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", arg, err, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -183,11 +184,7 @@ func TestAnotherLeadsWhenTheLeaderIsKilledOrInterrupted(t *testing.T) {
 	leader := f.until("leader", func(e event) bool { return e.what == "step" })
 	leader.proc.Kill()
 	next := f.until("leader after the killed one", func(e event) bool { return e.what == "step" && e.token > leader.token })
-	process, err := os.FindProcess(next.proc.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Signal(os.Interrupt); err != nil {
+	if err := syscall.Kill(next.proc.PID(), syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	f.until("leader after the interrupted one", func(e event) bool { return e.what == "step" && e.token > next.token })

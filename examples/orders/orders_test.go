@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"maps"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,14 +40,14 @@ func process(t *testing.T, args ...string) (*redistest.Proc, string) {
 	return p, url
 }
 
-// inMemory runs the service on a Redis in memory until the test ends, and returns its address.
-func inMemory(t *testing.T, args ...string) string {
+// serve runs the service in this process until the test ends, and returns its address.
+func serve(t *testing.T, log io.Writer, args ...string) string {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(context.Background())
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
 	go redistest.WithoutFIPS(func() { // the Redis in memory computes SHA-1
-		err := run(ctx, append([]string{"-addr=127.0.0.1:0"}, args...), w, io.Discard)
+		err := run(ctx, append([]string{"-addr=127.0.0.1:0"}, args...), w, log)
 		_ = w.CloseWithError(io.EOF)
 		ended <- err
 	})
@@ -99,7 +99,7 @@ func crowd(t *testing.T, urls []string, order string) map[int]int {
 }
 
 func TestOrderIsChargedOnceInMemory(t *testing.T) {
-	url := inMemory(t, "-timeout=1m", "-bank=5ms")
+	url := serve(t, io.Discard, "-timeout=1m", "-bank=5ms")
 	if got, want := crowd(t, []string{url}, "7"), (map[int]int{201: 1, 409: 39}); !maps.Equal(got, want) {
 		t.Errorf("answers: %v, want %v", got, want)
 	}
@@ -120,11 +120,7 @@ func TestOrderIsChargedOnceByTwoProcesses(t *testing.T) {
 			t.Errorf("order %s: charged %v times, %v", order, n, err)
 		}
 	}
-	process, err := os.FindProcess(p.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Signal(os.Interrupt); err != nil {
+	if err := syscall.Kill(p.PID(), syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Wait(); err != nil {
@@ -164,43 +160,15 @@ func TestOrderThatIsBeingPaidIsLocked(t *testing.T) {
 	}
 }
 
-// buffer collects the log.
-type buffer struct {
-	mu   sync.Mutex // protects text
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 func TestLostLockChargesNothingAndIsLogged(t *testing.T) {
 	server := redistest.Start(t)
 	boss := operator(t, server)
-	ctx, interrupt := context.WithCancel(t.Context())
-	var log buffer
-	r, w := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- run(ctx, []string{"-addr=127.0.0.1:0", "-redis", server.Addr(), "-timeout=1m", "-bank=1m"}, w, &log)
-	}()
-	line, err := bufio.NewReader(r).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := strings.TrimSpace(strings.TrimPrefix(line, listening))
+	var log redistest.Buffer
+	url := serve(t, &log, "-redis", server.Addr(), "-timeout=1m", "-bank=1m")
 	status := make(chan int, 1)
 	go func() { status <- pay(t, url, "7") }()
 	redistest.Eventually(t, time.Minute, "the lock to be held and forced open", func() bool {
-		ok, err := boss.ForceUnlock(ctx, "7")
+		ok, err := boss.ForceUnlock(t.Context(), "7")
 		return ok && err == nil
 	})
 	if got := <-status; got != 503 {
@@ -212,10 +180,6 @@ func TestLostLockChargesNothingAndIsLogged(t *testing.T) {
 	redistest.Eventually(t, time.Minute, "the loss in the log", func() bool {
 		return strings.Contains(log.String(), "level=ERROR") && strings.Contains(log.String(), "7")
 	})
-	interrupt()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 func TestMistakesAreExplained(t *testing.T) {

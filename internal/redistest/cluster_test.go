@@ -70,37 +70,3 @@ func TestClusterMovesASlotUnderItsClients(t *testing.T) {
 	require.Equal(t, int64(writes), sum, "no write lost, none done twice")
 	require.Positive(t, writes)
 }
-
-func TestClusterFailover(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 1)
-	client := c.Client(t)
-	set(t, client, "k", "v")
-	master := c.NodeForKey("k")
-	replica := c.Replica(master)
-	require.NotNil(t, replica)
-	require.NoError(t, c.Failover(replica))
-	require.Same(t, replica, c.NodeForKey("k"))
-	require.Same(t, master, c.Replica(replica))
-
-	replica.Kill()
-	require.NoError(t, c.WaitFailover(replica))
-	require.Same(t, master, c.NodeForKey("k"))
-	redistest.Eventually(t, soon, "the client to have found the new master", func() bool {
-		got, err := do(t, client, "GET", "k").ToString()
-		return err == nil && got == "v"
-	})
-	require.NoError(t, replica.Restart())
-	redistest.Eventually(t, soon, "the killed master to come back as a replica", func() bool {
-		return c.Replica(master) == replica
-	})
-	require.NoError(t, c.Settle())
-
-	require.NoError(t, master.Freeze())
-	require.NoError(t, c.Failover(replica, "TAKEOVER"))
-	require.Same(t, replica, c.NodeForKey("k"))
-	require.NoError(t, master.Thaw())
-	redistest.Eventually(t, soon, "the frozen master to step down", func() bool {
-		return c.Replica(replica) == master
-	})
-}

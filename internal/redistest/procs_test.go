@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"runtime"
 	"testing"
 	"time"
@@ -28,13 +27,6 @@ func TestChildSpeaksByLines(t *testing.T) {
 	require.NoError(t, p.Wait())
 	_, err = p.Line(soon)
 	require.ErrorIs(t, err, io.EOF)
-}
-
-func TestChildOfUnknownRoleExitsWithOne(t *testing.T) {
-	t.Parallel()
-	var exit *exec.ExitError
-	require.ErrorAs(t, redistest.Child(t, "nobody").Wait(), &exit)
-	require.Equal(t, 1, exit.ExitCode())
 }
 
 func TestChildEndsWithItsInput(t *testing.T) {

@@ -66,24 +66,6 @@ func TestProxyPassesEverything(t *testing.T) {
 	require.Equal(t, int64(1), p.Accepted())
 }
 
-func TestProxyCarriesReplication(t *testing.T) {
-	t.Parallel()
-	primary := redistest.Start(t)
-	p := redistest.NewProxy(t, primary.Addr())
-	_, port, err := net.SplitHostPort(p.Addr())
-	require.NoError(t, err)
-	replica := redistest.Start(t, "--replicaof", "127.0.0.1", port)
-	redistest.Eventually(t, soon, "the replica to be in sync", func() bool {
-		return replica.Info("replication")["master_link_status"] == "up"
-	})
-	p.Stall(true)
-	set(t, primary.Client(t), "k", "v")
-	time.Sleep(50 * time.Millisecond)
-	require.Nil(t, get(t, replica, "k"))
-	p.Stall(false)
-	redistest.Eventually(t, soon, "the write", func() bool { return get(t, replica, "k") == "v" })
-}
-
 func TestDelayIsLatencyAndNotAThrottle(t *testing.T) {
 	t.Parallel()
 	_, p, c := through(t, pipelined)
@@ -171,49 +153,6 @@ func TestBlackholeKeepsConnectionsOpenUntilHealed(t *testing.T) {
 	})
 }
 
-func TestBlackholeHidesTheEndOfAConnection(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr())
-	conn, err := net.Dial("tcp", p.Addr())
-	require.NoError(t, err)
-	_, err = fmt.Fprint(conn, "CLIENT SETNAME ghost\r\n")
-	require.NoError(t, err)
-	ghosts := func() int {
-		list, err := s.Do("CLIENT", "LIST")
-		require.NoError(t, err)
-		return strings.Count(list.(string), "name=ghost")
-	}
-	redistest.Eventually(t, soon, "the connection", func() bool { return ghosts() == 1 })
-	p.Blackhole(true)
-	require.NoError(t, conn.Close())
-	time.Sleep(50 * time.Millisecond)
-	require.Equal(t, 1, ghosts(), "the server saw the end through a blackhole")
-	p.Blackhole(false)
-	redistest.Eventually(t, soon, "the ghost to leave", func() bool { return ghosts() == 0 })
-}
-
-func TestCutAndRefuse(t *testing.T) {
-	t.Parallel()
-	_, p, c := through(t)
-	p.Refuse(true)
-	set(t, c, "k", "v") // existing connections go on
-	conn, err := net.Dial("tcp", p.Addr())
-	if err == nil { // it may be reset before it is seen to be made
-		defer conn.Close()
-		_, err = conn.Read(make([]byte, 1))
-	}
-	require.Error(t, err)
-	p.Cut()
-	require.Zero(t, p.Connections())
-	require.Error(t, do(t, c, "PING").Error())
-	p.Refuse(false)
-	redistest.Eventually(t, soon, "the client to work again", func() bool {
-		return do(t, c, "PING").Error() == nil
-	})
-	require.Equal(t, int64(2), p.Accepted())
-}
-
 func TestDroppedReplyIsOfTheRequestThatMatched(t *testing.T) {
 	t.Parallel()
 	s, p, c := through(t, pipelined)
@@ -261,18 +200,6 @@ func TestDroppedReplyIsFoundAmongPushes(t *testing.T) {
 	}
 }
 
-func TestOrdersAreTakenOldestFirstAndOnce(t *testing.T) {
-	t.Parallel()
-	s, p, c := through(t)
-	first, second := p.DropReplies(contains("INCR")), p.DropReplies(contains("INCR"))
-	for _, gone := range []<-chan struct{}{first, second} {
-		require.Error(t, do(t, c, "INCR", "n").Error())
-		landed(t, gone)
-	}
-	require.NoError(t, do(t, c, "INCR", "n").Error())
-	require.Equal(t, "3", get(t, s, "n"))
-}
-
 func TestDropOutlivesAConnectionThatBreaksFirst(t *testing.T) {
 	t.Parallel()
 	s, p, c := through(t)
@@ -287,19 +214,4 @@ func TestDropOutlivesAConnectionThatBreaksFirst(t *testing.T) {
 	require.NoError(t, s.Thaw())
 	require.Error(t, do(t, c, "INCR", "n").Error())
 	landed(t, gone)
-}
-
-func TestProxyClosesConnectionsToAServerThatIsDown(t *testing.T) {
-	t.Parallel()
-	s, p, c := through(t)
-	s.Kill()
-	require.Error(t, do(t, c, "PING").Error())
-	redistest.Eventually(t, soon, "no connections", func() bool { return p.Connections() == 0 })
-	require.NoError(t, s.Restart())
-	redistest.Eventually(t, soon, "the client to work again", func() bool {
-		return do(t, c, "PING").Error() == nil
-	})
-	p.Close()
-	p.Close()
-	require.Error(t, do(t, c, "PING").Error())
 }

@@ -2,8 +2,6 @@ package redistest_test
 
 import (
 	"context"
-	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,54 +25,6 @@ func set(t testing.TB, c rueidis.Client, key, value string) {
 	require.NoError(t, do(t, c, "SET", key, value).Error())
 }
 
-func TestServersAnswerAtOnceAndApart(t *testing.T) {
-	t.Parallel()
-	a, b := redistest.Start(t), redistest.Start(t)
-	require.NotEqual(t, a.Addr(), b.Addr())
-	set(t, a.Client(t), "k", "a")
-	reply, err := b.Do("GET", "k")
-	require.NoError(t, err)
-	require.Nil(t, reply)
-	reply, err = a.Do("GET", "k")
-	require.NoError(t, err)
-	require.Equal(t, "a", reply)
-}
-
-func TestManyServersStartAtOnce(t *testing.T) {
-	t.Parallel()
-	redistest.Start(t) // skips where there is no redis-server
-	var wg sync.WaitGroup
-	servers := make([]*redistest.Server, 8)
-	for i := range servers {
-		dir := t.TempDir()
-		wg.Go(func() {
-			s, err := redistest.Launch(dir)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			servers[i] = s
-		})
-	}
-	wg.Wait()
-	for _, s := range servers {
-		if s != nil {
-			s.Close()
-			require.False(t, s.Running())
-		}
-	}
-}
-
-func TestPasswordIsUsedByClientAndDo(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, "--requirepass", "open sesame")
-	set(t, s.Client(t), "k", "v")
-	_, err := s.Do("PING")
-	require.NoError(t, err)
-	_, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
-	require.ErrorContains(t, err, "NOAUTH")
-}
-
 func TestRestartKeepsAddressAndWhatPersistenceKept(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
@@ -94,21 +44,6 @@ func TestRestartKeepsAddressAndWhatPersistenceKept(t *testing.T) {
 			require.Equal(t, int64(len(args)/4), reply)
 		})
 	}
-}
-
-func TestKilledServerRefusesUntilRestart(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	s.Kill()
-	s.Kill()
-	require.False(t, s.Running())
-	_, err := net.Dial("tcp", s.Addr())
-	require.Error(t, err)
-	_, err = s.Do("PING")
-	require.Error(t, err)
-	require.NoError(t, s.Restart())
-	_, err = s.Do("PING")
-	require.NoError(t, err)
 }
 
 func TestFrozenServerAnswersWhenThawed(t *testing.T) {
@@ -189,29 +124,4 @@ func TestStatistics(t *testing.T) {
 	require.Equal(t, 1, s.PubSubClients())
 	cancel()
 	wg.Wait()
-}
-
-func TestMiniRunsScripts(t *testing.T) {
-	t.Parallel()
-	m, c := redistest.Mini(t)
-	require.NoError(t, do(t, c, "EVAL", "return redis.call('SET', KEYS[1], 'v')", "1", "k").Error())
-	got, err := m.Get("k")
-	require.NoError(t, err)
-	require.Equal(t, "v", got)
-}
-
-func TestEventuallyNamesWhatItWaitedFor(t *testing.T) {
-	t.Parallel()
-	var fake fakeTB
-	done := make(chan struct{})
-	go func() { // Fatalf ends its goroutine
-		defer close(done)
-		redistest.Eventually(&fake, 5*time.Millisecond, "the moon", func() bool { return false })
-	}()
-	<-done
-	require.Contains(t, fake.message, "the moon")
-
-	polls := 0
-	redistest.Eventually(t, soon, "third poll", func() bool { polls++; return polls == 3 })
-	require.True(t, strings.HasPrefix(fake.message, "redistest: "))
 }

@@ -89,18 +89,16 @@ func costOfATurn(t testing.TB, s *redistest.Server, name string, happens func())
 	line := contenders(t, s, name)
 	done := kit.Async(func() error {
 		return kit.Together(4, func(i int) error {
-			for l := sessions[i%2].FairMutex(name); had.Load() < turns; {
-				if err := l.Lock(kit.Background); err != nil {
-					return err
-				}
-				if had.Add(1) == few {
-					before = scriptTime(s)
-				}
-				if err := l.Unlock(kit.Background); err != nil {
-					return err
-				}
+			l, err := sessions[i%2].FairMutex(name), error(nil)
+			for had.Load() < turns && err == nil {
+				err = relock.Do(kit.Background, l, func(context.Context) error {
+					if had.Add(1) == few {
+						before = scriptTime(s)
+					}
+					return nil
+				})
 			}
-			return nil
+			return err
 		})
 	})
 	redistest.Eventually(t, kit.Soon, "the others to queue", func() bool { return contenders(t, s, name) == line+4 })
@@ -121,55 +119,41 @@ func scriptTime(s *redistest.Server) time.Duration {
 // the lock over among themselves without a pause.
 func TestProcessThatMayNotSubscribeHasTurns(t *testing.T) {
 	t.Parallel()
-	for _, k := range kit.LockKinds[:3] {
-		t.Run(k.Name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			do := func(args ...string) {
-				_, err := s.Do(args...)
-				require.NoError(t, err)
-			}
-			do("ACL", "SETUSER", "deaf", "on", ">pw", "~*", "&*", "+@all")
-			deaf := kit.SessionOn(t, s.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "deaf", "pw" }))
-			do("ACL", "SETUSER", "deaf", "-@pubsub", "+publish", "+pubsub")
-			do("CLIENT", "KILL", "USER", "deaf")
-			ctx, stop := context.WithCancel(kit.Background)
-			defer stop()
-			var turns atomic.Int64
-			crowd := []*relock.Session{kit.NewSession(t, s), kit.NewSession(t, s)}
-			over := kit.Async(func() error {
-				return kit.Together(8, func(i int) error {
-					for l := k.Of(crowd[i%2]); ctx.Err() == nil; {
-						if err := l.Lock(kit.Background); err != nil {
-							return err
-						}
+	for _, k := range kit.LockKinds[:3] { // those that exclude themselves
+		s := redistest.Start(t)
+		do := func(args ...string) {
+			_, err := s.Do(args...)
+			require.NoError(t, err)
+		}
+		do("ACL", "SETUSER", "deaf", "on", ">pw", "~*", "&*", "+@all")
+		deaf := kit.SessionOn(t, s.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "deaf", "pw" }))
+		do("ACL", "SETUSER", "deaf", "-@pubsub", "+publish", "+pubsub")
+		do("CLIENT", "KILL", "USER", "deaf")
+		ctx, stop := context.WithCancel(kit.Background)
+		defer stop()
+		var turns atomic.Int64
+		crowd := []*relock.Session{kit.NewSession(t, s), kit.NewSession(t, s)}
+		over := kit.Async(func() error {
+			return kit.Together(8, func(i int) error {
+				l, err := k.Of(crowd[i%2]), error(nil)
+				for ctx.Err() == nil && err == nil {
+					err = relock.Do(kit.Background, l, func(context.Context) error {
 						turns.Add(1)
 						time.Sleep(time.Millisecond)
-						if err := l.Unlock(kit.Background); err != nil {
-							return err
-						}
-					}
-					return nil
-				})
-			})
-			redistest.Eventually(t, kit.Soon, "the crowd to go on", func() bool { return turns.Load() > 100 })
-			require.NotContains(t, s.Channels(), "relock_session:"+deaf.ID())
-			l := k.Of(deaf)
-			for range 2 {
-				before := turns.Load()
-				got := kit.Async(func() error { return l.Lock(kit.Background) })
-				select {
-				case err := <-got:
-					require.NoError(t, err)
-				case <-time.After(kit.Soon):
-					stop() // so that it gets in at last, and the test ends
-					require.NoError(t, <-got)
-					t.Errorf("it had no turn in %v, the others %d", kit.Soon, turns.Load()-before)
+						return nil
+					})
 				}
-				kit.Unlock(t, kit.Background, l)
-			}
-			stop()
-			require.NoError(t, <-over)
+				return err
+			})
 		})
+		redistest.Eventually(t, kit.Soon, "the crowd to go on", func() bool { return turns.Load() > 100 })
+		require.NotContains(t, s.Channels(), "relock_session:"+deaf.ID())
+		l := k.Of(deaf)
+		for range 2 {
+			kit.Lock(t, kit.Background, l)
+			kit.Unlock(t, kit.Background, l)
+		}
+		stop()
+		require.NoError(t, <-over)
 	}
 }

@@ -81,35 +81,6 @@ func TestEndOfAnotherCallsContextIsNobodyElsesError(t *testing.T) {
 	kit.Unlock(t, kit.Background, wanted)
 }
 
-func TestCloseAndCallsEndWithTheirContextsWhileTheClientDials(t *testing.T) {
-	t.Parallel()
-	_, p := kit.Proxied(t)
-	d := newDialer()
-	session := kit.SessionOn(t, kit.NewClient(t, p, d.option))
-	m := session.Mutex("it")
-	goesOn(t, m)
-	d.shut()
-	defer d.open()
-	p.Cut()
-	time.Sleep(50 * time.Millisecond) // the session notices
-	calls := []func(context.Context) error{
-		func(ctx context.Context) error { _, err := m.TryLock(ctx); return err },
-		func(ctx context.Context) error { _, err := session.Inspect(ctx, "it"); return err },
-		func(ctx context.Context) error { _, err := session.ForceUnlock(ctx, "it"); return err },
-		m.Lock, // rides out failing dials
-		session.Close,
-	}
-	for i, call := range calls {
-		ctx, cancel := context.WithTimeout(kit.Background, 100*time.Millisecond)
-		err := call(ctx)
-		cancel()
-		require.Error(t, err)
-		if i >= 3 {
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		}
-	}
-}
-
 func TestLockReportsTheLastRedisErrorWithTheEndOfItsContext(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

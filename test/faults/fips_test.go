@@ -1,12 +1,9 @@
 package faults_test
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"testing"
 
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
@@ -17,34 +14,15 @@ func init() { kit.Roles["fips"] = fipsRole }
 
 // fipsRole takes locks of each kind at an address.
 func fipsRole(args []string) {
-	err := func() error {
-		ctx, cancel := context.WithTimeout(kit.Background, 2*kit.Soon)
-		defer cancel()
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: args, ForceSingleClient: true, DisableCache: true})
-		if err != nil {
-			return err
+	s, client := kit.ChildSession(args[0])
+	defer client.Close()
+	for _, l := range []relock.Locker{s.Mutex("a"), s.FairMutex("b"), s.RWMutex("c"), s.RWMutex("d").RLocker()} {
+		for range 10 {
+			kit.ChildCheck(l.Lock(kit.Background))
+			kit.ChildCheck(l.Unlock(kit.Background))
 		}
-		defer client.Close()
-		s, err := relock.NewSession(ctx, client)
-		if err != nil {
-			return err
-		}
-		for _, l := range []relock.Locker{s.Mutex("a"), s.FairMutex("b"), s.RWMutex("c"), s.RWMutex("d").RLocker()} {
-			for range 10 {
-				if err := l.Lock(ctx); err != nil {
-					return err
-				}
-				if err := l.Unlock(ctx); err != nil {
-					return err
-				}
-			}
-		}
-		return s.Close(ctx)
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
 	}
+	kit.ChildCheck(s.Close(kit.Background))
 	fmt.Println("locked")
 }
 

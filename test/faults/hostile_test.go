@@ -1,7 +1,6 @@
 package faults_test
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -19,47 +18,12 @@ import (
 // Another user of the same Redis, who may publish on every session's channel and knows its id, and
 // who writes nonsense to the keys beside a lock.
 
-// A target is a type of lock, or a side of one, and what excludes it.
-type target struct {
-	name     string
-	of       func(s *relock.Session, name string) relock.Locker
-	opposite func(s *relock.Session, name string) relock.Locker
-}
-
-var targets = func() []target {
-	mutex := func(s *relock.Session, name string) relock.Locker { return s.Mutex(name) }
-	fair := func(s *relock.Session, name string) relock.Locker { return s.FairMutex(name) }
-	writer := func(s *relock.Session, name string) relock.Locker { return s.RWMutex(name) }
-	reader := func(s *relock.Session, name string) relock.Locker { return s.RWMutex(name).RLocker() }
-	group := func(s *relock.Session, name string) relock.Locker {
-		return relock.NewGroup(s.Mutex(name), s.Mutex(name+" too"))
-	}
-	mixed := func(s *relock.Session, name string) relock.Locker {
-		return relock.NewGroup(s.FairMutex(name), s.RWMutex(name+" too"))
-	}
-	return []target{
-		{"Mutex", mutex, mutex}, {"FairMutex", fair, fair},
-		{"writer", writer, writer}, {"reader", reader, writer},
-		{"Group", group, group}, {"mixed Group", mixed, mixed},
-	}
-}()
-
-func eachTarget(t *testing.T, f func(t *testing.T, k target)) {
-	t.Helper()
-	for _, k := range targets {
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			f(t, k)
-		})
-	}
-}
-
 // waitsFor has l wait for a lock, and returns what its Lock will return.
-func waitsFor(t testing.TB, s *relock.Session, l relock.Locker, name string) <-chan error {
+func waitsFor(t testing.TB, s *relock.Session, l relock.Locker) <-chan error {
 	t.Helper()
 	locked := kit.Async(func() error { return l.Lock(kit.Background) })
-	redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool {
-		state, err := s.Inspect(kit.Background, name)
+	redistest.Eventually(t, kit.Soon, "somebody to wait", func() bool {
+		state, err := s.Inspect(kit.Background, "lock")
 		return err == nil && state.Waiters > 0 || len(locked) > 0
 	})
 	return locked
@@ -78,13 +42,13 @@ func send(t testing.TB, client rueidis.Client, commands ...[]string) {
 
 // tokenIsReal checks that the hold of l has the token that its Redis has issued, as an integer on its
 // clock that is larger than the last one, and returns it; 0 if the type has none.
-func tokenIsReal(t testing.TB, client rueidis.Client, l relock.Locker, name string, last int64) int64 {
+func tokenIsReal(t testing.TB, client rueidis.Client, l relock.Locker, key string, last int64) int64 {
 	t.Helper()
-	f, ok := l.(interface{ FencingToken() int64 })
+	f, ok := l.(kit.FencedLocker)
 	if !ok {
 		return 0
 	}
-	text, err := client.Do(kit.Background, client.B().Get().Key("relock_fence:{"+name+"}").Build()).ToString()
+	text, err := client.Do(kit.Background, client.B().Get().Key("relock_fence:{"+key+"}").Build()).ToString()
 	require.NoError(t, err)
 	require.Equal(t, strconv.FormatInt(f.FencingToken(), 10), text)
 	require.Greater(t, f.FencingToken(), last)
@@ -115,49 +79,46 @@ func forgeries(session string) (all []string) {
 // A user with rights for other names could end holds, and hand the locks of others to a session that
 // waits, with a token of its choice, since the ids of holds could be guessed.
 func TestForgedMessagesGrantAndLoseNothing(t *testing.T) {
-	t.Parallel()
 	server, cluster := redistest.Start(t), redistest.StartCluster(t, 3, 0)
-	for where, connect := range map[string]func(testing.TB, ...func(*rueidis.ClientOption)) rueidis.Client{
-		"server": server.Client, "cluster": cluster.Client,
-	} {
-		t.Run(where, func(t *testing.T) {
-			eachTarget(t, func(t *testing.T, k target) { forge(t, k, connect, where == "cluster") })
-		})
-	}
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		forge(t, k, server.Client, false)
+		forge(t, k, cluster.Client, redistest.Has(t, redistest.ShardedPubSub))
+	})
 }
 
-func forge(t *testing.T, k target, connect func(testing.TB, ...func(*rueidis.ClientOption)) rueidis.Client, sharded bool) {
-	attacker, prefix := connect(t), relock.WithPrefix(k.name+" ")
+func forge(t *testing.T, k *kit.LockKind, connect func(testing.TB, ...func(*rueidis.ClientOption)) rueidis.Client, sharded bool) {
+	attacker, key := connect(t), k.Name+" lock"
+	prefix := relock.WithPrefix(k.Name + " ")
 	victim, owner := kit.SessionOn(t, connect(t), prefix), kit.SessionOn(t, connect(t), prefix)
-	kept, held, waits := k.of(victim, "kept"), k.opposite(owner, "lock"), k.of(victim, "lock")
+	kept, held, waits := victim.Mutex("kept"), k.Holder(owner), k.Of(victim)
 	kit.Lock(t, kit.Background, kept)
-	id := kit.HoldersOf(t, victim, "kept")[0].Session
-	for _, when := range []string{"while it waits", "before it waits"} {
+	id := victim.ID()
+	for _, early := range []bool{false, true} {
 		kit.Lock(t, kit.Background, held)
 		var locked <-chan error
-		if when == "while it waits" {
-			locked = waitsFor(t, owner, waits, "lock")
+		if !early {
+			locked = waitsFor(t, owner, waits)
 		}
 		var all [][]string
 		for _, m := range forgeries(id) {
-			m = strings.NewReplacer(" lock", " "+k.name+" lock", " kept", " "+k.name+" kept").Replace(m)
+			m = strings.NewReplacer(" lock", " "+key, " kept", " "+k.Name+" kept").Replace(m)
 			all = append(all, []string{"PUBLISH", "relock_session:" + id, m})
-			if sharded && redistest.Has(t, redistest.ShardedPubSub) {
-				all = append(all, []string{"SPUBLISH", "relock_grant:{" + k.name + " lock}:" + id, m})
+			if sharded {
+				all = append(all, []string{"SPUBLISH", "relock_grant:{" + key + "}:" + id, m})
 			}
 		}
 		send(t, attacker, all...)
 		heardAll(t, victim, owner)
-		if locked == nil {
-			locked = waitsFor(t, owner, waits, "lock")
+		if early {
+			locked = waitsFor(t, owner, waits)
 		}
 		kit.HoldersOf(t, victim, "lock")
 		require.NoError(t, held.Err())
-		require.Empty(t, locked, "somebody else's lock is granted %s", when)
-		require.NoError(t, kept.Err(), "a hold is lost %s", when)
+		require.Empty(t, locked, "somebody else's lock is granted")
+		require.NoError(t, kept.Err(), "a hold is lost")
 		kit.Unlock(t, kit.Background, held)
 		require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
-		tokenIsReal(t, attacker, waits, k.name+" lock", 1234567)
+		tokenIsReal(t, attacker, waits, key, 1234567)
 		kit.Unlock(t, kit.Background, waits)
 	}
 	kit.Unlock(t, kit.Background, kept)
@@ -221,41 +182,35 @@ func inUse() int64 {
 
 // Unlock returned ErrLost for an intact hold, or an error, and the lock stayed taken for its lease.
 func TestDamagedKeyBesideALockDoesNotStopItsRelease(t *testing.T) {
-	t.Parallel()
-	eachTarget(t, func(t *testing.T, k target) {
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
 		server := redistest.Start(t)
-		client, a, b := server.Client(t), kit.NewSession(t, server), kit.NewSession(t, server)
+		client := server.Client(t)
 		for _, key := range []string{
 			"relock_queue", "relock_rwqueue", "relock_fence", "relock_yield", "relock_seen", "relock_readers",
 		} {
 			for _, waiter := range []bool{false, true} {
-				name := key + map[bool]string{true: " with a waiter"}[waiter]
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					l, w := k.of(a, name), k.opposite(b, name)
-					kit.Lock(t, kit.Background, l)
-					mine := kit.HoldersOf(t, a, name)[0].Session
-					locked := make(<-chan error)
-					if waiter {
-						locked = waitsFor(t, a, w, name)
+				prefix := fmt.Sprint(key, waiter, " ")
+				a, b := kit.NewSession(t, server, relock.WithPrefix(prefix)), kit.NewSession(t, server, relock.WithPrefix(prefix))
+				held, waits := k.Holder(a), k.Of(b)
+				kit.Lock(t, kit.Background, held)
+				var locked <-chan error
+				if waiter {
+					locked = waitsFor(t, a, waits)
+				}
+				damaged := key + ":{" + prefix + "lock}"
+				send(t, client, []string{"DEL", damaged}, []string{"RPUSH", damaged, "x"})
+				require.NoError(t, held.Unlock(kit.Background))
+				for id := range kit.HashOf(t, client, prefix+"lock") {
+					require.NotContains(t, id, a.ID(), "the lock is still held")
+				}
+				if waiter {
+					if err := kit.Receive(t, locked, "the waiter to learn of it"); err == nil {
+						kit.Unlock(t, kit.Background, waits)
+					} else {
+						require.ErrorIs(t, err, relock.ErrNotLock)
 					}
-					damaged := key + ":{" + name + "}"
-					send(t, client, []string{"DEL", damaged}, []string{"RPUSH", damaged, "x"})
-					require.NoError(t, l.Unlock(kit.Background))
-					for id := range kit.HashOf(t, client, name) {
-						require.NotContains(t, id, mine, "the lock is still held")
-					}
-					if !waiter {
-						require.False(t, kit.Exists(t, client, name) || kit.Exists(t, client, name+" too"))
-						return
-					}
-					err := kit.Receive(t, locked, "the waiter to learn of it")
-					require.True(t, err == nil || errors.Is(err, relock.ErrNotLock), "%v", err)
-					if err == nil {
-						kit.Unlock(t, kit.Background, w)
-					}
-					require.False(t, kit.Exists(t, client, name))
-				})
+				}
+				require.False(t, kit.Exists(t, client, prefix+"lock"))
 			}
 		}
 	})
@@ -264,38 +219,33 @@ func TestDamagedKeyBesideALockDoesNotStopItsRelease(t *testing.T) {
 // With "inf" for the last token a Lock had the lock without knowing, and waited for itself; others
 // failed for ever.
 func TestFenceThatIsNoTokenCountsAsNone(t *testing.T) {
-	t.Parallel()
-	eachTarget(t, func(t *testing.T, k target) {
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
 		server := redistest.Start(t)
-		client, a, b := server.Client(t), kit.NewSession(t, server), kit.NewSession(t, server)
-		for i, value := range []string{
+		client := server.Client(t)
+		for _, value := range []string{
 			"inf", "-inf", "nan", "1e30", "1e400", "garbage", "", "-5", "0x10", "1.5", "0", "1e15", " 7 ", "99999999999999999999",
 		} {
-			t.Run(value, func(t *testing.T) {
-				t.Parallel()
-				name := fmt.Sprint("lock ", i)
-				l, w := k.of(a, name), k.of(b, name)
-				if k.name == "reader" {
-					l = k.opposite(a, name)
-				}
-				spoil := func(last int64) {
-					redistest.Eventually(t, kit.Soon, "the clock to pass the last token", func() bool { return last < time.Now().UnixMilli()*1024 })
-					send(t, client, []string{"SET", "relock_fence:{" + name + "}", value})
-				}
-				kit.Lock(t, kit.Background, l)
-				last := tokenIsReal(t, client, l, name, 0)
-				kit.Unlock(t, kit.Background, l)
-				spoil(last)
-				kit.Lock(t, kit.Background, l)
-				last = tokenIsReal(t, client, l, name, last)
-				spoil(last)
-				locked := waitsFor(t, a, w, name)
-				kit.Unlock(t, kit.Background, l)
-				require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
-				tokenIsReal(t, client, w, name, last)
-				kit.Unlock(t, kit.Background, w)
-				require.False(t, kit.Exists(t, client, name))
-			})
+			prefix := value + " "
+			a, b := kit.NewSession(t, server, relock.WithPrefix(prefix)), kit.NewSession(t, server, relock.WithPrefix(prefix))
+			held, waits := k.Holder(a), k.Of(b)
+			spoil := func(last int64) {
+				redistest.Eventually(t, kit.Soon, "the clock to pass the last token", func() bool { return last < time.Now().UnixMilli()*1024 })
+				send(t, client, []string{"SET", "relock_fence:{" + prefix + "lock}", value})
+			}
+			spoil(0)
+			kit.Lock(t, kit.Background, held)
+			last := tokenIsReal(t, client, held, prefix+"lock", 0)
+			spoil(last)
+			locked := waitsFor(t, a, waits)
+			kit.Unlock(t, kit.Background, held)
+			require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
+			last = tokenIsReal(t, client, waits, prefix+"lock", last)
+			kit.Unlock(t, kit.Background, waits)
+			spoil(last)
+			kit.Lock(t, kit.Background, held)
+			tokenIsReal(t, client, held, prefix+"lock", last)
+			kit.Unlock(t, kit.Background, held)
+			require.False(t, kit.Exists(t, client, prefix+"lock"))
 		}
 	})
 }

@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,107 +38,79 @@ func takePool(t testing.TB, n int, clients ...rueidis.Client) (giveBack func()) 
 	}
 }
 
-// start starts a session and closes it when the test ends.
-func start(t testing.TB, ctx context.Context, client rueidis.Client, opts ...relock.SessionOption) error {
-	t.Helper()
-	s, err := relock.NewSession(ctx, client, opts...)
-	if err == nil {
-		t.Cleanup(func() { closes(t, s) })
+// started starts a session, which ends with the test, and returns why that fails.
+func started(t testing.TB, client rueidis.Client, opts ...relock.SessionOption) <-chan error {
+	return kit.Async(func() error {
+		s, err := relock.NewSession(kit.Background, client, opts...)
+		if err == nil {
+			t.Cleanup(func() { _ = s.Close(kit.Background) })
+		}
+		return err
+	})
+}
+
+// Sessions that share a client need a connection of its pool each, in a cluster of each node's, and
+// WithReplicas takes one beside it.
+func TestSessionSaysThatThePoolIsTooSmall(t *testing.T) {
+	t.Parallel()
+	primary, _ := redistest.StartReplicas(t, 1)
+	cluster := redistest.StartCluster(t, 3, 0).Client(t, poolOf(1))
+	var nodes []rueidis.Client
+	for _, node := range cluster.Nodes() {
+		nodes = append(nodes, node)
 	}
-	return err
+	shared := kit.NewClient(t, primary, poolOf(1))
+	for what, c := range map[string]struct {
+		client rueidis.Client
+		takes  []rueidis.Client // of which the application takes a connection
+		opts   []relock.SessionOption
+	}{
+		"one server":    {shared, []rueidis.Client{shared}, nil},
+		"a cluster":     {cluster, nodes, nil},
+		"with replicas": {kit.NewClient(t, primary, poolOf(1)), nil, []relock.SessionOption{relock.WithReplicas(1, time.Second)}},
+	} {
+		giveBack := takePool(t, 1, c.takes...)
+		require.ErrorContains(t, kit.Receive(t, started(t, c.client, c.opts...), "an error"), poolOption, what)
+		giveBack()
+		if c.takes != nil {
+			require.NoError(t, kit.Receive(t, started(t, c.client), "the session of "+what))
+		}
+	}
 }
 
-func closes(t testing.TB, s *relock.Session) {
-	t.Helper()
-	require.NoError(t, kit.Receive(t, kit.Async(func() error { return s.Close(kit.Background) }), "the session to close"))
-}
-
-// Sessions that share a client need a connection of its pool each.
-func TestASessionSaysThatThePoolIsTooSmall(t *testing.T) {
+// A ctx that ends first does not hide why, and the application may give its connections back in time.
+func TestSessionWaitsForAConnectionOfThePool(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client := kit.NewClient(t, server, poolOf(1))
-	first := kit.SessionOn(t, client)
-	m := first.Mutex("m")
-	kit.Lock(t, kit.Background, m)
-	require.ErrorContains(t, kit.Receive(t, kit.Async(func() error { return start(t, kit.Background, client) }), "an error"), poolOption)
-	kit.Unlock(t, kit.Background, m)
-	closes(t, first)
-	require.NoError(t, start(t, kit.Background, client))
-}
-
-// A ctx that ends first does not hide why.
-func TestASessionWhoseContextEndsSaysThatThePoolIsTooSmall(t *testing.T) {
-	t.Parallel()
-	client := kit.NewClient(t, redistest.Start(t), poolOf(1))
-	defer takePool(t, 1, client)()
-	ctx, cancel := context.WithTimeout(kit.Background, 4*time.Second)
+	client, impatient := kit.NewClient(t, server, poolOf(2)), kit.NewClient(t, server, poolOf(2))
+	giveBack := takePool(t, 2, client, impatient)
+	ctx, cancel := kit.ContextFor(4 * time.Second)
 	defer cancel()
-	err := start(t, ctx, client)
+	_, err := relock.NewSession(ctx, impatient)
 	require.ErrorContains(t, err, poolOption)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-}
-
-// The application gives its connections back in time.
-func TestASessionWaitsForAConnectionOfThePool(t *testing.T) {
-	t.Parallel()
-	client := kit.NewClient(t, redistest.Start(t), poolOf(2))
-	giveBack := takePool(t, 2, client)
-	got := kit.Async(func() error { return start(t, kit.Background, client) })
+	got := started(t, client)
 	time.Sleep(100 * time.Millisecond)
 	require.Empty(t, got)
 	giveBack()
 	require.NoError(t, kit.Receive(t, got, "the session to start"))
 }
 
-// In a cluster each node has a pool.
-func TestASessionSaysThatThePoolsOfAClusterAreTooSmall(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	client := c.Client(t, poolOf(1))
-	var nodes []rueidis.Client
-	for _, node := range client.Nodes() {
-		nodes = append(nodes, node)
-	}
-	giveBack := takePool(t, 1, nodes...)
-	require.ErrorContains(t, kit.Receive(t, kit.Async(func() error { return start(t, kit.Background, client) }), "an error"), poolOption)
-	giveBack()
-	s := kit.SessionOn(t, client)
-	for _, name := range []string{"a", "b", "c", "d"} {
-		kit.Lock(t, kit.Background, s.FairMutex(name))
-	}
-}
-
-// WithReplicas takes a connection beside that of the session.
-func TestASessionWithReplicasSaysThatThePoolIsTooSmall(t *testing.T) {
-	t.Parallel()
-	primary, _ := redistest.StartReplicas(t, 1)
-	replicas := relock.WithReplicas(1, time.Second)
-	client := kit.NewClient(t, primary, poolOf(1))
-	require.ErrorContains(t, kit.Receive(t, kit.Async(func() error { return start(t, kit.Background, client, replicas) }), "an error"), poolOption)
-}
-
 // The application takes all connections of the pool while a session has its own.
-func TestALockWithReplicasSaysThatThePoolIsExhausted(t *testing.T) {
-	t.Parallel()
+func TestLockWithReplicasSaysThatThePoolIsExhausted(t *testing.T) {
 	primary, _ := redistest.StartReplicas(t, 1)
-	for _, k := range kit.LockKinds {
-		t.Run(k.Name, func(t *testing.T) {
-			t.Parallel()
-			client := kit.NewClient(t, primary, poolOf(3))
-			s := kit.SessionOn(t, client, relock.WithReplicas(1, time.Second))
-			l := k.Of(s)
-			giveBack := takePool(t, 2, client)
-			err := kit.Receive(t, kit.Async(func() error { return l.Lock(kit.Background) }), "an error")
-			require.ErrorContains(t, err, poolOption)
-			giveBack()
-			require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
-		})
-	}
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		client := kit.NewClient(t, primary, poolOf(3))
+		l := k.Of(kit.SessionOn(t, client, relock.WithReplicas(1, time.Second)))
+		giveBack := takePool(t, 2, client)
+		require.ErrorContains(t, kit.Receive(t, kit.Async(func() error { return l.Lock(kit.Background) }), "an error"), poolOption)
+		giveBack()
+		require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+	})
 }
 
-// A session whose subscription breaks while the pool is exhausted polls, and can be
-// closed.
+// A session whose subscription breaks while the pool is exhausted polls. It subscribes again when a
+// connection is given back.
 func TestWaitersPollWhileThePoolIsExhausted(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
 		server := redistest.Start(t)
@@ -148,56 +121,21 @@ func TestWaitersPollWhileThePoolIsExhausted(t *testing.T) {
 		got := kit.Async(func() error { return waits.Lock(kit.Background) })
 		redistest.Eventually(t, kit.Soon, "a waiter", func() bool { return peek.Waits(s, "lock") })
 
-		taken := make(chan func())
-		go func() { // takes the session's connection when that is given up
-			_, put := client.Dedicate()
-			taken <- put
-		}()
-		var put func()
+		// Somebody takes the session's connection when that is given up.
+		taken := kit.Async(func() func() { _, put := client.Dedicate(); return put })
 		redistest.Eventually(t, kit.Soon, "the session's connection to be taken", func() bool {
 			_, err := server.Do("CLIENT", "KILL", "TYPE", "pubsub")
 			require.NoError(t, err)
-			select {
-			case put = <-taken:
-				return true
-			case <-time.After(100 * time.Millisecond):
-				return false
-			}
+			time.Sleep(50 * time.Millisecond)
+			return len(taken) > 0
 		})
-		defer func() { put() }()
+		put := <-taken
 		kit.Unlock(t, kit.Background, held)
 		require.NoError(t, kit.Receive(t, got, "the waiter to get in"))
 		kit.Unlock(t, kit.Background, waits)
-		closes(t, s)
+		listens := func() bool { return slices.Contains(server.Channels(), "relock_session:"+s.ID()) }
+		require.False(t, listens())
+		put()
+		redistest.Eventually(t, kit.Soon, "the subscription to return", listens)
 	})
-}
-
-// It subscribes again when a connection is given back.
-func TestASubscriptionReturnsWhenThePoolHasAConnection(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := kit.NewClient(t, server, poolOf(1))
-	s := kit.SessionOn(t, client)
-	own := "relock_session:" + s.ID()
-	listens := func() bool {
-		for _, channel := range server.Channels() {
-			if channel == own {
-				return true
-			}
-		}
-		return false
-	}
-	require.True(t, listens())
-	taken := kit.Async(func() func() { _, put := client.Dedicate(); return put })
-	redistest.Eventually(t, kit.Soon, "the session's connection to be taken", func() bool {
-		_, err := server.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		require.NoError(t, err)
-		time.Sleep(50 * time.Millisecond)
-		return len(taken) > 0
-	})
-	put := <-taken
-	time.Sleep(8 * time.Second) // until the first attempt is given up
-	require.False(t, listens())
-	put()
-	redistest.Eventually(t, kit.Soon, "the subscription to return", listens)
 }

@@ -49,25 +49,6 @@ func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
 	})
 }
 
-// It need not look.
-func TestFrozenProcessFindsOutOnceItGoesOn(t *testing.T) {
-	const lease = 2 * time.Second
-	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
-		s := redistest.Start(t)
-		client := kit.NewClient(t, s)
-		child := kit.FaultsChild(t, s, "", lease, k.Name)
-		kit.TellToken(t, child)
-		require.NoError(t, child.Freeze())
-		redistest.Eventually(t, kit.Soon, "its lease to end", func() bool { return !kit.Exists(t, client, "lock") })
-		require.NoError(t, child.Thaw())
-		_, err := child.Expect("lost", kit.Soon)
-		require.NoError(t, err)
-		require.Equal(t, "false true", kit.Tell(t, child, "unlock", "unlocked"))
-		kit.TellToken(t, child) // things go on
-		require.Equal(t, "true false", kit.Tell(t, child, "unlock", "unlocked"))
-	})
-}
-
 func TestKilledHolderFreesTheLock(t *testing.T) {
 	const lease = 700 * time.Millisecond
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {

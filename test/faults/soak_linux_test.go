@@ -18,226 +18,167 @@ type soak struct {
 	t       testing.TB
 	rnd     *rand.Rand
 	kind    string // of lock
-	lease   time.Duration
 	server  *redistest.Server
 	proxies []*redistest.Proxy
 	workers []*workerProc // the present ones, by proxy
 	gone    []*workerProc // those that were killed
-	landed  map[string]int
 }
+
+const soakLease = 400 * time.Millisecond
 
 func (k *soak) start(i int) {
 	k.t.Helper()
 	name := fmt.Sprintf("worker %d.%d", i, len(k.gone))
-	k.workers[i] = startWorker(k.t, name, k.proxies[i], "it", worker{
-		kind: k.kind, goroutines: 2, lease: k.lease, tenure: time.Duration(i) * time.Millisecond, slow: 5,
-	})
+	k.workers[i] = startWorker(k.t, name, worker{
+		Kind: k.kind, Goroutines: 2, Lease: soakLease, Tenure: time.Duration(i) * time.Millisecond, Slow: 5,
+	}, k.proxies[i])
 }
 
 // victim returns a worker: the one that has held the lock for a while if there is
 // one, else any.
 func (k *soak) victim() int {
 	k.t.Helper()
-	before := ""
+	var before []string
 	for range 10 {
-		holder := k.holder()
+		holders := holders(k.t, k.server, "it")
 		for i, w := range k.workers {
-			if holder != "" && holder == before && strings.HasPrefix(holder, w.session) {
+			if len(holders) > 0 && slices.Equal(holders, before) && strings.HasPrefix(holders[0], w.session) {
 				return i
 			}
 		}
-		before = holder
+		before = holders
 		time.Sleep(20 * time.Millisecond)
 	}
 	return k.rnd.IntN(len(k.workers))
 }
 
-// holder returns the hold id of one who has the lock.
-func (k *soak) holder() string {
-	k.t.Helper()
-	reply, err := k.server.Do("HKEYS", "it")
-	require.NoError(k.t, err)
-	for _, field := range reply.([]any) {
-		if field != "mode" {
-			return field.(string)
-		}
-	}
-	return ""
-}
-
-// replies are those that may be lost, by the scripts that they are to.
-func (k *soak) replies() []string {
-	switch k.kind {
-	case "FairMutex":
-		return []string{kit.AcquireSHA, kit.ReleaseSHA, kit.LookSHA, kit.RenewSHA}
-	case "RWMutex":
-		return []string{
-			kit.ReadSHA, kit.ReleaseReadSHA, kit.WriteSHA, kit.ReleaseWriteSHA,
-			kit.LookRWSHA, kit.RenewReadSHA, kit.RenewWriteSHA,
-		}
-	}
-	return []string{kit.AcquireSHA, kit.ReleaseSHA, kit.RenewSHA}
-}
-
 // while returns a time from a tenth of a lease to one and a half.
 func (k *soak) while() time.Duration {
-	d := k.lease/10 + time.Duration(k.rnd.Int64N(int64(k.lease*7/5)))
-	if d > k.lease {
-		k.landed["longer than the lease"]++
-	}
-	return d
+	return soakLease/10 + time.Duration(k.rnd.Int64N(int64(soakLease*7/5)))
 }
 
-// faults are what may happen. Each reports whether it did.
-var faults = []struct {
-	name string
-	do   func(k *soak) bool
-}{
-	{"Redis frozen", func(k *soak) bool {
-		k.victim()
-		if k.server.Freeze() != nil {
-			return false
-		}
-		time.Sleep(k.while())
-		return k.server.Thaw() == nil
-	}},
-	{"Redis killed", func(k *soak) bool {
-		k.server.Kill()
-		return k.server.Restart() == nil
-	}},
-	{"process frozen", func(k *soak) bool {
+func (k *soak) do(args ...string) {
+	k.t.Helper()
+	_, err := k.server.Do(args...)
+	require.NoError(k.t, err)
+}
+
+// faults are what may happen beside the outages of the kit.
+var faults = map[string]func(k *soak){
+	"process frozen": func(k *soak) {
 		w := k.workers[k.victim()]
-		if w.Freeze() != nil {
-			return false
-		}
+		require.NoError(k.t, w.Freeze())
 		time.Sleep(k.while())
-		return w.Thaw() == nil
-	}},
-	{"process killed", func(k *soak) bool {
+		require.NoError(k.t, w.Thaw())
+	},
+	"process killed": func(k *soak) {
 		i := k.victim()
 		k.workers[i].kill()
 		k.gone = append(k.gone, k.workers[i])
 		k.start(i)
-		return true
-	}},
-	{"connections cut", func(k *soak) bool {
-		p := k.proxies[k.victim()]
-		n := p.Connections()
-		p.Cut()
-		return n > 0
-	}},
-	{"blackhole", func(k *soak) bool {
-		p := k.proxies[k.victim()]
-		before := p.Dropped()
-		p.Blackhole(true)
-		time.Sleep(k.while())
-		p.Blackhole(false)
-		return p.Dropped() > before
-	}},
-	{"stall", func(k *soak) bool {
-		p := k.proxies[k.victim()]
-		p.Stall(true)
-		time.Sleep(k.while())
-		p.Stall(false)
-		return true
-	}},
-	{"latency", func(k *soak) bool {
+	},
+	"connections cut": func(k *soak) { k.proxies[k.victim()].Cut() },
+	"latency": func(k *soak) {
 		p := k.proxies[k.rnd.IntN(len(k.proxies))]
-		p.Delay(time.Duration(k.rnd.Int64N(int64(k.lease))))
-		time.Sleep(k.lease)
+		p.Delay(time.Duration(k.rnd.Int64N(int64(soakLease))))
+		time.Sleep(soakLease)
 		p.Delay(0)
-		return true
-	}},
-	{"reply lost", func(k *soak) bool {
-		what := k.replies()
-		landed := kit.DropReplyOf(k.proxies[k.victim()], what[k.rnd.IntN(len(what))])
-		select {
-		case <-landed:
-			return true
-		case <-time.After(k.lease):
-			return false // and lands later, perhaps
+	},
+	"replies lost": func(k *soak) {
+		p := k.proxies[k.victim()]
+		for range 3 {
+			kit.Receive(k.t, kit.DropReplyOf(p, "EVALSHA"), "the loss of a reply")
 		}
-	}},
-	{"scripts flushed", func(k *soak) bool {
-		_, err := k.server.Do("SCRIPT", "FLUSH")
-		return err == nil
-	}},
-	{"subscriptions killed", func(k *soak) bool {
-		n, err := k.server.Do("CLIENT", "KILL", "TYPE", "PUBSUB")
-		return err == nil && n != int64(0)
-	}},
-	{"clients paused", func(k *soak) bool {
-		_, err := k.server.Do("CLIENT", "PAUSE", fmt.Sprint(k.while().Milliseconds()), []string{"ALL", "WRITE"}[k.rnd.IntN(2)])
-		return err == nil
-	}},
+	},
+	"scripts flushed":      func(k *soak) { k.do("SCRIPT", "FLUSH") },
+	"subscriptions killed": func(k *soak) { k.do("CLIENT", "KILL", "TYPE", "PUBSUB") },
+	"clients paused":       func(k *soak) { k.do("CLIENT", "PAUSE", fmt.Sprint(k.while().Milliseconds()), "ALL") },
+	"writing paused":       func(k *soak) { k.do("CLIENT", "PAUSE", fmt.Sprint(k.while().Milliseconds()), "WRITE") },
+	"Redis killed at once": func(k *soak) {
+		k.server.Kill()
+		require.NoError(k.t, k.server.Restart())
+	},
 }
 
+func init() {
+	for _, o := range kit.Outages {
+		faults[o.Name] = func(k *soak) {
+			p := k.proxies[k.victim()]
+			o.Begin(k.server, p)
+			time.Sleep(k.while())
+			o.Heal(k.server, p)
+		}
+	}
+}
+
+// Each fault happens once, or RELOCK_STRESS says for how long they go on. Certain holds never overlap and
+// tokens grow, and afterwards things go on for everybody.
 func TestCertainHoldsNeverOverlapUnderFaults(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"Mutex", "FairMutex", "RWMutex"} {
-		span, rate := 8*time.Second, 20
-		if kind != "Mutex" {
-			span, rate = 5*time.Second, 5
-		}
-		t.Run(kind, func(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind  string
+		rate  int // of holds a second, at least
+		only  string
+		loses bool // the server forgets when it is killed, so that only the tokens tell holders apart
+	}{
+		"Mutex":                    {"Mutex", 20, "", false},
+		"FairMutex":                {"FairMutex", 5, "", false},
+		"RWMutex":                  {"RWMutex", 5, "", false},
+		"replies that are lost":    {"Mutex", 20, "replies lost", false},
+		"a server that loses data": {"Mutex", 5, "Redis killed at once", true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			certainHoldsNeverOverlap(t, kind, kit.Stress(t, span), rate)
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			args := kit.EveryWrite
+			if c.loses {
+				args = nil
+			}
+			k := &soak{t: t, rnd: rand.New(rand.NewPCG(seed, 0)), kind: c.kind, server: redistest.Start(t, args...)}
+			for i := range 3 {
+				k.proxies = append(k.proxies, redistest.NewProxy(t, k.server.Addr()))
+				k.workers = append(k.workers, nil)
+				k.start(i)
+			}
+			var names []string
+			for name := range faults {
+				if c.only != "" {
+					name = c.only // as often
+				}
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			began := rawNow()
+			for end := time.Now().Add(kit.Stress(t, 0)); ; {
+				for _, i := range k.rnd.Perm(len(names)) {
+					faults[names[i]](k)
+					time.Sleep(time.Duration(k.rnd.Int64N(int64(soakLease))))
+				}
+				if time.Now().After(end) {
+					break
+				}
+			}
+			goOn(t, "afterwards", 3, k.workers...)
+			var all []certainHold
+			lost := 0
+			for _, w := range append(k.gone, k.workers...) {
+				all, lost = append(all, w.stop(t)...), lost+w.lost
+			}
+			took := rawNow() - began
+			t.Logf("%d holds in %v, %d of them lost", len(all), took, lost)
+			if c.loses {
+				_, stale := sweep(all)
+				require.Empty(t, stale)
+			} else {
+				checkSweep(t, all)
+			}
+			require.Greater(t, len(all), int(float64(c.rate)*took.Seconds()), "holds")
+			freed(t, k.server, "it")
+			reads := slices.ContainsFunc(all, func(h certainHold) bool { return h.token == aReader })
+			require.Equal(t, c.kind == "RWMutex", reads)
 		})
 	}
-}
-
-// certainHoldsNeverOverlap lets things happen for a span, in which there must be so many
-// holds a second.
-func certainHoldsNeverOverlap(t *testing.T, kind string, span time.Duration, rate int) {
-	const lease = 400 * time.Millisecond
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	k := &soak{
-		t: t, rnd: rand.New(rand.NewPCG(seed, 0)), kind: kind, lease: lease,
-		server: redistest.Start(t, kit.EveryWrite...),
-		landed: make(map[string]int),
-	}
-	for i := range 3 {
-		k.proxies = append(k.proxies, redistest.NewProxy(t, k.server.Addr()))
-		k.workers = append(k.workers, nil)
-		k.start(i)
-	}
-	began := rawNow()
-	end := time.Now().Add(span)
-	var happened int
-	for time.Now().Before(end) {
-		for _, i := range k.rnd.Perm(len(faults)) { // each of them before one comes again
-			if time.Now().After(end) {
-				break
-			}
-			if faults[i].do(k) {
-				k.landed[faults[i].name]++
-				happened++
-			}
-			time.Sleep(time.Duration(k.rnd.Int64N(int64(lease))))
-		}
-	}
-	// Afterwards things go on, for everybody.
-	time.Sleep(2 * lease)
-	var all []certainHold
-	lost := 0
-	for _, w := range append(k.gone, k.workers...) {
-		if w.Running() {
-			w.stop(t)
-		}
-		r := w.report(t)
-		all, lost = append(all, r.holds...), lost+r.lost
-	}
-	took := rawNow() - began
-	checkSweep(t, all)
-	gaps := idle(all)
-	t.Logf("%d holds in %v, %d of them lost, longest without a holder %v, faults %v",
-		len(all), took, lost, gaps[:min(3, len(gaps))], k.landed)
-	require.GreaterOrEqual(t, happened, int(span/time.Second), "faults that landed")
-	require.Greater(t, len(all), int(float64(rate)*took.Seconds()), "holds")
-	redistest.Eventually(t, lease+kit.Soon, "the lock to be free", func() bool { return k.holder() == "" })
-	reads := slices.ContainsFunc(all, func(h certainHold) bool { return h.token == aReader })
-	require.Equal(t, kind == "RWMutex", reads)
 }
 
 // The soak test proves something only if it would see a violation. This worker takes
@@ -247,8 +188,8 @@ func TestSoakSeesAHolderThatIgnoresItsDeadline(t *testing.T) {
 	t.Parallel()
 	const lease = 300 * time.Millisecond
 	s := redistest.Start(t)
-	sloppy := startWorker(t, "sloppy", s, "it", worker{goroutines: 1, lease: lease, slow: 100, sloppy: true})
-	sound := startWorker(t, "sound", s, "it", worker{goroutines: 1, lease: lease})
+	sloppy := startWorker(t, "sloppy", worker{Goroutines: 1, Lease: lease, Slow: 100, Sloppy: true}, s)
+	sound := startWorker(t, "sound", worker{Goroutines: 1, Lease: lease}, s)
 	redistest.Eventually(t, kit.Soon, "the sloppy one to be frozen as it holds the lock", func() bool {
 		if !strings.HasPrefix(holderID(t, s, "it"), sloppy.session) {
 			return false
@@ -265,11 +206,74 @@ func TestSoakSeesAHolderThatIgnoresItsDeadline(t *testing.T) {
 	})
 	time.Sleep(lease / 10)
 	require.NoError(t, sloppy.Thaw())
-	sound.stop(t)
-	sloppy.stop(t)
-	r := sloppy.report(t)
-	require.Positive(t, r.lost)
-	overlaps, stale := sweep(append(r.holds, sound.report(t).holds...))
+	overlaps, stale := sweep(append(sound.stop(t), sloppy.stop(t)...))
+	require.Positive(t, sloppy.lost)
 	require.NotEmpty(t, overlaps)
 	require.Empty(t, stale, "the tokens tell which of the two is the later holder")
+}
+
+// A process with one processor, which it uses up, renews late and is told late, but
+// what it takes for certain is certain.
+func TestProcessWithoutProcessorTimeKeepsToItsDeadlines(t *testing.T) {
+	t.Parallel()
+	const lease = time.Second
+	s := redistest.Start(t)
+	hog := startWorker(t, "hog", worker{Goroutines: 2, Lease: lease, Section: 4 * lease, Hogs: 2}, s)
+	other := startWorker(t, "other", worker{Goroutines: 1, Lease: lease, Rest: lease / 4}, s)
+	redistest.Eventually(t, 2*kit.Soon, "a section of the hog", func() bool {
+		return strings.HasPrefix(holderID(t, s, "it"), hog.session)
+	})
+	require.NoError(t, s.Freeze())
+	time.Sleep(lease * 3 / 2)
+	require.NoError(t, s.Thaw())
+	goOn(t, "after the outage", 1, hog, other)
+	holds, others := hog.stop(t), other.stop(t)
+	checkSweep(t, append(holds, others...))
+	require.Positive(t, hog.lost+other.lost)
+}
+
+// Two of five servers at a time are killed and come back, each of them once. The Redis documentation says
+// what a server must do that comes back within a lease: remember what it has granted, or else stay away until
+// that has ended.
+func TestRedlockExcludesProcessesWhileServersRestart(t *testing.T) {
+	for how, c := range map[string]struct {
+		args  []string
+		lease time.Duration
+		away  time.Duration
+	}{
+		"with their data, at once":  {kit.EveryWrite, 10 * time.Second, 0},
+		"without, after the leases": {nil, 3 * time.Second, 3200 * time.Millisecond},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			var servers []*redistest.Server
+			var at []kit.Addressed
+			for range 5 {
+				s := redistest.Start(t, c.args...)
+				servers, at = append(servers, s), append(at, s)
+			}
+			var workers []*workerProc
+			for i := range 3 {
+				workers = append(workers, startWorker(t, fmt.Sprint("worker ", i), worker{Kind: "Redlock", Goroutines: 2, Lease: c.lease}, at...))
+			}
+			goOn(t, "at the start", 5, workers...)
+			for _, down := range [][]int{{0, 1}, {2, 3}, {4, 0}} {
+				for _, i := range down {
+					servers[i].Kill()
+				}
+				killed := time.Now()
+				goOn(t, fmt.Sprint("without ", down), 5, workers...)
+				time.Sleep(time.Until(killed.Add(c.away)))
+				for _, i := range down {
+					require.NoError(t, servers[i].Restart())
+				}
+				goOn(t, fmt.Sprint("with ", down, " again"), 5, workers...)
+			}
+			var all []certainHold
+			for _, w := range workers {
+				all = append(all, w.stop(t)...)
+			}
+			checkSweep(t, all)
+		})
+	}
 }

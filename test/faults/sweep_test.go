@@ -14,10 +14,14 @@ import (
 type certainHold struct {
 	who      string
 	from, to time.Duration
-	token    int64 // of a reader aReader: it excludes writers only
+	token    int64
 }
 
-const aReader = -1
+// Holds without a fencing token.
+const (
+	aReader = -1 // excludes writers only
+	noToken = 0
+)
 
 func (c certainHold) String() string {
 	return fmt.Sprintf("%s, token %d: %v to %v", c.who, c.token, c.from, c.to)
@@ -52,7 +56,7 @@ func sweep(holds []certainHold) (overlaps, stale []string) {
 			continue
 		}
 		during(h, lastRead)
-		if h.token <= top.token {
+		if h.token != noToken && h.token <= top.token {
 			stale = append(stale, fmt.Sprintf("%v, after %v", h, top))
 		}
 		if h.to > last.to {
@@ -82,26 +86,22 @@ func checkSweep(t testing.TB, holds []certainHold) {
 
 func TestSweepSeesOverlapsAndTokensOutOfOrder(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name            string
+	for name, c := range map[string]struct {
 		holds           []certainHold
 		overlaps, stale int
 	}{
-		{name: "none"},
-		{name: "one", holds: []certainHold{{"a", 1, 5, 1}}},
-		{name: "one after the other", holds: []certainHold{{"b", 5, 9, 2}, {"a", 1, 5, 1}}},
-		{name: "two at once", holds: []certainHold{{"a", 1, 5, 1}, {"b", 4, 9, 2}}, overlaps: 1},
-		{name: "within a long one", holds: []certainHold{{"a", 1, 50, 1}, {"b", 4, 9, 2}, {"c", 10, 11, 3}}, overlaps: 2},
-		{name: "over before it began", holds: []certainHold{{"a", 1, 5, 1}, {"b", 4, 3, 2}, {"c", 2, 2, 0}}},
-		{name: "an old token", holds: []certainHold{{"a", 1, 2, 7}, {"b", 3, 4, 6}, {"c", 5, 6, 8}}, stale: 1},
-		{name: "readers", holds: []certainHold{{"a", 1, 9, aReader}, {"b", 2, 3, aReader}, {"c", 9, 10, 1}, {"d", 10, 11, aReader}}},
-		{name: "a writer among readers", holds: []certainHold{{"a", 1, 9, aReader}, {"b", 2, 3, aReader}, {"c", 8, 10, 1}}, overlaps: 1},
-		{name: "a reader during a write", holds: []certainHold{{"c", 1, 10, 1}, {"a", 2, 3, aReader}, {"b", 9, 11, aReader}}, overlaps: 2},
-		{name: "the same token", holds: []certainHold{{"a", 1, 2, 7}, {"b", 3, 4, 7}}, stale: 1},
+		"one after the other":    {[]certainHold{{"b", 5, 9, 2}, {"a", 1, 5, 1}}, 0, 0},
+		"within a long one":      {[]certainHold{{"a", 1, 50, 1}, {"b", 4, 9, 2}, {"c", 10, 11, 3}}, 2, 0},
+		"over before it began":   {[]certainHold{{"a", 1, 5, 1}, {"b", 4, 3, 2}, {"c", 2, 2, 0}}, 0, 0},
+		"old tokens":             {[]certainHold{{"a", 1, 2, 7}, {"b", 3, 4, 6}, {"c", 5, 6, 7}, {"d", 7, 8, 8}}, 0, 2},
+		"no tokens":              {[]certainHold{{"a", 1, 3, noToken}, {"b", 3, 5, noToken}, {"c", 4, 6, noToken}}, 1, 0},
+		"readers":                {[]certainHold{{"a", 1, 9, aReader}, {"b", 2, 3, aReader}, {"c", 9, 10, 1}, {"d", 10, 11, aReader}}, 0, 0},
+		"a writer among readers": {[]certainHold{{"a", 1, 9, aReader}, {"b", 2, 3, aReader}, {"c", 8, 10, 1}}, 1, 0},
+		"a reader during writes": {[]certainHold{{"c", 1, 10, 1}, {"a", 2, 3, aReader}, {"b", 9, 11, aReader}}, 2, 0},
 	} {
 		overlaps, stale := sweep(c.holds)
 		if len(overlaps) != c.overlaps || len(stale) != c.stale {
-			t.Errorf("%s: overlaps %q, tokens out of order %q; want %d and %d", c.name, overlaps, stale, c.overlaps, c.stale)
+			t.Errorf("%s: overlaps %q, tokens out of order %q; want %d and %d", name, overlaps, stale, c.overlaps, c.stale)
 		}
 	}
 }

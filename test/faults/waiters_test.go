@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,10 +24,11 @@ func TestWaitersGetInAfterAFault(t *testing.T) {
 			}
 		}
 	}
-	faults := map[string]struct {
+	type fault struct {
 		lease time.Duration
 		do    happens
-	}{
+	}
+	faults := map[string]fault{
 		"scripts are forgotten":    {30 * time.Second, do([]string{"SCRIPT", "FLUSH"})},
 		"subscriptions are cut":    {30 * time.Second, do([]string{"CLIENT", "KILL", "TYPE", "pubsub"})},
 		"all connections are cut":  {30 * time.Second, do([]string{"CLIENT", "KILL", "TYPE", "pubsub"}, []string{"CLIENT", "KILL", "TYPE", "normal"})},
@@ -34,7 +36,7 @@ func TestWaitersGetInAfterAFault(t *testing.T) {
 		"the lock is lost":         {time.Second, do([]string{"DEL", "lock"})},
 		"Redis pauses its clients": {30 * time.Second, do([]string{"CLIENT", "PAUSE", "300"})},
 		"Redis loses its data":     {time.Second, do([]string{"FLUSHALL"})},
-		"Redis is frozen for less than a lease": {3 * time.Second, func(t *testing.T, s *redistest.Server, held relock.Locker) {
+		"Redis is frozen for less than a lease": {3 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
 			require.NoError(t, s.Freeze())
 			time.Sleep(300 * time.Millisecond)
 			require.NoError(t, s.Thaw())
@@ -45,15 +47,32 @@ func TestWaitersGetInAfterAFault(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 			require.NoError(t, s.Thaw())
 		}},
-		"Redis restarts with its data": {30 * time.Second, func(t *testing.T, s *redistest.Server, _ relock.Locker) {
-			require.NoError(t, s.Restart())
+		"Redis restarts and loads its data": {30 * time.Second, func(t *testing.T, s *redistest.Server, held relock.Locker) {
+			_, err := s.Do("EVAL", "for i = 1, 4000 do redis.call('set', 'filler' .. i, i) end", "0")
+			require.NoError(t, err)
+			s.Kill()
+			restarted := kit.Async(s.Restart)
+			redistest.Eventually(t, kit.Soon, "the server to load", func() bool {
+				_, err := s.Do("PING")
+				return err != nil && strings.HasPrefix(err.Error(), "LOADING")
+			})
+			require.NoError(t, kit.Receive(t, restarted, "the restart"))
+			require.NoError(t, held.Err())
 		}},
+	}
+	// Redis answers late, all of it or its writes, and the holder is told meanwhile.
+	for _, pause := range [][]string{{"CLIENT", "PAUSE", "3000", "ALL"}, {"CLIENT", "PAUSE", "3000", "WRITE"}, {"DEBUG", "SLEEP", "3"}} {
+		faults[strings.Join(pause, " ")] = fault{1500 * time.Millisecond, func(t *testing.T, s *redistest.Server, held relock.Locker) {
+			paused := kit.Async(func() error { _, err := s.Do(pause...); return err })
+			kit.WatchLoss(t, held)
+			require.NoError(t, kit.Receive(t, paused, "the pause"))
+		}}
 	}
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
 		for what, fault := range faults {
 			t.Run(what, func(t *testing.T) {
 				t.Parallel()
-				server := redistest.Start(t, kit.EveryWrite...)
+				server := redistest.Start(t, append([]string{"--key-load-delay", "200"}, kit.EveryWrite...)...)
 				client, counter := kit.NewClient(t, server), kit.NewClient(t, redistest.Start(t))
 				var sessions []*relock.Session
 				for range 3 {

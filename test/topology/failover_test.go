@@ -45,7 +45,7 @@ func survive(t *testing.T, d deployment, settled func(t *testing.T), changes ...
 		t.Logf("%s: over after %v, slowest to enter then %v, all go round again after %v", c.what, took, slowest, time.Since(start))
 		tr.end(t)
 	}
-	renewedAnew(t, long, failoverLease, 1)
+	renewed(t, long, failoverLease)
 	handOver(t, long)
 	losses.none(t)
 }

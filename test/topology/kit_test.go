@@ -154,31 +154,23 @@ func handOver(t testing.TB, all []*duel) (slowest time.Duration) {
 	return slowest
 }
 
-// renewedAnew waits until each hold has been renewed n times from now on, by what Redis
-// says of its time to live.
-func renewedAnew(t testing.TB, all []*duel, lease time.Duration, n int) {
+// renewed waits until each hold has been renewed from now on, by what Redis says of its time to live.
+func renewed(t testing.TB, all []*duel, lease time.Duration) {
 	t.Helper()
-	last, seen := make([]time.Duration, len(all)), make([]int, len(all))
-	redistest.Eventually(t, time.Duration(n)*lease+kit.Soon, fmt.Sprintf("%d renewals of each hold", n), func() bool {
-		done := true
-		for i, d := range all {
-			if seen[i] >= n {
-				continue
-			}
-			done = false
+	for _, d := range all {
+		last := lease
+		redistest.Eventually(t, lease+kit.Soon, "a renewal of "+d.name, func() bool {
 			ctx, cancel := kit.ContextFor(kit.Soon)
+			defer cancel()
 			state, err := d.two.Inspect(ctx, d.name)
-			cancel()
 			if err != nil {
-				continue // as long as nobody is in charge
+				return false // as long as nobody is in charge
 			}
-			if last[i] > 0 && state.TTL > last[i]+lease/6 {
-				seen[i]++
-			}
-			last[i] = state.TTL
-		}
-		return done
-	})
+			before := last
+			last = state.TTL
+			return state.TTL > before
+		})
+	}
 }
 
 // lossCount collects losses.

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,18 +93,6 @@ func TestEachCommandOfTheScriptsIsAskedForAtTheStart(t *testing.T) {
 	}
 }
 
-// renewals counts the rounds of renewals that succeeded.
-type renewals struct {
-	relock.NopObserver
-	count atomic.Int64
-}
-
-func (r *renewals) Renewed(e relock.RenewEvent) {
-	if e.Err == nil {
-		r.count.Add(1)
-	}
-}
-
 // A user with the documented rule can do everything, and nothing that is needed is refused on the way.
 func TestDocumentedPermissionsSuffice(t *testing.T) {
 	t.Parallel()
@@ -184,8 +171,8 @@ func nothingRefused(t *testing.T, servers ...*redistest.Server) {
 // that are given up and renewals in between, and what there is for operators.
 func everyKindOfLock(t *testing.T, d deployment, opts ...relock.SessionOption) {
 	t.Helper()
-	var renewed renewals
-	join := parties(t, d, append(opts, relock.WithLease(5*time.Second), relock.WithObserver(&renewed))...)
+	const lease = 5 * time.Second
+	join := parties(t, d, append(opts, relock.WithLease(lease))...)
 	a, b := join(), join()
 	all := duels(t, a, b, "goods:")
 	for _, d := range all {
@@ -196,8 +183,7 @@ func everyKindOfLock(t *testing.T, d deployment, opts ...relock.SessionOption) {
 		time.AfterFunc(10*time.Millisecond, giveUp)
 		require.ErrorIs(t, d.waits(b, d.name).Lock(ctx), context.Canceled, d.kinds)
 	}
-	before := renewed.count.Load()
-	redistest.Eventually(t, kit.Soon, "renewals", func() bool { return renewed.count.Load() > before+1 })
+	renewed(t, all, lease)
 	handOver(t, all)
 
 	for _, d := range duels(t, a, b, "goods:") {

@@ -1,11 +1,8 @@
 package topology_test
 
 import (
-	"bytes"
-	"context"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,25 +144,6 @@ func TestAServerThatCannotSaveIsAnError(t *testing.T) {
 	kit.Lock(t, kit.Background, s.Mutex("lock"))
 }
 
-// No memory for a new lock; those that are held are renewed and released.
-func TestAServerOutOfMemoryIsAnError(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := kit.NewSession(t, server, relock.WithLease(2*time.Second))
-	held := s.Mutex("held")
-	kit.Lock(t, kit.Background, held)
-	admin(t, server, "CONFIG", "SET", "maxmemory", "1")
-	wantAtOnce(t, server, s.Mutex("lock"), "OOM")
-	last, _ := held.Deadline()
-	redistest.Eventually(t, kit.Soon, "renewals", func() bool {
-		at, ok := held.Deadline()
-		return ok && at.Sub(last) > 500*time.Millisecond
-	})
-	kit.Unlock(t, kit.Background, held)
-	admin(t, server, "CONFIG", "SET", "maxmemory", "0")
-	kit.Lock(t, kit.Background, s.Mutex("lock"))
-}
-
 // A replica may be about to become the primary: Lock waits for that.
 func TestAReplicaIsWaitedFor(t *testing.T) {
 	t.Parallel()
@@ -193,50 +171,4 @@ func demote(t testing.TB, s, primary *redistest.Server) {
 	redistest.Eventually(t, kit.Soon, "the server to be a replica", func() bool {
 		return s.Info("replication")["master_link_status"] == "up"
 	})
-}
-
-// A timely context has a deadline that comes when the test says so.
-type timely struct {
-	context.Context
-	over chan struct{}
-}
-
-func (c timely) Deadline() (time.Time, bool) { return time.Now().Add(time.Hour), true }
-
-func (c timely) Done() <-chan struct{} { return c.over }
-
-func (c timely) Err() error {
-	if kit.IsClosed(c.over) {
-		return context.DeadlineExceeded
-	}
-	return nil
-}
-
-// Regression: when the deadline came while an attempt was under way, the error told
-// nothing of why the ones before had failed.
-func TestTheLastErrorOfRedisIsReported(t *testing.T) {
-	t.Parallel()
-	replica := redistest.Start(t)
-	proxy := redistest.NewProxy(t, replica.Addr())
-	s := kit.NewSession(t, proxy)
-	demote(t, replica, redistest.Start(t))
-	var attempts atomic.Int64
-	proxy.DropReplies(func(request []byte) bool {
-		if bytes.Contains(request, []byte("relock_fence")) {
-			attempts.Add(1)
-		}
-		return false // only to count
-	})
-	ctx := timely{kit.Background, make(chan struct{})}
-	result := kit.Async(func() error { return s.Mutex("lock").Lock(ctx) })
-	redistest.Eventually(t, kit.Soon, "an attempt after one that was answered", func() bool {
-		return attempts.Load() >= 3 // the first one loads the script
-	})
-	proxy.Stall(true)
-	time.Sleep(200 * time.Millisecond) // an attempt is under way now, or comes after a short pause
-	close(ctx.over)
-	err := kit.Receive(t, result, "Lock to end")
-	proxy.Stall(false)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "READONLY")
 }

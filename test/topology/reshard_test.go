@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -66,48 +65,67 @@ func TestLocksMoveWithTheirSlots(t *testing.T) {
 		})
 	}
 	th.goesOn(t)
-	renewedAnew(t, all, lease, 1)
+	renewed(t, all, lease)
 	t.Logf("slowest to enter then %v", handOver(t, all))
 	th.end(t)
 	losses.none(t)
 }
 
-// A slot may be half moved for longer than a lease lasts. Then no node runs a script
-// for keys of which it has some and not others, such as that for a batch of renewals.
-func TestHoldsOfAHalfMovedSlotAreRenewed(t *testing.T) {
+// A slot may be half moved for longer than a lease lasts: no node runs a script for keys of which it has some
+// and not others. Holds are renewed; a Lock waits, whoever has the lock; and once the slot is whole, a lock that was
+// unlocked meanwhile is free.
+func TestLocksOfAHalfMovedSlot(t *testing.T) {
 	t.Parallel()
 	const lease, mutexes = 3 * time.Second, 150
 	c := redistest.StartCluster(t, 3, 0)
 	var losses lossCount
-	s := kit.SessionOn(t, c.Client(t), relock.WithLease(lease), relock.WithObserver(&losses))
-	var held []relock.Locker
+	join := parties(t, c, relock.WithLease(lease), relock.WithObserver(&losses))
+	a, b := join(), join()
+	var kept, ended []relock.Locker
 	var move []string
 	for i := range mutexes {
-		m := s.Mutex(fmt.Sprint("{half}", i))
-		held = append(held, m)
+		m := a[0].Mutex(fmt.Sprint("{half}", i))
+		kept = append(kept, m)
 		if i%3 == 0 {
 			move = append(move, m.Name())
 		}
 	}
-	fair, written, read := s.FairMutex("{half}fair"), s.RWMutex("{half}written"), s.RWMutex("{half}read")
-	held = append(held, fair, written, read.RLocker())
-	for _, l := range held {
+	var waiting []<-chan error
+	for _, p := range pairings {
+		if p.kinds == "Redlock" {
+			continue // has a majority elsewhere
+		}
+		kept = append(kept, p.holds(a, "{half}kept "+p.kinds))
+		ended = append(ended, p.holds(a, "{half}ended "+p.kinds))
+		if !p.shared { // a reader without its timeout keys cannot be renewed
+			move = append(move, "{half}kept "+p.kinds, "{half}ended "+p.kinds)
+		}
+	}
+	for _, l := range append(kept, ended...) {
 		kit.Lock(t, kit.Background, l)
 	}
-	move = append(move, fair.Name(), written.Name())
 	m, err := c.BeginMigration(redistest.Slot("{half}"), elsewhere(t, c, "{half}"))
 	require.NoError(t, err)
 	require.NoError(t, m.Move(move...))
-
+	for _, p := range pairings[:len(ended)] {
+		waiting = append(waiting, kit.Async(func() error { return p.waits(b, "{half}ended "+p.kinds).Lock(kit.Background) }))
+	}
 	end := time.Now().Add(2 * lease)
 	redistest.Eventually(t, 2*lease+kit.Soon, "the holds to outlive their leases", func() bool {
-		for i, l := range held {
+		for i, l := range append(kept, ended...) {
 			require.NoError(t, l.Err(), "hold %d", i)
 		}
 		return time.Now().After(end)
 	})
+	for i, l := range ended {
+		require.Empty(t, waiting[i])
+		kit.Unlock(t, kit.Background, l)
+	}
 	require.NoError(t, m.Finish())
-	for _, l := range held {
+	for _, got := range waiting {
+		require.NoError(t, kit.Receive(t, got, "the waiter to enter"))
+	}
+	for _, l := range kept {
 		kit.Unlock(t, kit.Background, l)
 	}
 	losses.none(t)
@@ -118,27 +136,23 @@ func TestHoldsOfAHalfMovedSlotAreRenewed(t *testing.T) {
 func TestNoClaimLapsesWhileSlotsGoToAndFro(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, "--notify-keyspace-events", "Ex")
-	var mu sync.Mutex
-	expired := map[string]int{}
+	var expired []<-chan map[string]bool // of each node
 	for _, s := range c.Masters() {
 		conn, err := net.Dial("tcp", s.Addr())
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
-		_, err = fmt.Fprint(conn, "SUBSCRIBE __keyevent@0__:expired\r\n")
+		_, err = fmt.Fprint(conn, "SUBSCRIBE __keyevent@0__:expired end\r\n")
 		require.NoError(t, err)
-		go func() { // ends with the connection
-			for lines := bufio.NewScanner(conn); lines.Scan(); {
-				mu.Lock()
-				expired[lines.Text()]++
-				mu.Unlock()
+		expired = append(expired, kit.Async(func() map[string]bool {
+			lines := bufio.NewScanner(conn)
+			all := make(map[string]bool)
+			for lines.Scan() && lines.Text() != "that is all" {
+				all[lines.Text()] = true
 			}
-		}()
+			return all
+		}))
+		redistest.Eventually(t, kit.Soon, "the subscriptions", func() bool { return len(s.Channels()) == 2 })
 	}
-	redistest.Eventually(t, kit.Soon, "the subscriptions", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return expired["__keyevent@0__:expired"] == len(c.Masters())
-	})
 	th := startThrong(t, c)
 	for range 5 {
 		for _, g := range th.guarded {
@@ -147,9 +161,11 @@ func TestNoClaimLapsesWhileSlotsGoToAndFro(t *testing.T) {
 		th.goesOn(t)
 	}
 	th.end(t)
-	mu.Lock()
-	defer mu.Unlock()
-	for _, g := range th.guarded {
-		require.Zero(t, expired[g.name], g.name)
+	for i, s := range c.Masters() {
+		admin(t, s, "PUBLISH", "end", "that is all")
+		all := kit.Receive(t, expired[i], "the end of the messages")
+		for _, g := range th.guarded {
+			require.False(t, all[g.name], g.name)
+		}
 	}
 }

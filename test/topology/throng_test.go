@@ -22,7 +22,7 @@ type throng struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
-	lost    lossCount
+	lost    *lossCount
 	guarded []*guarded
 	short   atomic.Int64 // acquisitions that too few replicas had
 }
@@ -41,16 +41,20 @@ type guarded struct {
 // that ran it was a primary no longer, or was killed before its replicas knew.
 const throngLease = 4 * time.Second
 
-// startThrong starts two sessions.
+// startThrong starts two sessions for a throng.
 func startThrong(t testing.TB, d deployment, opts ...relock.SessionOption) *throng {
 	t.Helper()
-	tr := new(throng)
+	lost := new(lossCount)
+	join := parties(t, d, append(opts, relock.WithLease(throngLease), relock.WithObserver(lost))...)
+	return newThrong(join(), join(), lost, pairings, func(kinds string) string { return "traffic " + kinds })
+}
+
+// newThrong has two sessions contend for a lock of each of some pairings.
+func newThrong(a, b party, lost *lossCount, of []pairing, name func(kinds string) string) *throng {
+	tr := &throng{lost: lost}
 	tr.ctx, tr.stop = context.WithCancel(kit.Background)
-	opts = append(opts, relock.WithLease(throngLease), relock.WithObserver(&tr.lost))
-	join := parties(t, d, opts...)
-	a, b := join(), join()
-	for _, p := range pairings {
-		g := &guarded{name: "traffic " + p.kinds}
+	for _, p := range of {
+		g := &guarded{name: name(p.kinds)}
 		tr.guarded = append(tr.guarded, g)
 		for i, l := range []relock.Locker{p.holds(a, g.name), p.waits(b, g.name)} {
 			reads := i == 0 && p.shared || i == 1 && p.kinds == "writer and reader"

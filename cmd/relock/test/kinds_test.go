@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
@@ -79,23 +78,6 @@ func TestFairWaitersGoInOrder(t *testing.T) {
 	}
 	if order, err := os.ReadFile(dir + "/order"); string(order) != "a\nb\nc\nd\n" {
 		t.Errorf("order %q, %v", order, err)
-	}
-}
-
-// A waiter gets the lock as soon as it is released, and gives it back to the next.
-func TestWaiterGetsTheLockOnceItIsReleased(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	locker := session(t, s)
-	release := hold(t, locker.Mutex("goods"))
-	r := run(t, s, "run", "-w", "10m", "-v", "goods", "--", "true")
-	r.warns("waiting")
-	release()
-	r.ends(0)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if ok, err := locker.Mutex("goods").TryLock(ctx); !ok || err != nil {
-		t.Errorf("TryLock: %v, %v", ok, err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -121,44 +120,4 @@ func TestInspectSaysForHowLongAtLeast(t *testing.T) {
 	if len(all) != 2 || !all[0].HeldAtLeast || *all[0].Held != 60_000 || all[1].Mode != "unlocked" || all[1].Holders == nil {
 		t.Errorf("%+v", all)
 	}
-}
-
-func TestListFindsThousandsOfLocksOfACluster(t *testing.T) {
-	t.Parallel()
-	const count = 3000
-	cluster := redistest.StartCluster(t, 3, 1)
-	c := cluster.Client(t)
-	var sets rueidis.Commands
-	for i := range count {
-		sets = append(sets, c.B().Hset().Key(fmt.Sprintf("lock:%d", i)).FieldValue().
-			FieldValue(fmt.Sprintf("00000000-0000-4000-8000-%012d:1", i), "1").Build())
-	}
-	for _, r := range c.DoMulti(t.Context(), sets...) {
-		if err := r.Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := run(t, cluster.Nodes()[0], "list", "--json")
-	r.ends(0)
-	if n := len(parsed(t, r)); n != count {
-		t.Errorf("%d locks, want %d", n, count)
-	}
-}
-
-func TestUnlockSaysWhatItDidInJSON(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := session(t, s).Mutex("goods")
-	_ = hold(t, m)
-	r := run(t, s, "unlock", "--yes", "--json", "goods")
-	r.ends(0)
-	var did struct {
-		Name     string
-		Unlocked bool
-	}
-	if err := json.Unmarshal([]byte(r.out.String()), &did); err != nil || did.Name != "goods" || !did.Unlocked {
-		t.Errorf("%s: %v", &r.out, err)
-	}
-	<-m.Done()
-	_ = m.Unlock(t.Context())
 }

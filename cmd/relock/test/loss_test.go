@@ -2,7 +2,6 @@ package test
 
 import (
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -10,45 +9,37 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// "consul lock" killed the shell and left what it had started running (#2022, #873).
-func TestLossEndsTheCommandBehindAShell(t *testing.T) {
+// "consul lock" killed the shell and left what it had started running (#2022, #873). The exit status is the
+// command's own in case of loss, too.
+func TestLossEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	r := run(t, s, sh("", "job", `sh -c 'echo child $$; while :; do sleep 0.02; done'; echo survived`)...)
-	child := r.number("child")
-	forced(t, session(t, s), "job")
-	r.ends(143)
-	r.warns("the lock is lost")
-	if alive(child) {
-		t.Error("the child lives on")
-	}
-}
-
-func TestLossKillsWhatIgnoresTermAfterTheGrace(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	r := run(t, s, sh("--grace 500ms", "job",
-		`sh -c 'trap "echo noticed" TERM; echo child $$; while :; do sleep 0.02; done' & trap : TERM; while :; do wait; done`)...)
-	child := r.number("child")
-	forced(t, session(t, s), "job")
-	r.ends(137)
-	r.says("noticed")
-	if alive(child) {
-		t.Error("the child lives on")
-	}
-}
-
-// The exit status is the command's own in case of loss, too.
-func TestCommandMayCleanUpAfterALoss(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	r := run(t, s, sh("-q", "job", `trap 'echo cleaned; exit 6' TERM; echo ready; while :; do sleep 0.02; done`)...)
-	r.says("ready")
-	forced(t, session(t, s), "job")
-	r.ends(6)
-	r.says("cleaned")
-	if text := r.err.String(); strings.Contains(text, "relock") {
-		t.Errorf("with -q it says %q", text)
+	operator := session(t, s)
+	for name, c := range map[string]struct {
+		flags, script string
+		status        int
+		says          string // after the loss
+	}{
+		"behind a shell": {"", `sh -c 'echo child $$; while :; do sleep 0.02; done'; echo survived`, 143, ""},
+		"that ignores TERM, after the grace": {
+			"--grace 500ms",
+			`sh -c 'trap "echo noticed" TERM; echo child $$; while :; do sleep 0.02; done' & trap : TERM; while :; do wait; done`,
+			137, "noticed",
+		},
+		"that cleans up": {"", `trap 'echo cleaned; exit 6' TERM; echo child $$; while :; do sleep 0.02; done`, 6, "cleaned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, s, sh(c.flags, name, c.script)...)
+			child := r.number("child")
+			forced(t, operator, name)
+			r.ends(c.status)
+			r.warns("the lock is lost")
+			r.says(c.says)
+			if alive(child) {
+				t.Error("the child lives on")
+			}
+		})
 	}
 }
 
@@ -122,15 +113,8 @@ func TestCommandEndsWhenRelockStoodStillForTooLong(t *testing.T) {
 	}
 }
 
-// A lock that is renewed in time does not end the command, also if the lease is short and the
-// grace long.
+// A lock that is renewed in time does not end the command, also if the lease is short and the grace long.
 func TestRenewedLockKeepsTheCommand(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	for _, flags := range []string{"", "-s", "-x", "--fair"} {
-		t.Run("flags"+flags, func(t *testing.T) {
-			t.Parallel()
-			run(t, s, sh("--lease 3s --grace 1m "+flags, "job"+flags, "sleep 7")...).ends(0)
-		})
-	}
+	run(t, redistest.Start(t), sh("--lease 3s --grace 1m", "job", "sleep 7")...).ends(0)
 }

@@ -1,13 +1,11 @@
 package test
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,29 +13,11 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// output collects what a process writes.
-type output struct {
-	mu   sync.Mutex // protects the following
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
 // running is a process of the test.
 type running struct {
 	t        testing.TB
 	cmd      *exec.Cmd
-	out, err output
+	out, err redistest.Buffer
 	ended    chan struct{}
 	status   int
 }

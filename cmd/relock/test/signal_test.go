@@ -63,22 +63,6 @@ func TestStoppedCommandGoesOnToEnd(t *testing.T) {
 	}
 }
 
-// The shell dies at once of a signal that what it started ignores. That has the grace to end,
-// and the lock is held until it has.
-func TestWhatOutlivesAShellIsKilledBeforeTheLockIsReleased(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	r := run(t, s, sh("--grace 300ms", "job",
-		`sh -c 'trap "" TERM; echo child $$; while :; do sleep 0.02; done' & wait`)...)
-	child := r.number("child")
-	r.signal(syscall.SIGTERM)
-	r.ends(143)
-	if alive(child) {
-		t.Error("the child lives on")
-	}
-	locked(t, s, "job", false)
-}
-
 // "consul lock" discarded signals until it had the lock (#4439).
 func TestSignalsEndTheWait(t *testing.T) {
 	t.Parallel()

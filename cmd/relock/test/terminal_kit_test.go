@@ -19,7 +19,7 @@ type terminal struct {
 	t      testing.TB
 	cmd    *exec.Cmd
 	master *os.File
-	out    output
+	out    redistest.Buffer
 	ended  chan struct{}
 	status int
 }

@@ -30,16 +30,6 @@ func TestInterruptKeyEndsTheCommandAndReleasesTheLock(t *testing.T) {
 	locked(t, s, "job", false)
 }
 
-func TestInterruptKeyEndsTheWait(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	defer hold(t, session(t, s).Mutex("job"))()
-	x := at(t, command(s.Addr(), "run", "-v", "job", "--", "true"))
-	x.shows(0, "waiting")
-	x.types(ctrlC)
-	x.ends(130)
-}
-
 // In a pipeline the other side may read from the terminal first; the command gets it when it
 // wants it.
 func TestCommandInAPipelineGetsTheTerminalWhenItWantsIt(t *testing.T) {

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/relock-go/relock"
@@ -73,4 +74,22 @@ func TestUnlockOpensOnlyWhatTheQuestionShowed(t *testing.T) {
 	x.types("y\n")
 	x.ends(1)
 	x.shows(0, "goods is not locked")
+}
+
+func TestUnlockSaysWhatItDidInJSON(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := session(t, s).Mutex("goods")
+	_ = hold(t, m)
+	r := run(t, s, "unlock", "--yes", "--json", "goods")
+	r.ends(0)
+	var did struct {
+		Name     string
+		Unlocked bool
+	}
+	if err := json.Unmarshal([]byte(r.out.String()), &did); err != nil || did.Name != "goods" || !did.Unlocked {
+		t.Errorf("%s: %v", &r.out, err)
+	}
+	<-m.Done()
+	_ = m.Unlock(t.Context())
 }

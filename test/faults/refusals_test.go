@@ -2,10 +2,7 @@ package faults_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,103 +16,59 @@ import (
 // renewal with little time, nor by calls of any kind.
 func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
-	const lease = time.Second
 	s := redistest.Start(t)
-	keeper := kit.NewSession(t, s, relock.WithLease(lease))
-	user := kit.NewSession(t, s, relock.WithLease(lease), relock.WithTenure(0))
-	held := keeper.Mutex("held")
+	keeper := kit.NewSession(t, s, relock.WithLease(time.Second))
+	user := kit.NewSession(t, s, relock.WithLease(time.Second), relock.WithTenure(0))
+	held, m := keeper.Mutex("held"), user.Mutex("used")
 	kit.Lock(t, kit.Background, held)
-	done := held.Done()
-
 	stop := make(chan struct{})
-	flushes := kit.Async(func() (n int) {
-		for ; !kit.IsClosed(stop); n++ {
-			if _, err := s.Do("SCRIPT", "FLUSH"); err != nil {
-				t.Error(err)
-				return n
-			}
+	flushes := kit.Async(func() (err error) {
+		for err == nil && !kit.IsClosed(stop) {
+			_, err = s.Do("SCRIPT", "FLUSH")
 		}
-		return n
+		return err
 	})
-	var rounds atomic.Int64
-	end := time.Now().Add(kit.Stress(t, 3*time.Second))
-	err := kit.Together(3, func(i int) error {
-		name := fmt.Sprint("used ", i)
-		m := user.Mutex(name)
-		for ; time.Now().Before(end); rounds.Add(1) {
-			if err := m.Lock(kit.Background); err != nil {
-				return err
-			}
-			if state, err := user.Inspect(kit.Background, name); err != nil || state.Mode != relock.Exclusive {
-				return fmt.Errorf("inspected %v, %w", state, err)
-			}
-			if err := m.Unlock(kit.Background); err != nil {
-				return err
-			}
-			if ok, err := m.TryLock(kit.Background); !ok || err != nil {
-				return fmt.Errorf("TryLock %v, %w", ok, err)
-			}
-			if was, err := keeper.ForceUnlock(kit.Background, name); !was || err != nil {
-				return fmt.Errorf("ForceUnlock %v, %w", was, err)
-			}
-			if err := m.Unlock(kit.Background); !errors.Is(err, relock.ErrLost) {
-				return fmt.Errorf("Unlock of what was forced open: %w", err)
-			}
-		}
-		return nil
-	})
+	for end := time.Now().Add(kit.Stress(t, 3*time.Second)); time.Now().Before(end); {
+		kit.Lock(t, kit.Background, m)
+		require.Len(t, kit.HoldersOf(t, user, "used"), 1)
+		kit.Unlock(t, kit.Background, m)
+		require.True(t, kit.TryLock(t, kit.Background, m))
+		was, err := keeper.ForceUnlock(kit.Background, "used")
+		require.NoError(t, err)
+		require.True(t, was)
+		unlockIsLost(t, m)
+	}
 	close(stop)
-	require.NoError(t, err)
-	require.Greater(t, kit.Receive(t, flushes, "the flusher"), 100)
-	require.Greater(t, rounds.Load(), int64(20))
-	require.False(t, kit.IsClosed(done))
-	require.NoError(t, held.Err())
+	require.NoError(t, kit.Receive(t, flushes, "the flusher"))
 	kit.Unlock(t, kit.Background, held)
 }
 
-// While a script of somebody else keeps the server busy it answers BUSY, after a
-// while, to everything.
+// While a script of somebody else keeps the server busy it answers BUSY to everything.
 func TestBusyServerIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	const lease = 30 * time.Second
 	s := redistest.Start(t, "--lua-time-limit", "20")
-	session := kit.NewSession(t, s, relock.WithLease(lease))
+	session := kit.NewSession(t, s)
 	held, wanted, ended := session.Mutex("held"), session.Mutex("wanted"), session.Mutex("ended")
 	kit.Lock(t, kit.Background, held)
 	kit.Lock(t, kit.Background, ended)
-	done := held.Done()
-	script := kit.Async(func() error {
-		_, err := s.Do("EVAL", "while true do end", "0")
-		return err
-	})
-	redistest.Eventually(t, kit.Soon, "the server to be busy", func() bool {
-		_, err := s.Do("GET", "x")
-		return err != nil && strings.HasPrefix(err.Error(), "BUSY")
-	})
-	ok, err := wanted.TryLock(kit.Background)
-	require.False(t, ok)
+	free := redistest.KeepBusy(t, s)
+	_, err := wanted.TryLock(kit.Background)
 	require.ErrorContains(t, err, "BUSY")
-	for d := 200 * time.Millisecond; ; d *= 2 { // until it has lasted for an answer
-		ctx, cancel := kit.ContextFor(d)
-		err = wanted.Lock(ctx)
-		cancel()
+	redistest.Eventually(t, kit.Soon, "Lock to say why", func() bool {
+		ctx, cancel := kit.ContextFor(500 * time.Millisecond)
+		defer cancel()
+		err := wanted.Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		if strings.Contains(err.Error(), "BUSY") {
-			break
-		}
-		require.Less(t, d, lease/8, "it says why")
-	}
+		return strings.Contains(err.Error(), "BUSY")
+	})
 	locked := kit.Async(func() error { return wanted.Lock(kit.Background) })
 	unlocked := kit.Async(func() error { return ended.Unlock(kit.Background) })
 	time.Sleep(500 * time.Millisecond) // they try again and again
 	require.Empty(t, locked)
 	require.Empty(t, unlocked)
-	_, err = s.Do("SCRIPT", "KILL")
-	require.NoError(t, err)
-	require.Error(t, kit.Receive(t, script, "the script"))
+	free()
 	require.NoError(t, kit.Receive(t, locked, "Lock"))
 	require.NoError(t, kit.Receive(t, unlocked, "Unlock"))
-	require.False(t, kit.IsClosed(done))
 	kit.Unlock(t, kit.Background, wanted)
 	kit.Unlock(t, kit.Background, held)
 }
