@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
 )
 
 // bare sends the scripts that relock sends, with the same arguments, through
@@ -22,10 +24,10 @@ type bare struct {
 }
 
 // bareLock is a lock by its names on the wire.
-type bareLock struct{ name, fence, channel string }
+type bareLock struct{ name, fence, queue, channel string }
 
 func newBareLock(name string) bareLock {
-	return bareLock{name, "relock_fence:{" + name + "}", "redisson_lock__channel:{" + name + "}"}
+	return bareLock{name, "relock_fence:{" + name + "}", "relock_queue:{" + name + "}", "redisson_lock__channel:{" + name + "}"}
 }
 
 // loadScripts makes them known to the server, so that no EVALSHA is in vain.
@@ -45,13 +47,13 @@ func (c *bare) newID() string { return bareSession + strconv.FormatUint(c.seq.Ad
 
 // acquire reports whether it was granted.
 func (c *bare) acquire(ctx context.Context, l *bareLock, id string) (bool, error) {
-	n, err := c.eval(ctx, kit.AcquireSHA, []string{l.name, l.fence}, id, "30000")
+	n, err := c.eval(ctx, kit.AcquireSHA, []string{l.name, l.fence, l.queue}, id, "30000", "0", "5000")
 	return n > 0, err
 }
 
 // release reports whether it was held.
 func (c *bare) release(ctx context.Context, l *bareLock, id string) (bool, error) {
-	n, err := c.eval(ctx, kit.ReleaseSHA, []string{l.name}, id, l.channel)
+	n, err := c.eval(ctx, kit.ReleaseSHA, []string{l.name, l.queue, l.fence}, id, l.channel, "5000")
 	return n >= 0, err
 }
 
@@ -85,10 +87,8 @@ func benchCheck(ok bool, format string, args ...any) {
 
 // lockUnlock is what the benchmarks repeat.
 func lockUnlock(ctx context.Context, l relock.Locker) {
-	err := l.Lock(ctx)
-	benchCheck(err == nil, "Lock: %v", err)
-	err = l.Unlock(ctx)
-	benchCheck(err == nil, "Unlock: %v", err)
+	kit.ChildCheck(l.Lock(ctx))
+	kit.ChildCheck(l.Unlock(ctx))
 }
 
 // benchSession starts a session with a client of its own. NewSession's context has
@@ -96,7 +96,14 @@ func lockUnlock(ctx context.Context, l relock.Locker) {
 func benchSession(b testing.TB, at kit.Addressed, opts ...relock.SessionOption) *relock.Session {
 	b.Helper()
 	s, err := relock.NewSession(kit.Background, kit.NewClient(b, at), opts...)
-	benchCheck(err == nil, "NewSession: %v", err)
+	kit.ChildCheck(err)
 	b.Cleanup(func() { _ = s.Close(kit.Background) }) // the server may be gone
 	return s
+}
+
+// answer returns what follows a word in the next such line of a helper process.
+func answer(p *redistest.Proc, word string) string {
+	text, err := p.Expect(word, 10*time.Minute)
+	kit.ChildCheck(err)
+	return text
 }

@@ -49,15 +49,13 @@ func (t *table) handOver(b *testing.B, srv *redistest.Server) {
 	s := benchSession(b, srv)
 	successor := redistest.Child(b, "bench-successor", srv.Addr())
 	bare := redistest.Child(b, "bench-message", srv.Addr(), "hand-over")
-	_, err := bare.Expect("subscribed", kit.Soon)
-	benchCheck(err == nil, "%v", err)
+	answer(bare, "subscribed")
 
 	script, err := client.Do(kit.Background, client.B().ScriptLoad().
 		Script("redis.call('hdel', KEYS[1], ARGV[1]) return redis.call('publish', ARGV[2], '0')").Build()).ToString()
-	benchCheck(err == nil, "SCRIPT LOAD: %v", err)
+	kit.ChildCheck(err)
 	hold := func() {
-		err := client.Do(kit.Background, client.B().Hset().Key("hand-bare").FieldValue().FieldValue("holder", "1").Build()).Error()
-		benchCheck(err == nil, "HSET: %v", err)
+		kit.ChildCheck(client.Do(kit.Background, client.B().Hset().Key("hand-bare").FieldValue().FieldValue("holder", "1").Build()).Error())
 	}
 	measured := []func() float64{func() float64 {
 		return handOverTime(each, bare, hold, func() {
@@ -79,15 +77,13 @@ func (t *table) handOver(b *testing.B, srv *redistest.Server) {
 		held := kind.held(s, kind.name)
 		measured = append(measured, func() float64 {
 			return handOverTime(each, successor, func() {
-				err := held.Lock(kit.Background)
-				benchCheck(err == nil, "Lock: %v", err)
+				kit.ChildCheck(held.Lock(kit.Background))
 				_ = successor.Send(strconv.Itoa(i))
 				for !awaited(client, kind.name) {
 					time.Sleep(time.Millisecond)
 				}
 			}, func() {
-				err := held.Unlock(kit.Background)
-				benchCheck(err == nil, "Unlock: %v", err)
+				kit.ChildCheck(held.Unlock(kit.Background))
 			})
 		})
 	}
@@ -103,7 +99,7 @@ func (t *table) handOver(b *testing.B, srv *redistest.Server) {
 func awaited(client rueidis.Client, name string) bool {
 	n, err := client.Do(kit.Background, client.B().Exists().
 		Key("relock_queue:{"+name+"}", "relock_rwqueue:{"+name+"}").Build()).AsInt64()
-	benchCheck(err == nil, "EXISTS: %v", err)
+	kit.ChildCheck(err)
 	return n > 0
 }
 
@@ -116,10 +112,9 @@ func handOverTime(times int, child *redistest.Proc, before, release func()) floa
 		time.Sleep(4 * time.Millisecond)
 		start := monotonic()
 		release()
-		text, err := child.Expect("woken ", kit.Soon)
-		benchCheck(err == nil, "%v", err)
+		text := answer(child, "woken ")
 		end, err := strconv.ParseInt(text, 10, 64)
-		benchCheck(err == nil, "%v", err)
+		kit.ChildCheck(err)
 		waits[i] = float64(end - start)
 	}
 	return median(waits)
@@ -176,8 +171,7 @@ func (t *table) farHandOver(b *testing.B, srv *redistest.Server) {
 	for range each {
 		pings := &waits[len(handOverKinds)]
 		*pings = append(*pings, nsPerOp(1, func() {
-			err := client.Do(kit.Background, client.B().Ping().Build()).Error()
-			benchCheck(err == nil, "PING: %v", err)
+			kit.ChildCheck(client.Do(kit.Background, client.B().Ping().Build()).Error())
 		}))
 		time.Sleep(5 * roundTrip)
 	}
@@ -194,21 +188,18 @@ func (t *table) farHandOver(b *testing.B, srv *redistest.Server) {
 // was called so long before.
 func farWait(held, next relock.Locker, before time.Duration) float64 {
 	ctx := context.Background()
-	err := held.Lock(ctx)
-	benchCheck(err == nil, "Lock: %v", err)
+	kit.ChildCheck(held.Lock(ctx))
 	locked := make(chan int64)
 	go func() {
 		err := next.Lock(ctx)
 		at := monotonic()
-		benchCheck(err == nil, "Lock: %v", err)
+		kit.ChildCheck(err)
 		locked <- at
 	}()
 	time.Sleep(before)
 	start := monotonic()
-	err = held.Unlock(ctx)
-	benchCheck(err == nil, "Unlock: %v", err)
+	kit.ChildCheck(held.Unlock(ctx))
 	took := float64(<-locked - start)
-	err = next.Unlock(ctx)
-	benchCheck(err == nil, "Unlock: %v", err)
+	kit.ChildCheck(next.Unlock(ctx))
 	return took
 }

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -25,9 +23,8 @@ const (
 	herdUnfair  = 1.5  // the longest wait by that of a strict order of arrival, at most
 )
 
-// herdSizes are numbers of processes. The first and the last are compared, and measured
-// in every round; the others are only shown.
-var herdSizes = []int{2, 8, 32, 128}
+// herdSizes are numbers of processes, which are compared.
+var herdSizes = [2]int{2, 128}
 
 var herdKinds = []struct {
 	name string
@@ -41,8 +38,8 @@ type herdFigures struct{ rate, server, commands, longest float64 } // server, lo
 // goroutine each. What a hand-over takes must not grow with their number. Sizes and lock
 // types are measured in turns; only those processes have a session that take part.
 func (t *table) herd(b *testing.B, srv *redistest.Server) {
-	sizes := least(herdSizes[:2], herdSizes)
-	small, large := sizes[0], sizes[len(sizes)-1]
+	sizes := least([2]int{2, 8}, herdSizes)
+	small, large := sizes[0], sizes[1]
 	h := herd{srv: srv, children: make([]*redistest.Proc, large)}
 	for i := range h.children {
 		h.children[i] = redistest.ChildIn(b, []string{"GOMAXPROCS=1"}, "bench-herd", srv.Addr())
@@ -52,11 +49,8 @@ func (t *table) herd(b *testing.B, srv *redistest.Server) {
 	for _, kind := range herdKinds {
 		got[kind.name] = make(map[int][]herdFigures)
 	}
-	for round := range least(1, herdRounds) {
+	for range least(1, herdRounds) {
 		for _, n := range sizes {
-			if round > 0 && n != small && n != large {
-				continue
-			}
 			h.tell(n, "open")
 			h.expect(n, "opened")
 			for i, kind := range herdKinds {
@@ -69,7 +63,6 @@ func (t *table) herd(b *testing.B, srv *redistest.Server) {
 	for _, kind := range herdKinds {
 		t.herdRows(kind.name, small, large, got[kind.name])
 	}
-	t.notes = append(t.notes, herdTable(sizes, got))
 }
 
 // herdRows compares the largest herd with the smallest one. Its longest wait is compared
@@ -114,25 +107,6 @@ func medians(of []herdFigures) herdFigures {
 	}
 }
 
-// herdTable has a line for each type of lock, and a column for each size.
-func herdTable(sizes []int, got map[string]map[int][]herdFigures) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "n processes, sections of %v: acquisitions/s, server time, commands of each, longest wait\n", herdSection)
-	for _, n := range sizes {
-		fmt.Fprintf(w, "\tn = %d", n)
-	}
-	for _, kind := range herdKinds {
-		fmt.Fprintf(w, "\n%s", kind.name)
-		for _, n := range sizes {
-			f := medians(got[kind.name][n])
-			fmt.Fprintf(w, "\t%.0f, %.0f µs, %.1f, %.0f ms", f.rate, f.server/1000, f.commands, f.longest/1e6)
-		}
-	}
-	w.Flush()
-	return text.String()
-}
-
 // herd is the parent's side of the processes.
 type herd struct {
 	srv      *redistest.Server
@@ -149,8 +123,7 @@ func (h *herd) tell(n int, line string) {
 // expect returns what follows the word in the next line of each of n processes.
 func (h *herd) expect(n int, word string) (rest []string) {
 	for _, c := range h.children[:n] {
-		text, err := c.Expect(word, 3*kit.Soon)
-		benchCheck(err == nil, "%v", err)
+		text := answer(c, word)
 		rest = append(rest, text)
 	}
 	return rest
@@ -172,7 +145,7 @@ func (h *herd) run(kind, n int) herdFigures {
 	for _, text := range h.expect(n, "done ") {
 		var count, wait float64
 		_, err := fmt.Sscan(text, &count, &wait)
-		benchCheck(err == nil, "%v", err)
+		kit.ChildCheck(err)
 		total += count
 		longest = max(longest, wait)
 	}

@@ -18,7 +18,7 @@ func (t *table) manyHolds(b *testing.B, srv *redistest.Server) {
 	const holds = 10_000
 	lease := least(3*time.Second, 6*time.Second)
 	s, err := relock.NewSession(kit.Background, kit.NewClient(b, srv), relock.WithLease(lease))
-	benchCheck(err == nil, "NewSession: %v", err)
+	kit.ChildCheck(err)
 	defer s.Close(kit.Background)
 	lockUnlock(kit.Background, s.Mutex("first"))
 
@@ -26,8 +26,7 @@ func (t *table) manyHolds(b *testing.B, srv *redistest.Server) {
 	mutexes := make([]*relock.Mutex, holds)
 	for i := range mutexes {
 		mutexes[i] = s.Mutex("held-" + strconv.Itoa(i))
-		err := mutexes[i].Lock(kit.Background)
-		benchCheck(err == nil, "Lock: %v", err)
+		kit.ChildCheck(mutexes[i].Lock(kit.Background))
 	}
 	perHold := float64(heapInUse()-heap) / holds
 

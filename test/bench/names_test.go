@@ -55,19 +55,17 @@ func (t *table) manyNames(b *testing.B, _ *redistest.Server) {
 
 func (t *table) namesRows(title string, srv *redistest.Server, client rueidis.Client, procs []*redistest.Proc, names int, section time.Duration) {
 	for _, p := range procs {
-		_, err := p.Expect("ready", kit.Soon)
-		benchCheck(err == nil, "%v", err)
+		answer(p, "ready")
 	}
 	run := func(part namesPart) (all namesOutcome) {
 		for _, p := range procs {
 			_ = p.Send(fmt.Sprintf("%s %d %d %d", part.prefix, part.from, part.to, part.section))
 		}
 		for _, p := range procs {
-			text, err := p.Expect("done ", 10*time.Minute)
-			benchCheck(err == nil, "%v", err)
+			text := answer(p, "done ")
 			var o namesOutcome
-			_, err = fmt.Sscan(text, &o.waited, &o.heap, &o.goroutines)
-			benchCheck(err == nil, "%v", err)
+			_, err := fmt.Sscan(text, &o.waited, &o.heap, &o.goroutines)
+			kit.ChildCheck(err)
 			all.waited += o.waited
 			all.heap += o.heap
 			all.goroutines += o.goroutines
@@ -107,15 +105,15 @@ type left struct{ channels, clients, connections, keys, lasting int64 }
 // serverLeft looks at a server.
 func serverLeft(srv *redistest.Server, client rueidis.Client) (l left) {
 	list, err := client.Do(kit.Background, client.B().ClientList().Build()).ToString()
-	benchCheck(err == nil, "CLIENT LIST: %v", err)
+	kit.ChildCheck(err)
 	l.clients = int64(strings.Count(list, "\n"))
 	info, err := client.Do(kit.Background, client.B().Info().Section("stats").Build()).ToString()
-	benchCheck(err == nil, "INFO: %v", err)
+	kit.ChildCheck(err)
 	_, rest, _ := strings.Cut(info, "total_connections_received:")
 	_, err = fmt.Sscan(rest, &l.connections)
-	benchCheck(err == nil, "INFO stats: %v", err)
+	kit.ChildCheck(err)
 	channels, err := client.Do(kit.Background, client.B().PubsubChannels().Build()).AsStrSlice()
-	benchCheck(err == nil, "PUBSUB CHANNELS: %v", err)
+	kit.ChildCheck(err)
 	l.channels = int64(len(channels))
 	l.keys, l.lasting = keysLeft(client)
 	return l
@@ -126,7 +124,7 @@ func serverLeft(srv *redistest.Server, client rueidis.Client) (l left) {
 func keysLeft(client rueidis.Client) (others, lasting int64) {
 	for cursor := uint64(0); ; {
 		page, err := client.Do(kit.Background, client.B().Scan().Cursor(cursor).Count(1000).Build()).AsScanEntry()
-		benchCheck(err == nil, "SCAN: %v", err)
+		kit.ChildCheck(err)
 		ttls := make(rueidis.Commands, 0, len(page.Elements))
 		for _, key := range page.Elements {
 			switch {
@@ -139,7 +137,7 @@ func keysLeft(client rueidis.Client) (others, lasting int64) {
 		}
 		for _, r := range client.DoMulti(kit.Background, ttls...) {
 			ms, err := r.AsInt64()
-			benchCheck(err == nil, "PTTL: %v", err)
+			kit.ChildCheck(err)
 			if ms == -1 || ms > time.Minute.Milliseconds() {
 				lasting++
 			}

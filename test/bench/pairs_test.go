@@ -25,8 +25,7 @@ func (t *table) pairs(b *testing.B, srv *redistest.Server) {
 	crowded := benchSession(b, srv).Mutex("crowded")
 	owners := benchSession(b, srv)
 	owned, owner := owners.Mutex("owned"), owners.NewContext(kit.Background)
-	err := owned.Lock(owner)
-	benchCheck(err == nil, "Lock: %v", err)
+	kit.ChildCheck(owned.Lock(owner))
 
 	m := inTurns(benchRounds,
 		pairFloor,

@@ -26,9 +26,8 @@ func (t *table) contention(b *testing.B, srv *redistest.Server) {
 	const span = 200 * time.Millisecond
 	children := make([]*redistest.Proc, benchProcesses)
 	for i := range children {
-		children[i] = redistest.Child(b, "bench-contend", srv.Addr(), "contended", strconv.Itoa(goroutines))
-		_, err := children[i].Expect("ready", kit.Soon)
-		benchCheck(err == nil, "%v", err)
+		children[i] = redistest.Child(b, "bench-contend", srv.Addr(), "contended", strconv.Itoa(goroutines), "0s")
+		answer(children[i], "ready")
 	}
 	floor, lock := &bare{client: kit.NewClient(b, srv)}, newBareLock("floor")
 	totals := make([]float64, len(children))
@@ -41,12 +40,11 @@ func (t *table) contention(b *testing.B, srv *redistest.Server) {
 			}
 			sum := 0.0
 			for i, c := range children {
-				text, err := c.Expect("done ", kit.Soon)
-				benchCheck(err == nil, "%v", err)
+				text := answer(c, "done ")
 				var n float64
 				var wait time.Duration
-				_, err = fmt.Sscan(text, &n, (*int64)(&wait))
-				benchCheck(err == nil, "%v", err)
+				_, err := fmt.Sscan(text, &n, (*int64)(&wait))
+				kit.ChildCheck(err)
 				totals[i] += n
 				sum += n
 				longest = max(longest, wait)
@@ -69,11 +67,13 @@ func (t *table) contention(b *testing.B, srv *redistest.Server) {
 }
 
 // benchContend locks and unlocks for as long as each line of input says.
-func benchContend(args []string) {
+func benchContend(args []string) { // address, name, goroutines, section
 	s, client := kit.ChildSession(args[0])
 	defer client.Close()
 	m := s.Mutex(args[1])
 	goroutines, err := strconv.Atoi(args[2])
+	kit.ChildCheck(err)
+	section, err := time.ParseDuration(args[3])
 	kit.ChildCheck(err)
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -86,6 +86,7 @@ func benchContend(args []string) {
 			wait := int64(time.Since(start))
 			for old := longest.Load(); wait > old && !longest.CompareAndSwap(old, wait); old = longest.Load() {
 			}
+			pass(section)
 			count.Add(1)
 			kit.ChildCheck(m.Unlock(kit.Background))
 		})

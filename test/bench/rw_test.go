@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +16,6 @@ import (
 
 func init() {
 	kit.Roles["bench-write"] = benchWrite
-	kit.Roles["bench-sections"] = benchSections
 }
 
 // readWrite measures the sides of an RWMutex that nobody else wants against the pair
@@ -27,8 +25,7 @@ func (t *table) readWrite(b *testing.B, srv *redistest.Server) {
 	pairFloor := func() float64 { return nsPerOp(200, func() { floor.pair(&lock) }) }
 	s := benchSession(b, srv)
 	alone, shared := s.RWMutex("alone"), s.RWMutex("shared").RLocker()
-	err := s.RWMutex("shared").RLock(kit.Background)
-	benchCheck(err == nil, "RLock: %v", err)
+	kit.ChildCheck(s.RWMutex("shared").RLock(kit.Background))
 
 	m := inTurns(benchRounds,
 		pairFloor,
@@ -54,18 +51,17 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 	const span = 300 * time.Millisecond
 	name := "sections-" + section.String()
 	writer := redistest.Child(b, "bench-write", srv.Addr(), name, section.String())
-	sections := redistest.Child(b, "bench-sections", srv.Addr(), name+"-mutex", section.String(), strconv.Itoa(benchGoroutines/2))
+	sections := redistest.Child(b, "bench-contend", srv.Addr(), name+"-mutex", strconv.Itoa(benchGoroutines/2), section.String())
 	for _, c := range []*redistest.Proc{writer, sections} {
-		_, err := c.Expect("ready", kit.Soon)
-		benchCheck(err == nil, "%v", err)
+		answer(c, "ready")
 	}
 	s := benchSession(b, srv)
 	rw, m := s.RWMutex(name), s.Mutex(name+"-mutex")
 	count := func(c *redistest.Proc) float64 {
-		text, err := c.Expect("done ", kit.Soon)
-		benchCheck(err == nil, "%v", err)
-		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		benchCheck(err == nil, "%v", err)
+		text := answer(c, "done ")
+		var n float64
+		_, err := fmt.Sscan(text, &n)
+		kit.ChildCheck(err)
 		return n
 	}
 	r := inTurns(benchRounds/10,
@@ -73,11 +69,9 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 			var reads atomic.Int64
 			start := time.Now()
 			throughput(span, benchGoroutines, func(int) {
-				err := rw.RLock(kit.Background)
-				benchCheck(err == nil, "RLock: %v", err)
+				kit.ChildCheck(rw.RLock(kit.Background))
 				pass(section)
-				err = rw.RUnlock(kit.Background)
-				benchCheck(err == nil, "RUnlock: %v", err)
+				kit.ChildCheck(rw.RUnlock(kit.Background))
 				if reads.Add(1)%99 == 0 {
 					_ = writer.Send("write")
 				}
@@ -88,11 +82,9 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 		func() float64 {
 			_ = sections.Send(span.String())
 			ours := throughput(span, benchGoroutines/2, func(int) {
-				err := m.Lock(kit.Background)
-				benchCheck(err == nil, "Lock: %v", err)
+				kit.ChildCheck(m.Lock(kit.Background))
 				pass(section)
-				err = m.Unlock(kit.Background)
-				benchCheck(err == nil, "Unlock: %v", err)
+				kit.ChildCheck(m.Unlock(kit.Background))
 			})
 			return ours + count(sections)/float64(span)
 		},
@@ -145,29 +137,5 @@ func benchWrite(args []string) { // address, name, section
 		count++
 		wg.Add(1)
 		work <- struct{}{}
-	}
-}
-
-// benchSections locks and unlocks a Mutex for as long as each line of input says.
-func benchSections(args []string) { // address, name, section, goroutines
-	s, client := kit.ChildSession(args[0])
-	defer client.Close()
-	section, err := time.ParseDuration(args[2])
-	kit.ChildCheck(err)
-	goroutines, err := strconv.Atoi(args[3])
-	kit.ChildCheck(err)
-	m := s.Mutex(args[1])
-	fmt.Println("ready")
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		span, err := time.ParseDuration(in.Text())
-		kit.ChildCheck(err)
-		var count atomic.Int64
-		throughput(span, goroutines, func(int) {
-			kit.ChildCheck(m.Lock(kit.Background))
-			pass(section)
-			count.Add(1)
-			kit.ChildCheck(m.Unlock(kit.Background))
-		})
-		fmt.Println("done", count.Load())
 	}
 }

@@ -54,10 +54,7 @@ func BenchmarkTable(b *testing.B) {
 }
 
 // table collects the rows of BenchmarkTable.
-type table struct {
-	rows  []row
-	notes []string // printed below the rows
-}
+type table struct{ rows []row }
 
 // row is one figure.
 type row struct {
@@ -90,10 +87,6 @@ func (t *table) print() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.*f\t%s %g\t%s\n", r.name, r.figure, r.floor, r.decimals, r.ratio, sign, r.target, verdict)
 	}
 	w.Flush()
-	for _, note := range t.notes {
-		fmt.Println()
-		fmt.Println(note)
-	}
 }
 
 var quick = flag.Bool("quick", false, "one short round of everything, to see that it works; not to measure")
