@@ -10,9 +10,7 @@ import (
 // What the guides say of other libraries compiles with the versions of go.mod.
 func TestGuidesCompile(t *testing.T) {
 	documents, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	snippets.Compile(t, snippets.Code{
 		Documents: documents,
 		Language:  "golang",

@@ -41,9 +41,7 @@ func TestQuickRunHasEveryScenarioOfEveryLibrary(t *testing.T) {
 	}
 	t.Logf("%s\n%s", &errs, &out)
 	text, err := os.ReadFile(md)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	sections := strings.Split(string(text), "\n**")[1:]
 	if want := 2 * (len(scenarios) + 1); len(sections) != want { // uncontended has two
 		t.Fatalf("%d sections, want %d", len(sections), want)
@@ -75,9 +73,7 @@ func TestQuickRunHasEveryScenarioOfEveryLibrary(t *testing.T) {
 	}
 	for _, name := range []string{svg, herd} {
 		chart, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer chart.Close()
 		if text := checkXML(t, chart); !strings.Contains(text, "rueidislock") {
 			t.Errorf("%s shows no rueidislock: %s", name, text)
@@ -93,9 +89,7 @@ func checkXML(t *testing.T, r io.Reader) (text string) {
 		if errors.Is(err, io.EOF) {
 			return text
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if data, ok := token.(xml.CharData); ok {
 			text += string(data) + "\n"
 		}
@@ -118,5 +112,13 @@ func TestMistakesAreExplained(t *testing.T) {
 		if status == 0 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit status %d; it says %q, want %q", args, status, &errs, want)
 		}
+	}
+}
+
+// noError stops the test if there is an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

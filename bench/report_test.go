@@ -65,9 +65,7 @@ func TestRelockIsComparedWithTheBestOfTheOthers(t *testing.T) {
 func written(t *testing.T, write func(w io.Writer) error) string {
 	t.Helper()
 	var b strings.Builder
-	if err := write(&b); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, write(&b))
 	return b.String()
 }
 

@@ -16,14 +16,10 @@ func TestProxyDelaysAndKeepsEveryByte(t *testing.T) {
 	needRedis(t)
 	const delay = 5 * time.Millisecond
 	s, err := openServer(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer s.close()
 	front, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer front.Close()
@@ -32,9 +28,7 @@ func TestProxyDelaysAndKeepsEveryByte(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: front.Addr().String()})
 	defer c.Close()
 	ctx := t.Context()
-	if err := c.Ping(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Ping(ctx).Err())
 	start := time.Now()
 	big := strings.Repeat("0123456789abcde\n", 1<<16)
 	got, err := c.Echo(ctx, big).Result()
@@ -63,15 +57,11 @@ func TestOnlyCommandsOfClientsAreCounted(t *testing.T) {
 func TestServerTellsWhatItDoes(t *testing.T) {
 	needRedis(t)
 	s, err := openServer(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer s.close()
 	ctx := context.Background()
 	before, err := s.load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	n, err := s.commands(func() error {
 		script := `redis.call("SET", KEYS[1], "v", "PX", 60000); return redis.call("GET", KEYS[1])`
 		return errors.Join(s.c.Eval(ctx, script, []string{"k"}).Err(), s.c.Ping(ctx).Err())
@@ -80,9 +70,7 @@ func TestServerTellsWhatItDoes(t *testing.T) {
 		t.Errorf("%d commands, %v; want the EVAL alone", n, err)
 	}
 	after, err := s.load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if d := after.since(before); d.scripts != 1 || d.keys != 1 || d.memory <= 0 || d.cpu <= 0 {
 		t.Errorf("after one script that made one key: %+v", d)
 	}
@@ -90,9 +78,7 @@ func TestServerTellsWhatItDoes(t *testing.T) {
 	if err != nil || len(ttls) != 2 || ttls[0] <= 0 || ttls[0] > time.Minute || ttls[1] >= 0 {
 		t.Errorf("times to live: %v, %v", ttls, err)
 	}
-	if err := s.clear(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.clear())
 	if l, err := s.load(); err != nil || l.keys != 0 {
 		t.Errorf("%d keys after clear, %v", l.keys, err)
 	}

@@ -24,9 +24,7 @@ func (l fakeLib) Unlock(context.Context) error { return nil }
 func herdOf(t *testing.T, lib library) (outcome, *shared) {
 	t.Helper()
 	mem, err := newShared(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = mem.close() })
 	w := &worker{lib: lib, shared: mem}
 	return w.herd(&task{

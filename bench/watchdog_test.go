@@ -59,9 +59,7 @@ func (l *oneLock) Unlock(context.Context) error {
 func raceOn(t *testing.T, lib library) (outcome, *shared) {
 	t.Helper()
 	mem, err := newShared(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = mem.close() })
 	w := &worker{lib: lib, shared: mem}
 	return w.race(&task{Goroutines: 4, Span: 50 * time.Millisecond, Stuck: time.Second}), mem
@@ -114,9 +112,7 @@ func TestWaiterThatIgnoresItsContextIsGivenUp(t *testing.T) {
 
 func TestViolationsAreSeen(t *testing.T) {
 	mem, err := newShared(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer mem.close()
 
 	us, _, _ := somePeers()
@@ -145,14 +141,10 @@ func TestViolationsAreSeen(t *testing.T) {
 
 func TestSharedMemoryIsShared(t *testing.T) {
 	a, err := newShared(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer a.close()
 	b, err := openShared(a.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer b.close()
 	for i := range cells {
 		a.cell(i).Store(int64(i) + 7)

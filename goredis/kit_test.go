@@ -20,9 +20,7 @@ const patience = time.Minute
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return v
 	}
 }
@@ -79,9 +77,7 @@ func excludes(t testing.TB, o redis.UniversalOptions) {
 	a, b, rdb := session(t, o), session(t, o), native(t, o)
 	for _, name := range []string{"goods:1", "goods:2", "goods:3", "goods:4"} { // in a cluster, of several nodes
 		mine, theirs := a.FairMutex(name), b.FairMutex(name) // Inspect counts its waiters
-		if err := mine.Lock(ctx); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, mine.Lock(ctx))
 		if n := must(rdb.Exists(ctx, name).Result())(t); n != 1 {
 			t.Errorf("go-redis does not see the lock on %s", name)
 		}
@@ -93,14 +89,20 @@ func excludes(t testing.TB, o redis.UniversalOptions) {
 		if err := mine.Unlock(ctx); err != nil {
 			t.Error(err)
 		}
-		if err := <-got; err != nil {
-			t.Fatal(err)
-		}
+		ok(t, <-got)
 		if err := theirs.Unlock(ctx); err != nil {
 			t.Error(err)
 		}
 		if n := must(rdb.Exists(ctx, name).Result())(t); n != 0 {
 			t.Errorf("%s is locked after Unlock", name)
 		}
+	}
+}
+
+// ok stops the test if there is an error.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -28,11 +28,8 @@ func TestKindOfDeploymentIsThatOfGoRedis(t *testing.T) {
 		{redis.UniversalOptions{Addrs: two[:1], ReadOnly: true, RouteRandomly: true}, single, two[:1]},
 		{redis.UniversalOptions{Addrs: two}, cluster, two},
 		{redis.UniversalOptions{Addrs: two, ReadOnly: true, RouteByLatency: true}, cluster, two},
-		{redis.UniversalOptions{Addrs: two[:1], IsClusterMode: true}, cluster, two[:1]},
 		{redis.UniversalOptions{IsClusterMode: true}, cluster, []string{"127.0.0.1:6379"}},
 		{redis.UniversalOptions{MasterName: "m"}, sentinel, []string{"127.0.0.1:26379"}},
-		{redis.UniversalOptions{MasterName: "m", Addrs: two[:1]}, sentinel, two[:1]},
-		{redis.UniversalOptions{MasterName: "m", Addrs: two}, sentinel, two},
 		{redis.UniversalOptions{MasterName: "m", Addrs: two, IsClusterMode: true}, sentinel, two},
 		{redis.UniversalOptions{MasterName: "m", Addrs: two, ReadOnly: true, RouteByLatency: true}, sentinel, two},
 	} {

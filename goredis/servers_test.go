@@ -54,9 +54,7 @@ func TestConnectionsMayExpireUnderLocks(t *testing.T) {
 	defer cancel()
 	redistest.Eventually(t, patience, "connections to be replaced", func() bool {
 		for range 100 {
-			if err := relock.Do(ctx, s.Mutex("goods:1"), func(context.Context) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, relock.Do(ctx, s.Mutex("goods:1"), func(context.Context) error { return nil }))
 		}
 		after := server.Info("stats")["total_connections_received"]
 		return len(after) > len(before) || after > before
@@ -161,9 +159,7 @@ func TestChangedPasswordIsUsedToConnectAgain(t *testing.T) {
 		var held []*relock.Mutex
 		for i, s := range sessions {
 			held = append(held, s.Mutex(fmt.Sprint("held ", i)))
-			if err := held[i].Lock(ctx); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, held[i].Lock(ctx))
 		}
 
 		command(t, server, "ACL", "SETUSER", "shop", "resetpass", ">second")

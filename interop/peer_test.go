@@ -201,3 +201,11 @@ func (p *peer) gets(thread, kind, name string) bool {
 	p.t.Helper()
 	return p.do(thread, "try", kind, name, 0) == "true"
 }
+
+// ok stops the test if there is an error.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -15,14 +15,10 @@ func TestPrivateKeysOfRedissonAreLeftAlone(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	client, err := connect("single", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(client.Close)
 	s, err := relock.NewSession(ctx, client, relock.WithLease(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() { _ = s.Close(ctx) })
 
 	waiter := "d1b1a4c6-0f62-4a51-9e51-6f3a1b0c9d11:47"
@@ -40,20 +36,13 @@ func TestPrivateKeysOfRedissonAreLeftAlone(t *testing.T) {
 	for range 3 {
 		for _, l := range []relock.Locker{s.Mutex("x"), s.FairMutex("x"), s.RWMutex("x"), s.RWMutex("x").RLocker(),
 			relock.NewGroup(s.Mutex("x"), s.Mutex("y")), s.Mutex("x", relock.WithFixedLease(time.Second))} {
-			if err := l.Lock(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Inspect(ctx, "x"); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.Unlock(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if ok, err := l.TryLock(ctx); !ok || err != nil {
-				t.Fatal(ok, err)
-			}
-			if ok, err := s.ForceUnlock(ctx, "x"); !ok || err != nil {
-				t.Fatal(ok, err)
+			ok(t, relock.Do(ctx, l, func(ctx context.Context) error {
+				_, err := s.Inspect(ctx, "x")
+				return err
+			}))
+			ok(t, l.Lock(ctx))
+			if opened, err := s.ForceUnlock(ctx, "x"); !opened || err != nil {
+				t.Fatal(opened, err)
 			}
 			_ = l.Unlock(ctx) // the other member of a group
 		}
@@ -69,9 +58,7 @@ func TestPrivateKeysOfRedissonAreLeftAlone(t *testing.T) {
 // dump returns Redisson's private keys, byte by byte.
 func dump(t *testing.T, server *redistest.Server) map[string]any {
 	keys, err := server.Do("KEYS", "redisson_*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	values := make(map[string]any)
 	for _, key := range keys.([]any) {
 		if values[key.(string)], err = server.Do("DUMP", key.(string)); err != nil {

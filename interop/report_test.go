@@ -16,13 +16,12 @@ var report = tables{rows: make(map[string][]string)}
 
 // heads are the tables and their columns.
 var heads = map[string]string{
-	"exclusion":  "| Lock | Redisson | Holds of Go | of Java | each |",
-	"wake-up":    "| Held to wanted | Redisson | Java to Java | Java to Go | Go to Java | Go to Go |",
-	"starvation": "| Waiter | Redisson | p50 (ms) | at most | waits |",
-	"share":      "| Crowd | Redisson | Turns of the one | of the others | Share of the one | of the others |",
-	"distance":   "| Lock | Redisson | One way | Turns of Java | of Go | Share of Java | of Go |",
-	"force":      "| Forced | Lock | Redisson | Waiter | gets in after (ms) |",
-	"crash":      "| Killed | Redisson | Locks | acquired after (leases) |",
+	"exclusion": "| Lock | Redisson | Holds of Go | of Java | each |",
+	"wake-up":   "| Held to wanted | Redisson | Java to Java | Java to Go | Go to Java | Go to Go |",
+	"share":     "| Crowd | Redisson | Turns of the one | of the others | Share of the one | of the others |",
+	"distance":  "| Processes | Redisson | Turns of Java | of Go | Share of Java | of Go |",
+	"force":     "| Forced | Lock | Redisson | Waiter | gets in after (ms) |",
+	"crash":     "| Killed | Redisson | Locks | acquired after (leases) |",
 }
 
 type tables struct {

@@ -39,20 +39,11 @@ func newTelemetry(t testing.TB, opts ...relockotel.Option) *telemetry {
 	return x
 }
 
-// series returns the series of a metric: the values of counters, and the numbers of observations
-// of histograms, by their attributes.
-func (x *telemetry) series(name string) map[string]int64 {
+// points calls one of the functions for each series of a metric, with its attributes.
+func (x *telemetry) points(name string, count func(metricdata.DataPoint[int64]), observed func(metricdata.HistogramDataPoint[float64])) {
 	x.t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(x.t, x.metrics.Collect(background, &all))
-	values := make(map[string]int64)
-	text := func(s attribute.Set) string {
-		var words []string
-		for _, kv := range s.ToSlice() {
-			words = append(words, string(kv.Key)+"="+kv.Value.Emit())
-		}
-		return strings.Join(words, " ")
-	}
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
 			if m.Name != name {
@@ -61,36 +52,47 @@ func (x *telemetry) series(name string) map[string]int64 {
 			switch d := m.Data.(type) {
 			case metricdata.Sum[int64]:
 				for _, p := range d.DataPoints {
-					values[text(p.Attributes)] = p.Value
+					count(p)
 				}
 			case metricdata.Histogram[float64]:
 				require.Equal(x.t, "s", m.Unit)
 				for _, p := range d.DataPoints {
-					values[text(p.Attributes)] = int64(p.Count)
+					observed(p)
 				}
 			}
 		}
 	}
+}
+
+// series returns the series of a metric: the values of counters, and the numbers of observations
+// of histograms, by their attributes.
+func (x *telemetry) series(name string) map[string]int64 {
+	x.t.Helper()
+	values := make(map[string]int64)
+	x.points(name,
+		func(p metricdata.DataPoint[int64]) { values[words(p.Attributes)] = p.Value },
+		func(p metricdata.HistogramDataPoint[float64]) { values[words(p.Attributes)] = int64(p.Count) })
 	return values
 }
 
 // sum returns the sum of a histogram's series, rounded to milliseconds.
-func (x *telemetry) sum(name, attributes string) time.Duration {
+func (x *telemetry) sum(name, attributes string) (sum time.Duration) {
 	x.t.Helper()
-	var all metricdata.ResourceMetrics
-	require.NoError(x.t, x.metrics.Collect(background, &all))
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			if d, ok := m.Data.(metricdata.Histogram[float64]); ok && m.Name == name {
-				for _, p := range d.DataPoints {
-					if kind, _ := p.Attributes.Value("kind"); "kind="+kind.AsString() == attributes {
-						return time.Duration(p.Sum * 1e9).Round(time.Millisecond)
-					}
-				}
-			}
+	x.points(name, nil, func(p metricdata.HistogramDataPoint[float64]) {
+		if words(p.Attributes) == attributes {
+			sum = time.Duration(p.Sum * 1e9).Round(time.Millisecond)
 		}
+	})
+	return sum
+}
+
+// words returns attributes as text.
+func words(s attribute.Set) string {
+	var all []string
+	for _, kv := range s.ToSlice() {
+		all = append(all, string(kv.Key)+"="+kv.Value.Emit())
 	}
-	return 0
+	return strings.Join(all, " ")
 }
 
 // A lockType is a type of lock, or a side of one.

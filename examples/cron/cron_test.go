@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock/internal/redistest"
@@ -74,9 +74,7 @@ func TestHostsInMemoryDoEachTickOnce(t *testing.T) {
 	})
 	redistest.Eventually(t, time.Minute, "ten ticks", func() bool { return enough(out.String()) })
 	interrupt()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-ended)
 	onceEach(t, out.String(), 1)
 }
 
@@ -106,9 +104,7 @@ func TestProcessesOnServerDoEachTickOnce(t *testing.T) {
 	hosts := []*redistest.Proc{startHost(t, &out, args...), startHost(t, &out, args...), startHost(t, &out, args...)}
 	redistest.Eventually(t, time.Minute, "ten ticks", func() bool { return enough(out.String()) })
 	for _, p := range hosts {
-		if err := syscall.Kill(p.PID(), syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Kill(p.PID(), syscall.SIGINT))
 		if err := p.Wait(); err != nil {
 			t.Errorf("interrupted, a host ended with %v", err)
 		}
@@ -126,17 +122,4 @@ func TestJobOfAKilledHostIsDoneByAnother(t *testing.T) {
 	killed.Kill()
 	redistest.Eventually(t, time.Minute, "another host to do the job", func() bool { return strings.Contains(second.String(), "done") })
 	onceEach(t, second.String(), 1) // it may be at the next
-}
-
-func TestMistakesAreExplained(t *testing.T) {
-	for arg, want := range map[string]string{
-		"-hosts=0":           "-hosts must be at least 1",
-		"-every=0s":          "-every at least 1ms",
-		"-redis=127.0.0.1:1": "cannot use Redis at 127.0.0.1:1: dial",
-		"-redis=ftp://host":  "-redis: ",
-	} {
-		if err := run(t.Context(), []string{arg}, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", arg, err, want)
-		}
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
@@ -52,13 +53,9 @@ func row(t *testing.T, out, name string) int {
 func TestLockedSaleSellsEachItemOnce(t *testing.T) {
 	out := sell(t, 0, "-instances=3", "-buyers=40", "-stock=50")
 	for name, want := range map[string]int{"sold": 50, "oversold": 0, "sold twice": 0, "came too late": 70} {
-		if got := row(t, out, name); got != want {
-			t.Errorf("%s: %d, want %d", name, got, want)
-		}
+		require.Equal(t, want, row(t, out, name))
 	}
-	if got := row(t, out, "hand-offs") + row(t, out, "acquired in Redis"); got != 120 {
-		t.Errorf("%d locks for 120 buyers", got)
-	}
+	require.Equal(t, 120, row(t, out, "hand-offs")+row(t, out, "acquired in Redis"))
 	if strings.Count(out, ".....") != 10 {
 		t.Errorf("no row of 50 dots in\n%s", out)
 	}
@@ -91,9 +88,7 @@ func TestInterruptedSaleEndsAndCleansUp(t *testing.T) {
 		return strings.Contains(strings.Join(mini.Keys(), " "), "relock_fence:")
 	})
 	interrupt()
-	if got := <-status; got != 130 {
-		t.Errorf("exit status %d, want 130", got)
-	}
+	require.Equal(t, 130, <-status)
 	if keys := mini.Keys(); len(keys) > 0 {
 		t.Errorf("left in Redis: %v", keys)
 	}
@@ -129,9 +124,7 @@ func TestLostLockCostsNoBuyerTheItem(t *testing.T) {
 	_, client := redistest.Mini(t)
 	var lost counter
 	session, err := relock.NewSession(t.Context(), client, relock.WithObserver(&lost))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer session.Close(context.Background())
 	in := &instance{client: client, session: session, lock: article, sale: "sale", work: 5 * time.Millisecond}
 	const stock = 1000

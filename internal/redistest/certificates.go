@@ -12,7 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -97,32 +97,22 @@ func (a *Authority) Settings(port string) []string {
 	}
 }
 
-// FreePort returns a port that was free a moment ago.
+// FreePort returns a port that was free a moment ago, and is none that another test process takes for servers.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	return strconv.Itoa(port)
 }
 
 // StartTLS starts a server as [Start] does, which speaks TLS at another address, and demands certificates there.
 func StartTLS(t testing.TB, a *Authority, args ...string) (s *Server, addr string) {
 	t.Helper()
-	var err error
-	for range 5 { // a port that is free may be taken in the next moment
-		port := FreePort(t)
-		all := slices.Clone(args)
-		for setting := a.Settings(port); len(setting) > 0; setting = setting[2:] {
-			all = append(all, "--"+setting[0], setting[1])
-		}
-		if s, err = Launch(t.TempDir(), all...); err == nil {
-			addr = net.JoinHostPort("127.0.0.1", port)
-			break
-		}
+	port := FreePort(t)
+	for setting := a.Settings(port); len(setting) > 0; setting = setting[2:] {
+		args = append(args, "--"+setting[0], setting[1])
 	}
-	return adopt(t, s, err), addr
+	return Start(t, args...), net.JoinHostPort("127.0.0.1", port)
 }

@@ -14,7 +14,6 @@ func TestMain(m *testing.M) {
 	redistest.RunChild(map[string]func([]string){
 		"echo":  echo,
 		"serve": serve,
-		"sleep": func([]string) { select {} },
 	})
 	goleak.VerifyTestMain(m, redistest.Leaks()...)
 }

@@ -3,10 +3,8 @@ package redistest_test
 import (
 	"io"
 	"net"
-	"os"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
@@ -27,30 +25,6 @@ func TestChildSpeaksByLines(t *testing.T) {
 	require.NoError(t, p.Wait())
 	_, err = p.Line(soon)
 	require.ErrorIs(t, err, io.EOF)
-}
-
-func TestChildEndsWithItsInput(t *testing.T) {
-	t.Parallel()
-	p := redistest.Child(t, "sleep") // never reads
-	require.NoError(t, p.CloseInput())
-	require.NoError(t, p.Wait())
-}
-
-func TestFrozenChildIsSilent(t *testing.T) {
-	t.Parallel()
-	p := redistest.Child(t, "echo")
-	_, err := p.Expect("args", soon)
-	require.NoError(t, err)
-	require.NoError(t, p.Freeze())
-	require.NoError(t, p.Send("late"))
-	_, err = p.Line(50 * time.Millisecond)
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	require.NoError(t, p.Thaw())
-	_, err = p.Expect("echo late", soon)
-	require.NoError(t, err)
-	require.NoError(t, p.Freeze())
-	p.Kill()
-	require.False(t, p.Running())
 }
 
 func TestServersDieWithTheProcessThatStartedThem(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,22 +49,6 @@ func landed(t testing.TB, c <-chan struct{}) {
 	}
 }
 
-func TestProxyPassesEverything(t *testing.T) {
-	t.Parallel()
-	s, p, c := through(t)
-	value := strings.Repeat("0123456789\r\n", 100_000) // many reads long
-	set(t, c, "k", value)
-	got, err := do(t, c, "GET", "k").ToString()
-	require.NoError(t, err)
-	require.Equal(t, value, got)
-	require.Equal(t, value, get(t, s, "k"))
-	up, down := p.Bytes()
-	require.Greater(t, up, int64(len(value)))
-	require.Greater(t, down, int64(len(value)))
-	require.Equal(t, 1, p.Connections())
-	require.Equal(t, int64(1), p.Accepted())
-}
-
 func TestDelayIsLatencyAndNotAThrottle(t *testing.T) {
 	t.Parallel()
 	_, p, c := through(t, pipelined)
@@ -96,28 +79,6 @@ func TestDelayIsLatencyAndNotAThrottle(t *testing.T) {
 	n, err := do(t, c, "GET", "n").AsInt64()
 	require.NoError(t, err)
 	require.Equal(t, int64(calls), n)
-}
-
-func TestStallDeliversLaterAndInOrder(t *testing.T) {
-	t.Parallel()
-	s, p, c := through(t, pipelined)
-	p.Stall(true)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for _, r := range c.DoMulti(context.Background(),
-			c.B().Append().Key("k").Value("a").Build(),
-			c.B().Append().Key("k").Value("b").Build()) {
-			if err := r.Error(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	time.Sleep(50 * time.Millisecond)
-	require.Nil(t, get(t, s, "k"))
-	p.Stall(false)
-	wg.Wait()
-	require.Equal(t, "ab", get(t, s, "k"))
-	require.Equal(t, int64(1), p.Accepted(), "the connection must survive")
 }
 
 func TestBlackholeKeepsConnectionsOpenUntilHealed(t *testing.T) {
@@ -198,20 +159,4 @@ func TestDroppedReplyIsFoundAmongPushes(t *testing.T) {
 		require.Error(t, <-closed)
 		release()
 	}
-}
-
-func TestDropOutlivesAConnectionThatBreaksFirst(t *testing.T) {
-	t.Parallel()
-	s, p, c := through(t)
-	gone := p.DropReplies(contains("INCR"))
-	require.NoError(t, s.Freeze())
-	failed := make(chan error, 1)
-	up, _ := p.Bytes()
-	go func() { failed <- c.Do(context.Background(), c.B().Incr().Key("n").Build()).Error() }()
-	redistest.Eventually(t, soon, "the request under way", func() bool { now, _ := p.Bytes(); return now > up })
-	p.Cut()
-	require.Error(t, <-failed)
-	require.NoError(t, s.Thaw())
-	require.Error(t, do(t, c, "INCR", "n").Error())
-	landed(t, gone)
 }

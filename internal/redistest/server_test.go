@@ -2,7 +2,6 @@ package redistest_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,30 +45,6 @@ func TestRestartKeepsAddressAndWhatPersistenceKept(t *testing.T) {
 	}
 }
 
-func TestFrozenServerAnswersWhenThawed(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c := s.Client(t)
-	require.NoError(t, s.Freeze())
-	answered := make(chan error, 1)
-	go func() { answered <- c.Do(context.Background(), c.B().Ping().Build()).Error() }()
-	select {
-	case err := <-answered:
-		t.Fatalf("a frozen server answered %v", err)
-	case <-time.After(50 * time.Millisecond):
-	}
-	require.NoError(t, s.Thaw())
-	require.NoError(t, <-answered)
-	require.NoError(t, s.Freeze(), "left frozen: cleanup must cope")
-}
-
-func TestServerThatCannotStartSaysWhy(t *testing.T) {
-	t.Parallel()
-	redistest.Start(t) // skips where there is no redis-server
-	_, err := redistest.Launch(t.TempDir(), "--no-such-option", "1")
-	require.ErrorContains(t, err, "no-such-option")
-}
-
 func TestDoReturnsEveryKindOfReply(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -92,36 +67,12 @@ func TestDoReturnsEveryKindOfReply(t *testing.T) {
 	require.EqualError(t, err, "MINE no")
 }
 
-func TestStatistics(t *testing.T) {
+func TestSlotIsWhatRedisSays(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := s.Client(t)
-	_, err := s.Do("CONFIG", "RESETSTAT")
-	require.NoError(t, err)
-	for range 3 {
-		require.NoError(t, do(t, c, "INCR", "n").Error())
+	s := redistest.Start(t, "--cluster-enabled", "yes")
+	for _, key := range []string{"", "a", "123456789", "{tag}x", "x{tag}y{other}", "{}x", "x{", "x}{y", "{{a}}", "ключ"} {
+		got, err := s.Do("CLUSTER", "KEYSLOT", key)
+		require.NoError(t, err)
+		require.Equal(t, got, int64(redistest.Slot(key)), key)
 	}
-	require.Equal(t, int64(3), s.CommandStats()["incr"])
-
-	before := s.CPU()
-	_, err = s.Do("EVAL", "for i = 1, 5e6 do end", "0")
-	require.NoError(t, err)
-	require.Greater(t, s.CPU(), before)
-
-	require.Zero(t, s.PubSubClients())
-	require.Empty(t, s.Channels())
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	want, cmds := []string{"plain"}, []rueidis.Completed{c.B().Subscribe().Channel("plain").Build()}
-	if redistest.Has(t, redistest.ShardedPubSub) {
-		want, cmds = append(want, "sharded"), append(cmds, c.B().Ssubscribe().Channel("sharded").Build())
-	}
-	for _, cmd := range cmds {
-		wg.Go(func() { _ = c.Receive(ctx, cmd, func(rueidis.PubSubMessage) {}) })
-	}
-	redistest.Eventually(t, soon, "the subscriptions", func() bool { return len(s.Channels()) == len(want) })
-	require.Equal(t, want, s.Channels())
-	require.Equal(t, 1, s.PubSubClients())
-	cancel()
-	wg.Wait()
 }

@@ -119,9 +119,12 @@ func TestMetricsOfDashboardAndAlertsExist(t *testing.T) {
 	for _, e := range alertExprs {
 		exprs = append(exprs, e[1])
 	}
+	variables := make(map[string]string)
 	for _, v := range readDashboard(t).Templating.List {
 		exprs = append(exprs, v.Definition)
+		variables[v.Name] = v.Type
 	}
+	require.Equal(t, map[string]string{"datasource": "datasource", "job": "query", "kind": "query"}, variables)
 	for _, expr := range exprs {
 		labels := make(map[string]bool) // of all its metrics
 		for _, name := range metricsIn.FindAllString(expr, -1) {
@@ -134,14 +137,6 @@ func TestMetricsOfDashboardAndAlertsExist(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestDashboardVariables(t *testing.T) {
-	types := make(map[string]string)
-	for _, v := range readDashboard(t).Templating.List {
-		types[v.Name] = v.Type
-	}
-	require.Equal(t, map[string]string{"datasource": "datasource", "job": "query", "kind": "query"}, types)
 }
 
 // The whole of it on a Prometheus server that scrapes the example: each query of each panel

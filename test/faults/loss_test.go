@@ -47,6 +47,7 @@ func TestLossIsReportedWhateverHappensToRedis(t *testing.T) {
 		require.NoError(t, b.Err())
 		kit.Unlock(t, kit.Background, b)
 		goesOn(t, a, b)
+		require.LessOrEqual(t, p.Connections(), 3, "the shared one, the subscriptions, and one that is on its way out")
 	})
 }
 

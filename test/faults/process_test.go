@@ -68,35 +68,6 @@ func TestKilledHolderFreesTheLock(t *testing.T) {
 	})
 }
 
-func TestKilledWaiterCostsNobodyAnything(t *testing.T) {
-	t.Parallel()
-	const lease, waiters = 30 * time.Second, 5
-	s := redistest.Start(t)
-	m := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
-	var children []*redistest.Proc
-	kit.Lock(t, kit.Background, m)
-	for range waiters {
-		child := kit.FaultsChild(t, s, "it", lease)
-		require.NoError(t, child.Send("wait"))
-		children = append(children, child)
-		redistest.Eventually(t, kit.Soon, "the child to queue", func() bool {
-			return contenders(t, s, "it") == len(children)
-		})
-	}
-	children[0].Kill()
-	children[2].Kill()
-	require.NoError(t, children[4].Freeze()) // is told, cannot answer, and costs a claim
-	kit.Unlock(t, kit.Background, m)
-	for _, i := range []int{1, 3} {
-		_, err := children[i].Expect("locked", kit.Soon)
-		require.NoError(t, err)
-	}
-	goesOn(t, m)
-	require.NoError(t, children[4].Thaw())
-	_, err := children[4].Expect("locked", kit.Soon)
-	require.NoError(t, err)
-}
-
 // contenders returns how many contenders queue for a lock.
 func contenders(t testing.TB, s *redistest.Server, name string) int {
 	t.Helper()

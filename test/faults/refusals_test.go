@@ -12,37 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server that forgets its scripts, all the time, is noticed by nobody: not by a
-// renewal with little time, nor by calls of any kind.
-func TestForgottenScriptsAreSentAgain(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	keeper := kit.NewSession(t, s, relock.WithLease(time.Second))
-	user := kit.NewSession(t, s, relock.WithLease(time.Second), relock.WithTenure(0))
-	held, m := keeper.Mutex("held"), user.Mutex("used")
-	kit.Lock(t, kit.Background, held)
-	stop := make(chan struct{})
-	flushes := kit.Async(func() (err error) {
-		for err == nil && !kit.IsClosed(stop) {
-			_, err = s.Do("SCRIPT", "FLUSH")
-		}
-		return err
-	})
-	for end := time.Now().Add(kit.Stress(t, 3*time.Second)); time.Now().Before(end); {
-		kit.Lock(t, kit.Background, m)
-		require.Len(t, kit.HoldersOf(t, user, "used"), 1)
-		kit.Unlock(t, kit.Background, m)
-		require.True(t, kit.TryLock(t, kit.Background, m))
-		was, err := keeper.ForceUnlock(kit.Background, "used")
-		require.NoError(t, err)
-		require.True(t, was)
-		unlockIsLost(t, m)
-	}
-	close(stop)
-	require.NoError(t, kit.Receive(t, flushes, "the flusher"))
-	kit.Unlock(t, kit.Background, held)
-}
-
 // While a script of somebody else keeps the server busy it answers BUSY to everything.
 func TestBusyServerIsWaitedFor(t *testing.T) {
 	t.Parallel()

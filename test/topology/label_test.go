@@ -1,34 +1,13 @@
 package topology_test
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
-
-// A label is written every third of a lease, whatever the session does.
-func TestLabelCostsOneWriteForAThirdOfALease(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	m := kit.NewSession(t, srv).Mutex("lock")
-	stop, start := monitored(t, srv), time.Now()
-	for range 1000 {
-		kit.Lock(t, kit.Background, m)
-		kit.Unlock(t, kit.Background, m)
-	}
-	took, writes := time.Since(start), 0
-	for _, line := range stop() {
-		if strings.Contains(line, `"relock_session:{`) {
-			writes++
-		}
-	}
-	require.LessOrEqual(t, writes, 1+int(took/(10*time.Second)))
-}
 
 // In a cluster labels are in other slots than the locks.
 func TestInspectFindsLabelsInOtherSlots(t *testing.T) {

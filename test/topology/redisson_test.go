@@ -27,9 +27,6 @@ type releasing struct {
 var releases = []releasing{
 	{"Mutex", "redisson_lock__channel:", "0", unlocked(mutexOf), mutexOf},
 	{"FairMutex", "redisson_lock__channel:", "0", unlocked(fairOf), fairOf},
-	{"Group", "redisson_lock__channel:", "0", unlocked(func(p party, name string) relock.Locker {
-		return relock.NewGroup(p[0].Mutex(name), p[0].Mutex(neighbour(name)))
-	}), mutexOf},
 	{"forced Mutex", "redisson_lock__channel:", "0", forced(mutexOf), nil}, // goes to relock's waiter
 	{"writer", "redisson_rwlock:", "1", unlocked(writerOf), writerOf},
 	{"reader", "redisson_rwlock:", "0", unlocked(readerOf), writerOf},

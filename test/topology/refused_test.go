@@ -53,21 +53,6 @@ func as(user, password string) func(*rueidis.ClientOption) {
 	return func(o *rueidis.ClientOption) { o.Username, o.Password = user, password }
 }
 
-func TestWithoutAPasswordEveryCommandFails(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--requirepass", "secret")
-	kit.Lock(t, kit.Background, kit.NewSession(t, server).Mutex("lock")) // with it
-	client, err := kit.Connect(server.Addr())
-	require.ErrorContains(t, err, "NOAUTH")
-	if client == nil {
-		return
-	}
-	t.Cleanup(client.Close)
-	_, err = relock.NewSession(kit.Background, client)
-	require.ErrorContains(t, err, "NOAUTH")
-	require.ErrorContains(t, err, "relock: ")
-}
-
 // The user is taken away while its session is at work.
 func TestAUserThatIsDeletedIsRefused(t *testing.T) {
 	t.Parallel()

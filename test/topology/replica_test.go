@@ -30,10 +30,7 @@ func TestAWaiterOnAReplicaIsNotGrantedWhatGoesToAnother(t *testing.T) {
 		return err == nil && n == int64(1)
 	})
 	admin(t, next, "REPLICAOF", "NO", "ONE")
-	admin(t, old, "REPLICAOF", "127.0.0.1", portOf(t, next))
-	redistest.Eventually(t, kit.Soon, "the old primary to follow the new one", func() bool {
-		return old.Info("replication")["master_link_status"] == "up"
-	})
+	demote(t, old, next)
 
 	heard := make(chan struct{})
 	listener, put := kit.NewClient(t, old).Dedicate()

@@ -14,30 +14,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// On a replica every Lock would fail, so a session on it is refused, unless it accepts writes.
-func TestASessionOnAReplicaIsRefused(t *testing.T) {
-	t.Parallel()
-	_, replicas := redistest.StartReplicas(t, 1)
-	replica := replicas[0]
-	text := refusal(t, replicated{replica})
-	require.Contains(t, text, "relock: NewSession: ")
-	require.Contains(t, text, "read-only replica")
-
-	admin(t, replica, "CONFIG", "SET", "replica-read-only", "no")
-	kit.Lock(t, kit.Background, kit.NewSession(t, replica).Mutex("lock"))
-}
-
-// A replica that has lost its primary may be promoted: the session begins when it is, and not
-// before, unless ctx ends.
+// On a replica every Lock would fail, so a session on it is refused, unless it accepts writes. One that has lost
+// its primary may be promoted: the session begins when it is, and not before, unless ctx ends.
 func TestASessionWaitsForThePromotionOfAReplica(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 1)
 	replica := replicas[0]
+	require.Contains(t, refusal(t, replicated{replica}), "relock: NewSession: ")
+	require.Contains(t, refusal(t, replicated{replica}), "read-only replica")
+	admin(t, replica, "CONFIG", "SET", "replica-read-only", "no")
+	kit.Lock(t, kit.Background, kit.NewSession(t, replica).Mutex("another"))
+	admin(t, replica, "CONFIG", "SET", "replica-read-only", "yes")
+
 	primary.Kill()
 	redistest.Eventually(t, kit.Soon, "the replica to miss its primary", func() bool {
 		return replica.Info("replication")["master_link_status"] == "down"
 	})
-
 	ctx, cancel := kit.ContextFor(100 * time.Millisecond)
 	defer cancel()
 	_, err := relock.NewSession(ctx, kit.NewClient(t, replica))
@@ -46,7 +38,11 @@ func TestASessionWaitsForThePromotionOfAReplica(t *testing.T) {
 
 	client := kit.NewClient(t, replica)
 	began := kit.Async(func() error { return lockOnce(client) })
-	askedAgain(t, replica)
+	before, own := replica.CommandStats()["info"], int64(0)
+	redistest.Eventually(t, kit.Soon, "the session to ask again and again", func() bool {
+		own++ // this is an INFO, too
+		return replica.CommandStats()["info"] >= before+own+5
+	})
 	require.Empty(t, began, "it began on a replica")
 	admin(t, replica, "REPLICAOF", "NO", "ONE")
 	require.NoError(t, kit.Receive(t, began, "the session"))
@@ -93,40 +89,14 @@ func TestMoreReplicasThanThereAreAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "the primary at "+bare.Addr()+" has 0 connected")
 }
 
-// A replica that connects meanwhile is counted.
-func TestReplicasHaveTheTimeoutToConnect(t *testing.T) {
-	t.Parallel()
-	primary := redistest.Start(t)
-	client := kit.NewClient(t, primary)
-	began := kit.Async(func() error { return lockOnce(client, relock.WithReplicas(1, kit.Soon)) })
-	askedAgain(t, primary)
-	require.Empty(t, began)
-	replica := redistest.Start(t)
-	admin(t, replica, "REPLICAOF", "127.0.0.1", portOf(t, primary))
-	require.NoError(t, kit.Receive(t, began, "the session"))
-}
-
-// askedAgain waits until a session that starts has asked a server five times what it is.
-func askedAgain(t testing.TB, s *redistest.Server) {
-	t.Helper()
-	before, own := s.CommandStats()["info"], int64(0)
-	redistest.Eventually(t, kit.Soon, "the session to ask again and again", func() bool {
-		own++ // this is an INFO, too
-		return s.CommandStats()["info"] >= before+own+5
-	})
-}
-
 // Through Sentinel a client may still be connected to what was the primary. The session begins when
 // the client follows the sentinels to the new one.
 func TestASessionThroughSentinelWaitsForTheFailover(t *testing.T) {
 	t.Parallel()
-	d, elsewhere := redistest.StartSentinel(t), redistest.Start(t)
+	d := redistest.StartSentinel(t)
 	client, was := d.Client(t), d.Primary()
 	require.NotNil(t, was)
-	admin(t, was, "REPLICAOF", "127.0.0.1", portOf(t, elsewhere))
-	redistest.Eventually(t, kit.Soon, "the primary to be a replica", func() bool {
-		return was.Info("replication")["master_link_status"] == "up"
-	})
+	demote(t, was, redistest.Start(t))
 	began := kit.Async(func() error { return lockOnce(client) })
 	redistest.Eventually(t, 5*kit.Soon, "the session to begin", func() bool { return len(began) == 1 })
 	require.NoError(t, <-began)

@@ -59,9 +59,7 @@ func TestBashExecutesNothingThatItCompletes(t *testing.T) {
 	const words = `_init_completion() { local -; set -f; words=($COMP_LINE); [[ $COMP_LINE == *' ' ]] && words+=("")
 		cword=$((${#words[@]} - 1)); cur=${words[cword]}; prev=${words[cword-1]}; }` + "\n"
 	file := filepath.Join(dir, "completion")
-	if err := os.WriteFile(file, []byte(words+script.out.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(file, []byte(words+script.out.String()), 0o600))
 	s := redistest.Start(t)
 	for _, name := range []string{"$(>" + proof + ")", "`>" + proof + "`", "x;>" + proof + ";", "x\n>" + proof + "\n"} {
 		for _, end := range []string{"a", "b"} {

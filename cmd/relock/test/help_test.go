@@ -64,9 +64,7 @@ func TestCompletionKnowsSubcommandsFlagsAndLocks(t *testing.T) {
 			continue // this shell is not installed
 		}
 		file := filepath.Join(t.TempDir(), "completion")
-		if err := os.WriteFile(file, []byte(script.out.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(file, []byte(script.out.String()), 0o600))
 		start(t, exec.Command(path, "-n", file)).ends(0)
 	}
 }
@@ -76,9 +74,7 @@ func TestCompletionKnowsSubcommandsFlagsAndLocks(t *testing.T) {
 func TestReadmeAgreesWithTheCommand(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	readme := string(text)
 	for _, name := range subcommands {
 		if !strings.Contains(readme, "relock "+name) {

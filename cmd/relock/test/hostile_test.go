@@ -71,9 +71,7 @@ func TestNothingOfRedisActsOnTheTerminal(t *testing.T) {
 func TestErrorsOfRedisAreEscaped(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {

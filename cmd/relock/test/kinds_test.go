@@ -18,9 +18,7 @@ func TestLocksAreSharedWithTheLibrary(t *testing.T) {
 		name := "job" + flags
 		cmd := command(s.Addr(), sh(flags, name, "echo ready; read line")...)
 		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		r := start(t, cmd)
 		r.says("ready")
 		for _, l := range []relock.Locker{locker.Mutex(name), locker.FairMutex(name), locker.RWMutex(name)} {
@@ -39,9 +37,7 @@ func TestSharedLocksExcludeOthersOnly(t *testing.T) {
 	s := redistest.Start(t)
 	cmd := command(s.Addr(), sh("-s", "goods", "echo ready; read line")...)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	first := start(t, cmd)
 	first.says("ready")
 	run(t, s, "run", "-n", "-s", "goods", "--", "true").ends(0)
@@ -85,8 +81,6 @@ func TestFairWaitersGoInOrder(t *testing.T) {
 func TestServerThatHangsIsNoConflict(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	if err := s.Freeze(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Freeze())
 	run(t, s, "run", "-w", "1s", "-E", "75", "goods", "--", "true").ends(69)
 }

@@ -28,9 +28,7 @@ type listed struct {
 
 func parsed(t testing.TB, r *running) (all []listed) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(r.out.String()), &all); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal([]byte(r.out.String()), &all))
 	return all
 }
 

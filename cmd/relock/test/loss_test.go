@@ -23,7 +23,7 @@ func TestLossEndsTheCommand(t *testing.T) {
 		"behind a shell": {"", `sh -c 'echo child $$; while :; do sleep 0.02; done'; echo survived`, 143, ""},
 		"that ignores TERM, after the grace": {
 			"--grace 500ms",
-			`sh -c 'trap "echo noticed" TERM; echo child $$; while :; do sleep 0.02; done' & trap : TERM; while :; do wait; done`,
+			`trap : TERM; sh -c 'trap "echo noticed" TERM; echo child $$; while :; do sleep 0.02; done' & while :; do wait; done`,
 			137, "noticed",
 		},
 		"that cleans up": {"", `trap 'echo cleaned; exit 6' TERM; echo child $$; while :; do sleep 0.02; done`, 6, "cleaned"},

@@ -35,9 +35,7 @@ func start(t testing.TB, cmd *exec.Cmd) *running {
 	r := &running{t: t, cmd: cmd, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &r.out, &r.err
 	cmd.WaitDelay = time.Second // a child that lives on may have the pipes
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, cmd.Start())
 	go r.wait()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()

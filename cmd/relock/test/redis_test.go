@@ -13,9 +13,7 @@ import (
 func session(t testing.TB, s *redistest.Server) *relock.Session {
 	t.Helper()
 	session, err := relock.NewSession(context.Background(), s.Client(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() {
 		if err := session.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -29,14 +27,10 @@ func hold(t testing.TB, l relock.Locker) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	if err := l.Lock(ctx); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, l.Lock(ctx))
 	return func() {
 		t.Helper()
-		if err := l.Unlock(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, l.Unlock(context.Background()))
 	}
 }
 
@@ -44,9 +38,7 @@ func hold(t testing.TB, l relock.Locker) (release func()) {
 func admin(t testing.TB, s *redistest.Server, args ...string) any {
 	t.Helper()
 	reply, err := s.Do(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return reply
 }
 
@@ -66,5 +58,13 @@ func forced(t testing.TB, s *relock.Session, name string) {
 	was, err := s.ForceUnlock(ctx, name)
 	if err != nil || !was {
 		t.Fatalf("forced: %v, %v", was, err)
+	}
+}
+
+// ok stops the test if there is an error.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

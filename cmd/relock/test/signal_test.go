@@ -90,9 +90,7 @@ func TestSignalsEndTheWait(t *testing.T) {
 func TestSignalsEndTheWaitForAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	if err := s.Freeze(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Freeze())
 	r := run(t, s, "run", "job", "--", "echo", "ran")
 	redistest.Eventually(t, soon, "its handling of signals", func() bool { return catches(r.cmd.Process.Pid, syscall.SIGTERM) })
 	r.signal(syscall.SIGTERM)

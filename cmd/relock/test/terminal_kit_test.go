@@ -29,9 +29,7 @@ func at(t testing.TB, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	cmd.Env = append(cmd.Environ(), "TERM=xterm", "LANG=C.UTF-8")
 	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: columns})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	x := &terminal{t: t, cmd: cmd, master: master, ended: make(chan struct{})}
 	copied := make(chan struct{})
 	go func() {

@@ -13,9 +13,7 @@ func TestUnlockAsksFirst(t *testing.T) {
 	s := redistest.Start(t)
 	m := session(t, s).Mutex("goods")
 	defer hold(t, session(t, s).Mutex("other"))()
-	if err := m.Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, m.Lock(t.Context()))
 	for _, answer := range []string{"n\n", "\n", "yesterday\n", ctrlC} {
 		x := at(t, command(s.Addr(), "unlock", "goods"))
 		x.shows(x.shows(0, "goods: held"), "Open it? [y/N]")
