@@ -3,42 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"net"
-	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
-
-func TestProxyDelaysAndKeepsEveryByte(t *testing.T) {
-	needRedis(t)
-	const delay = 5 * time.Millisecond
-	s, err := openServer(t.TempDir(), "")
-	noError(t, err)
-	defer s.close()
-	front, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(t, err)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer front.Close()
-	proxy := &proxyJob{Target: s.addr, Delay: delay}
-	wg.Go(func() { _ = proxy.accept(front) }) // until it is closed
-	c := redis.NewClient(&redis.Options{Addr: front.Addr().String()})
-	defer c.Close()
-	ctx := t.Context()
-	noError(t, c.Ping(ctx).Err())
-	start := time.Now()
-	big := strings.Repeat("0123456789abcde\n", 1<<16)
-	got, err := c.Echo(ctx, big).Result()
-	if took := time.Since(start); took < delay {
-		t.Errorf("a round trip took %v, less than the %v added", took, delay)
-	}
-	if err != nil || got != big {
-		t.Errorf("a mebibyte came back damaged: %v", err)
-	}
-}
 
 func TestOnlyCommandsOfClientsAreCounted(t *testing.T) {
 	for line, want := range map[string]bool{

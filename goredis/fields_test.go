@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
-	"github.com/redis/go-redis/v9/push"
 	"github.com/redis/rueidis"
 )
 
@@ -230,40 +229,5 @@ func TestRefusedFieldsAreNamed(t *testing.T) {
 	}
 	if _, err := NewClient(nil); err == nil || !strings.Contains(err.Error(), "nil") {
 		t.Errorf("no options: %v", err)
-	}
-}
-
-func TestIgnoredFieldsChangeNothing(t *testing.T) {
-	for _, base := range []redis.UniversalOptions{{}, {MasterName: "m"}, {IsClusterMode: true}} {
-		want := translate(t, base)
-		for name := range ignored {
-			o := base
-			set(t, reflect.ValueOf(&o).Elem().FieldByName(name))
-			if got := translate(t, o); !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: %+v, want %+v", name, got, want)
-			}
-		}
-	}
-}
-
-// set gives a field a value that is not zero.
-func set(t *testing.T, f reflect.Value) {
-	t.Helper()
-	switch {
-	case f.Kind() == reflect.Bool:
-		f.SetBool(true)
-	case f.CanInt():
-		f.SetInt(7)
-	case f.Kind() == reflect.Pointer:
-		f.Set(reflect.New(f.Type().Elem()))
-	case f.Type() == reflect.TypeFor[push.NotificationProcessor]():
-		f.Set(reflect.ValueOf(push.NewProcessor()))
-	case f.Type() == reflect.TypeFor[redis.Cache]():
-		f.Set(reflect.ValueOf(struct{ redis.Cache }{}))
-	default:
-		t.Fatalf("no value for a %v", f.Type())
-	}
-	if f.IsZero() {
-		t.Fatalf("a %v is still zero", f.Type())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"go.uber.org/goleak"
 )
 
 const soon = 30 * time.Second // bounds the wait for what comes quickly on an idle machine
@@ -208,4 +209,9 @@ func ok(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestMain(m *testing.M) {
+	redistest.RunChild(map[string]func([]string){"go": goPeer, "java": javaPeer})
+	goleak.VerifyTestMain(m, redistest.Leaks()...)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,5 +92,131 @@ func benchContend(args []string) { // address, name, goroutines, section
 			kit.ChildCheck(m.Unlock(kit.Background))
 		})
 		fmt.Println("done", count.Load(), longest.Load())
+	}
+}
+
+func init() {
+	kit.Roles["bench-write"] = benchWrite
+}
+
+// readWrite measures the sides of an RWMutex that nobody else wants against the pair
+// floor, which is that of a Mutex: the bare acquire and release.
+func (t *table) readWrite(b *testing.B, srv *redistest.Server) {
+	floor, lock := &bare{client: kit.NewClient(b, srv)}, newBareLock("floor")
+	pairFloor := func() float64 { return nsPerOp(200, func() { floor.pair(&lock) }) }
+	s := benchSession(b, srv)
+	alone, shared := s.RWMutex("alone"), s.RWMutex("shared").RLocker()
+	kit.ChildCheck(s.RWMutex("shared").RLock(kit.Background))
+
+	m := inTurns(benchRounds,
+		pairFloor,
+		func() float64 { return nsPerOp(200, func() { lockUnlock(kit.Background, alone.RLocker()) }) },
+		pairFloor,
+		func() float64 { return nsPerOp(200, func() { lockUnlock(kit.Background, alone) }) },
+		pairFloor,
+		func() float64 { return nsPerOp(20_000, func() { lockUnlock(kit.Background, shared) }) },
+	)
+	t.add("uncontended RLock+RUnlock", m[1], m[0], 1.4, 3)
+	t.add("uncontended write Lock+Unlock", m[3], m[2], 1.4, 3)
+	t.add("RLock+RUnlock while the process reads", m[5], m[4], 0.01, 5)
+	t.manyReaders(b, srv, time.Millisecond, 20)
+	t.manyReaders(b, srv, 0, 1)
+}
+
+// manyReaders measures goroutines that read, while another process writes once for
+// every 99 reads, until all is done; against as many goroutines, in two processes, that
+// use a Mutex instead. A reader and a writer, and who has the Mutex, keeps it for as
+// long as the section says. (Where that is no time at all, a Mutex goes from one
+// goroutine to the next in memory, and readers cannot be faster by much.)
+func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Duration, target float64) {
+	const span = 300 * time.Millisecond
+	name := "sections-" + section.String()
+	writer := redistest.Child(b, "bench-write", srv.Addr(), name, section.String())
+	sections := redistest.Child(b, "bench-contend", srv.Addr(), name+"-mutex", strconv.Itoa(benchGoroutines/2), section.String())
+	for _, c := range []*redistest.Proc{writer, sections} {
+		answer(c, "ready")
+	}
+	s := benchSession(b, srv)
+	rw, m := s.RWMutex(name), s.Mutex(name+"-mutex")
+	count := func(c *redistest.Proc) float64 {
+		text := answer(c, "done ")
+		var n float64
+		_, err := fmt.Sscan(text, &n)
+		kit.ChildCheck(err)
+		return n
+	}
+	r := inTurns(benchRounds/10,
+		func() float64 {
+			var reads atomic.Int64
+			start := time.Now()
+			throughput(span, benchGoroutines, func(int) {
+				kit.ChildCheck(rw.RLock(kit.Background))
+				pass(section)
+				kit.ChildCheck(rw.RUnlock(kit.Background))
+				if reads.Add(1)%99 == 0 {
+					_ = writer.Send("write")
+				}
+			})
+			_ = writer.Send("end")
+			return (float64(reads.Load()) + count(writer)) / float64(time.Since(start))
+		},
+		func() float64 {
+			_ = sections.Send(span.String())
+			ours := throughput(span, benchGoroutines/2, func(int) {
+				kit.ChildCheck(m.Lock(kit.Background))
+				pass(section)
+				kit.ChildCheck(m.Unlock(kit.Background))
+			})
+			return ours + count(sections)/float64(span)
+		},
+	)
+	perSecond := func(perNS float64) string { return fmt.Sprintf("%.0f/s", perNS*1e9) }
+	t.rows = append(t.rows, row{
+		name:   fmt.Sprintf("%d readers, 1 %% writes elsewhere, sections of %v", benchGoroutines, section),
+		figure: perSecond(r[0]), floor: perSecond(r[1]) + " (Mutex, two processes)",
+		ratio: r[0] / r[1], target: target, atLeast: true, decimals: 1,
+	})
+}
+
+// pass lets the time of a section go by.
+func pass(section time.Duration) {
+	if section > 0 {
+		time.Sleep(section)
+	}
+}
+
+// benchWrite writes once for each line of input, in a few goroutines, and tells at the
+// line "end" how often it has.
+func benchWrite(args []string) { // address, name, section
+	s, client := kit.ChildSession(args[0])
+	defer client.Close()
+	section, err := time.ParseDuration(args[2])
+	kit.ChildCheck(err)
+	const goroutines = 8
+	work := make(chan struct{}, 1<<20)
+	var wg sync.WaitGroup
+	for range goroutines {
+		rw := s.RWMutex(args[1])
+		go func() {
+			for range work {
+				kit.ChildCheck(rw.Lock(kit.Background))
+				pass(section)
+				kit.ChildCheck(rw.Unlock(kit.Background))
+				wg.Done()
+			}
+		}()
+	}
+	fmt.Println("ready")
+	count := 0
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == "end" {
+			wg.Wait()
+			fmt.Println("done", count)
+			count = 0
+			continue
+		}
+		count++
+		wg.Add(1)
+		work <- struct{}{}
 	}
 }

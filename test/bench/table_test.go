@@ -141,3 +141,5 @@ func took(ns float64) string {
 		return fmt.Sprintf("%.4g ms", ns/1e6)
 	}
 }
+
+func TestMain(m *testing.M) { kit.Main(m) }

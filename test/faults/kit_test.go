@@ -51,3 +51,5 @@ func goesOn(t testing.TB, locks ...*relock.Mutex) {
 		kit.Unlock(t, kit.Background, m)
 	}
 }
+
+func TestMain(m *testing.M) { kit.MainOfAll(m) }

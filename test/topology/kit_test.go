@@ -226,3 +226,5 @@ func inStep(t testing.TB, primary *redistest.Server, replicas int) {
 		return good >= replicas
 	})
 }
+
+func TestMain(m *testing.M) { kit.MainOfAll(m) }

@@ -57,9 +57,11 @@ func childrenOf(t testing.TB, pid int) (all []int) {
 	return all
 }
 
-func TestUserDatabaseAndPasswordFile(t *testing.T) {
+func TestSocketUserDatabaseAndPasswordFile(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	socket := filepath.Join(t.TempDir(), "s")
+	s := redistest.Start(t, "--unixsocket", socket)
+	start(t, command("unix://"+socket, "run", "job", "--", "true")).ends(0)
 	admin(t, s, "ACL", "SETUSER", "operator", "on", ">pass@word", "~*", "&*", "+@all")
 	admin(t, s, "ACL", "SETUSER", "default", "+@all", "-eval")
 	file := filepath.Join(t.TempDir(), "password")
@@ -75,13 +77,6 @@ func TestUserDatabaseAndPasswordFile(t *testing.T) {
 	}
 }
 
-func TestSocket(t *testing.T) {
-	t.Parallel()
-	socket := filepath.Join(t.TempDir(), "s")
-	redistest.Start(t, "--unixsocket", socket)
-	start(t, command("unix://"+socket, "run", "job", "--", "true")).ends(0)
-}
-
 // A failover takes the locks along; the command goes on with the new primary.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
@@ -90,12 +85,8 @@ func TestSentinel(t *testing.T) {
 	for _, n := range s.Sentinels() {
 		hosts = append(hosts, n.Addr())
 	}
-	address := "redis://" + strings.Join(hosts, ",") + "?master_set=" + masterSet(t, s)
-	cmd := command(address, sh("", "job", "echo ready; read line")...)
-	in, err := cmd.StdinPipe()
-	ok(t, err)
-	r := start(t, cmd)
-	r.says("ready")
+	address := "redis://" + strings.Join(hosts, ",") + "?master_set=relock"
+	end := waiting(t, address, "", "job")
 	l := start(t, command(address, "list", "--json"))
 	l.ends(0)
 	if all := parsed(t, l); len(all) != 1 || all[0].Name != "job" {
@@ -103,15 +94,7 @@ func TestSentinel(t *testing.T) {
 	}
 	all := examined(t, address, 0)
 	find(t, all, "ok", "Sentinel names the primary")
-	_ = in.Close()
-	r.ends(1)
-}
-
-func masterSet(t testing.TB, s *redistest.Sentinel) string {
-	t.Helper()
-	masters := admin(t, s.Sentinels()[0], "SENTINEL", "MASTERS").([]any)
-	fields := masters[0].([]any)
-	return fields[1].(string)
+	end()
 }
 
 func TestCluster(t *testing.T) {
@@ -129,4 +112,23 @@ func TestCluster(t *testing.T) {
 	waiting.says("ready")
 	waiting.signal(syscall.SIGTERM)
 	waiting.ends(143)
+}
+
+func TestTLSWithClientCertificates(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t, redistest.TLS)
+	ca := redistest.NewAuthority(t)
+	_, address := redistest.StartTLS(t, ca)
+	cert, key := ca.Issue()
+	own := "cert=" + cert + "&key=" + key
+	for parameters, status := range map[string]int{
+		"?ca=" + ca.File + "&" + own: 0,
+		"?skip_verify&" + own:        0,
+		"?" + own:                    69, // nobody vouches for the server
+		"?ca=" + ca.File + "&" + own + "&server_name=elsewhere": 69,
+		"?ca=" + ca.File: 69,
+	} {
+		start(t, command("rediss://"+address+parameters, "run", "job", "--", "true")).ends(status)
+	}
+	start(t, command("redis://"+address, "run", "job", "--", "true")).ends(69)
 }

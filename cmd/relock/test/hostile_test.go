@@ -1,6 +1,8 @@
 package test
 
 import (
+	"bytes"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -67,8 +69,9 @@ func TestNothingOfRedisActsOnTheTerminal(t *testing.T) {
 	}
 }
 
-// A server that is none of ours, or an error that repeats what somebody has stored.
-func TestErrorsOfRedisAreEscaped(t *testing.T) {
+// A server that is none of ours: its errors repeat what somebody has stored, and the arguments of commands that
+// it does not know.
+func TestErrorsOfRedisAreEscapedAndCutShort(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ok(t, err)
@@ -79,23 +82,33 @@ func TestErrorsOfRedisAreEscaped(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go func() {
+			go func() { // ends with the connection
+				defer c.Close()
 				for buf := make([]byte, 1<<12); ; {
-					if _, err := c.Read(buf); err != nil {
-						_ = c.Close()
+					n, err := c.Read(buf)
+					if err != nil {
 						return
 					}
-					_, _ = c.Write([]byte("-ERR " + strings.TrimSuffix(hostile, "\r") + "\r\n"))
+					reply := strings.TrimSuffix(hostile, "\r")
+					if bytes.Contains(buf[:n], []byte("qQ1jJ7")) {
+						reply = "unknown command `AUTH`, with args beginning with: `user`, `qQ1jJ7`, "
+					}
+					_, _ = io.WriteString(c, "-ERR "+reply+"\r\n")
 				}
 			}()
 		}
 	}()
 	for _, line := range []string{"list", "inspect a", "run a -- true", "unlock -y a", "doctor", "doctor --json"} {
-		r := start(t, command(l.Addr().String(), strings.Fields(line)...))
-		<-r.ended
-		if r.status == 0 || !strings.Contains(r.out.String()+r.err.String(), `owned`) {
-			t.Errorf("%s: status %d, %s%s", line, r.status, &r.out, &r.err)
+		for address, want := range map[string]string{
+			l.Addr().String(): "owned", "redis://user:qQ1jJ7@" + l.Addr().String(): "unknown command",
+		} {
+			r := start(t, command(address, strings.Fields(line)...))
+			<-r.ended
+			text := r.out.String() + r.err.String()
+			if r.status == 0 || !strings.Contains(text, want) || strings.Contains(text, "qQ1") {
+				t.Errorf("%s: status %d, %s", line, r.status, text)
+			}
+			acts(t, line, text)
 		}
-		acts(t, line, r.out.String()+r.err.String())
 	}
 }

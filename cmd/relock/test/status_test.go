@@ -1,10 +1,13 @@
 package test
 
 import (
+	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -145,4 +148,70 @@ func TestInnerCommandDoesNotGetTheOuterToken(t *testing.T) {
 			t.Errorf("with %s: %q", flags, words)
 		}
 	}
+}
+
+// The locks are those of the library, and of Redisson: one kind excludes the other.
+func TestLocksAreSharedWithTheLibrary(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := session(t, s)
+	for _, flags := range []string{"", "-x", "-s", "--fair"} {
+		name := "job" + flags
+		end := waiting(t, s.Addr(), flags, name)
+		for _, l := range []relock.Locker{locker.Mutex(name), locker.FairMutex(name), locker.RWMutex(name)} {
+			if ok, err := l.TryLock(context.Background()); ok || err != nil {
+				t.Errorf("%s, %T: TryLock: %v, %v", flags, l, ok, err)
+			}
+		}
+		end()
+		locked(t, s, name, false)
+	}
+}
+
+func TestSharedLocksExcludeOthersOnly(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	end := waiting(t, s.Addr(), "-s", "goods")
+	run(t, s, "run", "-n", "-s", "goods", "--", "true").ends(0)
+	run(t, s, "run", "-n", "-x", "goods", "--", "true").ends(1)
+	run(t, s, "run", "-n", "goods", "--", "true").ends(1)
+	writer := run(t, s, "run", "-v", "-x", "goods", "--", "true")
+	writer.warns("waiting")
+	redistest.Eventually(t, soon, "readers that stand aside", func() bool {
+		r := run(t, s, "run", "-q", "-n", "-s", "goods", "--", "true")
+		<-r.ended
+		return r.status == 1
+	})
+	end()
+	writer.ends(0)
+}
+
+// Who waits with --fair gets the lock in order of arrival.
+func TestFairWaitersGoInOrder(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	release := hold(t, session(t, s).FairMutex("goods"))
+	dir := t.TempDir()
+	var all []*running
+	for i, who := range []string{"a", "b", "c", "d"} {
+		all = append(all, run(t, s, sh("--fair", "goods", "echo "+who+" >> "+dir+"/order")...))
+		redistest.Eventually(t, soon, "a place in the queue", func() bool {
+			return admin(t, s, "ZCARD", "relock_queue:{goods}") == int64(i+1)
+		})
+	}
+	release()
+	for _, r := range all {
+		r.ends(0)
+	}
+	if order, err := os.ReadFile(dir + "/order"); string(order) != "a\nb\nc\nd\n" {
+		t.Errorf("order %q, %v", order, err)
+	}
+}
+
+// Whether the lock is taken nobody knows then.
+func TestServerThatHangsIsNoConflict(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ok(t, s.Freeze())
+	run(t, s, "run", "-w", "1s", "-E", "75", "goods", "--", "true").ends(69)
 }

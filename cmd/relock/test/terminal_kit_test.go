@@ -2,6 +2,7 @@ package test
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -16,12 +17,8 @@ import (
 
 // terminal is a process at a terminal, and what it wrote there.
 type terminal struct {
-	t      testing.TB
-	cmd    *exec.Cmd
+	*running
 	master *os.File
-	out    redistest.Buffer
-	ended  chan struct{}
-	status int
 }
 
 // at starts a command at a terminal of its own.
@@ -30,23 +27,13 @@ func at(t testing.TB, cmd *exec.Cmd) *terminal {
 	cmd.Env = append(cmd.Environ(), "TERM=xterm", "LANG=C.UTF-8")
 	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: columns})
 	ok(t, err)
-	x := &terminal{t: t, cmd: cmd, master: master, ended: make(chan struct{})}
+	x := &terminal{&running{t: t, cmd: cmd, ended: make(chan struct{})}, master}
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		for buf := make([]byte, 1<<12); ; {
-			n, err := master.Read(buf)
-			_, _ = x.out.Write(buf[:n])
-			if err != nil {
-				return // the last process has left the terminal
-			}
-		}
+		_, _ = io.Copy(&x.out, master) // until the last process has left the terminal
 	}()
-	go func() {
-		defer close(x.ended)
-		_ = cmd.Wait()
-		x.status = statusOf(cmd)
-	}()
+	go x.wait()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-x.ended
@@ -89,18 +76,6 @@ func (x *terminal) shows(after int, text string) (mark int) {
 	return mark
 }
 
-func (x *terminal) ends(status int) {
-	x.t.Helper()
-	select {
-	case <-x.ended:
-	case <-time.After(soon):
-		x.t.Fatal("it has not ended")
-	}
-	if x.status != status {
-		x.t.Fatalf("status %d, want %d", x.status, status)
-	}
-}
-
 const (
 	rows, columns = 24, 120
 
@@ -124,3 +99,67 @@ func shell(t testing.TB, s *redistest.Server) *terminal {
 
 // escapes are sequences that move the cursor, set colours, or set up the terminal.
 var escapes = regexp.MustCompile("\x1b(\\[[0-9;?<>=]*[a-zA-Z]|[()][A-Z0-9]|[=>78]|\\][^\x07\x1b]*(\x07|\x1b\\\\))")
+
+// screen returns what a person sees: the output, drawn. It knows what the tests need of an
+// xterm.
+func (x *terminal) screen() string {
+	lines := make([][]rune, rows)
+	for y := range lines {
+		lines[y] = []rune(strings.Repeat(" ", columns))
+	}
+	row, col := 0, 0
+	for _, m := range drawing.FindAllStringSubmatch(x.out.String(), -1) {
+		switch text := m[0]; {
+		case text == "\n":
+			row = min(row+1, rows-1)
+		case text == "\r":
+			col = 0
+		case m[2] == "H":
+			y, rest, _ := strings.Cut(m[1], ";")
+			row, col = number(y)-1, number(rest)-1
+		case m[2] == "J":
+			for y := range lines {
+				lines[y] = []rune(strings.Repeat(" ", columns))
+			}
+		case m[2] == "" && text[0] != '\x1b':
+			if row < rows && col < columns {
+				lines[row][col] = []rune(text)[0]
+			}
+			col++
+		}
+	}
+	var all strings.Builder
+	for _, l := range lines {
+		all.WriteString(strings.TrimRight(string(l), " ") + "\n")
+	}
+	return all.String()
+}
+
+func number(text string) int {
+	n, _ := strconv.Atoi(text)
+	return max(n, 1)
+}
+
+// drawing is one step: a sequence that ends with a letter, another escape, or one character.
+var drawing = regexp.MustCompile("\x1b\\[([0-9;?<>=]*)([a-zA-Z])|\x1b[()][A-Z0-9]|\x1b[=>78]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b.|\x0f|(?s:.)")
+
+// displays waits until what is on the screen matches an expression, and returns the screen.
+func (x *terminal) displays(expr string) (screen string) {
+	x.t.Helper()
+	re := regexp.MustCompile("(?m)" + expr)
+	deadline := time.Now().Add(soon)
+	for time.Now().Before(deadline) {
+		if screen = x.screen(); re.MatchString(screen) {
+			return screen
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	x.t.Fatalf("not on the screen: %s\n%s", expr, screen)
+	return ""
+}
+
+// topAt starts relock top at a terminal.
+func topAt(t testing.TB, s *redistest.Server, args ...string) *terminal {
+	t.Helper()
+	return at(t, command(s.Addr(), append([]string{"top", "--interval", "200ms"}, args...)...))
+}

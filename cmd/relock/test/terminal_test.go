@@ -7,19 +7,6 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// The command has the terminal: it can read from it, and the keys that send signals are its own.
-func TestCommandReadsFromTheTerminal(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	x := at(t, command(s.Addr(), sh("", "job", `echo ready; read line; echo "got $line"; read other </dev/tty; echo "and $other"; exit 4`)...))
-	mark := x.shows(0, "ready")
-	x.types("one\n")
-	mark = x.shows(mark, "got one")
-	x.types("two\n")
-	x.shows(mark, "and two")
-	x.ends(4)
-}
-
 func TestInterruptKeyEndsTheCommandAndReleasesTheLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -98,20 +85,4 @@ func TestStopKeyDoesNotHangWithoutAShell(t *testing.T) {
 	x.types("one\n")
 	x.shows(mark, "got one")
 	x.ends(0)
-}
-
-func TestBackgroundJobStopsWhenItWantsTheTerminal(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	x := shell(t, s)
-	x.types("\"$relock\" run job -- sh -c 'read line; echo got $line' &\n")
-	mark := x.shows(0, "PROMPT ")
-	redistest.Eventually(t, soon, "the shell's report", func() bool {
-		x.types("jobs\n")
-		return strings.Contains(x.text()[mark:], "Stopped")
-	})
-	x.types("fg\n")
-	mark = x.shows(mark, "fg\n")
-	x.types("one\n")
-	x.shows(mark, "got one")
 }

@@ -1,8 +1,6 @@
 package connect
 
 import (
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -105,34 +103,5 @@ func TestNoPartOfAPasswordIsPrinted(t *testing.T) {
 				t.Errorf("%s: a part of the password is the host's", address)
 			}
 		}
-	}
-}
-
-// A server repeats the arguments of commands that it does not know.
-func TestServerThatRepeatsAPasswordIsCutShort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() { // ends with the connection
-				for buf := make([]byte, 1<<12); ; {
-					if n, err := c.Read(buf); n == 0 || err != nil {
-						return
-					}
-					_, _ = io.WriteString(c, "-ERR unknown command `AUTH`, with args beginning with: `user`, `qQ1jJ7`, \r\n")
-				}
-			}()
-		}
-	}()
-	_, err = Open(t.Context(), "redis://user:qQ1jJ7@"+l.Addr().String())
-	if err == nil || strings.Contains(err.Error(), "qQ1") || !strings.Contains(err.Error(), "unknown command `AUTH`") {
-		t.Error(err)
 	}
 }

@@ -1,15 +1,20 @@
 package test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -65,6 +70,21 @@ func statusOf(cmd *exec.Cmd) int {
 func run(t testing.TB, s *redistest.Server, args ...string) *running {
 	t.Helper()
 	return start(t, command(s.Addr(), args...))
+}
+
+// waiting starts a shell script under a lock, which ends with status 1 when the function that it returns is called.
+func waiting(t testing.TB, address, flags, name string) (end func()) {
+	t.Helper()
+	cmd := command(address, sh(flags, name, "echo ready; read line")...)
+	in, err := cmd.StdinPipe()
+	ok(t, err)
+	r := start(t, cmd)
+	r.says("ready")
+	return func() {
+		t.Helper()
+		_ = in.Close()
+		r.ends(1)
+	}
 }
 
 // ends waits for the end and checks the exit status.
@@ -154,4 +174,103 @@ func inMask(pid int, field string, s syscall.Signal) bool {
 		}
 	}
 	return false
+}
+
+// session starts a session of the library on a server.
+func session(t testing.TB, s *redistest.Server) *relock.Session {
+	t.Helper()
+	session, err := relock.NewSession(context.Background(), s.Client(t))
+	ok(t, err)
+	t.Cleanup(func() {
+		if err := session.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return session
+}
+
+// hold has somebody else hold a lock until the function that it returns is called.
+func hold(t testing.TB, l relock.Locker) (release func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	ok(t, l.Lock(ctx))
+	return func() {
+		t.Helper()
+		ok(t, l.Unlock(context.Background()))
+	}
+}
+
+// admin sends a command to a server.
+func admin(t testing.TB, s *redistest.Server, args ...string) any {
+	t.Helper()
+	reply, err := s.Do(args...)
+	ok(t, err)
+	return reply
+}
+
+// locked waits until a lock is held, or not.
+func locked(t testing.TB, s *redistest.Server, name string, want bool) {
+	t.Helper()
+	redistest.Eventually(t, soon, fmt.Sprintf("locked %s: %v", name, want), func() bool {
+		return (admin(t, s, "EXISTS", name) == int64(1)) == want
+	})
+}
+
+// forced opens a lock.
+func forced(t testing.TB, s *relock.Session, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	was, err := s.ForceUnlock(ctx, name)
+	if err != nil || !was {
+		t.Fatalf("forced: %v, %v", was, err)
+	}
+}
+
+// ok stops the test if there is an error.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// soon is when something that is not measured must have happened, on a slow machine too.
+const soon = time.Minute
+
+// program is the command under test.
+var program string
+
+func TestMain(m *testing.M) {
+	// What a test starts has the default for a signal that is caught here. One that is ignored, as HUP
+	// is under nohup, would stay ignored there.
+	for _, s := range passedOn {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "relock")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "relock")
+	args := []string{"build", "-o", program}
+	if os.Getenv("RELOCK_RACE") != "" {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "..")...).CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	for _, name := range []string{"RELOCK_REDIS", "RELOCK_NAME", "RELOCK_TOKEN"} {
+		os.Unsetenv(name)
+	}
+	return m.Run()
 }
