@@ -106,22 +106,6 @@ func TestReportsSayEveryFigure(t *testing.T) {
 	}
 }
 
-func TestMarkdownHasRowsAsWideAsTheirHead(t *testing.T) {
-	rows := 0
-	for line := range strings.Lines(written(t, someReport().markdown)) {
-		if !strings.HasPrefix(line, "|") {
-			continue
-		}
-		rows++
-		if got := strings.Count(line, "|"); got != 8 {
-			t.Errorf("%d cells, want 7: %s", got-1, line)
-		}
-	}
-	if rows != 2+3+2+2+1 {
-		t.Errorf("%d rows", rows)
-	}
-}
-
 // herdReport has two sizes of herds, of two peers.
 func herdReport() *report {
 	us, renews, polls := somePeers()

@@ -82,18 +82,7 @@ func TestHostsInMemoryDoEachTickOnce(t *testing.T) {
 func startHost(t *testing.T, out *redistest.Buffer, args ...string) *redistest.Proc {
 	t.Helper()
 	p := redistest.Child(t, "cron", args...)
-	copied := make(chan struct{})
-	go func() {
-		defer close(copied)
-		for {
-			line, err := p.Line(time.Minute)
-			if err != nil {
-				return
-			}
-			_, _ = out.Write([]byte(line + "\n"))
-		}
-	}()
-	t.Cleanup(func() { p.Kill(); <-copied })
+	p.Copy(out)
 	return p
 }
 

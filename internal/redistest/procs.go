@@ -180,6 +180,26 @@ func (p *Proc) Expect(prefix string, timeout time.Duration) (string, error) {
 	}
 }
 
+// Copy appends the lines of standard output to b as they come, until the end of the test. There is nothing for
+// [Proc.Line] and [Proc.Expect] then.
+func (p *Proc) Copy(b *Buffer) {
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		for {
+			line, err := p.Line(time.Hour)
+			if err != nil {
+				return
+			}
+			fmt.Fprintln(b, line)
+		}
+	}()
+	p.tb.Cleanup(func() {
+		p.Kill()
+		<-copied
+	})
+}
+
 // Freeze stops the process with SIGSTOP and returns once every thread has
 // stopped. It fails when the process has ended.
 func (p *Proc) Freeze() error {

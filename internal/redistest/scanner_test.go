@@ -70,24 +70,3 @@ func TestScannerGivesUpOnWhatIsNotRESP(t *testing.T) {
 		require.ErrorIs(t, err, errNotRESP)
 	}
 }
-
-func TestLedgerLetsEverythingPassOnceItIsLost(t *testing.T) {
-	t.Parallel()
-	var l ledger
-	order := &drop{match: func([]byte) bool { return true }}
-	orders := func() []*drop { return []*drop{order} }
-	l.requests([]byte("PSYNC ? -1\r\n"), orders)
-	require.True(t, order.taken.Load())
-	for _, p := range []string{"*1", "\r\n", "*rubbish\r\n", "and more"} {
-		pass, cut := l.replies([]byte(p))
-		require.False(t, cut)
-		if p == "*1" || p == "\r\n" {
-			require.Empty(t, pass, "the reply may have to be swallowed")
-		} else if p == "*rubbish\r\n" {
-			require.Equal(t, "*1\r\n*rubbish\r\n", string(pass))
-		} else {
-			require.Equal(t, p, string(pass))
-		}
-	}
-	require.False(t, order.taken.Load(), "the order must stand for another connection")
-}

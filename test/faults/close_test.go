@@ -65,31 +65,6 @@ func finish(t testing.TB, session *relock.Session) error {
 	return err
 }
 
-func TestNewSessionReturnsWithItsContextDuringAnOutage(t *testing.T) {
-	kit.EachOutage(t, func(t *testing.T, s *redistest.Server, p *redistest.Proxy, begin, heal func()) {
-		client := kit.NewClient(t, p)
-		goesOn(t, kit.SessionOn(t, client).Mutex("it"))
-		begin()
-		ctx, cancel := context.WithTimeout(kit.Background, 200*time.Millisecond)
-		defer cancel()
-		early, err := relock.NewSession(ctx, client)
-		heal()
-		if err == nil { // nothing needs to be written for it
-			require.NoError(t, finish(t, early))
-		}
-		redistest.Eventually(t, kit.Soon, "a session", func() bool {
-			ctx, cancel := context.WithTimeout(kit.Background, kit.Soon)
-			defer cancel()
-			session, err := relock.NewSession(ctx, client)
-			if err != nil {
-				return false
-			}
-			goesOn(t, session.Mutex("it"))
-			return finish(t, session) == nil
-		})
-	})
-}
-
 // The connections of a node that stands still are those of the kernel: what is on them cannot be
 // cancelled. What the other nodes have is released.
 func TestCloseEndsWithItsContextOnFrozenNodes(t *testing.T) {

@@ -3,14 +3,12 @@ package faults_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
@@ -79,39 +77,4 @@ func TestEndOfAnotherCallsContextIsNobodyElsesError(t *testing.T) {
 	require.NoError(t, kit.Receive(t, locked, "Lock"))
 	freed(t, s, "held")
 	kit.Unlock(t, kit.Background, wanted)
-}
-
-func TestLockReportsTheLastRedisErrorWithTheEndOfItsContext(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name string
-		then func(*redistest.Proxy) // after some errors
-	}{
-		{"refused to the end", func(*redistest.Proxy) {}},
-		{"then silent", func(p *redistest.Proxy) { p.Stall(true); p.Refuse(false) }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			_, p := kit.Proxied(t)
-			m := kit.NewSession(t, p).Mutex("it")
-			goesOn(t, m)
-			p.Refuse(true)
-			p.Cut()
-			cause := errors.New("that is enough")
-			ctx, cancel := context.WithTimeoutCause(kit.Background, 1500*time.Millisecond, cause)
-			defer cancel()
-			result := kit.Async(func() error { return m.Lock(ctx) })
-			time.Sleep(200 * time.Millisecond)
-			c.then(p)
-			err := kit.Receive(t, result, "Lock")
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorIs(t, err, cause)
-			require.NotErrorIs(t, err, relock.ErrLost)
-			var network *net.OpError
-			require.ErrorAs(t, err, &network, "the last error of the connection in %q", err)
-			p.Refuse(false)
-			p.Stall(false)
-			goesOn(t, m)
-		})
-	}
 }

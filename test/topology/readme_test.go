@@ -52,16 +52,6 @@ func commandsOfScripts(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(commands))
 }
 
-func TestDocumentedPermissionsNameEveryCommand(t *testing.T) {
-	acl := documentedACL(t)
-	for _, command := range commandsOfScripts(t) {
-		if command == "pubsub" {
-			command += "|numsub"
-		}
-		require.Contains(t, acl, "+"+command, "the rule in README.md does not allow it")
-	}
-}
-
 // Each right that is missing is named by NewSession, before a release can fail half-way for it: that
 // left the lock taken for a lease.
 func TestEachCommandOfTheScriptsIsAskedForAtTheStart(t *testing.T) {
