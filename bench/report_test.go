@@ -42,7 +42,7 @@ func someReport() *report {
 	return r
 }
 
-func TestRelockIsComparedWithTheBestOfTheOthers(t *testing.T) {
+func TestRelockIsComparedWithTheBestOther(t *testing.T) {
 	r := someReport()
 	for _, c := range []struct {
 		section, name string
@@ -128,7 +128,7 @@ func herdReport() *report {
 	return r
 }
 
-func TestPercentileIsAValueThatSoManyDoNotExceed(t *testing.T) {
+func TestPercentileIsOneOfTheValues(t *testing.T) {
 	ten := []int64{10, 1, 9, 2, 8, 3, 7, 4, 6, 5}
 	for p, want := range map[float64]int64{0: 1, 10: 1, 11: 2, 50: 5, 90: 9, 99: 10, 100: 10} {
 		if got := percentile(ten, p); got != want {

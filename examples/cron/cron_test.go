@@ -101,7 +101,7 @@ func TestProcessesOnServerDoEachTickOnce(t *testing.T) {
 	onceEach(t, out.String(), len(hosts))
 }
 
-func TestJobOfAKilledHostIsDoneByAnother(t *testing.T) {
+func TestJobOfAKilledHostIsDone(t *testing.T) {
 	server := redistest.Start(t)
 	args := []string{"-redis", server.Addr(), "-hosts=1", "-every=1s", "-lease=1s"}
 	var first, second redistest.Buffer

@@ -111,7 +111,7 @@ func TestLeaderStopsWhenItsLockIsForcedOpen(t *testing.T) {
 	}
 }
 
-func TestAnotherLeadsWhenTheLeaderIsKilledOrInterrupted(t *testing.T) {
+func TestAnotherLeadsWhenTheLeaderIsGone(t *testing.T) {
 	server := redistest.Start(t)
 	outs := make([]redistest.Buffer, 3)
 	var procs []*redistest.Proc

@@ -50,7 +50,7 @@ func (d *dialer) option(o *rueidis.ClientOption) {
 // The client dials with the context of the call that was first, and gives the error
 // of that context to everybody who waits for the connection. Those calls failed, with
 // the end of a context that was not theirs.
-func TestEndOfAnotherCallsContextIsNobodyElsesError(t *testing.T) {
+func TestEndOfAnotherCallsContextIsNoError(t *testing.T) {
 	t.Parallel()
 	s, p := kit.Proxied(t)
 	d := newDialer()

@@ -181,7 +181,7 @@ func inUse() int64 {
 }
 
 // Unlock returned ErrLost for an intact hold, or an error, and the lock stayed taken for its lease.
-func TestDamagedKeyBesideALockDoesNotStopItsRelease(t *testing.T) {
+func TestDamagedKeyBesideALockStopsNoRelease(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
 		server := redistest.Start(t)
 		client := server.Client(t)

@@ -86,7 +86,7 @@ func TestCallsEndWhileRedisIsOutOfReach(t *testing.T) {
 // More calls than the client's queue has places for, on a Redis that hangs: each ends
 // with its own context, Unlock with the lease, and afterwards nothing of them is left.
 // A call that found the queue full waited for Redis, whatever its context said.
-func TestCrowdOfCallsEndsInTimeWhileRedisHangs(t *testing.T) {
+func TestCrowdOfCallsEndsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	const crowd, patience, lease = 3000, 500 * time.Millisecond, 2 * time.Second
 	s := redistest.Start(t)

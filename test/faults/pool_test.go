@@ -97,7 +97,7 @@ func TestSessionWaitsForAConnectionOfThePool(t *testing.T) {
 }
 
 // The application takes all connections of the pool while a session has its own.
-func TestLockWithReplicasSaysThatThePoolIsExhausted(t *testing.T) {
+func TestLockWithReplicasSaysThatThePoolIsEmpty(t *testing.T) {
 	primary, _ := redistest.StartReplicas(t, 1)
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
 		client := kit.NewClient(t, primary, poolOf(3))

@@ -54,7 +54,7 @@ func commandsOfScripts(t *testing.T) []string {
 
 // Each right that is missing is named by NewSession, before a release can fail half-way for it: that
 // left the lock taken for a lease.
-func TestEachCommandOfTheScriptsIsAskedForAtTheStart(t *testing.T) {
+func TestEachCommandIsAskedForAtTheStart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	permit(t, documentedACL(t), server)

@@ -170,7 +170,7 @@ func refusal(t testing.TB, d deployment, opts ...relock.SessionOption) string {
 }
 
 // A session that cannot work says so when it starts, and what is missing.
-func TestWhatTheServerLacksIsReportedAtTheStart(t *testing.T) {
+func TestWhatTheServerLacksIsReported(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := replicated{server}
@@ -199,7 +199,7 @@ func TestWhatTheServerLacksIsReportedAtTheStart(t *testing.T) {
 	kit.Lock(t, kit.Background, kit.SessionOn(t, bare.Client(t)).Mutex("without WAIT"))
 }
 
-func TestWhatAClusterLacksIsReportedAtTheStart(t *testing.T) {
+func TestWhatAClusterLacksIsReported(t *testing.T) {
 	t.Parallel()
 	redistest.Needs(t, redistest.ShardedPubSub)
 	c := redistest.StartCluster(t, 3, 0)
@@ -229,7 +229,7 @@ func TestWhatAClusterLacksIsReportedAtTheStart(t *testing.T) {
 }
 
 // What a session can do without may be missing, as it is with some providers.
-func TestLocksOfEveryKindWorkWithoutWhatTheyDoNotNeed(t *testing.T) {
+func TestLocksWorkWithoutWhatTheyDoNotNeed(t *testing.T) {
 	t.Parallel()
 	missing := without("SCRIPT", "CLIENT", "ROLE", "WAIT", "PUBSUB")
 	if redistest.Has(t, redistest.ShardedPubSub) {

@@ -24,7 +24,7 @@ func (r replicated) Client(t testing.TB, mod ...func(*rueidis.ClientOption)) rue
 
 // An acquisition of any kind counts once so many replicas have it. When one of them
 // hangs it is an error, and nothing is left of it, on the replica neither when that goes on; then so do the locks.
-func TestLocksOfEveryKindCountOnceReplicasHaveThem(t *testing.T) {
+func TestLocksCountOnceReplicasHaveThem(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 2)
 	d := replicated(append([]*redistest.Server{primary}, replicas...))
@@ -65,7 +65,7 @@ func TestLocksOfEveryKindCountOnceReplicasHaveThem(t *testing.T) {
 
 // The acquisition went through, and then Redis refused to wait for replicas, or the caller lost interest.
 // Lock reported the error and left the lock held until its lease ended, because Redis had answered.
-func TestLockThatDoesNotWaitForReplicasIsUndone(t *testing.T) {
+func TestLockWithoutItsReplicasIsUndone(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 1)
 	client := kit.NewClient(t, primary)

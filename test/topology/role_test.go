@@ -17,7 +17,7 @@ import (
 
 // On a replica every Lock would fail, so a session on it is refused, unless it accepts writes. One that has lost
 // its primary may be promoted: the session begins when it is, and not before, unless ctx ends.
-func TestASessionWaitsForThePromotionOfAReplica(t *testing.T) {
+func TestSessionWaitsForThePromotionOfAReplica(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 1)
 	replica := replicas[0]
@@ -108,7 +108,7 @@ func TestASessionThroughSentinelWaitsForTheFailover(t *testing.T) {
 // who hears them there. Regression: after a failover the new primary found nobody
 // listening for a grant, and gave the lock to the next; but the first waiter, whose
 // connection still led to the old primary, heard of its grant and had the lock, too.
-func TestAWaiterOnAReplicaIsNotGrantedWhatGoesToAnother(t *testing.T) {
+func TestWaiterOnAReplicaIsNotGrantedAnothersLock(t *testing.T) {
 	t.Parallel()
 	old, replicas := redistest.StartReplicas(t, 1)
 	next := replicas[0]

@@ -106,19 +106,13 @@ func TestManualPagesAndReadmeAgreeWithTheCommand(t *testing.T) {
 	r.ends(0)
 	readme := read("../README.md")
 	for _, name := range []string{"run", "list", "inspect", "unlock", "top", "doctor", "man", "completion"} {
-		if !strings.Contains(r.out.String(), "relock-"+name) {
-			t.Errorf("relock(1) does not name %s", name)
-		}
-		if !strings.Contains(readme, "relock "+name) {
-			t.Errorf("README.md does not name relock %s", name)
-		}
+		failIf(t, !strings.Contains(r.out.String(), "relock-"+name), "relock(1) does not name %s", name)
+		failIf(t, !strings.Contains(readme, "relock "+name), "README.md does not name relock %s", name)
 		page := read(filepath.Join(dir, "relock-"+name+".1"))
 		help := start(t, command("", name, "--help"))
 		help.ends(0)
 		for _, flag := range regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)`).FindAllStringSubmatch(help.out.String(), -1) {
-			if !strings.Contains(page, "--"+flag[1]) {
-				t.Errorf("relock-%s(1) does not explain --%s", name, flag[1])
-			}
+			failIf(t, !strings.Contains(page, "--"+flag[1]), "relock-%s(1) does not explain --%s", name, flag[1])
 			if name == "run" && flag[1] != "help" && !strings.Contains(readme, "`--"+flag[1]) && !strings.Contains(readme, "--"+flag[1]+"`") {
 				t.Errorf("README.md does not explain --%s", flag[1])
 			}

@@ -26,9 +26,7 @@ func TestPasswordsAreNotInTheProcessList(t *testing.T) {
 		for _, p := range append(childrenOf(t, r.cmd.Process.Pid), r.cmd.Process.Pid, pid) {
 			line, err := os.ReadFile("/proc/" + strconv.Itoa(p) + "/cmdline")
 			ok(t, err)
-			if strings.Contains(string(line), "secret") {
-				t.Errorf("the process list has %q", line)
-			}
+			failIf(t, strings.Contains(string(line), "secret"), "the process list has %q", line)
 		}
 		_ = in.Close()
 		r.ends(1)

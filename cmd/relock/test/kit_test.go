@@ -274,3 +274,11 @@ func build(m *testing.M) int {
 	}
 	return m.Run()
 }
+
+// failIf fails the test, and goes on, if something is the case.
+func failIf(t testing.TB, wrong bool, format string, args ...any) {
+	t.Helper()
+	if wrong {
+		t.Errorf(format, args...)
+	}
+}

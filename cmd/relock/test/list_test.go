@@ -70,9 +70,7 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	var got []string
 	for _, l := range all {
 		got = append(got, fmt.Sprintf("%s %s %s %d %d", l.Name, l.Mode, l.Kind, len(l.Holders), l.Waiters))
-		if l.TTL <= 0 || l.TTL > 30_000 {
-			t.Errorf("%s: time to live %d ms", l.Name, l.TTL)
-		}
+		failIf(t, l.TTL <= 0 || l.TTL > 30_000, "%s: time to live %d ms", l.Name, l.TTL)
 		longest := time.Since(began).Milliseconds() + 1000
 		if l.Mode == "exclusive" && (l.Held == nil || *l.Held > longest || l.HeldAtLeast) {
 			t.Errorf("%s: held for %v of at most %d ms", l.Name, l.Held, longest)
@@ -81,9 +79,7 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	want := []string{
 		"goods:1 exclusive mutex 1 0", "goods:2 exclusive fair 1 1", "goods:3 exclusive write 1 0", "goods:4 shared read 2 0",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("list: %q, want %q", got, want)
-	}
+	failIf(t, !slices.Equal(got, want), "list: %q, want %q", got, want)
 	if h := all[0].Holders[0]; h.Session != locker.ID() || !strings.HasPrefix(h.ID, locker.ID()+":") || h.Count != 1 {
 		t.Errorf("holder %+v", h)
 	}
@@ -91,9 +87,7 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	r = run(t, s, "list")
 	r.ends(0)
 	for _, text := range []string{"goods:4 ", "and 1 more", `"strange\n\x1b[31mname"`, "\nother  ", "NAME"} {
-		if !strings.Contains(r.out.String(), text) {
-			t.Errorf("no %q in\n%s", text, &r.out)
-		}
+		failIf(t, !strings.Contains(r.out.String(), text), "no %q in\n%s", text, &r.out)
 	}
 	if lines := strings.Count(r.out.String(), "\n"); lines != 7 {
 		t.Errorf("%d lines, want 7:\n%s", lines, &r.out)

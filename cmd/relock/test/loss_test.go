@@ -36,16 +36,14 @@ func TestLossEndsTheCommand(t *testing.T) {
 			r.ends(c.status)
 			r.warns("the lock is lost")
 			r.says(c.says)
-			if alive(child) {
-				t.Error("the child lives on")
-			}
+			failIf(t, alive(child), "the child lives on")
 		})
 	}
 }
 
 // A command whose host is cut off from Redis has ended when somebody else gets the lock. With
 // "consul lock" both ran for 90 s (#9788).
-func TestCutOffCommandHasEndedWhenTheNextBegins(t *testing.T) {
+func TestCutOffCommandEndsBeforeTheNextBegins(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for name, script := range map[string]string{
@@ -99,7 +97,7 @@ func TestCommandEndsWhenRelockIsKilled(t *testing.T) {
 }
 
 // A process that stands still for longer than its lease has lost the lock when it goes on.
-func TestCommandEndsWhenRelockStoodStillForTooLong(t *testing.T) {
+func TestCommandEndsWhenRelockStoodStill(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	r := run(t, s, sh("--lease 2s", "job", `trap "" TERM; echo child $$; while :; do sleep 0.02; done`)...)
@@ -108,9 +106,7 @@ func TestCommandEndsWhenRelockStoodStillForTooLong(t *testing.T) {
 	locked(t, s, "job", false)
 	r.signal(syscall.SIGCONT)
 	r.ends(137)
-	if alive(child) {
-		t.Error("the child lives on")
-	}
+	failIf(t, alive(child), "the child lives on")
 }
 
 // A lock that is renewed in time does not end the command, also if the lease is short and the grace long.

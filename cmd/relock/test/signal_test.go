@@ -78,16 +78,14 @@ func TestSignalsEndTheWait(t *testing.T) {
 			r.signal(sig)
 			r.ends(128 + int(sig))
 			release()
-			if r.out.String() != "" {
-				t.Errorf("the command ran: %q", r.out.String())
-			}
+			failIf(t, r.out.String() != "", "the command ran: %q", r.out.String())
 			locked(t, s, m.Name(), false)
 		})
 	}
 }
 
 // A server that accepts and never answers must not keep anybody from giving up.
-func TestSignalsEndTheWaitForAServerThatHangs(t *testing.T) {
+func TestSignalsEndTheWaitForAHungServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	ok(t, s.Freeze())
@@ -105,16 +103,14 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	cmd.Env = append(cmd.Environ(), "RELOCK_REDIS="+s.Addr())
 	r := start(t, cmd)
 	pid := r.number("pid")
-	if !ignores(r.cmd.Process.Pid, syscall.SIGHUP) || !ignores(pid, syscall.SIGHUP) {
-		t.Error("HUP is not ignored")
-	}
+	failIf(t, !ignores(r.cmd.Process.Pid, syscall.SIGHUP) || !ignores(pid, syscall.SIGHUP), "HUP is not ignored")
 	r.signal(syscall.SIGHUP)
 	r.signal(syscall.SIGTERM)
 	r.ends(143)
 }
 
 // What a command leaves in the background by itself goes on; the lock is for the command.
-func TestLockEndsWithTheCommandNotWithItsDaemons(t *testing.T) {
+func TestLockDoesNotWaitForDaemons(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	r := run(t, s, sh("", "job", `sh -c 'echo pid $$; sleep 100' >&2 2>/dev/null & echo daemon $!`)...)
@@ -122,7 +118,5 @@ func TestLockEndsWithTheCommandNotWithItsDaemons(t *testing.T) {
 	pid := r.number("daemon")
 	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
 	locked(t, s, "job", false)
-	if !alive(pid) {
-		t.Error("it was killed")
-	}
+	failIf(t, !alive(pid), "it was killed")
 }

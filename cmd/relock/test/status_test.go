@@ -108,7 +108,7 @@ func words(args string) (all []string) {
 }
 
 // The command has relock's input, output and errors, and finds its lock in its environment.
-func TestCommandHasTheStreamsAndItsLocksTokenInTheEnvironment(t *testing.T) {
+func TestCommandHasStreamsAndToken(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var tokens []string
@@ -117,9 +117,7 @@ func TestCommandHasTheStreamsAndItsLocksTokenInTheEnvironment(t *testing.T) {
 		cmd.Stdin = strings.NewReader("typed\n")
 		r := start(t, cmd)
 		r.ends(0)
-		if r.err.String() != "typed goods\n" {
-			t.Errorf("error output %q", r.err.String())
-		}
+		failIf(t, r.err.String() != "typed goods\n", "error output %q", r.err.String())
 		tokens = append(tokens, r.out.String())
 	}
 	if tokens[0] >= tokens[1] || len(tokens[0]) != len(tokens[1]) || len(tokens[0]) < 10 {
@@ -127,9 +125,7 @@ func TestCommandHasTheStreamsAndItsLocksTokenInTheEnvironment(t *testing.T) {
 	}
 	r := run(t, s, sh("-s", "goods", `echo "${RELOCK_TOKEN-none}"`)...)
 	r.ends(0)
-	if r.out.String() != "none\n" {
-		t.Errorf("token of a reader: %q", r.out.String())
-	}
+	failIf(t, r.out.String() != "none\n", "token of a reader: %q", r.out.String())
 	locked(t, s, "goods", false)
 }
 

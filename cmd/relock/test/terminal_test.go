@@ -7,7 +7,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-func TestInterruptKeyEndsTheCommandAndReleasesTheLock(t *testing.T) {
+func TestInterruptKeyEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	x := at(t, command(s.Addr(), sh("", "job", `echo ready; sleep 100`)...))
@@ -19,7 +19,7 @@ func TestInterruptKeyEndsTheCommandAndReleasesTheLock(t *testing.T) {
 
 // In a pipeline the other side may read from the terminal first; the command gets it when it
 // wants it.
-func TestCommandInAPipelineGetsTheTerminalWhenItWantsIt(t *testing.T) {
+func TestCommandInAPipelineGetsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	x := shell(t, s)
@@ -56,7 +56,7 @@ func TestStoppedCommandGoesOnInTheForeground(t *testing.T) {
 }
 
 // While both are stopped nobody renews the lock. The command does not go on without it.
-func TestStoppedCommandIsEndedIfItsLockIsLost(t *testing.T) {
+func TestStoppedCommandEndsIfItsLockIsLost(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	x := shell(t, s)
@@ -70,9 +70,7 @@ func TestStoppedCommandIsEndedIfItsLockIsLost(t *testing.T) {
 	mark = x.shows(mark, "PROMPT ")
 	x.types("echo status $?\n")
 	x.shows(mark, "status 137")
-	if strings.Contains(x.text(), "went on\n") {
-		t.Error("the command went on")
-	}
+	failIf(t, strings.Contains(x.text(), "went on\n"), "the command went on")
 }
 
 // Without a shell to continue it a command that is stopped by a key goes on at once.

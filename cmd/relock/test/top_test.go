@@ -13,7 +13,7 @@ import (
 
 // The way of a new user through README.md: a job under a lock is seen in top from a second
 // terminal, forced there, and ends.
-func TestJobIsSeenInTopForcedThereAndEnds(t *testing.T) {
+func TestJobIsForcedInTop(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	job := at(t, command(s.Addr(), sh("", "nightly-report", "echo working; sleep 1000")...))
@@ -107,7 +107,7 @@ func TestTopSortsFiltersAndInspects(t *testing.T) {
 }
 
 // With thousands of locks the load stays what the last line but one says.
-func TestTopWithThousandsOfLocksKeepsToItsLoad(t *testing.T) {
+func TestTopKeepsToItsLoad(t *testing.T) {
 	t.Parallel()
 	const count, steps, reads = 4000, 15, 800
 	s := redistest.Start(t)

@@ -2,7 +2,7 @@ package locks
 
 import "testing"
 
-func TestTextsThatCanBePrintedStayAsTheyAre(t *testing.T) {
+func TestPrintableTextsStayAsTheyAre(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"":                  {"", ""},
 		"goods: 1 \"a\" \\": {"goods: 1 \"a\" \\", "goods: 1 \"a\" \\"},
