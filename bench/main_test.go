@@ -97,25 +97,6 @@ func checkXML(t *testing.T, r io.Reader) (text string) {
 	}
 }
 
-func TestMistakesAreExplained(t *testing.T) {
-	for args, want := range map[string]string{
-		"-rounds=-1":               "must not be negative",
-		"-delay=-1ms":              "must not be negative",
-		"-scenario=names,naps":     `no scenario is called "naps"`,
-		"-peers=redisson":          `no library is called "redisson"`,
-		"-redis=127.0.0.1:1":       "cannot use Redis at 127.0.0.1:1",
-		"-fast":                    "not defined: -fast",
-		"names":                    `unexpected argument "names"`,
-		"-quick -scenario=far:[[]": "no scenario",
-	} {
-		var errs bytes.Buffer
-		status := run(t.Context(), strings.Fields(args), io.Discard, &errs)
-		if status == 0 || !strings.Contains(errs.String(), want) {
-			t.Errorf("%s: exit status %d; it says %q, want %q", args, status, &errs, want)
-		}
-	}
-}
-
 // noError stops the test if there is an error.
 func noError(t testing.TB, err error) {
 	t.Helper()

@@ -143,22 +143,6 @@ func TestPercentileIsOneOfTheValues(t *testing.T) {
 	}
 }
 
-func TestRoundsBecomeOneFigure(t *testing.T) {
-	values := []float64{4, 1, 100, 2}
-	if got := median(values); got != 3 {
-		t.Errorf("median: %v", got)
-	}
-	if got := median(values[:3]); got != 4 {
-		t.Errorf("median: %v", got)
-	}
-	if got := sum(values); got != 107 {
-		t.Errorf("sum: %v", got)
-	}
-	if got := largest(values); got != 100 {
-		t.Errorf("largest: %v", got)
-	}
-}
-
 func TestFiguresHaveThreeDigitsThatCount(t *testing.T) {
 	for _, c := range []struct {
 		unit unit

@@ -46,10 +46,7 @@ func TestEachSideSeesTheHoldsOfTheOther(t *testing.T) {
 				if len(words) != 3 || words[0] != mode || words[2] != fmt.Sprint(holder, "=", count) {
 					t.Errorf("%s held by Java, seen from Go: %v; want %s, and %s=%d", kind, words, mode, holder, count)
 				}
-				wanted := kind
-				if kind == "read" {
-					wanted = "write"
-				}
+				wanted := rival(kind)
 				if g.gets("a", wanted, "Java "+kind) {
 					t.Errorf("%s: Go got a lock that Java holds %d times", kind, count)
 				}
@@ -74,10 +71,7 @@ func TestForceUnlockFromEitherSide(t *testing.T) {
 		for _, kind := range []string{"lock", "fair", "write", "read", "fenced"} {
 			t.Run(kind, func(t *testing.T) {
 				g.t, j.t, h.t = t, t, t
-				wanted := kind
-				if kind == "read" {
-					wanted = "write"
-				}
+				wanted := rival(kind)
 				for i, who := range []struct{ holder, forcer, waiter *peer }{
 					{g, h, j}, {g, h, h}, {g, j, j}, {g, j, h}, {j, g, j}, {j, g, g}, {j, j, g},
 				} {

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // redissons are the versions that the tests run with: the newest 3.x and 4.x.
@@ -68,36 +67,26 @@ func build(version string) (classpath string, err error) {
 	return filepath.Join(target, "classes") + ":" + strings.TrimSpace(string(jars)), err
 }
 
-// fresh reports whether a file is younger than all sources of the Java side, and the
-// jars that it lists are there.
+// fresh reports whether a file is younger than all sources of the Java side.
 func fresh(file string) bool {
-	info, err := os.Stat(file)
+	built, err := os.Stat(file)
 	if err != nil {
 		return false
 	}
-	jars, err := os.ReadFile(file)
-	if err != nil {
-		return false
-	}
-	for jar := range strings.SplitSeq(strings.TrimSpace(string(jars)), ":") {
-		if _, err := os.Stat(jar); err != nil {
-			return false
+	err = filepath.WalkDir("java", func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.Name() == "target" {
+			return fs.SkipDir
 		}
-	}
-	return !youngerThan(info.ModTime(), "java/pom.xml") && !youngerThan(info.ModTime(), "java/src")
-}
-
-func youngerThan(then time.Time, dir string) (younger bool) {
-	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+		info, err := os.Stat(path)
+		if err == nil && !info.IsDir() && info.ModTime().After(built.ModTime()) {
+			err = errOld
 		}
-		info, err := d.Info()
-		younger = younger || err == nil && info.ModTime().After(then)
 		return err
 	})
-	return younger || err != nil
+	return err == nil
 }
+
+var errOld = errors.New("a source is younger")
 
 // javaPeer is the role of a helper process that becomes the Java side. It ends with
 // the test, as the process does that it was.

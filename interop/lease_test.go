@@ -108,10 +108,7 @@ func TestKilledHolderOfEitherSideFreesItsLocks(t *testing.T) {
 				var waiting []*call
 				for _, kind := range kinds {
 					victim.do("holder", "lock", kind, kind)
-					wanted := kind
-					if kind == "read" {
-						wanted = "write"
-					}
+					wanted := rival(kind)
 					waiting = append(waiting, other.begin(kind, "lock", wanted, kind))
 				}
 				// Another reader beside it, which lives on, and one in a mixed company.

@@ -38,10 +38,7 @@ func meet(t *testing.T, version string, at where) {
 	for _, name := range oddNames {
 		for _, kind := range []string{"lock", "fair", "fenced", "write", "read"} {
 			for _, who := range [][2]*peer{{g, j}, {j, g}} {
-				wanted := kind
-				if kind == "read" {
-					wanted = "write"
-				}
+				wanted := rival(kind)
 				who[0].do("holder", "lock", kind, name)
 				if who[1].gets("waiter", wanted, name) {
 					t.Fatalf("%q: %v got the %s lock that %v holds", name, who[1], kind, who[0])

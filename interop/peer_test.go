@@ -215,3 +215,11 @@ func TestMain(m *testing.M) {
 	redistest.RunChild(map[string]func([]string){"go": goPeer, "java": javaPeer})
 	goleak.VerifyTestMain(m, redistest.Leaks()...)
 }
+
+// rival returns the kind of lock that excludes one of a kind.
+func rival(kind string) string {
+	if kind == "read" {
+		return "write"
+	}
+	return kind
+}

@@ -94,22 +94,6 @@ func TestInterruptedSaleEndsAndCleansUp(t *testing.T) {
 	}
 }
 
-func TestMistakesAreExplained(t *testing.T) {
-	for args, want := range map[string]string{
-		"-buyers=0":             "must be at least 1",
-		"-stock=many":           `invalid value "many"`,
-		"-fast":                 "not defined: -fast",
-		"now":                   `unexpected argument "now"`,
-		"-redis=127.0.0.1:1":    "cannot use Redis at 127.0.0.1:1: dial",
-		"-redis=ftp://x:y@host": "-redis: ",
-	} {
-		var errs bytes.Buffer
-		if got := run(t.Context(), strings.Fields(args), io.Discard, &errs); got != 2 || !strings.Contains(errs.String(), want) {
-			t.Errorf("%s: exit status %d, want 2; it says %q, want %q", args, got, &errs, want)
-		}
-	}
-}
-
 // counter counts the holds that were lost.
 type counter struct {
 	relock.NopObserver

@@ -2,6 +2,7 @@ package topology_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -70,10 +71,8 @@ func (tr *throng) drive(g *guarded, who int, l relock.Locker, reads bool) {
 		err := l.Lock(tr.ctx)
 		switch {
 		case err == nil:
-			g.use(l, reads)
-			if err = kit.LostOrNil(l.Unlock(kit.Background)); err == nil {
-				g.turns[who].Add(1)
-			}
+			err = errors.Join(g.use(l, reads), kit.LostOrNil(l.Unlock(kit.Background)))
+			g.turns[who].Add(1)
 		case tr.ctx.Err() != nil:
 			return
 		case strings.Contains(err.Error(), "replicas have acknowledged"):
@@ -90,28 +89,23 @@ func (tr *throng) drive(g *guarded, who int, l relock.Locker, reads bool) {
 
 // use does what the lock is there for: one that reads wants the number to stay as it is,
 // the others add to it, not atomically.
-func (g *guarded) use(l relock.Locker, reads bool) {
-	n, token := g.number.Load(), fencingToken(l)
-	last := g.token.Load()
+func (g *guarded) use(l relock.Locker, reads bool) error {
+	n, token, last := g.number.Load(), fencingToken(l), g.token.Load()
 	time.Sleep(rand.N(3 * time.Millisecond))
-	if l.Err() != nil {
-		return // the failover took longer than a lease
-	}
-	var err error
 	switch {
+	case l.Err() != nil: // the failover took longer than a lease
+		return nil
 	case g.number.Load() != n:
-		err = fmt.Errorf("%s: the number was changed by somebody else", g.name)
+		return errors.New("the number was changed by somebody else")
 	case reads:
-		return
+		return nil
 	case token > 0 && token <= last:
-		err = fmt.Errorf("%s: fencing token %d after %d", g.name, token, last)
-	}
-	if err != nil {
-		g.wrong.CompareAndSwap(nil, &err)
+		return fmt.Errorf("fencing token %d after %d", token, last)
 	}
 	g.token.Store(token)
 	g.number.Store(n + 1)
 	g.writes.Add(1)
+	return nil
 }
 
 // goesOn waits until each session has had each lock a few times more.

@@ -7,16 +7,6 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-func TestInterruptKeyEndsTheCommand(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	x := at(t, command(s.Addr(), sh("", "job", `echo ready; sleep 100`)...))
-	x.shows(0, "ready")
-	x.types(ctrlC)
-	x.ends(130)
-	locked(t, s, "job", false)
-}
-
 // In a pipeline the other side may read from the terminal first; the command gets it when it
 // wants it.
 func TestCommandInAPipelineGetsTheTerminal(t *testing.T) {
