@@ -90,8 +90,6 @@ func TestBashExecutesNothingThatItCompletes(t *testing.T) {
 	}
 }
 
-var subcommands = []string{"run", "list", "inspect", "unlock", "top", "doctor", "man", "completion"}
-
 // The manual pages and README.md name every subcommand; the pages explain every flag, README.md those of run.
 func TestManualPagesAndReadmeAgreeWithTheCommand(t *testing.T) {
 	t.Parallel()
