@@ -40,7 +40,9 @@ func newTelemetry(t testing.TB, opts ...relockotel.Option) *telemetry {
 }
 
 // points calls one of the functions for each series of a metric, with its attributes.
-func (x *telemetry) points(name string, count func(metricdata.DataPoint[int64]), observed func(metricdata.HistogramDataPoint[float64])) {
+func (x *telemetry) points(
+	name string, count func(metricdata.DataPoint[int64]), observed func(metricdata.HistogramDataPoint[float64]),
+) {
 	x.t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(x.t, x.metrics.Collect(background, &all))

@@ -32,13 +32,16 @@ func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{tb: t}
 	a.cert, a.key, a.File, _ = a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "authority"},
+		IsCA:    true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	})
 	return a
 }
 
 // issue signs a certificate, or lets it sign itself if there is none yet, and writes it to a file.
-func (a *Authority) issue(template *x509.Certificate) (cert *x509.Certificate, key *ecdsa.PrivateKey, certFile, keyFile string) {
+func (a *Authority) issue(template *x509.Certificate) (
+	cert *x509.Certificate, key *ecdsa.PrivateKey, certFile, keyFile string,
+) {
 	a.tb.Helper()
 	check := func(err error) {
 		if err != nil {

@@ -27,7 +27,8 @@ type bare struct {
 type bareLock struct{ name, fence, queue, channel string }
 
 func newBareLock(name string) bareLock {
-	return bareLock{name, "relock_fence:{" + name + "}", "relock_queue:{" + name + "}", "redisson_lock__channel:{" + name + "}"}
+	tag := "{" + name + "}"
+	return bareLock{name, "relock_fence:" + tag, "relock_queue:" + tag, "redisson_lock__channel:" + tag}
 }
 
 // loadScripts makes them known to the server, so that no EVALSHA is in vain.

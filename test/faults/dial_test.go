@@ -21,12 +21,6 @@ type dialer struct {
 	waiting atomic.Int32  // dials that wait and end with a context
 }
 
-func newDialer() *dialer {
-	d := &dialer{gate: make(chan struct{}, 1)}
-	d.open()
-	return d
-}
-
 func (d *dialer) shut() { <-d.gate }
 
 func (d *dialer) open() { d.gate <- struct{}{} }
@@ -53,7 +47,8 @@ func (d *dialer) option(o *rueidis.ClientOption) {
 func TestEndOfAnotherCallsContextIsNoError(t *testing.T) {
 	t.Parallel()
 	s, p := kit.Proxied(t)
-	d := newDialer()
+	d := &dialer{gate: make(chan struct{}, 1)}
+	d.open()
 	session := kit.SessionOn(t, kit.NewClient(t, p, d.option))
 	held, wanted := session.Mutex("held"), session.Mutex("wanted")
 	goesOn(t, held, wanted)

@@ -86,7 +86,9 @@ func TestForgedMessagesGrantAndLoseNothing(t *testing.T) {
 	})
 }
 
-func forge(t *testing.T, k *kit.LockKind, connect func(testing.TB, ...func(*rueidis.ClientOption)) rueidis.Client, sharded bool) {
+type connects func(testing.TB, ...func(*rueidis.ClientOption)) rueidis.Client
+
+func forge(t *testing.T, k *kit.LockKind, connect connects, sharded bool) {
 	attacker, key := connect(t), k.Name+" lock"
 	prefix := relock.WithPrefix(k.Name + " ")
 	victim, owner := kit.SessionOn(t, connect(t), prefix), kit.SessionOn(t, connect(t), prefix)
@@ -172,6 +174,10 @@ func TestHugeMessagesDoNotStayInMemory(t *testing.T) { // not parallel: it measu
 	}
 }
 
+func twoSessions(t testing.TB, s *redistest.Server, prefix string) (a, b *relock.Session) {
+	return kit.NewSession(t, s, relock.WithPrefix(prefix)), kit.NewSession(t, s, relock.WithPrefix(prefix))
+}
+
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -190,7 +196,7 @@ func TestDamagedKeyBesideALockStopsNoRelease(t *testing.T) {
 		} {
 			for _, waiter := range []bool{false, true} {
 				prefix := fmt.Sprint(key, waiter, " ")
-				a, b := kit.NewSession(t, server, relock.WithPrefix(prefix)), kit.NewSession(t, server, relock.WithPrefix(prefix))
+				a, b := twoSessions(t, server, prefix)
 				held, waits := k.Holder(a), k.Of(b)
 				kit.Lock(t, kit.Background, held)
 				var locked <-chan error
@@ -226,10 +232,12 @@ func TestFenceThatIsNoTokenCountsAsNone(t *testing.T) {
 			"inf", "-inf", "nan", "1e30", "1e400", "garbage", "", "-5", "0x10", "1.5", "0", "1e15", " 7 ", "99999999999999999999",
 		} {
 			prefix := value + " "
-			a, b := kit.NewSession(t, server, relock.WithPrefix(prefix)), kit.NewSession(t, server, relock.WithPrefix(prefix))
+			a, b := twoSessions(t, server, prefix)
 			held, waits := k.Holder(a), k.Of(b)
 			spoil := func(last int64) {
-				redistest.Eventually(t, kit.Soon, "the clock to pass the last token", func() bool { return last < time.Now().UnixMilli()*1024 })
+				redistest.Eventually(t, kit.Soon, "the clock to pass the last token", func() bool {
+					return last < time.Now().UnixMilli()*1024
+				})
 				send(t, client, []string{"SET", "relock_fence:{" + prefix + "lock}", value})
 			}
 			spoil(0)

@@ -254,7 +254,8 @@ func TestRedlockExcludesProcessesWhileServersRestart(t *testing.T) {
 			}
 			var workers []*workerProc
 			for i := range 3 {
-				workers = append(workers, startWorker(t, fmt.Sprint("worker ", i), worker{Kind: "Redlock", Goroutines: 2, Lease: c.lease}, at...))
+				w := worker{Kind: "Redlock", Goroutines: 2, Lease: c.lease}
+				workers = append(workers, startWorker(t, fmt.Sprint("worker ", i), w, at...))
 			}
 			goOn(t, "at the start", 5, workers...)
 			for _, down := range [][]int{{0, 1}, {2, 3}, {4, 0}} {
