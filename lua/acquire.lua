@@ -42,7 +42,6 @@ if ttl ~= -2 then
   if not held and #fields ~= 1 then held = redis.pcall('hexists', lock, id) end
   if held == 1 then
     call('pexpire', lock, ARGV[2])
-    call('zrem', queue, place)
     return lastToken(fencekey) or (fence(fencekey))
   end
   -- include: foreign

@@ -41,7 +41,6 @@ if #holds == 0 then return redis.error_reply('NOTLOCK hash') end
 local mode = redis.call('hget', KEYS[1], 'mode')
 local bare = #fields == #holds + (mode and 1 or 0)
 strip(KEYS[1], holds, bare)
-for i = 3, 4 do redis.pcall('zremrangebyscore', KEYS[i], '0', '0') end -- the place of who was granted the lock
 for _, field in ipairs(holds) do
   local id = string.match(field, '^[^:]+:%-?%d+')
   redis.pcall('publish', ARGV[3] .. string.sub(id, 1, 36), 'lost ' .. id .. ' ' .. ARGV[4])

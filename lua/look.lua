@@ -19,11 +19,12 @@ local function advance(q)
   local mode = redis.pcall('hget', q.lock, 'mode')
   local free = not mode and redis.call('exists', q.lock) == 0
   redis.call('pexpire', q.queue, '15000')
+  saw(q.queue, ARGV[1])
   if mode == 'read' and not firstWriter(q, asks, true) and not keepsBack(q.queue) then
     letReadersIn(q, mode, asks)
   elseif free or mode == 'read' and bury(q) then
-    local wait, left = reserved(q.queue, true)
-    if wait > 0 then return -1 - wait, left and firstPlace(q.queue) end
+    local wait = reserved(q.queue, true)
+    if wait > 0 then return -1 - wait, firstPlace(q.queue) end
     local given, bad = handOver(q, {}, false, asks)
     return not given and bad and lost or -1 - math.max(redis.call('pttl', q.lock), -1)
   end
@@ -34,7 +35,7 @@ end
 for i = 1, n do
   local queue, place = KEYS[3 * i], placeOf(ARGV[5 * i - 4], ARGV[5 * i - 2])
   local score = redis.pcall('zscore', queue, place)
-  asks[place] = type(score) == 'string' and score ~= '0'
+  asks[place] = type(score) == 'string'
   if asks[place] then comeBack(queue, place, score) end
 end
 for i = 1, n do
@@ -43,12 +44,10 @@ for i = 1, n do
   id, lease, q.claim, q.prefix, q.channel = unpack(ARGV, 5 * i - 4, 5 * i)
   local place = placeOf(id, q.claim)
   if asks[place] then
-    saw(q, place)
     if not done[q.lock] then done[q.lock], theirs[q.lock] = advance(q) end
     replies[i] = theirs[q.lock] == place and theirTurn or done[q.lock]
   end
   local held = redis.pcall('hexists', q.lock, id) == 1
-  if held then unqueue(q, place) end
   if not held then
     replies[i] = replies[i] and redis.call('zscore', q.queue, place) and replies[i] or lost
   elseif isWriter(id) then

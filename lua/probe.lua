@@ -24,10 +24,11 @@ local replies, asks, done, theirs = {}, {}, {}, {}
 -- whose turn it is when Redisson has released it.
 local function examine(lock, fencekey, queue)
   local fields = redis.pcall('hlen', lock)
+  saw(queue, ARGV[1])
   redis.call('pexpire', queue, '15000')
   if fields == 0 then
-    local wait, left = reserved(queue, true)
-    if wait > 0 then return -1 - wait, left and firstPlace(queue) end
+    local wait = reserved(queue, true)
+    if wait > 0 then return -1 - wait, firstPlace(queue) end
     local winner, bad = grant(lock, fencekey, queue, asks)
     if not winner and bad then return lost end
   end
@@ -43,7 +44,7 @@ local n = #KEYS / 3
 for i = 1, n do
   local queue, place = KEYS[3 * i], placeOf(ARGV[3 * i - 2], ARGV[3 * i])
   local score = redis.pcall('zscore', queue, place)
-  asks[place] = type(score) == 'string' and score ~= '0'
+  asks[place] = type(score) == 'string'
   if asks[place] then comeBack(queue, place, score) end
 end
 for i = 1, n do
@@ -56,7 +57,6 @@ for i = 1, n do
   end
   if redis.pcall('hexists', lock, id) == 1 then
     redis.call('pexpire', lock, lease)
-    redis.pcall('zrem', queue, place)
     replies[i] = lastToken(fencekey) or fence(fencekey) or tokenless
   end
   replies[i] = replies[i] or lost

@@ -59,14 +59,13 @@ local held = mode and (redis.call('hexists', KEYS[1], id) == 1
   or ARGV[3] ~= '' and redis.call('hexists', KEYS[1], ARGV[3]) == 1)
 local open = mode == 'read' and (held or not keepsBack(KEYS[2], true))
 if open and first and not isWriter(first) then -- others are coming in
-  if mayQueue and not join then queueUp(q, place) end
+  if mayQueue and not (join or held) then queueUp(q, place) end
   letReadersIn(q, mode, {[place] = true})
   first = firstPlace(KEYS[2])
   held = held or redis.call('hexists', KEYS[1], id) == 1
 end
 if held or free or open and (not first or isWriter(first) and not firstWriter(q, nil, true)) then
   if join then return 3 end
-  if held then unqueue(q, place) end
   first = firstPlace(KEYS[2])
   local no = enter(q, mode or nil, me, ARGV[2])
   if no then return no end

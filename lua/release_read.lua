@@ -41,11 +41,10 @@ if held ~= 1 then
   if held ~= 0 and not wrongType(held) then return held end
   redis.call('del', KEYS[2])
   local place, first = placeOf(id, q.claim), firstOf(q.queue, redis.pcall)[1]
-  if unqueue(q, place) ~= 1 then return held == 0 and -1 or held end
+  if redis.pcall('zrem', q.queue, place) ~= 1 then return held == 0 and -1 or held end
   if first == place then look(q.queue) end
   return 0
 end
-unqueue(q, placeOf(id, q.claim))
 local most, leaving, bare = 0, {}, true
 if readers > 0 then
   if enlisted == 1 then most = last(list, ARGV[3], readers) end

@@ -35,19 +35,17 @@ if told then
   yields(q.queue)
   return told
 end
-local place = placeOf(id, q.claim)
-local first = held ~= 1 and firstOf(q.queue, redis.pcall)[1]
-local granted = held ~= 1 and redis.pcall('zscore', q.queue, place) == '0'
-local had = unqueue(q, place)
+local front = firstOf(q.queue, redis.pcall)
 if held ~= 1 then
   -- include: wrongtype
   if held ~= 0 and not wrongType(held) then return held end
-  if had ~= 1 or granted then return held == 0 and -1 or held end
-  if first == place then look(q.queue) end
+  local place = placeOf(id, q.claim)
+  if redis.pcall('zrem', q.queue, place) ~= 1 then return held == 0 and -1 or held end
+  if front[1] == place then look(q.queue) end
   if redis.pcall('hget', KEYS[1], 'mode') == 'read' and not firstWriter(q, nil, true) then letReadersIn(q, 'read') end
   return 0
 end
-local bad = type(had) == 'table' and had.err
+local bad = front.err
 if again and not bad then queueUp(q, again) end
 local longest, leaving, bare, _ = 0, {}, true, nil
 if count > 2 then

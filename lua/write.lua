@@ -44,7 +44,6 @@ if free then
 end
 if redis.pcall('hexists', KEYS[1], id) == 1 then
   if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then redis.call('pexpire', KEYS[1], ARGV[2]) end
-  unqueue(q, place)
   return lastToken(KEYS[2]) or (fence(KEYS[2]))
 end
 do -- not at the top, where it would cost time that a free lock need not take

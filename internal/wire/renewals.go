@@ -21,16 +21,13 @@ type Renewal struct {
 	slot   uint16 // in a cluster
 }
 
-// Renewal returns the kind of renewal of a hold. A look gives its lease to one that was granted for
-// a claim, and takes its place out of the queue.
+// Renewal returns the kind of renewal of a hold.
 func (p *Protocol) Renewal(l *Ref) Renewal {
 	r := Renewal{p.set().renew, p.Slot(l.Keys.Name)}
-	switch {
-	case l.Claimed:
-		return p.looks(l)
-	case l.Kind == Read:
+	switch l.Kind {
+	case Read:
 		r.script = p.set().renewRead
-	case l.Kind == Write:
+	case Write:
 		r.script = p.set().renewWrite
 	}
 	return r
@@ -80,45 +77,19 @@ func (r Renewal) call(holds []*Ref, batch []int) transport.Call {
 }
 
 // Renew starts the leases of holds again and returns a result for each. It sends one script
-// for every BatchKeys of them, in a cluster for those of one slot. A look that is refused because of
-// one of its keys, the queue for example, is followed by a renewal, which needs the lock alone.
+// for every BatchKeys of them, in a cluster for those of one slot.
 func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
-	out := p.renew(ctx, holds)
-	var again []*Ref
-	var places []int
-	for i, l := range holds {
-		if l.Claimed && transport.OfKeys(out[i].Err) {
-			plain := *l
-			plain.Claimed = false
-			again, places = append(again, &plain), append(places, i)
-		}
-	}
-	if len(again) > 0 {
-		for i, r := range p.renew(ctx, again) {
-			out[places[i]] = r
-		}
-	}
-	return out
-}
-
-func (p *Protocol) renew(ctx context.Context, holds []*Ref) []renewed {
 	out := make([]renewed, len(holds))
 	script := func(r Renewal, batch []int) transport.Call {
-		if holds[batch[0]].Claimed {
-			return p.look(r, holds, batch)
-		}
 		slices.SortStableFunc(batch, func(i, j int) int { return cmp.Compare(holds[i].Length, holds[j].Length) })
 		return r.call(holds, batch)
 	}
 	inBatches(ctx, p, holds, p.Renewal, script, func(batch []int, reply []int64, err error) {
-		for i, at := range batch {
+		for _, at := range batch {
 			out[at].Err = err
-			out[at].Gone = err == nil && holds[at].Claimed && reply[i] <= 0 && reply[i] != Tokenless
 		}
-		if !holds[batch[0]].Claimed {
-			for _, n := range reply {
-				out[batch[n-1]].Gone = true
-			}
+		for _, n := range reply {
+			out[batch[n-1]].Gone = true
 		}
 	})
 	return out

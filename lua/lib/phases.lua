@@ -12,17 +12,13 @@
 -- The queue is relock's own, and beside that of Mutexes: Redisson forbids to use one name for
 -- both, and a member of one must not be taken for one of the other.
 --
--- A writer that was not seen for 5 s, three times the interval between two looks, stops no more
--- readers: its process may be frozen. A hash beside the queue keeps when (ms) a writer of each
--- session has looked last.
+-- A writer whose session is silent stops no more readers.
 --
 -- q has the names and arguments that these functions share: lock, fence, queue, channel and
 -- prefix (of the rwlock_timeout keys) of the lock, claim (ms).
 --
 --   queueUp       adds a place, once
---   unqueue       removes a place, and returns what ZREM does
---   saw           records that a writer looks
---   firstWriter   returns the first writer that is there, with fresh of those seen lately
+--   firstWriter   returns the first writer that is there, with fresh of those that are not silent
 --   putFirst      puts readers before the writers: those of places from that index on
 --   enter         gives the read side to some, for a lease. mode is that of the lock, nil if
 --                 nobody has it any more. It returns an error if the key is no lock
@@ -44,26 +40,13 @@
 -- include: yield
 
 local function isWriter(place) return string.find(place, ':write', 1, true) end
-local function seenIn(q) return beside(q.queue, 'relock_seen') end
 local function tell(q, what, place, more)
   redis.call(publish, channelOf(q.queue, place), what .. idOf(place) .. more)
-end
-
-local function saw(q, place)
-  if not isWriter(place) then return end
-  redis.pcall('hset', seenIn(q), sessionOf(place), string.format('%.0f', clock()))
-  redis.pcall('pexpire', seenIn(q), '15000')
-end
-
-local function frozen(q, place, score)
-  local at = tonumber(redis.pcall('hget', seenIn(q), sessionOf(place)) or nil)
-  return clock() - (at or score / 1000) >= 5000
 end
 
 local function queueUp(q, place)
   local t = redis.call('time')
   local after = tonumber(redis.call('zrange', q.queue, -1, -1, 'withscores')[2]) or 0
-  if after < 1 then after = lastBehind(q.queue) end
   if after >= 9007199254740992 then after = 0 end
   if after >= readersFrom then after = after - readersFrom end
   local score = math.max(t[1] * 1000000 + t[2], after + 1)
@@ -71,13 +54,8 @@ local function queueUp(q, place)
   enqueue(q.queue, place, score)
 end
 
-local function unqueue(q, place)
-  local had = redis.pcall('zrem', q.queue, place)
-  if had == 1 and isWriter(place) then redis.pcall('hdel', seenIn(q), sessionOf(place)) end
-  return had
-end
-
 local function firstWriter(q, asks, fresh, first)
+  local isSilent = fresh and silent(q.queue)
   while true do
     first = first or firstOf(q.queue)
     local place, score = first[1], first[2]
@@ -87,7 +65,7 @@ local function firstWriter(q, asks, fresh, first)
     elseif not isWriter(place) then
       return nil
     elseif asks and asks[place] or tonumber(score) < 1
-      or hears(q.queue, place) and not (fresh and frozen(q, place, score)) then
+      or hears(q.queue, place) and not (isSilent and isSilent(place, score)) then
       return place
     else
       standBack(q.queue, {score, place})
@@ -124,9 +102,9 @@ local function putFirst(q, places, from)
   end
 end
 
--- sortOut returns those that are there, whose places are as after a grant. The others stand back.
+-- sortOut returns those that are there, whose places leave the queue. The others stand back.
 local function sortOut(q, some, asks)
-  local channels, entering, granted, back = {}, {}, {}, {}
+  local channels, entering, back = {}, {}, {}
   for i = 1, #some, 2 do channels[#channels + 1] = channelOf(q.queue, some[i]) end
   local n = counted and redis.pcall('pubsub', numsub, unpack(channels)) or {}
   for i = 1, #some, 2 do
@@ -135,16 +113,11 @@ local function sortOut(q, some, asks)
       redis.call('zrem', q.queue, place)
     elseif n[i + 1] ~= 0 or tonumber(score) < 1 or asks and asks[place] then
       entering[#entering + 1] = place
-      if asks and asks[place] then
-        redis.call('zrem', q.queue, place)
-      else
-        granted[#granted + 1], granted[#granted + 2] = '0', place
-      end
     else
       back[#back + 1], back[#back + 2] = score, place
     end
   end
-  if #granted > 0 then redis.call('zadd', q.queue, unpack(granted)) end
+  if #entering > 0 then redis.call('zrem', q.queue, unpack(entering)) end
   standBack(q.queue, back)
   return entering
 end
@@ -214,15 +187,10 @@ local function handOver(q, leaving, writerLeaves, asks, first)
       tell(q, 'look ', writer, '') -- it learns of that
       return false, text
     end
-    local asked = asks and asks[writer]
-    if asked then
-      unqueue(q, writer)
-    else
-      redis.call('zadd', q.queue, '0', writer)
-    end
+    redis.call('zrem', q.queue, writer)
     redis.call('hset', q.lock, 'mode', 'write', idOf(writer), '1')
     redis.call('pexpire', q.lock, claimOf(writer))
-    if not asked then
+    if not (asks and asks[writer]) then
       tell(q, 'granted ', writer, ' ' .. text .. ' ' .. claimOf(writer) .. ' ' .. q.lock)
     end
   elseif not given then

@@ -5,9 +5,13 @@
 --
 --  >= 1  it waits; the order is that of arrival (µs)
 --   < 1  it comes next, though its session hears no messages: it finds its grant when it looks
---     0  it was granted the lock, and its session was not heard of since
---   < 0  it stands back: its session was not there at its turn, or a claim has lapsed. When its
---        session looks at the lock, it has its old place again
+--   < 0  it stands back: its session was not there at its turn, or is silent. When its session looks at
+--        the lock, it has its old place again
+--
+-- A place leaves the queue when it is granted the lock. If its session is dead or frozen, the claim lapses, and
+-- somebody finds the lock free. By then all that live have looked, as waiters do at least every 1.7 s, and a sorted
+-- set beside the queue, relock_seen, has when (ms) each session looked last. Those that were not seen for 4 s are
+-- silent, and all their places stand back: the dead, whatever their number, cost one claim together.
 --
 -- Whether a session is there must be known before a grant is published. The reply of PUBLISH
 -- would come too late: a subscriber that a failover has left on what is now a replica is not
@@ -19,17 +23,20 @@
 --   enqueue   adds a place with a score
 --   firstPlace, lastPlace  return the first and last place that do not stand back; lastPlace also
 --             an error
---   lastBehind  returns the score that the last of those that stand back had, 0 if there is none: who comes is
---             behind it, also after the clock has stepped back
 --   firstOf   returns place and score of the first, or an error if it is to call redis.pcall
 --   standBack takes pairs of score and place and has these stand back. Of those that stand back
 --             10,000 are kept
 --   comeBack  is called when a contender looks, with the score of its place
+--   saw       records that the session of a place looks
+--   silent    returns a function that tells, of a place and its score, whether its session is silent
+--   passSilent  has the places of silent sessions stand back. It is called when a lock is found free that nobody
+--             left free
 --   nextPlace returns the first place whose session is there, or that is one of asks, whose calls
 --             learn of a grant by the reply. Those before it stand back. first is what firstOf returned, if
 --             that was asked before
 
 -- include: channels
+-- include: clock
 -- include: holdid
 
 local function placeOf(id, claim) return claim == '5000' and id or id .. ' ' .. claim end
@@ -47,11 +54,6 @@ local function enqueue(queue, place, score)
     redis.call('zadd', queue, '0', long)
     redis.call('zrem', queue, long)
   end
-end
-
-local function lastBehind(queue)
-  local score = -(tonumber(redis.call('zrange', queue, 0, 0, 'withscores')[2]) or 0)
-  return score < 9007199254740992 and math.max(score, 0) or 0
 end
 
 local function firstOf(queue, call)
@@ -80,6 +82,35 @@ local function comeBack(queue, place, score)
     if deaf then score = string.format('%.17g', score / 10000000000000000) end
     redis.call('zadd', queue, score, place)
   end
+end
+
+local function saw(queue, place)
+  local seen, now = beside(queue, 'relock_seen'), clock()
+  if type(redis.pcall('zadd', seen, string.format('%.0f', now), sessionOf(place))) == 'table' then return end
+  redis.call('zremrangebyscore', seen, '-inf', string.format('%.0f', now - 4000))
+  redis.call('pexpire', seen, '5000')
+end
+
+local function silent(queue)
+  local now, lately = clock(), {}
+  local from, to = now - 4000, now + 4000 -- the clock may have stepped back
+  local seen = redis.pcall('zrangebyscore', beside(queue, 'relock_seen'), from, to)
+  for _, session in ipairs(seen) do lately[session] = true end
+  return function(place, score)
+    local came = tonumber(score) / 1000
+    if came >= 4000000000000 then came = came - 4000000000000 end -- a reader
+    return not (seen.err or lately[sessionOf(place)] or came > from and came < to)
+  end
+end
+
+local function passSilent(queue)
+  local all = redis.pcall('zrangebyscore', queue, '(0', '+inf', 'withscores')
+  if #all == 0 then return end
+  local back, isSilent = {}, silent(queue)
+  for i = 1, #all, 2 do
+    if isSilent(all[i], all[i + 1]) then back[#back + 1], back[#back + 2] = all[i + 1], all[i] end
+  end
+  if #back > 0 then standBack(queue, back) end
 end
 
 local function nextPlace(queue, asks, first)

@@ -16,7 +16,7 @@ local function arrive(queue, place)
   local last = tonumber(redis.call('zrange', queue, -1, -1, 'withscores')[2]) or 0
   if last < 1 or last >= 9007199254740992 then
     local t = redis.call('time')
-    last = math.max(t[1] * 1000000 + t[2], lastBehind(queue))
+    last = t[1] * 1000000 + t[2]
   end
   enqueue(queue, place, last + 1)
 end
@@ -33,10 +33,8 @@ local function grant(lock, fencekey, queue, asks, leaving, first)
   redis.call('hset', lock, id, '1')
   if leaving then redis.call('hdel', lock, leaving) end
   redis.call('pexpire', lock, claim)
-  if asks and asks[place] then
-    redis.call('zrem', queue, place)
-  else
-    redis.call('zadd', queue, '0', place)
+  redis.call('zrem', queue, place)
+  if not (asks and asks[place]) then
     redis.call(publish, channelOf(queue, place), 'granted ' .. id .. ' ' .. text .. ' ' .. claim .. ' ' .. lock)
   end
   return id, token, place

@@ -11,21 +11,21 @@
 
 local function release(lock, fencekey, queue, id, claim, again, alone)
   local held = redis.pcall('hexists', lock, id)
-  local place = placeOf(id, claim)
-  local was = held ~= 1 and firstOf(queue, redis.pcall)[1]
-  local granted = held ~= 1 and redis.pcall('zscore', queue, place) == '0'
-  local had = redis.pcall('zrem', queue, place)
+  local first = firstOf(queue, redis.pcall)
   if held ~= 1 then
     -- include: wrongtype
     if held ~= 0 and not wrongType(held) then return held end
-    if had ~= 1 or granted then return -1 end
-    if was == place then look(queue) end
+    local place = placeOf(id, claim)
+    if redis.pcall('zrem', queue, place) ~= 1 then return -1 end
+    if first[1] == place then look(queue) end
     return 0
   end
-  local bad = type(had) == 'table' and had.err
+  local bad = first.err
   if not bad then
-    if again then arrive(queue, again) end
-    local first = firstOf(queue)
+    if again then
+      arrive(queue, again)
+      if not first[1] then first = firstOf(queue) end
+    end
     if not yields(queue, first[1], alone and first[1]) then
       local winner, token, won = grant(lock, fencekey, queue, again and {[again] = true}, id, first)
       if winner then return won == again and token or 0 end

@@ -11,9 +11,7 @@
 --   left <since> <every> <back>         Redisson's turn, since then (ms): the lock is reserved while it is free
 --   theirs <since>                      Redisson's turn: it has the lock
 --   ours <releases> <every> <back>      so many releases until its next turn; it may be back until then (ms)
---   back <since>                        a claim has lapsed: who waits comes back, if it lives
--- and exists only where Redisson was met, or a claim has lapsed, in the last 2 s. The user may have no right to
--- it, hence pcall.
+-- and exists only where Redisson was met in the last 2 s. The user may have no right to it, hence pcall.
 --
 -- Redisson listens at the node of the lock, in a cluster too, so NUMSUB counts its waiters there. It does
 -- not count relock, which listens by pattern.
@@ -21,13 +19,8 @@
 --   redissons     returns whether a hold id is of Redisson, whose clients have UUIDs of version 4;
 --                 relock's sessions have version 8
 --   came          notes that Redisson has the lock
---   lapse         is called when the lock is free. If somebody who was granted it was not heard of since, the
---                 claim has lapsed. Others may be as dead or frozen, so all stand back until they look,
---                 and the first 100 are told to: the dead cost one claim together. It returns whether that is so
---   reserved      returns for how long (ms) a lock that is free is reserved: for Redisson at its turn, or, after a
---                 claim has lapsed, for 50 ms, in which those come back who live, so that they keep their order: a
---                 session 20 ms away as well.
---                 Those who do not wait ask whether Redisson listens. It also returns whether it is Redisson's turn
+--   reserved      returns for how long (ms) a lock that is free is reserved for Redisson. Those who do not wait
+--                 ask whether it listens. If it had no turn, a claim or lease has lapsed: who is silent is passed
 --   yields        decides, at a release, whether the lock is left to Redisson. It asks for the listeners of the
 --                 first of relock's queue as well, for hears. alone says that the lock has no key beside it but
 --                 that queue
@@ -42,7 +35,7 @@
 -- include: clock
 -- include: places
 
-local patience, often, rarely, rollCall = 100, 8, 1024, 50
+local patience, often, rarely = 100, 8, 1024
 
 local function redissons(holder) return holder and string.sub(holder, 15, 15) == '4' end
 
@@ -72,34 +65,22 @@ local function note(queue, ...)
 end
 
 -- how long (ms) until a time; 0 if it is further away than it can be: the clock has stepped back
-local function left(till, now, most) return till - now <= (most or 1000) and till - now or 0 end
+local function left(till, now) return till - now <= 1000 and till - now or 0 end
 
 local function came(queue)
   local what, since = turn(queue)
   if what ~= 'theirs' then note(queue, 'theirs', what == 'left' and since or clock(), often, 0) end
 end
 
-local function lapse(queue)
-  local lapsed = redis.pcall('zremrangebyscore', queue, '0', '0')
-  if lapsed == 0 or type(lapsed) == 'table' then return false end
-  local all, back = redis.call('zrangebyscore', queue, '(0', '+inf', 'withscores'), {}
-  for i = 1, #all, 2 do back[i], back[i + 1] = all[i + 1], all[i] end
-  standBack(queue, back)
-  for i = 1, math.min(#all, 200), 2 do
-    redis.call(publish, channelOf(queue, all[i]), 'look ' .. idOf(all[i]))
-  end
-  if #all > 0 then note(queue, 'back', clock(), often, 0) end
-  return #all > 0
-end
-
 local function reserved(queue, waits)
-  if lapse(queue) then return rollCall / 2 end -- who finds it must come back as well
   local what, since, every, back = turn(queue)
-  if not what or what == 'ours' then return 0 end
+  if what ~= 'left' and what ~= 'theirs' then
+    passSilent(queue)
+    return 0
+  end
   local now, there = clock(), what == 'left' and listens(queue)
-  if what == 'back' then return left(since + rollCall, now, rollCall) end
   local wait = what == 'left' and left(since + patience, now) or 0
-  if wait > 0 and (there or waits and left(back, now) > 0) then return wait, true end
+  if wait > 0 and (there or waits and left(back, now) > 0) then return wait end
   every = there and math.min(2 * every, rarely) or often
   note(queue, 'ours', every, every, what == 'theirs' and now + math.min(now - since, patience) or 0)
   return 0
