@@ -62,7 +62,7 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait boo
 	var n int64
 	switch {
 	case l.Kind == Write:
-		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), k.Prefix, k.Channel, claimMS(l)}
+		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), k.Prefix, claimMS(l)}
 		n, err = p.taken(ctx, p.set().write, all[:3], all[3:])
 	default:
 		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), claimMS(l)}
@@ -132,7 +132,7 @@ func (p *Protocol) ReleaseSome(ctx context.Context, ls []*Ref) (told []int64, er
 func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, join string, queue bool) (reply int64, ttl time.Duration, err error) {
 	k := l.Keys
 	keys := []string{k.Name, k.aux, k.timeout(l.ID), k.fence}
-	args := []string{l.ID, leaseMS, writer, join, flag(queue), k.Prefix, k.Channel, claimMS(l)}
+	args := []string{l.ID, leaseMS, writer, join, flag(queue), k.Prefix, claimMS(l)}
 	var n int64
 	if join != "" { // it changes nothing that replicas must have
 		n, err = p.Eval(ctx, p.set().read, keys, args).AsInt64()
@@ -210,8 +210,17 @@ func place(l *Ref) string {
 // reply that Acquire would get, Theirs, or LostPlace.
 func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
 	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
-	script := func(r Renewal, batch []int) transport.Call { return p.look(r, ls, batch) }
-	inBatches(ctx, p, ls, p.looks, script, func(batch []int, reply []int64, err error) {
+	slot := func(l *Ref) uint16 { return p.Slot(l.Keys.Name) }
+	script := func(_ uint16, batch []int) transport.Call {
+		c := transport.Call{Script: p.set().look}
+		for _, i := range batch {
+			l, k := ls[i], ls[i].Keys
+			c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
+			c.Args = append(c.Args, l.ID, Millis(l.Length), claimMS(l), k.Prefix)
+		}
+		return c
+	}
+	inBatches(ctx, p, ls, slot, script, func(batch []int, reply []int64, err error) {
 		for i, at := range batch {
 			if errs[at] = err; err == nil {
 				replies[at] = reply[i]

@@ -23,37 +23,10 @@ type Renewal struct {
 
 // Renewal returns the kind of renewal of a hold.
 func (p *Protocol) Renewal(l *Ref) Renewal {
-	r := Renewal{p.set().renew, p.Slot(l.Keys.Name)}
-	switch l.Kind {
-	case Read:
-		r.script = p.set().renewRead
-	case Write:
-		r.script = p.set().renewWrite
+	if l.Kind == Read {
+		return Renewal{p.set().renewRead, p.Slot(l.Keys.Name)}
 	}
-	return r
-}
-
-// looks returns the kind of look at the lock of l.
-func (p *Protocol) looks(l *Ref) Renewal {
-	r := Renewal{p.set().probe, p.Slot(l.Keys.Name)}
-	if l.Kind == Read || l.Kind == Write {
-		r.script = p.set().look
-	}
-	return r
-}
-
-// look returns the call of a script that looks, for a batch.
-func (p *Protocol) look(r Renewal, refs []*Ref, batch []int) transport.Call {
-	c := transport.Call{Script: r.script}
-	for _, i := range batch {
-		l, k := refs[i], refs[i].Keys
-		c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
-		c.Args = append(c.Args, l.ID, Millis(l.Length), claimMS(l))
-		if r.script == p.set().look {
-			c.Args = append(c.Args, k.Prefix, k.Channel)
-		}
-	}
-	return c
+	return Renewal{p.set().renew, p.Slot(l.Keys.Name)}
 }
 
 // call returns the script for a batch, which must be in order of lengths.

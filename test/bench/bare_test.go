@@ -22,10 +22,10 @@ type bare struct {
 }
 
 // bareLock is a lock by its names on the wire.
-type bareLock struct{ name, fence, channel string }
+type bareLock struct{ name, fence, queue, channel string }
 
 func newBareLock(name string) bareLock {
-	return bareLock{name, "relock_fence:{" + name + "}", "redisson_lock__channel:{" + name + "}"}
+	return bareLock{name, "relock_fence:{" + name + "}", "relock_queue:{" + name + "}", "redisson_lock__channel:{" + name + "}"}
 }
 
 // loadScripts makes them known to the server, so that no EVALSHA is in vain.
@@ -45,13 +45,13 @@ func (c *bare) newID() string { return bareSession + strconv.FormatUint(c.seq.Ad
 
 // acquire reports whether it was granted.
 func (c *bare) acquire(ctx context.Context, l *bareLock, id string) (bool, error) {
-	n, err := c.eval(ctx, kit.AcquireSHA, []string{l.name, l.fence}, id, "30000")
+	n, err := c.eval(ctx, kit.AcquireSHA, []string{l.name, l.fence, l.queue}, id, "30000", "0", "5000")
 	return n > 0, err
 }
 
 // release reports whether it was held.
 func (c *bare) release(ctx context.Context, l *bareLock, id string) (bool, error) {
-	n, err := c.eval(ctx, kit.ReleaseSHA, []string{l.name}, id, l.channel)
+	n, err := c.eval(ctx, kit.ReleaseSHA, []string{l.name, l.queue, l.fence}, id, l.channel, "5000")
 	return n >= 0, err
 }
 

@@ -73,7 +73,7 @@ func (k *soak) replies() []string {
 	case "RWMutex":
 		return []string{
 			kit.ReadSHA, kit.ReleaseReadSHA, kit.WriteSHA, kit.ReleaseWriteSHA,
-			kit.LookRWSHA, kit.RenewReadSHA, kit.RenewWriteSHA,
+			kit.LookSHA, kit.RenewReadSHA, kit.RenewSHA,
 		}
 	}
 	return []string{kit.AcquireSHA, kit.ReleaseSHA, kit.RenewSHA}
