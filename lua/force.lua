@@ -3,8 +3,7 @@
 -- does nothing unless all holders are among them.
 --
 --   KEYS   lock, fence, queue, queue of a read-write lock
---   ARGV   channel of the lock
---          prefix of the session channels
+--   ARGV   prefix of the session channels
 --          name of the lock
 --          prefix of the rwlock_timeout keys
 --          hold ids …, without :write; none: whoever holds it
@@ -24,11 +23,11 @@ if no then return no end
 local fields = redis.call('hkeys', KEYS[1])
 if #fields == 0 then return 0 end
 local holds, named = {}, {}
-for i = 5, #ARGV do named[ARGV[i]] = true end
+for i = 4, #ARGV do named[ARGV[i]] = true end
 for _, field in ipairs(fields) do
   if isHold(field) then
     holds[#holds + 1] = field
-    if ARGV[5] and not named[string.match(field, '^[^:]+:[^:]+')] then return -1 end
+    if ARGV[4] and not named[string.match(field, '^[^:]+:[^:]+')] then return -1 end
   end
 end
 if #holds == 0 then return redis.error_reply('NOTLOCK hash') end
@@ -37,14 +36,9 @@ local bare = #fields == #holds + (mode and 1 or 0)
 strip(KEYS[1], holds, bare)
 for _, field in ipairs(holds) do
   local id = string.match(field, '^[^:]+:%-?%d+')
-  redis.pcall('publish', ARGV[2] .. string.sub(id, 1, 36), 'lost ' .. id .. ' ' .. ARGV[3])
+  redis.pcall('publish', ARGV[1] .. string.sub(id, 1, 36), 'lost ' .. id .. ' ' .. ARGV[2])
 end
-local q = {lock = KEYS[1], fence = KEYS[2], queue = mode and KEYS[4] or KEYS[3], prefix = mode and ARGV[4] or nil}
-if mode then
-  if not bare or not passOn(q, {}, true) then notify(q.queue, '1') end
-elseif not bare then
-  redis.call(publish, ARGV[1], '0')
-elseif firstOf(q.queue, redis.pcall).err or leaves(q.queue) or not grant(q, {}) then
-  notify(q.queue, '0')
-end
+local q = {lock = KEYS[1], fence = KEYS[2], queue = mode and KEYS[4] or KEYS[3], prefix = mode and ARGV[3] or nil}
+local first = firstOf(q.queue, redis.pcall)
+if not bare or first.err or not passOn(q, {}, true, nil, first) then notify(q.queue, mode and '1' or '0') end
 return 1

@@ -31,8 +31,7 @@ local function examine(q)
   elseif free or mode == 'read' and removeDead(q) then
     local wait = leftFor(q.queue, true)
     if wait > 0 then return -1 - wait, firstPlace(q.queue) end
-    local given, bad
-    if q.prefix then given, bad = handOver(q, {}, false, asks) else given, bad = grant(q, {}, asks) end
+    local given, bad = handOver(q, {}, false, asks)
     if not given and bad then return lost end
     mode = q.prefix and redis.call('hget', q.lock, 'mode')
   end

@@ -60,7 +60,7 @@ end
 leaving[#leaving + 1] = id
 local q = {lock = lock, queue = queue, fence = KEYS[4], prefix = prefix}
 local given, bad = false, nil
-if bare then given, bad = passOn(q, leaving, false, nil, keys == 1) end
+if bare then given, bad = passOn(q, leaving, false, nil, firstOf(queue, redis.pcall), keys == 1) end
 if given then return 0 end
 strip(lock, leaving, bare)
 told = notify(queue, '0')

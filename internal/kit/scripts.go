@@ -17,8 +17,6 @@ var (
 	_, ReadSHA              = scriptOf("read")
 	_, RenewReadSHA         = scriptOf("renew_read")
 	_, ReleaseReadSHA       = scriptOf("release_read")
-	_, WriteSHA             = scriptOf("write")
-	_, ReleaseWriteSHA      = scriptOf("release_write")
 )
 
 // scriptOf returns the text of the script in a file of the directory lua, and what EVALSHA

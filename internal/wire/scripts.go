@@ -33,12 +33,11 @@ type Scripts struct{ sets [len(pubsubNames)]set }
 
 // set is the scripts for one PubSub.
 type set struct {
-	acquire, release          *transport.Script // Mutex and FairMutex
-	acquireAll, releaseAll    *transport.Script // several Mutexes
-	read, write               *transport.Script // RWMutex
-	releaseRead, releaseWrite *transport.Script
-	look, renew, renewRead    *transport.Script // many locks; renewRead for readers, renew for all others
-	force, inspect            *transport.Script // any lock
+	acquire, release       *transport.Script // any lock, for one
+	acquireAll, releaseAll *transport.Script // several Mutexes
+	read, releaseRead      *transport.Script // an RWMutex, for a reader
+	look, renew, renewRead *transport.Script // many locks; renewRead for readers, renew for all others
+	force, inspect         *transport.Script // any lock
 
 	all []*transport.Script
 }
@@ -47,7 +46,7 @@ type set struct {
 func (s *set) byName() map[string]**transport.Script {
 	return map[string]**transport.Script{
 		"acquire": &s.acquire, "release": &s.release, "acquire_all": &s.acquireAll, "release_all": &s.releaseAll,
-		"read": &s.read, "release_read": &s.releaseRead, "write": &s.write, "release_write": &s.releaseWrite,
+		"read": &s.read, "release_read": &s.releaseRead,
 		"look": &s.look, "renew": &s.renew, "renew_read": &s.renewRead, "force": &s.force, "inspect": &s.inspect,
 	}
 }

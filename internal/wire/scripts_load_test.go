@@ -105,7 +105,7 @@ func TestEveryScriptStatesItsContract(t *testing.T) {
 // nobody. Only the message of a forced unlock goes to the channel of a session everywhere.
 func TestScriptsPublishAndCountAsTheirDeploymentDoes(t *testing.T) {
 	t.Parallel()
-	literal := regexp.MustCompile(`(?i)'s?publish'(, ARGV\[2\].*, 'lost ')?|'(shard)?numsub'|\[\[`)
+	literal := regexp.MustCompile(`(?i)'s?publish'(, ARGV\[1\].*, 'lost ')?|'(shard)?numsub'|\[\[`)
 	for how := range scripts.sets {
 		for _, s := range scripts.sets[how].all {
 			text := strings.ReplaceAll(s.Text, pubsubNames[how], "")

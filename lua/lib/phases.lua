@@ -13,7 +13,7 @@
 --   enter          gives the read side to some, for a lease. mode is that of the lock, nil if nobody has it any more.
 --                  It returns an error if the key is no lock
 --   letReadersIn   lets in readers that queue, and returns whether there were any
---   handOver       gives the lock to the next: nobody has it any more but leaving, fields that it removes. Readers
+--   handOver       gives any lock to the next: nobody has it any more but leaving, fields that it removes. Readers
 --                  come first if a writer leaves. It returns as grant, or true if it has let readers in
 --   passOn         does that at a release, unless it is left to Redisson (alone as for leaves): after that turn, the
 --                  readers that queue come before the writers
@@ -97,6 +97,7 @@ local function letReadersIn(q, mode, asks)
 end
 
 local function handOver(q, leaving, writerLeaves, asks, first)
+  if not q.prefix then return grant(q, leaving, asks, first) end
   local last = redis.pcall('zrange', q.queue, -1, -1, 'withscores')
   if last.err or not last[1] or tonumber(last[2]) < 0 then return false, last.err end
   local given = writerLeaves and not isWriter(last[1]) and letReadersIn(q, nil, asks)
@@ -111,10 +112,9 @@ local function handOver(q, leaving, writerLeaves, asks, first)
   return given
 end
 
-local function passOn(q, leaving, writerLeaves, asks, alone)
-  local first = firstOf(q.queue, redis.pcall)
+local function passOn(q, leaving, writerLeaves, asks, first, alone)
   if not leaves(q.queue, first[1], alone and first[1]) then return handOver(q, leaving, writerLeaves, asks, first) end
-  if writerLeaves then putFirst(q, redis.call('zrangebyscore', q.queue, readersFrom, '+inf')) end
+  if q.prefix and writerLeaves then putFirst(q, redis.call('zrangebyscore', q.queue, readersFrom, '+inf')) end
   return false
 end
 

@@ -72,7 +72,7 @@ func (k *soak) replies() []string {
 		return []string{kit.AcquireSHA, kit.ReleaseSHA, kit.LookSHA, kit.RenewSHA}
 	case "RWMutex":
 		return []string{
-			kit.ReadSHA, kit.ReleaseReadSHA, kit.WriteSHA, kit.ReleaseWriteSHA,
+			kit.ReadSHA, kit.ReleaseReadSHA, kit.AcquireSHA, kit.ReleaseSHA,
 			kit.LookSHA, kit.RenewReadSHA, kit.RenewSHA,
 		}
 	}
