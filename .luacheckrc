@@ -7,13 +7,14 @@ stds.redis = {
     string = {fields = {'find', 'format', 'len', 'match', 'rep', 'sub'}},
     math = {fields = {'abs', 'ceil', 'floor', 'max', 'min'}},
     table = {fields = {'insert'}},
+    'publish', 'numsub', 'counted', -- see PubSub in internal/wire/scripts.go
     'KEYS', 'ARGV', 'ipairs', 'select', 'tonumber', 'tostring', 'type', 'unpack',
   },
 }
 max_line_length = 120
 
--- Each file may use the functions and constants of those that it includes, and no others. Files in
--- lua/lib define functions for other files.
+-- A script may use the functions and constants of the files in lua/lib that it names, and each of those what stands
+-- before it there. They define functions that not every script uses.
 local function lines(file)
   local f = assert(io.open(file))
   local text = f:read('*a')
@@ -21,29 +22,31 @@ local function lines(file)
   return text:gmatch('[^\n]+')
 end
 
-local function provide(file, functions)
-  for line in lines(file) do
-    local name = line:match('^local function (%w+)') or line:match('^local (%w+) = ')
-    local included = line:match('^%s*%-%- include: (%w+)$')
-    if name then
-      functions[#functions + 1] = name
-    elseif included then
-      provide('lua/lib/' .. included .. '.lua', functions)
-    end
+local function functionsOf(name)
+  local functions = {}
+  for line in lines('lua/lib/' .. name .. '.lua') do
+    functions[#functions + 1] = line:match('^local function (%w+)') or line:match('^local (%w+) = ')
+    for constant in (line:match('^local (%w+, [%w, ]+) = ') or ''):gmatch('%w+') do functions[#functions + 1] = constant end
   end
   return functions
 end
 
+local function allow(file, functions)
+  local all = files[file].read_globals or {}
+  for _, f in ipairs(functions) do all[#all + 1] = f end
+  files[file].read_globals = all
+end
+
 local lfs = require('lfs')
-for _, dir in ipairs({'lua/', 'lua/lib/'}) do
-  for name in lfs.dir(dir) do
-    if name:match('%.lua$') then
-      local file = dir .. name
-      local functions = provide(file, {})
-      files[file].read_globals = functions
-      if dir == 'lua/lib/' then
-        files[file].ignore = {}
-        for i, f in ipairs(functions) do files[file].ignore[i] = '211/' .. f end
+for file in lfs.dir('lua') do
+  if file:match('%.lua$') then
+    local before = {}
+    for line in lines('lua/' .. file) do
+      for name in (line:match('^%-%- needs: (.*)$') or ''):gmatch('%w+') do
+        for _, other in ipairs(before) do allow('lua/lib/' .. name .. '.lua', functionsOf(other)) end
+        before[#before + 1] = name
+        allow('lua/' .. file, functionsOf(name))
+        files['lua/lib/' .. name .. '.lua'].ignore = {'211/.*'}
       end
     end
   end

@@ -265,13 +265,14 @@
 //
 //	goods:1000:1                                 hash, the lock
 //	{goods:1000:1}:<hold id>:rwlock_timeout:1    lease of a reader
+//	{goods:1000:1}:others:rwlock_timeout:1       lease of Redisson's readers that have no key of their own
 //	relock_fence:{goods:1000:1}                  last fencing token, for a minute after it was issued
 //	relock_queue:{goods:1000:1}                  sorted set, who waits for a Mutex or FairMutex
 //	relock_rwqueue:{goods:1000:1}                sorted set, the waiting readers and writers of an RWMutex
-//	relock_seen:{goods:1000:1}                   hash, when sessions with waiting writers have looked
+//	relock_seen:{goods:1000:1}                   sorted set, when the sessions that wait have looked; for 5 s
 //	relock_readers:{goods:1000:1}                sorted set, relock's readers of an RWMutex
 //	relock_session:{<session id>}                label of a session; see WithLabel
-//	relock_yield:{goods:1000:1}                  whom a free lock is reserved for; for 2 s after Redisson was met or a claim has lapsed
+//	relock_yield:{goods:1000:1}                  turns left to Redisson; for 2 s after it was met
 //
 // and these channels are used:
 //

@@ -1,71 +1,59 @@
 --!df flags=allow-undeclared-keys
--- Acquires an exclusive lock if it is free and nobody queues for it, or queues. Whoever finds the
--- lock free grants it to the first of the queue.
+-- Acquires a lock for one: a Mutex, a FairMutex or the write side of a read-write lock, if it is free and nobody queues
+-- for it; or queues. Whoever finds the lock free hands it to the next of the queue, and removes readers whose own
+-- leases have ended although others keep the lock alive.
 --
 --   KEYS   lock, fence, queue
---   ARGV   hold id, lease (ms)
+--   ARGV   hold id, of a writer with :write; lease (ms)
 --          1 to queue if the lock is not granted, 0 not to
 --          claim (ms)
+--          prefix of the rwlock_timeout keys, empty for a lock without readers
 --   reply  > 0  the fencing token; this hold id holds the lock
 --            0  another holds the lock, without expiry
 --          < 0  another holds the lock; -1 minus the time (ms) after which to look again
---          NOTLOCK, an error: the key is no lock (lib/foreign.lua)
+--          NOTLOCK, an error: the key is no lock (lib/lock.lua)
 --
--- Sent twice: the second finds the hold of this id, renews its lease and returns the same token,
--- which nobody else can have changed meanwhile; or it finds its place in the queue. But if it
--- came after the first hold or place had ended, it would queue again, and an old grant could be
--- mistaken for a new one. So a call that queues is never sent again.
+-- Sent twice: the second finds the hold of this id, renews its lease and returns the same token, which nobody else can
+-- have changed meanwhile; or it finds its place in the queue. But if it came after the first hold or place had ended,
+-- it would queue again, and an old grant could be mistaken for a new one. So a call that queues is never sent again.
 --
 -- The token is issued first, so that nothing is acquired if that fails.
 
-local call, lock, fencekey, queue, id = redis.call, KEYS[1], KEYS[2], KEYS[3], ARGV[1]
-local yielding = 'relock_yield' .. string.sub(fencekey, 13)
-if redis.pcall('exists', lock, queue, yielding) == 0 then
-  -- Most often the lock is free, nobody wants it, and the clock has passed the last token.
-  local t = call('time')
-  local token = (t[1] * 1000 + math.floor(t[2] / 1000)) * 1024
-  local last = tonumber(call('set', fencekey, token, 'px', '60000', 'get'))
-  if not last or last + 1024 > token then
-    -- include: fence
-    token = fence(fencekey, last or false, t)
-  end
-  call('hset', lock, id, '1')
-  call('pexpire', lock, ARGV[2])
+-- needs: fence
+
+local lock, queue, id, lease = KEYS[1], KEYS[3], ARGV[1], ARGV[2]
+local prefix = ARGV[5] ~= '' and ARGV[5] or nil
+local function take()
+  local token, bad = fence(KEYS[2])
+  if not token then return redis.error_reply(bad) end
+  if prefix then redis.call('hset', lock, 'mode', 'write', id, '1') else redis.call('hset', lock, id, '1') end
+  redis.call('pexpire', lock, lease)
   return token
 end
--- include: queue
-local asks, place = ARGV[3], placeOf(id, ARGV[4])
-local ttl = call('pttl', lock)
-if ttl ~= -2 then
-  local fields = redis.pcall('hrandfield', lock, '16')
-  local held = fields[1] == id and 1
-  if not held and #fields ~= 1 then held = redis.pcall('hexists', lock, id) end
-  if held == 1 then
-    call('pexpire', lock, ARGV[2])
-    call('zrem', queue, place)
-    return lastToken(fencekey) or (fence(fencekey))
-  end
-  -- include: foreign
-  local no, holder = foreign(lock, #fields > 0 and fields or held)
-  if no then return no end
-  if asks == '1' then arrive(queue, place) end
-  -- include: yield
-  if redissons(holder) then
-    came(queue)
-    if ttl < 0 or ttl > 2 then ttl = 2 end -- the first of the queue learns at its look that it must listen
-  end
-  return -1 - ttl
+if redis.pcall('exists', lock, queue, 'relock_yield' .. string.sub(KEYS[2], 13)) == 0 then return take() end
+
+-- needs: lock, readers, places, turns, grant, phases
+
+local q = {lock = lock, fence = KEYS[2], queue = queue, prefix = prefix}
+local waits, place = ARGV[3] == '1', placeOf(id, ARGV[4])
+local mode = prefix and redis.pcall('hget', lock, 'mode')
+local ttl = redis.call('pttl', lock)
+if ttl == -2 or mode == 'read' and removeDead(q) then
+  local first = firstOf(queue, redis.pcall)
+  if first.err then return redis.error_reply(first.err) end
+  local wait = math.min(leftFor(queue, waits), 2)
+  if waits and (first[1] or wait > 0) then arrive(queue, place) end
+  if wait > 0 then return -1 - wait end -- the first of the queue learns at its look that it must listen
+  local given, bad = false, nil
+  if first[1] then given, bad = handOver(q, {}, false, {[place] = true}) end
+  if not given then return bad and redis.error_reply(bad) or take() end
+  ttl = redis.call('pttl', lock)
 end
--- include: yield
-local wait = math.min(reserved(queue, asks == '1'), 2)
-if asks == '1' then arrive(queue, place) end
-if wait > 0 then return -1 - wait end -- as above
-local winner, token, won = grant(lock, fencekey, queue, {[place] = true})
-if winner and won ~= place then return -1 - claimOf(won) end
-if not winner then
-  if token then return redis.error_reply(token) end
-  token = fence(fencekey)
-  call('hset', lock, id, '1')
+local no, holder, n = foreign(lock)
+if holder == id or n ~= 1 and redis.pcall('hexists', lock, id) == 1 then
+  if ttl < tonumber(lease) then redis.call('pexpire', lock, lease) end
+  return lastToken(KEYS[2]) or (fence(KEYS[2]))
 end
-call('pexpire', lock, ARGV[2])
-return token
+if no then return no end
+if waits then arrive(queue, place) end
+return -1 - (redissonHolds(q, mode, holder) and 2 or ttl) -- as above

@@ -2,13 +2,12 @@
 --
 --   KEYS   lock, queue, queue of a read-write lock
 --   ARGV   none
---   reply  time to live (ms; -1 no expiry, -2 not locked), number of waiters in the
---          queues, then the fields and values of the lock; NOTLOCK, an error, if the key is
---          no lock
+--   reply  time to live (ms; -1 no expiry, -2 not locked), number of waiters in the queues, then the fields and
+--          values of the lock; NOTLOCK, an error, if the key is no lock
 --
 -- Sent twice: it only reads.
 
--- include: foreign
+-- needs: lock
 
 local no = foreign(KEYS[1])
 if no then return no end

@@ -1,64 +1,72 @@
 --!df flags=allow-undeclared-keys
--- Looks after many waiters of read-write locks: as probe.lua does for other locks. It also
--- finds readers who are dead, and lets readers in who queue behind nobody.
+-- Looks after many contenders of a session. It keeps their queues alive, gives those their places back that stood
+-- back, hands over locks that are free, and finds grants, whose lease starts with that. At read-write locks it also
+-- finds readers who are dead, and lets readers in who queue behind nobody. A contender that has lost its place is not
+-- queued again: an old grant of its id may still be on its way, and could be mistaken for a new one. Each lock is
+-- examined once, for all its contenders.
 --
---   KEYS   for each waiter: lock, fence, queue
---   ARGV   for each waiter: hold id, lease (ms), claim (ms), prefix of the rwlock_timeout keys,
---          channel of the lock
---   reply  for each waiter: as read.lua or write.lua, and as probe.lua where that differs
+--   KEYS   for each contender: lock, fence, queue
+--   ARGV   for each contender: hold id, lease (ms), claim (ms), and for a read-write lock the prefix of the
+--          rwlock_timeout keys, for others the empty string
+--   reply  for each contender: as acquire.lua, read.lua or write.lua; -2^51 if it is the first of the queue, and
+--          Redisson has the lock, or its turn; -2^52 if it neither holds the lock nor is in the queue, or if the
+--          lock's key is no lock; -2^50 if it holds the lock, but no token can be issued
 --
 -- Sent twice: the second finds the holds and places of these ids. It queues nobody.
 
--- include: phases
--- include: foreign
+-- needs: fence, lock, readers, places, turns, grant, phases
 
 local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
 local replies, asks, done, theirs = {}, {}, {}, {}
-local n = #KEYS / 3
-local function advance(q)
-  local mode = redis.pcall('hget', q.lock, 'mode')
-  local free = not mode and redis.call('exists', q.lock) == 0
+
+-- examine does what is to be done once for a lock. It returns what its contenders are replied, and whose turn it is
+-- when Redisson has released it.
+local function examine(q)
   redis.call('pexpire', q.queue, '15000')
-  if mode == 'read' and not firstWriter(q, asks, true) and not keepsBack(q.queue) then
+  looked(q.queue, ARGV[1])
+  local mode = q.prefix and redis.pcall('hget', q.lock, 'mode')
+  local free = not mode and redis.call('exists', q.lock) == 0
+  if mode == 'read' and not stoppedBy(q) and not readersWait(q.queue) then
     letReadersIn(q, mode, asks)
-  elseif free or mode == 'read' and bury(q) then
-    local wait, left = reserved(q.queue, true)
-    if wait > 0 then return -1 - wait, left and firstPlace(q.queue) end
+  elseif free or mode == 'read' and removeDead(q) then
+    local wait = leftFor(q.queue, true)
+    if wait > 0 then return -1 - wait, firstPlace(q.queue) end
     local given, bad = handOver(q, {}, false, asks)
-    return not given and bad and lost or -1 - math.max(redis.call('pttl', q.lock), -1)
+    if not given and bad then return lost end
+    mode = q.prefix and redis.call('hget', q.lock, 'mode')
   end
   local no, holder = foreign(q.lock)
   if no then return lost end
-  return -1 - redis.call('pttl', q.lock), beyond(q, mode, holder) and firstPlace(q.queue)
+  return -1 - math.max(redis.call('pttl', q.lock), -1), redissonHolds(q, mode, holder) and firstPlace(q.queue)
 end
+
+local n = #KEYS / 3
 for i = 1, n do
-  local queue, place = KEYS[3 * i], placeOf(ARGV[5 * i - 4], ARGV[5 * i - 2])
+  local queue, place = KEYS[3 * i], placeOf(ARGV[4 * i - 3], ARGV[4 * i - 1])
   local score = redis.pcall('zscore', queue, place)
-  asks[place] = type(score) == 'string' and score ~= '0'
+  asks[place] = type(score) == 'string'
   if asks[place] then comeBack(queue, place, score) end
 end
 for i = 1, n do
-  local q = {lock = KEYS[3 * i - 2], fence = KEYS[3 * i - 1], queue = KEYS[3 * i]}
-  local id, lease
-  id, lease, q.claim, q.prefix, q.channel = unpack(ARGV, 5 * i - 4, 5 * i)
-  local place = placeOf(id, q.claim)
+  local lock, fencekey, queue = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+  local id, lease, claim, prefix = unpack(ARGV, 4 * i - 3, 4 * i)
+  local place = placeOf(id, claim)
   if asks[place] then
-    saw(q, place)
-    if not done[q.lock] then done[q.lock], theirs[q.lock] = advance(q) end
-    replies[i] = theirs[q.lock] == place and theirTurn or done[q.lock]
+    if not done[lock] then
+      local q = {lock = lock, fence = fencekey, queue = queue, prefix = prefix ~= '' and prefix or nil}
+      done[lock], theirs[lock] = examine(q)
+    end
+    replies[i] = theirs[lock] == place and theirTurn or done[lock]
   end
-  local held = redis.pcall('hexists', q.lock, id) == 1
-  if held then unqueue(q, place) end
-  if not held then
-    replies[i] = replies[i] and redis.call('zscore', q.queue, place) and replies[i] or lost
-  elseif isWriter(id) then
-    if redis.call('pttl', q.lock) < tonumber(lease) then redis.call('pexpire', q.lock, lease) end
-    replies[i] = lastToken(q.fence) or fence(q.fence) or tokenless
+  if redis.pcall('hexists', lock, id) ~= 1 then
+    if not asks[place] or not redis.call('zscore', queue, place) then replies[i] = lost end
+  elseif prefix == '' or isWriter(id) then
+    if redis.call('pttl', lock) < tonumber(lease) then redis.call('pexpire', lock, lease) end
+    replies[i] = lastToken(fencekey) or fence(fencekey) or tokenless
   else
-    local ends = startLease(q.lock, q.prefix .. id .. ':rwlock_timeout:1', lease)
-    if ends and listed(q.lock, listOf(q.prefix)) then enlist(listOf(q.prefix), {id}, ends, lease) end
-    local wanted = redis.pcall('zcount', q.queue, '(0', '+inf') ~= 0
-    replies[i] = ends and (wanted and 2 or 1) or lost -- its own lease has ended
+    local ends = startLease(lock, prefix .. id .. ':rwlock_timeout:1', lease)
+    if ends and listed(lock, listOf(prefix)) then enlist(listOf(prefix), {id}, ends, lease) end
+    replies[i] = ends and (firstOf(queue, redis.pcall)[1] and 2 or 1) or lost -- its own lease has ended
   end
 end
 return replies

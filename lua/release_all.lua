@@ -7,25 +7,20 @@
 --
 -- Sent twice: as release.lua, for each lock.
 
--- include: pubsub
+-- needs: fence, lock, places, turns, grant
 
-local call, pcall = redis.call, redis.pcall
 local told, n = {}, #KEYS / 3
 for i = 1, n do
-  local queue, id, channel, claim = KEYS[2 * n + i], unpack(ARGV, 3 * i - 2, 3 * i)
-  local named = string.sub(channel, 23)
-  if pcall('exists', queue, 'redisson_lock_queue' .. named, 'relock_yield' .. named) ~= 0 then
-    -- include: release
-    told[i] = release(KEYS[i], KEYS[n + i], queue, id, claim)
-    if type(told[i]) == 'table' then told[i] = string.find(told[i].err, '^DAMAGED') and 0 or -1 end
-  elseif pcall('hdel', KEYS[i], id) == 1 then
-    told[i] = call(publish, channel, '0')
-    if told[i] > 0 then
-      -- include: yield
-      yields(queue)
+  local q, id = {lock = KEYS[i], fence = KEYS[n + i], queue = KEYS[2 * n + i]}, ARGV[3 * i - 2]
+  if redis.pcall('hexists', q.lock, id) == 1 then
+    local first = firstOf(q.queue, redis.pcall)
+    if first.err or leaves(q.queue, first[1]) or not grant(q, {id}, nil, first) then
+      redis.call('hdel', q.lock, id)
+      told[i] = notify(q.queue, '0')
     end
-  else
+  elseif redis.pcall('zrem', q.queue, placeOf(id, ARGV[3 * i])) ~= 1 then
     told[i] = -1
   end
+  told[i] = told[i] or 0
 end
 return told

@@ -1,15 +1,16 @@
--- Renews the leases of many exclusive holds.
+-- Renews the leases of many exclusive holds. It does not shorten the expiry of a read-write lock whose writer has a
+-- longer lease as a reader.
 --
 --   KEYS   the locks
---   ARGV   the hold id for each lock
+--   ARGV   the hold id for each lock, with :write for a writer
 --          then for each run of locks with equal leases: their number, the lease (ms)
 --   reply  the positions (from 1) of the holds that are gone
 --
 -- Sent twice: leases of the same length start at the second.
 --
--- Renewal is most of what held locks cost a server. Hence PEXPIREAT: Redis rewrites each
--- PEXPIRE to it for replication, which takes a fifth of the time of the script. The leases
--- start when the script does, which is after it was sent.
+-- Renewal is most of what held locks cost a server. Hence PEXPIREAT: Redis rewrites each PEXPIRE to it for
+-- replication, which takes a fifth of the time of the script. The leases start when the script does, which is after
+-- it was sent.
 
 local call, pcall, ids, gone = redis.call, redis.pcall, ARGV, {}
 local t = call('time')
@@ -21,10 +22,10 @@ for i, key in ipairs(KEYS) do
     left, ends = tonumber(ARGV[run]), string.format('%.0f', now + ARGV[run + 1])
   end
   left = left - 1
-  if pcall('hexists', key, ids[i]) == 1 then
-    call('pexpireat', key, ends)
-  else
+  if pcall('hexists', key, ids[i]) ~= 1 then
     gone[#gone + 1] = i
+  elseif string.sub(ids[i], -6) ~= ':write' or now + call('pttl', key) < tonumber(ends) then
+    call('pexpireat', key, ends)
   end
 end
 return gone

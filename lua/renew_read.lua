@@ -8,11 +8,10 @@
 --
 -- Sent twice: leases of the same length start at the second.
 --
--- The name of the list is derived here and not declared: while a slot is being moved, a node
--- refuses a script that names several keys of which it has only some.
+-- The name of the list is derived here and not declared: while a slot is being moved, a node refuses a script that
+-- names several keys of which it has only some.
 
--- include: leases
--- include: list
+-- needs: fence, lock, readers
 
 local gone, lists = {}, {}
 local run, left, lease = #KEYS / 2 - 1, 0, nil
@@ -32,7 +31,7 @@ for i = 1, #KEYS / 2 do
       lists[lock] = list
       local whole
       list.valid, whole = listed(lock, list.name)
-      if not whole and redis.call('hget', lock, 'mode') == 'read' then keep(lock, prefix) end
+      if not whole and redis.call('hget', lock, 'mode') == 'read' then keepOthers(lock, prefix) end
     end
     ends = startLease(lock, key, lease)
     if ends and list.valid then enlist(list.name, {id}, ends, lease) end

@@ -110,7 +110,7 @@ func (w *world) keys() (left []string) {
 		all, err := c.Do(background, c.B().Keys().Pattern("*").Build()).AsStrSlice()
 		require.NoError(w.t, err)
 		for _, k := range all {
-			if !strings.HasPrefix(k, "relock_fence:") && !strings.HasPrefix(k, "relock_session:") {
+			if !strings.HasPrefix(k, "relock_fence:") && !strings.HasPrefix(k, "relock_seen:") && !strings.HasPrefix(k, "relock_session:") {
 				left = append(left, k)
 			}
 		}

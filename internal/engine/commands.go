@@ -14,7 +14,7 @@ import (
 // Two that relock can do without are missing: PUBSUB and HRANDFIELD. So is PUBLISH, which is tried
 // on its own.
 var tried = []string{
-	"time", "exists KEY", "pttl KEY", "pexpire KEY 1", "pexpireat KEY 1", "get KEY", "mget KEY", "set KEY 1 px 0", "del KEY",
+	"time", "exists KEY", "pttl KEY", "pexpire KEY 1", "pexpireat KEY 1", "get KEY", "set KEY 1 px 0", "del KEY",
 	"hset KEY 1 1 1", "hget KEY 1", "hdel KEY 1", "hlen KEY", "hkeys KEY", "hexists KEY 1", "hgetall KEY", "zadd KEY x 1",
 	"zrem KEY 1", "zcard KEY", "zscore KEY 1", "zrange KEY 0 0", "zrangebyscore KEY 0 0", "zcount KEY 0 0",
 	"zremrangebyrank KEY 0 0", "zremrangebyscore KEY 0 0", "lindex KEY 0",

@@ -56,6 +56,15 @@ func Lock(t testing.TB, ctx context.Context, l relock.Locker) {
 	require.NoError(t, l.Lock(ctx))
 }
 
+// Warm takes and ends a lock once, and waits until the server's clock has passed the token: the next acquisition gets a
+// block of tokens, and can be passed on.
+func Warm(t testing.TB, l relock.Locker) {
+	t.Helper()
+	Lock(t, Background, l)
+	Unlock(t, Background, l)
+	time.Sleep(5 * time.Millisecond)
+}
+
 // Unlock ends a hold that must be there.
 func Unlock(t testing.TB, ctx context.Context, l relock.Locker) {
 	t.Helper()

@@ -13,14 +13,10 @@ var (
 	AcquireText, AcquireSHA = scriptOf("acquire")
 	ReleaseText, ReleaseSHA = scriptOf("release")
 	_, RenewSHA             = scriptOf("renew")
-	_, LookSHA              = scriptOf("probe")
+	_, LookSHA              = scriptOf("look")
 	_, ReadSHA              = scriptOf("read")
-	_, LookRWSHA            = scriptOf("look")
 	_, RenewReadSHA         = scriptOf("renew_read")
 	_, ReleaseReadSHA       = scriptOf("release_read")
-	_, WriteSHA             = scriptOf("write")
-	_, RenewWriteSHA        = scriptOf("renew_write")
-	_, ReleaseWriteSHA      = scriptOf("release_write")
 )
 
 // scriptOf returns the text of the script in a file of the directory lua, and what EVALSHA

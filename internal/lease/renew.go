@@ -82,9 +82,9 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 			continue
 		}
 		ref := &l.Ref
-		if claimed := l.claim.Load() > 0; claimed || length < l.Length {
+		if length < l.Length {
 			now := l.Ref
-			now.Length, now.Claimed = length, claimed
+			now.Length = length
 			ref = &now
 		}
 		batch, refs = append(batch, l), append(refs, ref)

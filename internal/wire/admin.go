@@ -14,7 +14,7 @@ var ErrOtherHolder = errors.New("it has changed hands")
 func (p *Protocol) Force(ctx context.Context, key string, holders ...string) (bool, error) {
 	k := NewKeys(Fair, key)
 	n, err := p.Eval(ctx, p.set().force, []string{key, k.fence, k.aux, queueOf(prefixRWQueue, key)}, append([]string{
-		k.Channel, prefixed(prefixRW, key), PrefixSession, key, claimMost, suffixed(key),
+		PrefixSession, key, suffixed(key),
 	}, holders...)).AsInt64()
 	if n < 0 {
 		return false, ErrOtherHolder

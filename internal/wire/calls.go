@@ -47,11 +47,7 @@ func (p *Protocol) LearnScripts(ctx context.Context) error {
 	return err
 }
 
-// BatchKeys is how many holds one renewal script takes. The server serves nobody else while
-// it runs, about 100 µs.
-const BatchKeys = 100
-
-// ClaimMost bounds Protocol.Claim. A queue that nobody probes for 15 s expires (lua/lib/queue.lua).
+// ClaimMost bounds Protocol.Claim. A queue that nobody probes for 15 s expires (lua/lib/places.lua).
 const ClaimMost = 5 * time.Second
 
 // Acquire asks for an exclusive lock. It returns a token above 0 if the lock was granted, else
@@ -59,15 +55,8 @@ const ClaimMost = 5 * time.Second
 // call waits, it then has a place in the queue.
 func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait bool) (token int64, ttl time.Duration, err error) {
 	k := l.Keys
-	var n int64
-	switch {
-	case l.Kind == Write:
-		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), k.Prefix, k.Channel, claimMS(l)}
-		n, err = p.taken(ctx, p.set().write, all[:3], all[3:])
-	default:
-		all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), claimMS(l)}
-		n, err = p.taken(ctx, p.set().acquire, all[:3], all[3:])
-	}
+	all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), claimMS(l), k.Prefix}
+	n, err := p.taken(ctx, p.set().acquire, all[:3], all[3:])
 	return Granted(n, k.explain(err))
 }
 
@@ -87,52 +76,13 @@ func flag(yes bool) string {
 	return "0"
 }
 
-// AcquireAll asks for several plain locks of one slot, all or none. It returns their tokens
-// and -1; or, if one is taken, its index and the time to live of its holder's lease; or, if one
-// is no lock, its index and the error.
-func (p *Protocol) AcquireAll(ctx context.Context, ls []*Ref) (tokens []int64, taken int, ttl time.Duration, err error) {
-	n := len(ls)
-	keys, args := make([]string, 3*n), make([]string, 0, 2*n)
-	var length time.Duration // of the lock before, as ms
-	var ms string
-	for i, l := range ls {
-		keys[i], keys[n+i], keys[2*n+i] = l.Keys.Name, l.Keys.fence, l.Keys.aux
-		if args = append(args, l.ID, ms); l.Length != length {
-			length, ms = l.Length, Millis(l.Length)
-			args[2*i+1] = ms
-		}
-	}
-	reply, err := p.Eval(ctx, p.set().acquireAll, keys, args).AsIntSlice()
-	switch {
-	case err != nil:
-		at, err := whichIsNoLock(ls, err)
-		return nil, at, 0, err
-	case reply[0] == 0:
-		return reply[1:], -1, 0, nil
-	}
-	_, ttl, _ = Granted(reply[1], nil)
-	return nil, int(reply[0]) - 1, ttl, nil
-}
-
-// ReleaseSome ends several plain holds of one slot with one script. For each it returns what
-// Release does.
-func (p *Protocol) ReleaseSome(ctx context.Context, ls []*Ref) (told []int64, err error) {
-	n := len(ls)
-	keys, args := make([]string, 3*n), make([]string, 0, 3*n)
-	for i, l := range ls {
-		keys[i], keys[n+i], keys[2*n+i] = l.Keys.Name, l.Keys.fence, l.Keys.aux
-		args = append(args, l.ID, l.Keys.Channel, claimMS(l))
-	}
-	return p.Eval(ctx, p.set().releaseAll, keys, args).AsIntSlice()
-}
-
 // AcquireRead asks for the read side. With queue set it takes a place in the queue otherwise.
 // writer is the write hold of the same owner, and join the read hold of this process that readers
 // may perhaps join, if there is one. The reply is one of those below ReadJoin, or 0.
 func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, join string, queue bool) (reply int64, ttl time.Duration, err error) {
 	k := l.Keys
 	keys := []string{k.Name, k.aux, k.timeout(l.ID), k.fence}
-	args := []string{l.ID, leaseMS, writer, join, flag(queue), k.Prefix, k.Channel, claimMS(l)}
+	args := []string{l.ID, leaseMS, writer, join, flag(queue), k.Prefix, claimMS(l)}
 	var n int64
 	if join != "" { // it changes nothing that replicas must have
 		n, err = p.Eval(ctx, p.set().read, keys, args).AsInt64()
@@ -161,14 +111,12 @@ func IsToken(told int64) bool { return told > 1<<40 }
 // releasing returns the call that ends a hold, or for a call that gave up, its place in a queue.
 func (p *Protocol) releasing(l *Ref) transport.Call {
 	k := l.Keys
-	switch l.Kind {
-	case Write:
-		return transport.Call{Script: p.set().releaseWrite, Keys: []string{k.Name, k.aux, k.fence}, Args: []string{l.ID, k.Channel, k.Prefix, claimMS(l)}}
-	case Read:
-		return transport.Call{Script: p.set().releaseRead, Keys: []string{k.Name, k.timeout(l.ID), k.aux, k.fence}, Args: []string{l.ID, k.Channel, k.Prefix, claimMS(l)}}
-	default:
-		return transport.Call{Script: p.set().release, Keys: []string{k.Name, k.aux, k.fence}, Args: []string{l.ID, k.Channel, claimMS(l)}}
+	if l.Kind == Read {
+		keys := []string{k.Name, k.timeout(l.ID), k.aux, k.fence}
+		return transport.Call{Script: p.set().releaseRead, Keys: keys, Args: []string{l.ID, k.Channel, k.Prefix, claimMS(l)}}
 	}
+	keys := []string{k.Name, k.aux, k.fence}
+	return transport.Call{Script: p.set().release, Keys: keys, Args: []string{l.ID, k.Channel, claimMS(l), k.Prefix}}
 }
 
 // ReleaseAll ends holds in one pipeline. For each it returns what Release does.
@@ -204,21 +152,6 @@ func place(l *Ref) string {
 		return l.ID + " " + ms
 	}
 	return l.ID
-}
-
-// Probe refreshes contenders in queues, BatchKeys of a slot at a time. For each it returns the
-// reply that Acquire would get, Theirs, or LostPlace.
-func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
-	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
-	script := func(r Renewal, batch []int) transport.Call { return p.look(r, ls, batch) }
-	inBatches(ctx, p, ls, p.looks, script, func(batch []int, reply []int64, err error) {
-		for i, at := range batch {
-			if errs[at] = err; err == nil {
-				replies[at] = reply[i]
-			}
-		}
-	})
-	return replies, errs
 }
 
 // Millis formats d as milliseconds for an argument.

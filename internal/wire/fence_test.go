@@ -19,30 +19,22 @@ import (
 func fenceAt(sec, micros, last int64) int64 {
 	now := sec*1024000 + int64(math.Floor(float64(micros)*1.024))
 	ms := (sec*1000 + micros/1000) * 1024
-	round := func(f int64) int64 { // to the start of a block of 16
-		f = (f + 15) / 16 * 16
-		if f%1024 == 0 {
-			f += 16
-		}
-		return f
-	}
 	next := last + Tokens(last)
 	switch {
 	case last == 0:
-		return round(now + 2096)
-	case next <= ms:
+		next = now + 2064
+	case last < ms:
 		return ms
-	case round(next) <= now+2048:
-		return round(next)
-	case next%16 == 0:
-		return next + 1
+	}
+	if next%1024 == 0 {
+		next++
 	}
 	return next
 }
 
 // clocked returns lua/lib/fence.lua as a script of its own, with the clock as an argument.
 func clocked() *transport.Script {
-	return &transport.Script{Text: strings.Replace(luaOf("lib/fence.lua"), "redis.call('time')", "{ARGV[1], ARGV[2]}", 1) + `
+	return &transport.Script{Text: strings.Replace(luaOf("lib/fence.lua"), "redis.call('time')", "{ARGV[1], ARGV[2]}", -1) + `
 local f = fence(KEYS[1])
 return {string.format('%.0f', f), redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1])}`}
 }
@@ -269,11 +261,11 @@ func TestTokenIsNeverWrittenWithAnExponent(t *testing.T) {
 	})
 }
 
-// The first block of a lock's life, and the usual one, can be passed on.
+// Usually a lock can be passed on. The first token of its life comes alone, since nothing tells what was before.
 func TestBlocksOfTokensAreUsed(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		l := plainLease("a", 1)
-		if first := r.take(l); Tokens(first) != 16 {
+		if first := r.take(l); Tokens(first) != 1 {
 			t.Fatalf("the first token %d starts a block of %d", first, Tokens(first))
 		}
 		r.end(l)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -37,16 +38,18 @@ func allScripts() map[string]*transport.Script {
 	return byName
 }
 
-// luaOf returns the text of a script that includes these files of the directory lua.
-func luaOf(files ...string) string {
-	var text strings.Builder
-	a, included := assembler{files: luaFiles, used: make(map[string]bool)}, make(map[string]bool)
+// luaOf returns the code of these files of the directory lua.
+func luaOf(files ...string) (text string) {
 	for _, file := range files {
-		if err := a.add(&text, file, included); err != nil {
+		content, err := fs.ReadFile(luaFiles, file)
+		if err != nil {
 			panic(err)
 		}
+		for line := range strings.Lines(string(content)) {
+			text += code(line)
+		}
 	}
-	return text.String()
+	return text
 }
 
 // session returns the id of a session that tests call by a short name.

@@ -143,7 +143,6 @@ type Ref struct {
 	ID      string        // hold id "<session>:<n>", a new n for every acquisition; a writer's ends with ":write"
 	Length  time.Duration // time to live in Redis, at most
 	Claim   time.Duration // for how long it gets the lock at first that another's release grants to it: ClaimOf
-	Claimed bool          // it has the lock for a claim
 	Kind    Kind
 	Renewed bool // to its length for as long as it is held
 }

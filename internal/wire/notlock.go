@@ -3,7 +3,6 @@ package wire
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/relock-go/relock/internal/lockerr"
@@ -76,16 +75,4 @@ func IsHoldOf(session, text string) bool {
 	n, ours := strings.CutPrefix(text, session+":")
 	n = strings.TrimSuffix(n, ":write")
 	return ours && n != "" && len(n) <= 19 && strings.Trim(n, "0123456789") == ""
-}
-
-// whichIsNoLock returns the index that follows the error of acquire_all.lua, and the error
-// explained; -1 if the error is not about one of ls alone.
-func whichIsNoLock(ls []*Ref, err error) (int, error) {
-	if code, _ := transport.Code(err); code == CodeNotLock {
-		text := err.Error()
-		if at, bad := strconv.Atoi(text[strings.LastIndexByte(text, ' ')+1:]); bad == nil && at >= 1 && at <= len(ls) {
-			return at - 1, ls[at-1].Keys.explain(err)
-		}
-	}
-	return -1, explain(err, "", prefixFence+":{…}")
 }

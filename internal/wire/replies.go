@@ -10,14 +10,11 @@ func Granted(n int64, err error) (token int64, ttl time.Duration, _ error) {
 	return 0, time.Duration(-1-n) * time.Millisecond, nil
 }
 
-// Tokens returns how many fencing tokens the block that starts with token has; lua/lib/fence.lua
+// Tokens returns how many fencing tokens an acquisition got, of which token is the first; lua/lib/fence.lua
 // issues them.
 func Tokens(token int64) int64 {
-	switch {
-	case token%1024 == 0:
+	if token%1024 == 0 {
 		return 1024
-	case token%16 == 0:
-		return 16
 	}
 	return 1
 }

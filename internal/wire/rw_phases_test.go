@@ -109,8 +109,9 @@ func TestRWADowngradeLetsReadersIn(t *testing.T) {
 // A writer that gives up, is gone, or does not look after itself any more stops no readers.
 func TestRWAWriterThatIsNotThereStopsNobody(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		r.present()
+		r.present("relock_session:" + session("f"))
 		a, b, w := r.reader(1), r.reader(2), r.writer(3)
+		w.ID = id("f:3:write")
 		restart := func() {
 			r.must("FLUSHALL")
 			r.reads(a, ReadJoin)
@@ -121,7 +122,7 @@ func TestRWAWriterThatIsNotThereStopsNobody(t *testing.T) {
 		r.held(a, b)
 
 		restart()
-		r.must("HSET", rwSeen, session("s"), "1") // frozen: its connection is there
+		frozen(r) // its connection is there
 		r.looksFor(ReadJoin, b)
 		r.held(a, b)
 		r.mustQueue(w)   // stands back

@@ -40,6 +40,8 @@ func TestRWAWriterRemovesDeadReaders(t *testing.T) {
 		r.mustHash(map[string]string{"mode": "read", id("s:1"): "1"})
 		r.gone(r.reader(3))
 		r.end(a)
+		r.end(w)
+		w = r.writer(4)
 		r.writes(w)
 
 		// Also a reader whose release finds only dead ones beside itself opens the lock.

@@ -267,9 +267,13 @@ func rwAbsent(k Kind, n int) func(r *rwRig) {
 	}
 }
 
-// frozen has no writer of session s, and frozenAway none of session x, have looked lately.
-func frozen(r *rwRig)     { r.must("HSET", rwSeen, session("s"), "1") }
-func frozenAway(r *rwRig) { r.must("HSET", rwSeen, session("x"), "1") }
+// frozen has the first writer wait for long, and no session have looked lately.
+func frozen(r *rwRig) {
+	first := r.must("ZRANGE", rwQueue, "0", "0")
+	place, _ := first.AsStrSlice()
+	r.must("ZADD", rwQueue, "2000000", place[0])
+	r.must("DEL", rwSeen)
+}
 
 // theirsWas has it that Redisson has had its turn a moment ago.
 func theirsWas(r *rwRig) { r.yields("ours", 0) }

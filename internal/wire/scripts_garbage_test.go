@@ -10,29 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A damaged fence key beside a claim that is confirmed: the hold is there.
-func TestConfirmingLookBesideADamagedFence(t *testing.T) {
-	for _, k := range []Kind{Fair, Write} {
-		onRWRigs(t, func(t *testing.T, r *rwRig) {
-			r.present()
-			h, l := r.lease(k, 1), r.lease(k, 2)
-			_, _, err := r.Acquire(ctx0, h, Millis(h.Length), false)
-			require.NoError(t, err)
-			_, _, err = r.Acquire(ctx0, l, Millis(l.Length), true)
-			require.NoError(t, err)
-			r.end(h)
-			r.must("DEL", "relock_fence:{a}")
-			r.must("HSET", "relock_fence:{a}", "x", "y")
-			l.Claimed = true
-			require.NotPanics(t, func() {
-				got := r.Renew(ctx0, []*Ref{l})
-				require.NoError(t, got[0].Err)
-				require.False(t, got[0].Gone, "it is told lost, but Redis has it for another %v", r.pttl("a"))
-			})
-		})
-	}
-}
-
 // A place with garbage in it, which comes next by its score, costs a claim at most: the hold before it ends, and
 // nobody has the lock for good.
 func TestPlaceOfGarbageCostsAClaimAtMost(t *testing.T) {

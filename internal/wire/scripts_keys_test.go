@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -125,7 +126,10 @@ func (tr *tracer) judge(name string, declared []string) {
 }
 
 // sharedLua are functions that several scripts have, and not every script needs all of.
-var sharedLua = luaOf("lib/release.lua", "lib/phases.lua", "lib/strip.lua", "lib/yield.lua")
+var sharedLua = func() string {
+	files, _ := fs.Glob(luaFiles, "lib/*.lua")
+	return luaOf(files...)
+}()
 
 // A server may refuse a script that uses a key which it has not declared, unless its
 // first line says that it does. Every place of every script is reached; those of the

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"io/fs"
 	"regexp"
 	"slices"
@@ -14,9 +15,9 @@ import (
 // With -v it shows each script as it is sent.
 func TestEveryScriptLoadsAsItIsSent(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
-		for how, file := range pubsubFiles {
+		for how := range scripts.sets {
 			for _, s := range scripts.sets[how].all {
-				t.Run(file+"/"+s.Name, func(t *testing.T) {
+				t.Run(fmt.Sprint(how, "/", s.Name), func(t *testing.T) {
 					t.Log("\n" + s.Text)
 					require.Equal(t, digestOf(s), r.text("SCRIPT", "LOAD", s.Text))
 				})
@@ -64,51 +65,16 @@ func TestEveryLuaFileIsOfAScriptAndEveryScriptHasOne(t *testing.T) {
 	}
 }
 
-func TestLoadScriptsRefusesFilesThatItCannotAssemble(t *testing.T) {
+func TestScriptHasWhatItNeedsInItsPlace(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		file, text string // is put before the file
-		err        string
-	}{
-		"an unknown include":          {"release.lua", "-- include: nothing\n", "release.lua: script: open lib/nothing.lua: file does not exist"},
-		"an unknown include in lib":   {"lib/clock.lua", "-- include: nothing\n", "lib/clock.lua: script: open lib/nothing.lua: file does not exist"},
-		"an include without a colon":  {"release.lua", "-- include clock\n", `release.lua: cannot assemble the line "-- include clock"`},
-		"an include of two":           {"release.lua", "-- include: clock, fence\n", `release.lua: cannot assemble the line "-- include: clock, fence"`},
-		"a script that is not known":  {"other.lua", "return 1\n", "other.lua is not used"},
-		"a shared part without users": {"lib/other.lua", "return 1\n", "lib/other.lua is not used"},
-		"another flag":                {"release.lua", "--!df flags=disable-atomicity\n", `release.lua: cannot assemble the line "--!df flags=disable-atomicity"`},
-		"a flag after the first line": {"release.lua", "return 1\n" + undeclared, "release.lua: cannot assemble the line"},
-		"a long comment":              {"release.lua", "--[[\n]]\n", `release.lua: cannot assemble the line "--[["`},
-		"a long string":               {"release.lua", "local s = [[\n-- text]]\n", `release.lua: cannot assemble the line "local s = [["`},
-	} {
-		files := filesOf(t)
-		text := c.text
-		if f := files[c.file]; f != nil {
-			text += string(f.Data)
-		}
-		files[c.file] = &fstest.MapFile{Data: []byte(text)}
-		_, err := LoadScripts(files)
-		require.ErrorContains(t, err, c.err, name)
-	}
-}
-
-func TestScriptIncludesEachPartOnceWhereItIsNeeded(t *testing.T) {
-	t.Parallel()
-	a := assembler{used: make(map[string]bool), files: fstest.MapFS{
-		"lib/one.lua": {Data: []byte("-- One.\n\n-- include: two\n\none\n")},
+	files := fstest.MapFS{
+		"lib/one.lua": {Data: []byte("-- One.\n\none\n")},
 		"lib/two.lua": {Data: []byte("two\n")},
-		"top.lua":     {Data: []byte(undeclared + "-- Top.\n\n-- include: two\n-- include: one\n\ntop -- of all\n  -- include: one\n")},
-		"block.lua": {Data: []byte("if\n  -- include: one\nelse\n  -- include: one\nend\n-- include: two\n" +
-			"if\n  -- include: one\nend\n")},
-	}}
-	for file, want := range map[string]string{
-		"top":   undeclared + "two\none\ntop -- of all\n",
-		"block": "if\ntwo\none\nelse\ntwo\none\nend\ntwo\nif\none\nend\n",
-	} {
-		text, err := a.assemble(file)
-		require.NoError(t, err)
-		require.Equal(t, want, text, file)
+		"top.lua":     {Data: []byte(undeclared + "-- Top.\n\nfirst\n\n-- needs: two, one\n\ntop -- of all\n")},
 	}
+	text, err := assemble(files, "top.lua", "names\n")
+	require.NoError(t, err)
+	require.Equal(t, undeclared+"names\nfirst\ntwo\none\ntop -- of all\n", text)
 }
 
 func TestWhatIsSentHasNoCommentLines(t *testing.T) {
@@ -139,13 +105,13 @@ func TestEveryScriptStatesItsContract(t *testing.T) {
 // nobody. Only the message of a forced unlock goes to the channel of a session everywhere.
 func TestScriptsPublishAndCountAsTheirDeploymentDoes(t *testing.T) {
 	t.Parallel()
-	literal := regexp.MustCompile(`(?i)'s?publish'(, ARGV\[3\].*, 'lost ')?|'(shard)?numsub'`)
-	for how, file := range pubsubFiles {
+	literal := regexp.MustCompile(`(?i)'s?publish'(, ARGV\[1\].*, 'lost ')?|'(shard)?numsub'|\[\[`)
+	for how := range scripts.sets {
 		for _, s := range scripts.sets[how].all {
-			text := strings.ReplaceAll(s.Text, luaOf("lib/"+file+".lua"), "")
+			text := strings.ReplaceAll(s.Text, pubsubNames[how], "")
 			text = strings.ReplaceAll(text, "if publish == 'SPUBLISH' then", "")
 			for _, m := range literal.FindAllStringSubmatch(text, -1) {
-				require.True(t, s.Name == "force" && m[1] != "", "%s of %s has %s", s.Name, file, m[0])
+				require.True(t, s.Name == "force" && m[1] != "", "%s has %s", s.Name, m[0])
 			}
 		}
 	}

@@ -18,6 +18,11 @@ func rareCases(tr *tracer) []scriptCase {
 			}
 			return ""
 		}},
+		{name: "enter a held lock without the right to HRANDFIELD", before: has(Fair, 1), call: func(r *rwRig) string {
+			r.must("ACL", "SETUSER", "default", "-hrandfield")
+			defer r.must("ACL", "SETUSER", "default", "+hrandfield")
+			return queues(2)(r)
+		}},
 		{name: "enter in Redisson's turn", before: turn, call: queues(3)},
 		{name: "look in Redisson's turn", before: turn, call: looks(2)},
 		{name: "force open what is read to a writer", before: all(has(Read, 1), has(Read, 2), wants(Write, 3)), call: forces},

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -47,11 +46,9 @@ func (r *rwRig) contents() string {
 	for _, key := range r.keys() {
 		switch kind := r.text("TYPE", key); {
 		case strings.HasPrefix(key, "relock_yield"):
-		case key == rwSeen:
-			fmt.Fprintf(&all, "%s %q\n", key, slices.Sorted(maps.Keys(r.hash(key))))
 		case kind == "hash":
 			fmt.Fprintf(&all, "%s %q\n", key, r.hash(key))
-		case key == rwReaders:
+		case key == rwReaders, strings.HasPrefix(key, "relock_seen"):
 			m := r.must("ZRANGE", key, "0", "-1")
 			names, _ := m.AsStrSlice()
 			slices.Sort(names)

@@ -1,31 +1,23 @@
--- fence issues fencing tokens on the server's clock, for every script that acquires.
+-- Fencing tokens. They run by the server's clock, 1024 to the millisecond, so that they keep growing even if Redis
+-- loses all data. An acquisition gets the block of its millisecond: 1024 tokens, for each owner that its process
+-- passes the lock to. The first token of a block is a multiple of 1024. If the clock is not beyond the last token,
+-- the acquisition gets the next number alone.
 --
--- There are 1024 tokens to the millisecond: as long as they do not run ahead of the clock,
--- they keep growing even if Redis loses all data. An acquisition gets a block of tokens, one
--- for each owner that its process passes the lock to. The first token of a block tells the
--- length of the block:
+-- If there is no last token, all data may just have been lost. Then the number is 2 ms ahead, further than any token
+-- was before: blocks and next numbers are 1 ms ahead at most, and no server runs a script in the 2 µs that two
+-- numbers take. The key expires a minute after the clock has passed the token; it is only needed if the clock steps
+-- back.
 --
---   1024  if it is a multiple of 1024: the clock has passed the last block
---     16  if it is another multiple of 16: less than 2 ms ahead of the clock
---      1  otherwise
+--   clock      returns the time of the server (ms)
+--   lastToken  returns the last token of a lock, or nil: somebody may have written anything there
+--   fence      issues a token. It returns it, also as text, or nil and an error
 --
--- If blocks of 16 follow each other faster than the clock (more than 64 acquisitions a
--- millisecond), the lead over the clock grows to 2 ms. From there blocks are of 1: they cost
--- 2 tokens at most, and no server runs a script in the 2 µs of two tokens. If no last token
--- is stored, all data may just have been lost, and the next token starts a little more than
--- 2 ms ahead. The key expires a minute after the clock has passed the token: the clock makes
--- tokens grow, and the key is only needed if the clock steps back.
---
--- tokenIn returns the token that a value is, nil if it is none: somebody may have written anything there.
--- lastToken returns the last token of a lock.
---
--- fence(key) returns the token and the two arguments of SET that stored it. Callers that have
--- them already pass the last token (false for none) and the reply of TIME. For others, SET stores
--- a block of 1024 at once and returns the last token: mostly the clock has passed its block. If the
--- key has another type, fence returns nil and the error.
---
--- Lua formats large numbers as 1.78e+15, hence string.format; redis.call writes them out. A
--- constant is faster as a string, hence '60000' and '1'.
+-- Lua formats large numbers as 1.78e+15, hence string.format.
+
+local function clock()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
 
 local function tokenIn(value)
   local n = tonumber(value or nil)
@@ -34,27 +26,22 @@ end
 
 local function lastToken(key) return tokenIn(redis.pcall('get', key)) end
 
-local function fence(key, last, t)
-  t = t or redis.call('time')
+local function fence(key)
+  local t = redis.call('time')
   local ms = t[1] * 1000 + math.floor(t[2] / 1000)
-  local f, px = ms * 1024, '60000'
-  local text = string.format('%.0f', f)
-  local stored = last == nil
-  if stored then last = redis.pcall('set', key, text, 'px', px, 'get') end
+  local token = ms * 1024
+  local text = string.format('%.0f', token)
+  local last = redis.pcall('set', key, text, 'px', '60000', 'get')
   if type(last) == 'table' then return nil, last.err end
   last = tokenIn(last)
-  local after
-  if last then after = last + (last % 1024 == 0 and 1024 or last % 16 == 0 and 16 or 1) end
-  if not last or after > f then
-    local now = t[1] * 1024000 + math.floor(t[2] * 1.024)
-    if not last then after = now + 2096 end
-    f = after + -after % 16
-    if f % 1024 == 0 then f = f + 16 end
-    if last and f > now + 2048 then f = after % 16 == 0 and after + 1 or after end
-    text = string.format('%.0f', f)
-    if f > ms * 1024 then px = tostring(60000 + math.ceil(f / 1024) - ms) end
-    stored = false
+  if last and last < token then return token, text end
+  if last then
+    token = last + (last % 1024 == 0 and 1024 or 1)
+  else
+    token = t[1] * 1024000 + math.floor(t[2] * 1.024) + 2064
   end
-  if not stored then redis.call('set', key, text, 'px', px) end
-  return f, text, px
+  if token % 1024 == 0 then token = token + 1 end
+  text = string.format('%.0f', token)
+  redis.call('set', key, text, 'px', 60000 + math.max(math.ceil(token / 1024) - ms, 0))
+  return token, text
 end

@@ -130,6 +130,7 @@ func TestNoLockIsHandedOverAfterItsDeadline(t *testing.T) {
 			losses := new(lossTally)
 			ss := kind.sessions(t, relock.WithTenure(time.Hour), relock.WithObserver(losses))
 			holder, next := kind.of(ss), kind.of(ss)
+			kit.Warm(t, holder)
 			kit.Lock(t, kit.Background, holder)
 			holders := func() []relock.Holder {
 				state, err := ss[0].Inspect(kit.Background, "lock")

@@ -93,6 +93,7 @@ func TestAHoldThatIsHandedOnHasEnded(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s := kit.NewSession(t, at, relock.WithTenure(time.Hour))
 		a, b, owner := s.Mutex("lock"), s.Mutex("lock"), s.NewContext(kit.Background)
+		kit.Warm(t, a)
 		kit.Lock(t, owner, a)
 		done, token := a.Done(), a.FencingToken()
 		got := kit.Async(func() error { return b.Lock(kit.Background) })

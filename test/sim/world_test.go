@@ -192,7 +192,7 @@ func (w *world) settle() {
 	}
 	time.Sleep(time.Second)
 	if len(w.troubles) == 0 {
-		w.empty("relock_fence:", "relock_session:")
+		w.empty("relock_fence:", "relock_session:", "relock_seen:")
 	}
 	for end := w.now() + 2*w.plan.lease + 20*time.Second + w.steppedBack(0); w.now() < end && w.keeps(); {
 		time.Sleep(sampling)

@@ -42,7 +42,7 @@ func addOtherData(t testing.TB, s *redistest.Server, hold string) {
 	}
 	for _, cmd := range [][]string{
 		big, {"HSET", "application:user", "mode", "dark", "name", "x"}, {"SET", "goods:text", "x"},
-		{"HSET", "relock_seen:{goods:9}", hold, "1"}, {"ZADD", "goods:zset", "1", hold},
+		{"ZADD", "goods:zset", "1", hold},
 	} {
 		admin(t, s, cmd...)
 	}

@@ -46,7 +46,7 @@ func (k keys) patterns() []pattern {
 		of("relock_fence", "fencing tokens", Problem),
 		of("relock_queue", "waiters", Problem),
 		of("relock_rwqueue", "waiters of an RWMutex", Problem),
-		of("relock_seen", "waiters of an RWMutex", Problem),
+		of("relock_seen", "waiters whose process stands still: without it each costs the others time", Warning),
 		of("relock_readers", "many readers: without it each costs more", Warning),
 		{"relock_session:*", "labels of sessions: without it nobody sees who holds a lock", Warning,
 			"relock_session:{00000000-0000-4000-8000-000000000000}", []string{"PEXPIRE", "1"}},

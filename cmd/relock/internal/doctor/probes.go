@@ -46,7 +46,7 @@ func (e *Exam) probes(k keys) []probe {
 		must(holds, "", k.lock, "hget", "f"), must(holds, "", k.lock, "hdel", "f"), must(holds, "", k.lock, "hlen"),
 		must(holds, "", k.lock, "hkeys"), must(holds, "", k.lock, "hexists", "f"), must(holds, "", k.lock, "hgetall"),
 		must("telling locks from other data", "", k.lock, "hrandfield"),
-		must(tokens, "", k.fence, "get"), must(readers, "", k.fence, "mget"),
+		must(tokens, "", k.fence, "get"),
 		must(queues, "", k.queue, "zrem", "m"), must(queues, "", k.queue, "zcard"), must(queues, "", k.queue, "zscore", "m"),
 		must(queues, "", k.queue, "zrange", "0", "0"), must(queues, "", k.queue, "zrangebyscore", "0", "0"),
 		must(queues, "", k.queue, "zcount", "0", "0"), must(queues, "", k.queue, "zremrangebyrank", "0", "0"),

@@ -63,12 +63,6 @@ func (s *Scan) Next(ctx context.Context) ([]string, error) {
 
 // locks returns those of the hashes that are locks.
 func (s *Scan) locks(ctx context.Context, keys []string) ([]string, error) {
-	keys = slices.DeleteFunc(keys, func(k string) bool {
-		return strings.HasPrefix(k, "relock_seen:")
-	})
-	if len(keys) == 0 {
-		return nil, nil
-	}
 	looks := make(rueidis.Commands, len(keys))
 	for i, k := range keys {
 		looks[i] = s.client.B().Hscan().Key(k).Cursor(0).Count(sample).Build()

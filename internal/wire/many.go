@@ -1,0 +1,121 @@
+package wire
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/relock-go/relock/internal/transport"
+)
+
+// BatchKeys is how many holds one script renews, or looks after. The server serves nobody else while
+// it runs, about 100 µs.
+const BatchKeys = 100
+
+// Probe refreshes contenders in queues. For each it returns the reply that Acquire would get, Theirs,
+// LostPlace or Tokenless.
+func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
+	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
+	look := func(*Ref) *transport.Script { return p.set().look }
+	fill := func(c *transport.Call, batch []int) {
+		for _, i := range batch {
+			l, k := ls[i], ls[i].Keys
+			c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
+			c.Args = append(c.Args, l.ID, Millis(l.Length), claimMS(l), k.Prefix)
+		}
+	}
+	p.inBatches(ctx, ls, look, fill, func(batch []int, reply []int64, err error) {
+		for i, at := range batch {
+			if errs[at] = err; err == nil {
+				replies[at] = reply[i]
+			}
+		}
+	})
+	return replies, errs
+}
+
+// renewed is the result of renewing one hold.
+type renewed struct {
+	Gone bool // Redis does not have it any more
+	Err  error
+}
+
+// Renew starts the leases of holds again and returns a result for each.
+func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
+	out := make([]renewed, len(holds))
+	renew := func(l *Ref) *transport.Script {
+		if l.Kind == Read {
+			return p.set().renewRead
+		}
+		return p.set().renew
+	}
+	fill := func(c *transport.Call, batch []int) {
+		slices.SortStableFunc(batch, func(i, j int) int { return cmp.Compare(holds[i].Length, holds[j].Length) })
+		c.Keys, c.Args = make([]string, 0, 2*len(batch)), make([]string, 0, len(batch)+2)
+		for _, i := range batch {
+			l := holds[i]
+			c.Keys, c.Args = append(c.Keys, l.Keys.Name), append(c.Args, l.ID)
+			if l.Kind == Read {
+				c.Keys = append(c.Keys, l.Keys.timeout(l.ID))
+			}
+		}
+		for n := 0; len(batch) > 0; batch = batch[n:] {
+			length := holds[batch[0]].Length
+			for n = 1; n < len(batch) && holds[batch[n]].Length == length; n++ {
+			}
+			c.Args = append(c.Args, strconv.Itoa(n), Millis(length))
+		}
+	}
+	p.inBatches(ctx, holds, renew, fill, func(batch []int, reply []int64, err error) {
+		for _, at := range batch {
+			out[at].Err = err
+		}
+		for _, n := range reply {
+			out[batch[n-1]].Gone = true
+		}
+	})
+	return out
+}
+
+// inBatches runs a script for refs: once for every BatchKeys that have the same one, in a cluster for those of
+// one slot, all in one pipeline. fill adds what the script is given for the refs at these indices, which it may
+// reorder; done gets the reply to it.
+//
+// A key that this user may not touch any more, that somebody has damaged, or that is on another
+// node while its slot is being moved, fails the script for the whole batch. So the refs of a batch
+// that was refused are sent again one by one, and only those of that key fail. Each script may be
+// sent twice.
+func (p *Protocol) inBatches(ctx context.Context, refs []*Ref, script func(*Ref) *transport.Script,
+	fill func(c *transport.Call, batch []int), done func(batch []int, reply []int64, err error)) {
+	type group struct {
+		script *transport.Script
+		slot   uint16
+	}
+	left := make(map[group][]int)
+	for i, l := range refs {
+		g := group{script(l), p.Slot(l.Keys.Name)}
+		left[g] = append(left[g], i)
+	}
+	for most := BatchKeys; len(left) > 0; most = 1 {
+		var calls []transport.Call
+		var groups []group
+		var batches [][]int
+		for g, all := range left {
+			for batch := range slices.Chunk(all, most) {
+				c := transport.Call{Script: g.script}
+				fill(&c, batch)
+				calls, groups, batches = append(calls, c), append(groups, g), append(batches, batch)
+			}
+		}
+		clear(left)
+		for i, r := range p.EvalAll(ctx, calls) {
+			reply, err := r.AsIntSlice()
+			if g, batch := groups[i], batches[i]; len(batch) > 1 && transport.OfKeys(err) {
+				left[g] = append(left[g], batch...)
+			} else {
+				done(batch, reply, err)
+			}
+		}
+	}
+}
