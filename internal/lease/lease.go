@@ -34,12 +34,15 @@ const (
 )
 
 // A Lease is one acquisition from Redis: what this process holds under one hold id, whichever
-// goroutine has it now. The watchdog knows it in two states:
+// goroutine has it now. For the watchdog it is in one of these states, which its last fields tell:
 //
-//	                | deadline    | renewal                  | release
-//	held            | pending     | pending, or being sent   | nil
-//	being released  | pending     | not pending              | its context
-//	lost or removed | not pending | not pending              |
+//	state             deadline      renewal                    release
+//	held              pending       pending, or under way      nil
+//	being released    pending       not pending                its context
+//	lost or removed   not pending   not pending                any
+//
+// Fixed is what the caller wants; Indeterminate and Late are what Redis has left open. They do not depend
+// on each other.
 type Lease struct {
 	wire.Ref
 

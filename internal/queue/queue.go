@@ -53,7 +53,7 @@ type Waiter struct {
 
 	// Guarded by Queue.mu.
 	next   timing.Timer[*Waiter] // of the next probe; not pending while one is under way, nor once it is granted
-	again  bool                  // probe as soon as next is set: something happened meanwhile
+	again  bool                  // something happened while next was not pending: probe at once when it is set
 	probed int64                 // when the last request was sent that found it waiting
 	err    error                 // why the last probe failed, if it did; C signals when that changes to or from nil
 	theirs int64                 // since when it polls, because Redisson has the lock, or its turn; 0: it does not
