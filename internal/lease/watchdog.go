@@ -60,21 +60,22 @@ func (w *Watchdog) Run() {
 	})
 }
 
-// expired returns the leases whose deadline has passed, which it forgets. It cancels the releases that
-// take too long.
+// expired returns the leases whose deadline has passed, which it forgets. It cancels releases that take
+// too long. What is due for neither was removed after it was taken from the schedule.
 func (w *Watchdog) expired(due []*Lease) (expired []*Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range due {
+		deadline := l.Deadline.Load() - Early
 		if l.release != nil {
 			l.release.Cancel()
 		}
-		if deadline := l.Deadline.Load() - Early; w.Clock.Now() < deadline {
+		if w.Clock.Now() >= deadline {
+			w.renewals.Stop(&l.renewal)
+			expired = append(expired, l)
+		} else if l.release != nil {
 			w.deadlines.Set(&l.deadline, deadline)
-			continue
 		}
-		w.renewals.Stop(&l.renewal)
-		expired = append(expired, l)
 	}
 	return expired
 }

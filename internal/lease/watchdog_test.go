@@ -118,6 +118,22 @@ func TestReleaseIsCancelledAtTheDeadline(t *testing.T) {
 	require.Error(t, again.Err(), "a release that begins after the deadline goes on")
 }
 
+// A release that is confirmed just when it is given up: the watchdog has taken the lease from its schedule.
+func TestLeaseThatIsRemovedAtItsTimeStaysRemoved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.kept()
+	r.Stop(l, transport.Background(), r.Clock.Now()+int64(little))
+	r.Clock.Skip(little)
+	r.mu.Lock()
+	due := r.deadlines.Take(r.Clock.Now())
+	r.mu.Unlock()
+	require.Equal(t, []*Lease{l}, due)
+	r.Remove(l)
+	require.Empty(t, r.expired(due))
+	require.Empty(t, r.All())
+}
+
 func TestFixedLeaseIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
