@@ -20,7 +20,6 @@ func (b *base) newLease() *lease.Lease {
 			Renewed: b.config.Passable(),
 		},
 		Fixed: b.config.Fixed,
-		Index: -1,
 	}
 }
 
@@ -58,7 +57,7 @@ func (a *attempt) request(l *lease.Lease, send func() (int64, time.Duration, err
 
 // discard leaves what Redis may have granted to l to the cleaner, and gives l a new id.
 func (a *attempt) discard(l *lease.Lease) {
-	old := &lease.Lease{Ref: l.Ref, Index: -1}
+	old := &lease.Lease{Ref: l.Ref}
 	a.e.cleaner.Add(old, true, nil) // an earlier request may have got no reply
 	l.ID = a.e.newID(l.Kind)
 }

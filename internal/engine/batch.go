@@ -164,7 +164,7 @@ func (b *Batch) acquire(ctx context.Context, wait bool) (taken int, err error) {
 func (b *Batch) grant(tokens []int64, sent, now int64) bool {
 	for _, l := range b.leases {
 		l.Sent, l.Since = sent, now
-		l.Deadline.Store(l.CertainUntil(sent))
+		l.Acquired()
 		if !lease.Certain(l, now+lease.Early) {
 			return false
 		}

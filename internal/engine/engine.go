@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/arbiter"
@@ -81,9 +80,8 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.ioCtx, e.halt = context.WithCancel(context.Background())
 	e.abandoned, e.abandon = context.WithCancel(context.Background())
 	e.leaseMS = wire.Millis(cfg.Lease)
-	var onRenewed func(holds int, took time.Duration, err error)
 	if cfg.Hooks != nil {
-		e.audience, onRenewed = Audience{cfg.Hooks}, cfg.Hooks.Renewed
+		e.audience = Audience{cfg.Hooks}
 	}
 	e.broker = pubsub.New(pubsub.Config{
 		Client: client, Handler: cfg.Dispatch, Proves: queue.Proves, Clock: e.Clock, Busy: e.busy, Spawn: e.own.Go, Ctx: e.ioCtx,
@@ -95,9 +93,11 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.callCtx = transport.Background()
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
-		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, OnLost: e.lose,
-		OnRenewed: onRenewed, Busy: e.busy, Prompt: cfg.Hooks != nil,
+		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Owner: e,
 	})
+	if cfg.Hooks != nil {
+		e.watchdog.Watched()
+	}
 	e.Clock.OnSuspend = e.watchdog.Suspended
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
 	e.queue = queue.New(queue.Config{
@@ -218,7 +218,6 @@ func (e *Engine) Begin() bool {
 // closed sends nothing, and one that was faster must release it. End must follow.
 func (e *Engine) track() {
 	e.calls.Add(1)
-	e.watchdog.Called()
 }
 
 // busy reports whether a call is under way.

@@ -18,6 +18,16 @@ func (e *Engine) lose(l *lease.Lease, cause error) {
 	}
 }
 
+// Lost implements lease.Owner.
+func (e *Engine) Lost(l *lease.Lease, cause error) { e.lose(l, cause) }
+
+// Renewed implements lease.Owner.
+func (e *Engine) Renewed(n int, took time.Duration, first error) {
+	if e.audience != nil {
+		e.Config.Hooks.Renewed(n, took, first)
+	}
+}
+
 // lost follows up the loss of the holds on a lease: only a read lease may have several.
 func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	e.watchdog.Remove(l)

@@ -135,13 +135,13 @@ func (c *readCall) enter(l *lease.Lease) (h *lease.Hold) {
 	}
 	joinUntil := int64(0)
 	if reply == wire.ReadJoin {
-		joinUntil = l.Began() + int64(c.e.Config.Tenure)
+		joinUntil = l.Began + int64(c.e.Config.Tenure)
 	}
 	switch {
 	case c.config.Fixed:
-		l.Top = l.CertainUntil(l.Began())
+		l.Top = l.CertainUntil(l.Began)
 	case !l.Renewed:
-		l.Top = l.Began() + int64(c.config.MaxHold)
+		l.Top = l.Began + int64(c.config.MaxHold)
 	default:
 		l.Top = lease.Forever
 	}

@@ -52,7 +52,7 @@ func (e *Engine) successor(l *lease.Lease) *lease.Lease {
 		!e.arbiters[l.Kind].Awaits(l.Keys.Name, int64(l.Length)) {
 		return nil
 	}
-	next := &lease.Lease{Ref: l.Ref, Index: -1}
+	next := &lease.Lease{Ref: l.Ref}
 	next.ID = e.newID(l.Kind)
 	return next
 }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,11 +20,10 @@ type Cleaner struct {
 	proto    *wire.Protocol
 	clock    *clock.Clock
 	stopping <-chan struct{} // ends the goroutine
-	kick     chan struct{}   // signals that tasks has grown, or a round has ended
-	releases transport.Rounds[*cleanup]
+	rounds   transport.Rounds[*cleanup]
 
 	mu    sync.Mutex // protects the following
-	tasks []*cleanup
+	tasks *timing.Schedule[*cleanup]
 }
 
 // placeLife is how long a place in a queue lasts that nobody looks after: the queue expires.
@@ -34,11 +32,11 @@ const placeLife = 15 * time.Second
 // cleanup is one hold to release.
 type cleanup struct {
 	lease *Lease
-	next  int64         // when to try
-	delay time.Duration // from that try to the next
-	until int64         // when the lease has expired
-	place int64         // when a place in a queue has
-	then  func()        // called at the end of the lease, unless nil
+	timer timing.Timer[*cleanup] // of the next try
+	delay time.Duration          // from that try to the one after it
+	until int64                  // when the lease has expired
+	place int64                  // when a place in a queue has
+	then  func()                 // called at the end of the lease, unless nil
 
 	// indeterminate: a request that got no reply may be executed after its release. Until the
 	// lease has expired, only a release that finds the hold proves it gone.
@@ -49,13 +47,14 @@ func (t *cleanup) lockName() string { return t.lease.Keys.Name }
 
 // NewCleaner returns a cleaner without tasks. Once ctx has ended it sends nothing.
 func NewCleaner(ctx context.Context, p *wire.Protocol, clock *clock.Clock, stopping <-chan struct{}) *Cleaner {
-	c := &Cleaner{ctx: ctx, proto: p, clock: clock, stopping: stopping, kick: make(chan struct{}, 1)}
-	c.releases = transport.Rounds[*cleanup]{Conn: p.Conn, Key: (*cleanup).lockName, Do: c.round, Kick: c.kick}
+	c := &Cleaner{ctx: ctx, proto: p, clock: clock, stopping: stopping}
+	c.tasks = timing.NewSchedule[*cleanup](clock, &c.mu)
+	c.rounds = transport.Rounds[*cleanup]{Conn: p.Conn, Key: (*cleanup).lockName, Do: c.round, Kick: c.tasks.Kick}
 	return c
 }
 
 // Wake makes the cleaner look for releases that another node may be sent now.
-func (c *Cleaner) Wake() { timing.Signal(c.kick) }
+func (c *Cleaner) Wake() { timing.Signal(c.tasks.Kick) }
 
 // Add releases l soon, and again at growing intervals, until it is known to be gone or its lease
 // has expired. Then it calls then, unless that is nil. If l is indeterminate, a release that
@@ -63,101 +62,63 @@ func (c *Cleaner) Wake() { timing.Signal(c.kick) }
 // longer: l may have a place in a queue, which would cost those behind it a claim.
 func (c *Cleaner) Add(l *Lease, indeterminate bool, then func()) {
 	now := c.clock.Now()
-	t := &cleanup{lease: l, next: now, delay: time.Millisecond, indeterminate: indeterminate, then: then}
-	t.until = now + int64(l.Length)
-	t.place = max(t.until, now+int64(placeLife))
+	until := now + int64(l.Length)
 	c.mu.Lock()
-	c.tasks = append(c.tasks, t)
-	c.mu.Unlock()
-	timing.Signal(c.kick)
+	defer c.mu.Unlock()
+	t := &cleanup{
+		lease: l, delay: time.Millisecond, until: until, place: max(until, now+int64(placeLife)),
+		then: then, indeterminate: indeterminate,
+	}
+	t.timer.For = t
+	c.tasks.Set(&t.timer, now)
 }
 
 // Run releases until stopping is closed, and then tries once more what is left.
 func (c *Cleaner) Run() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		timer.Reset(c.work())
-		select {
-		case <-timer.C:
-		case <-c.kick:
-		case <-c.stopping:
-			left := c.releases.Wait()
-			left = append(left, c.due(Forever)...)
-			transport.EachNode(c.proto.Conn, left, (*cleanup).lockName, func(some []*cleanup) { c.release(some, true) })
-			return
-		}
-	}
-}
-
-// work starts the releases that are due, and returns how long to sleep.
-func (c *Cleaner) work() time.Duration {
-	c.releases.Next(c.due(c.clock.Now()))
+	c.tasks.Run(c.stopping, c.rounds.Next)
+	left := c.rounds.Wait()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	sleep := time.Hour
-	for _, t := range c.tasks {
-		sleep = min(sleep, time.Duration(max(0, t.next-c.clock.Now())))
+	left = append(left, c.tasks.Take(Forever)...)
+	c.mu.Unlock()
+	if len(left) > 0 {
+		transport.EachNode(c.proto.Conn, left, (*cleanup).lockName, func(some []*cleanup) { c.release(some, true) })
 	}
-	return sleep
-}
-
-// due removes and returns the tasks that are due.
-func (c *Cleaner) due(now int64) (due []*cleanup) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tasks = slices.DeleteFunc(c.tasks, func(t *cleanup) bool {
-		if t.next <= now {
-			due = append(due, t)
-			return true
-		}
-		return false
-	})
-	return due
 }
 
 // round tries once to release what is due.
-func (c *Cleaner) round(due []*cleanup) {
-	again := c.release(due, false)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tasks = append(c.tasks, again...)
-}
+func (c *Cleaner) round(due []*cleanup) { c.release(due, false) }
 
-// release sends the releases in one pipeline, and returns the tasks to try again; none if this
-// is the last try.
-func (c *Cleaner) release(due []*cleanup, last bool) (again []*cleanup) {
-	if len(due) == 0 {
-		return nil
-	}
+// release sends the releases in one pipeline and, unless this is the last try, schedules what is to
+// be tried again.
+func (c *Cleaner) release(due []*cleanup, last bool) {
 	bound := time.Second
 	if last {
 		bound = 200 * time.Millisecond
 	}
 	ctx, cancel := timing.Within(c.ctx, bound)
 	defer cancel()
-	leases := make([]*Lease, len(due))
+	refs := make([]*wire.Ref, len(due))
 	for i, t := range due {
-		leases[i] = t.lease
+		refs[i] = &t.lease.Ref
 	}
-	told, errs := c.proto.ReleaseAll(ctx, Refs(leases))
+	told, errs := c.proto.ReleaseAll(ctx, refs)
 	now := c.clock.Now()
 	for i, t := range due {
 		gone := errs[i] == nil && (told[i] >= 0 || !t.indeterminate)
 		refused := errs[i] != nil && !RetryRelease(errs[i]) && ctx.Err() == nil
-		end := gone || last || refused
-		if t.then != nil && (end || now >= t.until) {
+		over := gone || refused || last
+		if t.then != nil && (over || now >= t.until) {
 			t.then()
 			t.then = nil
 		}
-		if end || now >= t.place || now >= t.until && errs[i] == nil {
+		if over || now >= t.place || now >= t.until && errs[i] == nil {
 			continue
 		}
-		t.next = now + int64(timing.Jitter(t.delay))
+		c.mu.Lock()
+		c.tasks.Set(&t.timer, now+int64(timing.Jitter(t.delay)))
+		c.mu.Unlock()
 		t.delay = min(4*t.delay, 2*time.Second)
-		again = append(again, t)
 	}
-	return again
 }
 
 // RetryRelease reports whether a release that failed with err may succeed later. A server that

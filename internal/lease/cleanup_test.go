@@ -28,7 +28,8 @@ func (r *rig) tries(c *Cleaner, gone chan struct{}) {
 	redistest.Eventually(r.t, enough, "three tries", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.tasks) == 1 && c.tasks[0].delay >= 64*time.Millisecond // four times as long after each
+		tasks := c.tasks.All()
+		return len(tasks) == 1 && tasks[0].delay >= 64*time.Millisecond // four times as long after each
 	})
 	select {
 	case <-gone:
@@ -122,7 +123,7 @@ func TestCleanerTriesOnceMoreWhenItStops(t *testing.T) {
 	stop := make(chan struct{})
 	c := NewCleaner(t.Context(), r.Proto, r.Clock, stop)
 	gone := cleaned(c, l, true)
-	c.tasks[0].next = r.Clock.Now() + int64(length) // its next try is far away
+	c.tasks.Set(&c.tasks.All()[0].timer, r.Clock.Now()+int64(length)) // its next try is far away
 	close(stop)
 	c.Run()
 	r.ends(gone)

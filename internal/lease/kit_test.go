@@ -62,12 +62,17 @@ func rigOn(t *testing.T, client rueidis.Client, of time.Duration) *rig {
 	proto := wire.NewProtocol(transport.NewConn(client, 0, 0, &r.wg, new(atomic.Bool)), scripts, wire.ClaimMost)
 	r.Watchdog = NewWatchdog(WatchdogConfig{
 		Proto: proto, Clock: clock.New(), Lease: of, Ctx: ctx,
-		OnLost: func(l *Lease, cause error) { r.losses <- loss{l, cause} },
-		Busy:   func() bool { return false },
+		Owner: r,
 	})
 	t.Cleanup(func() { cancel(); r.wg.Wait() })
 	return r
 }
+
+// Lost implements Owner.
+func (r *rig) Lost(l *Lease, cause error) { r.losses <- loss{l, cause} }
+
+// Renewed implements Owner.
+func (r *rig) Renewed(int, time.Duration, error) {}
 
 // start runs the watchdog until the test ends.
 func (r *rig) start() { r.wg.Go(r.Run); r.wg.Go(r.RunRenewals) }
@@ -76,7 +81,7 @@ func (r *rig) start() { r.wg.Go(r.Run); r.wg.Go(r.RunRenewals) }
 func (r *rig) lease() *Lease {
 	r.seq++
 	keys := wire.NewKeys(wire.Plain, fmt.Sprint("lock ", r.seq))
-	return &Lease{Ref: wire.Ref{Keys: &keys, ID: fmt.Sprint("s:", r.seq), Length: r.Lease, Claim: wire.ClaimOf(r.Lease)}, Index: -1}
+	return &Lease{Ref: wire.Ref{Keys: &keys, ID: fmt.Sprint("s:", r.seq), Length: r.Lease, Claim: wire.ClaimOf(r.Lease)}}
 }
 
 // acquire acquires a lease.
@@ -87,7 +92,7 @@ func (r *rig) acquire(l *Lease) *Lease {
 	require.NoError(r.t, err)
 	require.Positive(r.t, token, "the lock is taken")
 	l.Token, l.Since = token, r.Clock.Now()
-	l.Deadline.Store(l.CertainUntil(l.Sent))
+	l.Acquired()
 	return l
 }
 
@@ -102,9 +107,18 @@ func (r *rig) kept() *Lease {
 // after lets time pass, and returns what is to be renewed then.
 func (r *rig) after(d time.Duration) (due []*Lease) {
 	r.Clock.Skip(d)
-	expired, _ := r.advance()
-	require.Empty(r.t, expired, "it has run out")
-	return r.takeDue()
+	require.Empty(r.t, r.ended(), "it has run out")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.renewals.Take(r.Clock.Now())
+}
+
+// ended returns the leases whose deadline has passed.
+func (r *rig) ended() []*Lease {
+	r.mu.Lock()
+	due := r.deadlines.Take(r.Clock.Now())
+	r.mu.Unlock()
+	return r.expired(due)
 }
 
 // lost returns the next loss, which must be of l.

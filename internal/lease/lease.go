@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -21,28 +22,36 @@ var (
 
 const (
 	Early   = int64(time.Millisecond) // a loss is reported that long before the deadline
-	Forever = int64(1) << 62          // a time that never comes
+	Forever = timing.Forever
 
 	leastRenewal = 10 * time.Millisecond // shorter leases are not worth a renewal
 	leastRetry   = 5 * time.Millisecond  // after a renewal that failed
 
-	// A hold that was granted for a claim gets its lease after confirmAfter: until then a short section
-	// has ended, and costs no renewal. Those due within confirmTogether get theirs with it.
+	// A claim becomes a lease after confirmAfter: until then a short section has ended, and costs no
+	// renewal. Those due within confirmTogether are renewed with it.
 	confirmAfter    = 20 * time.Millisecond
 	confirmTogether = 5 * time.Millisecond
 )
 
 // A Lease is one acquisition from Redis: what this process holds under one hold id, whichever
-// goroutine has it now.
+// goroutine has it now. For the watchdog it is in one of these states, which its last fields tell:
+//
+//	state             deadline      renewal                    release
+//	held              pending       pending, or under way      nil
+//	being released    pending       not pending                its context
+//	lost or removed   not pending   not pending                any
+//
+// Fixed is what the caller wants; Indeterminate and Late are what Redis has left open. They do not depend
+// on each other.
 type Lease struct {
 	wire.Ref
 
 	// Written before the watchdog knows the lease, or by the call that owns it.
 	Sent          int64 // when the acquisition was sent
 	Since         int64 // when it was acquired: the tenure starts
-	Fixed         bool  // not renewed
+	Began         int64 // when its time began to count: Since if another's release has granted it, else Sent
+	Fixed         bool  // the caller wants it not to be renewed
 	Indeterminate bool  // a request got no reply and may still be executed
-	granted       bool  // by another's release, after it had waited
 
 	Late     atomic.Bool  // Redis did not confirm the release in time
 	Deadline atomic.Int64 // certain until then; moved by renewals
@@ -54,13 +63,10 @@ type Lease struct {
 	Token, Top int64
 
 	// Guarded by Watchdog.mu.
-	Index    int   // in the watchdog's heap; -1: not there
-	stopped  bool  // no more renewals: it is being released
-	renewing bool  // its renewal waits to be sent, or for its reply
-	giveUp   int64 // when to cancel release, unless the deadline is earlier
-	at       int64 // when the watchdog handles it next
-	end      int64 // it must not last longer, here or in Redis; 0: no bound
+	deadline timing.Timer[*Lease] // Early before Deadline, or when to cancel release
+	renewal  timing.Timer[*Lease]
 	release  *transport.Context
+	end      int64 // it must not last longer, here or in Redis; 0: no bound
 }
 
 // A Hold is an owner's hold on a lease.
@@ -81,10 +87,10 @@ func RoundMost(longest time.Duration) time.Duration {
 // CertainUntil returns the local deadline of a lease whose acquisition or renewal was sent then.
 func CertainUntil(length time.Duration, sent int64) int64 { return sent + int64(length-Margin(length)) }
 
-// Granted records that l was granted by another's release, for a term until a deadline. The term may
-// be a claim.
+// Granted records that another's release has granted l, at l.Since, for a term that ends at until. The term
+// may be a claim.
 func (l *Lease) Granted(term time.Duration, until int64, claim bool) {
-	l.granted = true
+	l.Began = l.Since
 	l.Deadline.Store(until)
 	if claim {
 		l.claim.Store(int64(term))
@@ -93,29 +99,13 @@ func (l *Lease) Granted(term time.Duration, until int64, claim bool) {
 
 // Acquired records that the request sent at l.Sent has acquired l.
 func (l *Lease) Acquired() {
-	l.granted = false
+	l.Began = l.Sent
 	l.claim.Store(0)
 	l.Deadline.Store(l.CertainUntil(l.Sent))
 }
 
-// soon returns how long before its renewal is due l may be renewed together with others.
-func (l *Lease) soon() time.Duration {
-	if l.claim.Load() > 0 {
-		return confirmTogether
-	}
-	return l.Length / 12
-}
-
-// Began returns when the time of l began to count: when it was granted, or its acquisition sent.
-func (l *Lease) Began() int64 {
-	if l.granted {
-		return l.Since
-	}
-	return l.Sent
-}
-
-// Fresh reports whether there is enough left of l for another goroutine to take it over: half of
-// its length, or a third of a claim, which is renewed by then.
+// Fresh reports whether enough of l is left for another goroutine to take it over: half of its
+// length; of a claim a third, since it will soon be renewed.
 func (l *Lease) Fresh(now int64) bool {
 	least := int64(l.Length / 2)
 	if claim := l.claim.Load(); claim > 0 {
@@ -126,6 +116,19 @@ func (l *Lease) Fresh(now int64) bool {
 
 // CertainUntil returns the deadline of l if its acquisition or renewal was sent then.
 func (l *Lease) CertainUntil(sent int64) int64 { return CertainUntil(l.Length, sent) }
+
+// nextRenewal returns when to renew l, whose last success was sent at sent, and how much earlier it
+// may be renewed together with others.
+func (l *Lease) nextRenewal(sent int64) (at int64, slack time.Duration) {
+	if claim := l.claim.Load(); claim > 0 {
+		return min(l.Since+int64(confirmAfter), l.Deadline.Load()-Early-claim/3), confirmTogether
+	}
+	at = sent + int64(l.Length/3)
+	if l.Fixed || l.lengthAt(at) == 0 {
+		at = Forever
+	}
+	return at, l.Length / 12
+}
 
 // lengthAt returns the length of a renewal that is sent then, 0 if there must be none any more.
 func (l *Lease) lengthAt(sent int64) time.Duration {

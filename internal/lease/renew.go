@@ -7,25 +7,15 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
+// A renewal is due a third of the lease after the last success was sent. Leases that are due within a
+// twelfth are renewed with it: those that share a script stay together from then on. A lease that
+// another's release has granted is a claim at first, and gets its length after confirmAfter; a fixed one
+// too.
+
 // RunRenewals sends renewals until Ctx ends.
 func (w *Watchdog) RunRenewals() {
 	defer w.rounds.Wait()
-	for {
-		select {
-		case <-w.work:
-			w.rounds.Next(w.takeDue())
-		case <-w.Ctx.Done():
-			return
-		}
-	}
-}
-
-func (w *Watchdog) takeDue() []*Lease {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	due := w.due
-	w.due = nil
-	return due
+	w.renewals.Run(w.Ctx.Done(), w.rounds.Next)
 }
 
 // renewalMost bounds the leases that a round of renewals waits for as long as they allow.
@@ -47,25 +37,23 @@ func (w *Watchdog) renew(due []*Lease) {
 	results := w.Proto.Renew(ctx, refs)
 	stop()
 
-	var firstErr error
+	var first error
 	for i, r := range results {
-		switch {
+		switch l := batch[i]; {
 		case r.Err != nil:
-			if firstErr == nil {
-				firstErr = r.Err
+			if first == nil {
+				first = r.Err
 			}
-			w.finish(batch[i], 0, 0)
+			w.failed(l)
 		case r.Gone:
-			if w.finish(batch[i], 0, 0) {
-				w.OnLost(batch[i], ErrGone)
+			if w.failed(l) {
+				w.Owner.Lost(l, ErrGone)
 			}
 		default:
-			w.finish(batch[i], sent, refs[i].Length)
+			w.renewed(l, sent, refs[i].Length)
 		}
 	}
-	if w.OnRenewed != nil {
-		w.OnRenewed(len(batch), time.Duration(w.Clock.Now()-sent), firstErr)
-	}
+	w.Owner.Renewed(len(batch), time.Duration(w.Clock.Now()-sent), first)
 }
 
 // renewable returns those of due that are to be renewed at now, and what to send for them.
@@ -77,8 +65,7 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 	batch, refs = due[:0], make([]*wire.Ref, 0, len(due))
 	for _, l := range due {
 		length := l.lengthAt(now)
-		if l.Index < 0 || l.stopped || length == 0 {
-			l.renewing = false
+		if length == 0 || !w.heldLocked(l) {
 			continue
 		}
 		ref := &l.Ref
@@ -92,27 +79,32 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 	return batch, refs
 }
 
-// finish records the result of a renewal: success if a lease of that length was sent at sent,
-// failure if sent is 0: then it is tried again well within what is left. It reports whether the lease
-// is still held: one that expired meanwhile stays lost, and one
+// renewed records that a lease of that length was sent at sent. One that is lost stays lost, and one
 // that is being released is left alone.
-func (w *Watchdog) finish(l *Lease, sent int64, length time.Duration) bool {
+func (w *Watchdog) renewed(l *Lease, sent int64, length time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.renewing = false
-	if l.Index < 0 || l.stopped {
+	if !w.heldLocked(l) {
+		return
+	}
+	until := CertainUntil(length, sent)
+	l.Deadline.Store(until)
+	l.claim.Store(0)
+	w.deadlines.Set(&l.deadline, until-Early)
+	w.renewAfterLocked(l, sent)
+}
+
+// failed has a renewal tried again, well within what is left of the lease. It reports whether the
+// lease is still held.
+func (w *Watchdog) failed(l *Lease) (held bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.heldLocked(l) {
 		return false
 	}
-	if sent > 0 {
-		if until := CertainUntil(length, sent); l.claim.Load() > 0 || until > l.Deadline.Load() {
-			l.Deadline.Store(until)
-		}
-		l.claim.Store(0)
-		w.rescheduleLocked(l, w.nextLocked(l, sent))
-		return true
-	}
-	now, deadline := w.Clock.Now(), l.Deadline.Load()-Early
-	retry := timing.Jitter(max(min(l.Length/30, time.Duration(deadline-now)/8), leastRetry))
-	w.rescheduleLocked(l, min(now+int64(retry), deadline))
+	now := w.Clock.Now()
+	left := time.Duration(l.Deadline.Load() - Early - now)
+	retry := timing.Jitter(max(min(l.Length/30, left/8), leastRetry))
+	w.renewals.Set(&l.renewal, now+int64(retry))
 	return true
 }

@@ -1,9 +1,7 @@
 package lease
 
 import (
-	"container/heap"
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,50 +13,96 @@ import (
 )
 
 // A Watchdog renews every lease of an engine and enforces their deadlines. Two goroutines serve
-// all leases: Run watches the time, and RunRenewals sends renewals, in a cluster with one more
+// all leases: Run enforces deadlines, and RunRenewals sends renewals, in a cluster with one more
 // goroutine for each node that has a round under way. So a deadline is kept even if Redis does
 // not answer.
-//
-// A renewal is due a third of the lease after the last success was sent. Leases
-// that are due soon are renewed with it. A lease that another's release has granted is a claim at
-// first, and gets its length after confirmAfter; a fixed one too.
 type Watchdog struct {
 	WatchdogConfig
-	kick   chan struct{}            // signals that an earlier lease is at the heap's top
-	work   chan struct{}            // signals that due has grown, or a round has ended
 	rounds transport.Rounds[*Lease] // of renewals
 
-	watched atomic.Bool // somebody waits for the end of a hold
-	called  atomic.Bool // a call has begun since the last look at the clock
-	awake   atomic.Bool // the clock is looked at every clock.Refresh
-
-	mu     sync.Mutex          // protects the following, and the fields of Lease that say so
-	heap   timing.Heap[*Lease] // every lease held or being released, by Lease.at
-	due    []*Lease            // to be renewed; each is in the heap as well, at its deadline
-	wakeAt int64               // when Run wakes up next
+	mu        sync.Mutex               // protects the schedules, and the fields of Lease that say so
+	deadlines *timing.Schedule[*Lease] // of every lease held or being released
+	renewals  *timing.Schedule[*Lease] // of every lease held whose renewal is not under way
+	watched   atomic.Bool              // deadlines tick
 }
 
 // WatchdogConfig configures a Watchdog.
 type WatchdogConfig struct {
-	Proto     *wire.Protocol
-	Clock     *clock.Clock
-	Lease     time.Duration                                // of locks without one of their own
-	Ctx       context.Context                              // ends the goroutines
-	OnLost    func(l *Lease, cause error)                  // called for every loss
-	OnRenewed func(n int, took time.Duration, first error) // called after it, unless nil
-	Busy      func() bool                                  // reports whether a call is under way
-	Prompt    bool                                         // somebody is told of every loss
+	Proto *wire.Protocol
+	Clock *clock.Clock
+	Lease time.Duration   // of locks without one of their own
+	Ctx   context.Context // ends the goroutines
+	Owner Owner
+}
+
+// An Owner of a watchdog is told what happens to its leases.
+type Owner interface {
+	Lost(l *Lease, cause error)
+	Renewed(n int, took time.Duration, first error) // a round of renewals for n leases; its first error
 }
 
 // NewWatchdog returns a watchdog without leases.
 func NewWatchdog(c WatchdogConfig) *Watchdog {
-	w := &Watchdog{WatchdogConfig: c, kick: make(chan struct{}, 1), work: make(chan struct{}, 1), wakeAt: Forever}
-	w.rounds = transport.Rounds[*Lease]{Conn: c.Proto.Conn, Key: (*Lease).LockName, Do: w.renew, Kick: w.work}
+	w := &Watchdog{WatchdogConfig: c}
+	w.deadlines = timing.NewSchedule[*Lease](c.Clock, &w.mu)
+	w.renewals = timing.NewSchedule[*Lease](c.Clock, &w.mu)
+	w.renewals.Slack = c.Lease / 12
+	w.rounds = transport.Rounds[*Lease]{Conn: c.Proto.Conn, Key: (*Lease).LockName, Do: w.renew, Kick: w.renewals.Kick}
 	return w
 }
 
-// Wake makes the watchdog look for renewals that another node may send now.
-func (w *Watchdog) Wake() { timing.Signal(w.work) }
+// Run enforces deadlines until Ctx ends.
+func (w *Watchdog) Run() {
+	w.deadlines.Run(w.Ctx.Done(), func(due []*Lease) {
+		for _, l := range w.expired(due) {
+			w.Owner.Lost(l, l.cause())
+		}
+	})
+}
+
+// expired returns the leases whose deadline has passed, which it forgets. It cancels releases that take
+// too long. What is due for neither was removed after it was taken from the schedule.
+func (w *Watchdog) expired(due []*Lease) (expired []*Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range due {
+		deadline := l.Deadline.Load() - Early
+		if l.release != nil {
+			l.release.Cancel()
+		}
+		if w.Clock.Now() >= deadline {
+			w.renewals.Stop(&l.renewal)
+			expired = append(expired, l)
+		} else if l.release != nil {
+			w.deadlines.Set(&l.deadline, deadline)
+		}
+	}
+	return expired
+}
+
+// Wake makes the watchdog look for renewals that another node may be sent now.
+func (w *Watchdog) Wake() { timing.Signal(w.renewals.Kick) }
+
+// Watched tells the watchdog that losses are waited for. Go's timers stand still while the machine is
+// suspended, so that Run would wake up too late by that time. It looks at the clock every clock.Refresh
+// from then on while there are leases. If nobody waits, whoever asks for the time next finds a suspend: the
+// probe of the subscription does so every second.
+func (w *Watchdog) Watched() {
+	if w.watched.Load() {
+		return
+	}
+	w.watched.Store(true)
+	w.mu.Lock()
+	w.deadlines.Tick = clock.Refresh
+	w.mu.Unlock()
+	timing.Signal(w.deadlines.Kick)
+}
+
+// Suspended makes the watchdog look at all leases again: the clock has jumped.
+func (w *Watchdog) Suspended() {
+	timing.Signal(w.deadlines.Kick)
+	timing.Signal(w.renewals.Kick)
+}
 
 // Add registers a lease that was just acquired. It ends maxHold after that at the latest, unless
 // maxHold is 0; it must not be shorter than l.Length.
@@ -66,63 +110,42 @@ func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if maxHold > 0 {
-		l.end = l.Sent + int64(min(maxHold, time.Duration(Forever)))
-		if l.granted { // sent before it waited
-			l.end += l.Since - l.Sent
-		}
+		l.end = l.Began + int64(min(maxHold, time.Duration(Forever)))
 	}
-	sent := l.Sent
-	if l.granted { // when the last look was sent that found it waiting
-		sent = l.Deadline.Load() - CertainUntil(l.Length, 0)
-	}
-	l.at = w.nextLocked(l, sent)
-	heap.Push(&w.heap, l)
-	w.movedLocked(l)
+	l.deadline.For, l.renewal.For = l, l
+	w.deadlines.Set(&l.deadline, l.Deadline.Load()-Early)
+	w.renewAfterLocked(l, l.Deadline.Load()-l.CertainUntil(0))
 }
 
-// nextLocked returns when to handle a lease whose last success was sent at sent.
-func (w *Watchdog) nextLocked(l *Lease, sent int64) int64 {
-	deadline := l.Deadline.Load() - Early
-	renew := sent + int64(l.Length/3)
-	if claim := l.claim.Load(); claim > 0 {
-		return min(l.Since+int64(confirmAfter), deadline-claim/3)
-	}
-	if l.Fixed || l.stopped || l.lengthAt(renew) == 0 {
-		return deadline
-	}
-	return min(renew, deadline)
+// renewAfterLocked schedules the renewal that follows a success that was sent at sent.
+func (w *Watchdog) renewAfterLocked(l *Lease, sent int64) {
+	at, slack := l.nextRenewal(sent)
+	l.renewal.Slack = slack
+	w.renewals.Set(&l.renewal, at)
 }
 
-func (w *Watchdog) rescheduleLocked(l *Lease, at int64) {
-	l.at = at
-	heap.Fix(&w.heap, l.Index)
-	w.movedLocked(l)
-}
-
-func (w *Watchdog) movedLocked(l *Lease) {
-	if l.at < w.wakeAt {
-		timing.Signal(w.kick)
-	}
-}
+// heldLocked reports whether l is neither lost nor being released.
+func (w *Watchdog) heldLocked(l *Lease) bool { return l.deadline.Pending() && l.release == nil }
 
 // Stop ends the renewals of a lease that is about to be released under ctx. If Remove is not
 // called until giveUp, or before the deadline, ctx is cancelled.
 func (w *Watchdog) Stop(l *Lease, ctx *transport.Context, giveUp int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.stopped, l.release, l.giveUp = true, ctx, giveUp
-	if l.Index < 0 {
+	l.release = ctx
+	w.renewals.Stop(&l.renewal)
+	if !l.deadline.Pending() {
 		ctx.Cancel()
-	} else if l.giveUp < l.Deadline.Load()-Early {
-		w.rescheduleLocked(l, l.giveUp)
+		return
 	}
+	w.deadlines.Set(&l.deadline, min(giveUp, l.Deadline.Load()-Early))
 }
 
 // CancelReleases cancels the contexts of all releases under way.
 func (w *Watchdog) CancelReleases() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, l := range w.heap {
+	for _, l := range w.deadlines.All() {
 		if l.release != nil {
 			l.release.Cancel()
 		}
@@ -134,121 +157,21 @@ func (w *Watchdog) Remove(l *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.release = nil
-	if l.Index >= 0 {
-		heap.Remove(&w.heap, l.Index)
-	}
+	w.renewals.Stop(&l.renewal)
+	w.deadlines.Stop(&l.deadline)
 }
 
 // All returns every lease that was added and not removed.
 func (w *Watchdog) All() []*Lease {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.heap)
+	return w.deadlines.All()
 }
 
 // Longest returns the length of the longest lease, 0 if there is none.
 func (w *Watchdog) Longest() (d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, l := range w.heap {
+	for _, l := range w.All() {
 		d = max(d, l.Length)
 	}
 	return d
 }
-
-// Suspended makes the watchdog look at all leases again: the clock has jumped.
-func (w *Watchdog) Suspended() { timing.Signal(w.kick) }
-
-// Called makes the watchdog look for suspends every clock.Refresh for a while: a call has begun.
-func (w *Watchdog) Called() {
-	if w.called.Load() {
-		return
-	}
-	w.called.Store(true)
-	if !w.awake.Load() {
-		timing.Signal(w.kick)
-	}
-}
-
-// Watched makes the watchdog do so as long as there are leases: somebody waits for the end of a
-// hold.
-func (w *Watchdog) Watched() {
-	if !w.watched.Load() {
-		w.watched.Store(true)
-		w.Called()
-	}
-}
-
-// look returns when to look for a suspend again. If nobody would be told of a loss, it leaves that
-// to others, who call Suspended: the probes of the subscription ask for the time every second. A
-// call that begins meanwhile sees awake unset, or is seen here.
-func (w *Watchdog) look() time.Duration {
-	w.awake.Store(false)
-	called := w.called.Swap(false)
-	if called || w.Prompt || w.watched.Load() || w.Busy() {
-		w.awake.Store(true)
-		return clock.Refresh
-	}
-	return time.Hour
-}
-
-// Run enforces deadlines and schedules renewals until Ctx ends.
-func (w *Watchdog) Run() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		expired, next := w.advance()
-		for _, l := range expired {
-			w.OnLost(l, l.cause())
-		}
-		timer.Reset(time.Duration(next))
-		select {
-		case <-timer.C:
-		case <-w.kick:
-		case <-w.Ctx.Done():
-			return
-		}
-	}
-}
-
-// advance handles every lease whose time has come. It returns the expired ones, and how long
-// to sleep.
-func (w *Watchdog) advance() (expired []*Lease, sleep int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.Clock.Now()
-	for len(w.heap) > 0 && w.heap[0].at <= now {
-		l := w.heap[0]
-		switch deadline := l.Deadline.Load() - Early; {
-		case now >= deadline:
-			heap.Pop(&w.heap)
-			if l.release != nil {
-				l.release.Cancel()
-			}
-			expired = append(expired, l)
-		case l.Fixed && l.claim.Load() == 0 || l.stopped || l.renewing:
-			if l.release != nil && now >= l.giveUp {
-				l.release.Cancel()
-			}
-			l.at = deadline
-			heap.Fix(&w.heap, 0)
-		default:
-			w.collectLocked(now)
-		}
-	}
-	look := int64(w.look())
-	if len(w.heap) == 0 {
-		w.watched.Store(false)
-		w.wakeAt = Forever
-		return expired, int64(time.Hour)
-	}
-	sleep = min(w.heap[0].at-now, look)
-	w.wakeAt = now + sleep
-	return expired, sleep
-}
-
-// Before implements timing.Entry.
-func (l *Lease) Before(other *Lease) bool { return l.at < other.at }
-
-// SetIndex implements timing.Entry.
-func (l *Lease) SetIndex(i int) { l.Index = i }

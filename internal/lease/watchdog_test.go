@@ -75,11 +75,11 @@ func TestLateRenewalRevivesNothing(t *testing.T) {
 	due := r.after(third)
 	sent, certain := r.Clock.Now(), l.Deadline.Load()
 	r.Clock.Skip(length)
-	expired, _ := r.advance()
-	require.Equal(t, []*Lease{l}, expired)
+	require.Equal(t, []*Lease{l}, r.ended())
 	r.mini.SetTTL(l.Keys.Name, little)
 	r.renew(due)
-	require.False(t, r.finish(l, sent, length))
+	r.renewed(l, sent, length)
+	require.False(t, r.failed(l))
 	require.Equal(t, certain, l.Deadline.Load())
 	require.Equal(t, little, r.mini.TTL(l.Keys.Name), "it was renewed although it was lost")
 	require.Empty(t, r.All())
@@ -99,8 +99,7 @@ func TestReleasedLeaseIsNotRenewed(t *testing.T) {
 	r.Remove(early)
 	r.Remove(late)
 	r.Clock.Skip(length)
-	expired, _ := r.advance()
-	require.Empty(t, expired, "what was released is lost")
+	require.Empty(t, r.ended(), "what was released is lost")
 }
 
 // The release of a lease is of no use once the lease has ended by itself.
@@ -112,11 +111,27 @@ func TestReleaseIsCancelledAtTheDeadline(t *testing.T) {
 	require.Empty(t, r.after(length-little))
 	require.NoError(t, io.Err())
 	r.Clock.Skip(little)
-	r.advance()
+	r.ended()
 	require.Error(t, io.Err())
 	again := transport.Background()
 	r.Stop(l, again, r.Clock.Now()+int64(length))
 	require.Error(t, again.Err(), "a release that begins after the deadline goes on")
+}
+
+// A release that is confirmed just when it is given up: the watchdog has taken the lease from its schedule.
+func TestLeaseThatIsRemovedAtItsTimeStaysRemoved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.kept()
+	r.Stop(l, transport.Background(), r.Clock.Now()+int64(little))
+	r.Clock.Skip(little)
+	r.mu.Lock()
+	due := r.deadlines.Take(r.Clock.Now())
+	r.mu.Unlock()
+	require.Equal(t, []*Lease{l}, due)
+	r.Remove(l)
+	require.Empty(t, r.expired(due))
+	require.Empty(t, r.All())
 }
 
 func TestFixedLeaseIsNotRenewed(t *testing.T) {
@@ -191,8 +206,7 @@ func TestLeaseDoesNotOutlastItsMaximalHold(t *testing.T) {
 	require.Greater(t, l.Deadline.Load(), end-int64(little))
 	require.Equal(t, []*Lease{l}, r.after(third), "a loss could go unnoticed")
 	r.Clock.Skip(little)
-	expired, _ := r.advance()
-	require.Equal(t, []*Lease{l}, expired)
+	require.Equal(t, []*Lease{l}, r.ended())
 	require.Equal(t, ErrMaxHold, l.cause())
 }
 

@@ -6,7 +6,7 @@
 //   - A hold id is queued once and never again, so that a grant can only be for that place.
 //   - A contender is probed at least every third of a claim, when a message may have been missed, and
 //     while it hears no messages, every 100 ms.
-//   - A message that overtakes the reply to the request that queues is kept until Add.
+//   - A contender whose message overtook the reply to the request that queues it is probed at once.
 //   - Only the first of a queue listens to the lock's channel, by pattern, and only while Redisson has the
 //     lock: there is nothing for others to hear.
 //

@@ -10,52 +10,13 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// message is what a contender is told.
-type message struct {
-	at    int64         // when
-	token int64         // of the grant; 0: look at the lock
-	claim time.Duration // the grant's length
+// A Grant gives a lock to a contender for a term.
+type Grant struct {
+	Token int64 // 0: not granted yet
+	Term  time.Duration
+	Until int64 // certain until then
+	Claim bool  // Term is a claim
 }
-
-// early keeps the messages for hold ids of this session that nobody has added, for a while: one may
-// overtake the reply to the request that queues the id. Most are for ids that were removed. They
-// are few: if one is missing, the next look finds the grant.
-type early map[string]message
-
-const (
-	earlyMost = 128
-	earlyKept = int64(wire.ClaimMost) // after that a grant has expired
-)
-
-// put keeps a message. id may be part of a long one, which is not kept.
-func (e early) put(id string, m message) {
-	e.forget(m.at)
-	if len(e) < earlyMost {
-		e[strings.Clone(id)] = m
-	}
-}
-
-// forget drops what is old, and returns whether anything is left.
-func (e early) forget(now int64) bool {
-	for id, m := range e {
-		if now-m.at > earlyKept {
-			delete(e, id)
-		}
-	}
-	return len(e) > 0
-}
-
-func (e early) take(id string) (m message, ok bool) {
-	if len(e) == 0 {
-		return m, false
-	}
-	m, ok = e[id]
-	delete(e, id)
-	return m, ok
-}
-
-// yieldLook is after how long a contender looks at a lock that was left to Redisson.
-const yieldLook = time.Millisecond
 
 // Proves reports whether a message grants a lock: the primary has counted who is told so before.
 func Proves(message string) bool { return strings.HasPrefix(message, "granted ") }
@@ -68,68 +29,44 @@ func Proves(message string) bool { return strings.HasPrefix(message, "granted ")
 //
 // Anybody who may publish on the session's channel can send such messages. But nobody else knows a
 // hold id that this session waits under, unless he may read the queue of that lock.
-func (q *Queue) Heard(text string) {
-	verb, rest, _ := strings.Cut(text, " ")
+func (q *Queue) Heard(message string) {
+	verb, rest, _ := strings.Cut(message, " ")
 	id, rest, _ := strings.Cut(rest, " ")
-	if !wire.IsHoldOf(q.Session, id) {
-		return
-	}
-	m := message{at: q.Clock.Now()}
-	key := ""
-	switch verb {
-	case "look":
-	case "granted":
-		var ok bool
-		if m, key, ok = granted(m, rest); !ok {
-			return
-		}
-	default:
-		return
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch w := q.waiters[id]; {
 	case w == nil:
-		q.early.put(id, m)
-	case m.token == 0 || key == w.ref.Keys.Name:
-		q.heardLocked(w, m)
+		q.gap = q.Clock.Now() // it may have overtaken the reply to the request that queues the id
+	case verb == "look":
+		q.advanceLocked(w, q.Clock.Now()+int64(yieldLook))
+	case verb == "granted" && q.waitsLocked(w):
+		if g, key := granted(rest); g.Token > 0 && key == w.lockName() {
+			g.Term = min(g.Term, w.ref.Length)
+			q.grantedLocked(w, g, w.probed)
+		}
 	}
 }
 
-// granted adds what follows the hold id of a grant to a message.
-func granted(m message, rest string) (_ message, key string, ok bool) {
-	number, rest, _ := strings.Cut(rest, " ")
+// yieldLook is after how long a contender is probed whose lock was left to Redisson.
+const yieldLook = time.Millisecond
+
+// granted returns the grant that follows the hold id in a message, if it is one, and its key.
+func granted(text string) (g Grant, key string) {
+	number, rest, _ := strings.Cut(text, " ")
 	length, key, _ := strings.Cut(rest, " ")
 	token, bad := strconv.ParseInt(number, 10, 64)
-	claim, err := strconv.ParseInt(length, 10, 64)
-	m.token, m.claim = token, time.Duration(claim)*time.Millisecond
-	return m, key, bad == nil && err == nil && token > 0 && m.claim > 0 && m.claim <= wire.ClaimMost
-}
-
-func (q *Queue) heardLocked(w *Waiter, m message) {
-	switch {
-	case w.grant.Token > 0:
-	case m.token > 0:
-		q.grantedLocked(w, Grant{Token: m.token, Term: min(m.claim, w.ref.Length), Claim: true}, w.probed)
-	default:
-		q.lookLocked(w, m.at+int64(yieldLook))
+	ms, err := strconv.ParseInt(length, 10, 64)
+	if bad != nil || err != nil || ms <= 0 || ms > wire.ClaimMost.Milliseconds() {
+		return Grant{}, ""
 	}
-}
-
-// A Grant gives a lock to a contender for a term.
-type Grant struct {
-	Token int64 // 0: not granted yet
-	Term  time.Duration
-	Until int64 // certain until then
-	Claim bool  // Term is a claim
+	return Grant{Token: token, Term: time.Duration(ms) * time.Millisecond, Claim: true}, key
 }
 
 // grantedLocked records a grant. It began after the request that was sent at sent.
 func (q *Queue) grantedLocked(w *Waiter, g Grant, sent int64) {
 	g.Until = lease.CertainUntil(g.Term, sent)
 	w.grant = g
-	q.unscheduleLocked(w)
-	q.pollsLocked(w, false)
+	q.endLocked(w)
 	timing.Signal(w.C)
 }
 

@@ -120,11 +120,18 @@ func (r *rig) dueOf(waiters ...*Waiter) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, st := range waiters {
-		if st.index >= 0 && st.next <= r.Clock.Now() {
+		if st.next.Pending() && st.next.At <= r.Clock.Now() {
 			n++
 		}
 	}
 	return n
+}
+
+// due returns those that are to probe now.
+func (r *rig) due() []*Waiter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.probes.Take(r.Clock.Now())
 }
 
 // lock queues until it is granted the lock, as a call of Lock does, and then releases it.
@@ -191,7 +198,7 @@ func (r *rig) inQueue() (id string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for of, st := range r.waiters {
-			if id = of; st.index >= 0 && st.next > r.Clock.Now() {
+			if id = of; st.next.Pending() && st.next.At > r.Clock.Now() {
 				return true
 			}
 		}

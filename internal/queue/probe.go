@@ -1,7 +1,7 @@
 package queue
 
 import (
-	"container/heap"
+	"math/rand/v2"
 	"time"
 
 	"github.com/relock-go/relock/internal/lease"
@@ -12,62 +12,33 @@ import (
 
 // Run probes contenders until Ctx ends.
 func (q *Queue) Run() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	defer q.probes.Wait()
-	for {
-		q.probes.Next(q.due())
-		timer.Reset(q.untilNext())
-		select {
-		case <-timer.C:
-		case <-q.kick:
-		case <-q.Ctx.Done():
-			return
-		}
-	}
+	defer q.rounds.Wait()
+	q.probes.Run(q.Ctx.Done(), q.rounds.Next)
 }
 
-// due removes from the heap those that are due, and those that are due soon.
-func (q *Queue) due() (due []*Waiter) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.wakeAt = 0
-	now := q.Clock.Now()
-	q.early.forget(now)
-	if len(q.heap) == 0 || q.heap[0].next > now {
-		return nil
-	}
-	soon := now + int64(q.heap[0].ref.Claim/12)
-	polled := now + int64(q.polls)*int64(pollEach)/4
-	var later []*Waiter
-	for len(q.heap) > 0 && q.heap[0].next <= soon {
-		w := heap.Pop(&q.heap).(*Waiter)
-		if w.theirs != 0 && w.next > polled {
-			later = append(later, w)
-			continue
-		}
-		w.probeAgain = false
-		due = append(due, w)
-	}
-	for _, w := range later {
-		heap.Push(&q.heap, w)
-	}
-	return due
-}
+// deaf is how often a contender is probed that cannot be told of a grant.
+const deaf = 100 * time.Millisecond
 
-// untilNext returns how long to sleep.
-func (q *Queue) untilNext() time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.wakeAt = lease.Forever
-	if len(q.heap) > 0 {
-		q.wakeAt = max(1, q.heap[0].next)
+// scheduleLocked schedules the probe of w that follows a request sent at sent: after a third of a
+// claim at most, since the time of sending counts for a grant; within a time from now, unless that is 0;
+// and at once if something has happened meanwhile. Those due within a twelfth of a claim are probed together.
+func (q *Queue) scheduleLocked(w *Waiter, sent int64, within time.Duration, hears bool) {
+	claim, now := w.ref.Claim, q.Clock.Now()
+	at := sent + int64(claim/4) + rand.N(int64(claim/12)+1)
+	if within > 0 {
+		at = min(at, now+int64(within))
 	}
-	most := time.Hour
-	if len(q.early) > 0 {
-		most = time.Duration(earlyKept) // to forget them
+	if !hears {
+		at = min(at, now+int64(timing.Jitter(deaf)))
 	}
-	return min(most, time.Duration(max(0, q.wakeAt-q.Clock.Now())))
+	if w.again {
+		w.again, at = false, 0
+	}
+	w.next.Slack = claim / 12
+	if w.theirs != 0 {
+		w.next.Slack = time.Duration(q.polls) * pollEach / 4
+	}
+	q.probes.Set(&w.next, at)
 }
 
 // probe sends one round of probes and records the answers.
@@ -93,44 +64,63 @@ func (q *Queue) probe(due []*Waiter) {
 		hears := q.hears(w)
 		q.mu.Lock()
 		if q.waitsLocked(w) {
-			q.probedLocked(w, sent, replies[i], errs[i], late, hears)
+			q.answeredLocked(w, sent, replies[i], errs[i], late, hears)
 		}
 		q.mu.Unlock()
 	}
 }
 
-// probedLocked records the answer to a probe that was sent at sent.
-func (q *Queue) probedLocked(w *Waiter, sent, reply int64, err error, late, hears bool) {
-	if late && w.err == nil && q.Clock.Now()-w.probed > int64(max(w.ref.Claim, silentFrom)) {
-		w.err = ErrSilent
+// waiting returns those that still wait, and their refs. It reuses due.
+func (q *Queue) waiting(due []*Waiter) (waiting []*Waiter, refs []*wire.Ref) {
+	waiting, refs = due[:0], make([]*wire.Ref, 0, len(due))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range due {
+		if q.waitsLocked(w) {
+			waiting, refs = append(waiting, w), append(refs, &w.ref)
+		}
+	}
+	return waiting, refs
+}
+
+// answeredLocked records the answer to a probe of w. The error of one that was late tells nothing, but Redis
+// is silent after a while.
+func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, hears bool) {
+	now, cause := q.Clock.Now(), err
+	if late && err != nil {
+		cause = w.err
+		if cause == nil && now-w.probed > int64(max(w.ref.Claim, silentFrom)) {
+			cause = ErrSilent
+		}
+	}
+	if (cause == nil) != (w.err == nil) {
 		timing.Signal(w.C)
 	}
-	if !late {
-		if (err == nil) != (w.err == nil) {
-			timing.Signal(w.C)
-		}
-		w.err = err
-	}
-	if err == nil {
-		q.pollsLocked(w, reply == wire.Theirs)
-	}
+	w.err = cause
+
+	var within time.Duration
 	switch {
 	case err != nil && (late || transport.Transient(err)):
-		q.scheduleLocked(w, q.Clock.Now()+int64(timing.Jitter(max(w.ref.Claim/30, deaf))))
-	case err == nil && reply > 0:
-		q.grantedLocked(w, Grant{Token: reply, Term: w.ref.Length}, sent)
+		q.scheduleLocked(w, now, timing.Jitter(max(w.ref.Claim/30, deaf)), true)
+		return
 	case err != nil || reply == wire.LostPlace || reply == wire.Tokenless:
 		// The call asks again, and learns of an error then.
 		w.lost = true
 		timing.Signal(w.C)
+		return
+	case reply > 0:
+		q.grantedLocked(w, Grant{Token: reply, Term: w.ref.Length}, sent)
+		return
 	case reply == wire.Theirs:
-		w.probed = sent
-		q.scheduleLocked(w, min(q.after(w, sent, -1, hears), q.Clock.Now()+int64(q.pollLocked(w))))
+		q.pollsLocked(w, true)
+		within = q.pollLocked(w)
 	default:
+		q.pollsLocked(w, false)
 		_, ttl, _ := wire.Granted(reply, nil)
-		w.probed = sent
-		q.scheduleLocked(w, q.after(w, sent, ttl, hears))
+		within = ttl + time.Millisecond
 	}
+	w.probed = sent
+	q.scheduleLocked(w, sent, within, hears)
 }
 
 // The first of a queue polls a lock that Redisson has, since the end of an RFairLock's hold is published to no
@@ -162,41 +152,18 @@ func (q *Queue) pollLocked(w *Waiter) time.Duration {
 	return max(often, time.Duration(q.polls)*pollEach)
 }
 
-// listen subscribes w to the releases of a lock that Redisson has.
+// listen has w probed when a lock that Redisson has is released.
 func (q *Queue) listen(w *Waiter) {
-	q.mu.Lock()
-	listens := w.freed != nil || !q.waitsLocked(w)
-	q.mu.Unlock()
-	if listens {
+	if w.freed != nil {
 		return
 	}
-	l := q.Broker.Overhear(w.ref.Keys.Channel, func() { q.look(w) })
-	if l == nil {
-		return
-	}
+	l := q.Broker.Overhear(w.ref.Keys.Channel, func() { q.missed(w) })
 	q.mu.Lock()
-	gone := !q.waitsLocked(w)
-	if !gone {
-		w.freed = l
+	if q.waitsLocked(w) {
+		w.freed, l = l, nil
 	}
 	q.mu.Unlock()
-	if gone {
-		l.Unsubscribe()
+	if l != nil {
+		l.Unsubscribe() // it waits no more
 	}
 }
-
-// waiting returns those that still wait, and their refs. It reuses due.
-func (q *Queue) waiting(due []*Waiter) (waiting []*Waiter, refs []*wire.Ref) {
-	waiting, refs = due[:0], make([]*wire.Ref, 0, len(due))
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, w := range due {
-		if q.waitsLocked(w) {
-			waiting, refs = append(waiting, w), append(refs, &w.ref)
-		}
-	}
-	return waiting, refs
-}
-
-// waitsLocked reports whether w was neither removed nor granted.
-func (q *Queue) waitsLocked(w *Waiter) bool { return q.waiters[w.ref.ID] == w && w.grant.Token == 0 }

@@ -134,8 +134,11 @@ func TestContenderThatHearsNoMessagesLooksOften(t *testing.T) {
 	r, _ := newSlowRig(t)
 	w := &Waiter{ref: r.ref(wire.Plain)}
 	looks := func(hears bool) time.Duration {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		now := r.Clock.Now()
-		return time.Duration(r.after(w, now, -1, hears) - now)
+		r.scheduleLocked(w, now, 0, hears)
+		return time.Duration(w.next.At - now)
 	}
 	require.Less(t, looks(false), 2*deaf)
 	require.Greater(t, looks(true), 8*deaf)
