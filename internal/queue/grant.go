@@ -57,9 +57,6 @@ func (e early) take(id string) (m message, ok bool) {
 // yieldLook is after how long a contender looks at a lock that was left to Redisson.
 const yieldLook = time.Millisecond
 
-// Proves reports whether a message grants a lock: the primary has counted who is told so before.
-func Proves(message string) bool { return strings.HasPrefix(message, "granted ") }
-
 // Heard handles what the session is told. It runs on the connection's reader, and does not block.
 //
 // "granted <hold id> <token> <claim> <key>" grants the lock with that key. The claim may be longer
