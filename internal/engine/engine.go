@@ -61,8 +61,7 @@ type Engine struct {
 	own       tasks         // end with ioCtx
 	strays    tasks         // calls of rueidis that may outlive their contexts
 
-	_     transport.CacheLine // the following change with every call
-	calls atomic.Int64        // operations under way
+	calls atomic.Int64 // operations under way
 }
 
 // New returns an engine that has not started.
@@ -83,13 +82,9 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	if cfg.Hooks != nil {
 		e.audience = Audience{cfg.Hooks}
 	}
-	e.broker = pubsub.New(pubsub.Config{
-		Client: client, Handler: cfg.Dispatch, Proves: queue.Proves, Clock: e.Clock, Busy: e.busy, Spawn: e.own.Go, Ctx: e.ioCtx,
-		Dedicate: func(node transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
-			return e.proto.Dedicate(e.ioCtx, node)
-		},
-	})
-	e.proto = wire.NewProtocol(transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays, &e.broker.Up), cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
+	conn := transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays)
+	e.broker = pubsub.New(pubsub.Config{Conn: conn, Clock: e.Clock, Handler: cfg.Dispatch, Tasks: &e.own, Ctx: e.ioCtx})
+	e.proto = wire.NewProtocol(conn, cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
 	e.callCtx = transport.Background()
 	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
@@ -189,7 +184,7 @@ func (e *Engine) ID() string { return e.id }
 func (e *Engine) Deployment() string { return e.deployment }
 
 // Connected reports whether the deployment answers on the connection of the subscriptions.
-func (e *Engine) Connected() bool { return e.broker.Up.Load() }
+func (e *Engine) Connected() bool { return e.proto.Up.Load() }
 
 // Done returns a channel that is closed when Close is called.
 func (e *Engine) Done() <-chan struct{} { return e.closing }

@@ -29,7 +29,6 @@ type released struct {
 // it within d, the cleaner goes on.
 func (e *Engine) release(ctx context.Context, l *lease.Lease, d time.Duration, once bool) released {
 	io := e.proto.NewContext(ctx)
-	io.Prompt = true
 	until := e.Clock.Now() + int64(d)
 	e.watchdog.Stop(l, io, until)
 	r := e.releaseUnder(io, l, sending{until: until, once: once, next: e.successor(l)})
@@ -62,7 +61,6 @@ func (e *Engine) successor(l *lease.Lease) *lease.Lease {
 func (e *Engine) releaseTogether(ctx context.Context, ls []*lease.Lease) []released {
 	rs := make([]released, len(ls))
 	io := e.proto.NewContext(ctx)
-	io.Prompt = true
 	now := e.Clock.Now()
 	until := now + int64(unlockMost)
 	first := until

@@ -118,7 +118,7 @@ func (e *Engine) fewestReplicas(ctx context.Context) (at string, has int) {
 		if node == nil {
 			continue
 		}
-		r, err := p.InquireAt(ctx, node, "INFO", "replication")
+		r, err := p.InquireAt(ctx, node, "INFO", "replication").ToString()
 		if n := readReplication(r).replicas(); err == nil && n < has {
 			at, has = "the primary at "+addr, n
 		}

@@ -87,7 +87,7 @@ func TestSilentSubscriptionIsNoticed(t *testing.T) {
 			c.hurt(p)
 			s.ends("the waiter that hears nothing")
 
-			redistest.Eventually(t, enough, "the silence to be noticed", func() bool { return !waiter.broker.Up.Load() })
+			redistest.Eventually(t, enough, "the silence to be noticed", func() bool { return !waiter.proto.Up.Load() })
 			s.wait()
 			before := server.CommandStats()["evalsha"]
 			redistest.Eventually(t, enough, "many looks while nothing can be heard", func() bool { return server.CommandStats()["evalsha"] > before+20 })
@@ -95,7 +95,7 @@ func TestSilentSubscriptionIsNoticed(t *testing.T) {
 
 			c.heal(p)
 			redistest.Eventually(t, enough, "the subscription to be back", func() bool {
-				return waiter.broker.Up.Load() && server.PubSubClients() == 2
+				return waiter.proto.Up.Load() && server.PubSubClients() == 2
 			})
 			s.wait()
 			s.ends("a waiter after that")

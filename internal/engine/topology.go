@@ -63,8 +63,7 @@ func (e *Engine) waits(ctx context.Context) error {
 // channels subscribes to the session's own channel. silent is why a script cannot publish;
 // channels returns it only if subscribing succeeds.
 func (e *Engine) channels(ctx context.Context, silent error) error {
-	e.broker.SubscribeFunc(wire.PrefixSession+e.id, e.queue.Resubscribed) // as long as the session
-	err := e.broker.Pin(ctx, wire.PrefixSession+e.id)
+	err := e.broker.Pin(ctx, wire.PrefixSession+e.id, e.queue.Resubscribed)
 	if err != nil && ctx.Err() != nil && e.proto.Spent.Load() {
 		err = transport.ErrPool
 	}
@@ -109,8 +108,7 @@ func (e *Engine) topology(ctx context.Context) error {
 		e.broker.NoRole.Store(transport.Unsupported(err) || err == nil && !pubsub.IsPrimary(reply))
 		return nil
 	}
-	p.Slots = &transport.SlotMap{Client: p.Client, Send: p.Ask, Changed: e.slotsChanged, Kick: make(chan struct{}, 1)}
-	e.broker.Slots = p.Slots
+	p.Slots = transport.NewSlotMap(p.Conn, e.slotsChanged)
 	p.Slots.Look(ctx)
 	p.PubSub = wire.ClusterWide
 	switch err := p.Settled(ctx, "PUBSUB", "SHARDNUMSUB").Error(); {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,7 +58,7 @@ func rigOn(t *testing.T, client rueidis.Client, of time.Duration) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &rig{t: t, ctx: ctx, losses: make(chan loss, 100)}
-	proto := wire.NewProtocol(transport.NewConn(client, 0, 0, &r.wg, new(atomic.Bool)), scripts, wire.ClaimMost)
+	proto := wire.NewProtocol(transport.NewConn(client, 0, 0, &r.wg), scripts, wire.ClaimMost)
 	r.Watchdog = NewWatchdog(WatchdogConfig{
 		Proto: proto, Clock: clock.New(), Lease: of, Ctx: ctx,
 		Owner: r,

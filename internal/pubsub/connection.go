@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -11,222 +12,230 @@ import (
 )
 
 const (
-	probeInterval = 500 * time.Millisecond // between two probes of a connection
-	idleInterval  = time.Second            // the same while no call of the session is under way
+	probeInterval = time.Second // between two probes of a connection
 
 	// PingTimeout bounds one command on a subscription connection.
 	PingTimeout = time.Second
+
+	// Channels without listeners stay subscribed for at least maxStaleAge: that often, a connection
+	// is replaced for their sake.
+	maxStaleAge = 10 * time.Second
+
+	// How long a connection is kept beside the one that replaces it, if it still works, or is silent
+	// and may only be slow.
+	keepBeside = 10 * time.Second
 )
 
-// connection subscribes the channels of one node, or of the whole deployment outside a
-// cluster. It works over one link after another. Its goroutine, run, dials, subscribes,
-// probes the link in use, and starts over when that fails or leads to a replica.
-type connection struct {
-	broker *Broker
-	addr   string        // of the node, in a cluster
-	kick   chan struct{} // gets a signal when unsent has grown
-
-	// guarded by Broker.mu
-	subs      map[string]*subscription   // assigned to this connection, by channel
-	unsent    map[*subscription]struct{} // those to be subscribed
-	link      *link                      // the link in use, nil if there is none
-	up        bool                       // the link in use passed its last probe
-	idleSince int64                      // since when no channel is wanted, 0 if one is
-}
-
 var (
-	errStopped = errors.New("stopped")
-	errRetired = errors.New("no channel needs the connection any more")
 	errReplica = errors.New("subscription connection leads to a replica")
 	errSilent  = errors.New("subscription connection does not answer")
 	errCut     = errors.New("subscription connection closed")
+	errStale   = errors.New("subscription connection has channels that nobody wants") // tells nobody of a failure
 )
 
-func newConnection(b *Broker, addr string) *connection {
-	return &connection{
-		broker: b,
-		addr:   addr,
-		kick:   make(chan struct{}, 1),
-		subs:   make(map[string]*subscription),
-		unsent: make(map[*subscription]struct{}),
-	}
+// connection is one network connection, which subscribes channels of one node, or of the whole
+// deployment outside a cluster. When it fails, or has too many channels that nobody wants any
+// more, the others move to another one. One that may still work is kept for a while beside
+// that, so that the server goes on counting its subscriptions; a message may be heard on both.
+type connection struct {
+	broker *Broker
+	addr   string        // of the node, in a cluster
+	kick   chan struct{} // gets a signal when a channel is to be subscribed
+
+	// Set by dial.
+	conn    rueidis.DedicatedClient
+	release func() // gives conn back to the client
+	lost    <-chan error
+
+	// guarded by Broker.mu
+	up    bool                       // it passed its last probe
+	subs  map[string]*subscription   // assigned to it, in the end those that were, by channel
+	asked map[*subscription]struct{} // those that the server has, or is asked for
 }
 
-// run keeps the connection up until the broker stops, or in a cluster until no channel needs
-// it or it fails.
+// run serves the connection's channels until it fails, and leaves them to another one.
 func (c *connection) run() {
-	backoff := 20 * time.Millisecond
-	for {
-		start := time.Now()
-		if !c.serve() {
-			return
-		}
-		if time.Since(start) > 5*time.Second {
-			backoff = 20 * time.Millisecond
-		}
-		if !c.sleep(backoff) {
-			return
-		}
-		backoff = min(2*backoff, time.Second)
-	}
-}
-
-// sleep waits for about d, and reports false if the broker stops first.
-func (c *connection) sleep(d time.Duration) bool {
-	timing.Pause(c.broker.Ctx, timing.Jitter(d))
-	return c.broker.Ctx.Err() == nil
-}
-
-// serve opens a link and uses it until it fails or is not needed. It reports whether run
-// goes on.
-func (c *connection) serve() bool {
-	l, err := c.open()
-	if err == nil {
-		c.attach(l)
-		err = c.use(l)
-	}
-	pause := c.disconnected(err)
-	if c.broker.Slots != nil && err != errRetired && !c.sleep(pause) {
-		return false
-	}
-	return c.reassign(err)
-}
-
-// dial returns a connection that nobody else uses. It may block for as long as the client's
-// dial does, or until it is clear that the client's pool is exhausted.
-func (c *connection) dial() (rueidis.DedicatedClient, func(), error) {
-	cfg := &c.broker.Config
-	if c.broker.Slots == nil {
-		return cfg.Dedicate(cfg.Client)
-	}
-	node := cfg.Client.Nodes()[c.addr]
-	if node == nil {
-		return nil, nil, errors.New("the cluster has no node " + c.addr)
-	}
-	return cfg.Dedicate(node)
-}
-
-// attach makes l the link in use. Nothing is subscribed on it yet.
-func (c *connection) attach(l *link) {
 	b := c.broker
+	err := c.serve()
+	if err != errStale {
+		timing.Pause(b.Ctx, c.down(err))
+	}
+	c.leave(err)
+	if c.conn == nil {
+		return
+	}
+	if err == errStale || err == errSilent {
+		select {
+		case <-time.After(keepBeside):
+		case <-c.lost:
+		case <-b.Ctx.Done():
+		}
+	}
+	c.conn.Close() // takes up to a second
+	c.release()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c.link = l
-	c.setUpLocked()
+	for _, s := range c.subs {
+		s.lostLocked(c)
+	}
 }
 
-func (c *connection) setUpLocked() {
-	c.up = true
-	c.broker.fails = 0
-	c.broker.updateUpLocked()
-}
-
-// use serves on l, and on the links that replace it, until the one in use fails or is not
-// needed. Outside a cluster a link that does not answer is kept beside the attempts to
-// replace it, since it may answer yet; in a cluster the channels may have to move to another
-// node.
-func (c *connection) use(l *link) error {
-	r := &replacement{conn: c, link: l}
-	r.probes = time.NewTimer(r.interval())
-	defer r.probes.Stop()
+// serve opens the connection and uses it until it fails. It returns errStale if it is better
+// replaced, or if no channel needs it any more.
+func (c *connection) serve() error {
+	if err := c.dial(); err != nil {
+		return err
+	}
+	probes := time.NewTicker(probeInterval)
+	defer probes.Stop()
 	for {
-		err := r.step()
-		switch {
-		case isTimeout(err) && c.broker.Slots == nil && c.broker.Ctx.Err() == nil:
-			r.unresponsive()
-		case err != nil:
-			r.end(err)
+		if err := c.subscribeNew(); err != nil {
 			return err
+		}
+		select {
+		case <-c.kick:
+		case <-probes.C:
+			if err := c.probe(c.conn); err != nil {
+				return err
+			}
+			if c.stale() {
+				return errStale
+			}
+		case err := <-c.lost:
+			return cmp.Or(err, errCut)
+		case <-c.broker.Ctx.Done():
+			return c.broker.Ctx.Err()
 		}
 	}
 }
 
-// disconnected marks all channels as not subscribed and wakes their listeners. It returns how
-// long to wait before the channels are subscribed elsewhere in a cluster.
-func (c *connection) disconnected(err error) time.Duration {
+// dial opens a connection that is alive and leads to a primary. It may block for as long as
+// the client's dial does, or until it is clear that the client's pool is exhausted.
+func (c *connection) dial() error {
+	b := c.broker
+	client := b.Conn.Client
+	if b.Conn.Slots != nil {
+		if client = client.Nodes()[c.addr]; client == nil {
+			return errors.New("the cluster has no node " + c.addr)
+		}
+	}
+	conn, release, err := b.Conn.Dedicate(b.Ctx, client)
+	if err != nil {
+		return err
+	}
+	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: b.onMessage, OnSubscription: c.onSubscription})
+	if err := c.probe(conn); err != nil {
+		conn.Close()
+		release()
+		return err
+	}
+	c.conn, c.release, c.lost = conn, release, lost
+	b.mu.Lock()
+	c.up, b.err = true, nil
+	b.updateUpLocked()
+	b.mu.Unlock()
+	return nil
+}
+
+// down marks the channels as not subscribed, and wakes their listeners, who look again. It
+// returns how long to wait before the channels are subscribed elsewhere.
+func (c *connection) down(err error) time.Duration {
 	b := c.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.up = false
 	b.updateUpLocked()
-	for _, s := range c.subs {
-		s.live = false
-		s.signalLocked() // listeners look again, and see that nothing is subscribed
-	}
-	if err != errRetired {
-		b.err = err
-	}
+	b.err = err
 	b.fails++
-	return min(50*time.Millisecond<<min(b.fails-1, 5), time.Second)
-}
-
-// recovered undoes disconnected when the link has answered after all. It was not lost, so
-// neither are the subscriptions sent on it: Redis confirmed them before that answer.
-func (c *connection) recovered() {
-	b := c.broker
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c.setUpLocked()
 	for _, s := range c.subs {
-		if s.sent && !s.live {
-			s.confirmLocked()
+		if s.live == c {
+			s.live = nil
 		}
+		s.signalLocked()
 	}
+	return timing.Jitter(min(20*time.Millisecond<<min(b.fails-1, 6), time.Second))
 }
 
-// reassign queues all channels for subscription after the last link ended with err, and
-// reports whether run goes on with another link. In a cluster it does not: the channels move
-// to connections of other nodes, since a node that failed may have been replaced.
-func (c *connection) reassign(err error) bool {
+// leave forgets the channels that nobody wants any more and moves the others to another
+// connection, in a cluster to one of another node if this one failed with err: a replica may
+// have taken over.
+func (c *connection) leave(err error) {
 	b := c.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c.link = nil
-	if b.Slots == nil {
-		for _, s := range c.subs {
-			s.live = false
-			s.resubscribeLocked()
-		}
-		return true
-	}
-	if err != errRetired {
-		b.Slots.Refresh()
-	}
-	subs := c.subs
-	c.subs = make(map[string]*subscription)
 	delete(b.conns, c.addr)
+	exclude := ""
+	if err != errStale && b.Conn.Slots != nil {
+		exclude = c.addr
+		b.Conn.Slots.Refresh()
+	}
+	now := b.Clock.Now()
+	for _, s := range c.subs {
+		if s.wantedLocked(now) {
+			b.assignLocked(s, exclude)
+		} else {
+			b.forgetLocked(s)
+		}
+	}
+	if next := b.conns[c.addr]; next != nil && err == errStale {
+		next.up = true // until it is open, c still works
+	}
 	b.updateUpLocked()
-	exclude := c
-	if err == errRetired {
-		exclude = nil // a channel that came just now may use this node
+}
+
+// stale reports, after a probe, whether channels without listeners have been subscribed for so
+// long that a connection without them is worth opening, or none is left. Channels are never
+// unsubscribed: rueidis panics when a server that is busy with a script refuses UNSUBSCRIBE (it
+// sends a PING behind it, and both are refused).
+func (c *connection) stale() bool {
+	b := c.broker
+	now := b.Clock.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fails = 0
+	for _, s := range c.subs {
+		if !s.wantedLocked(now) && now-s.idleSince > int64(maxStaleAge) {
+			return true
+		}
 	}
-	for _, s := range subs {
-		b.assignLocked(s, exclude)
+	return len(c.subs) == 0
+}
+
+// onSubscription runs on the connection's reader: it must not block. Confirmations are the
+// results of the commands; but when a slot moves, its node ends the subscriptions by itself.
+func (c *connection) onSubscription(push rueidis.PubSubSubscription) {
+	if push.Kind != "sunsubscribe" {
+		return
 	}
-	return false
+	b := c.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := c.subs[push.Channel]; s != nil {
+		delete(c.asked, s)
+		s.lostLocked(c)
+		b.Conn.Slots.Refresh()
+		timing.Signal(c.kick)
+	}
 }
 
 // probe checks that conn is alive and leads to a primary.
 func (c *connection) probe(conn rueidis.DedicatedClient) error {
-	ctx, cancel := c.broker.bounded()
+	b := c.broker
+	ctx, cancel := timing.Within(b.Ctx, PingTimeout)
 	defer cancel()
-	if c.broker.NoRole.Load() {
-		return conn.Do(ctx, conn.B().Ping().Build()).Error()
+	if b.NoRole.Load() {
+		return silence(conn.Do(ctx, conn.B().Ping().Build()).Error())
 	}
 	reply, err := conn.Do(ctx, conn.B().Role().Build()).ToArray()
-	if _, refused := transport.Code(err); refused {
-		if transport.Unsupported(err) {
-			c.broker.NoRole.Store(true)
-		}
-		return nil // alive; its role is unknown
-	}
-	if err != nil {
-		return err
-	}
-	if !IsPrimary(reply) {
+	_, refused := transport.Code(err)
+	switch {
+	case refused: // alive; its role is unknown
+		b.NoRole.Store(transport.Unsupported(err))
+		return nil
+	case err == nil && !IsPrimary(reply):
 		return errReplica
 	}
-	return nil
+	return silence(err)
 }
 
 // IsPrimary reads the reply of ROLE.
@@ -238,6 +247,11 @@ func IsPrimary(role []rueidis.RedisMessage) bool {
 	return name == "master"
 }
 
-// isTimeout reports whether a command on a link got no answer in time: the end of its context
-// shows as a cancellation.
-func isTimeout(err error) bool { return errors.Is(err, context.Canceled) }
+// silence replaces the error of a command that got no answer in time, which is the end of its
+// context.
+func silence(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errSilent
+	}
+	return err
+}

@@ -25,7 +25,7 @@ func TestBusyServerStillReportsItsRole(t *testing.T) {
 	require.False(t, b.NoRole.Load(), "the server is not asked for its role any more")
 	_, err := server.Do("REPLICAOF", "127.0.0.1", "1")
 	require.NoError(t, err)
-	redistest.Eventually(t, enough, "the replica to be noticed", func() bool { return !b.Up.Load() })
+	redistest.Eventually(t, enough, "the replica to be noticed", func() bool { return !b.Conn.Up.Load() })
 	require.Equal(t, errReplica, n.probe(conn), "on a replica")
 }
 

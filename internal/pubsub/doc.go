@@ -7,17 +7,16 @@
 // # Invariants
 //
 //   - No gap goes unnoticed. Whoever waits for a message subscribes first, then looks at the
-//     lock, then waits. Each confirmation of a subscription, the first and every one after a
-//     reconnect, signals its listeners, so that they look again.
+//     lock, then waits. Each confirmation of a subscription after a gap, the first one too,
+//     signals its listeners, so that they look again.
 //   - Signals go to channels with one place and never block. Only [Config.Handler] and the
-//     functions of [Broker.SubscribeFunc] run on a connection's reader; they must not block.
+//     functions of listeners run on a connection's reader; they must not block.
 //   - A connection leads to a primary: Redis delivers messages on replicas too, but does not
 //     count the subscribers there when a message is published.
 //   - No Redis I/O happens with Broker.mu locked.
 //
 // # Goroutines
 //
-// The broker starts all goroutines through [Config.Spawn], whose owner stops them by ending
-// [Config.Ctx] and waits for them: one for each connection, one while a replacement is being
-// opened, and one for each connection that is being closed.
+// The broker starts all goroutines through [Config.Tasks], whose owner stops them by ending
+// [Config.Ctx] and waits for them: one for each connection, until that is closed.
 package pubsub

@@ -20,31 +20,21 @@ const enough = 20 * time.Second // for what comes quickly on an idle machine
 
 // newBroker starts a broker, which has one channel pinned like that of a session. It
 // ends with the test.
-func newBroker(t *testing.T, client rueidis.Client, mod ...func(*Config)) *Broker {
+func newBroker(t *testing.T, client rueidis.Client) *Broker {
 	t.Helper()
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
-	var conn *transport.Conn
-	cfg := Config{
-		Busy:    func() bool { return false },
-		Client:  client,
-		Handler: func(string, string) bool { return false },
+	b := New(Config{
+		Conn:    transport.NewConn(client, 0, 0, &wg),
 		Clock:   clock.New(),
-		Spawn:   wg.Go,
+		Handler: func(string, string) bool { return false },
+		Tasks:   &wg,
 		Ctx:     ctx,
-		Dedicate: func(d transport.Dedicater) (rueidis.DedicatedClient, func(), error) {
-			return conn.Dedicate(ctx, d)
-		},
-	}
-	for _, f := range mod {
-		f(&cfg)
-	}
-	b := New(cfg)
-	conn = transport.NewConn(client, 0, 0, &wg, &b.Up)
+	})
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	pinning, stop := context.WithTimeout(ctx, enough)
 	defer stop()
-	require.NoError(t, b.Pin(pinning, "pinned"))
+	require.NoError(t, b.Pin(pinning, "pinned", func() {}))
 	return b
 }
 
@@ -64,7 +54,7 @@ func (h *Broker) subscribed(channel string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.subs[channel]
-	return t != nil && t.live
+	return t != nil && t.live != nil
 }
 
 // only returns the connection of a broker outside a cluster.

@@ -3,68 +3,97 @@ package pubsub
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/transport"
 )
 
+// linger is how long a channel stays subscribed at least after its last listener left.
+const linger = time.Second
+
+// kind says how a channel is subscribed.
+type kind int
+
+const (
+	plain kind = iota
+	shard
+	pattern
+)
+
+// subscription is one channel. It exists while it has listeners, and for a while after.
+// Broker.mu guards it, but for its first three fields, which are constant.
+type subscription struct {
+	channel string // or pattern
+	kind    kind
+	slot    uint16 // of a shard
+
+	live      *connection // that it is subscribed on; nil if a gap has begun
+	listeners []*Listener
+	idleSince int64 // when the last listener left
+
+	err      error // the last refusal
+	refusals int   // since it was live
+	retryAt  int64 // earliest next attempt after a refusal
+}
+
+// command returns the command that subscribes s.
+func (s *subscription) command(b rueidis.Builder) rueidis.Completed {
+	switch s.kind {
+	case shard:
+		return b.Ssubscribe().Channel(s.channel).Build()
+	case pattern:
+		return b.Psubscribe().Pattern(s.channel).Build()
+	}
+	return b.Subscribe().Channel(s.channel).Build()
+}
+
 // Listener waits for messages of one channel.
 type Listener struct {
-	f       func() // called after a message and after each confirmation, with Broker.mu locked
+	f       func() // called after a message and after each change of the subscription, with Broker.mu locked
 	broker  *Broker
 	channel string
 }
 
-// SubscribeFunc starts listening to a channel. f, which must neither block nor use the broker,
-// is called after each message and each confirmation of the subscription.
+// SubscribeFunc starts listening to a channel. f, which must neither block nor use the broker, is
+// called after each message, and when the channel is subscribed, refused or lost.
 func (b *Broker) SubscribeFunc(channel string, f func()) *Listener {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.subs[channel]
-	if s == nil {
-		s = &subscription{channel: channel, sharded: b.Shards != nil && b.Shards(channel)}
-		if s.sharded {
-			s.slot = transport.Slot(channel)
-		}
-		b.addLocked(s)
+	s := &subscription{channel: channel}
+	if b.Shards != nil && b.Shards(channel) {
+		s.kind, s.slot = shard, transport.Slot(channel)
 	}
-	return b.listenLocked(s, f)
+	return b.listen(s, f)
 }
 
-func (b *Broker) addLocked(s *subscription) {
-	b.subs[s.channel] = s
-	b.assignLocked(s, nil)
-}
-
-func (b *Broker) listenLocked(s *subscription, f func()) *Listener {
-	l := &Listener{f: f, broker: b, channel: s.channel}
-	s.listeners = append(s.listeners, l)
-	return l
+// Overhear listens to a channel, and to those whose names begin with its name, without being counted by
+// PUBSUB NUMSUB: by a pattern. The listener hears nothing where channels are sharded, since there are no patterns of
+// those, or if the user may not use patterns. It is nil if there are enough patterns.
+func (b *Broker) Overhear(channel string, f func()) *Listener {
+	return b.listen(&subscription{channel: patternOf(channel), kind: pattern}, f)
 }
 
 // maxPatterns bounds what patterns cost the server: each makes every PUBLISH some 30 ns slower.
 const maxPatterns = 64
 
-// Overhear listens to a channel, and to those whose names begin with its name, without being counted by
-// PUBSUB NUMSUB: by a pattern. The listener hears nothing if the channel is sharded, since there are no patterns of
-// those, or if the user may not use patterns. It is nil if there are enough patterns.
-func (b *Broker) Overhear(channel string, f func()) *Listener {
-	pattern := patternOf(channel)
+// listen adds a listener to the channel of s, which is the subscription if there is none yet.
+func (b *Broker) listen(s *subscription, f func()) *Listener {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.subs[pattern]
-	if s == nil {
-		if b.patterns == maxPatterns {
-			return nil
+	if known := b.subs[s.channel]; known != nil {
+		s = known
+	} else {
+		if s.kind == pattern {
+			if b.patterns == maxPatterns {
+				return nil
+			}
+			b.patterns++
 		}
-		b.patterns++
-		s = &subscription{channel: pattern, pattern: true}
-		if b.noPatterns || b.Shards != nil && b.Shards(channel) {
-			s.retryAt = never
-		}
-		b.addLocked(s)
+		b.subs[s.channel] = s
+		b.assignLocked(s, "")
 	}
-	return b.listenLocked(s, f)
+	l := &Listener{f: f, broker: b, channel: s.channel}
+	s.listeners = append(s.listeners, l)
+	return l
 }
 
 func patternOf(channel string) string { return escape.Replace(channel) + "*" }
@@ -73,11 +102,7 @@ func patternOf(channel string) string { return escape.Replace(channel) + "*" }
 var escape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
 // Live reports whether the listener's channel is subscribed now.
-func (l *Listener) Live() bool {
-	l.broker.mu.Lock()
-	defer l.broker.mu.Unlock()
-	return l.broker.subs[l.channel].live
-}
+func (l *Listener) Live() bool { return l.broker.Live(l.channel) }
 
 // Unsubscribe stops listening. It must be called at most once.
 func (l *Listener) Unsubscribe() {
@@ -115,17 +140,29 @@ func (s *subscription) signalLocked() {
 	}
 }
 
-// confirmLocked marks the channel as subscribed after a time in which messages may have been
-// missed.
-func (s *subscription) confirmLocked() {
-	s.live, s.err, s.refusals, s.retryAt = true, nil, 0, 0
-	s.signalLocked()
+// confirmLocked records that the channel is subscribed on c. After a gap messages may have
+// been missed: its listeners look again.
+func (s *subscription) confirmLocked(c *connection) {
+	gap := s.live == nil
+	s.live, s.err, s.refusals, s.retryAt = c, nil, 0, 0
+	if gap {
+		s.signalLocked()
+	}
 }
 
-// resubscribeLocked queues the channel for SUBSCRIBE on its connection.
-func (s *subscription) resubscribeLocked() {
-	s.sent = false
-	s.conn.unsent[s] = struct{}{}
+// lostLocked records that the channel is not subscribed on c any more.
+func (s *subscription) lostLocked(c *connection) {
+	if s.live == c {
+		s.live = nil
+		s.signalLocked()
+	}
+}
+
+func (b *Broker) forgetLocked(s *subscription) {
+	if s.kind == pattern {
+		b.patterns--
+	}
+	delete(b.subs, s.channel)
 }
 
 // wantedLocked reports whether the channel has listeners, or had one a moment ago.

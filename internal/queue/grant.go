@@ -18,9 +18,6 @@ type Grant struct {
 	Claim bool  // Term is a claim
 }
 
-// Proves reports whether a message grants a lock: the primary has counted who is told so before.
-func Proves(message string) bool { return strings.HasPrefix(message, "granted ") }
-
 // Heard handles what the session is told. It runs on the connection's reader, and does not block.
 //
 // "granted <hold id> <token> <claim> <key>" grants the lock with that key. The claim may be longer

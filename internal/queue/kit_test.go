@@ -39,19 +39,13 @@ func newRig(t *testing.T, client rueidis.Client, claim time.Duration) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &rig{t: t, ctx: ctx}
-	var conn *transport.Conn
-	c := clock.New()
-	b := pubsub.New(pubsub.Config{
-		Client: client, Handler: r.dispatch, Clock: c, Busy: func() bool { return true }, Spawn: r.wg.Go, Ctx: ctx,
-		Dedicate: func(d transport.Dedicater) (rueidis.DedicatedClient, func(), error) { return conn.Dedicate(ctx, d) },
-	})
-	conn = transport.NewConn(client, 0, 0, &r.wg, &b.Up)
+	c, conn := clock.New(), transport.NewConn(client, 0, 0, &r.wg)
+	b := pubsub.New(pubsub.Config{Conn: conn, Clock: c, Handler: r.dispatch, Tasks: &r.wg, Ctx: ctx})
 	r.Queue = New(Config{
 		Proto: wire.NewProtocol(conn, scripts, claim), Broker: b, Clock: c, Session: "00000001-0000-8000-8000-000000000000", Ctx: ctx,
 	})
 	t.Cleanup(func() { cancel(); r.wg.Wait() })
-	b.SubscribeFunc(wire.PrefixSession+r.Session, r.Resubscribed)
-	require.NoError(t, b.Pin(ctx, wire.PrefixSession+r.Session))
+	require.NoError(t, b.Pin(ctx, wire.PrefixSession+r.Session, r.Resubscribed))
 	return r
 }
 

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -24,41 +23,26 @@ type Conn struct {
 	Replicas int           // that must acknowledge an acquisition; 0: none
 	AckWait  time.Duration // for their acknowledgement
 
-	up *atomic.Bool // the server answers on the subscription connection
-	wg Group        // of the goroutines for calls that may block in the client
+	Up atomic.Bool // the server answers on the subscription connections
+	wg Group       // of the goroutines for calls that may block in the client
 
-	start       time.Time    // zero of closedSince
-	closedSince atomic.Int64 // since when the client returns ErrClosing; 0: it does not
-	doubtful    atomic.Bool  // the last call got no answer
-	Spent       atomic.Bool  // the last check found the pool of dedicated connections exhausted
-	stuck       atomic.Int32 // abandoned calls of Dedicate
-	contexts    sync.Pool    // of *Context
-
-	_        CacheLine
-	inFlight atomic.Int32 // direct calls under way
+	closedSince atomic.Int64  // since when the client returns ErrClosing, in ns since 1970; 0: it does not
+	doubtful    atomic.Bool   // the last call got no answer
+	Spent       atomic.Bool   // the last check found the pool of dedicated connections exhausted
+	dedicating  chan struct{} // has an element for each call of Dedicate under way
+	contexts    sync.Pool     // of *Context
+	inFlight    atomic.Int32  // direct calls under way
 }
 
-// NewConn returns a Conn outside a cluster. up is true while the server answers on the
-// subscription connection; wg counts the goroutines of the Conn.
-func NewConn(client rueidis.Client, replicas int, ackWait time.Duration, wg Group, up *atomic.Bool) *Conn {
-	return &Conn{Client: client, Replicas: replicas, AckWait: ackWait, up: up, start: time.Now(), wg: wg}
+// NewConn returns a Conn outside a cluster. wg counts its goroutines.
+func NewConn(client rueidis.Client, replicas int, ackWait time.Duration, wg Group) *Conn {
+	return &Conn{
+		Client: client, Replicas: replicas, AckWait: ackWait, wg: wg, dedicating: make(chan struct{}, maxDedicating),
+	}
 }
 
 // Group runs goroutines that somebody waits for, such as a sync.WaitGroup.
 type Group interface{ Go(f func()) }
-
-// CacheLine separates fields that every call writes from fields that are only read.
-type CacheLine [64]byte
-
-// Evalsha returns the command that runs a script, by its digest if that is known.
-func (c *Conn) Evalsha(s *Script, keys, args []string) rueidis.Completed {
-	verb, body := s.Call()
-	return c.command(verb, body, keys, args)
-}
-
-func (c *Conn) command(verb, body string, keys, args []string) rueidis.Completed {
-	return c.Command(keys, args, verb, body, strconv.Itoa(len(keys)))
-}
 
 // Command returns a command that begins with these words, before keys and arguments.
 func (c *Conn) Command(keys, args []string, words ...string) rueidis.Completed {
@@ -69,22 +53,38 @@ func (c *Conn) Command(keys, args []string, words ...string) rueidis.Completed {
 	return b.Args(keys...).Args(args...).Build()
 }
 
-// Eval runs a script, by its text if the server does not know the digest.
-func (c *Conn) Eval(ctx context.Context, s *Script, keys, args []string) (r rueidis.RedisResult) {
-	r = c.do(ctx, c.Evalsha(s, keys, args))
-	if re, ok := rueidis.IsRedisErr(r.Error()); ok && re.IsNoScript() {
-		r = c.do(ctx, c.command("EVAL", s.Text, keys, args))
-	}
-	return r
-}
-
-// Call is one run of a script in a batch.
+// Call is one run of a script.
 type Call struct {
 	*Script
 	Keys, Args []string
 }
 
-// EvalAll runs scripts in one pipeline and returns the results in order.
+// Evalsha returns the command that runs a script, by its digest if that is known.
+func (c *Conn) Evalsha(s *Script, keys, args []string) rueidis.Completed {
+	verb, body := s.Call()
+	return c.Command(keys, args, verb, body, strconv.Itoa(len(keys)))
+}
+
+// evalText returns the command that runs a script if the server does not know its digest.
+func (c *Conn) evalText(s *Script, keys, args []string) rueidis.Completed {
+	return c.Command(keys, args, "EVAL", s.Text, strconv.Itoa(len(keys)))
+}
+
+func isNoScript(err error) bool {
+	re, ok := rueidis.IsRedisErr(err)
+	return ok && re.IsNoScript()
+}
+
+// Eval runs a script.
+func (c *Conn) Eval(ctx context.Context, s *Script, keys, args []string) (r rueidis.RedisResult) {
+	if r = c.do(ctx, c.Evalsha(s, keys, args)); isNoScript(r.Error()) {
+		r = c.do(ctx, c.evalText(s, keys, args))
+	}
+	return r
+}
+
+// EvalAll runs scripts in one pipeline and returns the results in order. In a cluster all should
+// belong to one node: the client waits for the replies of every node.
 func (c *Conn) EvalAll(ctx context.Context, calls []Call) []rueidis.RedisResult {
 	cmds := make(rueidis.Commands, len(calls))
 	for i, call := range calls {
@@ -94,9 +94,9 @@ func (c *Conn) EvalAll(ctx context.Context, calls []Call) []rueidis.RedisResult 
 	var unknown []int
 	cmds = nil
 	for i, call := range calls {
-		if re, ok := rueidis.IsRedisErr(results[i].Error()); ok && re.IsNoScript() {
+		if isNoScript(results[i].Error()) {
 			unknown = append(unknown, i)
-			cmds = append(cmds, c.command("EVAL", call.Text, call.Keys, call.Args))
+			cmds = append(cmds, c.evalText(call.Script, call.Keys, call.Args))
 		}
 	}
 	if len(unknown) > 0 {
@@ -106,15 +106,3 @@ func (c *Conn) EvalAll(ctx context.Context, calls []Call) []rueidis.RedisResult 
 	}
 	return results
 }
-
-// Pipelined sends commands, at least one, in one pipeline. In a cluster all should belong to
-// one node: the client waits for the replies of every node.
-func (c *Conn) Pipelined(ctx context.Context, cmds rueidis.Commands) []rueidis.RedisResult {
-	results := c.doMulti(ctx, cmds...)
-	if c.Slots != nil && slices.ContainsFunc(results, unanswered) {
-		c.Slots.Refresh()
-	}
-	return results
-}
-
-func unanswered(r rueidis.RedisResult) bool { return r.NonRedisError() != nil }

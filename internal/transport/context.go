@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/relock-go/relock/internal/timing"
@@ -32,25 +31,34 @@ const (
 	minDeadline = time.Second
 )
 
-// patient returns the deadline of a call that starts now and may last for d, and whether it
-// should have one.
-func (c *Conn) patient(d time.Duration) (deadline time.Time, ok bool) {
-	if d < minDeadline || !c.reachable() {
-		return time.Time{}, false
-	}
-	return time.Now().Add(d), true
+// A timed context has the deadline of a call on Conn that starts now and may last for Most.
+type timed struct {
+	context.Context
+	Conn *Conn
+	Most time.Duration
 }
 
-// Context is the context of a Redis call that only Cancel ends, not its caller's context. It
+// Deadline returns the deadline of a call that starts now, if it should have one.
+func (c *timed) Deadline() (deadline time.Time, ok bool) {
+	if c.Most < minDeadline || !c.Conn.reachable() {
+		return time.Time{}, false
+	}
+	return time.Now().Add(c.Most), true
+}
+
+// Bounded returns a context for one call that starts now. It ends after d, with stop, or with
+// parent.
+func (c *Conn) Bounded(parent context.Context, d time.Duration) (ctx context.Context, stop func()) {
+	ctx, stop = timing.Within(parent, d)
+	return &timed{ctx, c, min(d, Patience)}, stop
+}
+
+// Context is the context of Redis calls that only Cancel ends, not its caller's context. It
 // has the caller's values.
 type Context struct {
-	context.Context
-	Conn      *Conn
+	timed
 	ended     chan struct{}
-	cancelled bool          // ended is closed; guarded by the owner's mutex
-	Most      time.Duration // how long a call may last; 0: no deadline
-	Prompt    bool          // calls must end with it even if rueidis blocks
-	pool      *sync.Pool    // where Free puts it
+	cancelled bool // ended is closed; guarded by the owner's mutex
 }
 
 // NewContext returns a context with these values. Free takes it back. Sessions share none: a
@@ -58,22 +66,22 @@ type Context struct {
 func (c *Conn) NewContext(values context.Context) *Context {
 	io, _ := c.contexts.Get().(*Context)
 	if io == nil {
-		io = &Context{ended: make(chan struct{}), pool: &c.contexts}
+		io = Background()
 	}
-	io.Context = values
+	io.timed = timed{Context: values, Conn: c}
 	return io
 }
 
 // Background returns a context without values, which is not to be freed.
 func Background() *Context {
-	return &Context{Context: context.Background(), ended: make(chan struct{})}
+	return &Context{timed: timed{Context: context.Background()}, ended: make(chan struct{})}
 }
 
 // Free takes c back. No call may use it any more.
 func (c *Context) Free() {
 	if !c.cancelled {
-		c.Context, c.Most, c.Prompt = nil, 0, false
-		c.pool.Put(c)
+		c.Context = nil
+		c.Conn.contexts.Put(c)
 	}
 }
 
@@ -86,17 +94,7 @@ func (c *Context) Cancel() {
 }
 
 // Bound sets the deadline of the following call on conn, which may last for d.
-func (c *Context) Bound(conn *Conn, d time.Duration) {
-	c.Conn, c.Most = conn, min(d, Patience)
-}
-
-// Deadline returns the deadline of a call that starts now.
-func (c *Context) Deadline() (time.Time, bool) {
-	if c.Most == 0 {
-		return time.Time{}, false
-	}
-	return c.Conn.patient(c.Most)
-}
+func (c *Context) Bound(conn *Conn, d time.Duration) { c.Conn, c.Most = conn, min(d, Patience) }
 
 // Done returns a channel that Cancel closes.
 func (c *Context) Done() <-chan struct{} { return c.ended }
@@ -110,23 +108,6 @@ func (c *Context) Err() error {
 		return nil
 	}
 }
-
-// Bounded returns a context for one call that starts now. It ends after d, with stop, or with
-// parent.
-func (c *Conn) Bounded(parent context.Context, d time.Duration) (ctx context.Context, stop func()) {
-	ctx, stop = timing.Within(parent, d)
-	return &timedCtx{ctx, c, min(d, Patience)}, stop
-}
-
-// timedCtx is a context with the deadline of a call that starts now.
-type timedCtx struct {
-	context.Context
-	conn *Conn
-	most time.Duration
-}
-
-// Deadline returns the deadline of a call that starts now.
-func (c *timedCtx) Deadline() (time.Time, bool) { return c.conn.patient(c.most) }
 
 // NoDeadline hides the deadline of a caller's context. Done still reports its end.
 type NoDeadline struct{ context.Context }

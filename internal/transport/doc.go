@@ -1,21 +1,17 @@
 // Package transport sends commands and scripts to one deployment through rueidis.
 //
-// [Conn] sends on behalf of one session; [SlotMap] knows the primaries of a cluster;
-// [Rounds] runs batches side by side, one for each node. The package also holds the contexts
-// that suit rueidis, the classes of Redis errors, and the wait for replicas. It knows nothing
-// of locks.
+// [Conn] sends on behalf of one session; [SlotMap] knows the primaries of a cluster; [Rounds]
+// runs batches side by side, one for each node. The package knows nothing of locks.
 //
 // # Invariants
 //
-//   - A call ends with its caller's context, whatever rueidis does. Where rueidis may block
-//     past ctx, while dialing or while its queue is full, a goroutine makes the call and is
-//     left behind.
+//   - A call ends with its caller's context, whatever rueidis does (reach.go).
 //   - No caller's deadline reaches the shared connection: rueidis would close it, for all
 //     users of the client, when the deadline passes.
 //   - Outside a cluster a session's commands share one connection and execute in the order in
 //     which they are sent. So a release cannot overtake the acquire before it.
 //   - Nothing is retried, but a script by its text after NOSCRIPT, and a script with WAIT
-//     after a redirection; neither has been executed then.
+//     after MOVED; neither has been executed then.
 //   - A node of a cluster that hangs delays only what must go to that node.
 //
 // # Goroutines

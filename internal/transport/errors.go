@@ -2,7 +2,6 @@ package transport
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -64,16 +63,19 @@ func Unsupported(err error) bool {
 	return ok && (code == "NOPERM" || strings.EqualFold(code, "unknown"))
 }
 
-var codeInScript = regexp.MustCompile(`^Error running script .*?@user_script: ?\d+: (?:@user_script: ?\d+: )?-?([A-Z][A-Z0-9]+) `)
-
 // RedisCode returns the code of an error reply, with or without "ERR ", which the client
 // strips. Before Redis 7 an error inside a script had the form "ERR Error running script (…):
 // @user_script:5: CODE text" if the command ran, and if it was refused
 // "… @user_script:5: @user_script: 5: -CODE text".
 func RedisCode(text string) string {
+	const line = "@user_script:"
 	text = strings.TrimPrefix(text, "ERR ")
-	if m := codeInScript.FindStringSubmatch(text); m != nil {
-		return m[1]
+	if i := strings.LastIndex(text, line); i >= 0 && strings.HasPrefix(text, "Error running script ") {
+		_, inner, _ := strings.Cut(text[i+len(line):], ": ")
+		code, _, _ := strings.Cut(strings.TrimPrefix(inner, "-"), " ")
+		if code == strings.ToUpper(code) {
+			return code
+		}
 	}
 	code, _, _ := strings.Cut(text, " ")
 	return code

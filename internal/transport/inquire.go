@@ -3,6 +3,8 @@ package transport
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -25,66 +27,58 @@ func (c *Conn) Settled(ctx context.Context, words ...string) rueidis.RedisResult
 // of the pool, so that a ctx that can be cancelled does not put the shared connection into
 // its slower mode; see Patience.
 func (c *Conn) Inquire(ctx context.Context, words ...string) rueidis.RedisResult {
-	w := c.watchPool(ctx, c.Client, "", poolTimeout)
-	defer w.stop()
+	ctx, stop := c.watchPool(ctx, c.Client, "", poolTimeout)
+	defer stop()
 	var r rueidis.RedisResult
 	if c.Client.Mode() != rueidis.ClientModeCluster {
-		r = c.do(NoDeadline{w.ctx}, c.Client.B().Arbitrary(words...).Blocking())
+		r = c.do(NoDeadline{ctx}, c.Client.B().Arbitrary(words...).Blocking())
 	} else {
-		r = c.AnyNode(w.ctx, func(ctx context.Context, node rueidis.Client) rueidis.RedisResult {
+		r = c.AnyNode(ctx, func(ctx context.Context, node rueidis.Client) rueidis.RedisResult {
 			return c.Ask(ctx, node, c.Client.B().Arbitrary(words...).Blocking())
 		})
 	}
 	if err := r.NonRedisError(); err != nil {
-		return rueidis.NewErrorResult(w.failed(err))
+		return rueidis.NewErrorResult(c.poolError(ctx, err))
 	}
 	return r
 }
 
-// InquireAt asks one node of a cluster, which may hang, for a text.
-func (c *Conn) InquireAt(ctx context.Context, node rueidis.Client, words ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+// InquireAt asks one node of a cluster, which may hang.
+func (c *Conn) InquireAt(ctx context.Context, node rueidis.Client, words ...string) rueidis.RedisResult {
+	ctx, cancel := timing.Within(ctx, nodeTimeout)
 	defer cancel()
-	return c.Ask(NoDeadline{ctx}, node, c.Client.B().Arbitrary(words...).Blocking()).ToString()
+	return c.Ask(ctx, node, c.Client.B().Arbitrary(words...).Build())
 }
 
 // AnyNode asks one node of a cluster after the other until one answers. A node may hang, so
 // it waits only nodeTimeout before it asks the next one as well, and then for all of them. It
 // gives up no wait before that: rueidis makes its pool larger for each that is ended.
-func (c *Conn) AnyNode(ctx context.Context, ask func(context.Context, rueidis.Client) rueidis.RedisResult) (r rueidis.RedisResult) {
-	io, cancel := context.WithCancel(ctx)
+func (c *Conn) AnyNode(
+	ctx context.Context, ask func(context.Context, rueidis.Client) rueidis.RedisResult,
+) rueidis.RedisResult {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	nodes := c.Client.Nodes()
+	nodes := slices.Collect(maps.Values(c.Client.Nodes())) // in random order
 	replies := make(chan rueidis.RedisResult, len(nodes))
-	asked := 0
-	// reply waits for an answer, until late or the end of ctx, and reports whether r is one.
-	reply := func(late <-chan time.Time) bool {
-		for asked > 0 {
-			select {
-			case r = <-replies:
-				asked--
-				c.observe(ctx, &r)
-				if r.NonRedisError() == nil {
-					return true
-				}
-			case <-late:
-				return false
-			case <-ctx.Done():
-				r = rueidis.NewErrorResult(ctx.Err())
-				return true
+	r := rueidis.NewErrorResult(errors.New("the client knows no node of the cluster"))
+	for asked, replied := 0, 0; replied < len(nodes); {
+		if asked < len(nodes) {
+			node := nodes[asked]
+			asked++
+			c.wg.Go(func() { replies <- ask(NoDeadline{ctx}, node) })
+		}
+		select {
+		case r = <-replies:
+			replied++
+			c.observe(ctx, &r)
+			if r.NonRedisError() == nil {
+				return r
 			}
-		}
-		return false
-	}
-	r = rueidis.NewErrorResult(errNoNode)
-	for _, node := range nodes { // in random order
-		asked++
-		c.wg.Go(func() { replies <- ask(NoDeadline{io}, node) })
-		if reply(time.After(nodeTimeout)) {
-			return r
+		case <-time.After(nodeTimeout):
+		case <-ctx.Done():
+			return rueidis.NewErrorResult(ctx.Err())
 		}
 	}
-	reply(nil)
 	return r
 }
 
@@ -94,12 +88,9 @@ func (c *Conn) Once(ctx context.Context, node rueidis.Client, cmd rueidis.Comple
 	if err != nil {
 		return rueidis.NewErrorResult(err)
 	}
-	r := conn.Do(ctx, cmd)
-	c.wg.Go(func() { // closing takes up to a second
+	defer c.wg.Go(func() { // closing takes up to a second
 		conn.Close()
 		release()
 	})
-	return r
+	return conn.Do(ctx, cmd)
 }
-
-var errNoNode = errors.New("the client knows no node of the cluster")

@@ -19,12 +19,10 @@ type Rounds[T any] struct {
 	Key  func(T) string // the key whose slot decides the node
 	Do   func([]T)      // runs one round; owns the slice
 	Kick chan struct{}  // gets a signal when Next must be called although nothing is due
-	wg   sync.WaitGroup // counts rounds under way on goroutines
 
-	waiting []T // items for the end of a round; only the goroutine that calls Next uses it
-
-	mu   sync.Mutex          // protects the following
-	busy map[string]struct{} // addresses of nodes with a round under way
+	waiting []T            // items for the end of a round; only the goroutine that calls Next uses it
+	wg      sync.WaitGroup // counts rounds under way on goroutines
+	busy    sync.Map       // has the addresses of nodes with a round under way
 }
 
 // Next starts rounds for the items that are due and those that have waited, on the nodes that
@@ -43,35 +41,16 @@ func (r *Rounds[T]) Next(due []T) {
 	nodes := byNode(r.Conn, r.waiting, r.Key)
 	r.waiting = nil
 	for addr, items := range nodes {
-		if !r.begin(addr) {
+		if _, busy := r.busy.LoadOrStore(addr, nil); busy {
 			r.waiting = append(r.waiting, items...)
 			continue
 		}
 		r.wg.Go(func() { // ends with Do; Wait waits for it
 			r.Do(items)
-			r.end(addr)
+			r.busy.Delete(addr)
+			timing.Signal(r.Kick)
 		})
 	}
-}
-
-func (r *Rounds[T]) begin(addr string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, busy := r.busy[addr]; busy {
-		return false
-	}
-	if r.busy == nil {
-		r.busy = make(map[string]struct{})
-	}
-	r.busy[addr] = struct{}{}
-	return true
-}
-
-func (r *Rounds[T]) end(addr string) {
-	r.mu.Lock()
-	delete(r.busy, addr)
-	r.mu.Unlock()
-	timing.Signal(r.Kick)
 }
 
 // Wait blocks until no round is under way, and returns the items that have not had one.
@@ -82,8 +61,11 @@ func (r *Rounds[T]) Wait() []T {
 	return left
 }
 
-// byNode groups items by the address of their node, "" if that is unknown.
+// byNode groups items by the address of their node, "" if that is unknown or there is only one.
 func byNode[T any](c *Conn, items []T, key func(T) string) map[string][]T {
+	if c.Slots == nil {
+		return map[string][]T{"": items}
+	}
 	nodes := make(map[string][]T)
 	for _, x := range items {
 		addr := c.Slots.Primary(Slot(key(x)))
@@ -95,10 +77,6 @@ func byNode[T any](c *Conn, items []T, key func(T) string) map[string][]T {
 // EachNode calls f with the items of each node, for all nodes concurrently, and returns when
 // all calls have returned. Outside a cluster it calls f once.
 func EachNode[T any](c *Conn, items []T, key func(T) string, f func([]T)) {
-	if c.Slots == nil {
-		f(items)
-		return
-	}
 	var wg sync.WaitGroup
 	for _, some := range byNode(c, items, key) {
 		wg.Go(func() { f(some) })

@@ -24,10 +24,9 @@ type byHand struct {
 
 func newByHand(t *testing.T) *byHand {
 	b := &byHand{open: make(map[string]chan struct{})}
-	b.atlas = &SlotMap{
-		Kick: make(chan struct{}, 1), Changed: func() {},
-		ranges: []slotRange{{0, 8191, "left"}, {8192, 16383, "right"}},
-	}
+	b.atlas = NewSlotMap(nil, func() {})
+	b.atlas.table.set(0, 8191, "left")
+	b.atlas.table.set(8192, 16383, "right")
 	b.Rounds = Rounds[string]{
 		Conn: &Conn{Slots: b.atlas},
 		Key:  func(key string) string { return key },
@@ -136,9 +135,7 @@ func TestWhatWaitsGoesToTheNodeThatHasItsSlotNow(t *testing.T) {
 	b.atlas.Moved(Slot(l[1]), "right") // a slot moves
 	b.Next(nil)
 	b.underWay(t, l[:1], l[1:2])
-	b.atlas.mu.Lock()
-	b.atlas.ranges, b.atlas.moved = []slotRange{{0, 16383, "new"}}, nil // a replica takes over
-	b.atlas.mu.Unlock()
+	b.atlas.table.set(0, 16383, "new") // a replica takes over
 	b.Next(nil)
 	b.underWay(t, l[:1], l[1:2], l[2:])
 }
@@ -148,7 +145,7 @@ func TestRoundsGoOnWithoutKnowingTheCluster(t *testing.T) {
 	t.Parallel()
 	b := newByHand(t)
 	l, r := b.keysOf("left", 2), b.keysOf("right", 1)
-	b.atlas.ranges = nil
+	b.atlas.table = readSlots(nil, "")
 	b.Next([]string{l[0], r[0]})
 	b.Next(l[1:])
 	b.underWay(t, []string{l[0], r[0]})

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 )
 
@@ -35,17 +36,15 @@ return digests
 // LearnDigests asks the server for the digests of the scripts, unless all are known:
 // they depend on nothing but the text. It returns an error only if there was no answer.
 // A digest that the server refuses to compute stays unknown, which does no harm.
-func (p *Conn) LearnDigests(ctx context.Context, scripts []*Script) error {
-	known := true
-	args := []string{"EVAL", digestsText, "0"}
-	for _, s := range scripts {
-		known = known && s.Sha.Load() != nil
-		args = append(args, s.Text)
-	}
-	if known {
+func (c *Conn) LearnDigests(ctx context.Context, scripts []*Script) error {
+	if !slices.ContainsFunc(scripts, func(s *Script) bool { return s.Sha.Load() == nil }) {
 		return nil
 	}
-	digests, err := p.Inquire(ctx, args...).AsStrSlice()
+	args := []string{"EVAL", digestsText, "0"}
+	for _, s := range scripts {
+		args = append(args, s.Text)
+	}
+	digests, err := c.Inquire(ctx, args...).AsStrSlice()
 	if _, refused := Code(err); err != nil && !refused {
 		return err
 	}

@@ -12,24 +12,16 @@ func Slot(key string) uint16 {
 	}
 	var crc uint16
 	for i := range len(key) {
-		crc = crc<<8 ^ crc16[byte(crc>>8)^key[i]]
-	}
-	return crc & 0x3fff
-}
-
-var crc16 = func() (table [256]uint16) {
-	for i := range table {
-		crc := uint16(i) << 8
+		crc ^= uint16(key[i]) << 8
 		for range 8 {
 			carry := crc&0x8000 != 0
 			if crc <<= 1; carry {
 				crc ^= 0x1021
 			}
 		}
-		table[i] = crc
 	}
-	return table
-}()
+	return crc & 0x3fff
+}
 
 // Slot returns the slot of a key in a cluster, and 0 outside one.
 func (c *Conn) Slot(key string) uint16 {

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strconv"
@@ -25,79 +26,74 @@ const (
 // Run looks the slots up again when somebody found the map wrong. It stays empty if the
 // cluster refuses CLUSTER SLOTS. It is safe for concurrent use.
 type SlotMap struct {
-	Client  rueidis.Client
-	Send    func(ctx context.Context, c rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult
-	Changed func()        // called after a change; must not block
-	Kick    chan struct{} // asks Run for a lookup; needs room for one signal
+	conn    *Conn
+	changed func()        // called after a change; must not block
+	kick    chan struct{} // asks Run for a lookup
 
-	mu     sync.Mutex        // protects the following
-	ranges []slotRange       // ordered by slot
-	moved  map[uint16]string // redirections since the last lookup
-	source string            // address of the node that answered the last lookup
+	mu     sync.Mutex // protects the following
+	table  *slotTable
+	source string // address of the node that answered the last lookup
 }
 
-// slotRange is the range of slots from first to last, served by the node at addr.
-type slotRange struct {
-	first, last uint16
-	addr        string
+// slotTable says which node is the primary of which slot.
+type slotTable struct {
+	nodes []string      // addresses of primaries, after "" for none
+	slots [16384]uint16 // an index of nodes for each slot
+}
+
+// set records that the node at addr serves the slots from first to last.
+func (t *slotTable) set(first, last int64, addr string) {
+	i := slices.Index(t.nodes, addr)
+	if i < 0 {
+		i = len(t.nodes)
+		t.nodes = append(t.nodes, addr)
+	}
+	for slot := max(first, 0); slot <= min(last, int64(len(t.slots)-1)); slot++ {
+		t.slots[slot] = uint16(i)
+	}
+}
+
+// NewSlotMap returns an empty map, which calls changed after each change; that must not block.
+func NewSlotMap(conn *Conn, changed func()) *SlotMap {
+	return &SlotMap{conn: conn, changed: changed, kick: make(chan struct{}, 1), table: readSlots(nil, "")}
 }
 
 // Primary returns the address of the primary of a slot, or "" if it is unknown.
 func (m *SlotMap) Primary(slot uint16) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if addr, ok := m.moved[slot]; ok {
-		return addr
-	}
-	i, _ := slices.BinarySearchFunc(m.ranges, slot, func(s slotRange, slot uint16) int { return int(s.last) - int(slot) })
-	if i < len(m.ranges) && m.ranges[i].first <= slot {
-		return m.ranges[i].addr
-	}
-	return ""
+	return m.table.nodes[m.table.slots[slot]]
 }
 
-// Primaries returns the addresses of all primaries.
-func (m *SlotMap) Primaries() (addrs []string) {
+// Primaries returns the addresses of all primaries. If one of them answered the last lookup, it is
+// the first.
+func (m *SlotMap) Primaries() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range m.ranges {
-		addrs = append(addrs, s.addr)
+	addrs := slices.Clone(m.table.nodes[1:])
+	if i := slices.Index(addrs, m.source); i > 0 {
+		addrs[0], addrs[i] = addrs[i], addrs[0]
 	}
-	slices.Sort(addrs)
-	return slices.Compact(addrs)
-}
-
-// Awake returns the address of the primary that answered the last lookup, or "" if a
-// replica did or none has.
-func (m *SlotMap) Awake() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if slices.ContainsFunc(m.ranges, func(s slotRange) bool { return s.addr == m.source }) {
-		return m.source
-	}
-	return ""
+	return addrs
 }
 
 // Moved records that a node has named another one for a slot, and requests a lookup.
 func (m *SlotMap) Moved(slot uint16, addr string) {
 	m.mu.Lock()
-	if m.moved == nil {
-		m.moved = make(map[uint16]string)
-	}
-	m.moved[slot] = addr
+	m.table.set(int64(slot), int64(slot), addr)
 	m.mu.Unlock()
 	m.Refresh()
-	m.Changed()
+	m.changed()
 }
 
 // Refresh requests a lookup by Run.
-func (m *SlotMap) Refresh() { timing.Signal(m.Kick) }
+func (m *SlotMap) Refresh() { timing.Signal(m.kick) }
 
 // Run serves requests for a lookup until ctx ends.
 func (m *SlotMap) Run(ctx context.Context) {
 	for {
 		select {
-		case <-m.Kick:
+		case <-m.kick:
 		case <-ctx.Done():
 			return
 		}
@@ -108,21 +104,16 @@ func (m *SlotMap) Run(ctx context.Context) {
 
 // Look asks one node after the other until one answers.
 func (m *SlotMap) Look(ctx context.Context) {
-	for addr, node := range m.Client.Nodes() { // in random order
-		if ctx.Err() != nil {
-			return
-		}
-		io, cancel := timing.Within(ctx, nodeTimeout)
-		reply, err := m.Send(NoDeadline{io}, node, m.Client.B().Arbitrary("CLUSTER", "SLOTS").Build()).ToArray()
-		cancel()
+	for addr, node := range m.conn.Client.Nodes() { // in random order
+		reply, err := m.conn.InquireAt(ctx, node, "CLUSTER", "SLOTS").ToArray()
 		if _, refused := Code(err); refused {
 			return
 		}
-		if ranges := readSlots(reply, addr); err == nil && len(ranges) > 0 {
+		if t := readSlots(reply, addr); len(t.nodes) > 1 {
 			m.mu.Lock()
-			m.ranges, m.moved, m.source = ranges, nil, addr
+			m.table, m.source = t, addr
 			m.mu.Unlock()
-			m.Changed()
+			m.changed()
 			return
 		}
 	}
@@ -130,29 +121,29 @@ func (m *SlotMap) Look(ctx context.Context) {
 
 // readSlots reads the reply of CLUSTER SLOTS from the node at addr. It returns the addresses
 // by which the client knows the nodes.
-func readSlots(reply []rueidis.RedisMessage, addr string) (ranges []slotRange) {
+func readSlots(reply []rueidis.RedisMessage, addr string) *slotTable {
+	t := &slotTable{nodes: []string{""}}
 	self, _, _ := net.SplitHostPort(addr)
 	for _, entry := range reply {
-		part, err := entry.ToArray()
-		if err != nil || len(part) < 3 {
+		part, _ := entry.ToArray()
+		if len(part) < 3 {
+			continue
+		}
+		node, _ := part[2].ToArray()
+		if len(node) < 2 {
 			continue
 		}
 		first, err1 := part[0].AsInt64()
 		last, err2 := part[1].AsInt64()
-		node, err3 := part[2].ToArray()
-		if err1 != nil || err2 != nil || err3 != nil || len(node) < 2 {
+		host, _ := node[0].ToString() // nil or empty: the host of the node that answers
+		port, err3 := node[1].AsInt64()
+		if errors.Join(err1, err2, err3) != nil || host == "?" {
 			continue
 		}
-		host, _ := node[0].ToString() // nil or empty: the host of the node that answers
 		if host == "" {
 			host = self
 		}
-		port, err := node[1].AsInt64()
-		if err != nil || host == "?" {
-			continue
-		}
-		ranges = append(ranges, slotRange{uint16(first), uint16(last), net.JoinHostPort(host, strconv.FormatInt(port, 10))})
+		t.set(first, last, net.JoinHostPort(host, strconv.FormatInt(port, 10)))
 	}
-	slices.SortFunc(ranges, func(a, b slotRange) int { return int(a.first) - int(b.first) })
-	return ranges
+	return t
 }

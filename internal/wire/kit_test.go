@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,7 +110,7 @@ func NewRig(t testing.TB, args ...string) *rig {
 
 func rigOn(t testing.TB, client rueidis.Client, addr string) *rig {
 	r := &rig{t: t, addr: addr}
-	r.Protocol = NewProtocol(transport.NewConn(client, 0, 0, new(sync.WaitGroup), new(atomic.Bool)), scripts, ClaimMost)
+	r.Protocol = NewProtocol(transport.NewConn(client, 0, 0, new(sync.WaitGroup)), scripts, ClaimMost)
 	return r
 }
 
