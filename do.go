@@ -9,7 +9,6 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/lockerr"
-	"github.com/relock-go/relock/internal/multilock"
 )
 
 // Do locks l, calls f, and unlocks l, also if f panics. It blocks as Lock does, then
@@ -26,13 +25,13 @@ import (
 //
 // While f runs, Lock under its context, or under one derived from it, of a lock that Do
 // holds would wait for Do itself. So it returns [ErrDeadlock], unless it is by the same
-// owner (see [Session.NewContext]), who may lock again. That goes for all handles, kinds
-// and sessions that share the lock's key. TryLock is false, as for any lock that is taken.
+// owner (see [Session.NewContext]), who may lock again. That goes for all handles and kinds
+// of the same session that share the lock's key; a Lock through another session waits. TryLock is false, as for any lock that is taken.
 // A reader inside a Do that reads is let in, also before waiting writers if it is of the
 // same session and has no lease of its own. Nothing is known of what a Locker of another
 // package locks. For work that is to have the lock after Do, derive no context from f's.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
-	if err := checkDo("Do", ctx, l, f); err != nil {
+	if err := checkDo("Do", l, f); err != nil {
 		return err
 	}
 	as, o := ownerFor(ctx)
@@ -45,7 +44,7 @@ func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error 
 // TryDo is Do with TryLock instead of Lock: it does nothing if the lock is taken. ran tells
 // whether f was called.
 func TryDo(ctx context.Context, l Locker, f func(ctx context.Context) error) (ran bool, err error) {
-	if err := checkDo("TryDo", ctx, l, f); err != nil {
+	if err := checkDo("TryDo", l, f); err != nil {
 		return false, err
 	}
 	as, o := ownerFor(ctx)
@@ -55,9 +54,8 @@ func TryDo(ctx context.Context, l Locker, f func(ctx context.Context) error) (ra
 	return true, runHeld(ctx, as, o, l, f)
 }
 
-// checkDo panics if ctx is nil, and reports whether l or f are.
-func checkDo(op string, ctx context.Context, l Locker, f func(context.Context) error) error {
-	checkContext(ctx)
+// checkDo reports whether l or f are nil.
+func checkDo(op string, l Locker, f func(context.Context) error) error {
 	switch {
 	case isNil(l):
 		return lockerr.New(op, "", errNilLocker)
@@ -118,18 +116,20 @@ func runHeld(ctx, as context.Context, o *arbiter.Owner, l Locker, f func(context
 
 // memberOf returns the lock inside l, nil if l is of a type that this module does not know.
 func memberOf(l Locker) engine.Member {
-	if own, ok := l.(interface{ engineLock() multilock.Locker }); ok {
-		return own.engineLock().(engine.Member)
+	if own, ok := l.(ourLocker); ok {
+		return own.member()
 	}
 	return nil
 }
+
+// ourLocker is a lock of this module.
+type ourLocker interface{ member() engine.Member }
 
 func nameOf(m engine.Member) string {
 	if m == nil {
 		return ""
 	}
-	name, _ := m.Order()
-	return name
+	return m.Name()
 }
 
 // Token returns the fencing token of the hold that the innermost Do around ctx took,
@@ -137,7 +137,6 @@ func nameOf(m engine.Member) string {
 // without tokens: the read side of an [RWMutex], a [Group], a [Redlock], and a Locker of
 // another package. See [Mutex.FencingToken] for what to do with it.
 func Token(ctx context.Context) int64 {
-	checkContext(ctx)
 	return engine.ScopeOf(ctx).Token()
 }
 
@@ -145,7 +144,6 @@ func Token(ctx context.Context) int64 {
 // certain as of now; renewals move it. For a Group it is the earliest of its members'. It
 // reports false outside of Do, once the hold has ended, and for a Locker of another package.
 func Deadline(ctx context.Context) (time.Time, bool) {
-	checkContext(ctx)
 	return engine.ScopeOf(ctx).HoldDeadline()
 }
 

@@ -65,8 +65,8 @@
 //
 //   - A session ([Session]) is a process's part in the locks of one Redis deployment.
 //     It has an identity, renews leases, and listens for unlock messages.
-//   - An owner is who holds a lock: one call of Lock, or a unit of work such as a
-//     request.
+//   - An owner is who holds a lock: a unit of work such as a request, whose contexts carry
+//     it, or else the handle through which it was locked.
 //   - A hold is one owner's possession of one lock, from Lock to Unlock or loss.
 //   - A handle is what a program has of a lock: the *Mutex that [Session.Mutex] returns, or
 //     another [Locker]. Any number of handles may be the same lock.
@@ -168,16 +168,17 @@
 //
 // Goroutines have no identity in Go; the context says who locks.
 //
-// Under an ordinary context every Lock makes a new owner. So a [Mutex] excludes
-// goroutines as a sync.Mutex does, and locking it twice in a row blocks. (Inside [Do],
-// whose context knows the hold, that fails with [ErrDeadlock] instead.) Unlock ends the
-// latest hold taken through the same handle, by whatever owner: it must, so that
-// a deferred Unlock(context.Background()) works. So through a handle that several owners
-// share, Unlock after a Lock that failed ends another's hold.
+// Under an ordinary context the owner is the handle, which behaves as a sync.Mutex or a
+// sync.RWMutex does: goroutines that use it exclude each other, and locking it twice in a row
+// blocks. (Inside [Do], whose context knows the hold, that fails with [ErrDeadlock] instead.)
+// Unlock ends what was last taken through the handle, by whatever owner, so a deferred
+// Unlock(context.Background()) works. Readers through one handle share one hold, which counts
+// them; if its lease is fixed, each of them has the lease set anew, so none is cut short.
 //
-// Therefore make a new handle for each operation. Do not keep one in a struct that several
-// requests share unless they are one owner. Handles cost little, and those of one session,
-// kind and name are one lock.
+// Goroutines that share a handle share its fate: after a loss the first Unlock returns ErrLost, and until
+// then a Lock through the handle waits, and TryLock returns ErrLost. Whoever needs to know of his own hold
+// alone uses Do, which makes an owner for its call, or a handle of his own. Handles cost little, and those
+// of one session, kind and name are one lock.
 //
 // [Session.NewContext] puts an owner into a context, and every Lock under that context
 // or one derived from it belongs to that owner. An owner may lock again what it holds;
@@ -198,11 +199,8 @@
 // The owner of a write hold of an RWMutex may take the read side too, and keep it when it
 // unlocks the write side. The other way round fails with [ErrUpgrade].
 //
-// Unlock even after a loss: until then, other goroutines that lock the same handle under
-// ordinary contexts wait, since their Unlock could not be distinguished from the missing
-// one; TryLock returns ErrLost. Other handles are not affected. A handle that is garbage
-// leaves nothing of holds that have expired, but one that is renewed is held until its
-// Unlock, or until Close: its section may still run.
+// Unlock even after a loss. A handle that is garbage leaves nothing of holds that have expired, but one
+// that is renewed is held until its Unlock, or until Close: its section may still run.
 //
 // # Waiting and fairness
 //

@@ -120,34 +120,6 @@ func ExampleMutex() {
 	// held: false
 }
 
-// A job that any one instance may do, but not two at once.
-func ExampleMutex_TryLock() {
-	session, done := newExampleSession()
-	defer done()
-	ctx := context.Background()
-
-	run := func(instance string, job func()) {
-		lock := session.Mutex("nightly-job")
-		switch ok, err := lock.TryLock(ctx); {
-		case err != nil:
-			fmt.Println(instance, "cannot tell:", err)
-		case !ok:
-			fmt.Println(instance, "leaves it to another one")
-		default:
-			defer lock.Unlock(ctx)
-			fmt.Println(instance, "does it")
-			job()
-		}
-	}
-	run("first", func() {
-		run("second", func() {})
-	})
-
-	// Output:
-	// first does it
-	// second leaves it to another one
-}
-
 // Of two holders, the later one has the larger token. What the lock protects can tell
 // from that who is late.
 func ExampleMutex_FencingToken() {

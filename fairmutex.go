@@ -5,17 +5,14 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/engine"
-	"github.com/relock-go/relock/internal/multilock"
+	"github.com/relock-go/relock/internal/wire"
 )
 
-// A FairMutex is a re-entrant mutual exclusion lock that is had in order of arrival,
+// A FairMutex is a re-entrant mutual exclusion lock that goes to its callers in order of arrival,
 // over all goroutines of all processes that use it. It shares its key, and so
 // excludes, with every Mutex, FairMutex and Redisson lock of the same name. A session's Mutexes
 // have one place in its queue. While a lock of Redisson waits, the lock is left to it for a
 // moment every now and then.
-//
-// Handles come from [Session.FairMutex]; methods of the zero FairMutex return an error.
-// A FairMutex must not be copied after first use, and is safe for concurrent use.
 //
 // The queue is in Redis and goes by the server's clock. Unlock gives the lock directly
 // to the first waiter: it has it when the message arrives. A waiter whose subscription
@@ -35,7 +32,7 @@ import (
 // FairMutex where order matters.
 type FairMutex struct {
 	_ noCopy
-	l engine.FairMutex
+	l engine.Lock
 }
 
 var _ Locker = (*FairMutex)(nil)
@@ -43,43 +40,37 @@ var _ Locker = (*FairMutex)(nil)
 // FairMutex returns a fair lock of the given name. It sends nothing and cannot fail: a
 // bad name or option is reported by the first call that would use it.
 func (s *Session) FairMutex(name string, opts ...LockOption) *FairMutex {
-	return &FairMutex{l: s.engine().FairMutex(name, lockConfigOf(opts))}
+	m := new(FairMutex)
+	m.l.Init(s.e, wire.Fair, name, lockConfigOf(opts))
+	return m
 }
 
 // Name returns the name of the lock.
-func (m *FairMutex) Name() string { return m.lock().Name() }
+func (m *FairMutex) Name() string { return m.l.Name() }
 
 // Lock queues for m and blocks until it is held; see [Locker]. If ctx ends first the
 // place in the queue is given up.
-func (m *FairMutex) Lock(ctx context.Context) error { return on(ctx, m.lock()).Lock(ctx) }
+func (m *FairMutex) Lock(ctx context.Context) error { return m.l.Lock(ctx) }
 
 // TryLock locks m if it is free and nobody queues for it; see [Locker].
-func (m *FairMutex) TryLock(ctx context.Context) (bool, error) { return on(ctx, m.lock()).TryLock(ctx) }
+func (m *FairMutex) TryLock(ctx context.Context) (bool, error) { return m.l.TryLock(ctx) }
 
 // Unlock ends one Lock of m; see [Locker]. The last one gives the lock to the first
 // waiter.
-func (m *FairMutex) Unlock(ctx context.Context) error { return on(ctx, m.lock()).Unlock(ctx) }
+func (m *FairMutex) Unlock(ctx context.Context) error { return m.l.Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through m ends; see
 // [Locker].
-func (m *FairMutex) Done() <-chan struct{} { return m.lock().Done() }
+func (m *FairMutex) Done() <-chan struct{} { return m.l.Done() }
 
 // Err tells whether the latest hold taken through m is held; see [Locker].
-func (m *FairMutex) Err() error { return m.lock().Err() }
+func (m *FairMutex) Err() error { return m.l.Err() }
 
 // FencingToken returns the fencing token of the latest hold taken through m; see
 // [Mutex.FencingToken].
-func (m *FairMutex) FencingToken() int64 { return m.lock().FencingToken() }
+func (m *FairMutex) FencingToken() int64 { return m.l.FencingToken() }
 
 // Deadline returns the time until which the hold is certain; see [Mutex.Deadline].
-func (m *FairMutex) Deadline() (time.Time, bool) { return m.lock().Deadline() }
+func (m *FairMutex) Deadline() (time.Time, bool) { return m.l.Deadline() }
 
-func (m *FairMutex) engineLock() multilock.Locker { return &m.l }
-
-// lock returns the lock of m, a zero one if m is nil.
-func (m *FairMutex) lock() *engine.FairMutex {
-	if m == nil {
-		return new(engine.FairMutex)
-	}
-	return &m.l
-}
+func (m *FairMutex) member() engine.Member { return &m.l }

@@ -3,16 +3,15 @@ package relock
 import (
 	"context"
 
+	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/multilock"
 )
 
 // A Group locks several locks as one: all or nothing. Its members may be of any type
 // and any session, also groups themselves.
 //
-// Handles come from [NewGroup]; methods of the zero Group return an error. A Group must
-// not be copied after first use, and is safe for concurrent use. It is a [Locker]: the
-// hold is that of all members, Done closes when the first of them is lost, and it is
-// re-entrant where its members are.
+// It is a [Locker]: the hold is that of all members, Done closes when the first of them is lost, and an
+// owner that holds it enters again.
 //
 // Members are locked in an order that depends on their names only, so groups that share
 // members cannot deadlock each other, in whatever order they list them. Where names do
@@ -20,8 +19,9 @@ import (
 // this package does not know, the group does not wait for one while it holds another:
 // it gives all back and starts with the one that was taken.
 //
-// Mutexes of one session whose keys share a slot (any keys, outside a cluster) are
-// taken by one script in one round trip, and released by another.
+// The members of one session are tried together, in one pipeline, and released in another. Those that a Lock
+// has got are given back when one is taken. If that happens again and again, the members are locked one after
+// the other.
 type Group struct {
 	_ noCopy
 	l *multilock.Group
@@ -36,8 +36,8 @@ func NewGroup(locks ...Locker) *Group {
 	members := make([]multilock.Locker, len(locks))
 	for i, l := range locks {
 		members[i] = l
-		if own, ok := l.(interface{ engineLock() multilock.Locker }); ok && !isNil(l) {
-			members[i] = own.engineLock()
+		if own, ok := l.(ourLocker); ok && !isNil(l) {
+			members[i] = own.member()
 		}
 	}
 	return &Group{l: multilock.New(members...)}
@@ -45,28 +45,20 @@ func NewGroup(locks ...Locker) *Group {
 
 // Lock locks every member; see [Locker]. It blocks until it has them all. After an
 // error it has none of them.
-func (g *Group) Lock(ctx context.Context) error { return on(ctx, g.lock()).Lock(ctx) }
+func (g *Group) Lock(ctx context.Context) error { return g.l.Lock(ctx) }
 
 // TryLock locks every member if none is taken; see [Locker].
-func (g *Group) TryLock(ctx context.Context) (bool, error) { return on(ctx, g.lock()).TryLock(ctx) }
+func (g *Group) TryLock(ctx context.Context) (bool, error) { return g.l.TryLock(ctx) }
 
 // Unlock unlocks every member, whatever happens to the others, and returns their errors
 // joined; see [Locker].
-func (g *Group) Unlock(ctx context.Context) error { return on(ctx, g.lock()).Unlock(ctx) }
+func (g *Group) Unlock(ctx context.Context) error { return g.l.Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through g ends, or
 // loses its first member; see [Locker].
-func (g *Group) Done() <-chan struct{} { return g.lock().Done() }
+func (g *Group) Done() <-chan struct{} { return g.l.Done() }
 
 // Err tells whether the latest hold taken through g is held whole; see [Locker].
-func (g *Group) Err() error { return g.lock().Err() }
+func (g *Group) Err() error { return g.l.Err() }
 
-func (g *Group) engineLock() multilock.Locker { return g.l }
-
-// lock returns the lock of g, nil if g is nil; that is as unusable as a zero one.
-func (g *Group) lock() *multilock.Group {
-	if g == nil {
-		return nil
-	}
-	return g.l
-}
+func (g *Group) member() engine.Member { return g.l }

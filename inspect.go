@@ -50,11 +50,7 @@ type Holder struct {
 // RWMutex, or of one of Redisson's. It makes one round trip, a second one for the labels of
 // holders, and changes nothing. If the key is no lock it returns [ErrNotLock].
 func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
-	e, err := s.on(ctx, "inspect", name)
-	if err != nil {
-		return State{}, err
-	}
-	in, err := e.Inspect(ctx, name)
+	in, err := s.e.Inspect(ctx, name)
 	if err != nil {
 		return State{}, err
 	}
@@ -95,9 +91,5 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 // known to be stuck or dead, and fencing tokens where it may not be. If the key is no lock
 // it changes nothing and returns [ErrNotLock].
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
-	e, err := s.on(ctx, "force-unlock", name)
-	if err != nil {
-		return false, err
-	}
-	return e.ForceUnlock(ctx, name)
+	return s.e.ForceUnlock(ctx, name)
 }

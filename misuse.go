@@ -1,7 +1,6 @@
 package relock
 
 import (
-	"context"
 	"errors"
 	"reflect"
 )
@@ -11,19 +10,6 @@ type noCopy struct{}
 
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
-
-// checkContext panics if ctx is nil, like the functions of package context.
-func checkContext(ctx context.Context) {
-	if ctx == nil {
-		panic("relock: the context is nil; pass context.Background() where there is none")
-	}
-}
-
-// on returns l for a method with ctx, which must not be nil.
-func on[L any](ctx context.Context, l L) L {
-	checkContext(ctx)
-	return l
-}
 
 var (
 	errNilLocker = errors.New("the Locker is nil")

@@ -5,31 +5,30 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/engine"
-	"github.com/relock-go/relock/internal/multilock"
+	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Locker is a distributed lock. Every lock type of this package is one, and so is
-// what [RWMutex.RLocker] returns. A Locker must not be copied after first use and is
-// safe for concurrent use. Methods of nil and zero values return an error; a nil
-// context panics.
+// A Locker is a distributed lock. Every lock type of this package is one, and so is what
+// [RWMutex.RLocker] returns. A Locker comes from a method of [Session] or from a New function, must
+// not be copied, and is safe for concurrent use.
 //
-// Who holds the lock is decided by the context. A context from [Session.NewContext]
-// carries an owner: Lock and Unlock act for that owner, on which handle of the same kind
-// and name ever, and Lock by the owner that holds the lock counts up without asking Redis.
-// Under any other context each Lock is by a new owner, so goroutines exclude each other as
-// with [sync.Mutex], and Unlock ends the latest hold taken through this very handle, also
-// one of an owner with a context. Of readers, who may have several holds at the same time,
-// it ends the one whose lease is over first, so that those that read on keep theirs; Done
-// stays open until the last of them has unlocked, or theirs is lost.
+// Who holds the lock is decided by the context. A context from [Session.NewContext] carries an
+// owner: Lock and Unlock under it act for that owner, through any value of the same kind and name
+// in the session, and Lock by the owner that holds the lock counts up without asking Redis.
 //
-// Use a new handle for each operation. Through one that several owners share, an Unlock
-// without an owner that follows a failed Lock ends another's hold, and Done, Err,
-// FencingToken and Deadline tell of another's.
+// Under any other context the owner is the value itself, the handle. It behaves as a [sync.Mutex]
+// or a [sync.RWMutex] does: goroutines that use it exclude each other, nobody enters twice,
+// and Unlock, by any goroutine, ends what was last taken through the handle, also by an owner. Readers through one handle
+// share one hold, which counts them. After a loss, the first Unlock returns ErrLost, and until then Lock
+// through the handle waits, and TryLock returns ErrLost.
+//
+// [Do] makes an owner for its own call. So goroutines that need to know about their own
+// hold alone use Do, an owner, or a handle of their own; handles are cheap.
 type Locker interface {
-	// Lock blocks until the lock is held, ctx ends, or the session closes. It
-	// rides out lost connections, failovers and restarts of Redis; other errors,
-	// such as ErrNotLock, end it at once. If ctx ends, the error is for errors.Is both
-	// ctx's error and its cause, and ErrTaken if somebody else had the lock. After an
+	// Lock blocks until the lock is held, ctx ends, or the session closes. It waits while
+	// connections are lost, and during failovers and restarts of Redis; other errors,
+	// such as ErrNotLock, end it at once. If ctx ends, the error is for errors.Is ctx's
+	// error and its cause, and ErrTaken if somebody else had the lock. After an
 	// error the lock is not held. What Redis may have granted to
 	// the call is released in the background, after Lock has returned: others may find
 	// the lock taken until then, or for up to a lease if Redis does not answer or the
@@ -60,9 +59,7 @@ type Locker interface {
 // A Mutex is a re-entrant mutual exclusion lock. It shares its key, and so excludes,
 // with every Mutex, FairMutex and Redisson RLock of the same name.
 //
-// Handles come from [Session.Mutex]; methods of the zero Mutex return an error. A
-// Mutex must not be copied after first use, and is safe for concurrent use. All
-// handles of one session with the same name are the same lock.
+// All handles of one session with the same name are the same lock.
 //
 // Among the goroutines of a session the lock is handed on in order of arrival,
 // without asking Redis, for as long as the session's tenure lasts ([WithTenure]).
@@ -70,7 +67,7 @@ type Locker interface {
 // order of all calls.
 type Mutex struct {
 	_ noCopy
-	l engine.Mutex
+	l engine.Lock
 }
 
 var _ Locker = (*Mutex)(nil)
@@ -78,49 +75,43 @@ var _ Locker = (*Mutex)(nil)
 // Mutex returns a lock of the given name. It sends nothing and cannot fail: a bad
 // name or option is reported by the first call that would use it.
 func (s *Session) Mutex(name string, opts ...LockOption) *Mutex {
-	return &Mutex{l: s.engine().Mutex(name, lockConfigOf(opts))}
+	m := new(Mutex)
+	m.l.Init(s.e, wire.Plain, name, lockConfigOf(opts))
+	return m
 }
 
 // Name returns the name of the lock.
-func (m *Mutex) Name() string { return m.lock().Name() }
+func (m *Mutex) Name() string { return m.l.Name() }
 
 // Lock locks m; see [Locker] for what it waits for and what ctx means. With an owner
 // in ctx that holds m already it counts up, at the cost of a few hundred nanoseconds.
-func (m *Mutex) Lock(ctx context.Context) error { return on(ctx, m.lock()).Lock(ctx) }
+func (m *Mutex) Lock(ctx context.Context) error { return m.l.Lock(ctx) }
 
 // TryLock tries to lock m without waiting; see [Locker].
-func (m *Mutex) TryLock(ctx context.Context) (bool, error) { return on(ctx, m.lock()).TryLock(ctx) }
+func (m *Mutex) TryLock(ctx context.Context) (bool, error) { return m.l.TryLock(ctx) }
 
 // Unlock ends one Lock of m; see [Locker]. If goroutines of this process wait and
 // the tenure is not spent, the next of them has the lock and nothing is sent.
-func (m *Mutex) Unlock(ctx context.Context) error { return on(ctx, m.lock()).Unlock(ctx) }
+func (m *Mutex) Unlock(ctx context.Context) error { return m.l.Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through m ends;
 // see [Locker]. It is closed by the local deadline of a hold that cannot be renewed,
 // whether Redis answers or not.
-func (m *Mutex) Done() <-chan struct{} { return m.lock().Done() }
+func (m *Mutex) Done() <-chan struct{} { return m.l.Done() }
 
 // Err tells whether the latest hold taken through m is held; see [Locker].
-func (m *Mutex) Err() error { return m.lock().Err() }
+func (m *Mutex) Err() error { return m.l.Err() }
 
 // FencingToken returns the fencing token of the latest hold taken through m, also
 // after it was lost, and 0 if there is none. Of two holds of a lock the later one has
 // the larger token: hand it to what the lock protects, and let that refuse tokens
 // smaller than one it has seen. If m is shared, the latest hold may be another's: in Do
 // use [Token].
-func (m *Mutex) FencingToken() int64 { return m.lock().FencingToken() }
+func (m *Mutex) FencingToken() int64 { return m.l.FencingToken() }
 
 // Deadline returns the time until which the hold is certain as of now, whatever
 // happens to Redis or the network. Renewals move it. It reports false if the latest
 // hold taken through m has ended, or there was none.
-func (m *Mutex) Deadline() (time.Time, bool) { return m.lock().Deadline() }
+func (m *Mutex) Deadline() (time.Time, bool) { return m.l.Deadline() }
 
-func (m *Mutex) engineLock() multilock.Locker { return &m.l }
-
-// lock returns the lock of m, a zero one if m is nil.
-func (m *Mutex) lock() *engine.Mutex {
-	if m == nil {
-		return new(engine.Mutex)
-	}
-	return &m.l
-}
+func (m *Mutex) member() engine.Member { return &m.l }

@@ -166,7 +166,11 @@ func WithReplicas(n int, timeout time.Duration) SessionOption {
 // WithObserver sends the session's events to o, to nobody if o is nil. See [Observer] and, for more
 // than one, [Observers].
 func WithObserver(o Observer) SessionOption {
-	return sessionOption(func(c *sessionConfig) { c.Hooks = hooks(o) })
+	return sessionOption(func(c *sessionConfig) {
+		if c.Observer = o; isNil(o) {
+			c.Observer = nil
+		}
+	})
 }
 
 // WithFixedLease gives the lock a fixed lease: it is not renewed, and ends d after the

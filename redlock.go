@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/relock-go/relock/internal/multilock"
+	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/quorum"
 )
 
@@ -12,14 +12,11 @@ import (
 // a majority of them say so, and so survives the loss of a minority with all data. The
 // algorithm is that of the Redis documentation ("Distributed Locks with Redis").
 //
-// Handles come from [NewRedlock]; methods of the zero Redlock return an error. A Redlock
-// must not be copied after first use, and is safe for concurrent use. It is a [Locker],
-// re-entrant per owner; handles of one name over the same sessions are the same lock.
+// It is a [Locker], re-entrant per owner; handles of one name over the same sessions are the same lock.
 //
-// Lock asks all deployments at the same time, each for a bounded time, and counts only
-// if a majority grants and the lease, less the time that took, less the drift of clocks,
-// is not over. Otherwise it gives everything back and tries again after a random pause,
-// or when it hears of an unlock. While it is held every deployment renews its part;
+// Lock asks all deployments at the same time, each for a bounded time, and waits for no more than a majority. It
+// counts only if the lease, less the time that took, less the drift of clocks,
+// is not over. Otherwise it gives everything back and tries again after a random pause of up to 150 ms. While it is held every deployment renews its part;
 // a deployment that was missing, or lost its part, is asked again. Done closes when
 // fewer than a majority are certain.
 //
@@ -47,45 +44,37 @@ var _ Locker = (*Redlock)(nil)
 func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 	deployments := make([]quorum.Session, len(sessions))
 	for i, s := range sessions {
-		if e := s.engine(); e != nil {
-			deployments[i] = quorum.Session{Engine: e, Queue: s.redlocks}
+		if s != nil {
+			deployments[i] = quorum.Session{Engine: s.e, Table: s.redlocks}
 		}
 	}
 	return &Redlock{l: quorum.New(deployments, name, lockConfigOf(opts))}
 }
 
 // Name returns the name of the lock.
-func (r *Redlock) Name() string { return r.lock().Name() }
+func (r *Redlock) Name() string { return r.l.Name() }
 
 // Lock locks r; see [Locker]. It rides out deployments that are down, also if they are a
 // majority.
-func (r *Redlock) Lock(ctx context.Context) error { return on(ctx, r.lock()).Lock(ctx) }
+func (r *Redlock) Lock(ctx context.Context) error { return r.l.Lock(ctx) }
 
 // TryLock makes one attempt; see [Locker]. If so many deployments fail that no majority
 // is left, it returns their errors.
-func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return on(ctx, r.lock()).TryLock(ctx) }
+func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.l.TryLock(ctx) }
 
-// Unlock ends one Lock of r; see [Locker]. It waits for each deployment for at most 1 s; a
-// release that is not confirmed by then goes on in the background.
-func (r *Redlock) Unlock(ctx context.Context) error { return on(ctx, r.lock()).Unlock(ctx) }
+// Unlock ends one Lock of r; see [Locker]. It waits until a majority has confirmed the release; the others go on in the
+// background.
+func (r *Redlock) Unlock(ctx context.Context) error { return r.l.Unlock(ctx) }
 
 // Done returns a channel that is closed when the latest hold taken through r ends: when
 // fewer than a majority of the deployments are certain, or by Unlock; see [Locker].
-func (r *Redlock) Done() <-chan struct{} { return r.lock().Done() }
+func (r *Redlock) Done() <-chan struct{} { return r.l.Done() }
 
 // Err tells whether the latest hold taken through r is held; see [Locker].
-func (r *Redlock) Err() error { return r.lock().Err() }
+func (r *Redlock) Err() error { return r.l.Err() }
 
 // Deadline returns the time until which a majority of the deployments is certain as of
 // now; see [Mutex.Deadline].
-func (r *Redlock) Deadline() (time.Time, bool) { return r.lock().Deadline() }
+func (r *Redlock) Deadline() (time.Time, bool) { return r.l.Deadline() }
 
-func (r *Redlock) engineLock() multilock.Locker { return r.l }
-
-// lock returns the lock of r, nil if r is nil; that is as unusable as a zero one.
-func (r *Redlock) lock() *quorum.Redlock {
-	if r == nil {
-		return nil
-	}
-	return r.l
-}
+func (r *Redlock) member() engine.Member { return r.l }

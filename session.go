@@ -20,19 +20,18 @@ import (
 // whatever the number of locks: its goroutines and connections do not grow with
 // them.
 //
-// A Session is made by [NewSession] and ended by [Session.Close]. Methods of a nil or zero
-// Session, and of the locks that it makes, return an error that says so. A Session must not
+// A Session is made by [NewSession] and ended by [Session.Close]. It must not
 // be copied, and is safe for concurrent use.
 type Session struct {
 	_        noCopy
 	e        *engine.Engine
-	redlocks *quorum.Queue // where the Redlocks of this process queue
+	redlocks *quorum.Table // where the Redlocks of this process queue
 }
 
 func init() {
 	peek.Engine = func(session any) *engine.Engine { return session.(*Session).e }
-	peek.Redlocks = func(session any) *quorum.Queue { return session.(*Session).redlocks }
-	peek.RWMutex = func(lock any) *engine.RWMutex { return &lock.(*RWMutex).l }
+	peek.Redlocks = func(session any) *quorum.Table { return session.(*Session).redlocks }
+	peek.Reader = func(lock any) *engine.Lock { return &lock.(*RWMutex).read }
 	peek.Redlock = func(lock any) *quorum.Redlock { return lock.(*Redlock).l }
 	peek.Scripts = func() *wire.Scripts { return scripts }
 }
@@ -47,7 +46,6 @@ func init() {
 // sessions may share a client. Sessions of the same process on the same deployment
 // exclude each other like those of different processes.
 func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOption) (*Session, error) {
-	checkContext(ctx)
 	if isNil(client) {
 		return nil, errors.New("relock: NewSession: the client is nil; pass what rueidis.NewClient returned")
 	}
@@ -58,7 +56,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	s := new(Session)
 	c.Scripts, c.Dispatch = scripts, s.dispatch
 	s.e = engine.New(client, c)
-	s.redlocks = quorum.NewQueue(s.e)
+	s.redlocks = quorum.NewTable(s.e)
 	if err := s.e.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -66,39 +64,10 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 }
 
 // ID returns the session's identity, which is part of every hold id.
-func (s *Session) ID() string {
-	if e := s.engine(); e != nil {
-		return e.ID()
-	}
-	return ""
-}
-
-// engine returns the engine of s, nil if s is nil or a zero value. Locks that are made with that
-// report it.
-func (s *Session) engine() *engine.Engine {
-	if s == nil {
-		return nil
-	}
-	return s.e
-}
-
-// on returns the engine of s for a method with ctx.
-func (s *Session) on(ctx context.Context, op, name string) (*engine.Engine, error) {
-	checkContext(ctx)
-	e := s.engine()
-	if e == nil {
-		return nil, lockerr.New(op, name, lockerr.ErrNoSession)
-	}
-	return e, nil
-}
+func (s *Session) ID() string { return s.e.ID() }
 
 // Done returns a channel that is closed when Close is called.
-func (s *Session) Done() <-chan struct{} {
-	if e := s.engine(); e != nil {
-		return e.Done()
-	}
-	return arbiter.Closed
-}
+func (s *Session) Done() <-chan struct{} { return s.e.Done() }
 
 // Close ends the session: waiting calls return ErrClosed, every hold is lost and
 // released in Redis, goroutines and subscriptions end. It blocks until that is done or ctx
@@ -109,13 +78,7 @@ func (s *Session) Done() <-chan struct{} {
 // call may be inside rueidis, which nothing can end, until rueidis' own timeouts (3 s for a
 // reply, [rueidis.ClientOption].Dialer.Timeout for a new connection). An ended ctx still gives
 // Redis 100 ms. Close may be called more than once; the client stays open.
-func (s *Session) Close(ctx context.Context) error {
-	e, err := s.on(ctx, "close", "")
-	if err != nil {
-		return err
-	}
-	return e.Close(ctx)
-}
+func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 
 // NewContext returns a context with a new owner in it. Every lock taken under that
 // context, or one derived from it, belongs to that owner, and the owner may lock
@@ -124,19 +87,13 @@ func (s *Session) Close(ctx context.Context) error {
 // Give an owner to a unit of work, such as a request, whose functions lock the same
 // thing independently of each other. The session travels with it: see [FromContext].
 // Goroutines that share the context share the owner, and do not exclude each other.
-//
-// It panics if s is nil or a zero value.
 func (s *Session) NewContext(ctx context.Context) context.Context {
-	if _, err := s.on(ctx, "NewContext", ""); err != nil {
-		panic(err.Error())
-	}
 	return arbiter.WithOwner(ctx, &arbiter.Owner{Minter: s})
 }
 
 // FromContext returns the session that minted the owner in ctx, if there is one. So code
 // that has only a context can lock, and lock again what its callers hold.
 func FromContext(ctx context.Context) (*Session, bool) {
-	checkContext(ctx)
 	if o := arbiter.OwnerOf(ctx); o != nil {
 		s, ok := o.Minter.(*Session)
 		return s, ok

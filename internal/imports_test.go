@@ -26,6 +26,7 @@ var allowed = []struct {
 	{"internal/clock", nil},
 	{"internal/lockerr", nil},
 	{"internal/arbiter", nil},
+	{"internal/event", nil},
 	{"internal/fips", nil},
 	{"internal/redistest", []string{"internal/fips"}}, // for tests only: nothing below may import it
 	{"internal/snippets", nil},                        // for tests only
@@ -44,22 +45,22 @@ var allowed = []struct {
 
 	// The locks.
 	{"internal/engine", []string{
-		"internal/arbiter", "internal/clock", "internal/lease", "internal/lockerr", "internal/pubsub", "internal/queue",
-		"internal/timing", "internal/transport", "internal/wire",
+		"internal/arbiter", "internal/clock", "internal/event", "internal/lease", "internal/lockerr", "internal/pubsub",
+		"internal/queue", "internal/timing", "internal/transport", "internal/wire",
 	}},
 	{"internal/quorum", []string{
-		"internal/arbiter", "internal/engine", "internal/lease", "internal/lockerr", "internal/pubsub", "internal/timing",
-		"internal/transport",
+		"internal/arbiter", "internal/engine", "internal/event", "internal/lease", "internal/lockerr", "internal/timing",
+		"internal/transport", "internal/wire",
 	}},
 	{"internal/multilock", []string{
-		"internal/arbiter", "internal/engine", "internal/lease", "internal/lockerr", "internal/timing",
+		"internal/arbiter", "internal/engine", "internal/event", "internal/lockerr", "internal/timing",
 	}},
 	{"internal/peek", []string{"internal/engine", "internal/quorum", "internal/wire"}},
 
 	// The public API, and its users.
 	{".", []string{
-		"internal/arbiter", "internal/engine", "internal/lockerr", "internal/multilock", "internal/peek", "internal/quorum",
-		"internal/wire",
+		"internal/arbiter", "internal/engine", "internal/event", "internal/lockerr", "internal/multilock", "internal/peek",
+		"internal/quorum", "internal/wire",
 	}},
 	{"relocktest", []string{".", "internal/memredis"}},
 	{"examples/internal/demo", nil},

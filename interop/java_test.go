@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,12 +74,12 @@ func fresh(file string) bool {
 	if err != nil {
 		return false
 	}
-	err = filepath.WalkDir("java", func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir("java", func(path string, d fs.DirEntry, failed error) error {
 		if d != nil && d.Name() == "target" {
 			return fs.SkipDir
 		}
 		info, err := os.Stat(path)
-		if err == nil && !info.IsDir() && info.ModTime().After(built.ModTime()) {
+		if err = cmp.Or(failed, err); err == nil && !info.IsDir() && info.ModTime().After(built.ModTime()) {
 			err = errOld
 		}
 		return err

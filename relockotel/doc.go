@@ -15,9 +15,8 @@
 //	relock.renewal.duration   histogram                         round trips of renewals
 //	relock.renewal.failures   counter                           rounds of renewals with an error
 //
-// kind is mutex, fair, read, write, group or redlock. A Group or Redlock reports as itself, and its
-// members report too: add up kinds with care. Counters start at 0 when a kind of lock is first
-// used. Names are no attribute, so that the series stay few however many locks there are; see
+// kind is mutex, fair, read, write, group or redlock. A Group or Redlock reports as itself; its members
+// report nothing. Counters start at 0 when a kind of lock is first used. Names are no attribute, so that the series stay few however many locks there are; see
 // [WithName].
 //
 // The span relock.lock is a child of the caller's, from the call of Lock or TryLock to its end. It has

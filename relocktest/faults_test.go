@@ -43,36 +43,27 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 	}
 }
 
-func TestHoldSurvivesADisconnect(t *testing.T) {
+func TestHoldSurvivesDisconnectsAndRestartsWithData(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.hold()
-		for range 10 {
-			w.each(none(func(r *relocktest.Redis, s *relock.Session) { r.Disconnect(s) }))
-			time.Sleep(lease)
-		}
-		require.NoError(t, w.lock.Err())
-		require.NoError(t, w.lock.Unlock(background))
-		require.Empty(t, w.keys())
-	})
-}
-
-func TestHoldSurvivesARestartWithData(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.hold()
-		for range 10 {
-			w.each(none(func(r *relocktest.Redis, _ *relock.Session) { r.Restart(true) }))
-			time.Sleep(lease)
-		}
-		require.NoError(t, w.lock.Err())
-		require.NoError(t, w.lock.Unlock(background))
-		require.Empty(t, w.keys())
-	})
+	for _, fault := range []func(r *relocktest.Redis, s *relock.Session){
+		func(r *relocktest.Redis, s *relock.Session) { r.Disconnect(s) },
+		func(r *relocktest.Redis, _ *relock.Session) { r.Restart(true) },
+	} {
+		onEach(t, func(t *testing.T, w *world) {
+			w.hold()
+			for range 10 {
+				w.each(none(fault))
+				time.Sleep(lease)
+			}
+			require.NoError(t, w.lock.Err())
+			require.NoError(t, w.lock.Unlock(background))
+			require.Empty(t, w.keys())
+		})
+	}
 }
 
 // The renewal finds it.
-func TestRestartWithoutDataIsToldByTheNextRenewal(t *testing.T) {
+func TestRestartWithoutDataIsToldByRenewal(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		w.hold()

@@ -1,25 +1,24 @@
 // Package arbiter decides which goroutine of this process may have a lock, and which one asks
 // Redis for it.
 //
-// [Table] arbitrates the locks of one kind, and [Book] attributes unlocks to the holds of one
-// handle made of several locks. Per name at most one goroutine, the contender, talks to Redis, and
-// only while the process has no hold; the others wait in FIFO order. The end of a hold either
-// passes the lease to the next waiter or leaves its release to the caller, who reports when that
-// is done. A read-write lock has a read side too, with a contender of its own; see readers.go.
+// A [Table] arbitrates the locks of one kind. Per name at most one goroutine, the contender, talks
+// to Redis, and only while the process has no hold; the others wait in FIFO order. The end of a
+// hold either passes the lease to the next waiter or leaves its release to the caller, who reports
+// when that is done. A read-write lock has a read side too; see readers.go.
+//
+// A call is made for an [Owner]: that of its context, or that of the [Handle] it was made through.
 //
 // # Invariants
 //
 //   - At most one of exclusive hold and contender is set per name (in an open table, where
 //     every call asks Redis by itself, contenders are in the queue instead).
-//   - A hold ends exactly once. Whoever ends it closes its Done channel and calls its
-//     functions.
-//   - Every unlock is counted for exactly one hold, and a lock is held too long rather than
-//     released under somebody else; see attribution.go.
-//   - A table knows the holds that are live. One that was lost is known to its handle and its
-//     owner alone, and is garbage with them.
 //   - An owner has at most one hold on each side of a name that awaits an unlock, live or lost.
-//   - An owner re-enters only a hold whose lease is certain; a hold past its deadline is lost
-//     before anybody of its owner enters.
+//     While it has a lost one, it gets no other.
+//   - A hold ends exactly once. Whoever ends it closes its Done channel and calls its functions.
+//   - A table knows the holds that are live. One that was lost is known to its owner and its
+//     handle alone, and is garbage with them.
+//   - An owner re-enters only a hold whose lease is certain. A hold past its deadline is lost
+//     before its owner enters.
 //   - If a waiter is granted a hold while it is being cancelled, Quit returns that hold, and
 //     the caller gives it back.
 //

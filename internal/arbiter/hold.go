@@ -26,53 +26,55 @@ const (
 // A Hold is one owner's possession of one lock. Its methods are safe for
 // concurrent use.
 type Hold[L comparable] struct {
-	Owner  *Owner // nil: anonymous
-	Lease  L      // the acquisition from Redis that it rests on
-	Token  int64  // fencing token
-	Since  int64  // when it began, by the table's clock
-	Passed bool   // passed on by another goroutine of this process, not granted by Redis
+	Owner  *Owner
+	Token  int64 // fencing token
+	Since  int64 // when it began, by the table's clock
+	Passed bool  // passed on by another goroutine of this process, not granted by Redis
 	side   Side
 
 	// guarded by the mutex of the name's shard
-	noted      bool     // lost, and recorded as such
 	count      int      // locks minus unlocks
 	next, prev *Hold[L] // in the list of the name's read holds
 
 	state atomic.Uint32 // a State; changed under mu
 
-	mu       sync.Mutex     // protects the following
-	done     chan struct{}  // made by the first Done
-	ends     []*func(State) // called when the hold ends
-	reported *reported      // nil: nothing
+	mu    sync.Mutex // protects the following; lease is changed under the shard's mutex as well
+	lease L          // the acquisition from Redis that it rests on
+	cause error      // of the loss
+	done  chan struct{}
+	ends  []*func(State) // called when the hold ends
+	calls []int64        // when the calls of Lock returned that were reported and are not over; oldest first
+}
+
+// Lease returns the acquisition from Redis that the hold rests on. A reader that joins a hold whose
+// lease is not renewed changes it.
+func (h *Hold[L]) Lease() L {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lease
 }
 
 // OnEnd arranges for f to be called when the hold ends, at once if it has. f is called with
 // the name's shard locked: it must neither block nor use the arbiter.
 func (h *Hold[L]) OnEnd(f *func(State)) {
 	h.mu.Lock()
-	if h.State() == Live {
-		h.ends = append(h.ends, f)
-		h.mu.Unlock()
-		return
-	}
 	s := h.State()
+	if s == Live {
+		h.ends = append(h.ends, f)
+	}
 	h.mu.Unlock()
-	(*f)(s)
+	if s != Live {
+		(*f)(s)
+	}
 }
 
 // Forget undoes one OnEnd of f. If the hold is ending, f may still be called.
 func (h *Hold[L]) Forget(f *func(State)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ends = remove(h.ends, f)
-}
-
-// remove removes one f from a list.
-func remove[F any](list []*F, f *F) []*F {
-	if i := slices.Index(list, f); i >= 0 {
-		return slices.Delete(list, i, i+1)
+	if i := slices.Index(h.ends, f); i >= 0 {
+		h.ends = slices.Delete(h.ends, i, i+1)
 	}
-	return list
 }
 
 // Watchers returns the number of functions that OnEnd has added. It is for tests.
@@ -88,6 +90,13 @@ func (h *Hold[L]) Fence() int64 { return h.Token }
 // State reports whether the hold is live and, if not, how it ended.
 func (h *Hold[L]) State() State { return State(h.state.Load()) }
 
+// Cause returns why the hold was lost, nil if it was not.
+func (h *Hold[L]) Cause() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cause
+}
+
 // Done returns a channel that is closed when the hold ends.
 func (h *Hold[L]) Done() <-chan struct{} {
 	h.mu.Lock()
@@ -101,14 +110,15 @@ func (h *Hold[L]) Done() <-chan struct{} {
 	return h.done
 }
 
-// End ends a live hold and reports whether it was live.
-func (h *Hold[L]) End(s State) bool {
+// End ends a live hold, with the cause of its loss if it is lost, and reports whether it was live.
+func (h *Hold[L]) End(s State, cause error) bool {
 	h.mu.Lock()
 	if h.State() != Live {
 		h.mu.Unlock()
 		return false
 	}
 	h.state.Store(uint32(s))
+	h.cause = cause
 	if h.done != nil {
 		close(h.done)
 	}
@@ -127,3 +137,31 @@ var Closed = func() <-chan struct{} {
 	close(c)
 	return c
 }()
+
+// What observers know of a hold: each call of Lock that was not a re-entry has a hold of its own,
+// though the readers of a handle share one, and calls that waited under one owner enter together. A
+// hold that nobody was told of, since its call was cancelled, ends without a word.
+
+// Reported records that a call of Lock was reported, which returned now. If the loss of h was
+// reported before, it returns the cause: the loss must be reported for this call, too.
+func (h *Hold[L]) Reported(now int64) (lost error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.State() != Lost {
+		h.calls = append(h.calls, now)
+	}
+	return h.cause
+}
+
+// Over returns when the calls returned that are over by an unlock of h: one of several readers,
+// else all, and all by a loss.
+func (h *Hold[L]) Over(all bool) (calls []int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := len(h.calls)
+	if !all {
+		n = min(n, 1)
+	}
+	calls, h.calls = h.calls[:n:n], h.calls[n:]
+	return calls
+}

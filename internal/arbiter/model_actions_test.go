@@ -7,224 +7,451 @@ import (
 	"pgregory.net/rapid"
 )
 
-// actions are what may happen to the lock; what cannot happen now is skipped.
-func (m *machine) actions() map[string]func(*rapid.T) {
-	return map[string]func(*rapid.T){
-		"lock":     func(*rapid.T) { m.lock(true) },
-		"lock too": func(*rapid.T) { m.lock(true) }, // so that queues grow
-		"try":      func(*rapid.T) { m.lock(false) },
-		"reenter":  func(*rapid.T) { m.reenter() },
-		"look":     func(*rapid.T) { m.look() },
-		"grant":    func(*rapid.T) { m.granted() },
-		"abandon":  func(*rapid.T) { m.abandon() },
-		"quit":     func(*rapid.T) { m.quit() },
-		"unlock":   func(*rapid.T) { m.unlock() },
-		"unlocked": func(*rapid.T) { m.released() },
-		"lose":     func(*rapid.T) { m.lose() },
-	}
+// redis is what Redis knows of the lock. It refuses at random what it may grant.
+type redis struct {
+	writer  *lease
+	readers map[*lease]bool
+	gone    map[*lease]bool // exclusive leases that were forced open without a word
+	token   int64
 }
 
-func (m *machine) lock(wait bool) {
-	if len(m.queue) > 6 {
-		m.r.Skip("enough wait")
+type reply uint8
+
+const (
+	refused reply = iota
+	granted
+	alone // granted, and nobody may join
+	gone
+)
+
+// act does one of the things that may happen now.
+func (m *model) act() {
+	var acts []func()
+	for _, p := range m.processes {
+		if len(p.calls)+len(p.holds) < 8 {
+			acts = append(acts, func() { p.enter() }, func() { p.enter() })
+		}
+		for _, c := range p.calls {
+			if c.at != inQueue || len(c.C) > 0 {
+				acts = append(acts, func() { p.advance(c) }, func() { p.advance(c) })
+			}
+		}
+		if len(p.calls) > 0 {
+			acts = append(acts, func() { p.cancel(pick(m, p.calls, "call")) })
+		}
+		acts = append(acts, func() { p.unlock(pick(m, p.sides(), "handle"), pick(m, p.owners, "owner")) }, p.reenter)
+		for _, h := range p.holds {
+			acts = append(acts, func() { p.unlockHold(h) })
+		}
+		for _, l := range p.ending {
+			acts = append(acts, func() { p.release(l) })
+		}
 	}
-	v, o := pick(m, m.handles, "handle"), pick(m, m.owners, "owner")
-	passable := rapid.IntRange(0, 3).Draw(m.r, "passable") > 0
-	m.settle(o)
-	c := &mcall{call: m.enter(v.handle, o, passable, wait), via: v, owner: o}
-	want := arbiter.Queued
-	switch {
-	case m.entered(o):
-		want = arbiter.Entered
-		m.held.count++
-		v.note(m.held)
-	case m.held == nil && m.asker == nil && m.eligible(c):
-		want = arbiter.Ask
-		c.state, m.asker = mAsking, c
-	case !m.eligible(c) && (o != nil || !wait):
-		want = arbiter.UnlockFirst
-	case !wait:
-		want = arbiter.Busy
-	default:
-		m.queue = append(m.queue, c)
+	acts = append(acts, m.pass, func() { pick(m, m.processes, "process").watch() })
+	if m.chance(8) {
+		acts = append(acts, m.force)
+	}
+	pick(m, acts, "act")()
+}
+
+// sides returns the handles of the sides that the lock has.
+func (p *process) sides() []*handle {
+	if !p.m.rw {
+		return p.handles[write]
+	}
+	return slices.Concat(p.handles[write], p.handles[read], p.handles[read])
+}
+
+func (p *process) enter() {
+	via, o := pick(p.m, p.sides(), "handle"), pick(p.m, p.owners, "owner")
+	c := &step{call: &call{waiter: p.Waiter(via, ownerOf(via, o), !p.m.open && !p.fixed[via], 0), w: p.world}, wait: !p.m.chance(3)}
+	c.Inside = via.Side() == read && c.wait && p.live(nil, read) != nil && p.m.chance(4)
+	var expired []*held // which this call must notice
+	for _, h := range p.holds {
+		for _, own := range []*held{p.live(c.Owner, read), p.live(c.Owner, write)} {
+			if own != nil && !p.certain(own.Lease()) && h.Lease() == own.Lease() {
+				expired = append(expired, h)
+			}
+		}
+	}
+	for _, h := range expired {
+		h.lost = true
+	}
+	want := p.verdict(c)
+	c.verdict = p.Enter(c.waiter, c.wait)
+	for _, h := range expired {
+		if h.State() != arbiter.Lost {
+			p.m.r.Fatal("a hold past its deadline was entered")
+		}
 	}
 	if c.verdict != want {
-		m.r.Fatalf("Enter = %v, want %v", verdicts[c.verdict], verdicts[want])
+		p.m.r.Fatalf("Enter = %v, want %v", verdicts[c.verdict], verdicts[want])
 	}
-	if want == arbiter.Entered || want == arbiter.Busy || want == arbiter.UnlockFirst {
-		m.Free(c.Waiter)
-		return
+	p.calls = append(p.calls, c)
+	switch c.verdict {
+	case arbiter.Ask:
+		c.at = asking
+	case arbiter.Queued:
+	default:
+		p.end(c)
+		if (c.verdict <= arbiter.Joined) != (c.granted != nil) {
+			p.m.r.Fatalf("a hold after %v", verdicts[c.verdict])
+		}
 	}
-	m.calls = append(m.calls, c)
 }
 
-func (m *machine) certain(h *mhold) bool { return m.now.Load() < h.Lease.until.Load() }
-
-// settle: o is about to enter, and its hold is lost if it is past its deadline.
-func (m *machine) settle(o *owner) {
-	if !m.entered(o) || m.certain(m.held) {
+// reenter is the way of a Lock that enters again, and of a reader that need not ask.
+func (p *process) reenter() {
+	via, o := pick(p.m, p.sides(), "handle"), pick(p.m, p.owners, "owner")
+	c := &step{call: &call{waiter: p.Waiter(via, ownerOf(via, o), true, 0), w: p.world}, wait: true}
+	if via.Side() == read {
+		p.Free(c.waiter)
 		return
 	}
-	h := m.held
-	m.held, h.state = nil, arbiter.Lost
-	m.lost = append(m.lost, h)
-	m.next()
-}
-
-func (m *machine) reenter() {
-	v, o := pick(m, m.handles, "handle"), pick(m, m.owners, "owner")
-	want := m.entered(o) && m.certain(m.held)
-	if got := m.Reenter(v.handle, o); got != want {
-		m.r.Fatalf("Reenter = %v, want %v", got, want)
+	h := p.live(nil, write)
+	want := p.reenters(c, h) && p.certain(h.Lease())
+	if got := p.Reenter(via, c.Owner); got != want {
+		p.m.r.Fatalf("Reenter = %v, want %v", got, want)
 	}
 	if want {
-		m.held.count++
-		v.note(m.held)
+		p.got(c, h.hold)
+	}
+	p.Free(c.waiter)
+}
+
+func (p *process) advance(c *step) {
+	switch c.at {
+	case inQueue:
+		p.look(c)
+	case asking:
+		p.send(c)
+	case sent:
+		p.m.execute(c)
+	case replied:
+		p.receive(c)
 	}
 }
 
-// look: a call that was signalled finds out what it is now. Whoever was granted the
-// lock has come to the end of Lock.
-func (m *machine) look() {
-	told := append(m.among(mGranted, true), m.among(mAsking, true)...)
-	if len(told) == 0 {
-		m.r.Skip("nobody is signalled")
-	}
-	c := pick(m, told, "call")
-	if !c.fired() {
-		m.r.Fatal("no signal")
-	}
-	c.told = false
-	h := m.Role(c.Waiter)
-	if c.state == mAsking && h != nil || c.state == mGranted && h != c.hold.hold {
-		m.r.Fatalf("Role = %+v", h)
-	}
-	if c.state == mGranted {
-		m.end(c)
-	}
-}
-
-func (m *machine) granted() {
-	if m.asker == nil || m.asker.told {
-		m.r.Skip("nobody asks")
-	}
-	c := m.asker
-	h := c.grant(rapid.IntRange(0, 3).Draw(m.r, "passes"))
-	if rapid.IntRange(0, 3).Draw(m.r, "expires") == 0 {
-		h.Lease.until.Store(m.now.Load() + 3)
-	}
-	if h.Passed || h.Owner != c.owner || h.Since != m.now.Load() {
-		m.r.Fatalf("granted as %+v", h)
-	}
-	m.asker = nil
-	m.give(c, h)
-	m.end(c)
-}
-
-func (m *machine) abandon() {
-	if m.asker == nil || m.asker.told {
-		m.r.Skip("nobody asks")
-	}
-	c := m.asker
-	m.Quit(c.Waiter)
-	m.asker = nil
-	m.next()
-	m.end(c)
-}
-
-// quit: a call is cancelled that waits or has not noticed that it need not any more.
-func (m *machine) quit() {
-	waiting := append(m.among(mQueued, false), m.among(mAsking, true)...)
-	waiting = append(waiting, m.among(mGranted, true)...)
-	if len(waiting) == 0 {
-		m.r.Skip("nobody waits")
-	}
-	c := pick(m, waiting, "call")
-	got := m.Quit(c.Waiter)
-	switch c.state {
-	case mQueued:
-		m.queue = slices.DeleteFunc(m.queue, func(q *mcall) bool { return q == c })
-	case mAsking:
-		m.asker = nil
-		m.next()
-	case mGranted:
-		if got != c.hold.hold {
-			m.r.Fatalf("Quit = %+v", got)
-		}
-		m.giveBack(c, got)
-		m.end(c)
+// look: a queued call finds out what it was signalled for.
+func (p *process) look(c *step) {
+	if !c.told() {
 		return
 	}
-	if got != nil {
-		m.r.Fatalf("Quit = %+v, want nothing", got)
+	if c.granted != nil {
+		p.end(c)
+		return
 	}
-	m.end(c)
+	c.at, c.seen = asking, false
 }
 
-func (m *machine) giveBack(c *mcall, h *hold) {
-	g, want := c.hold, arbiter.NotHeld
-	if g.count == 0 {
-		g = m.owed(g.owner)
+// send: a call asks Redis.
+func (p *process) send(c *step) {
+	c.told()
+	if c.granted != nil { // through another call of its owner
+		p.end(c)
+		return
 	}
-	if g != nil {
-		want = m.exit(g)
+	c.at, c.lease = sent, newLease(0, rapid.IntRange(0, 2).Draw(p.m.r, "passes"))
+	if c.Side() == write {
+		return
 	}
-	var ended *hold
-	if g != nil {
-		ended = g.hold
+	h, st := p.Standing(c.waiter)
+	switch {
+	case h != nil:
+		p.end(c)
+		return
+	case st.Refused != !p.eligible(c):
+		p.m.r.Fatalf("refused: %t", st.Refused)
+	case st.Refused: // the caller starts over
+		p.Quit(c.waiter)
+		p.end(c)
+		return
 	}
-	if got, out := m.Return(c.via.handle, h); out != want || got != ended {
-		m.r.Fatalf("Return = %v, want %v; the right hold: %v", outcomes[out], outcomes[want], got == ended)
+	if c.st = st; st.Confirm {
+		c.lease = st.Read
+	} else if !c.Passable {
+		c.lease.until.Store(p.now.Load() + int64(rapid.IntRange(1, 20).Draw(p.m.r, "lasts")))
 	}
-	m.learn(g)
 }
 
-func (m *machine) unlock() {
-	v, o := pick(m, m.handles, "handle"), pick(m, m.owners, "owner")
-	h, want := m.find(v, o), arbiter.NotHeld
-	var ended *hold
-	if h != nil {
-		want, ended = m.exit(h), h.hold
-	}
-	m.unlocked(v, o, h, ended, want)
-}
-
-func (m *machine) unlocked(v *mhandle, o *owner, h *mhold, ended *hold, want arbiter.Outcome) {
-	got, outcome := m.Exit(v.handle, o)
-	if outcome != want || got != ended {
-		m.r.Fatalf("Exit = %v, want %v; the right hold: %v", outcomes[outcome], outcomes[want], got == ended)
-	}
-	m.learn(h)
-}
-
-func (m *machine) released() {
-	if !m.leaving {
-		m.r.Skip("no release is under way")
-	}
-	m.Released(m.name, m.held.Lease)
-	m.held, m.leaving = nil, false
-	m.next()
-}
-
-// lose: a lease is lost, the current one or, to no effect, an older one.
-func (m *machine) lose() {
-	if len(m.holds) == 0 {
-		m.r.Skip("there was no hold")
-	}
-	recent := m.holds[max(0, len(m.holds)-3):]
-	l := pick(m, recent, "hold").Lease
-	var want *hold
-	if m.held != nil && m.held.Lease == l {
-		h := m.held
-		m.held = nil
-		if !m.leaving {
-			want, h.state = h.hold, arbiter.Lost
-			m.lost = append(m.lost, h)
+// execute: Redis executes what a call has sent.
+func (m *model) execute(c *step) {
+	c.at, c.reply = replied, refused
+	m.expire()
+	own := c.st.Writes && m.redis.writer == c.st.Write && m.redis.writer != nil
+	switch {
+	case c.st.Confirm && !m.redis.readers[c.lease]:
+		c.reply = gone
+	case !m.willing && m.chance(3) || m.redis.writer != nil && !(own && !c.st.Confirm):
+	case c.Side() == write && len(m.redis.readers) == 0:
+		m.redis.token += 1000
+		m.redis.writer, c.lease.token, c.reply = c.lease, m.redis.token, granted
+	case c.Side() == read:
+		m.redis.readers[c.lease], c.reply = true, granted
+		if m.chance(2) {
+			c.reply = alone
 		}
-		m.leaving = false
-		m.next()
 	}
-	if got := m.Lose(m.name, l); got != want {
-		m.r.Fatalf("Lose = %+v, want %+v", got, want)
+}
+
+// receive: the reply arrives.
+func (p *process) receive(c *step) {
+	c.at = asking
+	switch {
+	case c.reply == gone:
+		p.lose(c.lease)
+	case c.reply == refused:
+		p.Report(c.waiter, nil)
+		if !c.wait {
+			p.Quit(c.waiter)
+			p.end(c)
+		}
+	case !p.certain(c.lease):
+		if c.st.Confirm {
+			p.lose(c.lease) // as the caller does before it asks again
+		} else {
+			p.ending = append(p.ending, c.lease)
+		}
+	case c.Side() == write:
+		p.receiveWrite(c)
+	default:
+		p.receiveRead(c)
+	}
+}
+
+func (p *process) receiveWrite(c *step) {
+	if h := p.Lookup("a"); h != nil && h.Token < c.lease.token && p.m.open {
+		p.lose(h.Lease()) // Redis has granted the lock to c
+	}
+	late := p.live(nil, write) != nil && p.m.open
+	h, used := p.Grant(c.waiter, c.lease, c.lease.token)
+	if used {
+		p.admit(c, h)
+		p.forget(p.releasing)
+		p.end(c)
+		return
+	}
+	p.ending = append(p.ending, c.lease)
+	switch {
+	case h != nil: // through another call of its owner
+		p.end(c)
+	case !p.eligible(c): // the caller starts over
+		p.Quit(c.waiter)
+		p.end(c)
+	case !late:
+		p.m.r.Fatal("a grant was not used")
+	}
+}
+
+func (p *process) receiveRead(c *step) {
+	joinUntil := never
+	if c.reply == alone {
+		joinUntil = 0
+	}
+	entered := p.reenters(c, p.live(c.Owner, read))
+	h, spare := p.GrantRead(c.waiter, c.lease, !c.st.Confirm, joinUntil)
+	if spare != nil {
+		p.ending = append(p.ending, spare)
+	}
+	if h == nil {
+		return
+	}
+	p.admit(c, h)
+	if c.Passable && !entered {
+		p.shared, p.joinUntil = h.Lease(), joinUntil
+	}
+	p.end(c)
+}
+
+// cancel: a call gives up, whatever it is doing.
+func (p *process) cancel(c *step) {
+	p.note()
+	h := p.Quit(c.waiter)
+	if (h != nil) != (c.granted != nil) {
+		p.m.r.Fatalf("Quit = %v", h)
+	}
+	if c.at == sent && !c.st.Confirm {
+		p.m.execute(c) // all the same
+	}
+	if c.at == replied && !c.st.Confirm {
+		p.ending = append(p.ending, c.lease)
+	}
+	via := c.Via
+	p.end(c)
+	if h != nil {
+		want, next := arbiter.NotHeld, (*step)(nil) // since another unlock was for it
+		if c.granted.count > 0 {
+			want, next = p.outcome(c.granted)
+		}
+		p.unlocked(p.Return(via, h, errExpired), want, next)
+	}
+}
+
+// unlock is one by o, or by the holder of what was last taken through via.
+func (p *process) unlock(via *handle, o *owner) {
+	h := p.last(via)
+	if o != nil {
+		if h = p.live(o, via.Side()); h == nil {
+			h = p.lostOf(o, via.Side())
+		}
+	}
+	if o != nil && via.Side() == write {
+		inner := h != nil && !h.lost && h.count > 1
+		if p.ExitInner(via, o) != inner {
+			p.m.r.Fatalf("ExitInner = %t", !inner)
+		}
+		if inner {
+			h.count--
+			return
+		}
+	}
+	want, next := arbiter.NotHeld, (*step)(nil)
+	if h != nil {
+		want, next = p.outcome(h)
+	}
+	x := p.Exit(via, o, errExpired)
+	if (h == nil) != (x.Hold == nil) || h != nil && x.Hold != h.hold {
+		p.m.r.Fatal("an unlock of another hold")
+	}
+	p.unlocked(x, want, next)
+}
+
+func (p *process) unlocked(x exit, want arbiter.Outcome, next *step) {
+	if x.Outcome != want {
+		p.m.r.Fatalf("unlocked: %v, want %v", outcomes[x.Outcome], outcomes[want])
+	}
+	if p.note(); next != nil && (next.granted == nil || !next.granted.Passed || next.granted.Lease() != x.Lease || next.granted.Token <= x.Hold.Token) {
+		p.m.r.Fatal("the next one was not passed the lease")
+	}
+}
+
+// unlockHold unlocks h: its owner does, or somebody through a handle that it was taken through.
+func (p *process) unlockHold(h *held) {
+	for _, via := range p.sides() {
+		switch {
+		case via.Side() != h.Side():
+		case !p.ofHandle(h.Owner):
+			p.unlock(via, h.Owner)
+			return
+		case via.OwnerOf(background) == h.Owner:
+			p.unlock(via, nil)
+			return
+		}
+	}
+}
+
+// release: Redis executes a release, and its sender gets to know.
+func (p *process) release(l *lease) {
+	p.ending = slices.DeleteFunc(p.ending, func(e *lease) bool { return e == l })
+	delete(p.m.redis.readers, l)
+	if p.m.redis.writer == l {
+		p.m.redis.writer = nil
+	}
+	p.Released("a", l, nil, 0)
+	p.forget(l)
+}
+
+func (p *process) lose(l *lease) {
+	if len(p.Lose("a", l, errLost)) > 0 {
+		p.ending = append(p.ending, l)
+	}
+	p.note()
+	p.forget(l)
+}
+
+// pass: time goes on, and a lease may get an end.
+func (m *model) pass() {
+	for _, p := range m.processes {
+		p.now.Add(1)
+		if ls := p.Leases("a"); len(ls) > 0 && m.chance(6) {
+			if l := pick(m, ls, "lease"); l.until.Load() == never {
+				l.until.Store(p.now.Load() + 2)
+			}
+		}
+	}
+}
+
+// watch: the watchdog finds the leases that have ended.
+func (p *process) watch() {
+	for _, l := range p.Leases("a") {
+		if !p.certain(l) {
+			p.lose(l)
+		}
+	}
+}
+
+// expire removes from Redis what has ended, a little later than its holder was certain.
+func (m *model) expire() {
+	now := m.processes[0].now.Load()
+	if w := m.redis.writer; w != nil && now > w.until.Load() {
+		m.redis.writer = nil
+	}
+	for l := range m.redis.readers {
+		if now > l.until.Load() {
+			delete(m.redis.readers, l)
+		}
+	}
+}
+
+// force opens the lock, and tells everybody. A grant that is on its way would not hear of it. Where
+// every call asks, the message may be lost: then the next grant tells.
+func (m *model) force() {
+	for _, p := range m.processes {
+		if slices.ContainsFunc(p.calls, func(c *step) bool { return c.at == replied }) {
+			return
+		}
+	}
+	unheard := m.open && m.chance(2)
+	if w := m.redis.writer; w != nil && unheard {
+		m.redis.gone[w] = true
+	}
+	m.redis.writer = nil
+	clear(m.redis.readers)
+	for _, p := range m.processes {
+		for _, l := range p.Leases("a") {
+			if !unheard {
+				p.lose(l)
+			}
+		}
+	}
+}
+
+// drain lets all calls come to their ends, unlocks everything, and looks for remains.
+func (m *model) drain() {
+	m.willing = true
+	for range 100 {
+		for _, p := range m.processes {
+			p.now.Add(1)
+		}
+		for _, p := range m.processes {
+			p.watch()
+			for len(p.holds) > 0 {
+				p.unlockHold(pick(m, p.holds, "hold"))
+				m.check()
+			}
+			for len(p.ending) > 0 {
+				p.release(p.ending[0])
+			}
+			for _, c := range slices.Clone(p.calls) {
+				p.advance(c)
+				m.check()
+			}
+		}
+	}
+	for _, p := range m.processes {
+		if len(p.calls) > 0 {
+			m.r.Fatalf("%d calls never come to an end", len(p.calls))
+		}
+		if n := p.Len(); n != 0 {
+			m.r.Fatalf("after everything has ended the table knows %d names", n)
+		}
+		for _, v := range p.sides() {
+			if v.OwnerOf(background).Lost() != 0 {
+				m.r.Fatal("a handle keeps a lost hold that was unlocked")
+			}
+		}
+	}
+	if m.expire(); m.redis.writer != nil || len(m.redis.readers) > 0 {
+		m.r.Fatal("something stays in Redis")
 	}
 }

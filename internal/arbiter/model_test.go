@@ -8,240 +8,412 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The model says in plain slices what the table must do. Every action is done to
-// both; answers, signals and states must agree after each.
+// TestModel lets the goroutines of two processes do with one lock what they may, in any order,
+// with every step of a conversation with Redis on its own. Every answer of the table must be what the
+// model says; who waits is let in in order of arrival; writers exclude everybody else for as long as
+// they are certain; nothing is released that somebody holds; and in the end everybody gets in,
+// and nothing is left.
+func TestModel(t *testing.T) {
+	for _, k := range []kind{{name: "mutex"}, {name: "fair", open: true}, {name: "read-write", rw: true}} {
+		t.Run(k.name, func(t *testing.T) {
+			for range 4 { // times 100, unless -rapid.checks says otherwise
+				rapid.Check(t, func(r *rapid.T) {
+					m := newModel(t, r, k)
+					for range rapid.IntRange(1, 150).Draw(r, "steps") {
+						m.act()
+						m.check()
+					}
+					m.drain()
+				})
+			}
+		})
+	}
+}
 
-// mhold is a hold as the model sees it.
-type mhold struct {
+type kind struct {
+	name     string
+	open, rw bool
+}
+
+// model is one lock in one Redis, and the processes that use it.
+type model struct {
+	kind
+	r         *rapid.T
+	redis     redis
+	processes []*process
+	willing   bool // Redis grants whatever it may
+}
+
+// process is the table of a process, and what must be true of it.
+type process struct {
+	*world
+	m         *model
+	handles   [2][]*handle     // by side
+	owners    []*owner         // the first is nil: the handle's
+	calls     []*step          // that have not come to their end, in order of arrival
+	holds     []*held          // that await an unlock
+	fixed     map[*handle]bool // its leases are not passed on or shared
+	took      map[*handle][]*hold
+	releasing *lease // the exclusive lease whose release is under way
+	shared    *lease // that readers share
+	joinUntil int64
+	ending    []*lease // to be released in Redis
+}
+
+// held is a hold that awaits an unlock.
+type held struct {
 	*hold
-	owner *owner
 	count int
-	state arbiter.State
+	lost  bool
 }
 
-// mcall is a call of Lock as the model sees it.
-type mcall struct {
+// step is a call that has not come to its end.
+type step struct {
 	*call
-	via   *mhandle
-	owner *owner
-	state mstate
-	hold  *mhold // what it was granted
-	told  bool   // its signal is outstanding
+	wait    bool
+	at      phase
+	seen    bool  // its signal
+	apart   bool  // a reader that asks for itself
+	granted *held // that it was let in with
+	st      standing
+	lease   *lease // asked for, or asked about
+	reply   reply
 }
 
-type mstate uint8
+func (c *step) Side() arbiter.Side { return c.Via.Side() }
+
+type phase uint8
 
 const (
-	mQueued mstate = iota
-	mAsking
-	mGranted
+	inQueue phase = iota
+	asking        // between two requests
+	sent          // Redis has not executed the request yet
+	replied       // it has
 )
 
-// mhandle is a handle as the model sees it.
-type mhandle struct {
-	*handle
-	latest *mhold
-	open   []*mhold // oldest first; ended ones may be in it
-	quiet  int      // how often a hold was taken while none awaited an unlock
-}
-
-// machine is the model of one lock, and the table under test. Several machines share
-// a table.
-type machine struct {
-	*world
-	r       *rapid.T
-	name    string
-	handles []*mhandle
-	owners  []*owner // the first is nil
-
-	held    *mhold
-	leaving bool
-	asker   *mcall
-	queue   []*mcall
-	lost    []*mhold
-	debts   []mdebt
-	calls   []*mcall // those that have not come to their end
-	holds   []*mhold // all there ever were
-}
-
-func newMachine(r *rapid.T, w *world, name string, owners []*owner) *machine {
-	m := &machine{world: w, r: r, name: name, owners: owners}
-	for range 3 {
-		m.handles = append(m.handles, &mhandle{handle: w.handle(name)})
+func newModel(t testing.TB, r *rapid.T, k kind) *model {
+	m := &model{kind: k, r: r, redis: redis{readers: make(map[*lease]bool), gone: make(map[*lease]bool)}}
+	for range 2 {
+		p := &process{world: newWorld(t, k.open), m: m, took: make(map[*handle][]*hold), fixed: make(map[*handle]bool)}
+		p.Expire = func(_ string, l *lease) { p.lose(l) }
+		p.owners = []*owner{nil, nil, new(owner), new(owner)}
+		for side := range p.handles {
+			s := arbiter.Side(side)
+			p.handles[side] = []*handle{p.handle(s), p.handle(s)}
+			p.fixed[p.handles[side][1]] = m.chance(2)
+		}
+		m.processes = append(m.processes, p)
 	}
 	return m
 }
 
-func pick[T any](m *machine, from []T, label string) T {
-	return rapid.SampledFrom(from).Draw(m.r, label)
+func pick[T any](m *model, from []T, what string) T {
+	return from[rapid.IntRange(0, len(from)-1).Draw(m.r, what)]
 }
 
-// note: h was taken through v.
-func (v *mhandle) note(h *mhold) {
-	if v.latest != h && !v.others(nil) {
-		v.quiet++
-	}
-	if !slices.Contains(v.open, h) {
-		v.open = append(v.open, h)
-	}
-	v.latest = h
-}
+func (m *model) chance(n int) bool { return rapid.IntRange(0, n-1).Draw(m.r, "chance") == 0 }
 
-// lostHold returns the oldest lost hold of v that awaits its unlock.
-func (v *mhandle) lostHold(anonymousOnly bool) *mhold {
-	for _, h := range v.open {
-		if h.state == arbiter.Lost && h.count > 0 && (h.owner == nil || !anonymousOnly) {
+// What the model knows of a process.
+
+func (p *process) certain(l *lease) bool { return p.now.Load() < l.until.Load() }
+
+// live returns the live hold of o on a side, of anybody if o is nil; nil if there is none.
+func (p *process) live(o *owner, side arbiter.Side) *held {
+	for _, h := range p.holds {
+		if !h.lost && h.Side() == side && (o == nil || h.Owner == o) {
 			return h
 		}
 	}
 	return nil
 }
 
-// eligible: no unlock must come first: the owner's own of a lost hold, or one through the
-// same handle that could not be told from this call's.
-func (m *machine) eligible(c *mcall) bool {
-	if c.owner != nil {
-		return m.lostOf(c.owner) == nil
-	}
-	return c.via.lostHold(true) == nil
-}
-
-func (m *machine) entered(o *owner) bool {
-	return o != nil && m.held != nil && !m.leaving && m.held.owner == o
-}
-
-// next: the first eligible waiter asks, if nobody holds or asks.
-func (m *machine) next() {
-	if m.held != nil || m.asker != nil {
-		return
-	}
-	if i := slices.IndexFunc(m.queue, m.eligible); i >= 0 {
-		c := m.queue[i]
-		m.queue = slices.Delete(m.queue, i, i+1)
-		c.state, c.told, m.asker = mAsking, true, c
-	}
-}
-
-// give: c has the lock, and so have the waiters of the same owner.
-func (m *machine) give(c *mcall, h *hold) {
-	g := &mhold{hold: h, owner: c.owner, count: 1}
-	m.held, m.leaving = g, false
-	m.holds = append(m.holds, g)
-	c.state, c.hold = mGranted, g
-	c.via.note(g)
-	m.queue = slices.DeleteFunc(m.queue, func(q *mcall) bool {
-		if q.owner == nil || q.owner != c.owner {
-			return false
+// lostOf returns the hold that o lost on a side, nil if there is none.
+func (p *process) lostOf(o *owner, side arbiter.Side) *held {
+	for _, h := range p.holds {
+		if h.lost && h.Owner == o && h.Side() == side {
+			return h
 		}
-		q.state, q.hold, q.told = mGranted, g, true
-		g.count++
-		q.via.note(g)
-		return true
-	})
+	}
+	return nil
 }
 
-// exit: one unlock of h.
-func (m *machine) exit(h *mhold) arbiter.Outcome {
-	h.count--
+// eligible reports whether c may have the lock before something that was lost is unlocked.
+func (p *process) eligible(c *step) bool {
+	return p.lostOf(c.Owner, read) == nil && p.lostOf(c.Owner, write) == nil
+}
+
+// reenters reports whether c enters a hold of its owner again.
+func (p *process) reenters(c *step, h *held) bool {
+	return h != nil && h.Owner == c.Owner && !p.ofHandle(c.Owner)
+}
+
+func (p *process) ofHandle(o *owner) bool { return !slices.Contains(p.owners, o) }
+
+// queue returns the calls that wait for a side in this process.
+func (p *process) queue(side arbiter.Side) (q []*step) {
+	for _, c := range p.calls {
+		if c.at == inQueue && !c.seen && c.Side() == side {
+			q = append(q, c)
+		}
+	}
+	return q
+}
+
+// contender returns the call that asks Redis for a side, nil if none does.
+func (p *process) contender(side arbiter.Side) *step {
+	for _, c := range p.calls {
+		if c.Side() == side && !c.apart && c.granted == nil && (c.at != inQueue || c.seen) {
+			return c
+		}
+	}
+	return nil
+}
+
+// unread reports whether there is neither a read hold nor a call for one.
+func (p *process) unread() bool {
+	return p.live(nil, read) == nil && !slices.ContainsFunc(p.calls, func(c *step) bool { return c.Side() == read && c.granted == nil })
+}
+
+// verdict says what Enter must answer.
+func (p *process) verdict(c *step) arbiter.Verdict {
+	if c.Side() == read {
+		return p.readVerdict(c)
+	}
+	may, writer, inMemory := p.eligible(c), p.live(nil, write), c.wait && p.ofHandle(c.Owner)
 	switch {
-	case h.state == arbiter.Lost:
-		if h.count == 0 {
-			m.lost = slices.DeleteFunc(m.lost, func(l *mhold) bool { return l == h })
-			m.next()
-		}
-		return arbiter.WasLost
+	case p.reenters(c, writer):
+		return arbiter.Entered
+	case p.live(c.Owner, read) != nil:
+		return arbiter.Upgrade
+	case !may && !inMemory:
+		return arbiter.UnlockFirst
+	case !c.wait && (p.live(nil, read) != nil || p.m.open && writer != nil):
+		return arbiter.Busy
+	case may && (p.m.open || writer == nil && p.releasing == nil && p.contender(write) == nil):
+		return arbiter.Ask
+	case !c.wait:
+		return arbiter.Busy
+	}
+	return arbiter.Queued
+}
+
+func (p *process) readVerdict(c *step) arbiter.Verdict {
+	may, writer, inMemory := p.eligible(c), p.live(nil, write), c.wait && p.ofHandle(c.Owner)
+	switch {
+	case p.reenters(c, p.live(c.Owner, read)):
+		return arbiter.Entered
+	case p.mayJoin(c):
+		return arbiter.Joined
+	case !may && !inMemory:
+		return arbiter.UnlockFirst
+	case !c.wait && writer != nil && !p.reenters(c, writer):
+		return arbiter.Busy
+	case may && (!c.wait || !c.Passable || p.reenters(c, writer)):
+		c.apart = true
+		return arbiter.Ask
+	case may && p.contender(read) == nil:
+		return arbiter.Ask
+	}
+	return arbiter.Queued
+}
+
+// mayJoin reports whether c shares the read lease of this process without asking.
+func (p *process) mayJoin(c *step) bool {
+	if p.shared == nil || !c.Passable || !p.certain(p.shared) || !p.eligible(c) {
+		return false
+	}
+	if writer := p.live(nil, write); writer != nil || p.releasing != nil {
+		return p.reenters(c, writer)
+	}
+	return c.Inside || p.now.Load() < p.joinUntil && p.contender(write) == nil && len(p.queue(write)) == 0
+}
+
+// outcome says what one unlock for h must amount to, and counts it. next is who gets the lock if it
+// is passed on.
+func (p *process) outcome(h *held) (out arbiter.Outcome, next *step) {
+	h.count--
+	if h.count == 0 {
+		p.holds = slices.DeleteFunc(p.holds, func(other *held) bool { return other == h })
+	}
+	l := h.Lease()
+	switch {
+	case h.lost:
+		return arbiter.WasLost, nil
+	case h.count > 0 && !p.ofHandle(h.Owner):
+		return arbiter.Kept, nil
+	case !p.certain(l):
+		h.lost = true
+		p.forget(l)
+		p.ending = append(p.ending, l)
+		return arbiter.Expired, nil
 	case h.count > 0:
-		return arbiter.Kept
-	case m.now.Load() >= h.Lease.until.Load():
-		h.state, m.held = arbiter.Lost, nil
-		m.next()
-		return arbiter.Expired
+		return arbiter.Left, nil
+	case h.Side() == read && l == p.shared && slices.ContainsFunc(p.holds, func(r *held) bool { return !r.lost && r.Lease() == l }):
+		return arbiter.Left, nil
+	case h.Side() == read:
+		p.forget(l)
+		p.ending = append(p.ending, l)
+		return arbiter.Release, nil
 	}
-	h.state = arbiter.Ended
-	if i := slices.IndexFunc(m.queue, m.eligible); i >= 0 && m.queue[i].Passable && m.passable(h) {
-		c := m.queue[i]
-		m.queue = slices.Delete(m.queue, i, i+1)
-		c.told = true
-		m.give(c, nil) // the hold itself is learnt from the table
-		return arbiter.Passed
+	q := p.queue(write)
+	if i := slices.IndexFunc(q, p.eligible); i >= 0 && q[i].Passable && l.passes > 0 && p.unread() {
+		return arbiter.Passed, q[i]
 	}
-	m.leaving = true
-	return arbiter.Release
+	p.releasing = l
+	p.ending = append(p.ending, l)
+	return arbiter.Release, nil
 }
 
-// passable is asked before the table has used up a pass.
-func (m *machine) passable(h *mhold) bool { return h.Lease.passes > 0 }
-
-// learn takes from the table what only it knows: the hold that before was passed on as.
-func (m *machine) learn(before *mhold) {
-	if m.held == nil || m.held.hold != nil {
-		return
+// forget: nothing rests on l any more.
+func (p *process) forget(l *lease) {
+	if p.shared == l {
+		p.shared = nil
 	}
-	h := m.Lookup(m.name)
-	if h == nil || !h.Passed || h.Lease != before.Lease || h.Token <= before.Token {
-		m.r.Fatalf("passed on as %+v", h)
+	if p.releasing == l {
+		p.releasing = nil
 	}
-	m.held.hold = h
 }
 
-// end: the call has come to its end.
-func (m *machine) end(c *mcall) {
-	m.calls = slices.DeleteFunc(m.calls, func(d *mcall) bool { return d == c })
-	m.Free(c.Waiter)
-}
-
-// among returns the calls that are in a state.
-func (m *machine) among(s mstate, told bool) []*mcall {
-	var cs []*mcall
-	for _, c := range m.calls {
-		if c.state == s && c.told == told {
-			cs = append(cs, c)
+// last returns the hold that an Unlock without an owner is for.
+func (p *process) last(via *handle) *held {
+	if h := p.lostOf(ownerOf(via, nil), via.Side()); h != nil {
+		return h
+	}
+	for _, h := range slices.Backward(p.took[via]) {
+		if i := slices.IndexFunc(p.holds, func(g *held) bool { return g.hold == h }); i >= 0 {
+			return p.holds[i]
 		}
 	}
-	return cs
+	return nil
 }
 
-// TestModel compares the table with the model over random actions on two locks, some
-// of whose owners are the same.
-func TestModel(t *testing.T) {
-	for range 10 { // times 100, unless -rapid.checks says otherwise
-		rapid.Check(t, model(t))
+// note brings the model up to date with the signals and grants of the last action.
+func (p *process) note() {
+	for _, h := range p.holds {
+		h.lost = h.lost || h.State() == arbiter.Lost
 	}
-}
-
-func model(t *testing.T) func(*rapid.T) {
-	return func(r *rapid.T) {
-		w := newWorld(discard{t})
-		owners := []*owner{nil, new(owner), new(owner)}
-		a, b := newMachine(r, w, "a", owners), newMachine(r, w, "b", owners)
-		actions := map[string]func(*rapid.T){}
-		for _, m := range []*machine{a, b} {
-			for name, act := range m.actions() {
-				actions[m.name+": "+name] = act
+	for _, c := range p.calls {
+		if h := p.Answer(c.waiter); h != nil && c.granted == nil {
+			p.admit(c, h)
+		}
+	}
+	for i, c := range p.calls {
+		if c.at != inQueue || c.seen || len(c.C) == 0 {
+			continue
+		}
+		c.seen = true
+		if c.granted != nil {
+			continue
+		}
+		c.apart = c.Side() == read && !p.ofHandle(c.Owner) && p.live(c.Owner, write) != nil
+		for _, d := range p.calls[:i] {
+			if !c.apart && d.Side() == c.Side() && d.at == inQueue && !d.seen && len(d.C) == 0 && p.eligible(d) {
+				p.m.r.Fatal("a call was let in before one that came earlier")
 			}
 		}
-		actions["time passes"] = func(*rapid.T) { w.now.Add(1) }
-		actions[""] = func(*rapid.T) {
-			a.check()
-			b.check()
-			if names, want := w.Len(), a.known()+b.known(); names != want {
-				r.Fatalf("the table knows %d names, want %d", names, want)
-			}
-			if n, want := len(w.Holds()), a.live()+b.live(); n != want {
-				r.Fatalf("%d live holds, want %d", n, want)
-			}
-		}
-		r.Repeat(actions)
-		a.drain()
-		b.drain()
-		if w.Len() != 0 {
-			r.Fatalf("after everything has ended the table knows %d names", w.Len())
+	}
+}
+
+// admit records that c was granted a lock of h, and with c the others of the same owner.
+func (p *process) admit(c *step, h *hold) {
+	c.granted = p.got(c, h)
+	for _, d := range p.calls {
+		if d.granted == nil && !p.ofHandle(d.Owner) && p.Answer(d.waiter) == h {
+			d.granted = p.got(d, h)
 		}
 	}
 }
 
-// discard is a testing.TB of which a world made for one run of a property may not
-// take the cleanup.
-type discard struct{ testing.TB }
+// got records one lock of h, which c was granted.
+func (p *process) got(c *step, h *hold) *held {
+	switch other := p.live(c.Owner, c.Side()); {
+	case h.Owner != c.Owner || h.Side() != c.Side() || h.State() != arbiter.Live:
+		p.m.r.Fatalf("granted as %+v", h)
+	case other == nil && !p.eligible(c):
+		p.m.r.Fatal("an owner got a hold before it has unlocked the one that it lost")
+	case other != nil && other.hold != h:
+		p.m.r.Fatal("an owner has two holds")
+	case other != nil && p.ofHandle(c.Owner) && c.Side() == write:
+		p.m.r.Fatal("a handle entered its hold again")
+	}
+	took := slices.DeleteFunc(p.took[c.Via], func(g *hold) bool { return g == h })
+	p.took[c.Via] = append(took, h)
+	for _, g := range p.holds {
+		if g.hold == h {
+			g.count++
+			return g
+		}
+	}
+	g := &held{hold: h, count: 1}
+	p.holds = append(p.holds, g)
+	return g
+}
 
-func (discard) Cleanup(func()) {}
+// end: a call has come to its end.
+func (p *process) end(c *step) {
+	p.note()
+	p.calls = slices.DeleteFunc(p.calls, func(d *step) bool { return d == c })
+	p.Free(c.waiter)
+}
+
+// check compares what can be seen of the tables with the model, and the holds with Redis.
+func (m *model) check() {
+	var writer *held
+	for _, p := range m.processes {
+		p.note()
+		p.check()
+		if h := p.live(nil, write); h != nil && p.certain(h.Lease()) && !m.redis.gone[h.Lease()] {
+			if writer != nil || m.redis.writer != h.Lease() {
+				m.r.Fatal("two writers, or one whose lease was released")
+			}
+			writer = h
+		}
+	}
+	for _, p := range m.processes {
+		for _, h := range p.holds {
+			if h.lost || h.Side() == write || !p.certain(h.Lease()) {
+				continue
+			}
+			if !m.redis.readers[h.Lease()] {
+				m.r.Fatal("a reader's lease was released")
+			}
+			if writer != nil && h.Owner != writer.Owner {
+				m.r.Fatal("a reader beside a writer")
+			}
+		}
+	}
+}
+
+func (p *process) check() {
+	r := p.m.r
+	lost := make(map[*owner]int)
+	for _, h := range p.holds {
+		if n := p.handles[0][0].Awaited(h.hold); n != h.count {
+			r.Fatalf("a hold awaits %d unlocks, want %d", n, h.count)
+		}
+		if h.State() == arbiter.Ended {
+			r.Fatal("a hold has ended before its last unlock")
+		}
+		if h.lost {
+			lost[h.Owner]++
+		}
+	}
+	for _, o := range p.owners[2:] {
+		if o.Lost() != lost[o] {
+			r.Fatalf("an owner keeps %d lost holds, want %d", o.Lost(), lost[o])
+		}
+	}
+	writer := p.live(nil, write)
+	if h := p.Lookup("a"); (h == nil) != (writer == nil) || h != nil && h != writer.hold {
+		r.Fatal("Lookup finds another hold")
+	}
+	for side := range p.handles {
+		if side := arbiter.Side(side); !p.m.open && p.Waiting("a", side) != len(p.queue(side)) {
+			r.Fatal("another number of calls waits")
+		}
+		busy := p.contender(arbiter.Side(side)) != nil || arbiter.Side(side) == write && (writer != nil || p.releasing != nil)
+		if (p.m.open || !busy) && slices.ContainsFunc(p.queue(arbiter.Side(side)), p.eligible) {
+			r.Fatal("a call waits for nothing")
+		}
+	}
+}

@@ -6,37 +6,39 @@ import (
 	"sync"
 )
 
-// An Owner is an identity that may hold locks and re-enter those it holds. Owners are compared
-// by address. A nil *Owner stands for an anonymous acquisition, which never re-enters.
+// An Owner is who holds locks. Owners are compared by address.
+//
+// One that a context carries re-enters what it holds. The one of a handle, for calls without an owner in
+// their context, never does: they exclude each other, as those of one sync.Mutex do, and those
+// that read share a hold, which counts them.
 type Owner struct {
 	Minter any // whatever made the owner; not used here
 
+	ofHandle bool
+
 	mu     sync.Mutex // protects the following
 	queued int        // waiters of this owner in any queue
-	due    []due      // unlocks of holds that were lost
+	lost   []lost     // holds that await an unlock; nobody else keeps them
 }
 
-// due is an unlock that an owner has still to make, of a hold that it lost. Only the owner keeps
-// it: nothing is left when the owner is garbage.
-type due struct {
-	guard *guard // of the lock's shard
+// lost is a hold that was lost, on a side of a lock.
+type lost struct {
+	guard *sync.Mutex // of the lock's shard
 	name  string
 	side  Side
-	of    any // the lost *Hold[L], or a debt[L]
+	hold  any // a *Hold[L]
 }
 
 // count adds d to the number of queued waiters.
 func (o *Owner) count(d int) {
-	if o == nil {
-		return
-	}
 	o.mu.Lock()
 	o.queued += d
 	o.mu.Unlock()
 }
 
+// hasQueued reports whether waiters of o are to be let in together with it.
 func (o *Owner) hasQueued() bool {
-	if o == nil {
+	if o.ofHandle {
 		return false
 	}
 	o.mu.Lock()
@@ -44,39 +46,26 @@ func (o *Owner) hasQueued() bool {
 	return o.queued > 0
 }
 
-func (o *Owner) addDue(d due) {
-	if o == nil {
-		return
-	}
+func (o *Owner) addLost(l lost) {
 	o.mu.Lock()
-	o.due = append(o.due, d)
+	o.lost = append(o.lost, l)
 	o.mu.Unlock()
 }
 
-// removeDue removes the newest unlock that is due and matches, and returns what it is of.
-func (o *Owner) removeDue(match func(due) bool) (of any) {
-	if o == nil {
-		return nil
-	}
+func (o *Owner) removeLost(hold any) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i, d := range slices.Backward(o.due) {
-		if match(d) {
-			o.due = slices.Delete(o.due, i, i+1)
-			return d.of
-		}
-	}
-	return nil
+	o.lost = slices.DeleteFunc(o.lost, func(l lost) bool { return l.hold == hold })
+	o.mu.Unlock()
 }
 
-// anyDue reports whether an unlock that is due matches.
-func (o *Owner) anyDue(match func(due) bool) bool {
-	if o == nil {
-		return false
-	}
+// findLost returns the hold of the first that matches, nil if none does.
+func (o *Owner) findLost(match func(lost) bool) any {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.ContainsFunc(o.due, match)
+	if i := slices.IndexFunc(o.lost, match); i >= 0 {
+		return o.lost[i].hold
+	}
+	return nil
 }
 
 type ownerKey struct{}

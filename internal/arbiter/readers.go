@@ -3,30 +3,30 @@ package arbiter
 // readers is the read side of a name. A process has one read lease that any number of its readers
 // share. A new reader joins that lease without asking Redis while the last answer of Redis, that
 // no writer waits, is fresh enough, and no writer waits here; after that, one reader asks again on
-// behalf of all. A reader whose lease is not to be shared, or that is under its owner's exclusive
-// hold, contends separately for a lease of its own.
+// behalf of all. A reader asks for itself, apart, if its lease is not to be shared, if its owner has the
+// exclusive hold, or if it does not wait.
 //
-// An owner has at most one read hold. All anonymous readers through one handle that share the
-// lease have one together: nothing tells which of them unlocks, and what a handle says of its
-// hold must be true for each of them. For those with leases of their own see anonymous.go.
+// An owner has at most one read hold. All readers of a handle have one together, which counts them. If
+// its lease is not shared, each of them brings one of its own, and the one that lasts longest
+// stays: nobody's is cut short.
 //
 // The mutex of the name's shard guards it.
 type readers[L comparable] struct {
 	holds         *Hold[L]            // all read holds
-	owners        map[*Owner]*Hold[L] // those with an owner
+	owners        map[*Owner]*Hold[L] // the same
 	sharing       int                 // how many of them share the read lease
 	read          L                   // the shared lease; zero if there is none
 	joinUntil     int64               // until when readers may join it without asking Redis
 	readContender *Waiter[L]          // the one reader that asks Redis on behalf of all
 	queued        queue[L]            // readers that wait for the contender
-	apart         queue[L]            // readers that contend separately
+	apart         queue[L]            // readers that ask for themselves
 }
 
 // The following may be called of a nil r, which has no readers.
 
 // readHoldOf returns the read hold of o, nil if it has none.
 func (r *readers[L]) readHoldOf(o *Owner) *Hold[L] {
-	if r == nil || o == nil {
+	if r == nil {
 		return nil
 	}
 	return r.owners[o]
@@ -42,47 +42,42 @@ func (r *readers[L]) firstReader() *Hold[L] {
 
 func (r *readers[L]) reading() bool { return r.firstReader() != nil }
 
+func (r *readers[L]) readContenderOf() *Waiter[L] {
+	if r == nil {
+		return nil
+	}
+	return r.readContender
+}
+
+func (r *readers[L]) queuedReader() *Waiter[L] {
+	if r == nil {
+		return nil
+	}
+	return r.queued.head
+}
+
 // unread reports whether there is neither a read hold nor a call for one.
 func (r *readers[L]) unread() bool {
 	return r == nil || r.holds == nil && r.readContender == nil && r.queued.head == nil && r.apart.head == nil
 }
 
-// separateOwnerLocked makes the queued readers of o, which has got the exclusive hold, contend
-// separately: they need not wait for another owner's reader.
-func (r *readers[L]) separateOwnerLocked(o *Owner) {
-	if r == nil || !o.hasQueued() {
-		return
-	}
-	for q := r.queued.head; q != nil; {
-		next := q.next
-		if q.Owner == o {
-			r.separateLocked(q)
-		}
-		q = next
-	}
-}
-
-// separateLocked makes a queued reader contend separately.
-func (r *readers[L]) separateLocked(q *Waiter[L]) {
-	r.queued.remove(q)
-	r.contendLocked(q)
-	q.C <- struct{}{}
-}
-
-// contendLocked makes w, which is in no queue, contend separately.
-func (r *readers[L]) contendLocked(w *Waiter[L]) {
-	r.apart.push(w, contending)
-	w.separate = true
-}
-
 // askAgainLocked has the contending readers of o, which has got a hold, ask again: they may enter
-// with it, and whoever they wait for may wait for it.
+// with it, and whoever they wait for may wait for it. Those that wait for the contender, another
+// owner's, ask for themselves.
 func (r *readers[L]) askAgainLocked(o *Owner) {
-	if r == nil || o == nil {
+	if r == nil || o.ofHandle {
 		return
 	}
 	if c := r.readContender; c != nil && c.Owner == o {
 		c.signal()
+	}
+	for q := r.queued.head; q != nil; {
+		next := q.next
+		if q.Owner == o {
+			r.queued.remove(q)
+			r.apart.push(q, apart)
+		}
+		q = next
 	}
 	for w := r.apart.head; w != nil; w = w.next {
 		if w.Owner == o {
@@ -95,93 +90,169 @@ func (t *Table[L]) enterReaderLocked(e *entry[L], w *Waiter[L], wait bool, now i
 	if e.readers == nil {
 		e.readers = &readers[L]{owners: make(map[*Owner]*Hold[L])}
 	}
-	if h, v := t.enterLocalLocked(e, w, now); h != nil {
-		w.role, w.hold = granted, h
-		return v
+	if t.mayJoinLocked(e, w, now) {
+		return e.joinLocked(w, now)
 	}
 	may := w.eligible()
 	switch {
-	case !may && (w.Owner != nil || !wait):
+	case !may && !(wait && w.Owner.ofHandle):
 		return UnlockFirst
-	case e.heldBy(w.Owner):
-		e.contendLocked(w)
-		return Ask
-	case !wait && e.held():
+	case !wait && e.held() && !w.reenters(e.hold):
 		return Busy
-	case !w.Passable && may, !wait && e.readContender != nil && e.readContender.answer == failure:
-		e.contendLocked(w)
+	case may && (!wait || !w.Passable || e.held() && w.reenters(e.hold)):
+		e.apart.push(w, apart)
 		return Ask
-	case e.readContender == nil && may:
+	case may && e.readContender == nil:
 		e.readContender, w.role = w, contending
 		return Ask
-	case !wait && e.readContender.answer == refusal:
-		return Busy
 	}
-	w.oneShot = !wait
 	e.queued.push(w, queued)
 	return Queued
 }
 
-// enterLocalLocked locks the read side for w without asking Redis, if it can.
-func (t *Table[L]) enterLocalLocked(e *entry[L], w *Waiter[L], now int64) (*Hold[L], Verdict) {
-	h, v := t.joinLocalLocked(e, w.Via, w.Owner, w.Passable, now)
-	if h == nil && w.Inside && w.Passable && e.sharing > 0 && t.Certain(e.read, now) && e.hold == nil && w.eligible() {
-		return t.joinLocked(e, w.Via, w.Owner, e.read, now), Joined
-	}
-	return h, v
-}
-
-// Join locks the read side for o without asking Redis, if o reads already or may share the
-// read lease, and reports whether it did. A nil o is anonymous.
-func (t *Table[L]) Join(via *Handle[L], o *Owner, shares bool) bool {
-	s := t.of(via)
-	now := t.Now()
-	s.Lock()
-	defer s.Unlock()
-	e := s.entries[via.name]
-	if e == nil || e.readers == nil {
-		return false
-	}
-	h, _ := t.joinLocalLocked(e, via, o, shares, now)
-	return h != nil
-}
-
-// joinLocalLocked locks the read side without asking Redis, if it can.
-func (t *Table[L]) joinLocalLocked(e *entry[L], via *Handle[L], o *Owner, shares bool, now int64) (*Hold[L], Verdict) {
-	if h := e.readHoldOf(o); h != nil {
-		if !t.Certain(h.Lease, now) {
-			return nil, Busy
-		}
-		h.count++
-		via.noteLocked(h)
-		return h, Entered
-	}
+// mayJoinLocked reports whether w may lock the read side without asking Redis.
+func (t *Table[L]) mayJoinLocked(e *entry[L], w *Waiter[L], now int64) bool {
 	switch {
-	case !shares || e.sharing == 0 || !t.Certain(e.read, now) || !via.admitsLocked(o):
-	case e.heldBy(o), now < e.joinUntil && e.hold == nil && e.contender == nil && e.queue.head == nil:
-		return t.joinLocked(e, via, o, e.read, now), Joined
+	case e.readers == nil:
+		return false
+	case w.reenters(e.readHoldOf(w.Owner)):
+		return true
+	case !w.Passable || e.sharing == 0 || !t.Certain(e.read, now) || !w.eligible():
+		return false
+	case e.hold != nil:
+		return e.held() && w.reenters(e.hold)
 	}
-	return nil, Busy
+	return w.Inside || now < e.joinUntil && e.contender == nil && e.queue.head == nil
 }
 
-// joinLocked gives one lock on a read lease to o, or to the anonymous readers through via.
-func (t *Table[L]) joinLocked(e *entry[L], via *Handle[L], o *Owner, lease L, now int64) *Hold[L] {
-	h := e.readHoldOf(o)
-	if o == nil {
-		h = via.anonymousLocked()
+// joinLocked locks the read side for w, who may, without asking Redis.
+func (e *entry[L]) joinLocked(w *Waiter[L], now int64) Verdict {
+	if h := e.readHoldOf(w.Owner); w.reenters(h) {
+		w.grantLocked(h)
+		return Entered
 	}
-	if h == nil || o == nil && h.Lease != lease {
-		h = &Hold[L]{Owner: o, Lease: lease, Since: now, side: Read}
-		e.pushReaderLocked(h)
-		if o == nil {
-			via.pushAnonymousLocked(h, t.Ends)
+	e.shareLocked(w, e.read, now)
+	return Joined
+}
+
+// Join is Enter for a reader that need not ask Redis, and reports whether it need not.
+func (t *Table[L]) Join(w *Waiter[L]) bool {
+	now := t.Now()
+	return find(t.of(w.Via), w.Via.name, func(e *entry[L]) bool {
+		h := e.readHoldOf(w.Owner)
+		if h != nil && !t.Certain(h.lease, now) || !t.mayJoinLocked(e, w, now) {
+			return false
 		}
+		e.joinLocked(w, now)
+		return true
+	})
+}
+
+// shareLocked gives w a hold on a read lease, or one lock more of the hold that its owner has.
+func (e *entry[L]) shareLocked(w *Waiter[L], lease L, now int64) *Hold[L] {
+	h := e.readHoldOf(w.Owner)
+	if h == nil {
+		h = &Hold[L]{Owner: w.Owner, lease: lease, Since: now, side: Read}
+		e.pushReaderLocked(h)
 	}
-	h.count++
-	via.noteLocked(h)
+	w.grantLocked(h)
 	e.queued.admitOwner(h)
-	e.askAgainLocked(o)
+	e.askAgainLocked(w.Owner)
 	return h
+}
+
+// Standing is what a reader must tell Redis when it asks.
+type Standing[L comparable] struct {
+	Confirm bool // this process reads: only ask whether more readers may join Read
+	Read    L
+	Writes  bool // the owner has the exclusive hold, on Write
+	Write   L
+	Refused bool // the owner has lost a hold, which it must unlock first
+}
+
+// Standing returns the standing of the contending reader w; or a hold, if it need not ask any
+// more.
+func (t *Table[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
+	s := t.of(w.Via)
+	e, now := t.lock(s, w)
+	defer s.Unlock()
+	var st Standing[L]
+	if t.mayJoinLocked(e, w, now) {
+		e.stopLocked(w)
+		e.joinLocked(w, now)
+		t.promoteLocked(e)
+		return w.hold, st
+	}
+	st.Refused = !w.eligible()
+	if e.sharing > 0 && w.Passable && !e.held() {
+		st.Confirm, st.Read = true, e.read
+	}
+	if e.heldBy(w.Owner) {
+		st.Writes, st.Write = true, e.hold.lease
+	}
+	return nil, st
+}
+
+// GrantRead records that Redis granted the contender w a read lease, or, if it is not fresh,
+// confirmed the one that this process shares. All queued readers enter with w, and others may
+// join until joinUntil.
+//
+// It returns the hold of w, or nil if w still contends, and what the caller must release: a fresh lease
+// that is not used, or the one that it replaces. A lease is not used if w's owner has lost a hold, or if
+// it has a hold or this process a shared lease by now.
+func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64) (h *Hold[L], spare L) {
+	s := t.of(w.Via)
+	e, now := t.lock(s, w)
+	defer s.Unlock()
+	if fresh {
+		spare = lease
+	}
+	var none L
+	own := e.readHoldOf(w.Owner)
+	switch {
+	case !w.eligible():
+		return nil, spare
+	case w.reenters(own):
+		e.stopLocked(w)
+	case !w.Passable:
+		e.stopLocked(w)
+		if own == nil {
+			spare = none
+		} else if t.Outlasts(lease, own.lease) {
+			spare = own.lease
+			own.mu.Lock()
+			own.lease = lease
+			own.mu.Unlock()
+		}
+	case e.sharing > 0 && !t.Certain(e.read, now), !fresh && e.read != lease:
+		return nil, spare
+	default:
+		e.stopLocked(w)
+		if e.sharing == 0 {
+			e.read, spare = lease, none
+		}
+		lease, e.joinUntil = e.read, joinUntil
+	}
+	h = e.shareLocked(w, lease, now)
+	if lease == e.read && !e.held() {
+		t.admitReadersLocked(e, now)
+	}
+	t.promoteLocked(e)
+	return h, spare
+}
+
+// admitReadersLocked lets all queued readers share the read lease.
+func (t *Table[L]) admitReadersLocked(e *entry[L], now int64) {
+	for q := e.queued.head; q != nil; {
+		if !q.Passable || !q.eligible() {
+			q = q.next
+			continue
+		}
+		e.queued.remove(q)
+		e.shareLocked(q, e.read, now)
+		q.C <- struct{}{}
+		q = e.queued.head // sharing has admitted others of the same owner
+	}
 }
 
 func (r *readers[L]) pushReaderLocked(h *Hold[L]) {
@@ -190,10 +261,8 @@ func (r *readers[L]) pushReaderLocked(h *Hold[L]) {
 		r.holds.prev = h
 	}
 	r.holds = h
-	if h.Owner != nil {
-		r.owners[h.Owner] = h
-	}
-	if h.Lease == r.read {
+	r.owners[h.Owner] = h
+	if h.lease == r.read {
 		r.sharing++
 	}
 }
@@ -208,10 +277,8 @@ func (r *readers[L]) dropReaderLocked(h *Hold[L]) {
 		h.next.prev = h.prev
 	}
 	h.next, h.prev = nil, nil
-	if h.Owner != nil {
-		delete(r.owners, h.Owner)
-	}
-	if h.Lease == r.read {
+	delete(r.owners, h.Owner)
+	if h.lease == r.read {
 		r.sharing--
 		if r.sharing == 0 {
 			var none L

@@ -5,170 +5,288 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/stretchr/testify/require"
 )
+
+// server is a Redis that knows one lock, and serves in order of arrival.
+type server struct {
+	mu      sync.Mutex // protects the following
+	writer  *lease
+	readers map[*lease]bool
+	queue   []*asker
+	token   int64
+}
+
+type asker struct {
+	side arbiter.Side
+	own  *lease // the exclusive lease of its owner
+	got  chan *lease
+}
+
+// acquire waits for the lock until ctx ends.
+func (s *server) acquire(ctx context.Context, side arbiter.Side, own *lease) *lease {
+	a := &asker{side, own, make(chan *lease, 1)}
+	s.mu.Lock()
+	s.queue = append(s.queue, a)
+	s.serveLocked()
+	s.mu.Unlock()
+	select {
+	case l := <-a.got:
+		return l
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	s.queue = slices.DeleteFunc(s.queue, func(q *asker) bool { return q == a })
+	s.mu.Unlock()
+	select {
+	case l := <-a.got: // in the same moment
+		s.release(l)
+	default:
+	}
+	return nil
+}
+
+func (s *server) release(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.readers, l)
+	if s.writer == l {
+		s.writer = nil
+	}
+	s.serveLocked()
+}
+
+func (s *server) serveLocked() {
+	s.queue = slices.DeleteFunc(s.queue, func(a *asker) bool {
+		switch {
+		case s.writer != nil && (a.side == write || s.writer != a.own), a.side == write && len(s.readers) > 0:
+			return false
+		}
+		s.token += 1000
+		l := newLease(s.token, rand.IntN(10))
+		if a.side == write {
+			s.writer = l
+		} else {
+			s.readers[l] = true
+		}
+		a.got <- l
+		return true
+	})
+}
+
+// host is a table whose goroutines really block.
+type host struct {
+	*world
+	redis *server
+}
+
+// lock locks through via for o, that of the handle if it is nil, and returns the hold, or nil if ctx ended
+// before or something must be unlocked first.
+func (p *host) lock(ctx context.Context, via *handle, o *owner) *hold {
+	for {
+		if h, again := p.once(ctx, via, o); !again {
+			return h
+		}
+	}
+}
+
+func (p *host) once(ctx context.Context, via *handle, o *owner) (h *hold, again bool) {
+	c := &call{waiter: p.Waiter(via, ownerOf(via, o), !p.Open, 0), w: p.world}
+	defer p.Free(c.waiter)
+	switch c.verdict = p.Enter(c.waiter, true); c.verdict {
+	case arbiter.Entered, arbiter.Joined:
+		return p.Answer(c.waiter), false
+	case arbiter.UnlockFirst, arbiter.Upgrade:
+		return nil, false
+	case arbiter.Queued:
+		select {
+		case <-c.C:
+			if h = p.Answer(c.waiter); h != nil {
+				return h, false
+			}
+		case <-ctx.Done():
+			return p.quit(c), false
+		}
+	}
+	for over := false; !over; {
+		h, over = p.ask(ctx, c)
+	}
+	return h, h == nil && ctx.Err() == nil
+}
+
+// quit ends a call, and gives back what it got.
+func (p *host) quit(c *call) *hold {
+	if h := p.Quit(c.waiter); h != nil {
+		p.ended(c.Via, p.Return(c.Via, h, errExpired))
+	}
+	return nil
+}
+
+func (p *host) ask(ctx context.Context, c *call) (h *hold, over bool) {
+	var st standing
+	if c.Via.Side() == read {
+		if h, st = p.Standing(c.waiter); h != nil {
+			return h, true
+		}
+	}
+	if st.Refused {
+		return p.quit(c), true
+	}
+	again, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l := make(chan *lease, 1)
+	go func() { l <- p.redis.acquire(again, c.Via.Side(), st.Write) }()
+	var got *lease
+	select {
+	case <-c.C: // let in, or to ask again
+		cancel()
+		got = <-l
+	case got = <-l:
+	}
+	if h = p.Answer(c.waiter); h != nil || got == nil {
+		if got != nil {
+			p.redis.release(got)
+		}
+		if ctx.Err() != nil {
+			return p.quit(c), true
+		}
+		return h, h != nil
+	}
+	if c.Via.Side() == read {
+		h, spare := p.GrantRead(c.waiter, got, true, p.now.Load()+1)
+		if spare != nil {
+			p.redis.release(spare)
+		}
+		return h, h != nil
+	}
+	h, used := p.Grant(c.waiter, got, got.token)
+	if !used {
+		p.redis.release(got)
+		if h == nil && c.Via.MustUnlockFirst(c.Owner) {
+			return p.quit(c), true
+		}
+	}
+	return h, h != nil
+}
+
+func (p *host) unlock(via *handle, o *owner) arbiter.Outcome {
+	x := p.Exit(via, o, errExpired)
+	p.ended(via, x)
+	return x.Outcome
+}
+
+func (p *host) ended(via *handle, x exit) {
+	if x.Outcome == arbiter.Release || x.Outcome == arbiter.Expired {
+		p.redis.release(x.Lease)
+		p.Released(via.Name(), x.Lease, nil, 0)
+	}
+}
+
+// Goroutines of several processes, some with an owner, many cancelled at a random moment, never have
+// the lock together; and where leases are lost nobody waits for ever, and every unlock finds its hold.
+func TestStress(t *testing.T) {
+	for name, c := range map[string]struct{ open, rw, loses bool }{
+		"mutex": {}, "fair": {open: true}, "read-write": {rw: true},
+		"mutex with losses": {loses: true}, "fair with losses": {open: true, loses: true}, "read-write with losses": {rw: true, loses: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis := &server{readers: make(map[*lease]bool)}
+			var inside atomic.Int64 // readers + 10000 × writers
+			var entered, lost atomic.Int64
+			var counter int // not atomic, so that the race detector looks too
+			stop, cancel := context.WithTimeout(background, stress(t))
+			defer cancel()
+			var wg sync.WaitGroup
+			for range 2 {
+				p := &host{newWorld(t, c.open), redis}
+				t.Cleanup(func() { require.Zero(t, p.Len()) })
+				shared := []*handle{p.handle(write), p.handle(read)}
+				for range 6 {
+					wg.Go(func() {
+						own := []*handle{p.handle(write), p.handle(read)}
+						o := new(owner)
+						for stop.Err() == nil {
+							side := write
+							if c.rw && rand.IntN(3) > 0 {
+								side = read
+							}
+							via, as := shared[side], (*owner)(nil)
+							if rand.IntN(2) == 0 {
+								via = own[side]
+							}
+							if rand.IntN(3) == 0 {
+								via, as = own[side], o
+							}
+							ctx, cancel := background, context.CancelFunc(func() {})
+							if rand.IntN(3) == 0 {
+								ctx, cancel = context.WithTimeout(background, time.Duration(rand.IntN(200))*time.Microsecond)
+							}
+							h := p.lock(ctx, via, as)
+							cancel()
+							if h == nil {
+								continue
+							}
+							if !c.loses {
+								one := int64(1)
+								if side == write {
+									one = 10000
+									counter++
+								}
+								if n := inside.Add(one); n >= 10000 && n != 10000 {
+									t.Errorf("%d inside", n)
+								}
+								inside.Add(-one)
+							}
+							if rand.IntN(4) == 0 {
+								runtime.Gosched()
+							}
+							switch out := p.unlock(via, as); out {
+							case arbiter.NotHeld, arbiter.Expired:
+								t.Errorf("unlock = %v", outcomes[out])
+							case arbiter.WasLost:
+								lost.Add(1)
+							default:
+								entered.Add(1)
+							}
+						}
+					})
+				}
+				if c.loses {
+					wg.Go(func() {
+						for stop.Err() == nil {
+							for _, l := range p.Leases("a") {
+								if len(p.Lose("a", l, errLost)) > 0 {
+									redis.release(l)
+								}
+							}
+							time.Sleep(50 * time.Microsecond)
+						}
+					})
+				}
+			}
+			wg.Wait()
+			require.NotZero(t, entered.Load())
+			require.Equal(t, c.loses, lost.Load() > 0)
+			require.True(t, redis.writer == nil && len(redis.readers) == 0, "something stays in Redis")
+		})
+	}
+}
 
 // stress returns how long a stress test goes on.
 func stress(t *testing.T) time.Duration {
-	t.Helper()
 	text := os.Getenv("RELOCK_STRESS")
 	if text == "" {
 		return 300 * time.Millisecond
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
-}
-
-// crew is what the goroutines of one owner share.
-type crew struct {
-	o  *owner
-	mu sync.Mutex // excludes them among each other: the lock does not
-}
-
-// Goroutines of several processes, some of them sharing an owner, many of them
-// cancelled at a random moment, never hold the lock together. The counter is not
-// atomic, so that the race detector looks too.
-func TestStressExclusion(t *testing.T) {
-	redis := new(server)
-	var processes []*process
-	for range 3 {
-		processes = append(processes, newProcess(redis, 50*time.Microsecond))
-	}
-	var counter int
-	var entered atomic.Int64
-	var last int64 // token of the hold before
-	stop, cancel := context.WithTimeout(background, stress(t))
-	defer cancel()
-	var wg sync.WaitGroup
-	for _, p := range processes {
-		shared := p.Handle("a")
-		crews := []*crew{{o: new(owner)}, {o: new(owner)}}
-		for range 8 {
-			wg.Go(func() {
-				own := p.Handle("a")
-				for stop.Err() == nil {
-					via, c := &shared, &crew{}
-					if rand.IntN(2) == 0 {
-						via = &own
-					}
-					if rand.IntN(3) == 0 {
-						c = crews[rand.IntN(len(crews))]
-					}
-					ctx, cancel := background, context.CancelFunc(func() {})
-					if rand.IntN(3) == 0 {
-						ctx, cancel = context.WithTimeout(background, time.Duration(rand.IntN(100))*time.Microsecond)
-					}
-					h := p.lock(ctx, via, c.o)
-					cancel()
-					if h == nil {
-						continue
-					}
-					if c.o != nil && rand.IntN(2) == 0 {
-						if p.lock(background, via, c.o) != h {
-							t.Error("re-entry gave another hold")
-						}
-						p.unlock(via, c.o)
-					}
-					c.mu.Lock()
-					before := counter
-					if rand.IntN(8) == 0 {
-						runtime.Gosched()
-					}
-					counter = before + 1
-					if h.Token < last || c.o == nil && h.Token == last {
-						t.Errorf("token %d after %d", h.Token, last)
-					}
-					last = h.Token
-					c.mu.Unlock()
-					entered.Add(1)
-					if got := p.unlock(via, c.o); got == arbiter.NotHeld || got == arbiter.WasLost || got == arbiter.Expired {
-						t.Errorf("unlock = %v", outcomes[got])
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
-	if int64(counter) != entered.Load() {
-		t.Errorf("counted %d of %d entries", counter, entered.Load())
-	}
-	for _, p := range processes {
-		if p.Len() != 0 {
-			t.Errorf("a table still knows %d names", p.Len())
-		}
-	}
-	t.Logf("%d entries", entered.Load())
-}
-
-// Holds are lost and expire at random moments under goroutines that lock, cancel and
-// unlock. Nobody may be left waiting, no unlock may be NotHeld, and the tables must be
-// empty in the end.
-func TestStressWithLosses(t *testing.T) {
-	p := newProcess(new(server), 50*time.Microsecond)
-	shared := p.Handle("a")
-	stop, cancel := context.WithTimeout(background, stress(t))
-	defer cancel()
-	var wg sync.WaitGroup
-	var lost, ended atomic.Int64
-	owners := []*owner{new(owner), new(owner)}
-	for range 8 {
-		wg.Go(func() {
-			for stop.Err() == nil {
-				via, own := &shared, p.Handle("a")
-				if rand.IntN(2) == 0 {
-					via = &own
-				}
-				var o *owner
-				if via == &own && rand.IntN(2) == 0 {
-					// Through a shared handle an owner's unlock may have been counted
-					// by an anonymous one.
-					o = owners[rand.IntN(len(owners))]
-				}
-				ctx, cancel := context.WithTimeout(background, time.Duration(rand.IntN(300))*time.Microsecond)
-				h := p.lock(ctx, via, o)
-				cancel()
-				if h == nil {
-					continue
-				}
-				if rand.IntN(4) == 0 {
-					runtime.Gosched()
-				}
-				switch p.unlock(via, o) {
-				case arbiter.NotHeld:
-					t.Error("unlock = NotHeld after a lock")
-				case arbiter.WasLost:
-					lost.Add(1)
-				default:
-					ended.Add(1)
-				}
-			}
-		})
-	}
-	thief := make(chan struct{})
-	go func() {
-		defer close(thief)
-		for stop.Err() == nil {
-			if h := p.Lookup("a"); h != nil && len(p.Lose("a", h.Lease)) > 0 {
-				p.redis.release(h.Lease)
-			}
-			time.Sleep(20 * time.Microsecond)
-		}
-	}()
-	wg.Wait()
-	<-thief
-	if p.Len() != 0 {
-		t.Errorf("the table still knows %d names", p.Len())
-	}
-	if lost.Load() == 0 || ended.Load() == 0 {
-		t.Errorf("%d holds lost, %d ended; both should occur", lost.Load(), ended.Load())
-	}
-	t.Logf("%d holds lost, %d ended", lost.Load(), ended.Load())
 }

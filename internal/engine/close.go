@@ -103,12 +103,20 @@ func (e *Engine) unreleased(left []*lease.Lease, last error) error {
 // loseAll loses every hold, and returns the leases that are to be released.
 func (e *Engine) loseAll() (leases []*lease.Lease) {
 	for _, l := range e.watchdog.All() {
-		holds := e.arbiters[l.Kind].Lose(l.Keys.Name, l)
+		if _, part := e.parts.LoadAndDelete(forcedID(l)); part {
+			e.watchdog.Remove(l)
+			l.OnLost(lockerr.ErrClosed)
+			leases = append(leases, l)
+			continue
+		}
+		holds := e.arbiters[l.Kind].Lose(l.Keys.Name, l, lockerr.ErrClosed)
 		if len(holds) == 0 {
 			continue
 		}
 		e.watchdog.Remove(l)
-		e.reportLost(l, lockerr.ErrClosed, holds)
+		for _, h := range holds {
+			ReportLoss(e.Config.Observer, h, e.nameOf(l.Keys.Name), kinds[l.Kind], e.Clock.Now())
+		}
 		leases = append(leases, l)
 	}
 	return leases

@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/clock"
+	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/queue"
@@ -19,6 +21,22 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
+
+// Config configures an Engine.
+type Config struct {
+	Scripts  *wire.Scripts
+	Prefix   string         // before the names of all locks
+	Label    string         // of the session, for people; may be empty
+	Lease    time.Duration  // of locks without one of their own
+	Tenure   time.Duration  // how long a hold may be passed among the goroutines of this process
+	Replicas int            // replicas that must acknowledge an acquisition
+	AckWait  time.Duration  // for their acknowledgement
+	Observer event.Observer // nil: nobody is told
+
+	// Dispatch sees every message first, and reports whether to withhold it from the
+	// subscriptions of its channel. It must not block.
+	Dispatch func(channel, message string) bool
+}
 
 type (
 	handle = arbiter.Handle[*lease.Lease]
@@ -30,7 +48,6 @@ type (
 type Engine struct {
 	// Never change after Start.
 	Config     Config
-	audience   Audience // of Config.Hooks
 	Clock      *clock.Clock
 	id         string
 	leaseMS    string // Config.Lease
@@ -47,9 +64,8 @@ type Engine struct {
 	cleaner  *lease.Cleaner
 	broker   *pubsub.Broker
 	forces   recentForces
-	random   numbers // of hold ids
-
-	Suspect atomic.Int64 // by Clock: until then no Redlock waits for the deployment if it need not
+	parts    sync.Map // of Redlocks: *lease.Lease by hold id
+	random   numbers  // of hold ids
 
 	closeOnce sync.Once
 	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more
@@ -79,9 +95,6 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.ioCtx, e.halt = context.WithCancel(context.Background())
 	e.abandoned, e.abandon = context.WithCancel(context.Background())
 	e.leaseMS = wire.Millis(cfg.Lease)
-	if cfg.Hooks != nil {
-		e.audience = Audience{cfg.Hooks}
-	}
 	conn := transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays)
 	e.broker = pubsub.New(pubsub.Config{Conn: conn, Clock: e.Clock, Handler: cfg.Dispatch, Tasks: &e.own, Ctx: e.ioCtx})
 	e.proto = wire.NewProtocol(conn, cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
@@ -90,7 +103,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
 		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Owner: e,
 	})
-	if cfg.Hooks != nil {
+	if cfg.Observer != nil {
 		e.watchdog.Watched()
 	}
 	e.Clock.OnSuspend = e.watchdog.Suspended
@@ -104,8 +117,9 @@ func New(client rueidis.Client, cfg Config) *Engine {
 
 func (e *Engine) newArbiters() {
 	rules := arbiter.Rules[*lease.Lease]{
-		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass, Ends: (*lease.Lease).Ends,
-		Expire: func(_ string, l *lease.Lease) { e.lose(l, lease.ErrExpired) },
+		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass,
+		Outlasts: func(l, other *lease.Lease) bool { return l.Began > other.Began },
+		Expire:   func(_ string, l *lease.Lease) { e.lose(l, lease.ErrExpired) },
 	}
 	mutexes, rws := arbiter.NewTable(rules), arbiter.NewTable(rules)
 	rules.Open = true
@@ -186,6 +200,9 @@ func (e *Engine) Deployment() string { return e.deployment }
 // Connected reports whether the deployment answers on the connection of the subscriptions.
 func (e *Engine) Connected() bool { return e.proto.Up.Load() }
 
+// Watched has the watchdog look for suspends: somebody waits for the end of a hold.
+func (e *Engine) Watched() { e.watchdog.Watched() }
+
 // Done returns a channel that is closed when Close is called.
 func (e *Engine) Done() <-chan struct{} { return e.closing }
 
@@ -214,9 +231,6 @@ func (e *Engine) Begin() bool {
 func (e *Engine) track() {
 	e.calls.Add(1)
 }
-
-// busy reports whether a call is under way.
-func (e *Engine) busy() bool { return e.calls.Load() > 0 }
 
 // End ends a call that Begin counted.
 func (e *Engine) End() {

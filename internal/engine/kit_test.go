@@ -18,21 +18,40 @@ var background = context.Background()
 // newEngine starts an engine, which is closed when the test ends.
 func newEngine(t testing.TB, client rueidis.Client, length time.Duration) *Engine {
 	t.Helper()
-	s := New(client, Config{
+	var e *Engine
+	e = New(client, Config{
 		Scripts: scripts,
 		Lease:   length, Tenure: 10 * time.Millisecond,
-		Dispatch: func(_, message string) bool { return message == wire.ForRedisson },
+		Dispatch: func(channel, message string) bool { return e.Heard(channel, message) },
 	})
 	ctx, cancel := context.WithTimeout(background, enough)
 	defer cancel()
-	require.NoError(t, s.Start(ctx))
+	require.NoError(t, e.Start(ctx))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(background, enough)
 		defer cancel()
-		_ = s.Close(ctx) // fails where the test has broken Redis
+		_ = e.Close(ctx) // fails where the test has broken Redis
 		require.NoError(t, ctx.Err(), "the engine does not close")
 	})
-	return s
+	return e
+}
+
+// newLock returns a handle of a lock of e.
+func newLock(e *Engine, k wire.Kind, name string, cfg LockConfig) *Lock {
+	l := new(Lock)
+	l.Init(e, k, name, cfg)
+	return l
+}
+
+// within returns what arrives soon.
+func within[T any](t testing.TB, c <-chan T, what string) (got T) {
+	t.Helper()
+	select {
+	case got = <-c:
+	case <-time.After(enough):
+		t.Fatal("waits for ever: ", what)
+	}
+	return got
 }
 
 // scripts are the scripts of the tree.

@@ -7,13 +7,26 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/wire"
 )
 
+// How holds are lost, and what a lock says of the latest hold taken through it.
+
 // lose ends the local holds on a lease that is lost, and reports the loss.
 func (e *Engine) lose(l *lease.Lease, cause error) {
-	if holds := e.arbiters[l.Kind].Lose(l.Keys.Name, l); len(holds) > 0 {
+	if l.OnLost != nil {
+		e.watchdog.Remove(l)
+		if _, held := e.parts.LoadAndDelete(forcedID(l)); held {
+			e.lost(l, cause, nil)
+			l.OnLost(cause)
+		}
+		return
+	}
+	if holds := e.arbiters[l.Kind].Lose(l.Keys.Name, l, cause); len(holds) > 0 {
 		e.lost(l, cause, holds)
 	}
 }
@@ -23,41 +36,72 @@ func (e *Engine) Lost(l *lease.Lease, cause error) { e.lose(l, cause) }
 
 // Renewed implements lease.Owner.
 func (e *Engine) Renewed(n int, took time.Duration, first error) {
-	if e.audience != nil {
-		e.Config.Hooks.Renewed(n, took, first)
+	if o := e.Config.Observer; o != nil {
+		o.Renewed(event.RenewEvent{Holds: n, Duration: took, Err: lockerr.Wrap("renew", "", first)})
 	}
 }
 
 // lost follows up the loss of the holds on a lease: only a read lease may have several.
 func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	e.watchdog.Remove(l)
-	e.reportLost(l, cause, holds)
+	for _, h := range holds {
+		ReportLoss(e.Config.Observer, h, e.nameOf(l.Keys.Name), kinds[l.Kind], e.Clock.Now())
+	}
 	if cause != lease.ErrGone && cause != lease.ErrForced || l.Kind == wire.Read {
 		e.cleaner.Add(l, l.Indeterminate, nil) // its keys may outlive our deadline
 	}
 }
 
-// Heard handles a message to the session: "lost <hold id> <key>" if somebody forced the lock with
-// that key open, or what the queue understands. It does not block.
-func (e *Engine) Heard(message string) {
+// loseIfExpired loses a live hold whose lease is not certain any more, and reports whether that is so. A
+// process that was frozen may look before its watchdog does.
+func (l *Lock) loseIfExpired(h *lease.Hold) bool {
+	on := h.Lease()
+	if h.State() != arbiter.Live || lease.Certain(on, l.e.Clock.Now()) {
+		return false
+	}
+	l.e.lose(on, lease.ErrExpired)
+	return true
+}
+
+// Heard handles a message, and reports whether it is not for those who wait for one on its channel. To the session
+// itself is said "lost <hold id> <key>" if somebody forced the lock with that key open, or what the queue
+// understands. A message that a lock was unlocked is for those who wait, but for the one that only
+// Redisson understands. Heard does not block.
+func (e *Engine) Heard(channel, message string) bool {
+	switch {
+	case message == wire.ForRedisson:
+		return true
+	case !wire.IsSessionChannel(channel) && !wire.IsGrantChannel(channel):
+		return false
+	}
 	text, ok := strings.CutPrefix(message, "lost ")
 	if !ok {
 		e.queue.Heard(message)
-		return
+		return true
 	}
 	if id, key, ok := strings.Cut(text, " "); ok && wire.IsHoldOf(e.id, id) {
 		// Noted first: a hold granted meanwhile is not among leasesOf, and looks here at last.
 		e.forces.note(id, e.Clock.Now())
+		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
+			e.lose(part.(*lease.Lease), lease.ErrForced)
+		}
 		for _, l := range e.leasesOf(key) {
 			if forcedID(l) == id {
 				e.lose(l, lease.ErrForced)
 			}
 		}
 	}
+	return true
 }
 
 // forcedID returns the hold id of l as it stands in the message of a forced unlock.
 func forcedID(l *lease.Lease) string { return strings.TrimSuffix(l.ID, ":write") }
+
+// leasesOf returns the leases of the locks at a key.
+func (e *Engine) leasesOf(key string) []*lease.Lease {
+	as := &e.arbiters
+	return slices.Concat(as[wire.Plain].Leases(key), as[wire.Fair].Leases(key), as[wire.Read].Leases(key))
+}
 
 // recentForces are the hold ids forced open lately: the message may overtake the reply that
 // grants the hold.
@@ -99,8 +143,57 @@ func (f *recentForces) has(id string, since int64) bool {
 	return slices.ContainsFunc(f.ids, func(x force) bool { return x.id == id })
 }
 
-// leasesOf returns the leases of the locks at a key.
-func (e *Engine) leasesOf(key string) []*lease.Lease {
-	as := &e.arbiters
-	return slices.Concat(as[wire.Plain].Leases(key), as[wire.Fair].Leases(key), as[wire.Read].Leases(key))
+// latest returns the latest hold taken through l, nil if there was none.
+func (l *Lock) latest() *lease.Hold {
+	h := l.handle.Latest()
+	if h != nil {
+		l.loseIfExpired(h)
+	}
+	return h
+}
+
+// Done returns a channel that is closed when the latest hold ends.
+func (l *Lock) Done() <-chan struct{} {
+	if h := l.latest(); h != nil {
+		l.e.watchdog.Watched()
+		return h.Done()
+	}
+	return arbiter.Closed
+}
+
+// Err returns nil while the latest hold is held, else ErrLost or ErrNotHeld.
+func (l *Lock) Err() error {
+	if h := l.latest(); h != nil {
+		return StateErr("lock", l.Name(), h.State())
+	}
+	return lockerr.New("lock", l.Name(), lockerr.ErrNotHeld)
+}
+
+// StateErr returns the result of Err for a hold in state s.
+func StateErr(op, name string, s arbiter.State) error {
+	switch s {
+	case arbiter.Lost:
+		return lockerr.New(op, name, lockerr.ErrLost)
+	case arbiter.Ended:
+		return lockerr.New(op, name, lockerr.ErrNotHeld)
+	}
+	return nil
+}
+
+// FencingToken returns the token of the latest hold, also after its loss; 0 if there is none.
+func (l *Lock) FencingToken() int64 {
+	h := l.handle.Latest()
+	if h == nil || h.State() == arbiter.Ended {
+		return 0
+	}
+	return h.Token
+}
+
+// Deadline returns until when the latest hold is certain, if it is live.
+func (l *Lock) Deadline() (time.Time, bool) {
+	h := l.handle.Latest()
+	if h == nil {
+		return time.Time{}, false
+	}
+	return l.DeadlineOf(h)
 }

@@ -10,12 +10,19 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Member is a lock of this module as part of a group.
+// A Member is a lock of this module as part of a group, or of a Do.
 type Member interface {
-	Lock(ctx context.Context) error
-	TryLock(ctx context.Context) (bool, error)
+	// Acquire locks it for o, who is in ctx, on behalf of a call, which waits or makes one attempt.
+	Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (bool, error)
+
+	// Unlock ends one Lock of the owner in ctx.
 	Unlock(ctx context.Context) error
-	Done() <-chan struct{}
+
+	// ReleaseInBackground ends one Lock of o without waiting for Redis. ctx is for observers.
+	ReleaseInBackground(ctx context.Context, o *arbiter.Owner)
+
+	// Name is for people.
+	Name() string
 
 	// Order returns the place in the order in which groups lock, the same in every process:
 	// by key, then by rank. An empty key has no place.
@@ -39,22 +46,11 @@ type Member interface {
 
 	// WaitsForItself reports whether Lock by o under ctx would wait for a Do that ctx comes from.
 	WaitsForItself(ctx context.Context, o *arbiter.Owner) bool
-
-	// ExpireIfDue loses the hold of o if its deadline has passed.
-	ExpireIfDue(o *arbiter.Owner)
-
-	// ReleaseInBackground ends one Lock of o without waiting for Redis. ctx is for observers.
-	ReleaseInBackground(ctx context.Context, o *arbiter.Owner)
-
-	// Remaining bounds how long the live hold of o goes on. It is lease.Forever if that is
-	// unknown, or o can have only one hold at a time.
-	Remaining(o *arbiter.Owner) time.Duration
 }
 
 // A Part is a lock of one engine that a member takes.
 type Part struct {
 	Engine *Engine
-	Name   string
 	Key    string // in Redis: the name with the prefix of the engine
 	Family string // the locks that one owner may hold together at this key
 	Shared bool   // the read side
@@ -66,83 +62,63 @@ type Held interface {
 	Forget(f *func(arbiter.State))
 	Done() <-chan struct{}
 	State() arbiter.State
+	Cause() error // of the loss
 	Fence() int64 // the fencing token, 0 if there is none
-	Reported
-}
 
-// Reported is what observers know of a hold; see arbiter.
-type Reported interface {
-	Acquired(now int64) (lost error)
-	Released() (calls []int64)
-	LossReported(cause error) (calls []int64, after []*func(cause error))
-	Cause() error
-	AfterLoss(f *func(cause error))
-	ForgetLoss(f *func(cause error))
+	// What observers are told of it.
+	Reported(now int64) (lost error)
+	Over(all bool) (calls []int64)
 }
 
 // Order puts readers after writers: an owner cannot upgrade.
-func (b *base) Order() (key string, rank int) { return b.keys.Name, int(b.side()) }
+func (l *Lock) Order() (key string, rank int) {
+	if l.kind == wire.Read {
+		return l.keys.Name, 1
+	}
+	return l.keys.Name, 0
+}
 
 // Engines returns the engine of the lock.
-func (b *base) Engines() []*Engine {
-	if b.e == nil {
-		return nil
-	}
-	return []*Engine{b.e}
-}
+func (l *Lock) Engines() []*Engine { return []*Engine{l.e} }
 
 // Parts returns the lock itself.
-func (b *base) Parts() []Part { return []Part{b.part()} }
+func (l *Lock) Parts() []Part { return []Part{l.part()} }
 
-func (b *base) part() Part {
-	return Part{b.e, b.Name(), b.keys.Name, families[b.kind], b.kind == wire.Read}
-}
+func (l *Lock) part() Part { return Part{l.e, l.keys.Name, families[l.kind], l.kind == wire.Read} }
 
 var families = [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw"}
 
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
-func (b *base) HeldBy(o *arbiter.Owner) Held {
-	b.e.watchdog.Watched()
-	if h := b.arb.Newest(&b.handle, o, b.side()); h != nil {
-		return h
+func (l *Lock) HeldBy(o *arbiter.Owner) Held {
+	h := l.table.Newest(&l.handle, o)
+	if h == nil {
+		return nil
 	}
-	return nil
+	l.loseIfExpired(h)
+	l.e.watchdog.Watched()
+	return h
 }
 
 // DeadlineOf returns until when h is certain, if it is live.
-func (b *base) DeadlineOf(h Held) (time.Time, bool) {
+func (l *Lock) DeadlineOf(h Held) (time.Time, bool) {
 	if h.State() != arbiter.Live {
 		return time.Time{}, false
 	}
-	return b.e.Clock.Wall(h.(*lease.Hold).Lease.Deadline.Load()), true
+	return l.e.Clock.Wall(h.(*lease.Hold).Lease().Deadline.Load()), true
 }
 
 // Taken returns the lock itself, if it has that key and h is live.
-func (b *base) Taken(h Held, key string) []Part {
-	if b.keys.Name != key {
+func (l *Lock) Taken(h Held, key string) []Part {
+	if l.keys.Name != key || l.loseIfExpired(h.(*lease.Hold)) || h.State() != arbiter.Live {
 		return nil
 	}
-	b.expireIfDue(h.(*lease.Hold))
-	if h.State() != arbiter.Live {
-		return nil
-	}
-	return b.Parts()
+	return l.Parts()
 }
 
 // WaitsForItself reports whether Lock by o under ctx would wait for a Do that ctx comes from.
-func (b *base) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
-	return ScopeOf(ctx) != nil && b.part().waitsForItself(ctx, o)
+func (l *Lock) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
+	return ScopeOf(ctx) != nil && l.part().WaitsForItself(ctx, o)
 }
-
-// ExpireIfDue loses the hold of o if its deadline has passed.
-func (b *base) ExpireIfDue(o *arbiter.Owner) {
-	if h := b.HoldOf(o); h != nil {
-		b.expireIfDue(h)
-	}
-}
-
-// Remaining is unbounded: o has one hold at a time.
-func (b *base) Remaining(*arbiter.Owner) time.Duration { return time.Duration(lease.Forever) }
 
 // Await waits for a signal on c, the end of ctx, or the closing of an engine that is open now,
 // and reports whether it was the signal.

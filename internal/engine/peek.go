@@ -39,8 +39,5 @@ func (e *Engine) Watchers(name string) int {
 // Skip advances the clock by d as if the process had been frozen: the watchdog does not notice.
 func (e *Engine) Skip(d time.Duration) { e.Clock.Skip(d) }
 
-// ReadDeadline returns until when the latest read hold through rw is certain.
-func (rw *RWMutex) ReadDeadline() (time.Time, bool) { return rw.read.Deadline() }
-
 // SetDeployment sets what Start would find out.
 func (e *Engine) SetDeployment(id string) { e.deployment = id }

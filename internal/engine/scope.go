@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +14,7 @@ type Scope struct {
 	context.Context
 	lock  Member // nil: of a type that this module does not know
 	owner *arbiter.Owner
-	hold  Held        // nil: unknown, or ended by another's unlock before Do could look
+	hold  Held        // nil: unknown
 	over  atomic.Bool // the function has returned
 
 	Lost error // the cause with which Do cancelled its function's context, nil if it did not; Do's own
@@ -35,7 +34,6 @@ func (s *Scope) Value(key any) any {
 func NewScope(ctx context.Context, l Member, o *arbiter.Owner) *Scope {
 	s := &Scope{Context: ctx, lock: l, owner: o}
 	if l != nil {
-		l.ExpireIfDue(o)
 		s.hold = l.HeldBy(o)
 	}
 	return s
@@ -90,17 +88,11 @@ func (p Part) around(ctx context.Context, f func(s *Scope, q Part) bool) bool {
 	return false
 }
 
-// waitsForItself reports whether a Lock of p by o under ctx would wait for a Do that ctx comes
-// from. Readers do not wait for readers: see readAround.
-func (p Part) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
+// WaitsForItself reports whether a Lock of p by o under ctx would wait for a Do that ctx comes from, of the
+// same session. Readers do not wait for readers: see readAround.
+func (p Part) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 	return p.around(ctx, func(s *Scope, q Part) bool {
-		switch {
-		case p.Shared && q.Shared:
-			return false
-		case p.Engine == q.Engine:
-			return o == nil || o != s.owner || p.Family != q.Family // otherwise it enters again
-		}
-		return p.Engine.Sees(ctx, p.Name, q.Engine)
+		return !(p.Shared && q.Shared) && p.Engine == q.Engine && (o != s.owner || p.Family != q.Family) // otherwise it enters again
 	})
 }
 
@@ -108,26 +100,4 @@ func (p Part) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 // session. Then p must not wait for a writer, who waits for that Do.
 func (p Part) readAround(ctx context.Context) bool {
 	return p.around(ctx, func(_ *Scope, q Part) bool { return q.Shared && q.Engine == p.Engine })
-}
-
-// CountWaits returns how many of these parts waitsForItself is true for.
-func CountWaits(ctx context.Context, o *arbiter.Owner, parts []Part) (n int) {
-	for _, p := range parts {
-		if p.waitsForItself(ctx, o) {
-			n++
-		}
-	}
-	return n
-}
-
-// Sees reports whether the Redis of e says that other, another engine of this process, holds a
-// lock of that name. Nothing else tells for certain that both lead to the same data.
-func (e *Engine) Sees(ctx context.Context, name string, other *Engine) bool {
-	state, err := e.Inspect(ctx, name)
-	for id := range state.Fields {
-		if err == nil && strings.HasPrefix(id, other.id+":") {
-			return true
-		}
-	}
-	return false
 }

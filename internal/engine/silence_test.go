@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,7 +35,7 @@ func splitEngine(t testing.TB, s *redistest.Server, p *redistest.Proxy) *Engine 
 // silence is a lock with a holder, and a waiter that may be unable to hear of its release.
 type silence struct {
 	t              *testing.T
-	holder, waiter *Mutex
+	holder, waiter *Lock
 	got            chan error
 }
 
@@ -52,13 +53,8 @@ func (s *silence) wait() {
 func (s *silence) ends(what string) {
 	s.t.Helper()
 	require.NoError(s.t, s.holder.Unlock(background))
-	select {
-	case err := <-s.got:
-		require.NoError(s.t, err)
-		require.NoError(s.t, s.waiter.Unlock(background))
-	case <-time.After(enough):
-		s.t.Fatalf("%s waits for ever", what)
-	}
+	require.NoError(s.t, within(s.t, s.got, what))
+	require.NoError(s.t, s.waiter.Unlock(background))
 }
 
 // A waiter whose subscription is silent gets the lock all the same, and while nothing can be heard
@@ -79,9 +75,10 @@ func TestSilentSubscriptionIsNoticed(t *testing.T) {
 			p := redistest.NewProxy(t, server.Addr())
 			waiter := splitEngine(t, server, p)
 			require.Equal(t, 1, p.Connections(), "through the proxy: that of the subscription")
-			holds := newEngine(t, server.Client(t), time.Hour).Mutex("it", LockConfig{})
-			waits := waiter.Mutex("it", LockConfig{})
-			s := &silence{t: t, holder: &holds, waiter: &waits}
+			s := &silence{
+				t: t, holder: newLock(newEngine(t, server.Client(t), time.Hour), wire.Plain, "it", LockConfig{}),
+				waiter: newLock(waiter, wire.Plain, "it", LockConfig{}),
+			}
 
 			s.wait()
 			c.hurt(p)

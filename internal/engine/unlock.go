@@ -3,146 +3,213 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// How every lock type ends a hold. Each of these asks the arbiter first what the unlock amounts
-// to.
+// How every lock is unlocked: the arbiter says what the unlock amounts to, the lease's renewal stops, the
+// release is sent, and the arbiter's next waiter asks.
 
 // Unlock ends one Lock, and releases the hold if it was the last one.
-func (b *base) Unlock(ctx context.Context) error { return b.unlock(ctx, "unlock") }
-
-func (b *base) unlock(ctx context.Context, op string) error {
-	if err := b.usable(op); err != nil {
-		return err
+func (l *Lock) Unlock(ctx context.Context) error {
+	if l.config.Err != nil {
+		return lockerr.New(ops[l.kind][1], l.Name(), l.config.Err)
 	}
 	o := arbiter.OwnerOf(ctx)
-	if o != nil && b.kind != wire.Read && b.arb.ExitInner(&b.handle, o) {
+	if o != nil && l.kind != wire.Read && l.table.ExitInner(&l.handle, o) {
 		return nil
 	}
-	b.e.track()
-	defer b.e.End()
-	return b.finish(ctx, op, o, b.exit(o))
+	l.e.track()
+	defer l.e.End()
+	u := l.exit(o)
+	r := release{held: true}
+	if u.Outcome == arbiter.Release {
+		r = l.e.release(ctx, u.Lease, u.Next)
+	}
+	return u.finish(ctx, r)
 }
 
 // ReleaseInBackground ends one Lock of o without waiting for Redis. ctx is for observers.
-func (b *base) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
-	b.e.track() // nobody else would release what exit has ended
-	defer b.e.End()
-	x := b.exit(o)
-	b.finishInBackground(x)
-	b.reportReleased(ctx, x, nil)
+func (l *Lock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
+	l.e.track() // nobody else would release what exit has ended
+	defer l.e.End()
+	u := l.exit(o)
+	if u.Outcome == arbiter.Release {
+		l.e.releaseLater(u.Lease)
+	}
+	_ = u.finish(ctx, release{held: true})
 }
 
 // giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
 // nobody was told.
-func (b *base) giveBack(h *lease.Hold) {
-	b.finishInBackground(b.afterExit(b.arb.Return(&b.handle, h)))
-}
-
-// exited is what an unlock amounts to.
-type exited struct {
-	h       *lease.Hold
-	outcome arbiter.Outcome
-	told    *Unlocked // nil if it is not the last one, or there is nobody to tell
-}
-
-// exit ends one Lock of o in the arbiter.
-func (b *base) exit(o *arbiter.Owner) exited {
-	x := b.afterExit(b.arb.Exit(&b.handle, o, b.side()))
-	last := x.outcome == arbiter.Release || x.outcome == arbiter.Passed || x.outcome == arbiter.Left
-	if last && b.e.audience != nil {
-		x.told = NewUnlocked(x.h, b.e.Clock.Now())
-	}
-	return x
-}
-
-// afterExit handles a loss that the arbiter was the first to find: the holds on the lease of h
-// had expired. For the caller such a hold was lost, like any other.
-func (b *base) afterExit(h *lease.Hold, outcome arbiter.Outcome, lost []*lease.Hold) exited {
-	if outcome == arbiter.Expired {
-		b.e.lost(h.Lease, lease.ErrExpired, lost)
-		outcome = arbiter.WasLost
-	}
-	return exited{h: h, outcome: outcome}
-}
-
-// finish completes an unlock by o, and returns its error.
-func (b *base) finish(ctx context.Context, op string, o *arbiter.Owner, x exited) (err error) {
-	switch x.outcome {
-	case arbiter.NotHeld:
-		return lockerr.New(op, b.Name(), lockerr.ErrNotHeld)
-	case arbiter.WasLost:
-		return lockerr.New(op, b.Name(), lockerr.ErrLost)
+func (l *Lock) giveBack(h *lease.Hold) {
+	x := l.table.Return(&l.handle, h, lease.ErrExpired)
+	switch x.Outcome {
+	case arbiter.Expired:
+		l.e.lost(x.Lease, lease.ErrExpired, x.Lost)
 	case arbiter.Release:
-		err = b.ended(ctx, op, x, b.e.release(ctx, x.h.Lease, unlockMost, false))
-	case arbiter.Passed, arbiter.Left:
-		b.reportReleased(ctx, x, nil)
+		l.e.releaseLater(x.Lease)
 	}
-	if o != nil && x.h.Owner != o {
-		// o's own hold was lost; an earlier unlock was counted for that one instead of for h.
-		return lockerr.New(op, b.Name(), lockerr.ErrLost)
+}
+
+// unlocking is an unlock that the arbiter has counted.
+type unlocking struct {
+	*Lock
+	arbiter.Exit[*lease.Lease]
+	told Unlocking
+}
+
+// exit ends one Lock of o, or of what was last taken through l if o is nil, in the arbiter.
+func (l *Lock) exit(o *arbiter.Owner) unlocking {
+	u := unlocking{Lock: l, Exit: l.table.Exit(&l.handle, o, lease.ErrExpired)}
+	switch u.Outcome {
+	case arbiter.Expired: // for the caller such a hold was lost, like any other
+		l.e.lost(u.Lease, lease.ErrExpired, u.Lost)
+		u.Outcome = arbiter.WasLost
+	case arbiter.Release, arbiter.Passed, arbiter.Left:
+		all := l.kind != wire.Read || u.Hold.State() != arbiter.Live
+		u.told = Unlock(l.e.Config.Observer, u.Hold, all, l.Name(), kinds[l.kind], l.e.Clock.Now())
+	}
+	return u
+}
+
+// finish completes an unlock, and returns its error: what Redis does not confirm was protected to its end all
+// the same.
+func (u *unlocking) finish(ctx context.Context, r release) (err error) {
+	op := ops[u.kind][1]
+	switch {
+	case u.Outcome == arbiter.NotHeld:
+		return lockerr.New(op, u.Name(), lockerr.ErrNotHeld)
+	case u.Outcome == arbiter.WasLost:
+		return lockerr.New(op, u.Name(), lockerr.ErrLost)
+	case !r.held:
+		err = lockerr.New(op, u.Name(), lockerr.ErrLost, r.err)
+		u.told.End(ctx, err, lease.ErrGone)
+	case r.err != nil:
+		u.told.End(ctx, lockerr.New(op, u.Name(), r.err), nil)
+	default:
+		u.told.End(ctx, nil, nil)
 	}
 	return err
 }
 
-// ended reports the end of a hold by a release, and returns the error of its Unlock: what Redis
-// does not confirm was protected to its end all the same.
-func (b *base) ended(ctx context.Context, op string, x exited, r released) (err error) {
+// unlockMost bounds how long Unlock waits for Redis.
+const unlockMost = 2 * time.Second
+
+// release is the outcome of a release.
+type release struct {
+	held bool  // Redis had the hold, as far as that is known
+	err  error // why Redis has not confirmed the release, or that the hold was gone
+}
+
+// release releases l, with as many tries as it takes. If Redis does not confirm it in time, the
+// cleaner goes on. next is the class of the waiter of this process that comes next; see arbiter.Exit.
+func (e *Engine) release(ctx context.Context, l *lease.Lease, next int64) release {
+	io := e.proto.NewContext(ctx)
+	until := e.Clock.Now() + int64(unlockMost)
+	e.watchdog.Stop(l, io, until)
+	queued, err := e.sendRelease(io, l, until, e.successor(l, next), false)
+	r := e.settle(l, queued, err)
+	io.Free()
+	return r
+}
+
+// settle follows up the release of l, which has failed with err or queued a lease.
+func (e *Engine) settle(l, queued *lease.Lease, err error) release {
+	damaged := err != nil && errors.As(err, new(wire.Damage)) // a key beside the lock, which has been released
 	switch {
-	case !r.held:
-		x.h.LossReported(lease.ErrGone) // of a group, it is the cause
-		x.told.Lost(b.e.audience, b.end(lease.ErrGone))
-		return lockerr.New(op, b.Name(), lockerr.ErrLost, r.err)
-	case r.err != nil:
-		err = lockerr.New(op, b.Name(), r.err)
+	case err == nil || err == lease.ErrGone || damaged:
+		e.watchdog.Remove(l)
+		if !e.arbiters[l.Kind].Released(l.Keys.Name, l, queued, int64(l.Length)) && queued != nil {
+			e.cleaner.Add(queued, false, nil) // nobody waits any more
+		}
+		if l.Indeterminate {
+			e.cleaner.Add(l, true, nil)
+		}
+	case errors.Is(err, errUnconfirmed):
+		l.Late.Store(true)
+		e.releaseLater(l) // replaces the context in the watchdog, so that it may be freed
+	default:
+		e.watchdog.Remove(l)
+		e.arbiters[l.Kind].Released(l.Keys.Name, l, nil, 0)
+		e.cleaner.Add(l, l.Indeterminate, nil) // its key may outlive our deadline
 	}
-	b.reportReleased(ctx, x, err)
-	return nil
+	foreign := err != nil && !damaged && strings.Contains(err.Error(), "WRONGTYPE") // somebody has replaced the key
+	return release{held: err != lease.ErrGone && !foreign, err: err}
 }
 
-func (b *base) finishInBackground(x exited) {
-	if x.outcome == arbiter.Release {
-		b.e.releaseLater(x.h.Lease)
+// successor returns a lease to queue with the release of l, for the goroutine that waits for the lock. Its
+// process has had its turn: it queues behind others. nil if there is none that wants such a lease.
+func (e *Engine) successor(l *lease.Lease, class int64) *lease.Lease {
+	if class != int64(l.Length) || !l.Renewed || e.Closed() {
+		return nil
+	}
+	next := &lease.Lease{Ref: l.Ref}
+	next.ID = e.newID(l.Kind)
+	return next
+}
+
+// sendRelease sends the release of l until a time. It returns what it has queued, nil if nothing; or
+// lease.ErrGone if the hold was gone although it was certain, errUnconfirmed, or an error for good.
+// A release that is sent again, or answered after the deadline, need not find the hold.
+func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64, next *lease.Lease, resent bool) (queued *lease.Lease, err error) {
+	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
+		now := e.Clock.Now()
+		if io.Err() != nil || now >= until {
+			return nil, unconfirmed(err)
+		}
+		io.Bound(e.proto.Conn, time.Duration(min(l.Deadline.Load(), until)-now))
+		var told int64
+		if queued, next = next, nil; queued == nil { // an id is queued once
+			told, err = e.proto.Release(io, &l.Ref, nil)
+		} else {
+			queued.Sent = now
+			told, err = e.proto.Release(io, &l.Ref, &queued.Ref)
+		}
+		if queued != nil && err != nil {
+			e.cleaner.Add(queued, true, nil)
+		}
+		switch {
+		case err == nil && told < 0 && !resent && lease.Certain(l, e.Clock.Now()):
+			return nil, lease.ErrGone
+		case err == nil && told < 0:
+			return nil, nil
+		case err == nil:
+			if wire.IsToken(told) {
+				queued.Token = told
+			}
+			return queued, nil
+		case io.Err() == nil && !lease.RetryRelease(err):
+			return nil, err
+		}
+		resent = true
+		timing.Pause(io, timing.Jitter(backoff))
 	}
 }
 
-// reportReleased reports the end of a hold by its last unlock.
-func (b *base) reportReleased(ctx context.Context, x exited, err error) {
-	if b.e.audience != nil {
-		x.told.Report(ctx, b.e.audience, b.end(err))
+// errUnconfirmed: Redis did not confirm a release in time. It is alone if Redis did not answer.
+var errUnconfirmed = errors.New("no confirmation from Redis; the release goes on in the background")
+
+func unconfirmed(last error) error {
+	if last == nil || transport.IsContextError(last) {
+		return errUnconfirmed
 	}
+	return fmt.Errorf("%w; %w", errUnconfirmed, last)
 }
 
-func (b *base) end(err error) Ended { return Ended{Name: b.Name(), Kind: kinds[b.kind], Err: err} }
-
-// UnlockWithin ends one Lock of o. It gives Redis d to confirm the release, and then leaves it
-// to the background, at 0 without asking first. It reports whether the lock was held until
-// then; err tells why a release is not confirmed.
-func (m *Mutex) UnlockWithin(ctx context.Context, o *arbiter.Owner, d time.Duration) (held bool, err error) {
-	m.e.track()
-	defer m.e.End()
-	x := m.exit(o)
-	if x.outcome != arbiter.Release {
-		err = m.finish(ctx, "unlock", o, x)
-		return err == nil, err
-	}
-	r := released{true, errNotAsked}
-	if d > 0 {
-		r = m.e.release(ctx, x.h.Lease, d, true)
-	} else {
-		x.h.Lease.Late.Store(true)
-		m.e.releaseLater(x.h.Lease)
-	}
-	if err := m.ended(ctx, "unlock", x, r); err != nil {
-		return false, err
-	}
-	return true, r.err
+// releaseLater releases l in the background.
+func (e *Engine) releaseLater(l *lease.Lease) {
+	e.watchdog.Stop(l, transport.Background(), e.Clock.Now()+int64(l.Length))
+	e.cleaner.Add(l, l.Indeterminate, func() {
+		e.watchdog.Remove(l)
+		e.arbiters[l.Kind].Released(l.Keys.Name, l, nil, 0)
+	})
 }
-
-var errNotAsked = errors.New("the deployment did not answer lately; it is released in the background")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/stretchr/testify/require"
 )
 
 // Proxied starts a server with a proxy in front of it.
@@ -15,19 +14,6 @@ func Proxied(t testing.TB, args ...string) (*redistest.Server, *redistest.Proxy)
 	t.Helper()
 	server := redistest.Start(t, args...)
 	return server, redistest.NewProxy(t, server.Addr())
-}
-
-// Deadliner is a Locker that tells its deadline.
-type Deadliner interface {
-	relock.Locker
-	Deadline() (time.Time, bool)
-}
-
-// WatchLoss waits until m's hold is lost.
-func WatchLoss(t testing.TB, m relock.Locker) {
-	t.Helper()
-	Receive(t, m.Done(), "the loss")
-	require.ErrorIs(t, m.Err(), relock.ErrLost)
 }
 
 // LostOrNil passes the two results that Unlock may have under faults.
@@ -42,5 +28,11 @@ func LostOrNil(err error) error {
 type FencedLocker interface {
 	relock.Locker
 	FencingToken() int64
+	Deadline() (time.Time, bool)
+}
+
+// Deadliner is a Locker that tells its deadline.
+type Deadliner interface {
+	relock.Locker
 	Deadline() (time.Time, bool)
 }

@@ -143,15 +143,9 @@ func OnBoth(t *testing.T, f func(t *testing.T, at Addressed)) {
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		f(t, MiniFor(t))
+		m, _ := redistest.Mini(t)
+		f(t, m)
 	})
-}
-
-// MiniFor starts a miniredis.
-func MiniFor(t testing.TB) Addressed {
-	t.Helper()
-	m, _ := redistest.Mini(t)
-	return m
 }
 
 // Bump adds one to a counter in Redis by reading and then writing it. The count is

@@ -52,14 +52,16 @@ type Lease struct {
 	Began         int64 // when its time began to count: Since if another's release has granted it, else Sent
 	Fixed         bool  // the caller wants it not to be renewed
 	Indeterminate bool  // a request got no reply and may still be executed
+	Queued        bool  // it may have a place in the queue, or another's release may grant it
+
+	OnLost func(cause error) // of a part of a Redlock, which no arbiter knows; nil: of a lock
 
 	Late     atomic.Bool  // Redis did not confirm the release in time
 	Deadline atomic.Int64 // certain until then; moved by renewals
 	claim    atomic.Int64 // length of the claim that it was granted for, until its first renewal; 0: none
 
 	// Guarded by the arbiter's shard. Token is the current fencing token, Top the last of its
-	// block. A reader has no token; of one with a lease of its own, Top is when its hold
-	// ends at the latest.
+	// block. A reader has none.
 	Token, Top int64
 
 	// Guarded by Watchdog.mu.
@@ -155,8 +157,8 @@ func (l *Lease) cause() error {
 // Certain reports whether l is held for certain.
 func Certain(l *Lease, now int64) bool { return now < l.Deadline.Load() }
 
-// Ends returns when the hold of a reader with a lease of its own ends at the latest.
-func (l *Lease) Ends() int64 { return l.Top }
+// LengthMS returns the length of the lease as it is sent.
+func (l *Lease) LengthMS() string { return wire.Millis(l.Length) }
 
 // LockName returns the name of the lock.
 func (l *Lease) LockName() string { return l.Keys.Name }

@@ -13,134 +13,170 @@ import (
 
 // How a group acquires its members.
 //
-// Two groups cannot deadlock each other: while a call holds a member it waits only for one that
-// is later in the canonical order. For any other member, and for one that has no place in the
-// order, it waits while it holds nothing, and then tries the members before that one.
+// It tries all of them together, in pipelines. If one is taken it gives the others back, waits for that one
+// while it holds nothing, and tries the rest again. If others are always faster, it locks the members one
+// after the other, in the canonical order. Two groups cannot deadlock each other: while a call
+// holds a member it waits only for one that is later in that order.
 
 const (
-	fastRounds = 3                     // rounds with one script before members are locked one by one
-	roundPause = 20 * time.Microsecond // after the first failed round; later ones double it
+	togetherRounds = 3                     // before members are locked one by one
+	roundPause     = 20 * time.Microsecond // after the first failed round; later ones double it
 )
 
-// acquire locks all members, or none.
-func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, wait bool, a *engine.Acquired) (bool, error) {
-	whole := ctx
-	ctx = engine.WithWhole(ctx, a)
-	first, start := -1, groupNow()
+// acquire locks all members for h, or none.
+func (g *Group) acquire(ctx context.Context, h *hold, c *engine.Call) (bool, error) {
+	first := -1
 	for round := 0; ; round++ {
-		fast := g.fast != nil && round < fastRounds
-		if g.fast != nil && !fast {
-			first = -1
-		}
+		var held []Locker
 		var taken int
 		var err error
-		if fast {
-			taken, err = g.roundFast(ctx, o, wait, first)
+		if round < togetherRounds {
+			held, taken, err = g.together(ctx, h.owner, c, first)
 		} else {
-			taken, err = g.round(ctx, o, wait, first)
-		}
-		if err == nil && taken < 0 && g.lostOne(o) {
-			for _, l := range g.members {
-				giveBack(ctx, o, l)
+			if round == togetherRounds {
+				first = -1
 			}
-			if !wait {
-				return false, nil
-			}
-			first = -1
-			continue
+			held, taken, err = g.oneByOne(ctx, h.owner, c, first)
 		}
-		if err != nil || taken < 0 || !wait {
-			return err == nil && taken < 0, err
+		if err == nil && taken < 0 && h.watch() {
+			return true, nil
 		}
-		a.Contend(whole)
+		for _, l := range held {
+			giveBack(ctx, h.owner, l)
+		}
+		if err != nil || !c.Wait {
+			return false, err
+		}
 		if first >= 0 {
 			timing.Pause(ctx, timing.Jitter(roundPause<<min(round, 9)))
 		}
-		first = taken
-		if ctx.Err() != nil {
-			return false, lockerr.Taken("lock", nameOf(g.members[first]), ctx, time.Duration(groupNow()-start))
+		if first = taken; ctx.Err() != nil {
+			return false, lockerr.Taken(c.Op, nameOf(g.members[max(first, 0)]), ctx, c.Waited())
 		}
 	}
 }
 
-// lostOne reports whether a member was lost while the call waited for another.
-func (g *Group) lostOne(o *arbiter.Owner) bool {
-	return slices.ContainsFunc(g.known, func(m engine.Member) bool { // of the others, Done tells
-		h := m.HeldBy(o)
-		return h == nil || h.State() != arbiter.Live
-	})
-}
-
-// round locks the member first, if that is not -1, and then the others. If a member is taken that
-// it must not wait for, it gives everything back and returns the index of that member.
-func (g *Group) round(ctx context.Context, o *arbiter.Owner, wait bool, first int) (taken int, err error) {
-	var held []int
-	taken = -1
-	defer func() {
-		if err != nil || taken >= 0 {
-			for _, i := range held {
-				giveBack(ctx, o, g.members[i])
-			}
-		}
-	}()
-	highest := ""
+// together waits for the member first, if that is not -1, and then tries the others. It returns those that it
+// holds, and the index of one that is taken, -1 if none is.
+func (g *Group) together(ctx context.Context, o *arbiter.Owner, c *engine.Call, first int) (held []Locker, taken int, err error) {
+	rest := g.members
 	if first >= 0 {
-		if err := g.members[first].Lock(ctx); err != nil {
-			return -1, err
+		if _, err := lockOne(ctx, o, g.members[first], c, true); err != nil {
+			return nil, -1, err
 		}
-		held = append(held, first)
-		highest = g.orders[first]
+		held = append(held, g.members[first])
+		rest = slices.Delete(slices.Clone(rest), first, first+1)
 	}
-	for i, l := range g.members {
-		if i == first {
-			continue
-		}
-		if wait && (len(held) == 0 || highest != "" && g.orders[i] > highest) {
-			err = l.Lock(ctx)
-		} else {
-			var ok bool
-			if ok, err = l.TryLock(ctx); err == nil && !ok {
-				return i, g.excluded(ctx, i, held)
+	taken = -1
+	for _, b := range batchesOf(rest) {
+		got, errs := b.try(ctx, o, c)
+		for i, l := range b.members {
+			switch {
+			case got[i]:
+				held = append(held, l)
+			case errs[i] != nil && !passes(ctx, c, errs[i]):
+				if err == nil { // of the first one, as if they had been locked one by one
+					err = errs[i]
+				}
+			case taken < 0:
+				if taken = slices.Index(g.members, l); errs[i] == nil {
+					c.Contend()
+				}
 			}
 		}
-		if err != nil {
-			return -1, err
+		if err != nil || taken >= 0 {
+			break
 		}
-		held = append(held, i)
-		highest = max(highest, g.orders[i])
 	}
-	return -1, nil
+	return held, taken, err
 }
 
-// excluded returns an error if member i is taken by this very group: by a member of the same
-// key in another session, of which no server has told that it leads to the same Redis.
-func (g *Group) excluded(ctx context.Context, i int, held []int) error {
-	parts := partsOf(g.members[i])
-	for _, j := range held {
-		others := partsOf(g.members[j])
-		if len(parts) != 1 || len(others) != 1 || parts[0].Key != others[0].Key || parts[0].Engine == others[0].Engine {
+// passes reports whether the error of one attempt does not end the call: the member is waited for.
+func passes(ctx context.Context, c *engine.Call, err error) bool {
+	return c.Wait && ctx.Err() == nil && engine.Transient(err)
+}
+
+// batch is a member, or several locks of one engine.
+type batch struct {
+	members []Locker
+	locks   []*engine.Lock // the same; nil: a single member of another type
+}
+
+// try makes one attempt to lock each member.
+func (b *batch) try(ctx context.Context, o *arbiter.Owner, c *engine.Call) (held []bool, errs []error) {
+	if b.locks != nil {
+		return engine.TryAll(ctx, o, b.locks, c)
+	}
+	ok, err := lockOne(ctx, o, b.members[0], c, false)
+	return []bool{ok}, []error{err}
+}
+
+// batchesOf splits members, so that those of one engine are tried and unlocked together. Members of one key
+// are in different batches: the second enters with what the owner got by the first.
+func batchesOf(members []Locker) (all []batch) {
+	for _, m := range members {
+		l, ok := m.(*engine.Lock)
+		if !ok || !l.Piped(l.Engine()) {
+			all = append(all, batch{members: []Locker{m}})
 			continue
 		}
-		if parts[0].Engine.Sees(ctx, parts[0].Name, others[0].Engine) { // if Redis does not answer, TryLock is called again
-			return lockerr.New("lock group", "", errExcludes(parts[0].Key))
+		i := slices.IndexFunc(all, func(b batch) bool {
+			return b.locks != nil && b.locks[0].Engine() == l.Engine() && !slices.ContainsFunc(b.locks, l.SameKey)
+		})
+		if i < 0 {
+			i, all = len(all), append(all, batch{})
+		}
+		all[i].locks, all[i].members = append(all[i].locks, l), append(all[i].members, l)
+	}
+	return all
+}
+
+// oneByOne locks the member first, if that is not -1, and then the others in their order. If a member is
+// taken that it must not wait for, it returns the index of that.
+func (g *Group) oneByOne(ctx context.Context, o *arbiter.Owner, c *engine.Call, first int) (held []Locker, taken int, err error) {
+	order := make([]int, 0, len(g.members))
+	if first >= 0 {
+		order = append(order, first)
+	}
+	for i := range g.members {
+		if i != first {
+			order = append(order, i)
 		}
 	}
-	return nil
-}
-
-// nameOf returns the name of a member, empty if it has none.
-func nameOf(l Locker) string {
-	if n, ok := l.(interface{ Name() string }); ok {
-		return n.Name()
+	highest := ""
+	for n, i := range order {
+		l := g.members[i]
+		key, _ := orderOf(l)
+		waits := c.Wait && (n == 0 || highest != "" && key > highest)
+		ok, err := lockOne(ctx, o, l, c, waits)
+		if err != nil && (waits || !passes(ctx, c, err)) {
+			return held, -1, err
+		}
+		if !ok || err != nil {
+			if err == nil {
+				c.Contend()
+			}
+			return held, i, nil
+		}
+		held, highest = append(held, l), max(highest, key)
 	}
-	return ""
+	return held, -1, nil
 }
 
-func partsOf(l Locker) []engine.Part {
+// lockOne locks a member on behalf of a call, or makes one attempt.
+func lockOne(ctx context.Context, o *arbiter.Owner, l Locker, c *engine.Call, wait bool) (bool, error) {
 	if m, ok := l.(engine.Member); ok {
-		return m.Parts()
+		return m.Acquire(ctx, o, c.Part(wait))
 	}
-	return nil
+	s := l.(stranger)
+	if !wait {
+		return s.TryLock(ctx)
+	}
+	if ok, err := s.TryLock(ctx); ok || err != nil {
+		return ok, err
+	}
+	c.Contend()
+	return true, s.Lock(ctx)
 }
 
 // giveBack ends one Lock of a member, of a group that is not acquired.
@@ -150,39 +186,4 @@ func giveBack(ctx context.Context, o *arbiter.Owner, l Locker) {
 		return
 	}
 	_ = l.Unlock(context.WithoutCancel(ctx))
-}
-
-// roundFast is round with one script for all members but first, which it locks before that.
-func (g *Group) roundFast(ctx context.Context, o *arbiter.Owner, wait bool, first int) (taken int, err error) {
-	if first >= 0 {
-		if err := g.fast[first].Lock(ctx); err != nil {
-			return -1, err
-		}
-		defer func() {
-			if err != nil || taken >= 0 {
-				g.fast[first].ReleaseInBackground(ctx, o)
-			}
-		}()
-	}
-	e := g.fast[0].Engine()
-	if !e.Begin() {
-		return -1, lockerr.New("lock group", "", lockerr.ErrClosed)
-	}
-	defer e.End()
-	b := engine.NewBatch(g.fast, o)
-	defer b.Free()
-	for i, m := range g.fast {
-		if i == first {
-			continue
-		}
-		if taken, err := b.Add(ctx, i, m, wait && i > first); err != nil || taken >= 0 {
-			b.Undo(ctx)
-			return taken, err
-		}
-	}
-	taken, err = b.Acquire(ctx, wait)
-	if taken >= 0 || err != nil {
-		b.Undo(ctx)
-	}
-	return taken, err
 }

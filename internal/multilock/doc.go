@@ -10,6 +10,4 @@
 //
 // A goroutine watches each member of a type that this module does not know. It belongs to the
 // hold, whose end waits for it. No other goroutine outlives a call.
-//
-// The package may import arbiter, engine, lease, lockerr and timing.
 package multilock

@@ -24,38 +24,53 @@ func TestMembersAreLockedInTheOrderOfTheirNames(t *testing.T) {
 	} {
 		g := New(locks...)
 		require.NoError(t, g.Lock(background))
-		require.Equal(t, []string{"lock a", "lock b", "try b", "lock c"}, j.taken())
+		require.Equal(t, []string{"try a", "try b", "try b", "try c"}, j.taken())
 		require.Same(t, write, g.members[1], "of one name, what an owner must lock first comes first")
 		require.Same(t, read, g.members[2])
+		require.NoError(t, g.Unlock(background))
+		j.taken()
 	}
 }
 
-// A group that holds a member waits only for one that is later in the order. For one that
-// has no place there it waits with nothing in its hands.
+// A group waits for a member that is taken with nothing in its hands. After some rounds it waits while it holds
+// members, but only for one that is later in the order.
 func TestGroupWaitsForNothingEarlierWhileItHoldsAMember(t *testing.T) {
 	var j journal
-	a, b, x := j.member("a"), j.member("b"), j.stranger("x")
-	a.busy = true
+	a, b, x := j.member("a"), j.member("b"), j.strange("x")
+	a.busy = 1
 	g := New(b, x, a)
 	require.NoError(t, g.Lock(background))
-	require.Equal(t, []string{
-		"lock x", "try a", // where x comes is not known
-		"unlock x", "lock a", "try x", "lock b",
-	}, j.taken())
+	require.Equal(t, []string{"try x", "try a", "unlock x", "lock a", "try x", "try b"}, j.taken())
 	require.NoError(t, g.Unlock(background))
 	require.ElementsMatch(t, []string{"unlock a", "unlock b", "unlock x"}, j.taken())
 
-	x.busy = true
-	g = New(j.stranger("y"), x)
+	a.busy, b.busy = 2, 1
 	require.NoError(t, g.Lock(background))
-	require.Equal(t, []string{"lock y", "try x", "unlock y", "lock x", "try y"}, j.taken())
+	require.Equal(t, []string{
+		"try x", "try a", "unlock x",
+		"lock a", "try x", "try b", "give back a", "unlock x",
+		"lock b", "try x", "try a", "give back b", "unlock x",
+		"try x", "try a", "lock b", // one by one
+	}, j.taken())
+	require.NoError(t, g.Unlock(background))
+}
+
+// Trouble that may pass ends no Lock, in none of its rounds.
+func TestGroupRidesOutTrouble(t *testing.T) {
+	var j journal
+	a, b, x := j.member("a"), j.member("b"), j.strange("x")
+	a.busy, b.busy = 2, 1
+	a.once = engine.ErrLate
+	g := New(b, x, a)
+	require.NoError(t, g.Lock(background))
+	require.Equal(t, []string{"try x", "try a", "unlock x", "lock a", "try x", "lock b"}, j.taken()[13:])
 	require.NoError(t, g.Unlock(background))
 }
 
 func TestGroupThatDoesNotGetAMemberGivesTheOthersBack(t *testing.T) {
 	var j journal
-	a, b, c, x := j.member("a"), j.member("b"), j.member("c"), j.stranger("x")
-	b.busy = true
+	a, b, c, x := j.member("a"), j.member("b"), j.member("c"), j.strange("x")
+	b.busy = 1
 	g := New(a, b, c, x)
 	ok, err := g.TryLock(background)
 	require.NoError(t, err)
@@ -64,17 +79,18 @@ func TestGroupThatDoesNotGetAMemberGivesTheOthersBack(t *testing.T) {
 
 	c.err = errors.New("no")
 	require.ErrorIs(t, g.Lock(background), c.err)
-	require.Equal(t, []string{"lock x", "try a", "lock b", "lock c", "unlock x", "give back a", "give back b"}, j.taken())
+	require.Equal(t, []string{"try x", "try a", "try b", "try c", "unlock x", "give back a", "give back b", "lock c"}, j.taken())
 	require.ErrorIs(t, g.Unlock(background), lockerr.ErrNotHeld)
 }
 
 func TestGroupIsLostWithItsFirstMember(t *testing.T) {
-	for what, lose := range map[string]func(m *member, x *stranger){
-		"one that is known":   func(m *member, _ *stranger) { (*m.end)(arbiter.Lost) },
-		"one that is unknown": func(_ *member, x *stranger) { close(x.done) },
+	cause := errors.New("gone")
+	for what, lose := range map[string]func(m *member, x *strange){
+		"one that is known":   func(m *member, _ *strange) { m.End(arbiter.Lost, cause) },
+		"one that is unknown": func(_ *member, x *strange) { close(x.done) },
 	} {
 		var j journal
-		a, b, x := j.member("a"), j.member("b"), j.stranger("x")
+		a, b, x := j.member("a"), j.member("b"), j.strange("x")
 		g := New(a, b, x)
 		require.NoError(t, g.Lock(background))
 		require.NoError(t, g.Err())
@@ -85,35 +101,49 @@ func TestGroupIsLostWithItsFirstMember(t *testing.T) {
 			t.Fatal("the loss is not told: ", what)
 		}
 		require.ErrorIs(t, g.Err(), lockerr.ErrLost)
+		ok, err := g.TryLock(background)
+		require.False(t, ok)
+		require.ErrorIs(t, err, lockerr.ErrUnlockFirst)
 		require.ErrorIs(t, g.Unlock(background), lockerr.ErrLost)
 		require.ErrorIs(t, g.Unlock(background), lockerr.ErrNotHeld)
-		require.Nil(t, a.end, "an unlocked group listens for losses")
+		require.Zero(t, a.Watchers(), "an unlocked group listens for losses")
 	}
 }
 
-func TestGroupWhoseMembersExcludeEachOtherIsRefused(t *testing.T) {
-	s := engine.New(nil, engine.Config{Lease: time.Minute})
-	m, f := s.Mutex("a", engine.LockConfig{}), s.FairMutex("a", engine.LockConfig{})
-	var none *member
-	for what, g := range map[string]*Group{
-		"no member":           New(),
-		"nil":                 New(&m, nil),
-		"a nil pointer":       New(&m, none),
-		"two kinds of a lock": New(&m, &f),
-	} {
-		require.ErrorIs(t, g.Lock(background), lockerr.ErrOption, what)
-	}
-	require.ErrorIs(t, new(Group).Lock(background), lockerr.ErrZero)
-	require.NoError(t, New(&m, &m).usable("lock group"), "a lock that is a member twice is locked twice")
+// A member may be lost while the group asks for another one.
+func TestGroupIsNotLockedWithAMemberThatIsLost(t *testing.T) {
+	var j journal
+	a, b := j.member("a"), j.member("b")
+	b.then = func() { a.End(arbiter.Lost, errors.New("gone")) }
+	g := New(a, b)
+	ok, err := g.TryLock(background)
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.Equal(t, []string{"try a", "try b", "give back a", "give back b"}, j.taken())
+	a.Hold = arbiter.Hold[int]{}
+	require.NoError(t, g.Lock(background))
+	require.NoError(t, g.Unlock(background))
 }
 
-func TestMutexesOfOneSessionAreTakenByOneScript(t *testing.T) {
-	one := engine.New(nil, engine.Config{Lease: time.Minute})
-	other := engine.New(nil, engine.Config{Lease: time.Minute})
-	other.SetDeployment("another deployment")
-	a, b := one.Mutex("a", engine.LockConfig{}), one.Mutex("b", engine.LockConfig{})
-	c, f := other.Mutex("c", engine.LockConfig{}), one.FairMutex("f", engine.LockConfig{})
-	require.Equal(t, []*engine.Mutex{&a, &b}, New(&b, &a).fast)
-	require.Nil(t, New(&a, &b, &c).fast, "of two sessions")
-	require.Nil(t, New(&a, &b, &f).fast, "of two kinds")
+// A Lock through a group that was lost waits for the Unlock of that, which is another goroutine's.
+func TestGroupWaitsForTheUnlockOfALostHold(t *testing.T) {
+	var j journal
+	a := j.member("a")
+	g := New(a)
+	require.NoError(t, g.Lock(background))
+	a.End(arbiter.Lost, errors.New("gone"))
+	got := make(chan error)
+	go func() { got <- g.Lock(background) }()
+	select {
+	case <-got:
+		t.Fatal("it does not wait")
+	case <-time.After(20 * time.Millisecond):
+	}
+	ended, cancel := context.WithTimeout(background, time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, g.Lock(ended), lockerr.ErrUnlockFirst)
+	a.Hold = arbiter.Hold[int]{}
+	require.ErrorIs(t, g.Unlock(background), lockerr.ErrLost)
+	require.NoError(t, <-got)
+	require.NoError(t, g.Unlock(background))
 }

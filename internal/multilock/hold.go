@@ -1,159 +1,215 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
-	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
 // hold is one hold of a group, from one Lock to its Unlock.
 type hold struct {
 	arbiter.Hold[*hold]
-	as      *arbiter.Owner      // owner of the members' holds
-	ends    int64               // by groupNow: it ends then at the latest
-	onEnd   func(arbiter.State) // called at the end of a member's hold
-	onLoss  func(cause error)   // called when its loss is reported; nil if there is nobody to tell
-	holds   []engine.Held       // that call onEnd
-	stop    chan struct{}       // ends the watches of members of unknown types; nil: there are none
-	watches sync.WaitGroup      // those
+	g        *Group
+	owner    *arbiter.Owner // of the members' holds
+	ofHandle bool           // taken without an owner
+	count    int            // locks minus unlocks
+	onEnd    func(arbiter.State)
+	holds    []engine.Held  // that call onEnd
+	stop     chan struct{}  // ends the watches of members of unknown types; nil: there are none
+	watches  sync.WaitGroup // those
 }
 
-func newHold(o *arbiter.Owner) *hold {
-	gh := &hold{as: o}
-	gh.Owner, gh.Lease = o, gh
-	if o == nil { // one for all members, so that Unlock finds what this call locked
-		gh.as = new(arbiter.Owner)
-	}
-	return gh
-}
-
-// A group has a clock of its own, because its members may be of several engines. Its book orders
-// by it the anonymous holds that are live at the same time, which are those of readers.
-var groupEpoch = time.Now()
-
-func groupNow() int64 { return int64(time.Since(groupEpoch)) }
-
-// watch makes gh lost when one of its members is.
-func (g *Group) watch(gh *hold) {
-	if gh.Owner == nil {
-		gh.ends = groupNow() + int64(g.Remaining(gh.as))
-	}
-	gh.onEnd = func(s arbiter.State) {
+// watch makes h lost when one of its members is, and records it. It reports false if one is lost already,
+// since the call waited for another.
+func (h *hold) watch() bool {
+	h.onEnd = func(s arbiter.State) {
 		if s == arbiter.Lost {
-			gh.End(arbiter.Lost)
+			h.lose()
 		}
 	}
-	if g.told != nil {
-		gh.onLoss = func(cause error) { g.reportLoss(gh, cause) }
+	h.holds = h.holds[:0]
+	for _, m := range h.g.known {
+		held := m.HeldBy(h.owner)
+		if held == nil || held.State() != arbiter.Live {
+			return false
+		}
+		h.holds = append(h.holds, held)
 	}
-	gh.holds = make([]engine.Held, 0, len(g.members))
-	for _, l := range g.members {
-		m, ok := l.(engine.Member)
-		if !ok {
-			g.watchDone(gh, l.Done())
-			continue
-		}
-		h := m.HeldBy(gh.as)
-		if h == nil { // lost already
-			g.lose(gh)
-			continue
-		}
-		h.OnEnd(&gh.onEnd)
-		if gh.onLoss != nil {
-			each(h, func(h engine.Held) { h.AfterLoss(&gh.onLoss) })
-		}
-		gh.holds = append(gh.holds, h)
+	for _, held := range h.holds {
+		held.OnEnd(&h.onEnd)
 	}
+	for _, l := range h.g.members {
+		if _, known := l.(engine.Member); !known {
+			h.watchDone(l.(stranger).Done())
+		}
+	}
+	g := h.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h.count, g.latest = 1, h
+	g.open = append(g.open, h)
+	return true
 }
 
-// watchDone makes gh lost when done is closed.
-func (g *Group) watchDone(gh *hold, done <-chan struct{}) {
-	if gh.stop == nil {
-		gh.stop = make(chan struct{})
+// watchDone makes h lost when done is closed.
+func (h *hold) watchDone(done <-chan struct{}) {
+	if h.stop == nil {
+		h.stop = make(chan struct{})
 	}
-	gh.watches.Go(func() { // ended by unwatch
+	h.watches.Go(func() { // ended by unwatch
 		select {
 		case <-done:
-			g.lose(gh)
-		case <-gh.stop:
+			h.lose()
+		case <-h.stop:
 		}
 	})
 }
 
 // unwatch ends what watch and watchDone began.
-func (gh *hold) unwatch() {
-	for _, h := range gh.holds {
-		h.Forget(&gh.onEnd)
-		if gh.onLoss != nil {
-			each(h, func(h engine.Held) { h.ForgetLoss(&gh.onLoss) })
-		}
+func (h *hold) unwatch() {
+	for _, held := range h.holds {
+		held.Forget(&h.onEnd)
 	}
-	if gh.stop != nil {
-		close(gh.stop)
-		gh.watches.Wait()
+	if h.stop != nil {
+		close(h.stop)
+		h.watches.Wait()
 	}
 }
 
-// admit lets a call begin, unless a lost hold must be unlocked first. Like a Mutex, it makes an
-// anonymous call wait for that if it waits at all.
-func (g *Group) admit(ctx context.Context, op string, o *arbiter.Owner, wait bool, a *engine.Acquired) error {
-	for {
-		ok, changed := g.book.Admits(o)
-		if ok {
-			return nil
+// errMember is the cause of a loss by a member that does not tell one.
+var errMember = errors.New("a member of the group was lost")
+
+// memberLoss returns why a member was lost, nil if none says so.
+func (h *hold) memberLoss() error {
+	for _, held := range h.holds {
+		if cause := held.Cause(); cause != nil {
+			return cause
 		}
+	}
+	return nil
+}
+
+// lose ends h because of a member. It is called with a shard of a member's arbiter locked, so the loss is
+// reported a moment later, or by Unlock.
+func (h *hold) lose() {
+	if h.End(arbiter.Lost, cmp.Or(h.memberLoss(), errMember)) && h.g.observer != nil {
+		time.AfterFunc(0, func() { engine.ReportLoss(h.g.observer, h, h.g.name, event.Group, clock{}.Now()) })
+	}
+}
+
+// end ends h by its last unlock, which is to be reported, and reports whether it was held until then.
+func (h *hold) end() (held bool, told engine.Unlocking) {
+	held = h.End(arbiter.Ended, nil)
+	told = engine.Unlock(h.g.observer, h, true, h.g.name, event.Group, clock{}.Now())
+	h.unwatch()
+	return held, told
+}
+
+// reenter locks the live hold of o once more, if o has one.
+func (g *Group) reenter(o *arbiter.Owner) bool {
+	g.expire(o)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.openLocked(o)
+	if o == nil || h == nil || h.State() != arbiter.Live {
+		return false
+	}
+	h.count++
+	g.latest = h
+	return true
+}
+
+// openLocked returns the hold of o that awaits its unlock. Without an owner that is the one that an Unlock ends:
+// the one that was taken last, or, of those taken without an owner, who may be readers with
+// leases that end at different times, the first.
+func (g *Group) openLocked(o *arbiter.Owner) *hold {
+	if n := len(g.open); o == nil && n > 0 && !g.open[n-1].ofHandle {
+		return g.open[n-1]
+	}
+	i := slices.IndexFunc(g.open, func(h *hold) bool { return h.owner == o || o == nil && h.ofHandle })
+	if i < 0 {
+		return nil
+	}
+	return g.open[i]
+}
+
+// admit lets a call begin, unless a lost hold must be unlocked first. Without an owner it waits for
+// that if it waits at all.
+func (g *Group) admit(ctx context.Context, o *arbiter.Owner, c *engine.Call) error {
+	for {
+		g.mu.Lock()
+		lost := slices.ContainsFunc(g.open, func(h *hold) bool {
+			return h.State() == arbiter.Lost && (o == nil && h.ofHandle || h.owner == o)
+		})
+		changed := g.changed
+		g.mu.Unlock()
 		engines := g.Engines()
 		switch {
-		case o != nil || !wait:
-			return lockerr.New(op, "", lockerr.ErrUnlockFirst)
+		case !lost:
+			return nil
+		case o != nil || !c.Wait:
+			return lockerr.New(c.Op, "", lockerr.ErrUnlockFirst)
 		case ctx.Err() != nil:
-			return lockerr.Ended(op, "", ctx, lockerr.ErrUnlockFirst)
+			return lockerr.Ended(c.Op, "", ctx, lockerr.ErrUnlockFirst)
 		case slices.ContainsFunc(engines, (*engine.Engine).Closed):
-			return lockerr.New(op, "", lockerr.ErrClosed)
+			return lockerr.New(c.Op, "", lockerr.ErrClosed)
 		}
-		a.Contend(ctx)
+		c.Contend()
 		engine.Await(ctx, changed, engines)
 	}
 }
 
-// reenter enters the live hold of o again, if it has one.
-func (g *Group) reenter(o *arbiter.Owner) bool {
-	g.ExpireIfDue(o)
-	return g.book.Again(o)
+// exit counts one unlock of o, or of the handle, and reports whether it was the last one of the hold.
+func (g *Group) exit(o *arbiter.Owner) (h *hold, last bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h = g.openLocked(o); h == nil {
+		return nil, false
+	}
+	if h.count--; h.count > 0 {
+		return h, false
+	}
+	g.open = slices.DeleteFunc(g.open, func(other *hold) bool { return other == h })
+	close(g.changed)
+	g.changed = make(chan struct{})
+	return h, true
 }
 
-// latest returns the latest hold, nil if there was none. If its deadline has passed it is lost
-// now: a process that was frozen may look before its watchdog does.
-func (g *Group) latest() *hold {
-	if g == nil {
-		return nil
+// last returns the latest hold, nil if there was none. If its deadline has passed it is lost now: a process
+// that was frozen may look before its watchdog does.
+func (g *Group) last() *hold {
+	g.mu.Lock()
+	h := g.latest
+	g.mu.Unlock()
+	if h != nil {
+		g.expire(h.owner)
 	}
-	h := g.book.Latest()
-	if h == nil {
-		return nil
-	}
-	g.ExpireIfDue(h.Lease.as)
-	return h.Lease
+	return h
 }
 
-// The following make a group a Member of another one.
-
-// ExpireIfDue loses the members' holds of o whose deadline has passed.
-func (g *Group) ExpireIfDue(o *arbiter.Owner) {
+// expire loses the members' holds of o whose deadline has passed.
+func (g *Group) expire(o *arbiter.Owner) {
 	for _, m := range g.known {
-		m.ExpireIfDue(o)
+		if o != nil {
+			m.HeldBy(o)
+		}
 	}
 }
 
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (g *Group) HeldBy(o *arbiter.Owner) engine.Held {
-	if h := g.book.Newest(o); h != nil {
+	g.expire(o)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h := g.openLocked(o); h != nil && o != nil {
 		return h
 	}
 	return nil
@@ -161,16 +217,12 @@ func (g *Group) HeldBy(o *arbiter.Owner) engine.Held {
 
 // DeadlineOf returns the first of the members' deadlines, if h is live and all are known.
 func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
-	as := h.(*arbiter.Hold[*hold]).Lease.as
-	if h.State() != arbiter.Live || len(g.known) < len(g.members) {
+	holds := h.(*hold).holds
+	if h.State() != arbiter.Live || len(holds) < len(g.members) {
 		return first, false
 	}
-	for _, m := range g.known {
-		held := m.HeldBy(as)
-		if held == nil {
-			return time.Time{}, false
-		}
-		at, ok := m.DeadlineOf(held)
+	for i, m := range g.known {
+		at, ok := m.DeadlineOf(holds[i])
 		if !ok {
 			return time.Time{}, false
 		}
@@ -184,69 +236,11 @@ func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
 // Taken returns the parts with a key that members hold. After a loss those of other members are
 // held until h is unlocked.
 func (g *Group) Taken(h engine.Held, key string) (parts []engine.Part) {
-	as := h.(*arbiter.Hold[*hold]).Lease.as
 	if h.State() == arbiter.Ended {
 		return nil
 	}
-	for _, m := range g.known {
-		if held := m.HeldBy(as); held != nil {
-			parts = append(parts, m.Taken(held, key)...)
-		}
+	for i, m := range g.known {
+		parts = append(parts, m.Taken(h.(*hold).holds[i], key)...)
 	}
 	return parts
-}
-
-// WaitsForItself reports whether Lock by o would wait for a Do that ctx comes from, as one of the
-// members would.
-func (g *Group) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
-	return engine.ScopeOf(ctx) != nil && slices.ContainsFunc(g.known, func(m engine.Member) bool {
-		return m.WaitsForItself(ctx, o)
-	})
-}
-
-// ReleaseInBackground ends one Lock of o without waiting for Redis.
-func (g *Group) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
-	h, over, parted := g.book.Exit(o)
-	if !over {
-		return
-	}
-	if !parted {
-		h.End(arbiter.Ended)
-	}
-	told := h.Lease.unlocked()
-	h.Lease.unwatch()
-	o = h.Lease.as
-	as := arbiter.WithOwner(ctx, o)
-	for _, l := range g.members {
-		giveBack(as, o, l)
-	}
-	g.reportEnd(ctx, h.Lease, told, nil)
-}
-
-// Order returns no place: members have several names.
-func (g *Group) Order() (string, int) { return "", 0 }
-
-// Engines returns those of all members.
-func (g *Group) Engines() (all []*engine.Engine) {
-	for _, m := range g.known {
-		all = append(all, m.Engines()...)
-	}
-	return all
-}
-
-// Remaining returns that of the member whose hold ends first.
-func (g *Group) Remaining(o *arbiter.Owner) time.Duration {
-	least := time.Duration(lease.Forever)
-	for _, m := range g.known {
-		least = min(least, m.Remaining(o))
-	}
-	return least
-}
-
-// Parts returns those of all members.
-func (g *Group) Parts() (all []engine.Part) {
-	for _, m := range g.known {
-		all = append(all, m.Parts()...)
-	}
-	return all
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
-	"github.com/relock-go/relock/internal/lease"
 )
 
 // journal is what is done to the locks of a test, in order.
@@ -25,62 +24,75 @@ func (j *journal) taken() []string {
 	return did
 }
 
-// stranger is a lock of a type that this package does not know.
-type stranger struct {
+// strange is a lock of a type that this package does not know.
+type strange struct {
 	*journal
 	name string
-	busy bool  // the next TryLock finds it taken
+	busy int   // so many of the next TryLocks find it taken
 	err  error // of the next Lock or TryLock
 	done chan struct{}
+	then func() // at the next TryLock
+	once error  // of the first TryLock that does not find it taken
 }
 
-func (j *journal) stranger(name string) *stranger {
-	return &stranger{journal: j, name: name, done: make(chan struct{})}
+func (j *journal) strange(name string) *strange {
+	return &strange{journal: j, name: name, done: make(chan struct{})}
 }
 
-func (l *stranger) note(what string) {
+func (l *strange) note(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.did = append(l.did, what+" "+l.name)
 }
 
-func (l *stranger) Lock(context.Context) error {
+func (l *strange) Lock(context.Context) error {
 	l.note("lock")
 	return l.err
 }
 
-func (l *stranger) TryLock(context.Context) (bool, error) {
+func (l *strange) TryLock(context.Context) (bool, error) {
 	l.note("try")
-	taken := l.busy
-	l.busy = false
-	return !taken && l.err == nil, l.err
+	if f := l.then; f != nil {
+		l.then = nil
+		f()
+	}
+	if l.busy > 0 {
+		l.busy--
+		return false, l.err
+	}
+	if err := l.once; err != nil {
+		l.once = nil
+		return false, err
+	}
+	return l.err == nil, l.err
 }
 
-func (l *stranger) Unlock(context.Context) error { l.note("unlock"); return nil }
-func (l *stranger) Done() <-chan struct{}        { return l.done }
+func (l *strange) Unlock(context.Context) error { l.note("unlock"); return nil }
+func (l *strange) Done() <-chan struct{}        { return l.done }
+func (l *strange) Name() string                 { return l.name }
 
 // member is a lock that has a place in the order.
 type member struct {
-	*stranger
-	engine.Reported     // what is reported of it, which is nothing here
-	after           int // of locks of one name, which comes first
-	end             *func(arbiter.State)
+	*strange
+	arbiter.Hold[int]     // of any owner
+	after             int // of locks of one name, which comes first
 }
 
-func (j *journal) member(name string) *member { return &member{stranger: j.stranger(name)} }
+func (j *journal) member(name string) *member { return &member{strange: j.strange(name)} }
 
+func (m *member) Acquire(ctx context.Context, _ *arbiter.Owner, c *engine.Call) (bool, error) {
+	if !c.Wait {
+		return m.TryLock(ctx)
+	}
+	return true, m.Lock(ctx)
+}
+
+func (m *member) Done() <-chan struct{}                               { return m.Hold.Done() }
 func (m *member) Order() (string, int)                                { return m.name, m.after }
 func (m *member) Engines() []*engine.Engine                           { return nil }
-func (m *member) HeldBy(*arbiter.Owner) engine.Held                   { return m }
-func (m *member) ExpireIfDue(*arbiter.Owner)                          {}
+func (m *member) HeldBy(*arbiter.Owner) engine.Held                   { return &m.Hold }
 func (m *member) ReleaseInBackground(context.Context, *arbiter.Owner) { m.note("give back") }
 func (m *member) Parts() []engine.Part                                { return nil }
-func (m *member) Remaining(*arbiter.Owner) time.Duration              { return time.Duration(lease.Forever) }
-func (m *member) OnEnd(f *func(arbiter.State))                        { m.end = f }
-func (m *member) Forget(*func(arbiter.State))                         { m.end = nil }
-func (m *member) State() arbiter.State                                { return arbiter.Live }
-func (m *member) Fence() int64                                        { return 0 }
-
 func (m *member) DeadlineOf(engine.Held) (time.Time, bool)            { return time.Time{}, false }
 func (m *member) Taken(engine.Held, string) []engine.Part             { return nil }
 func (m *member) WaitsForItself(context.Context, *arbiter.Owner) bool { return false }

@@ -13,8 +13,8 @@ import (
 // *relock.Redlock.
 var (
 	Engine   func(session any) *engine.Engine
-	Redlocks func(session any) *quorum.Queue // the queue of the session's Redlocks
-	RWMutex  func(lock any) *engine.RWMutex
+	Redlocks func(session any) *quorum.Table // of the session's Redlocks
+	Reader   func(lock any) *engine.Lock     // the read side
 	Redlock  func(lock any) *quorum.Redlock
 	Scripts  func() *wire.Scripts
 )
@@ -39,7 +39,7 @@ func Watchers(session any, name string) int { return Engine(session).Watchers(na
 func Skip(session any, d time.Duration) { Engine(session).Skip(d) }
 
 // ReadDeadline returns the local deadline of the latest read hold taken through an RWMutex.
-func ReadDeadline(lock any) (time.Time, bool) { return RWMutex(lock).ReadDeadline() }
+func ReadDeadline(lock any) (time.Time, bool) { return Reader(lock).Deadline() }
 
 // RedlockQueued returns how many calls wait for a Redlock in this process.
 func RedlockQueued(lock any) int { return Redlock(lock).Queued() }

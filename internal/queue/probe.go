@@ -101,7 +101,7 @@ func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, he
 	var within time.Duration
 	switch {
 	case err != nil && (late || transport.Transient(err)):
-		q.scheduleLocked(w, now, timing.Jitter(max(w.ref.Claim/30, deaf)), true)
+		q.probes.Set(&w.next, now+int64(timing.Jitter(max(w.ref.Claim/30, deaf)))) // not more often, however short the claim
 		return
 	case err != nil || reply == wire.LostPlace || reply == wire.Tokenless:
 		// The call asks again, and learns of an error then.

@@ -6,106 +6,76 @@ import (
 	"sync"
 	"time"
 
-	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
 )
 
 // hold is one acquisition of a Redlock: what this process holds on each deployment, whichever of
-// its goroutines has the lock now.
+// its goroutines has the lock. A deployment that is missing, since it was down or has lost its part, is asked again
+// while the hold lasts; between attempts there is no goroutine.
 type hold struct {
 	r     *Redlock
-	owner *arbiter.Owner // of the parts
-	since int64          // start of the tenure, by the clock of r.e
+	since int64 // by r.e.Clock: when the first request was sent
 
-	repairs sync.WaitGroup // repairs that are scheduled or run
-
-	mu    sync.Mutex         // protects the following
-	parts []part             // by deployment
-	begun bool               // the lock is held: lost parts are repaired, or the hold is lost
-	over  bool               // the lock is given up: no part is taken any more
-	timer *time.Timer        // of the repair that is scheduled or runs
-	pause time.Duration      // before the next repair
-	stop  context.CancelFunc // ends the repair that runs
-	quiet []*locked          // lost, and not reported yet
+	mu     sync.Mutex     // protects the following
+	parts  []*lease.Lease // by deployment; nil: it has none
+	state  state
+	repair *time.Timer   // that is scheduled or runs
+	pause  time.Duration // before the next one
+	cause  error         // of the last loss of a part
 }
 
-// part is what a hold has on one deployment.
-type part struct {
-	hold   *lease.Hold         // nil: nothing
-	lost   bool                // hold was lost, and must still be unlocked
-	onEnd  func(arbiter.State) // called at the end of hold
-	onLoss func(cause error)   // called when its loss was reported
-}
+// state is the state of a hold.
+type state uint8
 
-func (p *part) held() bool { return p.hold != nil && !p.lost }
+const (
+	asked state = iota // requests are under way; the lock is not held yet
+	held               // the lock is held: lost parts are repaired, or the hold is lost
+	ended              // it is given up or lost: no part is taken any more
+)
 
 func newHold(r *Redlock) *hold {
-	h := &hold{r: r, owner: new(arbiter.Owner), since: r.e.Clock.Now(), parts: make([]part, len(r.nodes))}
-	for i := range h.parts {
-		p := &h.parts[i]
-		p.onEnd = func(s arbiter.State) {
-			if s == arbiter.Lost {
-				h.losePart(p)
-			}
-		}
-		p.onLoss = h.reportLoss
-	}
-	return h
+	return &hold{r: r, since: r.e.Clock.Now(), parts: make([]*lease.Lease, len(r.nodes))}
 }
 
-// take asks one deployment for m, its lock, under a context with the owner of the parts, and records
-// the result.
-func (h *hold) take(ctx context.Context, i int, m *engine.Mutex) error {
-	n := h.r.nodes[i]
-	ok, err := m.TryLock(ctx)
-	if err == nil && !ok && m.Unconfirmed() {
-		return engine.ErrUnconfirmed // it is not taken
+// take asks one deployment, and reports whether it has granted the lock. The end of caller ends the request only while
+// the lock is not held: later the grant belongs to the hold. A request has no deadline for rueidis, which
+// would close the connection of a deployment that does not answer.
+func (h *hold) take(caller context.Context, i int) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), h.r.bound())
+	defer cancel()
+	defer context.AfterFunc(caller, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.state != held {
+			cancel()
+		}
+	})()
+	n, most := h.r.nodes[i], h.r.cfg.MaxHold
+	if most > 0 {
+		most -= time.Duration(h.r.e.Clock.Now() - h.since) // the parts end together
+		if most <= 0 {
+			return false, nil
+		}
 	}
-	if err != nil || !ok {
-		return err
+	lost := false // guarded by h.mu
+	p, err := n.TryPart(transport.NoDeadline{Context: ctx}, most, func(cause error) { h.losePart(i, cause, &lost) })
+	if p == nil {
+		return false, err
 	}
-	n.clear()
-	got := n.HoldOf(h.owner)
 	h.mu.Lock()
-	over := h.over
-	p := &h.parts[i]
-	if !over {
-		p.hold, p.lost = got, got == nil
+	gone, over := lost, h.state == ended
+	if !gone && !over {
+		h.parts[i] = p
 	}
 	h.mu.Unlock()
-	if over {
-		n.ReleaseInBackground(ctx, h.owner)
-	} else if got != nil {
-		got.OnEnd(&p.onEnd)
-		if h.r.told != nil {
-			got.AfterLoss(&p.onLoss)
-		}
+	if !gone && over {
+		n.DropPart(p)
 	}
-	return nil
-}
-
-// count returns how many deployments hold a part.
-func (h *hold) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.countLocked()
-}
-
-func (h *hold) countLocked() (n int) {
-	for i := range h.parts {
-		if h.parts[i].held() {
-			n++
-		}
-	}
-	return n
-}
-
-// has reports whether deployment i holds its part.
-func (h *hold) has(i int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.parts[i].held()
+	return !gone && !over, nil
 }
 
 // left returns how long a majority of the deployments is certain.
@@ -114,9 +84,9 @@ func (h *hold) left() time.Duration {
 	defer h.mu.Unlock()
 	var buf [9]time.Duration
 	left := buf[:0]
-	for i := range h.parts {
-		if p := &h.parts[i]; p.held() {
-			left = append(left, h.r.nodes[i].Engine().Left(p.hold.Lease))
+	for i, p := range h.parts {
+		if p != nil {
+			left = append(left, h.r.nodes[i].PartLeft(p))
 		}
 	}
 	q := h.r.quorum()
@@ -127,88 +97,115 @@ func (h *hold) left() time.Duration {
 	return left[len(left)-q]
 }
 
-// begin begins the hold once the queue knows it.
-func (h *hold) begin() {
-	h.mu.Lock()
-	h.begun = true
-	lost := h.assessLocked()
-	h.mu.Unlock()
-	if lost {
-		h.expire()
-	}
-}
-
-// losePart records the loss of a part. It is called with a shard of a deployment's arbiter
-// locked.
-func (h *hold) losePart(p *part) {
-	h.mu.Lock()
-	if p.hold != nil {
-		p.lost = true
-	}
-	lost := h.assessLocked()
-	h.mu.Unlock()
-	if lost {
-		h.lose()
-	}
-}
-
-// assessLocked reports whether the hold is lost because it has no majority any more. If it has
-// one, assessLocked schedules the repair of missing parts.
-func (h *hold) assessLocked() (lost bool) {
-	if !h.begun || h.over {
-		return false
-	}
-	if h.countLocked() < h.r.quorum() {
-		return true
-	}
-	h.pause = h.r.lease / 20
-	h.scheduleLocked()
-	return false
-}
-
-// lose ends the hold because a majority is not certain any more. The loss is to be reported when
-// nothing is locked: see reportLoss.
-func (h *hold) lose() {
-	lost := h.r.queue.Lose(h.r.handle.Name(), h)
-	h.mu.Lock()
-	h.quiet = append(h.quiet, lost...)
-	h.mu.Unlock()
-	time.AfterFunc(0, func() { // not here: it uses the arbiters
-		h.discard(context.Background())
-		if h.r.told == nil {
-			h.reportLoss(lease.ErrExpired) // to a group; no part does
-		}
-	})
-}
-
-// expire ends the hold like lose, and reports it. Nothing must be locked.
-func (h *hold) expire() {
-	h.lose()
-	h.reportLoss(h.cause())
-}
-
-// cause returns why a part was lost.
-func (h *hold) cause() error {
+// has reports whether deployment i holds its part.
+func (h *hold) has(i int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range h.parts {
-		if p := &h.parts[i]; p.lost && p.hold != nil && p.hold.Cause() != nil {
-			return p.hold.Cause()
-		}
-	}
-	return lease.ErrExpired
+	return h.parts[i] != nil
 }
 
-// end ends the repairs. No part is taken any more.
-func (h *hold) end() {
-	h.mu.Lock()
-	h.over = true
-	if h.timer != nil && h.timer.Stop() {
-		h.repairs.Done()
+func (h *hold) countLocked() (n int) {
+	for _, p := range h.parts {
+		if p != nil {
+			n++
+		}
 	}
-	if h.stop != nil {
-		h.stop()
+	return n
+}
+
+// begin begins the hold once the table knows it.
+func (h *hold) begin() {
+	h.mu.Lock()
+	h.state = held
+	h.mu.Unlock()
+	h.assess()
+}
+
+// losePart records the loss of a part.
+func (h *hold) losePart(i int, cause error, lost *bool) {
+	h.mu.Lock()
+	*lost, h.parts[i], h.cause = true, nil, cause
+	h.mu.Unlock()
+	h.assess()
+}
+
+// assess loses the hold if it has no majority any more, and otherwise schedules the repair of missing
+// parts.
+func (h *hold) assess() {
+	h.mu.Lock()
+	lost := h.state == held && h.countLocked() < h.r.quorum()
+	if h.state == held && !lost {
+		h.pause = h.r.lease / 20
+		h.scheduleLocked()
+	}
+	cause := h.cause
+	h.mu.Unlock()
+	if lost {
+		h.lose(cause)
+	}
+}
+
+// lose ends the hold because a majority is not certain any more.
+func (h *hold) lose(cause error) {
+	h.discard()
+	h.reportLost(h.r.table.Lose(h.r.handle.Name(), h, cause))
+}
+
+func (h *hold) reportLost(holds []*locked) {
+	for _, l := range holds {
+		engine.ReportLoss(h.r.observer, l, h.r.name, event.Redlock, h.r.e.Clock.Now())
+	}
+}
+
+// discard gives every part back without waiting for Redis.
+func (h *hold) discard() {
+	for i, p := range h.end() {
+		if p != nil {
+			h.r.nodes[i].DropPart(p)
+		}
+	}
+}
+
+// end ends the repairs, and returns the parts. No part is taken any more.
+func (h *hold) end() (parts []*lease.Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state = ended
+	if h.repair != nil {
+		h.repair.Stop()
+	}
+	parts, h.parts = h.parts, make([]*lease.Lease, len(h.parts))
+	return parts
+}
+
+// leastRepair is the shortest rest of a hold for which a part is asked for.
+const leastRepair = 10 * time.Millisecond
+
+// scheduleLocked schedules a repair after the pause, unless one is scheduled, or nothing can be
+// repaired: a fixed lease does not start again, and the maximal hold may be over.
+func (h *hold) scheduleLocked() {
+	r := h.r
+	if h.state != held || h.repair != nil || r.cfg.Fixed || h.countLocked() == len(h.parts) ||
+		r.cfg.MaxHold > 0 && r.cfg.MaxHold-time.Duration(r.e.Clock.Now()-h.since) < leastRepair {
+		return
+	}
+	h.repair = time.AfterFunc(timing.Jitter(h.pause), h.repairParts)
+	h.pause = min(2*h.pause, r.lease/3)
+}
+
+// repairParts asks once for the missing parts; failures are tried again.
+func (h *hold) repairParts() {
+	h.mu.Lock()
+	var missing []int
+	for i, p := range h.parts {
+		if p == nil && h.state == held && h.r.nodes[i].Engine().Connected() { // if its other connection does not answer, this one would not
+			missing = append(missing, i)
+		}
 	}
 	h.mu.Unlock()
-	h.repairs.Wait()
+	timing.Together(len(missing), func(at int) { _, _ = h.take(context.Background(), missing[at]) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.repair = nil
+	h.scheduleLocked()
 }

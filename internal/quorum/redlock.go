@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,45 +10,45 @@ import (
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/event"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // A Redlock is a lock over several deployments, held while a majority of them holds it. It is
 // safe for concurrent use. Values of one name over the same sessions are the same lock.
 type Redlock struct {
-	name   string
-	key    string // the least of the locks' keys, which depend on the sessions' prefixes
-	nodes  []*node
-	lease  time.Duration // the shortest of the deployments'
-	cfg    engine.LockConfig
-	err    error          // misuse, returned by every operation
-	e      *engine.Engine // of the session with the least id; its clock is the lock's
-	queue  *Queue         // of that session
-	handle arbiter.Handle[*hold]
-	told   engine.Audience // the observers of the sessions
+	name     string
+	key      string         // the least of the locks' keys, which depend on the sessions' prefixes
+	nodes    []*engine.Lock // of the deployments
+	lease    time.Duration  // the shortest of the deployments'
+	cfg      engine.LockConfig
+	err      error          // misuse, returned by every operation
+	e        *engine.Engine // of the session with the least id; its clock is the lock's
+	table    *Table         // of that session
+	handle   arbiter.Handle[*hold]
+	observer event.Observer // those of the sessions
 }
 
-// Queue arbitrates the Redlocks of a process, by the session that it belongs to.
-type Queue = arbiter.Table[*hold]
+// Table arbitrates the Redlocks of a process, by the session that it belongs to.
+type Table = arbiter.Table[*hold]
 
-// A Session is an engine, and the queue that belongs to it.
+// A Session is an engine, and the table that belongs to it.
 type Session struct {
 	Engine *engine.Engine
-	Queue  *Queue
+	Table  *Table
 }
 
-// locked is a hold as the queue knows it, and waiter a call.
-type (
-	locked = arbiter.Hold[*hold]
-	waiter = arbiter.Waiter[*hold]
-)
+// locked is a hold as the table knows it.
+type locked = arbiter.Hold[*hold]
 
-// NewQueue returns the queue of a session.
-func NewQueue(e *engine.Engine) *Queue {
+// NewTable returns the table of a session.
+func NewTable(e *engine.Engine) *Table {
 	return arbiter.NewTable(arbiter.Rules[*hold]{
 		Now:     e.Clock.Now,
 		Certain: func(h *hold, _ int64) bool { return h.left() > 0 },
-		Expire:  func(_ string, h *hold) { h.expire() },
+		Expire:  func(_ string, h *hold) { h.lose(lease.ErrExpired) },
 		Pass: func(h *hold, length, now int64) (int64, bool) {
 			r := h.r
 			return 0, r.cfg.Passable() && int64(r.lease) == length && now-h.since < int64(e.Config.Tenure) && h.left() >= r.lease/2 && !r.closed()
@@ -56,79 +57,66 @@ func NewQueue(e *engine.Engine) *Queue {
 }
 
 // New returns the lock of a name over the deployments of sessions. Its first call reports misuse:
-// no session, a nil one, two of one deployment, a bad name or option.
+// no session, two of one deployment, a bad name or option.
 func New(sessions []Session, name string, cfg engine.LockConfig) *Redlock {
 	r := &Redlock{name: name, cfg: cfg}
 	if len(sessions) == 0 {
 		r.err = fmt.Errorf("%w: a Redlock needs at least one session, better three or five", lockerr.ErrOption)
+		return r
 	}
 	deployments := make(map[string]bool)
 	var ids []string
+	var observers event.All
 	for _, s := range sessions {
-		if s.Engine == nil {
-			r.err = fmt.Errorf("%w: a Session of the Redlock is nil or a zero value", lockerr.ErrOption)
+		e := s.Engine
+		if e == nil {
+			r.err = fmt.Errorf("%w: a Session of the Redlock is nil", lockerr.ErrOption)
 			continue
 		}
-		r.add(s, deployments)
-		ids = append(ids, s.Engine.ID())
+		l := new(engine.Lock)
+		l.Init(e, wire.Plain, name, cfg)
+		if r.err == nil {
+			r.err = l.Invalid()
+		}
+		if deployments[e.Deployment()] && r.err == nil {
+			r.err = fmt.Errorf("%w: two sessions of the Redlock lead to the same Redis", lockerr.ErrOption)
+		}
+		deployments[e.Deployment()] = true
+		if r.lease == 0 || l.Length() < r.lease {
+			r.lease = l.Length()
+		}
+		if key, _ := l.Order(); r.key == "" || key < r.key {
+			r.key = key
+		}
+		if o := e.Config.Observer; o != nil && !slices.Contains(observers, o) {
+			observers = append(observers, o)
+		}
+		if r.e == nil || e.ID() < r.e.ID() {
+			r.e, r.table = e, s.Table
+		}
+		r.nodes, ids = append(r.nodes, l), append(ids, e.ID())
 	}
-	if r.e != nil {
-		slices.Sort(ids)
-		r.handle = r.queue.Handle(name + "\x00" + strings.Join(ids, " "))
+	if len(observers) > 0 {
+		r.observer = observers
 	}
+	if r.e == nil {
+		return r
+	}
+	slices.Sort(ids)
+	r.table.Init(&r.handle, name+"\x00"+strings.Join(ids, " "), arbiter.Write)
 	return r
 }
 
-// add adds the deployment of a session.
-func (r *Redlock) add(s Session, deployments map[string]bool) {
-	e := s.Engine
-	m := e.Mutex(r.name, r.cfg)
-	if r.err == nil {
-		r.err = m.Invalid()
-	}
-	if deployments[e.Deployment()] && r.err == nil {
-		r.err = fmt.Errorf("%w: two sessions of the Redlock lead to the same Redis", lockerr.ErrOption)
-	}
-	deployments[e.Deployment()] = true
-	if r.lease == 0 || m.Length() < r.lease {
-		r.lease = m.Length()
-	}
-	r.nodes = append(r.nodes, &node{Mutex: &m})
-	if key, _ := m.Order(); r.key == "" || key < r.key {
-		r.key = key
-	}
-	r.told = r.told.With(e)
-	if r.e == nil || e.ID() < r.e.ID() {
-		r.e, r.queue = e, s.Queue
-	}
-}
-
 // Name returns the name of the lock.
-func (r *Redlock) Name() string {
-	if r == nil {
-		return ""
-	}
-	return r.name
-}
+func (r *Redlock) Name() string { return r.name }
 
 func (r *Redlock) quorum() int { return len(r.nodes)/2 + 1 }
-
-// usable returns the error of every operation on a zero or invalid lock.
-func (r *Redlock) usable(op string) error {
-	if r == nil || r.nodes == nil && r.err == nil {
-		return lockerr.New(op, "", lockerr.ErrZero)
-	}
-	if r.err != nil {
-		return lockerr.New(op, r.name, r.err)
-	}
-	return nil
-}
 
 // closed reports whether the sessions that are open are no majority any more.
 func (r *Redlock) closed() bool {
 	open := 0
-	for _, n := range r.nodes {
-		if !n.Engine().Closed() {
+	for _, e := range r.engines() {
+		if !e.Closed() {
 			open++
 		}
 	}
@@ -145,116 +133,289 @@ func (r *Redlock) engines() (all []*engine.Engine) {
 
 // Lock locks r. It waits for deployments that are down, even if they are a majority.
 func (r *Redlock) Lock(ctx context.Context) error {
-	_, err := r.lock(ctx, "lock", true)
+	_, err := r.lock(ctx, true)
 	return err
 }
 
 // TryLock makes one attempt. If no majority of the deployments answers, it returns their errors.
-func (r *Redlock) TryLock(ctx context.Context) (bool, error) {
-	return r.lock(ctx, "try lock", false)
-}
+func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.lock(ctx, false) }
 
-func (r *Redlock) lock(ctx context.Context, op string, wait bool) (bool, error) {
-	if r == nil || r.e == nil {
-		return false, r.usable(op)
+func (r *Redlock) lock(ctx context.Context, wait bool) (bool, error) {
+	if r.e == nil {
+		return false, lockerr.New("lock", r.name, r.err)
 	}
-	start := r.e.Clock.Now()
-	c := call{op: op, wait: wait, start: start}
-	c.told = r.told.NewCall(r.name, engine.KindRedlock, wait, start)
-	ok, err := false, error(engine.ErrLateHold)
-	switch {
-	case r.usable(op) != nil:
-		err = r.usable(op)
-	case ctx.Err() != nil:
-		err = lockerr.Ended(op, r.name, ctx, nil)
-	case wait && r.WaitsForItself(ctx, arbiter.OwnerOf(ctx)):
-		err = lockerr.New(op, r.name, lockerr.ErrDeadlock)
-	}
-	for err == engine.ErrLateHold {
-		ok, err = r.enter(ctx, &c)
-	}
-	c.told.End(ctx, r.e.Clock.Now(), ok, err)
+	c := engine.NewCall(ctx, r.observer, r.e.Clock, r.name, event.Redlock, "lock", wait)
+	ok, err := r.Acquire(ctx, r.handle.OwnerOf(ctx), &c)
+	c.End(ok, err)
 	return ok, err
 }
 
-// call is a call of Lock or TryLock.
-type call struct {
-	op    string
-	wait  bool
-	start int64            // by the clock of the Redlock
-	told  *engine.Acquired // what observers are told; nil if there are none
-}
+// errLateHold: a call was passed a hold that had expired by the time the call woke up. The call
+// has given it back and must start over.
+var errLateHold = errors.New("the hold expired before the call that received it woke up")
 
-// got notes the hold that the call got.
-func (c *call) got(h *locked) {
-	if c.told != nil {
-		c.told.Hold, c.told.Handoff = h, h.Passed
+// Acquire locks r for o on behalf of a call, which waits or makes one attempt.
+func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (ok bool, err error) {
+	switch {
+	case r.err != nil:
+		return false, lockerr.New(c.Op, r.name, r.err)
+	case ctx.Err() != nil:
+		return false, lockerr.Ended(c.Op, r.name, ctx, nil)
+	case c.Wait && r.WaitsForItself(ctx, o):
+		return false, lockerr.New(c.Op, r.name, lockerr.ErrDeadlock)
 	}
+	err = errLateHold
+	for err == errLateHold {
+		ok, err = r.enter(ctx, o, c)
+	}
+	return ok, err
 }
 
 // enter waits for the call's turn in this process and then, unless another goroutine passes the
 // lock on, acquires it from the deployments.
-func (r *Redlock) enter(ctx context.Context, c *call) (bool, error) {
-	w := r.queue.Waiter(&r.handle, arbiter.OwnerOf(ctx), r.cfg.Passable())
-	w.Class = int64(r.lease)
-	defer r.queue.Free(w)
-	switch r.queue.Enter(w, arbiter.Write, c.wait) {
+func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (bool, error) {
+	w := r.table.Waiter(&r.handle, o, r.cfg.Passable(), int64(r.lease))
+	defer r.table.Free(w)
+	switch r.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
 		return true, nil
 	case arbiter.UnlockFirst:
-		return false, lockerr.New(c.op, r.name, lockerr.ErrUnlockFirst)
+		return false, lockerr.New(c.Op, r.name, lockerr.ErrUnlockFirst)
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:
-		if h, err := r.queued(ctx, c, w); h != nil || err != nil {
-			return h != nil, err
+		c.Contend()
+		if err := r.awaitTurn(ctx, w, c); err != nil {
+			return false, err
+		}
+		if h := r.table.Answer(w); h != nil {
+			if h.Lease().left() <= 0 {
+				h.Lease().lose(lease.ErrExpired)
+				r.giveBack(h)
+				return false, errLateHold
+			}
+			c.Got(h, true)
+			return true, nil
 		}
 	}
-	h, err := r.acquire(ctx, c, w)
+	h, err := r.acquire(ctx, w, c)
 	if h == nil {
-		r.queue.Quit(w)
+		r.table.Quit(w)
 		return false, err
 	}
-	granted, _ := r.queue.Grant(w, h, 0)
-	c.got(granted)
+	granted, _ := r.table.Grant(w, h, 0)
+	c.Got(granted, false)
 	h.begin() // after the grant, so that a loss finds the hold
 	return true, nil
 }
 
-// queued waits until a goroutine of this process passes a hold to w, or w must ask the
-// deployments; then it returns nothing.
-func (r *Redlock) queued(ctx context.Context, c *call, w *waiter) (*locked, error) {
-	c.told.Contend(ctx)
-	for engines := r.engines(); ; {
-		var err error
-		switch {
-		case engine.Await(ctx, w.C, engines):
-			h, _ := r.queue.Answer(w)
-			if h != nil && h.Lease.left() <= 0 {
-				h.Lease.expire()
-				r.giveBack(h)
-				return nil, engine.ErrLateHold
-			}
-			if h != nil {
-				c.got(h)
-			}
-			return h, nil
+// awaitTurn blocks until the arbiter answers w. If the call ends first, it takes w out of the queue, gives
+// back what w was granted meanwhile, and returns why.
+func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (err error) {
+	for !engine.Await(ctx, w.C, r.engines()) {
+		switch b := r.table.Blocked(&r.handle); {
+		case ctx.Err() != nil && r.handle.MustUnlockFirst(w.Owner):
+			err = lockerr.Ended(c.Op, r.name, ctx, lockerr.ErrUnlockFirst)
 		case ctx.Err() != nil:
-			if r.handle.MustUnlockFirst(w.Owner) {
-				err = lockerr.Ended(c.op, r.name, ctx, lockerr.ErrUnlockFirst)
-				break
-			}
-			x := r.queue.Blocked(w)
-			a := attempt{Redlock: r, call: c, ctx: ctx, refused: x.Held || x.Refused}
-			err = a.ended(x.Err)
+			err = r.ended(ctx, c, b.Held || b.Refused, b.Err)
 		case r.closed():
-			err = lockerr.New(c.op, r.name, lockerr.ErrClosed)
+			err = lockerr.New(c.Op, r.name, lockerr.ErrClosed)
 		default:
 			continue // one session was closed, the others are a majority
 		}
-		if h := r.queue.Quit(w); h != nil { // granted meanwhile; see engine's wait
+		if h := r.table.Quit(w); h != nil {
 			r.giveBack(h)
 		}
-		return nil, err
+		return err
+	}
+	return nil
+}
+
+// ended returns the error of a call whose ctx has ended. The last round failed with err, perhaps
+// only because of that.
+func (r *Redlock) ended(ctx context.Context, c *engine.Call, taken bool, err error) error {
+	if taken {
+		return lockerr.Taken(c.Op, r.name, ctx, c.Waited())
+	}
+	return lockerr.Ended(c.Op, r.name, ctx, lockerr.Bare(err))
+}
+
+// Unlock ends one Lock of r. The last one waits until a majority has confirmed the release; the others continue in the
+// background. It returns ErrLost if no majority had the lock until then.
+func (r *Redlock) Unlock(ctx context.Context) error {
+	const op = "unlock"
+	if r.err != nil {
+		return lockerr.New(op, r.name, r.err)
+	}
+	x, told := r.exit(arbiter.OwnerOf(ctx))
+	var err error
+	switch x.Outcome {
+	case arbiter.NotHeld:
+		return lockerr.New(op, r.name, lockerr.ErrNotHeld)
+	case arbiter.WasLost:
+		return lockerr.New(op, r.name, lockerr.ErrLost)
+	case arbiter.Release:
+		err = x.Lease.release(ctx)
+		r.table.Released(r.handle.Name(), x.Lease, nil, 0)
+	}
+	told.End(ctx, err, lease.ErrGone)
+	return err
+}
+
+// ReleaseInBackground ends one Lock of o without waiting for Redis.
+func (r *Redlock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
+	x, told := r.exit(o)
+	if x.Outcome == arbiter.Release {
+		x.Lease.discard()
+		r.table.Released(r.handle.Name(), x.Lease, nil, 0)
+	}
+	told.End(ctx, nil, nil)
+}
+
+// giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
+// nobody was told.
+func (r *Redlock) giveBack(h *locked) {
+	switch x := r.table.Return(&r.handle, h, lease.ErrExpired); x.Outcome {
+	case arbiter.Expired:
+		x.Lease.reportLost(x.Lost)
+	case arbiter.Release:
+		x.Lease.discard()
+		r.table.Released(r.handle.Name(), x.Lease, nil, 0)
 	}
 }
+
+// exit ends one Lock of o in the arbiter.
+func (r *Redlock) exit(o *arbiter.Owner) (x arbiter.Exit[*hold], told engine.Unlocking) {
+	x = r.table.Exit(&r.handle, o, lease.ErrExpired)
+	switch x.Outcome {
+	case arbiter.Expired: // for the caller such a hold was lost, like any other
+		x.Lease.reportLost(x.Lost)
+		x.Outcome = arbiter.WasLost
+	case arbiter.Release, arbiter.Passed:
+		told = engine.Unlock(r.observer, x.Hold, true, r.name, event.Redlock, r.e.Clock.Now())
+	}
+	return x, told
+}
+
+// latest returns the latest hold, nil if there was none. If its deadline has passed it is lost
+// now: a process that was frozen may look before its watchdogs do.
+func (r *Redlock) latest() *locked {
+	if r.e == nil {
+		return nil
+	}
+	h := r.handle.Latest()
+	loseIfExpired(h)
+	return h
+}
+
+func loseIfExpired(h *locked) {
+	if h != nil && h.State() == arbiter.Live && h.Lease().left() <= 0 {
+		h.Lease().lose(lease.ErrExpired)
+	}
+}
+
+// Done returns a channel that is closed when the latest hold taken through r ends.
+func (r *Redlock) Done() <-chan struct{} {
+	if h := r.latest(); h != nil {
+		r.watched()
+		return h.Done()
+	}
+	return arbiter.Closed
+}
+
+// Err returns nil while the latest hold taken through r is held, else ErrLost or ErrNotHeld.
+func (r *Redlock) Err() error {
+	if h := r.latest(); h != nil {
+		return engine.StateErr("lock", r.name, h.State())
+	}
+	return lockerr.New("lock", r.name, lockerr.ErrNotHeld)
+}
+
+// Deadline returns until when the latest hold taken through r is certain, if it is live.
+func (r *Redlock) Deadline() (time.Time, bool) {
+	h := r.latest()
+	if h == nil {
+		return time.Time{}, false
+	}
+	return r.DeadlineOf(h)
+}
+
+// The following make a Redlock an engine.Member.
+
+// HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
+func (r *Redlock) HeldBy(o *arbiter.Owner) engine.Held {
+	if r.e == nil {
+		return nil
+	}
+	h := r.table.Newest(&r.handle, o)
+	if h == nil {
+		return nil
+	}
+	loseIfExpired(h)
+	r.watched()
+	return h
+}
+
+// watched has the watchdogs notice at once when the process was suspended: somebody waits for the end of a
+// hold.
+func (r *Redlock) watched() {
+	for _, e := range r.engines() {
+		e.Watched()
+	}
+}
+
+// DeadlineOf returns until when h is certain, if it is live.
+func (r *Redlock) DeadlineOf(h engine.Held) (time.Time, bool) {
+	if h.State() != arbiter.Live {
+		return time.Time{}, false
+	}
+	return time.Now().Add(h.(*locked).Lease().left()), true
+}
+
+// Taken returns the locks with a key that h, if it is live, has on the deployments.
+func (r *Redlock) Taken(h engine.Held, key string) (taken []engine.Part) {
+	loseIfExpired(h.(*locked))
+	if h.State() != arbiter.Live {
+		return nil
+	}
+	for i, p := range r.Parts() {
+		if p.Key == key && h.(*locked).Lease().has(i) {
+			taken = append(taken, p)
+		}
+	}
+	return taken
+}
+
+// WaitsForItself reports whether Lock by o would wait for Dos that ctx comes from, because they
+// leave no majority.
+func (r *Redlock) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
+	if engine.ScopeOf(ctx) == nil {
+		return false
+	}
+	n := 0
+	for _, p := range r.Parts() {
+		if p.WaitsForItself(ctx, o) {
+			n++
+		}
+	}
+	return n > len(r.nodes)-r.quorum()
+}
+
+// Order puts Redlocks after the other locks of a key.
+func (r *Redlock) Order() (key string, rank int) { return r.key, 2 }
+
+// Engines returns none: a Redlock can be acquired without any of them.
+func (r *Redlock) Engines() []*engine.Engine { return nil }
+
+// Parts returns the lock of each deployment. Redlocks over the same sessions are the same lock.
+func (r *Redlock) Parts() (all []engine.Part) {
+	for _, n := range r.nodes {
+		part := n.Parts()[0]
+		part.Family = "redlock " + r.handle.Name()
+		all = append(all, part)
+	}
+	return all
+}
+
+// Queued returns how many calls wait for another one of this process, for tests.
+func (r *Redlock) Queued() int { return r.table.Waiting(r.handle.Name(), arbiter.Write) }

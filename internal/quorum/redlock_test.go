@@ -48,7 +48,7 @@ func TestMarginOfAPartIsWithinTheDriftOfARedlock(t *testing.T) {
 
 func TestAnyTwoMajoritiesMeet(t *testing.T) {
 	for n, quorum := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 4, 9: 5} {
-		r := &Redlock{nodes: make([]*node, n)}
+		r := &Redlock{nodes: make([]*engine.Lock, n)}
 		require.Equal(t, quorum, r.quorum(), "%d deployments", n)
 		require.Greater(t, 2*quorum, n, "two majorities of %d must meet", n)
 		require.LessOrEqual(t, quorum, n)
@@ -56,17 +56,11 @@ func TestAnyTwoMajoritiesMeet(t *testing.T) {
 }
 
 func TestDeploymentIsWaitedForForAPartOfTheLease(t *testing.T) {
-	for _, c := range []struct{ lease, bound, grace time.Duration }{
-		{10 * time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond},
-		{400 * time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond},
-		{time.Second, 50 * time.Millisecond, 500 * time.Millisecond},
-		{10 * time.Second, 500 * time.Millisecond, time.Second},
-		{30 * time.Second, time.Second, time.Second},
-		{time.Hour, time.Second, time.Second},
+	for lease, bound := range map[time.Duration]time.Duration{
+		10 * time.Millisecond: 20 * time.Millisecond, 400 * time.Millisecond: 20 * time.Millisecond, time.Second: 50 * time.Millisecond,
+		10 * time.Second: 500 * time.Millisecond, 30 * time.Second: time.Second, time.Hour: time.Second,
 	} {
-		r := &Redlock{lease: c.lease}
-		require.Equal(t, c.bound, r.bound(), "%v", c.lease)
-		require.Equal(t, c.grace, r.grace(), "%v", c.lease)
+		require.Equal(t, bound, (&Redlock{lease: lease}).bound(), "%v", lease)
 	}
 }
 
@@ -76,7 +70,7 @@ func sessions(leases ...time.Duration) (all []Session) {
 	for i, length := range leases {
 		s := engine.New(nil, engine.Config{Lease: length})
 		s.SetDeployment(fmt.Sprint("deployment ", i))
-		all = append(all, Session{s, NewQueue(s)})
+		all = append(all, Session{s, NewTable(s)})
 	}
 	return all
 }
@@ -89,16 +83,15 @@ func TestShortestLeaseOfTheDeploymentsCounts(t *testing.T) {
 
 func TestRedlockNeedsSessionsOfDifferentDeployments(t *testing.T) {
 	all := sessions(time.Second, time.Second, time.Second)
-	require.NoError(t, New(all, "a", engine.LockConfig{}).usable("lock"))
+	require.NoError(t, New(all, "a", engine.LockConfig{}).err)
 	for what, r := range map[string]*Redlock{
 		"none":              New(nil, "a", engine.LockConfig{}),
 		"nil":               New(append(all[:2:2], Session{}), "a", engine.LockConfig{}),
 		"one of them twice": New(append(all[:2:2], all[1]), "a", engine.LockConfig{}),
 	} {
-		require.ErrorIs(t, r.usable("lock"), lockerr.ErrOption, what)
+		require.ErrorIs(t, r.Lock(background), lockerr.ErrOption, what)
 	}
-	require.ErrorIs(t, New(all, "", engine.LockConfig{}).usable("lock"), lockerr.ErrName)
-	require.ErrorIs(t, new(Redlock).usable("lock"), lockerr.ErrZero)
+	require.ErrorIs(t, New(all, "", engine.LockConfig{}).Lock(background), lockerr.ErrName)
 }
 
 // Which session's clock and queue count does not depend on the order of the sessions.
@@ -106,7 +99,7 @@ func TestRedlocksOfTheSameSessionsAreTheSameLock(t *testing.T) {
 	all := sessions(time.Second, time.Second, time.Second)
 	one := New(all, "a", engine.LockConfig{})
 	other := New([]Session{all[2], all[0], all[1]}, "a", engine.LockConfig{})
-	require.Same(t, one.queue, other.queue)
+	require.Same(t, one.table, other.table)
 	require.Equal(t, one.handle.Name(), other.handle.Name())
 	require.NotEqual(t, one.handle.Name(), New(all, "b", engine.LockConfig{}).handle.Name())
 	require.NotEqual(t, one.handle.Name(), New(all[:2], "a", engine.LockConfig{}).handle.Name())
@@ -119,18 +112,16 @@ func TestHoldIsCertainForAsLongAsAMajorityIs(t *testing.T) {
 	for i := range h.parts {
 		l := new(lease.Lease)
 		l.Deadline.Store(r.nodes[i].Engine().Clock.Now() + int64(i+1)*int64(10*time.Hour))
-		h.parts[i].hold = &lease.Hold{Lease: l}
+		h.parts[i] = l
 	}
 	certain := func(want time.Duration) {
 		t.Helper()
 		require.LessOrEqual(t, h.left(), want)
 		require.Greater(t, h.left(), want-time.Hour)
 	}
-	require.Equal(t, 3, h.count())
 	certain(20 * time.Hour)
-	h.parts[2].lost = true
-	require.Equal(t, 2, h.count())
+	h.parts[2] = nil
 	certain(10 * time.Hour)
-	h.parts[0].hold = nil
+	h.parts[0] = nil
 	require.Zero(t, h.left(), "of a hold on a minority")
 }

@@ -54,18 +54,29 @@ const ClaimMost = 5 * time.Second
 // how long it takes until the lock may be free, negative if the holder's lease has no end. If the
 // call waits, it then has a place in the queue.
 func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait bool) (token int64, ttl time.Duration, err error) {
+	var buf callBuffer
+	n, err := p.taken(ctx, p.acquiring(&buf, l, leaseMS, wait))
+	return Granted(n, l.Keys.explain(err))
+}
+
+// callBuffer has room for the keys and arguments of a call.
+type callBuffer [12]string
+
+// acquiring returns the call that asks for an exclusive lock.
+func (p *Protocol) acquiring(buf *callBuffer, l *Ref, leaseMS string, wait bool) transport.Call {
 	k := l.Keys
-	all := [...]string{k.Name, k.fence, k.aux, l.ID, leaseMS, flag(wait), claimMS(l), k.Prefix}
-	n, err := p.taken(ctx, p.set().acquire, all[:3], all[3:])
-	return Granted(n, k.explain(err))
+	return transport.Call{
+		Script: p.set().acquire, Keys: append(buf[:0:4], k.Name, k.fence, k.aux),
+		Args: append(buf[4:4], l.ID, leaseMS, flag(wait), claimMS(l), k.Prefix),
+	}
 }
 
 // taken runs a script that acquires, and waits for replicas if configured.
-func (p *Protocol) taken(ctx context.Context, s *transport.Script, keys, args []string) (int64, error) {
+func (p *Protocol) taken(ctx context.Context, c transport.Call) (int64, error) {
 	if p.Replicas > 0 {
-		return p.EvalWait(ctx, s, keys, args)
+		return p.EvalWait(ctx, c.Script, c.Keys, c.Args)
 	}
-	return p.Eval(ctx, s, keys, args).AsInt64()
+	return p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
 }
 
 // flag returns an argument that says yes or no.
@@ -80,16 +91,24 @@ func flag(yes bool) string {
 // writer is the write hold of the same owner, and join the read hold of this process that readers
 // may perhaps join, if there is one. The reply is one of those below ReadJoin, or 0.
 func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, join string, queue bool) (reply int64, ttl time.Duration, err error) {
-	k := l.Keys
-	keys := []string{k.Name, k.aux, k.timeout(l.ID), k.fence}
-	args := []string{l.ID, leaseMS, writer, join, flag(queue), k.Prefix, claimMS(l)}
+	var buf callBuffer
+	c := p.reading(&buf, l, leaseMS, writer, join, queue)
 	var n int64
 	if join != "" { // it changes nothing that replicas must have
-		n, err = p.Eval(ctx, p.set().read, keys, args).AsInt64()
+		n, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
 	} else {
-		n, err = p.taken(ctx, p.set().read, keys, args)
+		n, err = p.taken(ctx, c)
 	}
-	return Granted(n, k.explain(err))
+	return Granted(n, l.Keys.explain(err))
+}
+
+// reading returns the call that asks for the read side.
+func (p *Protocol) reading(buf *callBuffer, l *Ref, leaseMS, writer, join string, queue bool) transport.Call {
+	k := l.Keys
+	return transport.Call{
+		Script: p.set().read, Keys: append(buf[:0:4], k.Name, k.aux, k.timeout(l.ID), k.fence),
+		Args: append(buf[4:4], l.ID, leaseMS, writer, join, flag(queue), k.Prefix, claimMS(l)),
+	}
 }
 
 // Release ends a hold. It returns the number of subscribers that were notified, or -1 if there
@@ -97,7 +116,8 @@ func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, joi
 // such a hold; if told is a token, by IsToken, it has got the lock already. An error that is Damage
 // says that the hold has ended all the same.
 func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err error) {
-	c := p.releasing(l)
+	var buf callBuffer
+	c := p.releasing(&buf, l)
 	if next != nil {
 		c.Args = append(c.Args, place(next))
 	}
@@ -109,21 +129,25 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 func IsToken(told int64) bool { return told > 1<<40 }
 
 // releasing returns the call that ends a hold, or for a call that gave up, its place in a queue.
-func (p *Protocol) releasing(l *Ref) transport.Call {
+func (p *Protocol) releasing(buf *callBuffer, l *Ref) transport.Call {
 	k := l.Keys
 	if l.Kind == Read {
-		keys := []string{k.Name, k.timeout(l.ID), k.aux, k.fence}
-		return transport.Call{Script: p.set().releaseRead, Keys: keys, Args: []string{l.ID, k.Channel, k.Prefix, claimMS(l)}}
+		return transport.Call{
+			Script: p.set().releaseRead, Keys: append(buf[:0:4], k.Name, k.timeout(l.ID), k.aux, k.fence),
+			Args: append(buf[4:4], l.ID, k.Channel, k.Prefix, claimMS(l)),
+		}
 	}
-	keys := []string{k.Name, k.aux, k.fence}
-	return transport.Call{Script: p.set().release, Keys: keys, Args: []string{l.ID, k.Channel, claimMS(l), k.Prefix}}
+	return transport.Call{
+		Script: p.set().release, Keys: append(buf[:0:4], k.Name, k.aux, k.fence),
+		Args: append(buf[4:4], l.ID, k.Channel, claimMS(l), k.Prefix),
+	}
 }
 
 // ReleaseAll ends holds in one pipeline. For each it returns what Release does.
 func (p *Protocol) ReleaseAll(ctx context.Context, ls []*Ref) (told []int64, errs []error) {
 	calls := make([]transport.Call, len(ls))
 	for i, l := range ls {
-		calls[i] = p.releasing(l)
+		calls[i] = p.releasing(new(callBuffer), l)
 	}
 	told, errs = make([]int64, len(ls)), make([]error, len(ls))
 	for i, r := range p.EvalAll(ctx, calls) {

@@ -119,3 +119,29 @@ func (p *Protocol) inBatches(ctx context.Context, refs []*Ref, script func(*Ref)
 		}
 	}
 }
+
+// Try is one of several attempts to acquire a lock that are sent together.
+type Try struct {
+	*Ref
+	LeaseMS string
+	Writer  string // of a reader: the write hold of the same owner; empty if there is none
+}
+
+// TryAll asks for several locks in one pipeline, without queueing. For each it returns the reply that
+// Acquire or AcquireRead would get, negative if the lock is taken.
+func (p *Protocol) TryAll(ctx context.Context, tries []Try) (replies []int64, errs []error) {
+	calls := make([]transport.Call, len(tries))
+	for i, t := range tries {
+		if t.Kind == Read {
+			calls[i] = p.reading(new(callBuffer), t.Ref, t.LeaseMS, t.Writer, "", false)
+		} else {
+			calls[i] = p.acquiring(new(callBuffer), t.Ref, t.LeaseMS, false)
+		}
+	}
+	replies, errs = make([]int64, len(tries)), make([]error, len(tries))
+	for i, r := range p.EvalAll(ctx, calls) {
+		reply, err := r.AsInt64()
+		replies[i], errs[i] = reply, tries[i].Keys.explain(err)
+	}
+	return replies, errs
+}

@@ -90,27 +90,13 @@ func (r *rig) whole(key string) string {
 
 // asksNoLock are the calls that answer ErrNotLock.
 var asksNoLock = map[string]func(r *rwRig) error{
-	"acquire":  func(r *rwRig) error { _, _, err := r.ask(r.lease(Plain, 1)); return err },
-	"write":    func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.writer(1), "1000", true); return err },
-	"read":     func(r *rwRig) error { _, _, err := r.AcquireRead(ctx0, r.reader(1), "1000", "", "", true); return err },
-	"enter":    func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.lease(Fair, 1), "1000", false); return err },
-	"queue":    func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.lease(Fair, 1), "1000", true); return err },
-	"force":    func(r *rwRig) error { _, err := r.Force(ctx0, "a"); return err },
-	"inspect":  func(r *rwRig) error { _, err := r.Inspect(ctx0, "a"); return err },
-	"take two": func(r *rwRig) error { return r.takeAll("b", "a") },
-}
-
-func (r *rwRig) takeAll(names ...string) error {
-	r.t.Helper()
-	var ls []*Ref
-	for _, name := range names {
-		ls = append(ls, plainLease(name, 1))
-	}
-	_, at, _, err := r.AcquireAll(ctx0, ls)
-	if err != nil && (at < 0 || names[at] != "a") {
-		r.t.Fatalf("the error names %d of %q: %v", at, names, err)
-	}
-	return err
+	"acquire": func(r *rwRig) error { _, _, err := r.ask(r.lease(Plain, 1)); return err },
+	"write":   func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.writer(1), "1000", true); return err },
+	"read":    func(r *rwRig) error { _, _, err := r.AcquireRead(ctx0, r.reader(1), "1000", "", "", true); return err },
+	"enter":   func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.lease(Fair, 1), "1000", false); return err },
+	"queue":   func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.lease(Fair, 1), "1000", true); return err },
+	"force":   func(r *rwRig) error { _, err := r.Force(ctx0, "a"); return err },
+	"inspect": func(r *rwRig) error { _, err := r.Inspect(ctx0, "a"); return err },
 }
 
 func TestKeyThatIsNoLockIsAnErrorAndStaysAsItIs(t *testing.T) {

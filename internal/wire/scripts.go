@@ -34,7 +34,6 @@ type Scripts struct{ sets [len(pubsubNames)]set }
 // set is the scripts for one PubSub.
 type set struct {
 	acquire, release       *transport.Script // any lock, for one
-	acquireAll, releaseAll *transport.Script // several Mutexes
 	read, releaseRead      *transport.Script // an RWMutex, for a reader
 	look, renew, renewRead *transport.Script // many locks; renewRead for readers, renew for all others
 	force, inspect         *transport.Script // any lock
@@ -45,7 +44,7 @@ type set struct {
 // byName returns for the name of each script's file the field that it is loaded into.
 func (s *set) byName() map[string]**transport.Script {
 	return map[string]**transport.Script{
-		"acquire": &s.acquire, "release": &s.release, "acquire_all": &s.acquireAll, "release_all": &s.releaseAll,
+		"acquire": &s.acquire, "release": &s.release,
 		"read": &s.read, "release_read": &s.releaseRead,
 		"look": &s.look, "renew": &s.renew, "renew_read": &s.renewRead, "force": &s.force, "inspect": &s.inspect,
 	}

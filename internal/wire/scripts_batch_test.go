@@ -2,8 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 )
@@ -213,69 +211,21 @@ func TestAcquireThatFailsHalfwayLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestAcquireAllTakesAllOrNone(t *testing.T) {
+// What is tried in one pipeline is answered one by one, sent twice as well.
+func TestTriesThatAreSentTogetherAreAnsweredEach(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
-		ls := []*Ref{plainLease("a", 1), plainLease("b", 2), plainLease("c", 3)}
-		ls[1].Length = 50 * time.Second
-		first, taken, _, err := r.AcquireAll(ctx0, ls)
-		if err != nil || taken != -1 || len(first) != 3 {
-			t.Fatalf("acquireAll = %d, %d, %v", first, taken, err)
-		}
-		for i, l := range ls {
-			if got := r.hash(l.Keys.Name); !maps.Equal(got, map[string]string{l.ID: "1"}) {
-				t.Fatalf("%s is %q", l.Keys.Name, got)
-			}
-			r.mustNear(l.Keys.Name, r.pttl(l.Keys.Name), l.Length)
-			if got := r.text("GET", l.Keys.fence); got != fmt.Sprint(first[i]) {
-				t.Fatalf("%s: token %d, stored %q", l.Keys.Name, first[i], got)
-			}
-		}
-		again, taken, _, err := r.AcquireAll(ctx0, ls)
-		if err != nil || taken != -1 || !slices.Equal(first, again) {
-			t.Fatalf("sent again: %d, %d, %v; first %d", again, taken, err, first)
-		}
-		others := []*Ref{plainLease("d", 4), plainLease("b", 5)}
-		if _, taken, ttl, err := r.AcquireAll(ctx0, others); err != nil || taken != 1 || ttl <= 40*time.Second {
-			t.Fatalf("with one taken: %d, %v, %v", taken, ttl, err)
-		}
-		if r.int("EXISTS", "d") != 0 || r.int("EXISTS", others[0].Keys.fence) != 0 {
-			t.Fatal("one was taken although another was held")
-		}
-		// Half of them are ours already, as after a reply that was lost.
-		r.end(ls[2])
-		again, _, _, err = r.AcquireAll(ctx0, ls)
-		if err != nil || again[0] != first[0] || again[1] != first[1] || again[2] <= first[2] {
-			t.Fatalf("with two of three held: %d, %v; first %d", again, err, first)
-		}
-		// What cannot be a token is replaced by one.
-		r.must("SET", others[0].Keys.fence, "rubbish")
-		r.end(ls[1])
-		if tokens, _, _, err := r.AcquireAll(ctx0, others); err != nil || len(tokens) != 2 || tokens[0] < 1<<50 {
-			t.Fatalf("acquireAll = %d, %v", tokens, err)
-		}
-		r.must("SET", "e", "no lock")
-		_, _, _, err = r.AcquireAll(ctx0, []*Ref{plainLease("f", 6), plainLease("e", 7)})
-		r.mustBeWrongType("acquireAll", err)
-		if r.int("EXISTS", "f") != 0 {
-			t.Fatal("one was taken although another failed")
-		}
-	})
-}
-
-// Of a batch of releases, the locks that others hold by now stay as they are.
-func TestReleaseSomeEndsNobodyElsesHold(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		ours, before, theirs := plainLease("{slot} a", 1), plainLease("{slot} b", 2), plainLease("{slot} b", 3)
-		r.take(ours)
+		theirs := plainLease("b", 1)
 		r.take(theirs)
-		told, err := r.ReleaseSome(ctx0, []*Ref{ours, before})
-		if err != nil || told[0] != 0 || told[1] != -1 {
-			t.Fatalf("%d, %v", told, err)
+		r.must("SET", "d", "no lock")
+		tries := []Try{
+			{Ref: plainLease("a", 2), LeaseMS: "1000"}, {Ref: plainLease("b", 3), LeaseMS: "1000"},
+			{Ref: plainLease("c", 4), LeaseMS: "1000"}, {Ref: plainLease("d", 5), LeaseMS: "1000"},
 		}
-		for l, want := range map[*Ref]int64{ours: 0, theirs: 1} {
-			reply := r.must("HEXISTS", l.Keys.Name, l.ID)
-			if n, _ := reply.AsInt64(); n != want {
-				t.Fatalf("%s is there %d times, not %d", l.ID, n, want)
+		first, errs := r.TryAll(ctx0, tries)
+		again, _ := r.TryAll(ctx0, tries)
+		for i, want := range []bool{true, false, true, false} {
+			if got := first[i] > 0; got != want || got && again[i] != first[i] || (errs[i] != nil) != (i == 3) {
+				t.Fatalf("%d: %d, again %d, %v", i, first[i], again[i], errs[i])
 			}
 		}
 	})

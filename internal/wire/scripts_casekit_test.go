@@ -177,28 +177,6 @@ func renews(k Kind, n int) func(r *rwRig) string {
 	}
 }
 
-// two are holds of two locks.
-func two(r *rwRig) []*Ref { return []*Ref{r.lease(Plain, 7), plainLease("b", 8)} }
-
-func takesTwo(r *rwRig) string {
-	tokens, taken, _, err := r.AcquireAll(ctx0, two(r))
-	switch {
-	case err != nil:
-		r.t.Fatal(err)
-	case taken >= 0:
-		return fmt.Sprint("taken ", taken)
-	}
-	return fmt.Sprint("granted ", tokens)
-}
-
-func releasesTwo(r *rwRig) string {
-	told, err := r.ReleaseSome(ctx0, two(r))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return fmt.Sprint("told ", told)
-}
-
 func inspects(r *rwRig) string {
 	in, err := r.Inspect(ctx0, "a")
 	if err != nil {

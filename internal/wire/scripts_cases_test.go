@@ -21,11 +21,6 @@ func scriptCases() []scriptCase {
 // manyCases are of scripts that take several locks, or any kind of lock.
 func manyCases() []scriptCase {
 	return []scriptCase{
-		{"take two", nothing, takesTwo, "granted", same},
-		{"take two that one has taken alone", all(runs("SET", "relock_fence:{b}", "1023"), has(Plain, 7)), takesTwo, "granted", same},
-		{"take two, of which one is taken", has(Plain, 1), takesTwo, "taken 0", same},
-		{"release two", does(takesTwo), releasesTwo, "told [0 0]", "told [-1 -1]"},
-		{"release two, of which one is gone", has(Plain, 7), releasesTwo, "told [0 -1]", "told [-1 -1]"},
 		{"inspect", has(Plain, 1), inspects, "waiters 0, fields 1", same},
 		{"force", has(Plain, 1), forces, "opened true", "opened false"},
 		{"force who was named", has(Plain, 1), forcesFrom(1), "opened true", "opened false"},
@@ -192,9 +187,6 @@ func fairCases() []scriptCase {
 		{"leave the queue before another", all(has(Fair, 1), does(queues(2)), does(queues(3))), ends(Fair, 2), "told 0", "told -1"},
 		{"look at a lock of Redisson", all(has(Fair, 1), does(queues(2)), del("a"), redissonHas), looks(2), "theirs", same},
 		{"queue for a lock of Redisson", redissonHas, queues(2), "taken", same},
-		{"take two that the absent wait for", all(has(Plain, 1), absent(1), does(ends(Plain, 1))), takesTwo, "granted", same},
-		{"take two that one waits for", all(has(Plain, 1), does(queues(2)), del("a")), takesTwo, "taken 0", same},
-		{"release two that one waits for", all(does(takesTwo), does(queues(2))), releasesTwo, "told [0 0]", "told [-1 -1]"},
 		{"renew a claim", all(has(Fair, 2), does(queues(1)), does(ends(Fair, 2))), renews(Fair, 1), "kept", same},
 	}
 }
@@ -233,7 +225,6 @@ func redissonCases() []scriptCase {
 		{"release to Redisson and queue again", has(Plain, 1), endsFor(Plain, 1, 3), "told 1", "told -1"},
 		{"queue while the lock is left to Redisson", all(has(Plain, 1), does(queues(2)), does(ends(Plain, 1)), patient), queues(3), "taken", same},
 		{"look while the lock is left to Redisson", all(has(Plain, 1), does(queues(2)), does(ends(Plain, 1)), patient), looks(2), "theirs", same},
-		{"take two while one is left to Redisson", all(has(Plain, 1), does(queues(2)), does(ends(Plain, 1)), patient), takesTwo, "taken 0", same},
 		{"try while the lock is left to Redisson", all(has(Plain, 1), does(ends(Plain, 1)), patient), asks(Plain, 2), "taken", same},
 		{"release when Redisson has had its turn a moment ago", all(has(Plain, 2), does(queues(3)), theirsWas), ends(Plain, 2), "told 0", "told -1"},
 		{"queue while Redisson has its turn", all(redissonHas, patient), queues(3), "taken", same},

@@ -4,25 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/wire"
 	"github.com/stretchr/testify/require"
 )
-
-// order sends one command that must succeed.
-func order(t testing.TB, client rueidis.Client, args ...string) {
-	t.Helper()
-	require.NoError(t, client.Do(kit.Background, client.B().Arbitrary(args...).Build()).Error())
-}
-
-func inspect(t testing.TB, s *relock.Session, name string) relock.State {
-	t.Helper()
-	state, err := s.Inspect(kit.Background, name)
-	require.NoError(t, err)
-	return state
-}
 
 func TestInspect(t *testing.T) {
 	const uuid, other = "4f1b9a52-8d9e-4c55-9d0c-000000000001", "4f1b9a52-8d9e-4c55-9d0c-000000000002"
@@ -79,29 +64,6 @@ func TestInspect(t *testing.T) {
 			require.Equal(t, before, kit.HashOf(t, client, "lock"), "it changes nothing")
 			order(t, client, "DEL", "lock")
 		}
-	})
-}
-
-func TestInspectOfAHeldMutex(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
-		m, owner := s.Mutex("lock"), s.NewContext(kit.Background)
-		kit.Lock(t, owner, m)
-		kit.Lock(t, owner, m)
-		for _, by := range []*relock.Session{s, other} {
-			state := inspect(t, by, "lock")
-			require.Equal(t, relock.Exclusive, state.Mode)
-			require.Len(t, state.Holders, 1)
-			require.Equal(t, relock.Holder{
-				ID: state.Holders[0].ID, Session: s.ID(), Label: wire.DefaultLabel(), Count: 1,
-			}, state.Holders[0])
-			require.Contains(t, state.Holders[0].ID, s.ID()+":")
-			require.InDelta(t, 30*time.Second, state.TTL, float64(20*time.Second))
-			require.Zero(t, state.Waiters)
-		}
-		kit.Unlock(t, owner, m)
-		kit.Unlock(t, owner, m)
-		require.Equal(t, relock.State{}, inspect(t, other, "lock"))
 	})
 }
 

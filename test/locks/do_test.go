@@ -3,8 +3,10 @@ package locks_test
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
@@ -14,23 +16,187 @@ import (
 
 var errOwn = errors.New("the function's own error")
 
-func TestDoLocksAroundTheFunction(t *testing.T) {
+// careless is a stranger whose Unlock does not say that the lock was lost.
+type careless struct{ relock.Locker }
+
+func (l careless) Unlock(ctx context.Context) error { return kit.LostOrNil(l.Locker.Unlock(ctx)) }
+
+// strange are locks of which Do knows no deadline.
+var strange = []kind{
+	{"stranger", 1, func(ss []*relock.Session, name string, _ ...relock.LockOption) relock.Locker {
+		return stranger{ss[0].Mutex(name)}
+	}, false, false},
+	{"careless stranger", 1, func(ss []*relock.Session, name string, _ ...relock.LockOption) relock.Locker {
+		return careless{ss[0].Mutex(name)}
+	}, false, false},
+	{"Group with a stranger", 1, func(ss []*relock.Session, name string, _ ...relock.LockOption) relock.Locker {
+		return relock.NewGroup(stranger{ss[0].Mutex(name)}, ss[0].Mutex(name+" too"))
+	}, false, false},
+}
+
+// eachDo runs f for each lock, with and without an owner. The name of the lock is that of the kind.
+func eachDo(t *testing.T, f func(t *testing.T, ctx context.Context, s *relock.Session, k *kind, known bool)) {
+	t.Helper()
+	t.Parallel()
+	server := redistest.Start(t)
+	for i, k := range append(kinds[:len(kinds):len(kinds)], strange...) {
+		t.Run(k.name, func(t *testing.T) {
+			s := kit.NewSession(t, server)
+			for _, ctx := range []context.Context{kit.Background, s.NewContext(kit.Background)} {
+				f(t, ctx, s, &k, i < len(kinds))
+			}
+		})
+	}
+}
+
+func TestDoTellsOfItsHold(t *testing.T) {
+	eachDo(t, func(t *testing.T, ctx context.Context, s *relock.Session, k *kind, known bool) {
+		l := k.on(s, k.name)
+		require.Zero(t, relock.Token(ctx))
+		_, ok := relock.Deadline(ctx)
+		require.False(t, ok)
+		var inside context.Context
+		var token int64
+		ctx = context.WithValue(ctx, traffic{}, "value")
+		require.ErrorIs(t, relock.Do(ctx, l, func(ctx context.Context) error {
+			inside, token = ctx, relock.Token(ctx)
+			require.NoError(t, l.Err())
+			require.NoError(t, ctx.Err())
+			require.Equal(t, "value", ctx.Value(traffic{}))
+			require.Equal(t, k.fenced, token > 0)
+			if k.fenced {
+				require.Equal(t, l.(kit.FencedLocker).FencingToken(), token)
+			}
+			at, ok := relock.Deadline(ctx)
+			require.Equal(t, known, ok)
+			if ok {
+				require.WithinDuration(t, time.Now().Add(30*time.Second), at, 20*time.Second)
+			}
+			inner := s.Mutex(k.name + " within")
+			require.NoError(t, relock.Do(ctx, inner, func(ctx context.Context) error {
+				require.Equal(t, inner.FencingToken(), relock.Token(ctx))
+				return nil
+			}))
+			require.Equal(t, token, relock.Token(ctx))
+			return errOwn
+		}), errOwn)
+		require.Equal(t, token, relock.Token(inside))
+		_, ok = relock.Deadline(inside)
+		require.False(t, ok, "the hold has ended")
+		require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+		require.ErrorIs(t, inside.Err(), context.Canceled, "the context ends with the function")
+		require.NotErrorIs(t, context.Cause(inside), relock.ErrLost)
+	})
+}
+
+func TestDoThatLosesItsHold(t *testing.T) {
+	eachDo(t, func(t *testing.T, ctx context.Context, s *relock.Session, k *kind, _ bool) {
+		for what, f := range map[string]struct {
+			result func(ctx context.Context) error
+			own    bool
+		}{
+			"nil":             {func(context.Context) error { return nil }, false},
+			"its context's":   {context.Context.Err, false},
+			"the cause":       {context.Cause, false},
+			"one of its own":  {func(context.Context) error { return errOwn }, true},
+			"that and Err":    {func(ctx context.Context) error { return errors.Join(ctx.Err(), errOwn) }, true},
+			"that in Err":     {func(ctx context.Context) error { return fmt.Errorf("%w: %w", errOwn, ctx.Err()) }, true},
+			"Err, wrapped":    {func(ctx context.Context) error { return fmt.Errorf("query: %w", ctx.Err()) }, false},
+			"cause, wrapped":  {func(ctx context.Context) error { return fmt.Errorf("query: %w", context.Cause(ctx)) }, false},
+			"that and causes": {func(ctx context.Context) error { return errors.Join(context.Cause(ctx), errOwn) }, true},
+		} {
+			err := relock.Do(ctx, k.on(s, k.name), func(ctx context.Context) error {
+				token := relock.Token(ctx)
+				was, err := s.ForceUnlock(kit.Background, k.name)
+				require.NoError(t, err)
+				require.True(t, was)
+				kit.Receive(t, ctx.Done(), "the context to end")
+				require.ErrorIs(t, context.Cause(ctx), relock.ErrLost)
+				require.Equal(t, token, relock.Token(ctx))
+				_, ok := relock.Deadline(ctx)
+				require.False(t, ok)
+				return f.result(ctx)
+			})
+			require.ErrorIs(t, err, relock.ErrLost, what)
+			require.NotErrorIs(t, err, context.Canceled, what)
+			require.Equal(t, f.own, errors.Is(err, errOwn), what)
+			require.NotContains(t, err.Error(), "\n", what)
+			require.True(t, strings.HasPrefix(err.Error(), "relock: "), "%s: %v", what, err)
+		}
+		ctx, cancel := context.WithCancelCause(ctx) // the caller's context ends too: then both is true
+		err := relock.Do(ctx, k.on(s, k.name), func(ctx context.Context) error {
+			_, err := s.ForceUnlock(kit.Background, k.name)
+			require.NoError(t, err)
+			kit.Receive(t, ctx.Done(), "the context to end")
+			cancel(kit.ErrStop)
+			return ctx.Err()
+		})
+		require.ErrorIs(t, err, relock.ErrLost)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestTryDoOfEveryLock(t *testing.T) {
+	eachDo(t, func(t *testing.T, ctx context.Context, s *relock.Session, k *kind, _ bool) {
+		l := k.on(s, k.name)
+		calls := 0
+		f := func(context.Context) error { calls++; return errOwn }
+		taken := s.Mutex(k.name)
+		kit.Lock(t, kit.Background, taken)
+		ran, err := relock.TryDo(ctx, l, f)
+		require.NoError(t, err)
+		require.False(t, ran)
+		kit.Unlock(t, kit.Background, taken)
+		redistest.Eventually(t, kit.Soon, "what the attempt gave back to be free", func() bool {
+			ran, err = relock.TryDo(ctx, l, f)
+			return ran
+		})
+		require.Equal(t, errOwn, err)
+		require.Equal(t, 1, calls)
+		require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+		ran, err = relock.TryDo(kit.Cancelled(), l, f)
+		require.False(t, ran)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 1, calls)
+	})
+}
+
+// losing loses each hold before its Lock returns, and lets another owner lock the handle.
+type losing struct {
+	*relock.Mutex
+	t     *testing.T
+	s     *relock.Session
+	other context.Context
+	token int64
+}
+
+func (l *losing) Lock(ctx context.Context) error {
+	kit.Lock(l.t, ctx, l.Mutex)
+	l.token = l.FencingToken()
+	forceUnlock(l.t, l.s, l.Mutex)
+	kit.Lock(l.t, l.other, l.Mutex)
+	return nil
+}
+
+// The token that the store checks is that of the hold that went with the work, although it was lost at once
+// and another owner has a newer hold through the same handle.
+func TestTokenIsThatOfDosOwnHold(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s := kit.NewSession(t, at)
-		m, ctx := s.Mutex("lock"), context.WithValue(kit.Background, traffic{}, "value")
-		var inside context.Context
-		for _, want := range []error{nil, errOwn} {
-			err := relock.Do(ctx, m, func(ctx context.Context) error {
-				inside = ctx
-				require.NoError(t, m.Err())
-				require.NoError(t, ctx.Err())
-				require.Equal(t, "value", ctx.Value(traffic{}))
-				return want
+		l := &losing{Mutex: s.Mutex("lock"), t: t, s: s, other: s.NewContext(kit.Background)}
+		for _, ctx := range []context.Context{kit.Background, s.NewContext(kit.Background)} {
+			err := relock.Do(ctx, l, func(ctx context.Context) error {
+				kit.Receive(t, ctx.Done(), "the loss")
+				require.NotZero(t, l.token)
+				require.Equal(t, l.token, relock.Token(ctx))
+				require.Greater(t, l.FencingToken(), l.token)
+				_, ok := relock.Deadline(ctx)
+				require.False(t, ok)
+				return context.Cause(ctx)
 			})
-			require.ErrorIs(t, err, want)
-			require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
-			require.ErrorIs(t, inside.Err(), context.Canceled, "the context ends with the function")
-			require.NotErrorIs(t, context.Cause(inside), relock.ErrLost)
+			require.ErrorIs(t, err, relock.ErrLost)
+			require.NoError(t, l.Err())
+			kit.Unlock(t, l.other, l)
 		}
 	})
 }
@@ -44,14 +210,17 @@ func TestDoWithoutTheLockCallsNothing(t *testing.T) {
 		cancel(kit.ErrStop)
 		wantStopped(t, relock.Do(ctx, m, called), context.Canceled)
 		require.ErrorIs(t, relock.Do(kit.Background, s.Mutex(""), called), relock.ErrName)
+		require.ErrorContains(t, relock.Do(kit.Background, m, nil), "relock: Do: the function is nil")
+		for _, l := range []relock.Locker{nil, (*relock.Mutex)(nil), (*stranger)(nil)} {
+			require.ErrorContains(t, relock.Do(kit.Background, l, called), "relock: Do: the Locker is nil")
+		}
 		require.NoError(t, s.Close(kit.Background))
 		require.ErrorIs(t, relock.Do(kit.Background, m, called), relock.ErrClosed)
 	})
 }
 
-// The caller's context ends while the function runs: that is no loss, and the lock is
-// released all the same.
-func TestDoUnderAContextThatEnds(t *testing.T) {
+// The caller's context ends while the function runs, or it panics: that is no loss, and the lock is released.
+func TestDoUnlocksHoweverTheFunctionEnds(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
 		ctx, cancel := context.WithCancelCause(kit.Background)
@@ -65,12 +234,6 @@ func TestDoUnderAContextThatEnds(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, relock.ErrLost)
 		require.False(t, kit.Exists(t, client, "lock"))
-	})
-}
-
-func TestDoUnlocksWhenTheFunctionPanics(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, client := kit.NewSession(t, at), kit.NewClient(t, at)
 		require.PanicsWithValue(t, "ouch", func() {
 			_ = relock.Do(kit.Background, s.Mutex("lock"), func(context.Context) error { panic("ouch") })
 		})
@@ -78,93 +241,66 @@ func TestDoUnlocksWhenTheFunctionPanics(t *testing.T) {
 	})
 }
 
-func TestDoMayBeNestedUnderAnOwner(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		m := s.Mutex("lock")
-		err := relock.Do(s.NewContext(kit.Background), m, func(ctx context.Context) error {
-			err := relock.Do(ctx, s.Mutex("lock"), func(context.Context) error { return errOwn })
-			require.NoError(t, m.Err())
-			return err
-		})
-		require.ErrorIs(t, err, errOwn)
-		require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
-	})
-}
-
-// A queue with one slot, as sync.Cond's users write it.
-func TestSyncLockerServesACond(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		const items = 50
-		m := kit.NewSession(t, at).Mutex("lock")
-		cond := sync.NewCond(relock.SyncLocker(m))
-		var slot, sum int
-		require.NoError(t, kit.Together(2, func(i int) error {
-			for n := range items {
-				cond.L.Lock()
-				for i == 0 && slot != 0 || i == 1 && slot == 0 {
-					cond.Wait()
-				}
-				if i == 0 {
-					slot = n + 1
-				} else {
-					sum += slot
-					slot = 0
-				}
-				cond.L.Unlock()
-				cond.Broadcast()
-			}
-			return nil
-		}))
-		require.Equal(t, items*(items+1)/2, sum)
-		require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
-	})
-}
-
-func TestSyncLockerPanicsWhereSyncWould(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		m := s.Mutex("lock")
-		l := relock.SyncLocker(m)
-		panics := func(f func(), what string) {
-			t.Helper()
-			defer func() {
-				t.Helper()
-				text, ok := recover().(string)
-				require.True(t, ok, "a panic with a text")
-				require.Contains(t, text, "relock: ")
-				require.Contains(t, text, what)
-			}()
-			f()
-		}
-		panics(l.Unlock, "not held")
-		l.Lock()
-		require.NotPanics(t, l.Unlock)
-		panics(l.Unlock, "not held")
-		l.Lock()
-		forceUnlock(t, s, m)
-		require.NotPanics(t, l.Unlock, "a loss is no misuse")
-		panics(l.Unlock, "not held")
-		panics(relock.SyncLocker(s.Mutex("")).Lock, "name")
-		panics(relock.SyncLocker(new(relock.Mutex)).Lock, "zero value")
-		panics(relock.SyncLocker(new(relock.Mutex)).Unlock, "zero value")
-		require.NoError(t, s.Close(kit.Background))
-		panics(l.Lock, "closed")
-	})
-}
-
-// A Lock that waits when the session closes panics as well.
-func TestSyncLockerPanicsWhenTheSessionCloses(t *testing.T) {
+// Regression: the end of one function ended the hold of another one, which was told that it had lost it. Some
+// lock and unlock beside them, and end nobody's hold but their own.
+func TestDoEndsItsOwnHold(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s, held := kit.NewSession(t, server), kit.NewSession(t, server).Mutex("lock")
-	kit.Lock(t, kit.Background, held)
-	panicked := kit.Async(func() (text string) {
-		defer func() { text, _ = recover().(string) }()
-		relock.SyncLocker(s.Mutex("lock")).Lock()
-		return ""
-	})
-	kit.Awaited(t, kit.NewClient(t, server), "lock")
-	require.NoError(t, s.Close(kit.Background))
-	require.Contains(t, kit.Receive(t, panicked, "the waiter to panic"), "closed")
+	for what, o := range map[string][]relock.LockOption{"shared": nil, "fixed": {relock.WithFixedLease(time.Hour)}} {
+		for way, of := range map[string]func(s *relock.Session) relock.Locker{
+			"reader": func(s *relock.Session) relock.Locker { return s.RWMutex("lock", o...).RLocker() },
+			"group": func(s *relock.Session) relock.Locker {
+				return relock.NewGroup(relock.NewGroup(s.RWMutex("lock", o...).RLocker()), s.RWMutex("other").RLocker())
+			},
+		} {
+			for _, ends := range [][]int{{0, 1, 2}, {2, 1, 0}} {
+				t.Run(fmt.Sprint(what, " ", way, ends), func(t *testing.T) {
+					t.Parallel()
+					server := redistest.Start(t)
+					s, client := kit.NewSession(t, server), kit.NewClient(t, server)
+					l, inside := of(s), make(chan struct{})
+					var results []<-chan error
+					var leave []chan struct{}
+					run := func() {
+						stop := make(chan struct{})
+						leave = append(leave, stop)
+						results = append(results, kit.Async(func() error {
+							return relock.Do(kit.Background, l, func(ctx context.Context) error {
+								inside <- struct{}{}
+								select {
+								case <-stop:
+								case <-ctx.Done():
+								}
+								return context.Cause(ctx)
+							})
+						}))
+						kit.Receive(t, inside, "the function to be called")
+					}
+					for range ends {
+						run()
+						kit.Lock(t, kit.Background, l)
+					}
+					for range ends {
+						kit.Unlock(t, kit.Background, l)
+					}
+					for n, i := range ends {
+						close(leave[i])
+						require.NoError(t, kit.Receive(t, results[i], "the function to return"))
+						if what == "fixed" {
+							require.Len(t, readLeases(t, client), len(ends)-n-1)
+						}
+					}
+					mustBeQuiet(t, client, "lock", s)
+
+					run() // a loss is told to each
+					run()
+					_, err := s.ForceUnlock(kit.Background, "lock")
+					require.NoError(t, err)
+					for _, r := range results[len(ends):] {
+						require.ErrorIs(t, kit.Receive(t, r, "the function to return"), relock.ErrLost)
+					}
+					require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrNotHeld)
+				})
+			}
+		}
+	}
 }

@@ -7,80 +7,110 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
-// A pair is a value of a lock, and its side for readers, or else the same.
-type pair struct{ write, read relock.Locker }
+// crowd is what the holders of a lock do: each adds itself to a number in Redis, a reader 1 and a writer
+// 10000, and checks who else is there. Writers change a value by reading and then writing it, and compare
+// their tokens with the last; readers see to it that the value does not change.
+type crowd struct{ client rueidis.Client }
 
-var pairs = map[string]func(s *relock.Session, o ...relock.LockOption) pair{
-	"Mutex": func(s *relock.Session, o ...relock.LockOption) pair {
-		m := s.Mutex("lock", o...)
-		return pair{m, m}
-	},
-	"FairMutex": func(s *relock.Session, o ...relock.LockOption) pair {
-		m := s.FairMutex("lock", o...)
-		return pair{m, m}
-	},
-	"RWMutex": func(s *relock.Session, o ...relock.LockOption) pair {
-		rw := s.RWMutex("lock", o...)
-		return pair{rw, rw.RLocker()}
-	},
+func (c crowd) add(n int64) (int64, error) {
+	return c.client.Do(kit.Background, c.client.B().Incrby().Key("crowd").Increment(n).Build()).AsInt64()
 }
 
-func TestLocksExcludeGoroutines(t *testing.T) {
-	const goroutines, rounds = 8, 12
-	type maker = func(t *testing.T, at kit.Addressed, tenure relock.SessionOption) func() *relock.Session
-	shapes := map[string]maker{
-		"a value each": func(t *testing.T, at kit.Addressed, tenure relock.SessionOption) func() *relock.Session {
-			s := kit.NewSession(t, at, tenure)
-			return func() *relock.Session { return s }
-		},
-		"a session each": func(t *testing.T, at kit.Addressed, tenure relock.SessionOption) func() *relock.Session {
-			return func() *relock.Session { return kit.NewSession(t, at, tenure) }
-		},
-		"a session each on one client": func(t *testing.T, at kit.Addressed, tenure relock.SessionOption) func() *relock.Session {
-			client := kit.NewClient(t, at)
-			return func() *relock.Session { return kit.SessionOn(t, client, tenure) }
-		},
+func (c crowd) number(key string) (int64, error) {
+	v, err := c.client.Do(kit.Background, c.client.B().Get().Key(key).Build()).AsInt64()
+	if rueidis.IsRedisNil(err) {
+		return 0, nil
 	}
-	shapes["one value"] = shapes["a value each"]
-	for kind, of := range pairs {
-		for shape, with := range shapes {
-			for _, tenure := range []time.Duration{time.Hour, 10 * time.Millisecond, 0} {
-				if kind == "FairMutex" && tenure > 0 || kind == "RWMutex" && tenure == time.Hour && strings.HasPrefix(shape, "a session each") {
-					continue // has no tenure; may be read that long while another session waits to write
-				}
-				t.Run(fmt.Sprint(kind, ", ", shape, ", ", tenure), func(t *testing.T) {
-					t.Parallel()
-					server := redistest.Start(t)
-					client, session := kit.NewClient(t, server), with(t, server, relock.WithTenure(tenure))
-					var locks []pair
-					var sessions []*relock.Session
-					for range goroutines {
-						s := session()
-						sessions = append(sessions, s)
-						if len(locks) > 0 && shape == "one value" {
-							locks = append(locks, locks[0])
-						} else {
-							locks = append(locks, of(s))
-						}
-					}
-					require.NoError(t, crowd{client}.mingle(locks, rounds))
-					crowd{client}.wantWritten(t, kind, goroutines, rounds, 1)
-					mustBeQuiet(t, client, "lock", sessions...)
-				})
+	return v, err
+}
+
+func (c crowd) read() error {
+	n, err := c.add(1)
+	if err != nil || n < 1 || n >= 10000 {
+		return fmt.Errorf("a reader among %d: %w", n, err)
+	}
+	before, err := c.number("value")
+	if err != nil {
+		return err
+	}
+	if after, err := c.number("value"); err != nil || after != before {
+		return fmt.Errorf("%d changed to %d under a reader: %w", before, after, err)
+	}
+	_, err = c.add(-1)
+	return err
+}
+
+func (c crowd) write(token int64) error {
+	if n, err := c.add(10000); err != nil || n != 10000 {
+		return fmt.Errorf("a writer among %d: %w", n, err)
+	}
+	last, err := c.number("token")
+	if token <= last {
+		err = errors.Join(err, fmt.Errorf("token %d after %d", token, last))
+	}
+	set := c.client.B().Set().Key("token").Value(strconv.FormatInt(token, 10)).Build()
+	err = errors.Join(err, c.client.Do(kit.Background, set).Error(), kit.Bump(kit.Background, c.client, "value"))
+	if err != nil {
+		return err
+	}
+	n, err := c.add(-10000)
+	if err == nil && n != 0 {
+		err = fmt.Errorf("a writer leaves %d", n)
+	}
+	return err
+}
+
+// visit reads or writes once under the lock, by what l is.
+func (c crowd) visit(l relock.Locker) error {
+	if err := l.Lock(kit.Background); err != nil {
+		return err
+	}
+	var err error
+	if fenced, ok := l.(kit.FencedLocker); ok {
+		err = c.write(fenced.FencingToken())
+	} else {
+		err = c.read()
+	}
+	return errors.Join(err, l.Unlock(kit.Background))
+}
+
+// mingle has a goroutine for each handle visit so many times. Of an RWMutex every fourth visit writes.
+func (c crowd) mingle(locks []relock.Locker, rounds int) error {
+	return kit.Together(len(locks), func(i int) error {
+		for n := range rounds {
+			l := locks[i]
+			if rw, ok := l.(*relock.RWMutex); ok && (i+n)%4 != 0 {
+				l = rw.RLocker()
+			}
+			if err := c.visit(l); err != nil {
+				return err
 			}
 		}
+		return nil
+	})
+}
+
+// written checks how often the crowds have written.
+func (c crowd) written(t *testing.T, kind string, locks, rounds, times int) {
+	t.Helper()
+	n := 0
+	for i := range locks * rounds {
+		if kind != "writer" || (i/rounds+i%rounds)%4 == 0 {
+			n += times
+		}
 	}
+	require.Equal(t, n, kit.Counted(t, c.client, "value"))
 }
 
 func init() {
@@ -88,9 +118,13 @@ func init() {
 		s, client := kit.ChildSession(args[0])
 		goroutines, _ := strconv.Atoi(args[2])
 		rounds, _ := strconv.Atoi(args[3])
-		var locks []pair
-		for range goroutines {
-			locks = append(locks, pairs[args[1]](s))
+		var locks []relock.Locker
+		for i := range kinds {
+			for range goroutines {
+				if kinds[i].name == args[1] {
+					locks = append(locks, kinds[i].on(s, "lock"))
+				}
+			}
 		}
 		var line string
 		fmt.Println("ready")
@@ -103,82 +137,63 @@ func init() {
 
 func TestLocksExcludeProcesses(t *testing.T) {
 	const processes, goroutines, rounds = 3, 4, 25
-	for kind := range pairs {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			client := kit.NewClient(t, server)
-			kit.AtOnce(t, processes, "mingle", server.Addr(), kind, strconv.Itoa(goroutines), strconv.Itoa(rounds))
-			crowd{client}.wantWritten(t, kind, goroutines, rounds, processes)
-			mustBeQuiet(t, client, "lock")
-		})
-	}
+	eachOf(t, func(t *testing.T, k *kind) {
+		server := redistest.Start(t)
+		client := kit.NewClient(t, server)
+		kit.AtOnce(t, processes, "mingle", server.Addr(), k.name, strconv.Itoa(goroutines), strconv.Itoa(rounds))
+		crowd{client}.written(t, k.name, goroutines, rounds, processes)
+		mustBeQuiet(t, client, "lock")
+	}, fenced)
 }
 
-// Everybody at once: several sessions with several goroutines, with and without owners and leases of
-// their own, who lose patience at random. Nobody's turn may get lost, and in the end nothing is left.
-func TestCancelStorm(t *testing.T) {
-	for kind, of := range pairs {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			client := kit.NewClient(t, server)
-			var sessions []*relock.Session
-			for i := range 3 {
-				sessions = append(sessions, kit.NewSession(t, server, relock.WithTenure(time.Duration(i)*5*time.Millisecond)))
+// Two processes with several goroutines, with and without owners and leases of their own, lose patience at
+// random. Nobody's turn may get lost, and in the end nothing is left.
+func TestLocksThatAreCancelledAtRandom(t *testing.T) {
+	eachOf(t, func(t *testing.T, k *kind) {
+		p := newSite(t, k.servers)
+		processes := [][]*relock.Session{p.sessions, p.more(t, relock.WithTenure(0))}
+		shared := k.of(p.sessions, "lock")
+		end := time.Now().Add(kit.Stress(t, 500*time.Millisecond))
+		var inside, got, left atomic.Int64
+		require.NoError(t, kit.Together(10, func(i int) error {
+			ss, parent := processes[i%2], kit.Background
+			l := k.of(ss, "lock")
+			switch i {
+			case 0, 1:
+				parent = ss[0].NewContext(parent)
+			case 2, 4, 6:
+				l = shared
+			case 3:
+				l = k.of(ss, "lock", relock.WithFixedLease(time.Minute))
 			}
-			const goroutines = 6
-			shared := of(sessions[2])
-			end := time.Now().Add(kit.Stress(t, time.Second))
-			var had, left, writes atomic.Int64
-			require.NoError(t, kit.Together(len(sessions)*goroutines, func(i int) error {
-				s, parent := sessions[i/goroutines], kit.Background
-				locks := of(s)
-				switch i % goroutines {
-				case 0:
-					parent = s.NewContext(parent)
-				case 1, 2:
-					if s == sessions[2] {
-						locks = shared
+			for time.Now().Before(end) || got.Load() == 0 || left.Load() == 0 {
+				ctx, cancel := context.WithTimeoutCause(parent, rand.N(20*time.Millisecond), kit.ErrStop)
+				err := l.Lock(ctx)
+				cancel()
+				if err != nil {
+					if !errors.Is(err, kit.ErrStop) {
+						return err
 					}
-				case 3:
-					locks = of(s, relock.WithFixedLease(time.Minute))
+					left.Add(1)
+					continue
 				}
-				for n := 0; time.Now().Before(end) || writes.Load() == 0 || left.Load() == 0; n++ {
-					l := locks.read
-					if n%3 == 0 {
-						l = locks.write
-					}
-					ctx, cancel := context.WithTimeoutCause(parent, rand.N(20*time.Millisecond), kit.ErrStop)
-					err := l.Lock(ctx)
-					cancel()
-					if errors.Is(err, kit.ErrStop) {
-						left.Add(1)
-						continue
-					}
-					if err == nil {
-						had.Add(1)
-						if _, fenced := l.(kit.FencedLocker); fenced {
-							writes.Add(1)
-						}
-						if err = (crowd{client}).use(l); err == nil {
-							err = l.Unlock(parent)
-						}
-					}
-					if err != nil {
-						return fmt.Errorf("goroutine %d: %w", i, err)
-					}
+				got.Add(1)
+				if n := inside.Add(1); n != 1 && !k.reads {
+					return fmt.Errorf("%d at the same time", n)
 				}
-				return nil
-			}))
-			t.Logf("%d times had, %d times left", had.Load(), left.Load())
-			require.EqualValues(t, writes.Load(), kit.Counted(t, client, "value"))
-			mustBeQuiet(t, client, "lock", sessions...)
-			for _, s := range sessions {
-				l := of(s).write
-				kit.Lock(t, kit.Background, l)
-				kit.Unlock(t, kit.Background, l)
+				inside.Add(-1)
+				if err := l.Unlock(ctx); err != nil { // ctx has ended
+					return err
+				}
 			}
-		})
-	}
+			return nil
+		}))
+		t.Logf("locked %d times, left %d times", got.Load(), left.Load())
+		nothingLeft(t, p.clients...)
+		for _, ss := range processes {
+			l := k.of(ss, "lock")
+			kit.Lock(t, kit.Background, l)
+			kit.Unlock(t, kit.Background, l)
+		}
+	})
 }

@@ -123,7 +123,7 @@ func (h plainText) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func TestSlogObserverBuildsNothingForALevelThatIsOff(t *testing.T) {
+func TestSlogObserverBuildsNothingWhenOff(t *testing.T) {
 	o := relock.SlogObserver(slog.New(textHandler(nil, slog.LevelError+1)))
 	gone := errors.New("gone")
 	require.Zero(t, testing.AllocsPerRun(100, func() {

@@ -1,13 +1,36 @@
 package locks_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/peek"
+	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
+
+// tryRead takes the read side for a moment, and reports whether it could.
+func tryRead(t testing.TB, rw *relock.RWMutex) bool {
+	t.Helper()
+	ok := kit.TryLock(t, kit.Background, rw.RLocker())
+	if ok {
+		kit.Unlock(t, kit.Background, rw.RLocker())
+	}
+	return ok
+}
+
+// readLeases returns the keys of the leases of readers.
+func readLeases(t testing.TB, client rueidis.Client) []string {
+	t.Helper()
+	keys, err := client.Do(kit.Background, client.B().Keys().Pattern("{lock}:*:rwlock_timeout:*").Build()).AsStrSlice()
+	require.NoError(t, err)
+	return keys
+}
 
 func TestRWMutexTryLock(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
@@ -28,18 +51,8 @@ func TestRWMutexTryLock(t *testing.T) {
 			for _, b := range []*relock.RWMutex{rw, same, a, rw} {
 				kit.Unlock(t, kit.Background, b.RLocker())
 			}
-			require.True(t, kit.TryLock(t, kit.Background, a))
-			kit.Unlock(t, kit.Background, a)
 		}
-		mustBeQuiet(t, kit.NewClient(t, at), "lock", s, other)
-	})
-}
-
-// They neither wait for each other nor stop each other.
-func TestRWMutexTryRLockOfManyAtOnce(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		for range 20 {
+		for range 20 { // many attempts at once neither wait for each other nor stop each other
 			rw := s.RWMutex("lock")
 			require.NoError(t, kit.Together(16, func(int) error {
 				if ok, err := rw.TryRLock(kit.Background); !ok || err != nil {
@@ -50,6 +63,171 @@ func TestRWMutexTryRLockOfManyAtOnce(t *testing.T) {
 			for range 16 {
 				kit.Unlock(t, kit.Background, rw.RLocker())
 			}
+		}
+		mustBeQuiet(t, kit.NewClient(t, at), "lock", s, other)
+	})
+}
+
+// Readers of a process share one hold in Redis: those of a tenure ask once, others each time.
+func TestRWMutexReadersOfAProcessShareOneHold(t *testing.T) {
+	t.Parallel()
+	const readers = 100
+	server := redistest.Start(t)
+	client := kit.NewClient(t, server)
+	for _, tenure := range []time.Duration{time.Hour, 0} {
+		s := kit.NewSession(t, server, relock.WithTenure(tenure))
+		one := s.RWMutex("lock")
+		for _, l := range []relock.Locker{one, one.RLocker()} { // the server knows the scripts
+			kit.Lock(t, kit.Background, l)
+			kit.Unlock(t, kit.Background, l)
+		}
+		kit.HoldersOf(t, s, "lock")
+		for _, shared := range []bool{false, true} {
+			locks := make([]relock.Locker, readers)
+			for i := range locks {
+				locks[i] = s.RWMutex("lock").RLocker()
+				if shared {
+					locks[i] = one.RLocker()
+				}
+			}
+			cost := trafficOf(server, func() {
+				for _, l := range locks {
+					kit.Lock(t, kit.Background, l)
+				}
+				require.Len(t, kit.HoldersOf(t, s, "lock"), 1)
+				for _, l := range locks[1:] {
+					kit.Unlock(t, kit.Background, l)
+				}
+				require.True(t, kit.Exists(t, client, "lock"))
+				kit.Unlock(t, kit.Background, locks[0])
+			})
+			require.EqualValues(t, 1, cost.acquired)
+			if tenure > 0 {
+				require.LessOrEqual(t, cost.scripts, int64(3), "one to acquire, one to release, one to inspect")
+			} else {
+				require.GreaterOrEqual(t, cost.scripts, int64(readers))
+			}
+			mustBeQuiet(t, client, "lock", s)
+		}
+	}
+}
+
+// An owner that reads may read again, whatever waits: it would wait for itself.
+func TestRWMutexReentryPassesWaitingWriters(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, other := kit.NewSession(t, at, relock.WithTenure(0)), kit.NewSession(t, at)
+		owner := s.NewContext(kit.Background)
+		rw := s.RWMutex("lock")
+		kit.Lock(t, owner, rw.RLocker())
+		for _, writer := range []*relock.RWMutex{s.RWMutex("lock"), other.RWMutex("lock")} {
+			ctx, cancel := context.WithCancel(kit.Background)
+			defer cancel()
+			got := kit.Async(func() error { return writer.Lock(ctx) })
+			redistest.Eventually(t, kit.Soon, "the writer to stop new readers", func() bool {
+				return !tryRead(t, other.RWMutex("lock"))
+			})
+			require.False(t, tryRead(t, s.RWMutex("lock")), "new readers of the same session, too")
+			for range 3 {
+				kit.Lock(t, owner, s.RWMutex("lock").RLocker())
+				require.True(t, kit.TryLock(t, owner, rw.RLocker()))
+			}
+			for range 6 {
+				kit.Unlock(t, owner, rw.RLocker())
+			}
+			cancel()
+			require.ErrorIs(t, kit.Receive(t, got, "the writer to leave"), context.Canceled)
+			redistest.Eventually(t, kit.Quickly, "new readers to get in", func() bool {
+				return tryRead(t, other.RWMutex("lock")) && tryRead(t, s.RWMutex("lock"))
+			})
+		}
+		kit.Unlock(t, owner, rw.RLocker())
+		mustBeQuiet(t, kit.NewClient(t, at), "lock", s, other)
+	})
+}
+
+// A writer reads as well, and goes on writing when it stops that.
+func TestRWMutexWriterMayStopReading(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
+		rw, owner := s.RWMutex("lock"), s.NewContext(kit.Background)
+		for range 3 {
+			kit.Lock(t, owner, rw)
+			require.True(t, kit.TryLock(t, owner, rw.RLocker()))
+			kit.Unlock(t, owner, rw.RLocker())
+			require.ErrorIs(t, rw.RUnlock(owner), relock.ErrNotHeld)
+			require.NoError(t, rw.Err())
+			for _, s := range []*relock.Session{s, other} {
+				require.False(t, tryRead(t, s.RWMutex("lock")))
+				require.False(t, kit.TryLock(t, kit.Background, s.RWMutex("lock")))
+			}
+			kit.Unlock(t, owner, rw)
+			require.True(t, tryRead(t, other.RWMutex("lock")))
+		}
+		mustBeQuiet(t, kit.NewClient(t, at), "lock", s, other)
+	})
+}
+
+// A reader that asks to write is refused at once, also while others read and write.
+func TestRWMutexUpgradeIsRefused(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
+		rw, owner := s.RWMutex("lock"), s.NewContext(kit.Background)
+		kit.Lock(t, owner, rw.RLocker())
+		refused := func() {
+			t.Helper()
+			for _, handle := range []*relock.RWMutex{rw, s.RWMutex("lock")} {
+				require.ErrorIs(t, handle.Lock(owner), relock.ErrUpgrade)
+				ok, err := handle.TryLock(owner)
+				require.False(t, ok)
+				require.ErrorIs(t, err, relock.ErrUpgrade)
+			}
+			require.NoError(t, rw.RLocker().Err())
+		}
+		refused()
+		kit.Lock(t, kit.Background, other.RWMutex("lock").RLocker())
+		refused()
+		ctx, cancel := context.WithCancel(kit.Background)
+		writer := kit.Async(func() error { return other.RWMutex("lock").Lock(ctx) })
+		redistest.Eventually(t, kit.Soon, "a writer to wait", func() bool { return !tryRead(t, s.RWMutex("lock")) })
+		refused()
+		cancel()
+		require.ErrorIs(t, kit.Receive(t, writer, "the writer to leave"), context.Canceled)
+		kit.Unlock(t, owner, rw.RLocker())
+		require.False(t, kit.TryLock(t, owner, rw), "the other one reads")
+	})
+}
+
+// A writer does not pass the lock to the next writer of its process when readers of the
+// process wait: they go first.
+func TestRWMutexReadersGoBeforeTheNextWriter(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s := kit.NewSession(t, at, relock.WithTenure(time.Hour))
+		queued := func(readers, writers int) {
+			redistest.Eventually(t, kit.Soon, "all to queue", func() bool {
+				r, w := peek.QueuedRW(s, "lock")
+				return r == readers && w == writers
+			})
+		}
+		for range 5 {
+			first, next, reader := s.RWMutex("lock"), s.RWMutex("lock"), s.RWMutex("lock").RLocker()
+			kit.Lock(t, kit.Background, first)
+			write := kit.Async(func() error { return next.Lock(kit.Background) })
+			queued(0, 1)
+			read := []<-chan error{}
+			for range 2 {
+				read = append(read, kit.Async(func() error { return reader.Lock(kit.Background) }))
+			}
+			queued(1, 1) // behind the one that asks
+			redistest.Eventually(t, kit.Soon, "that one to have a place in Redis", func() bool { return peek.Waits(s, "lock") })
+			kit.Unlock(t, kit.Background, first)
+			for _, r := range read {
+				require.NoError(t, kit.Receive(t, r, "a reader"))
+			}
+			require.Empty(t, write, "a writer beside readers")
+			kit.Unlock(t, kit.Background, reader)
+			kit.Unlock(t, kit.Background, reader)
+			require.NoError(t, kit.Receive(t, write, "the writer that came first"))
+			kit.Unlock(t, kit.Background, next)
 		}
 		mustBeQuiet(t, kit.NewClient(t, at), "lock", s)
 	})

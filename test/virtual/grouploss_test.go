@@ -48,31 +48,6 @@ func TestGroupLocksAgainWhatItLosesWhileItWaits(t *testing.T) {
 	}
 }
 
-// So did a TryLock that lost a member while it asked for another.
-func TestTryLockOfAGroupThatLosesAMemberIsRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		redis := relocktest.New(t)
-		s, other := redis.Session(), redis.Session()
-		group := relock.NewGroup(s.FairMutex("a"), s.Mutex("b"))
-		require.NoError(t, group.Lock(background))
-		require.NoError(t, group.Unlock(background))
-		redis.Delay(s, time.Second) // a reply comes 2 s after its request
-		time.AfterFunc(2500*time.Millisecond, func() { redis.Lose("a") })
-		start := time.Now()
-		ok, err := group.TryLock(background)
-		require.NoError(t, err)
-		require.False(t, ok, "with a member that is lost: %v", group.Err())
-		require.Equal(t, 4*time.Second, time.Since(start))
-		time.Sleep(10 * time.Second)
-		b := other.Mutex("b")
-		ok, err = b.TryLock(background)
-		require.NoError(t, err)
-		require.True(t, ok, "its other member is not given back")
-		require.NoError(t, b.Unlock(background))
-	})
-}
-
 // A server that does not answer keeps the members on others locked no longer than it takes to release
 // them; what it knows of itself ends with the lease.
 func TestUnlockOfAGroupTriesEveryMember(t *testing.T) {

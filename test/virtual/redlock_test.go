@@ -210,8 +210,8 @@ func TestRedlocksAreNotWokenByWhatTheyGiveBack(t *testing.T) {
 	}
 }
 
-// Servers that are down delay nobody who waits for an unlock on the others.
-func TestRedlockHearsOfAnUnlockBesideAnOutage(t *testing.T) {
+// Servers that are down delay nobody who waits for an unlock on the others: he asks again every now and then.
+func TestRedlockFindsAnUnlockBesideAnOutage(t *testing.T) {
 	for what, outage := range outages {
 		t.Run(what, func(t *testing.T) {
 			inFive(t, func(t *testing.T, w *world, p *process) {
@@ -223,16 +223,15 @@ func TestRedlockHearsOfAnUnlockBesideAnOutage(t *testing.T) {
 				start := time.Now()
 				require.NoError(t, holder.Unlock(background))
 				l := <-locked
-				require.Less(t, time.Since(start), 100*time.Millisecond)
+				require.Less(t, time.Since(start), 200*time.Millisecond)
 				require.NoError(t, l.Unlock(background))
 			})
 		})
 	}
 }
 
-// One deployment that hangs costs the call that finds out a second, and the next ones
-// nothing: they do not ask it.
-func TestHangingDeploymentIsWaitedForOnce(t *testing.T) {
+// One deployment that hangs is not waited for.
+func TestHangingDeploymentIsNotWaitedFor(t *testing.T) {
 	inFive(t, func(t *testing.T, w *world, p *process) {
 		pair := func() {
 			l := p.held()
@@ -240,9 +239,10 @@ func TestHangingDeploymentIsWaitedForOnce(t *testing.T) {
 			require.NoError(t, l.Unlock(background))
 		}
 		p.on(hang, 4)
-		require.Equal(t, time.Second, took(pair))
-		require.Zero(t, took(func() { pair(); pair(); pair() }))
-		// It is asked after all where the others are no majority.
+		for range 4 {
+			require.LessOrEqual(t, took(pair), time.Millisecond)
+		}
+		// It counts where the others are no majority.
 		p.on(heal, 4)
 		p.on(down, 0, 1)
 		l := p.held()

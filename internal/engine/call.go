@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/relock-go/relock/internal/event"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/transport"
+)
+
+// A Call is one call of Lock or TryLock of what the user locks. A Group and a Redlock lock their members
+// on behalf of one call, so only that is reported.
+type Call struct {
+	Ctx  context.Context // the caller's, for observers
+	Op   string          // for errors
+	Try  bool            // the caller's call is a TryLock
+	Wait bool            // Lock, not TryLock
+
+	observer event.Observer // nil: nobody is told
+	clock    Clock
+	start    int64
+	told     event.AcquireEvent
+	hold     Held  // what it got; nil for a re-entry, which is not reported
+	whole    *Call // that it is a part of
+}
+
+// A Clock tells the time of calls.
+type Clock interface{ Now() int64 }
+
+// NewCall returns a call that starts now.
+func NewCall(ctx context.Context, o event.Observer, clock Clock, name string, k event.Kind, op string, wait bool) Call {
+	if !wait {
+		op = "try " + op
+	}
+	return Call{
+		Ctx: ctx, Op: op, Try: !wait, Wait: wait, observer: o, clock: clock, start: clock.Now(), told: event.AcquireEvent{Name: name, Kind: k},
+	}
+}
+
+// Got records the hold that the call got, perhaps from another goroutine of this process.
+func (c *Call) Got(h Held, handoff bool) { c.hold, c.told.Handoff = h, handoff }
+
+// Contend reports that a Lock has found the lock taken and waits, once.
+func (c *Call) Contend() {
+	if !c.Wait || c.told.Waited {
+		return
+	}
+	c.told.Contended, c.told.Waited = true, true
+	if c.whole != nil {
+		c.whole.Contend()
+	} else if c.observer != nil {
+		c.observer.Waiting(c.Ctx, event.WaitEvent{Name: c.told.Name, Kind: c.told.Kind})
+	}
+}
+
+// Waited returns how long the call takes already.
+func (c *Call) Waited() time.Duration { return time.Duration(c.clock.Now() - c.start) }
+
+// End reports the end of the call.
+func (c *Call) End(held bool, err error) {
+	if c.observer == nil || held && c.hold == nil {
+		return
+	}
+	now := c.clock.Now()
+	e := c.told
+	e.Held, e.Err, e.Wait = held, err, time.Duration(now-c.start)
+	e.Contended = e.Contended || !held && err == nil
+	if held {
+		e.Token = c.hold.Fence()
+	}
+	c.observer.Acquired(c.Ctx, e)
+	if !held {
+		return
+	}
+	if cause := c.hold.Reported(now); cause != nil {
+		c.observer.Lost(event.LostEvent{Name: e.Name, Kind: e.Kind, Cause: cause})
+	}
+}
+
+// ReportLoss reports the loss of h.
+func ReportLoss(o event.Observer, h Held, name string, k event.Kind, now int64) {
+	if o == nil {
+		return
+	}
+	for _, at := range h.Over(true) {
+		o.Lost(event.LostEvent{Name: name, Kind: k, Held: time.Duration(now - at), Cause: h.Cause()})
+	}
+}
+
+// An Unlocking is an unlock that is reported once it is done.
+type Unlocking struct {
+	observer event.Observer
+	now      int64
+	calls    []int64 // when the calls of Lock returned that it ends
+	told     event.ReleaseEvent
+}
+
+// Unlock returns an unlock of h, called now. It ends one of several readers, or all of h.
+func Unlock(o event.Observer, h Held, all bool, name string, k event.Kind, now int64) (u Unlocking) {
+	if o != nil {
+		u = Unlocking{o, now, h.Over(all), event.ReleaseEvent{Name: name, Kind: k}}
+	}
+	return u
+}
+
+// End reports the end of the unlock, which returns err. cause is that of a loss that it has found, unless err
+// says it.
+func (u *Unlocking) End(ctx context.Context, err, cause error) {
+	if errors.Is(err, lease.ErrGone) {
+		cause = lease.ErrGone
+	}
+	for _, at := range u.calls {
+		r := u.told
+		r.Held = time.Duration(u.now - at)
+		if errors.Is(err, lockerr.ErrLost) {
+			u.observer.Lost(event.LostEvent{Name: r.Name, Kind: r.Kind, Held: r.Held, Cause: cause})
+			continue
+		}
+		r.Err = err
+		u.observer.Released(ctx, r)
+	}
+}
+
+// Transient reports whether the error of a TryLock may pass by itself.
+func Transient(err error) bool { return transport.Transient(err) }
+
+// Part returns a call for a part of what c locks, of which nobody is told but that c waits.
+func (c *Call) Part(wait bool) *Call {
+	part := *c
+	part.Wait, part.whole = wait, c
+	return &part
+}

@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/event"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// A Lock is a handle of a lock: an exclusive one, or one side of a read-write lock. Init makes it usable.
+//
+// A call of Lock passes through this file, and if it must wait through wait.go; that of a reader
+// through read.go as well.
+type Lock struct {
+	e      *Engine
+	kind   wire.Kind
+	table  *table // of kind
+	handle handle
+	keys   wire.Keys
+	config LockConfig // its Lease is set, and at most MaxHold; its Err is also that of the name
+}
+
+// LockConfig configures a lock.
+type LockConfig struct {
+	Lease   time.Duration // length of its leases; 0: the engine's
+	MaxHold time.Duration // a hold does not last longer; 0: no bound
+	Err     error         // misuse of an option, returned by every operation
+	Fixed   bool          // leases are not renewed
+}
+
+// Passable reports whether goroutines of this process may pass a hold among each other. A hold
+// whose length is bounded is its owner's alone.
+func (c *LockConfig) Passable() bool { return !c.Fixed && c.MaxHold == 0 }
+
+// Init makes l a handle for a name. Its first call reports a bad name or option.
+func (l *Lock) Init(e *Engine, k wire.Kind, name string, cfg LockConfig) {
+	l.e, l.kind, l.table, l.keys, l.config = e, k, e.arbiters[k], wire.NewKeys(k, e.Config.Prefix+name), cfg
+	if err := wire.CheckName(e.Config.Prefix, name); err != nil {
+		l.config.Err = err
+	}
+	if cfg.Lease == 0 {
+		l.config.Lease = e.Config.Lease
+	}
+	if cfg.MaxHold > 0 {
+		l.config.Lease = min(l.config.Lease, cfg.MaxHold.Truncate(time.Millisecond))
+	}
+	side := arbiter.Write
+	if k == wire.Read {
+		side = arbiter.Read
+	}
+	l.table.Init(&l.handle, l.keys.Name, side)
+}
+
+// Name returns the name of the lock that the user gave: its key without the prefix.
+func (l *Lock) Name() string { return l.e.nameOf(l.keys.Name) }
+
+// nameOf returns the name of the lock with that key.
+func (e *Engine) nameOf(key string) string { return strings.TrimPrefix(key, e.Config.Prefix) }
+
+// keyOf returns the key of the lock with that name.
+func (e *Engine) keyOf(name string) string { return e.Config.Prefix + name }
+
+// Engine returns the engine of the lock.
+func (l *Lock) Engine() *Engine { return l.e }
+
+// Invalid returns what is wrong with the lock's name or options, nil if nothing is.
+func (l *Lock) Invalid() error { return l.config.Err }
+
+// Length returns the length of the lock's leases.
+func (l *Lock) Length() time.Duration { return l.config.Lease }
+
+// shares reports whether the hold may be another goroutine's as well: a writer's one after the
+// other, a reader's at the same time. Readers share one lease, of the engine's length.
+func (l *Lock) shares() bool {
+	return l.config.Passable() && l.kind != wire.Fair && (l.kind != wire.Read || l.config.Lease == l.e.Config.Lease)
+}
+
+// leaseMS returns the length of its leases as it is sent.
+func (l *Lock) leaseMS() string {
+	if l.config.Lease == l.e.Config.Lease {
+		return l.e.leaseMS
+	}
+	return wire.Millis(l.config.Lease)
+}
+
+var (
+	kinds = [...]event.Kind{wire.Plain: event.Mutex, wire.Fair: event.Fair, wire.Write: event.Write, wire.Read: event.Read}
+	ops   = [...][2]string{wire.Plain: {"lock", "unlock"}, wire.Fair: {"lock", "unlock"}, wire.Write: {"lock", "unlock"}, wire.Read: {"rlock", "runlock"}}
+)
+
+// op returns the operation of a call for errors. A group's are told as if its members were locked by it.
+func (l *Lock) op(c *Call) string {
+	if c.Try {
+		return "try " + ops[l.kind][0]
+	}
+	return ops[l.kind][0]
+}
+
+// Lock locks l. An owner that holds it enters again without asking Redis.
+func (l *Lock) Lock(ctx context.Context) error {
+	_, err := l.lock(ctx, true)
+	return err
+}
+
+// TryLock makes one attempt to lock l.
+func (l *Lock) TryLock(ctx context.Context) (bool, error) { return l.lock(ctx, false) }
+
+var spareCalls = sync.Pool{New: func() any { return new(Call) }}
+
+func (l *Lock) lock(ctx context.Context, wait bool) (bool, error) {
+	o := l.handle.OwnerOf(ctx)
+	if l.kind != wire.Read && l.config.Err == nil && ctx.Err() == nil && l.table.Reenter(&l.handle, o) {
+		return true, nil
+	}
+	c := spareCalls.Get().(*Call)
+	*c = NewCall(ctx, l.e.Config.Observer, l.e.Clock, l.Name(), kinds[l.kind], ops[l.kind][0], wait)
+	ok, err := l.Acquire(ctx, o, c)
+	c.End(ok, err)
+	*c = Call{}
+	spareCalls.Put(c)
+	return ok, err
+}
+
+// Acquire locks l for o on behalf of a call, which waits or makes one attempt.
+func (l *Lock) Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (ok bool, err error) {
+	switch {
+	case l.config.Err != nil:
+		return false, lockerr.New(l.op(c), l.Name(), l.config.Err)
+	case ctx.Err() != nil:
+		return false, lockerr.Ended(l.op(c), l.Name(), ctx, nil)
+	case !l.e.Begin():
+		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrClosed)
+	}
+	defer l.e.End()
+	if c.Wait && l.WaitsForItself(ctx, o) {
+		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrDeadlock)
+	}
+	err = errStartOver
+	for err == errStartOver {
+		ok, err = l.enter(ctx, o, c)
+	}
+	return ok, err
+}
+
+// errStartOver: a call must start over. It was passed a hold that had expired by the time the call woke up, and has
+// given it back; or while it asked Redis its owner has lost a hold, which must be unlocked first.
+var errStartOver = errors.New("the call must start over")
+
+// enter waits for the call's turn in this process and then, unless another goroutine lets it in, acquires
+// the lock from Redis.
+func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, error) {
+	w := l.table.Waiter(&l.handle, o, l.shares(), int64(l.config.Lease))
+	defer l.table.Free(w)
+	if l.kind == wire.Read {
+		w.Inside = c.Wait && l.part().readAround(ctx)
+	}
+	switch l.table.Enter(w, c.Wait) {
+	case arbiter.Entered:
+		return true, nil
+	case arbiter.Joined:
+		return l.enterWith(l.table.Answer(w), c)
+	case arbiter.Busy:
+		return false, nil
+	case arbiter.Upgrade:
+		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUpgrade)
+	case arbiter.UnlockFirst:
+		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst)
+	case arbiter.Queued:
+		c.Contend()
+		if err := l.awaitTurn(ctx, w, c); err != nil {
+			return false, err
+		}
+		if h := l.table.Answer(w); h != nil {
+			return l.enterWith(h, c)
+		}
+	}
+	a := attempt{Lock: l, ctx: ctx, io: transport.ForCaller(ctx, l.e.callCtx), c: c, w: w}
+	if l.kind == wire.Read {
+		return a.acquireRead()
+	}
+	return a.acquire()
+}
+
+// awaitTurn blocks until the arbiter answers w. If ctx ends or the engine closes first, it takes w
+// out of the queue and returns why.
+//
+// Grant and cancel may race: the arbiter may answer w just before w leaves the queue. Quit
+// decides under the arbiter's mutex. It returns a hold granted until then, which is given back,
+// and afterwards the arbiter cannot find w any more.
+func (l *Lock) awaitTurn(ctx context.Context, w *waiter, c *Call) (err error) {
+	select {
+	case <-w.C:
+		return nil
+	case <-ctx.Done():
+		err = l.overdue(ctx, w, c)
+	case <-l.e.closing:
+		err = lockerr.New(l.op(c), l.Name(), lockerr.ErrClosed)
+	}
+	if h := l.table.Quit(w); h != nil {
+		l.giveBack(h)
+	}
+	if w.Place != nil { // in the queue in Redis, which a release has taken for w
+		l.e.cleaner.Add(w.Place, false, nil)
+	}
+	return err
+}
+
+// overdue returns the error of a queued call whose ctx has ended. The lock is taken if this process
+// has it, or if that was the last answer to the call that asks Redis.
+func (l *Lock) overdue(ctx context.Context, w *waiter, c *Call) error {
+	if l.handle.MustUnlockFirst(w.Owner) {
+		return lockerr.Ended(l.op(c), l.Name(), ctx, lockerr.ErrUnlockFirst)
+	}
+	b := l.table.Blocked(&l.handle)
+	if b.Refused || heldHere(b) {
+		return lockerr.Taken(l.op(c), l.Name(), ctx, c.Waited())
+	}
+	return lockerr.Ended(l.op(c), l.Name(), ctx, b.Err)
+}
+
+// heldHere reports whether this process has the lock that a call waits for. One whose release Redis has
+// not confirmed in time does not count: Redis keeps the call waiting.
+func heldHere(b arbiter.Blocked[*lease.Lease]) bool { return b.Held && !b.Lease.Late.Load() }
+
+// acquire acquires an exclusive lock from Redis.
+func (a *attempt) acquire() (bool, error) {
+	place := a.w.Place
+	a.w.Place = nil
+	for ; ; place = nil {
+		l, err := a.contend(place)
+		if l == nil {
+			return a.letIn(err)
+		}
+		if a.kind == wire.Fair {
+			h := a.table.Lookup(a.keys.Name)
+			if h != nil && h.Token < l.Token && a.table.Answer(a.w) == nil { // or it has let this call in
+				a.e.lose(h.Lease(), lease.ErrGone) // Redis granted its lock to l
+			}
+		}
+		h, used := a.table.Grant(a.w, l, l.Token)
+		if used {
+			a.e.took(l, a.config.MaxHold)
+			a.c.Got(h, false)
+			return true, nil
+		}
+		a.e.releaseLater(l)
+		if h != nil {
+			return a.enterWith(h, a.c)
+		}
+		if a.handle.MustUnlockFirst(a.w.Owner) {
+			return a.letIn(errStartOver)
+		}
+		if !a.c.Wait {
+			return a.letIn(nil)
+		}
+		// Another goroutine has a hold with a later token. If Redis has lost its data, and its clock
+		// has stepped back, the next renewal tells.
+		if done, err := a.pause(retakeAfter, nil); done || err != nil {
+			return a.letIn(err)
+		}
+	}
+}
+
+const retakeAfter = 50 * time.Millisecond
+
+// took registers a lease with the watchdog. It comes after the grant to a local hold, so that
+// a loss finds the hold.
+func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
+	e.watchdog.Add(l, maxHold)
+	if e.forces.has(forcedID(l), l.Sent) {
+		e.lose(l, lease.ErrForced)
+	}
+}
+
+// letIn ends a call that acquired nothing from Redis: because of err, or because another call
+// of its owner let it in.
+func (a *attempt) letIn(err error) (bool, error) {
+	h := a.table.Quit(a.w)
+	switch {
+	case h == nil:
+		return false, err
+	case err != nil:
+		a.giveBack(h)
+		return false, err
+	}
+	return a.enterWith(h, a.c)
+}
+
+// enterWith ends a call that another call let in with its hold h.
+func (l *Lock) enterWith(h *lease.Hold, c *Call) (bool, error) {
+	if l.loseIfExpired(h) {
+		l.giveBack(h)
+		return false, errStartOver
+	}
+	c.Got(h, h.Passed || l.kind == wire.Read)
+	return true, nil
+}
+
+// pass decides for the arbiter whether a lease may go to another goroutine, which wants one of
+// that length, and returns its next token.
+func (e *Engine) pass(l *lease.Lease, length, now int64) (token int64, ok bool) {
+	if !l.Renewed || int64(l.Length) != length || now-l.Since >= int64(e.Config.Tenure) || l.Token >= l.Top ||
+		!l.Fresh(now) || e.Closed() {
+		return 0, false
+	}
+	l.Token++
+	return l.Token, true
+}

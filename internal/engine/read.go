@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// How a reader acquires a lock. All readers of an engine share one read lease. They join it without asking
+// Redis for one tenure after Redis last said that no writer waits. A reader whose lease has
+// another length, or is bounded, brings a lease of its own.
+
+type arbiterStanding = arbiter.Standing[*lease.Lease]
+
+// acquireRead acquires a read lease, or joins the shared one if Redis says that more readers may.
+func (a *attempt) acquireRead() (bool, error) {
+	for {
+		var h *lease.Hold
+		h, a.st = a.table.Standing(a.w)
+		switch {
+		case h != nil:
+			a.c.Got(h, true)
+			return true, nil
+		case a.st.Refused:
+			return a.letIn(errStartOver)
+		case a.st.Confirm && !lease.Certain(a.st.Read, a.e.Clock.Now()):
+			a.e.lose(a.st.Read, lease.ErrExpired)
+			continue
+		}
+		l, err := a.contend(nil)
+		switch {
+		case err != nil || l == nil && !a.c.Wait:
+			return a.letIn(err)
+		case l == nil:
+			continue // the owner has got another hold, with which the call may enter
+		}
+		if a.enterRead(l) {
+			return true, nil
+		}
+	}
+}
+
+// sendRead asks for the read side; at first also for the shared lease.
+func (a *attempt) sendRead(l *lease.Lease, queue bool) (reply int64, ttl time.Duration, err error) {
+	writer, join := "", ""
+	if a.st.Writes {
+		writer = a.st.Write.ID
+	}
+	if a.st.Confirm && queue == a.c.Wait {
+		join = a.st.Read.ID
+	}
+	return a.e.proto.AcquireRead(a.io, &l.Ref, a.leaseMS(), writer, join, queue)
+}
+
+// enterRead follows a reply to l that is no refusal. It reports false if the call must ask again.
+func (a *attempt) enterRead(l *lease.Lease) bool {
+	reply := l.Token
+	l.Token = 0 // readers have no token
+	var h *lease.Hold
+	var spare *lease.Lease
+	tenure := int64(a.e.Config.Tenure)
+	switch reply {
+	case wire.ReadGone:
+		a.e.lose(a.st.Read, lease.ErrGone)
+		return false
+	case wire.ReadOther:
+		h, _ = a.table.GrantRead(a.w, a.st.Read, false, l.Sent+tenure)
+	case wire.ReadJoin:
+		h, spare = a.table.GrantRead(a.w, l, true, l.Began+tenure)
+	default:
+		h, spare = a.table.GrantRead(a.w, l, true, 0)
+	}
+	fresh := reply != wire.ReadOther && spare != l
+	if fresh {
+		a.e.took(l, a.config.MaxHold)
+	}
+	if spare != nil {
+		a.e.releaseLater(spare) // l replaces it, or another reader was faster
+	}
+	if h != nil {
+		a.c.Got(h, !fresh)
+	}
+	return h != nil
+}

@@ -1,0 +1,310 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/queue"
+	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// How every lock waits. A contender asks Redis once: the script that finds the lock taken queues
+// the hold id, and from then on the contender waits for a message, which grants the lock. Others
+// may look at the lock for it (queue.Queue), and tell it that it has the lock, or that its place
+// is lost: then it queues again under another id.
+
+// attempt is a call while it asks Redis.
+type attempt struct {
+	*Lock
+	ctx     context.Context // the caller's
+	io      context.Context // the same for rueidis
+	c       *Call
+	w       *waiter
+	st      arbiterStanding // of a reader
+	tried   *lease.Lease    // of one that is sent with others
+	backoff time.Duration   // before the next request, after some that were refused
+
+	// The last answer of Redis.
+	taken bool  // the lock is taken
+	last  error // it failed, or did not answer
+	asked int64 // when the request was sent
+}
+
+// outcome is what has become of a hold id under which a call contended.
+type outcome uint8
+
+const (
+	granted outcome = iota // it has the lock
+	again                  // it has not; the call goes on under another id
+	over                   // the call is over: it does not wait, another call of the owner lets it in, or there is an error
+)
+
+// contend returns a lease once it is granted. It returns neither lease nor error if the call does
+// not wait and the lock is taken, or if another call of the owner has let w in. l is a lease that
+// has a place in the queue already, or nil. After an error nothing is left in Redis, or the
+// cleaner removes it.
+func (a *attempt) contend(l *lease.Lease) (*lease.Lease, error) {
+	for {
+		var out outcome
+		var err error
+		if l != nil {
+			out, err = a.goOn(l)
+		} else {
+			l = a.newLease()
+			out, err = a.ask(l)
+		}
+		if out == granted {
+			l.Top = l.Token + wire.Tokens(l.Token) - 1
+			return l, nil
+		}
+		if l.Queued || l.Indeterminate {
+			a.e.cleaner.Add(l, l.Indeterminate, nil)
+		}
+		if out == over {
+			return nil, err
+		}
+		l = nil
+	}
+}
+
+// newLease returns a lease with a new id, not yet acquired.
+func (a *attempt) newLease() *lease.Lease {
+	return &lease.Lease{
+		Ref: wire.Ref{
+			Keys: &a.keys, Kind: a.kind, ID: a.e.newID(a.kind), Length: a.config.Lease, Claim: wire.ClaimOf(a.config.Lease),
+			Renewed: a.config.Passable(),
+		},
+		Fixed: a.config.Fixed,
+	}
+}
+
+// goOn goes on with l, which a release of this process has queued, and perhaps granted the lock.
+func (a *attempt) goOn(l *lease.Lease) (outcome, error) {
+	l.Queued = true
+	if l.Token > 0 {
+		return a.claim(l, queue.Grant{Token: l.Token, Term: l.Claim, Until: lease.CertainUntil(l.Claim, l.Sent), Claim: true})
+	}
+	return a.await(l, l.Claim)
+}
+
+// ask asks Redis for the lock under the id of l, and waits for a grant if it is taken.
+func (a *attempt) ask(l *lease.Lease) (outcome, error) {
+	l.Queued = a.c.Wait
+	ttl, err := a.send(l, a.c.Wait)
+	_, refused := transport.Code(err)
+	switch {
+	case l.Token > 0:
+		return granted, nil
+	case err == nil && !a.c.Wait:
+		a.answered(nil)
+		return over, nil
+	case err == nil:
+		a.answered(nil)
+		return a.await(l, ttl)
+	}
+	if err := a.check(err); err != nil {
+		return over, err
+	}
+	if refused || errors.Is(err, ErrLate) {
+		l.Queued = l.Queued && !refused
+		a.backoff = min(max(2*a.backoff, timing.MinBackoff), timing.MaxBackoff)
+		if done, err := a.pause(timing.Jitter(a.backoff), nil); done || err != nil {
+			return over, err
+		}
+		return again, nil
+	}
+	return a.await(l, timing.Jitter(timing.MinBackoff)) // it may have been executed
+}
+
+// await waits in the queue for a grant, and has l looked after from ttl on.
+func (a *attempt) await(l *lease.Lease, ttl time.Duration) (outcome, error) {
+	w := a.e.queue.Add(l.Ref, l.Sent, ttl)
+	defer a.e.queue.Remove(w)
+	for {
+		if done, err := a.pause(0, w.C); done || err != nil {
+			if last, _ := a.looked(l, w); a.e.Clock.Now()-last > int64(max(l.Claim, silentFrom)) {
+				a.asked = last // several probes have failed since
+				a.unanswered()
+			}
+			if err != nil {
+				err = a.ended()
+			}
+			return over, err
+		}
+		switch g, lost := a.e.queue.Answer(w); {
+		case lost:
+			return again, nil
+		case g.Token > 0:
+			return a.claim(l, g)
+		}
+		switch last, err := a.looked(l, w); {
+		case err == queue.ErrSilent:
+			a.table.Report(a.w, err) // for those that queue behind
+		case err != nil || last > l.Sent:
+			a.answered(err)
+		}
+	}
+}
+
+// looked records what the last look has found.
+func (a *attempt) looked(l *lease.Lease, w *queue.Waiter) (last int64, err error) {
+	switch last, err = a.e.queue.Probed(w); {
+	case err == queue.ErrSilent:
+		a.asked, a.taken, a.last = last, false, nil
+	case err != nil || last > l.Sent:
+		a.taken, a.last = err == nil, err
+	}
+	return last, err
+}
+
+// claim makes l the holder of a lock that was granted to it, if that is certain. The watchdog soon
+// gives it its lease.
+func (a *attempt) claim(l *lease.Lease, g queue.Grant) (outcome, error) {
+	l.Since = a.e.Clock.Now()
+	l.Granted(g.Term, g.Until, g.Claim)
+	enough := int64(g.Term / 4) // for the renewal, which must come in time
+	if lease.Certain(l, l.Since+enough) && a.e.Config.Replicas == 0 {
+		l.Token = g.Token
+		return granted, nil
+	}
+	// Too old to be certain for long, or not confirmed by the replicas: ask, without queueing, until
+	// Redis answers. If the claim has expired, another contender has the lock.
+	l.Token = 0
+	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
+		_, err := a.send(l, false)
+		switch {
+		case err == nil && l.Token > 0:
+			return granted, nil
+		case err == nil:
+			a.answered(nil)
+			return again, nil
+		}
+		if err := a.check(err); err != nil {
+			return over, err
+		}
+		if done, err := a.pause(timing.Jitter(backoff), nil); done || err != nil {
+			return over, err
+		}
+	}
+}
+
+// ErrLate: a lease expired before its grant arrived.
+var ErrLate = errors.New("the reply came after the lease it grants had ended")
+
+// send sends a request for l. A positive reply is a grant, and becomes l.Token. It is sent again, then
+// without queueing, since an id is queued only once, if the reply comes too late to be certain.
+func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err error) {
+	for resent := false; ; resent = true {
+		l.Sent = a.e.Clock.Now()
+		a.asked = l.Sent
+		var token int64
+		if a.kind == wire.Read {
+			token, ttl, err = a.sendRead(l, enqueue)
+		} else {
+			token, ttl, err = a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS(), enqueue)
+		}
+		enqueue = false
+		l.Since = a.e.Clock.Now()
+		if err != nil {
+			l.Indeterminate = l.Indeterminate || token > 0 || undecided(err) // above 0: too few replicas have it
+			return 0, err
+		}
+		if token <= 0 {
+			return ttl, nil
+		}
+		l.Acquired()
+		if lease.Certain(l, l.Since+lease.Early) {
+			l.Token = token
+			return 0, nil
+		}
+		// Sent too long ago to be certain. The same request starts the lease again.
+		l.Indeterminate = true
+		if resent {
+			return 0, ErrLate
+		}
+	}
+}
+
+// undecided reports whether a request that failed with err may have been executed, perhaps in part.
+func undecided(err error) bool {
+	code, answered := transport.Code(err)
+	return !answered || transport.Interrupted(err) || !transport.Transient(err) && code != wire.CodeNotLock
+}
+
+// check returns nil if the call may try again after err, else what the call must return.
+func (a *attempt) check(err error) error {
+	switch end := a.ended(); {
+	case end != nil && !transport.IsContextError(err):
+		a.answered(err)
+		return a.ended()
+	case end != nil:
+		a.unanswered()
+		return a.ended()
+	case !a.c.Wait || !transport.Transient(err):
+		return lockerr.New(a.op(a.c), a.Name(), err)
+	}
+	a.answered(err)
+	return nil
+}
+
+// answered records the last answer of Redis: the lock is taken if err is nil.
+func (a *attempt) answered(err error) {
+	a.taken, a.last = err == nil, err
+	if a.taken {
+		a.c.Contend()
+	}
+	if a.c.Wait {
+		a.table.Report(a.w, err) // for those that queue behind
+	}
+}
+
+// silentFrom is when a request without an answer outweighs the answer before it.
+const silentFrom = time.Second
+
+// unanswered records that the call has ended during a request. An error before that says more.
+func (a *attempt) unanswered() {
+	d := time.Duration(a.e.Clock.Now() - a.asked)
+	if a.last == nil && (d >= silentFrom || !a.taken) {
+		a.taken, a.last = false, fmt.Errorf("no answer from Redis for %s", lockerr.Span(d))
+	}
+}
+
+// ended returns why the call must end, nil if it may go on.
+func (a *attempt) ended() error {
+	switch {
+	case a.ctx.Err() != nil && (a.taken || heldHere(a.table.Blocked(&a.handle))):
+		return lockerr.Taken(a.op(a.c), a.Name(), a.ctx, a.c.Waited())
+	case a.ctx.Err() != nil:
+		return lockerr.Ended(a.op(a.c), a.Name(), a.ctx, a.last)
+	case a.e.Closed():
+		return lockerr.New(a.op(a.c), a.Name(), lockerr.ErrClosed, a.last)
+	}
+	return nil
+}
+
+// pause waits for d if that is not 0, a signal, the end of the call, or until another call of
+// the owner lets this one in, or has it ask again.
+func (a *attempt) pause(d time.Duration, signal <-chan struct{}) (done bool, err error) {
+	var after <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		after = timer.C
+	}
+	select {
+	case <-after:
+	case <-signal:
+	case <-a.w.C:
+		return true, nil
+	case <-a.ctx.Done():
+	case <-a.e.closing:
+	}
+	err = a.ended()
+	return err != nil, err
+}

@@ -1,0 +1,133 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/wire"
+	"github.com/stretchr/testify/require"
+)
+
+var background = context.Background()
+
+// deployments starts n Redis servers, with a session on each, which are closed when the test ends.
+func deployments(t *testing.T, n int) (all []Session, servers []*miniredis.Miniredis) {
+	t.Helper()
+	scripts, err := wire.LoadScripts(os.DirFS("../../lua"))
+	require.NoError(t, err)
+	for i := range n {
+		mini, client := redistest.Mini(t)
+		var e *engine.Engine
+		e = engine.New(client, engine.Config{
+			Scripts: scripts, Lease: time.Minute,
+			Dispatch: func(channel, message string) bool { return e.Heard(channel, message) },
+		})
+		require.NoError(t, e.Start(background))
+		t.Cleanup(func() { require.NoError(t, e.Close(background)) })
+		e.SetDeployment(fmt.Sprint("deployment ", i))
+		all, servers = append(all, Session{e, NewTable(e)}), append(servers, mini)
+	}
+	return all, servers
+}
+
+// A repair may get its part at the instant in which the hold ends.
+func TestPartThatIsGrantedAfterTheEndIsGivenBack(t *testing.T) {
+	t.Parallel()
+	sessions, servers := deployments(t, 1)
+	h := newHold(New(sessions, "a", engine.LockConfig{}))
+	h.end()
+	got, err := h.take(background, 0)
+	require.NoError(t, err)
+	require.False(t, got)
+	require.False(t, h.has(0))
+	redistest.Eventually(t, time.Minute, "the release", func() bool { return !servers[0].Exists("a") })
+}
+
+// A part that a repair gets ends with the others of a bounded hold.
+func TestNoPartIsTakenWhenTheHoldIsOver(t *testing.T) {
+	t.Parallel()
+	sessions, servers := deployments(t, 1)
+	h := newHold(New(sessions, "a", engine.LockConfig{MaxHold: time.Hour}))
+	h.since -= int64(time.Hour)
+	got, err := h.take(background, 0)
+	require.NoError(t, err)
+	require.False(t, got)
+	require.False(t, servers[0].Exists("a"))
+}
+
+func TestLostMajorityIsTold(t *testing.T) {
+	t.Parallel()
+	sessions, servers := deployments(t, 3)
+	r := New(sessions, "a", engine.LockConfig{})
+	require.NoError(t, r.Lock(background))
+	h := r.handle.Latest().Lease()
+	redistest.Eventually(t, time.Minute, "the third part", func() bool { return h.has(0) && h.has(1) && h.has(2) })
+	h.losePart(0, lease.ErrGone, new(bool))
+	require.NoError(t, r.Err())
+	h.losePart(1, lease.ErrGone, new(bool))
+	select {
+	case <-r.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the loss is not told")
+	}
+	require.ErrorIs(t, r.Err(), lockerr.ErrLost)
+	ok, err := r.TryLock(background)
+	require.False(t, ok)
+	require.ErrorIs(t, err, lockerr.ErrUnlockFirst)
+	require.ErrorIs(t, r.Unlock(background), lockerr.ErrLost)
+	redistest.Eventually(t, time.Minute, "the release of what was left", func() bool { return !servers[2].Exists("a") })
+}
+
+// Goroutines of this process exclude each other, and pass the lock on; who waits too long is told that
+// it is taken.
+func TestGoroutinesQueueForARedlock(t *testing.T) {
+	t.Parallel()
+	sessions, servers := deployments(t, 3)
+	for _, s := range sessions {
+		s.Engine.Config.Tenure = time.Hour
+	}
+	r := New(sessions, "a", engine.LockConfig{})
+	require.NoError(t, r.Lock(background))
+	hold := r.handle.Latest().Lease()
+	got := make(chan error, 1)
+	go func() { got <- r.Lock(background) }()
+	redistest.Eventually(t, time.Minute, "the second call to queue", func() bool { return r.Queued() == 1 })
+	ok, err := r.TryLock(background)
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.NoError(t, r.Unlock(background))
+	require.NoError(t, <-got)
+	require.Same(t, hold, r.handle.Latest().Lease(), "it is passed on")
+	require.NoError(t, r.Unlock(background))
+	require.ErrorIs(t, r.Unlock(background), lockerr.ErrNotHeld)
+	for _, s := range servers {
+		redistest.Eventually(t, time.Minute, "the release", func() bool { return !s.Exists("a") })
+	}
+}
+
+// A call that queues behind one that asks is told what that one has learnt, also after it has begun to wait.
+func TestQueuedCallIsToldWhatTheOneBeforeHasLearnt(t *testing.T) {
+	t.Parallel()
+	sessions, _ := deployments(t, 3)
+	r := New(sessions, "a", engine.LockConfig{})
+	w := r.table.Waiter(&r.handle, r.handle.OwnerOf(background), true, 0)
+	r.table.Enter(w, true)
+	ctx, cancel := context.WithCancel(background)
+	got := make(chan error, 1)
+	go func() { got <- r.Lock(ctx) }()
+	redistest.Eventually(t, time.Minute, "the second call to queue", func() bool { return r.Queued() == 1 })
+	time.Sleep(20 * time.Millisecond) // it waits now
+	r.table.Report(w, nil)
+	cancel()
+	require.ErrorContains(t, <-got, "taken")
+	r.table.Quit(w)
+	r.table.Free(w)
+}

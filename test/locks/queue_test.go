@@ -1,0 +1,229 @@
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// The module interop shows the same with Redisson itself.
+
+const redissonsThread = "7b1c5a52-5a0e-4c57-9b55-0d8f8d1a6c11:47"
+
+// hear subscribes to a channel for the rest of the test.
+func hear(t *testing.T, client rueidis.Client, channel string, f func(message string)) {
+	t.Helper()
+	conn, put := client.Dedicate()
+	t.Cleanup(put)
+	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { f(m.Message) }})
+	require.NoError(t, conn.Do(kit.Background, conn.B().Subscribe().Channel(channel).Build()).Error())
+}
+
+// Redisson's fair waiters hear of releases on a channel of their own only. They slept
+// until the lease would have ended.
+func TestFairUnlockWakesTheHeadOfRedissonsQueue(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, heard := kit.NewClient(t, server), make(chan string, 10)
+	holder, other := kit.NewSession(t, server).FairMutex("lock"), kit.NewSession(t, server).FairMutex("lock")
+	hear(t, client, "redisson_lock__channel:{lock}:"+redissonsThread, func(message string) { heard <- message })
+	for name, release := range map[string]func(){
+		"unlock": func() { kit.Unlock(t, kit.Background, holder) },
+		"force": func() {
+			forceUnlock(t, kit.NewSession(t, server), holder)
+			require.ErrorIs(t, holder.Unlock(kit.Background), relock.ErrLost)
+		},
+	} {
+		kit.Lock(t, kit.Background, holder)
+		order(t, client, "RPUSH", "redisson_lock_queue:{lock}", redissonsThread)
+		got := kit.Async(func() error { return other.Lock(kit.Background) })
+		kit.Awaited(t, client, "lock")
+		release()
+		require.Equal(t, "0", kit.Receive(t, heard, name+": the message to the head of Redisson's queue"))
+		// That one does not come, and so it is the next one's turn.
+		require.NoError(t, kit.Receive(t, got, "the lock, for the waiter that is there"))
+		kit.Unlock(t, kit.Background, other)
+		kit.Receive(t, heard, "the message of the second release")
+		order(t, client, "DEL", "redisson_lock_queue:{lock}", "relock_yield:{lock}")
+	}
+}
+
+// Those who waited for a thousand locks of Redisson's took half a core of Redis, with 38,000 looks a second.
+func TestWaitingForManyLocksOfRedissonStaysCheap(t *testing.T) {
+	eachOf(t, func(t *testing.T, k *kind) {
+		const locks = 1000
+		server := redistest.Start(t)
+		client, s := kit.NewClient(t, server), kit.NewSession(t, server)
+		ctx, cancel := context.WithCancel(kit.Background)
+		var waits []<-chan error
+		for i := range locks {
+			name := fmt.Sprint("lock", i)
+			order(t, client, "HSET", name, redissonsThread, "1")
+			order(t, client, "PEXPIRE", name, "60000")
+			waits = append(waits, kit.Async(func() error { return k.on(s, name).Lock(ctx) }))
+		}
+		redistest.Eventually(t, kit.Soon, "all to wait", func() bool { return len(kit.Keys(t, client)) >= 2*locks })
+		looks := func() int64 { return server.CommandStats()["hrandfield"] }
+		start, n := time.Now(), looks()
+		time.Sleep(3 * time.Second)
+		last := looks()
+		require.NotEqual(t, n, last)
+		require.Less(t, float64(last-n)/time.Since(start).Seconds(), 2000.0)
+		cancel()
+		for _, w := range waits {
+			require.ErrorIs(t, kit.Receive(t, w, "a waiter to leave"), context.Canceled)
+		}
+	}, func(k *kind) bool { return k.name == "Mutex" || k.name == "writer" })
+}
+
+// Somebody waits, and the lock has become free unnoticed: an attempt gives it to whom
+// it is due.
+func TestFairMutexTryLockDoesNotOvertake(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s, other, client := kit.NewSession(t, at), kit.NewSession(t, at), kit.NewClient(t, at)
+		held, waiter := s.FairMutex("lock"), other.FairMutex("lock")
+		kit.Lock(t, kit.Background, held)
+		got := kit.Async(func() error { return waiter.Lock(kit.Background) })
+		waiting(t, s, "lock", 1)
+		order(t, client, "DEL", "lock")
+		require.False(t, kit.TryLock(t, kit.Background, kit.NewSession(t, at).FairMutex("lock")))
+		require.NoError(t, kit.Receive(t, got, "the waiter to get in"))
+		kit.Unlock(t, kit.Background, waiter)
+	})
+}
+
+// Somebody of the session asks Redis, so nobody in it holds anything; an attempt in the session neither waits for
+// that call nor overtakes it.
+func TestTryLockIsFalseWhileAGoroutineContends(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	holder, s := kit.NewSession(t, server).Mutex("lock"), kit.NewSession(t, server)
+	kit.Lock(t, kit.Background, holder)
+	waiter, behind := s.Mutex("lock"), s.Mutex("lock")
+	first := kit.Async(func() error { return waiter.Lock(kit.Background) })
+	kit.Awaited(t, kit.NewClient(t, server), "lock")
+	second := kit.Async(func() error { return behind.Lock(kit.Background) })
+	kit.Queued(t, s, "lock", 1)
+	cost := trafficOf(server, func() {
+		for range 100 {
+			require.False(t, kit.TryLock(t, kit.Background, s.Mutex("lock")))
+		}
+	})
+	require.Less(t, cost.scripts, int64(50), "attempts must not ask Redis")
+	kit.Unlock(t, kit.Background, holder)
+	require.NoError(t, kit.Receive(t, first, "the waiter to get in"))
+	kit.Unlock(t, kit.Background, waiter)
+	require.NoError(t, kit.Receive(t, second, "the second waiter to get in"))
+}
+
+// When its tenure is spent, a process with more goroutines that wait queues again behind others,
+// in the script that releases. A hand-over is that script, and the one by which the winner has
+// queued.
+func TestSpentTenureQueuesAgainInTheSameScript(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := kit.NewSession(t, server, relock.WithTenure(0)), kit.NewSession(t, server, relock.WithTenure(0))
+	kit.WarmUp(t, s)
+	kit.WarmUp(t, other)
+	for range 20 {
+		first, theirs, next := s.Mutex("lock"), other.Mutex("lock"), []*relock.Mutex{s.Mutex("lock"), s.Mutex("lock")}
+		kit.Lock(t, kit.Background, first)
+		got := make(chan *relock.Mutex, 3)
+		lock := func(m *relock.Mutex) {
+			if m.Lock(kit.Background) == nil {
+				got <- m
+			}
+		}
+		for i, m := range next {
+			go lock(m)
+			kit.Queued(t, s, "lock", i+1)
+		}
+		before := server.CommandStats()
+		go lock(theirs)
+		waiting(t, s, "lock", 1)
+		kit.Unlock(t, kit.Background, first)
+		require.Same(t, theirs, kit.Receive(t, got, "the other session to get in"))
+		waiting(t, s, "lock", 1)
+		kit.Unlock(t, kit.Background, theirs)
+		for range next {
+			kit.Unlock(t, kit.Background, kit.Receive(t, got, "the next of this session to get in"))
+		}
+		after := server.CommandStats()
+		for command, n := range map[string]int64{
+			"hdel": 4, "hset": 3, // four releases, of which three have granted the lock
+			"zadd": 3, // the other session and twice this one queue
+		} {
+			require.Equal(t, n, after[command]-before[command], command)
+		}
+	}
+	mustBeQuiet(t, kit.NewClient(t, server), "lock")
+}
+
+// By Redisson's rule a and {a} share a channel. A release of one must not let a waiter of the other in.
+func TestSimilarNamesExcludeOnlyTheirOwn(t *testing.T) {
+	eachOf(t, func(t *testing.T, k *kind) {
+		srv := redistest.Start(t)
+		holder, waiter, stranger := kit.NewSession(t, srv), kit.NewSession(t, srv), kit.NewSession(t, srv)
+		held, other := k.on(holder, "{a}"), k.on(stranger, "a")
+		kit.Lock(t, kit.Background, held)
+		kit.Lock(t, kit.Background, other)
+		got := kit.Async(func() error { return k.on(waiter, "{a}").Lock(kit.Background) })
+		waiting(t, holder, "{a}", 1)
+		kit.Unlock(t, kit.Background, other)
+		select {
+		case <-got:
+			t.Fatal("a waiter of {a} was let in by the release of a")
+		case <-time.After(200 * time.Millisecond):
+		}
+		kit.Unlock(t, kit.Background, held)
+		require.NoError(t, kit.Receive(t, got, "the waiter"))
+	}, fenced)
+}
+
+// A user without the right to PUBSUB cannot learn whose session is there. If that counted as nobody's,
+// releases would leave the lock free, and waiters would find it at their next look, in 1.7 s.
+func TestWaitersCountAsThereWithoutPubSub(t *testing.T) {
+	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
+		server := redistest.Start(t)
+		_, err := server.Do("ACL", "SETUSER", "default", "-pubsub")
+		require.NoError(t, err)
+		a, b := kit.NewSession(t, server), kit.NewSession(t, server)
+		holds, waits := k.Holder(a), k.Of(b)
+		ctx, cancel := kit.ContextFor(kit.Soon) // now and then a release leaves the lock to Redisson for a moment
+		defer cancel()
+		require.NoError(t, holds.Lock(ctx))
+		for n := range 60 {
+			locked := kit.Async(func() error { return waits.Lock(ctx) })
+			waiting(t, b, "lock", 1)
+			kit.Unlock(t, kit.Background, holds)
+			require.NoError(t, <-locked, "hand-over "+strconv.Itoa(n))
+			holds, waits = waits, holds
+		}
+	})
+}
+
+// A waiter that Redis refuses for good waited on: the looks after waiters took every error for one that passes.
+func TestWaiterLearnsThatRedisRefuses(t *testing.T) {
+	eachOf(t, func(t *testing.T, k *kind) {
+		server := redistest.Start(t)
+		s, holder := kit.NewSession(t, server), kit.NewSession(t, server)
+		kit.Lock(t, kit.Background, holder.RWMutex("lock"))
+		refuse := func(permissions ...string) {
+			_, err := server.Do(append([]string{"ACL", "SETUSER", "default"}, permissions...)...)
+			require.NoError(t, err)
+		}
+		waiter := kit.Async(func() error { return k.on(s, "lock").Lock(kit.Background) })
+		waiting(t, s, "lock", 1)
+		refuse("-evalsha", "-eval")
+		require.ErrorContains(t, kit.Receive(t, waiter, "Lock to fail"), "NOPERM")
+		refuse("+@all")
+	}, single)
+}
