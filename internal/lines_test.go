@@ -1,0 +1,73 @@
+package internal_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// rooms are the parts of the library with the most lines that each may have, without tests. A room that grows needs a
+// reason that is worth a higher number; one that shrinks gets a lower one.
+var rooms = []struct {
+	most     int
+	packages []string
+}{
+	{1600, []string{"."}},
+	{1420, []string{"internal/arbiter"}},
+	{3820, []string{"internal/engine", "internal/lease", "internal/queue"}},
+	{880, []string{"internal/wire"}},
+	{1800, []string{"internal/transport", "internal/pubsub"}},
+	{720, []string{"internal/multilock"}},
+	{850, []string{"internal/quorum"}},
+	{790, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
+	{1150, []string{"lua", "lua/lib"}},
+}
+
+// testLines is how many lines the tests of all modules may have.
+const testLines = 37200
+
+func TestRoomsKeepTheirSize(t *testing.T) {
+	t.Parallel()
+	for _, room := range rooms {
+		lines := 0
+		for _, dir := range room.packages {
+			files, err := filepath.Glob(filepath.Join("..", dir, "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range files {
+				code := strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go")
+				if code || strings.HasSuffix(file, ".lua") {
+					lines += linesOf(t, file)
+				}
+			}
+		}
+		if lines > room.most {
+			t.Errorf("%s: %d lines, at most %d", strings.Join(room.packages, ", "), lines, room.most)
+		}
+	}
+	lines := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			lines += linesOf(t, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines > testLines {
+		t.Errorf("tests: %d lines, at most %d", lines, testLines)
+	}
+}
+
+func linesOf(t *testing.T, file string) int {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(text, []byte("\n"))
+}
