@@ -30,7 +30,6 @@ type Session struct {
 
 func init() {
 	peek.Engine = func(session any) *engine.Engine { return session.(*Session).e }
-	peek.Redlocks = func(session any) *quorum.Table { return session.(*Session).redlocks }
 	peek.Reader = func(lock any) *engine.Lock { return &lock.(*RWMutex).read }
 	peek.Redlock = func(lock any) *quorum.Redlock { return lock.(*Redlock).l }
 	peek.Scripts = func() *wire.Scripts { return scripts }

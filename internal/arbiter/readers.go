@@ -135,19 +135,6 @@ func (e *entry[L]) joinLocked(w *Waiter[L], now int64) Verdict {
 	return Joined
 }
 
-// Join is Enter for a reader that need not ask Redis, and reports whether it need not.
-func (t *Table[L]) Join(w *Waiter[L]) bool {
-	now := t.Now()
-	return find(t.of(w.Via), w.Via.name, func(e *entry[L]) bool {
-		h := e.readHoldOf(w.Owner)
-		if h != nil && !t.Certain(h.lease, now) || !t.mayJoinLocked(e, w, now) {
-			return false
-		}
-		e.joinLocked(w, now)
-		return true
-	})
-}
-
 // shareLocked gives w a hold on a read lease, or one lock more of the hold that its owner has.
 func (e *entry[L]) shareLocked(w *Waiter[L], lease L, now int64) *Hold[L] {
 	h := e.readHoldOf(w.Owner)

@@ -7,6 +7,7 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // What a Redlock has on one deployment: a lease that the watchdog renews, and that no arbiter knows.
@@ -28,7 +29,7 @@ func (l *Lock) TryPart(ctx context.Context, maxHold time.Duration, lost func(cau
 		p.Length = min(p.Length, maxHold.Truncate(time.Millisecond))
 	}
 	p.Sent = l.e.Clock.Now()
-	token, _, err := l.e.proto.Acquire(transport.ForCaller(ctx, l.e.callCtx), &p.Ref, p.LengthMS(), false)
+	token, _, err := l.e.proto.Acquire(transport.ForCaller(ctx, l.e.callCtx), &p.Ref, wire.Millis(p.Length), false)
 	p.Since = l.e.Clock.Now()
 	if err == nil && token > 0 {
 		if p.Acquired(); lease.Certain(p, p.Since+lease.Early) {

@@ -157,9 +157,6 @@ func (l *Lease) cause() error {
 // Certain reports whether l is held for certain.
 func Certain(l *Lease, now int64) bool { return now < l.Deadline.Load() }
 
-// LengthMS returns the length of the lease as it is sent.
-func (l *Lease) LengthMS() string { return wire.Millis(l.Length) }
-
 // LockName returns the name of the lock.
 func (l *Lease) LockName() string { return l.Keys.Name }
 

@@ -12,11 +12,10 @@ import (
 // The root package sets these. A session is a *relock.Session, a lock a *relock.RWMutex or a
 // *relock.Redlock.
 var (
-	Engine   func(session any) *engine.Engine
-	Redlocks func(session any) *quorum.Table // of the session's Redlocks
-	Reader   func(lock any) *engine.Lock     // the read side
-	Redlock  func(lock any) *quorum.Redlock
-	Scripts  func() *wire.Scripts
+	Engine  func(session any) *engine.Engine
+	Reader  func(lock any) *engine.Lock // the read side
+	Redlock func(lock any) *quorum.Redlock
+	Scripts func() *wire.Scripts
 )
 
 // Queued returns how many calls of the session wait for the exclusive lock of that name in

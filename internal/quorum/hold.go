@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
+	"golang.org/x/sync/errgroup"
 )
 
 // hold is one acquisition of a Redlock: what this process holds on each deployment, whichever of
@@ -203,7 +204,14 @@ func (h *hold) repairParts() {
 		}
 	}
 	h.mu.Unlock()
-	timing.Together(len(missing), func(at int) { _, _ = h.take(context.Background(), missing[at]) })
+	var all errgroup.Group
+	for _, i := range missing {
+		all.Go(func() error {
+			_, _ = h.take(context.Background(), i) // it is tried again
+			return nil
+		})
+	}
+	_ = all.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.repair = nil

@@ -3,7 +3,6 @@ package timing
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 )
 
@@ -36,18 +35,6 @@ func Within(parent context.Context, d time.Duration) (context.Context, context.C
 	ctx, cancel := context.WithCancel(parent)
 	timer := time.AfterFunc(d, cancel)
 	return ctx, func() { timer.Stop(); cancel() }
-}
-
-// Together calls f for each index below n concurrently, for the first on this goroutine.
-func Together(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	for i := 1; i < n; i++ {
-		wg.Go(func() { f(i) })
-	}
-	if n > 0 {
-		f(0)
-	}
-	wg.Wait()
 }
 
 // Pause sleeps for d, or until ctx ends.
