@@ -21,8 +21,8 @@ import (
 // still hears no messages, it comes next, and finds at a look that it has the lock.
 //
 // A process that is frozen, or unplugged while its connections stay open, keeps the lock from the
-// others for one claim of 5 s, or for the leases of its waiters if those are shorter, up to 5 s
-// together, however many of its goroutines wait: after that they all stand back until it looks again.
+// others for one claim of 5 s, however many of its goroutines wait, and for 9 s at most if some of
+// them have leases of less than 4 s: after that they all stand back until it looks again.
 //
 // A waiter loses its place when it gives up; when it was given the lock and has not answered within
 // the claim; when all of the queue is lost, because Redis has lost its data or no waiter was able to

@@ -102,23 +102,27 @@ local function comeBack(queue, place, score)
   redis.call('zadd', queue, score, place)
 end
 
+local unrecorded = false -- the user may not write relock_seen: then nobody counts as silent
 local function looked(queue, id)
   local seen, now = companion(queue, 'relock_seen'), clock()
-  if type(redis.pcall('zadd', seen, string.format('%.0f', now), sessionOf(id))) == 'table' then return end
+  unrecorded = type(redis.pcall('zadd', seen, string.format('%.0f', now), sessionOf(id))) == 'table'
+  if unrecorded then return end
   redis.call('zremrangebyscore', seen, '-inf', string.format('%.0f', now - 4000))
   redis.call('pexpire', seen, '5000')
 end
 
 local function silent(queue)
-  local now, lately = clock(), {}
-  local from, to = now - 4000, now + 4000 -- the clock may have stepped back
-  local seen = redis.pcall('zrangebyscore', companion(queue, 'relock_seen'), from, to)
-  for _, session in ipairs(seen) do lately[session] = true end
+  local now, seen, lately = clock(), companion(queue, 'relock_seen'), {}
+  local function recent(ms) return ms > now - 4000 and ms < now + 4000 end -- the clock may have stepped back
   return function(place, score)
-    local came = tonumber(score)
+    local came, session = tonumber(score), sessionOf(place)
     if came >= readersFrom then came = came - readersFrom end
-    came = came / 1000
-    return not (seen.err or lately[sessionOf(place)] or came > from and came < to)
+    if unrecorded or recent(came / 1000) then return false end
+    if lately[session] == nil then
+      local at = redis.pcall('zscore', seen, session)
+      lately[session] = at and (type(at) == 'table' or recent(tonumber(at)))
+    end
+    return not lately[session]
   end
 end
 

@@ -74,6 +74,7 @@ local function leftFor(queue, waits)
   if wait > 0 and (there or waits and left(back, now) > 0) then return wait end
   every = there and math.min(2 * every, rarely) or often
   note(queue, 'ours', every, every, what == 'theirs' and now + math.min(now - since, patience) or 0)
+  nextPlace(queue, nil, nil, silent(queue)) -- a claim may have lapsed before its turn
   return 0
 end
 

@@ -257,3 +257,37 @@ func TestFrozenReadersAndWritersCostOneClaimTogether(t *testing.T) {
 		time.Sleep(lease)
 	})
 }
+
+// A claim of less than 4 s lapses while its session still counts as seen, so the next place of a frozen process is granted
+// the lock as well: for 5 s more at most.
+func TestFrozenWaitersWithLeasesOfSeveralLengthsCostTwoClaims(t *testing.T) {
+	for _, leases := range [][]time.Duration{
+		{3 * time.Second, lease}, {time.Second, time.Second, time.Second, lease},
+	} {
+		t.Run(fmt.Sprint(leases), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, fair)
+				holder, frozen, a := w.process(), w.process(), w.process()
+				held := holder.held()
+				for _, d := range leases {
+					l := frozen.lock(relock.WithLease(d))
+					go func() {
+						if l.Lock(background) == nil {
+							_ = l.Unlock(background)
+						}
+					}()
+					time.Sleep(time.Millisecond)
+				}
+				got := a.wait(0)
+				time.Sleep(time.Second)
+				frozen.partition()
+				start := time.Now()
+				require.NoError(t, held.Unlock(background))
+				assert.LessOrEqual(t, (<-got).Sub(start), 4*time.Second+claim+100*time.Millisecond)
+				frozen.heal()
+				time.Sleep(lease)
+			})
+		})
+	}
+}
