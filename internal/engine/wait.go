@@ -168,12 +168,13 @@ func (a *attempt) looked(l *lease.Lease, w *queue.Waiter) (last int64, err error
 func (a *attempt) claim(l *lease.Lease, g queue.Grant) (outcome, error) {
 	l.Since = a.e.Clock.Now()
 	l.Granted(g.Term, g.Until, g.Claim)
-	enough := int64(g.Term / 4) // for the renewal, which must come in time
-	if lease.Certain(l, l.Since+enough) && a.e.Config.Replicas == 0 {
+	enough := int64(g.Term / 4)               // for the renewal, which must come in time
+	own := a.kind == wire.Read && !a.shares() // it may replace a longer lease, which a claim must not cut short
+	if lease.Certain(l, l.Since+enough) && a.e.Config.Replicas == 0 && !own {
 		l.Token = g.Token
 		return granted, nil
 	}
-	// Too old to be certain for long, or not confirmed by the replicas: ask, without queueing, until
+	// Too old to be certain for long, not confirmed by the replicas, or too short: ask, without queueing, until
 	// Redis answers. If the claim has expired, another contender has the lock.
 	l.Token = 0
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {

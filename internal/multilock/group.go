@@ -3,6 +3,7 @@ package multilock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -174,8 +175,8 @@ func (g *Group) Unlock(ctx context.Context) error {
 	}
 	held, told := h.end()
 	err := g.release(arbiter.WithOwner(ctx, h.owner), h.owner)
-	if !held && err == nil {
-		err = lockerr.New(op, "", lockerr.ErrLost)
+	if !held && !errors.Is(err, lockerr.ErrLost) { // a member of another type need not say so
+		err = lockerr.Join(lockerr.New(op, "", lockerr.ErrLost), err)
 	}
 	told.End(ctx, err, cmp.Or(h.memberLoss(), errMember))
 	return err

@@ -128,13 +128,18 @@ func (g *Group) reenter(o *arbiter.Owner) bool {
 }
 
 // openLocked returns the hold of o that awaits its unlock. Without an owner that is the one that an Unlock ends:
-// the one that was taken last, or, of those taken without an owner, who may be readers with
-// leases that end at different times, the first.
+// what the handle itself has lost, else the one that was taken last, or, of those taken without an owner, who may be
+// readers with leases that end at different times, the first.
 func (g *Group) openLocked(o *arbiter.Owner) *hold {
-	if n := len(g.open); o == nil && n > 0 && !g.open[n-1].ofHandle {
-		return g.open[n-1]
+	i := slices.IndexFunc(g.open, func(h *hold) bool {
+		return h.owner == o || o == nil && h.ofHandle && h.State() == arbiter.Lost
+	})
+	if n := len(g.open); i < 0 && o == nil && n > 0 && !g.open[n-1].ofHandle {
+		i = n - 1
 	}
-	i := slices.IndexFunc(g.open, func(h *hold) bool { return h.owner == o || o == nil && h.ofHandle })
+	if i < 0 && o == nil {
+		i = slices.IndexFunc(g.open, func(h *hold) bool { return h.ofHandle })
+	}
 	if i < 0 {
 		return nil
 	}

@@ -23,6 +23,7 @@ type hold struct {
 
 	mu     sync.Mutex     // protects the following
 	parts  []*lease.Lease // by deployment; nil: it has none
+	asks   []bool         // of which deployments a part is asked for
 	state  state
 	repair *time.Timer   // that is scheduled or runs
 	pause  time.Duration // before the next one
@@ -39,13 +40,18 @@ const (
 )
 
 func newHold(r *Redlock) *hold {
-	return &hold{r: r, since: r.e.Clock.Now(), parts: make([]*lease.Lease, len(r.nodes))}
+	n := len(r.nodes)
+	return &hold{r: r, since: r.e.Clock.Now(), parts: make([]*lease.Lease, n), asks: make([]bool, n)}
 }
 
 // take asks one deployment, and reports whether it has granted the lock. The end of caller ends the request only while
 // the lock is not held: later the grant belongs to the hold. A request has no deadline for rueidis, which
 // would close the connection of a deployment that does not answer.
 func (h *hold) take(caller context.Context, i int) (bool, error) {
+	if !h.startAsking(i) {
+		return false, nil
+	}
+	defer h.stopAsking(i)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), h.r.bound())
 	defer cancel()
 	defer context.AfterFunc(caller, func() {
@@ -77,6 +83,24 @@ func (h *hold) take(caller context.Context, i int) (bool, error) {
 		n.DropPart(p)
 	}
 	return !gone && !over, nil
+}
+
+// startAsking reports whether a part of a deployment is to be asked for. One that has lost its data would grant two
+// requests under way, and the hold can keep one part.
+func (h *hold) startAsking(i int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.asks[i] || h.parts[i] != nil {
+		return false
+	}
+	h.asks[i] = true
+	return true
+}
+
+func (h *hold) stopAsking(i int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asks[i] = false
 }
 
 // left returns how long a majority of the deployments is certain.
