@@ -68,7 +68,7 @@ func (a *attempt) enterRead(l *lease.Lease) bool {
 	case wire.ReadOther:
 		h, _ = a.table.GrantRead(a.w, a.st.Read, false, l.Sent+tenure)
 	case wire.ReadJoin:
-		h, spare = a.table.GrantRead(a.w, l, true, l.Began+tenure)
+		h, spare = a.table.GrantRead(a.w, l, true, l.Sent+tenure)
 	default:
 		h, spare = a.table.GrantRead(a.w, l, true, 0)
 	}

@@ -47,8 +47,11 @@ func (w *world) checkError(c *call) {
 		return
 	}
 	for i := range w.troubles {
-		t := &w.troubles[i]
-		if t.concerns(c) && t.from <= c.returned.at && (t.to < 0 || t.to+2*time.Second >= c.called.at) &&
+		t, after := &w.troubles[i], 2*time.Second
+		if t.kind == dropReplies { // until that many commands were sent: of an idle process its label, three times in a lease
+			after = c.p.lease
+		}
+		if t.concerns(c) && t.from <= c.returned.at && (t.to < 0 || t.to+after >= c.called.at) &&
 			(c.op.try || t.kind == refuse && strings.Contains(c.err.Error(), t.text[:3])) {
 			return
 		}
