@@ -21,7 +21,7 @@ var rooms = []struct {
 	{880, []string{"internal/wire"}},
 	{1800, []string{"internal/transport", "internal/pubsub"}},
 	{720, []string{"internal/multilock"}},
-	{850, []string{"internal/quorum"}},
+	{870, []string{"internal/quorum"}},
 	{790, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
 	{1150, []string{"lua", "lua/lib"}},
 }
