@@ -146,3 +146,19 @@ func TestPlaceAtInfinityDoesNotEndTheOrder(t *testing.T) {
 		}
 	}
 }
+
+// A reader among the writers was neither granted the lock as a writer nor let in as a reader, and nobody came after it.
+func TestReaderAmongTheWritersBlocksNobody(t *testing.T) {
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		r.present()
+		h, l := r.writer(1), r.writer(2)
+		r.writes(h)
+		r.must("ZADD", rwQueue, "1000000000000001", id("s:3"))
+		r.refused(l, time.Millisecond, time.Minute)
+		r.must("DEL", "a")
+		for range 3 {
+			_, _ = r.Probe(ctx0, []*Ref{l})
+		}
+		require.Contains(t, r.hash("a"), l.ID)
+	})
+}

@@ -142,7 +142,8 @@ local function nextPlace(queue, asks, first, isSilent)
     local back, found, reader = {}, nil, false
     for i = 1, #some, 2 do
       local place, score = some[i], some[i + 1]
-      if not isPlace(place) then
+      local amongWriters = tonumber(score) > 1000000 and tonumber(score) < readersFrom
+      if not isPlace(place) or amongWriters and isReader(queue, place) then
         redis.call('zrem', queue, place)
       else
         reader = isReader(queue, place)
