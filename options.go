@@ -124,7 +124,7 @@ func WithPrefix(prefix string) SessionOption {
 
 // WithLabel says who this process is, for people: [Session.Inspect] shows it beside what the
 // session holds. The default is program@host:pid. It is kept in Redis at
-// relock_session:{<session>}, in plain text, from NewSession to Close, and written again every third
+// relock_session:{<session>}, in plain text, from NewSession to Close, and written again every quarter
 // of a lease. That of a dead process expires soon after its leases. A label has at most 256 bytes, which
 // can be printed; with an empty one nothing is kept.
 func WithLabel(label string) SessionOption {

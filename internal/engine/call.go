@@ -43,6 +43,14 @@ func NewCall(ctx context.Context, o event.Observer, clock Clock, name string, k 
 // Got records the hold that the call got, perhaps from another goroutine of this process.
 func (c *Call) Got(h Held, handoff bool) { c.hold, c.told.Handoff = h, handoff }
 
+// Entered records the hold that the call has entered again, if it is more than a re-entry for observers: it was
+// reported to wait.
+func (c *Call) Entered(h Held) {
+	if c.told.Waited {
+		c.Got(h, true)
+	}
+}
+
 // Contend reports that a Lock has found the lock taken and waits, once.
 func (c *Call) Contend() {
 	if !c.Wait || c.told.Waited {

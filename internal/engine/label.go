@@ -7,9 +7,9 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 )
 
-// The session's label is in Redis from the start of the session until Close, and written again a little more often
-// than every third of a lease: calls that overlap, as with renewals, slow a connection of rueidis down. After the
-// death of the process it stays there until its last lease has ended.
+// The session's label is in Redis from the start of the session until Close, and written again every quarter of a
+// lease, when no renewals are due: calls that overlap slow a connection of rueidis down. After the death of the
+// process it stays there until its last lease has ended.
 
 // writeLabel stores the label. It reports whether the user may.
 func (e *Engine) writeLabel(ctx context.Context) bool {
@@ -22,7 +22,7 @@ func (e *Engine) writeLabel(ctx context.Context) bool {
 
 // keepLabel keeps the label until the engine ends, and deletes it then.
 func (e *Engine) keepLabel() {
-	again := time.NewTicker(e.Config.Lease * 3 / 10)
+	again := time.NewTicker(e.Config.Lease / 4)
 	defer again.Stop()
 	for e.ioCtx.Err() == nil {
 		select {

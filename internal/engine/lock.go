@@ -164,6 +164,7 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 	}
 	switch l.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
+		c.Entered(l.table.Answer(w))
 		return true, nil
 	case arbiter.Joined:
 		return l.enterWith(l.table.Answer(w), c)
@@ -276,6 +277,7 @@ const retakeAfter = 50 * time.Millisecond
 func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	e.watchdog.Add(l, maxHold)
 	if e.forces.has(forcedID(l), l.Sent) {
+		e.watchdog.Remove(l) // also if the message has found the hold before the watchdog had the lease
 		e.lose(l, lease.ErrForced)
 	}
 }

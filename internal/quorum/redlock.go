@@ -178,6 +178,7 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 	defer r.table.Free(w)
 	switch r.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
+		c.Entered(r.table.Answer(w))
 		return true, nil
 	case arbiter.UnlockFirst:
 		return false, lockerr.New(c.Op, r.name, lockerr.ErrUnlockFirst)

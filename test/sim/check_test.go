@@ -48,7 +48,7 @@ func (w *world) checkError(c *call) {
 	}
 	for i := range w.troubles {
 		t, after := &w.troubles[i], 2*time.Second
-		if t.kind == dropReplies { // until that many commands were sent: of an idle process its label, three times in a lease
+		if t.kind == dropReplies { // until that many commands were sent: of an idle process its label, every quarter of a lease
 			after = c.p.lease
 		}
 		if t.concerns(c) && t.from <= c.returned.at && (t.to < 0 || t.to+after >= c.called.at) &&
