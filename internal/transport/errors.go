@@ -66,11 +66,11 @@ func Unsupported(err error) bool {
 // RedisCode returns the code of an error reply, with or without "ERR ", which the client
 // strips. Before Redis 7 an error inside a script had the form "ERR Error running script (…):
 // @user_script:5: CODE text" if the command ran, and if it was refused
-// "… @user_script:5: @user_script: 5: -CODE text".
+// "… @user_script:5: @user_script: 5: -CODE text"; of the last a script that caught it returns the end.
 func RedisCode(text string) string {
 	const line = "@user_script:"
 	text = strings.TrimPrefix(text, "ERR ")
-	if i := strings.LastIndex(text, line); i >= 0 && strings.HasPrefix(text, "Error running script ") {
+	if i := strings.LastIndex(text, line); i >= 0 && (i == 0 || strings.HasPrefix(text, "Error running script ")) {
 		_, inner, _ := strings.Cut(text[i+len(line):], ": ")
 		code, _, _ := strings.Cut(strings.TrimPrefix(inner, "-"), " ")
 		if code == strings.ToUpper(code) {

@@ -24,6 +24,7 @@ func TestCodeOfAnErrorReply(t *testing.T) {
 		// Redis 6, inside a script, as it is on the wire and as the client shows it.
 		"ERR Error running script (call to f_5e1f): @user_script:3: @user_script: 3: -WRONGTYPE Operation against a key":       "WRONGTYPE",
 		"Error running script (call to f_5e1f): @user_script:3: @user_script: 3: -READONLY You can't write against":            "READONLY",
+		"@user_script: 1: -READONLY You can't write against a read only replica.":                                              "READONLY",
 		"Error running script (call to f_5e1f): @user_script:1: -LOADING Redis is loading":                                     "LOADING",
 		"Error running script (call to f_5e1f): @user_script:82: WRONGTYPE Operation against a key":                            "WRONGTYPE",
 		"Error running script (call to f_5e1f): @user_script:1: Script attempted to access nonexistent global variable 'tick'": "Error",

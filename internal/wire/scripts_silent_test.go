@@ -83,7 +83,10 @@ func TestWaiterWhoseLooksAreNotRecordedHasItsTurn(t *testing.T) {
 	r.enters("h", 1, false)
 	r.enters("a", 1, true)
 	r.age("a", 1)
-	r.must("ACL", "SETUSER", "default", "resetkeys", "~a", "~relock_fence:*", "~relock_queue:*", "%R~relock_seen:*")
+	user := []string{"ACL", "SETUSER", "default", "resetkeys", "~a", "~relock_fence:*", "~relock_queue:*"}
+	if seven := append(user, "%R~relock_seen:*"); r.Do(seven...).Error() != nil {
+		r.must(user...) // Redis 6.2 knows no right to read alone
+	}
 	r.must("DEL", "a")
 	for range 3 {
 		r.looksFor(r.of("a", 1))
