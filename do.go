@@ -11,25 +11,18 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
-// Do locks l, calls f, and unlocks l, also if f panics. It blocks as Lock does, then
-// for f, then as Unlock does.
+// Do locks l, calls f, and unlocks l, also if f panics. It blocks as Lock does, for f, and as Unlock
+// does. The hold is that of this call, whoever else uses l.
 //
-// f's context is derived from ctx, and knows the hold: [Token] and [Deadline] tell of it.
-// If the lock is lost, that context is cancelled with cause [ErrLost]: f should then stop
-// what needs the lock and return. The hold that Do watches and unlocks is the one it took,
-// whoever else uses l.
+// f's context is derived from ctx, and knows the hold: see [Token] and [Deadline]. If the lock is
+// lost, that context is cancelled with cause [ErrLost]: f should stop what needs the lock, and
+// return. Do returns f's error joined with that of Unlock: it is ErrLost if the lock was lost while f
+// ran, even if f returned nil. It is not [context.Canceled] then, unless ctx itself has ended.
 //
-// Do returns f's error joined with that of Unlock, so errors.Is finds ErrLost if the lock
-// was lost while f ran, even if f returned nil. It then does not find [context.Canceled]
-// unless ctx itself has ended, even if f returned its context's error.
-//
-// While f runs, Lock under its context, or under one derived from it, of a lock that Do
-// holds would wait for Do itself. So it returns [ErrDeadlock], unless it is by the same
-// owner (see [Session.NewContext]), who may lock again. That goes for all handles and kinds
-// of the same session that share the lock's key; a Lock through another session waits. TryLock is false, as for any lock that is taken.
-// A reader inside a Do that reads is let in, also before waiting writers if it is of the
-// same session and has no lease of its own. Nothing is known of what a Locker of another
-// package locks. For work that is to have the lock after Do, derive no context from f's.
+// Lock inside f, under its context, of a key that this Do holds would wait for Do itself. So it
+// returns [ErrDeadlock], unless it is by the same owner ([Session.NewContext]), who enters again, or
+// reads inside a Do that reads. A Lock through another session waits. Work that is to have the lock
+// after Do must not derive its context from f's.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
 	if err := checkDo("Do", l, f); err != nil {
 		return err
@@ -41,8 +34,7 @@ func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error 
 	return runHeld(ctx, as, o, l, f)
 }
 
-// TryDo is Do with TryLock instead of Lock: it does nothing if the lock is taken. ran tells
-// whether f was called.
+// TryDo is Do with TryLock instead of Lock. ran tells whether f was called.
 func TryDo(ctx context.Context, l Locker, f func(ctx context.Context) error) (ran bool, err error) {
 	if err := checkDo("TryDo", l, f); err != nil {
 		return false, err
@@ -132,26 +124,23 @@ func nameOf(m engine.Member) string {
 	return m.Name()
 }
 
-// Token returns the fencing token of the hold that the innermost Do around ctx took,
-// whatever has become of that hold and of the handle. It is 0 outside of Do, and for locks
-// without tokens: the read side of an [RWMutex], a [Group], a [Redlock], and a Locker of
-// another package. See [Mutex.FencingToken] for what to do with it.
+// Token returns the fencing token of the hold that the innermost Do around ctx took. It is 0 outside of
+// Do, and for locks without tokens: the read side of an [RWMutex], a [Group], a [Redlock], and a Locker
+// of another package.
 func Token(ctx context.Context) int64 {
 	return engine.ScopeOf(ctx).Token()
 }
 
-// Deadline returns the time until which the hold that the innermost Do around ctx took is
-// certain as of now; renewals move it. For a Group it is the earliest of its members'. It
-// reports false outside of Do, once the hold has ended, and for a Locker of another package.
+// Deadline returns the time until which the hold that the innermost Do around ctx took is certain
+// as of now; renewals move it. For a Group it is the earliest of its members'. It reports false
+// outside of Do, after the hold, and for a Locker of another package.
 func Deadline(ctx context.Context) (time.Time, bool) {
 	return engine.ScopeOf(ctx).HoldDeadline()
 }
 
-// SyncLocker returns a [sync.Locker] for code that knows nothing of contexts, such as
-// sync.Cond. Its Lock blocks until the lock is held, with no bound, and panics when
-// it cannot be locked: the session is closed, or Redis refuses for good. Its Unlock
-// panics if the lock is not held, as sync.Mutex does; a lost lock is no misuse, and
-// l.Done and l.Err report it.
+// SyncLocker returns a [sync.Locker] for code that knows nothing of contexts, such as sync.Cond. Its
+// Lock blocks without bound, and panics when l cannot be locked: the session is closed, or Redis
+// refuses for good. Its Unlock panics if the lock is not held; l.Done and l.Err report a loss.
 func SyncLocker(l Locker) sync.Locker {
 	if isNil(l) {
 		panic(lockerr.New("SyncLocker", "", errNilLocker).Error())

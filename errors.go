@@ -2,13 +2,12 @@ package relock
 
 import "github.com/relock-go/relock/internal/lockerr"
 
-// The errors of this package, for [errors.Is]. What a method returns wraps one of
-// them with the operation and the lock's name, and with the cause where there is
-// one. Every error's text starts with "relock: ".
+// The errors of this package, for [errors.Is]. What a method returns wraps one of them with the
+// operation, the lock's name, and the cause if there is one.
 var (
-	// ErrLost: the hold ended before Unlock. Its lease ran out, somebody forced
-	// the lock open, its key was deleted, or the session was closed. Lock and TryLock
-	// return it to an owner that has not unlocked what it lost.
+	// ErrLost: the hold ended before Unlock. Its lease ran out, somebody forced the lock
+	// open, its key was deleted, or the session was closed. Lock and TryLock return it to
+	// an owner that has not unlocked what it lost.
 	ErrLost = lockerr.ErrLost
 
 	// ErrNotHeld: this owner holds nothing here.
@@ -17,29 +16,24 @@ var (
 	// ErrClosed: the session is closed.
 	ErrClosed = lockerr.ErrClosed
 
-	// ErrUpgrade: Lock by an owner that holds only the read side. Waiting would
-	// never end, because the wait would be for the owner itself.
+	// ErrUpgrade: Lock by an owner that holds only the read side; it would wait for itself.
 	ErrUpgrade = lockerr.ErrUpgrade
 
-	// ErrDeadlock: Lock inside a [Do] that holds the lock. It would wait for itself; see
-	// there for who may lock again.
+	// ErrDeadlock: Lock inside a [Do] that holds the lock; it would wait for itself.
 	ErrDeadlock = lockerr.ErrDeadlock
 
-	// ErrName: the lock's name is empty, longer than 1 KiB, or has a brace but no
-	// valid hash tag.
+	// ErrName: the name is empty, longer than 1 KiB, or has a brace but no valid hash tag.
 	ErrName = lockerr.ErrName
 
 	// ErrOption: an option's value is out of range.
 	ErrOption = lockerr.ErrOption
 
 	// ErrNotLock: the key of that name holds something that is no lock: data of an
-	// application, or a lock of another library. Nothing was changed. Lock, TryLock,
-	// [Session.Inspect] and [Session.ForceUnlock] return it, and a Lock that waits does
-	// when it finds such a key. Choose another name, or a prefix for all names of the
-	// session ([WithPrefix]).
+	// application, or a lock of another library. Nothing was changed. Choose another name,
+	// or a prefix for all names of the session ([WithPrefix]).
 	ErrNotLock = lockerr.ErrNotLock
 
-	// ErrTaken joins ctx's error when Lock ended while somebody else had the lock. Without it Lock
-	// ended for another reason: Redis did not answer, or returned an error, which is joined then.
+	// ErrTaken joins ctx's error when Lock ended while somebody else had the lock. Without
+	// it Redis did not answer, or returned an error, which is joined then.
 	ErrTaken = lockerr.ErrTaken
 )

@@ -37,18 +37,16 @@ type State struct {
 	Waiters int           // in the queue in Redis: calls of a FairMutex, sessions that want a Mutex
 }
 
-// Holder is one entry of a lock in Redis. A relock session has at most one for each
-// lock, whichever of its goroutines has it; Redisson has one for each thread.
+// Holder is one entry of a lock in Redis.
 type Holder struct {
 	ID      string // hold id
 	Session string // session, or Redisson client, that has it
 	Label   string // who that is, see [WithLabel]; empty for Redisson, and if it is not known
-	Count   int    // how often it was locked, on both sides; relock counts in the process, so 1
+	Count   int    // how often it was locked; relock counts in the process, so 1
 }
 
-// Inspect returns what Redis knows of the lock of that name: of a Mutex, FairMutex or
-// RWMutex, or of one of Redisson's. It makes one round trip, a second one for the labels of
-// holders, and changes nothing. If the key is no lock it returns [ErrNotLock].
+// Inspect returns what Redis knows of the lock of that name, of relock or Redisson. It makes two round
+// trips and changes nothing. If the key is no lock it returns [ErrNotLock].
 func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	in, err := s.e.Inspect(ctx, name)
 	if err != nil {
@@ -85,11 +83,10 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	return st, nil
 }
 
-// ForceUnlock opens the lock of that name whoever holds it, and reports whether it
-// was locked. Its holder, if it is a relock session, is told at once: Done closes,
-// with ErrLost. It does not stop what the holder does; use it when the holder is
-// known to be stuck or dead, and fencing tokens where it may not be. If the key is no lock
-// it changes nothing and returns [ErrNotLock].
+// ForceUnlock opens the lock of that name whoever holds it, and reports whether it was locked. A holder
+// with relock hears of it at once: Done closes, with ErrLost. That does not stop what the holder does:
+// use it when the holder is known to be stuck or dead. If the key is no lock it changes nothing and
+// returns [ErrNotLock].
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return s.e.ForceUnlock(ctx, name)
 }

@@ -6,34 +6,23 @@ import (
 	"github.com/relock-go/relock/internal/event"
 )
 
-// An Observer receives events of the locks of a session, for metrics, traces and logs; see
-// [WithObserver], [Observers] and [SlogObserver]. It is called synchronously, from several
-// goroutines at once, on the path of the operation it reports: it must be safe for concurrent
-// use and must not block, nor call back into the session. Embed [NopObserver] to stay
-// compatible when events are added.
-//
-// ctx is the context of the call that the event is about, so that an observer finds the span in
-// it. It is not kept.
-//
-// Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one
-// Acquired with Waited. So the difference of their numbers is how many locks are held, and how many calls
-// wait. Locking again what the owner already holds, and all unlocks but the last, are no events.
-//
-// A [Group] and a [Redlock] report as themselves to the observers of their sessions; their members report nothing. An
-// observer that several of these sessions have receives their events once; it is recognized by ==, so
-// let it be a pointer.
-//
-// Its methods:
+// An Observer receives events of the locks of a session, for metrics, traces and logs. It is called
+// synchronously, from several goroutines at once: it must be safe for concurrent use, must not block,
+// and must not call back into the session. Embed [NopObserver] to stay compatible when events are
+// added. ctx is that of the call which the event is about.
 //
 //	Waiting(ctx, WaitEvent)     a Lock has found the lock taken, by this process or another, and waits now
 //	Acquired(ctx, AcquireEvent) a Lock or TryLock has ended, with the lock, without it, or with an error
 //	Released(ctx, ReleaseEvent) a hold was ended by its last Unlock
 //	Lost(LostEvent)             a hold has ended before its last Unlock, or its last Unlock returns [ErrLost]
 //	Renewed(RenewEvent)         a batch of leases was renewed, or could not be
+//
+// Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one Acquired
+// with Waited. Re-entry is no event. A [Group] and a [Redlock] report as themselves, once to each
+// observer of their sessions (by ==); their members report nothing.
 type Observer = event.Observer
 
-// Kind is the kind of a lock, or the side of one, that an event is about. String returns "mutex", "fair",
-// "read", "write", "group" or "redlock".
+// Kind is the kind of a lock, or the side of one, that an event is about.
 type Kind = event.Kind
 
 const (
@@ -45,7 +34,7 @@ const (
 	KindRedlock = event.Redlock // [Redlock]
 )
 
-// The events. Their fields say what each tells.
+// The events.
 type (
 	WaitEvent    = event.WaitEvent    // Name, Kind: the start of a wait
 	AcquireEvent = event.AcquireEvent // Name, Kind, Held, Wait, Contended, Waited, Handoff, Token, Err: the end of a Lock or TryLock
@@ -57,8 +46,7 @@ type (
 // NopObserver ignores every event.
 type NopObserver = event.Nop
 
-// Observers returns an observer that passes every event to each of these, in this order. Nil
-// ones are skipped.
+// Observers returns an observer that passes every event to each of these that is not nil, in order.
 func Observers(o ...Observer) Observer {
 	o = slices.DeleteFunc(slices.Clone(o), func(o Observer) bool { return isNil(o) })
 	switch len(o) {

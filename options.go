@@ -91,28 +91,17 @@ func (d leaseOption) applyLock(c *lockConfig) {
 	}
 }
 
-// WithLease sets the length of leases. The watchdog renews them every third of it
-// for as long as the lock is held. The default is 30 s, the minimum 10 ms.
+// WithLease sets the length of leases, of all locks of a session or of one handle. The watchdog renews
+// them every third of it for as long as the lock is held. The default is 30 s, the minimum 10 ms. A
+// short lease frees the locks of a dead process sooner; a long one survives a longer outage of Redis.
 //
-// A short lease frees the locks of a dead process sooner; a long one survives a
-// longer outage of Redis or pause of the process.
-//
-// As a [SessionOption] it holds for the locks that have no lease of their own, as a
-// [LockOption] for one of them. A hold has the lease of the value whose Lock acquired
-// it, also when its owner locks again through another value. It is passed on to
-// goroutines of this process ([WithTenure]) that lock with a lease of the same length,
-// and released for others.
+// Within the tenure a hold is passed on only to goroutines that lock with a lease of the same length.
 func WithLease(d time.Duration) Option { return leaseOption(d) }
 
-// WithPrefix puts a prefix before the names of all locks of the session: with
-// WithPrefix("lock:") the lock order:1 is at the key lock:order:1, and never at the data that an
-// application may have at order:1. Without, a name is the key, as in Redisson: use the prefix
-// where no process with Redisson, or without the prefix, shares the locks.
-//
-// The prefix counts for the length of a name (1 KiB) and for its hash tag: with {shop}: all
-// locks of the session are in one slot of a cluster. It may have no brace without a valid hash
-// tag. Everything else speaks of names without it: Name, errors, events, Inspect and
-// ForceUnlock. Only what is about the key itself, such as [ErrNotLock], tells the key.
+// WithPrefix puts a prefix before the names of all locks of the session: with WithPrefix("lock:") the
+// lock order:1 is at the key lock:order:1. Without, a name is the key, as in Redisson. The prefix
+// counts for the length of a name (1 KiB) and for its hash tag: with {shop}: all locks of the session
+// are in one slot of a cluster. Errors, events, Inspect and ForceUnlock use names without it.
 func WithPrefix(prefix string) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Prefix = prefix
@@ -122,11 +111,9 @@ func WithPrefix(prefix string) SessionOption {
 	})
 }
 
-// WithLabel says who this process is, for people: [Session.Inspect] shows it beside what the
-// session holds. The default is program@host:pid. It is kept in Redis at
-// relock_session:{<session>}, in plain text, from NewSession to Close, and written again every quarter
-// of a lease. That of a dead process expires soon after its leases. A label has at most 256 bytes, which
-// can be printed; with an empty one nothing is kept.
+// WithLabel says who this process is, for people: [Session.Inspect] shows it beside what the session
+// holds. The default is program@host:pid. Redis keeps it in plain text as long as the session lives. A
+// label has at most 256 printable bytes; with an empty one nothing is kept.
 func WithLabel(label string) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Label = label
@@ -136,10 +123,9 @@ func WithLabel(label string) SessionOption {
 	})
 }
 
-// WithTenure sets how long, counted from the acquisition in Redis, this process
-// may pass a lock among its own goroutines without asking Redis. When it is over
-// and goroutines still wait, the lock is released and they compete with the other
-// processes on equal terms. The default is 10 ms; 0 turns passing off.
+// WithTenure sets the budget for passing a lock on within the process, without asking Redis, counted
+// from the acquisition. When it is spent and goroutines still wait, the process queues behind the
+// others. The default is 10 ms; 0 turns passing on off.
 func WithTenure(d time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Tenure = d
@@ -149,11 +135,10 @@ func WithTenure(d time.Duration) SessionOption {
 	})
 }
 
-// WithReplicas makes an acquisition count only once n replicas have acknowledged
-// it (the WAIT command). If they have not within timeout, the acquisition is
-// undone and reported as an error. It costs a round trip to the replicas, and
-// narrows the window in which a failover loses a lock; it does not close it.
-// [NewSession] refuses more replicas than are connected to a primary within timeout.
+// WithReplicas makes an acquisition count only once n replicas have acknowledged it (the WAIT
+// command). If they have not within timeout, it is undone and reported as an error. That narrows the
+// window in which a failover loses a lock, and does not close it. [NewSession] refuses more replicas
+// than are connected.
 func WithReplicas(n int, timeout time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Replicas, c.AckWait = n, timeout
@@ -163,8 +148,7 @@ func WithReplicas(n int, timeout time.Duration) SessionOption {
 	})
 }
 
-// WithObserver sends the session's events to o, to nobody if o is nil. See [Observer] and, for more
-// than one, [Observers].
+// WithObserver sends the session's events to o. See [Observer] and, for more than one, [Observers].
 func WithObserver(o Observer) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		if c.Observer = o; isNil(o) {
@@ -173,10 +157,8 @@ func WithObserver(o Observer) SessionOption {
 	})
 }
 
-// WithFixedLease gives the lock a fixed lease: it is not renewed, and ends d after the
-// acquisition if it is not unlocked before. Locking again under the same owner
-// does not prolong it. Such a hold is not passed on to other goroutines. The minimum
-// is 10 ms.
+// WithFixedLease gives the lock a lease that is not renewed: it ends d after the acquisition, also if
+// its owner has locked again. Such a hold is not passed on to other goroutines. The minimum is 10 ms.
 func WithFixedLease(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.fixed = d
@@ -186,10 +168,8 @@ func WithFixedLease(d time.Duration) LockOption {
 	})
 }
 
-// WithMaxHold bounds how long a stuck holder can keep the lock: a hold that is not
-// unlocked is lost d after the acquisition, at the latest, and the lock is free then.
-// No lease in Redis reaches further, so that a dead process holds the lock no longer
-// either. Locking again under the same owner does not prolong the hold, and it is not
+// WithMaxHold bounds how long a stuck holder can keep the lock: its lease is renewed, but the hold is
+// lost d after the acquisition at the latest, also if its owner has locked again. Such a hold is not
 // passed on to other goroutines. The minimum is 10 ms.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {

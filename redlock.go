@@ -8,24 +8,21 @@ import (
 	"github.com/relock-go/relock/internal/quorum"
 )
 
-// A Redlock is a lock over several independent Redis deployments: it is held as long as
-// a majority of them say so, and so survives the loss of a minority with all data. The
-// algorithm is that of the Redis documentation ("Distributed Locks with Redis").
+// A Redlock is a lock over several independent Redis deployments: it is held as long as a majority of
+// them say so, and survives the loss of a minority with all data. The algorithm is that of the Redis
+// documentation ("Distributed Locks with Redis"). It is re-entrant per owner; handles of one name over
+// the same sessions are the same lock.
 //
-// It is a [Locker], re-entrant per owner; handles of one name over the same sessions are the same lock.
+// Lock asks all deployments at the same time, each for a bounded time, and waits for a majority. The
+// hold counts only if its lease, less the time that took and the drift of clocks, is not over;
+// otherwise everything is given back, and tried again after a random pause of up to 150 ms. Every
+// deployment renews its part, and one that was missing is asked again. Done closes when fewer than a
+// majority are certain.
 //
-// Lock asks all deployments at the same time, each for a bounded time, and waits for no more than a majority. It
-// counts only if the lease, less the time that took, less the drift of clocks,
-// is not over. Otherwise it gives everything back and tries again after a random pause of up to 150 ms. While it is held every deployment renews its part;
-// a deployment that was missing, or lost its part, is asked again. Done closes when
-// fewer than a majority are certain.
-//
-// A deployment where the key of that name is no lock counts like one that is down; a
-// majority of such deployments is [ErrNotLock].
-//
-// It has no fencing token: the deployments count independently of each other. A server
-// that restarts without its data, or whose clock jumps, may grant a second time; with a
-// majority of such servers within one lease exclusion is lost.
+// A deployment where the key of that name is no lock counts like one that is down; a majority of such
+// deployments is [ErrNotLock]. A Redlock has no fencing token: the deployments count independently. A
+// server that restarts without its data, or whose clock jumps, may grant a second time; with a majority
+// of such servers within one lease exclusion is lost.
 type Redlock struct {
 	_ noCopy
 	l *quorum.Redlock
@@ -33,14 +30,10 @@ type Redlock struct {
 
 var _ Locker = (*Redlock)(nil)
 
-// NewRedlock returns a lock of the given name over the deployments of sessions: an odd
-// number of them, three or more, that share nothing. Two survive the loss of none, and
-// an even number of no more than the odd one below; they are allowed all the same. It
-// sends nothing and cannot fail: no session, a nil one, or two on one deployment, and a
-// bad name or option, are reported by the first call.
-//
-// The lease is the sessions' own (the shortest of them counts), or that of [WithLease]
-// or [WithFixedLease].
+// NewRedlock returns a lock of the given name over the deployments of sessions: three or five that
+// share nothing. It sends nothing and cannot fail: no session, a nil one, two on one deployment, and a
+// bad name or option, are reported by the first call. The lease is the shortest of the sessions', or
+// that of [WithLease] or [WithFixedLease].
 func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 	deployments := make([]quorum.Session, len(sessions))
 	for i, s := range sessions {
@@ -54,8 +47,7 @@ func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 // Name returns the name of the lock.
 func (r *Redlock) Name() string { return r.l.Name() }
 
-// Lock locks r; see [Locker]. It rides out deployments that are down, also if they are a
-// majority.
+// Lock locks r; see [Locker]. It waits while a majority is down.
 func (r *Redlock) Lock(ctx context.Context) error { return r.l.Lock(ctx) }
 
 // TryLock makes one attempt; see [Locker]. If so many deployments fail that no majority
@@ -66,11 +58,10 @@ func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.l.TryLoc
 // background.
 func (r *Redlock) Unlock(ctx context.Context) error { return r.l.Unlock(ctx) }
 
-// Done returns a channel that is closed when the latest hold taken through r ends: when
-// fewer than a majority of the deployments are certain, or by Unlock; see [Locker].
+// Done tells when the latest hold ends; see [Locker].
 func (r *Redlock) Done() <-chan struct{} { return r.l.Done() }
 
-// Err tells whether the latest hold taken through r is held; see [Locker].
+// Err tells of the latest hold; see [Locker].
 func (r *Redlock) Err() error { return r.l.Err() }
 
 // Deadline returns the time until which a majority of the deployments is certain as of

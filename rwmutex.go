@@ -8,27 +8,18 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// An RWMutex is a re-entrant reader/writer mutual exclusion lock: held by any number
-// of readers, or by one writer. It shares its key, and so excludes, with every RWMutex
-// and Redisson RReadWriteLock of the same name. A lock of another kind of that name is
-// respected as held.
+// An RWMutex is a re-entrant reader/writer mutual exclusion lock: held by any number of readers, or
+// by one writer. It excludes every RWMutex and Redisson RReadWriteLock of the same name. As a
+// [Locker] it is its write side; [RWMutex.RLocker] is its read side.
 //
-// As a [Locker] it is its write side; [RWMutex.RLocker] is its read side. Each side has its
-// own Done and Err.
+// Readers and writers of all processes take turns: a waiting writer stops new readers, and when a
+// writer is done, all readers that wait go before the next one. An owner that reads may read again
+// whatever waits. A writer may also read, and keeps reading when it unlocks the write side first. The
+// other way round is refused with [ErrUpgrade].
 //
-// Readers and writers of all processes take turns: a waiting writer stops new readers, and
-// when a writer is done, all readers that wait go before the next one. So a writer waits
-// for the readers of one phase at most, besides other writers, who are in order of
-// arrival; and a reader for one writer at most, or those of one process to whom it passes
-// the lock within its tenure. An owner that reads may read again whatever waits. A writer may also read, and keeps reading
-// when it unlocks the write side first. The other way round is refused with ErrUpgrade:
-// two readers that waited to write would wait for each other.
-//
-// All readers of a session share one hold in Redis, which the first asks for and the
-// last releases; for one tenure after Redis last said that no writer waits, more of
-// them join without asking. A reader whose lease has another length than the
-// session's ([WithLease]), or is bounded ([WithFixedLease], [WithMaxHold]), has a hold of
-// its own.
+// The readers of a session share one hold in Redis. For one tenure after Redis last said that no
+// writer waits, more of them join without asking. A reader whose lease has another length than the
+// session's, or is bounded ([WithFixedLease], [WithMaxHold]), has a hold of its own.
 type RWMutex struct {
 	_    noCopy
 	l    engine.Lock
@@ -37,8 +28,8 @@ type RWMutex struct {
 
 var _ Locker = (*RWMutex)(nil)
 
-// RWMutex returns a read-write lock of the given name. It sends nothing and cannot
-// fail: a bad name or option is reported by the first call that would use it.
+// RWMutex returns a read-write lock of the given name. It sends nothing and cannot fail; see
+// [Session.Mutex].
 func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
 	rw := new(RWMutex)
 	rw.l.Init(s.e, wire.Write, name, lockConfigOf(opts))
@@ -49,8 +40,7 @@ func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
 // Name returns the name of the lock.
 func (rw *RWMutex) Name() string { return rw.l.Name() }
 
-// Lock locks rw for writing; see [Locker]. By an owner that holds only the read side it
-// fails at once with ErrUpgrade.
+// Lock locks rw for writing; see [Locker].
 func (rw *RWMutex) Lock(ctx context.Context) error { return rw.l.Lock(ctx) }
 
 // TryLock tries to lock rw for writing without waiting; see [Locker].
@@ -59,39 +49,32 @@ func (rw *RWMutex) TryLock(ctx context.Context) (bool, error) { return rw.l.TryL
 // RLock locks rw for reading; see [Locker].
 func (rw *RWMutex) RLock(ctx context.Context) error { return rw.read.Lock(ctx) }
 
-// TryRLock tries to lock rw for reading without waiting; see [Locker]. It is false also
-// while a writer waits.
+// TryRLock tries to lock rw for reading without waiting; it is false while a writer waits.
 func (rw *RWMutex) TryRLock(ctx context.Context) (bool, error) {
 	return rw.read.TryLock(ctx)
 }
 
-// Unlock ends one Lock of rw; see [Locker]. If its owner reads as well, that goes on,
-// and waiting readers enter.
+// Unlock ends one Lock of rw; see [Locker].
 func (rw *RWMutex) Unlock(ctx context.Context) error { return rw.l.Unlock(ctx) }
 
-// RUnlock ends one RLock of rw; see [Locker]. If other goroutines of this session read
-// on, nothing is sent.
+// RUnlock ends one RLock of rw; see [Locker].
 func (rw *RWMutex) RUnlock(ctx context.Context) error { return rw.read.Unlock(ctx) }
 
-// Done returns a channel that is closed when the latest write hold taken through rw
-// ends; see [Locker].
+// Done tells when the latest write hold ends; see [Locker].
 func (rw *RWMutex) Done() <-chan struct{} { return rw.l.Done() }
 
-// Err tells whether the latest write hold taken through rw is held; see [Locker].
+// Err tells of the latest write hold; see [Locker].
 func (rw *RWMutex) Err() error { return rw.l.Err() }
 
-// FencingToken returns the fencing token of the latest write hold taken through rw; see
-// [Mutex.FencingToken]. Readers have none.
+// FencingToken returns the token of the latest write hold; see [Mutex.FencingToken].
 func (rw *RWMutex) FencingToken() int64 { return rw.l.FencingToken() }
 
-// Deadline returns the time until which the write hold is certain; see
-// [Mutex.Deadline].
+// Deadline returns that of the latest write hold; see [Mutex.Deadline].
 func (rw *RWMutex) Deadline() (time.Time, bool) { return rw.l.Deadline() }
 
 func (rw *RWMutex) member() engine.Member { return &rw.l }
 
-// RLocker returns the read side of rw as a Locker: its Lock and Unlock are RLock and
-// RUnlock, and its Done and Err tell of the latest read hold taken through rw.
+// RLocker returns the read side of rw as a Locker: its Lock and Unlock are RLock and RUnlock.
 func (rw *RWMutex) RLocker() Locker { return (*rlocker)(rw) }
 
 // rlocker is the read side of an RWMutex.

@@ -14,14 +14,9 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Session is a process's part in the locks of one Redis deployment. It has an
-// identity, renews the leases of everything held through it, listens for unlock
-// messages, and makes handles of locks. One per process and deployment is enough,
-// whatever the number of locks: its goroutines and connections do not grow with
-// them.
-//
-// A Session is made by [NewSession] and ended by [Session.Close]. It must not
-// be copied, and is safe for concurrent use.
+// A Session is a process's part in the locks of one Redis deployment: it has an identity, renews
+// leases, listens for messages, and makes handles of locks. One per process and deployment is enough.
+// [Session.Close] ends it. It must not be copied, and is safe for concurrent use.
 type Session struct {
 	_        noCopy
 	e        *engine.Engine
@@ -35,15 +30,11 @@ func init() {
 	peek.Scripts = func() *wire.Scripts { return scripts }
 }
 
-// NewSession starts a session on a client that the caller has made, keeps, and
-// closes after the session. It checks that the server can be reached, that scripts
-// may be run, and that its channels may be subscribed and published to, and says what is
-// missing; ctx bounds that, and not the life of the session. A read-only replica is refused;
-// while a failover is under way NewSession waits for the primary until ctx ends.
-//
-// The client may be of a single server, of Sentinel, or of a cluster. Several
-// sessions may share a client. Sessions of the same process on the same deployment
-// exclude each other like those of different processes.
+// NewSession starts a session on a client that the caller has made, and closes after the session.
+// It checks that the server is a primary, that every script may be run and every channel be used, and
+// says what is missing. While a failover is under way it waits for the primary. ctx bounds that, and
+// not the life of the session. The client may be of a single server, of Sentinel, or of a cluster.
+// Sessions that share a client exclude each other as those of different processes do.
 func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOption) (*Session, error) {
 	if isNil(client) {
 		return nil, errors.New("relock: NewSession: the client is nil; pass what rueidis.NewClient returned")
@@ -68,30 +59,24 @@ func (s *Session) ID() string { return s.e.ID() }
 // Done returns a channel that is closed when Close is called.
 func (s *Session) Done() <-chan struct{} { return s.e.Done() }
 
-// Close ends the session: waiting calls return ErrClosed, every hold is lost and
-// released in Redis, goroutines and subscriptions end. It blocks until that is done or ctx
-// ends; bound it, since Redis may not answer. What it has not released when ctx ends, or
-// after 5 s without an answer, expires with its lease, and its error names it.
+// Close ends the session: waiting calls return ErrClosed, every hold is lost and released in Redis,
+// goroutines and subscriptions end. It blocks until that is done or ctx ends. What it has not released
+// when ctx ends, or after 5 s without an answer, expires with its lease, and its error names it. An
+// ended ctx still gives Redis 100 ms.
 //
-// Nothing of the session is left when Close returns, with one exception: when Redis hangs, a
-// call may be inside rueidis, which nothing can end, until rueidis' own timeouts (3 s for a
-// reply, [rueidis.ClientOption].Dialer.Timeout for a new connection). An ended ctx still gives
-// Redis 100 ms. Close may be called more than once; the client stays open.
+// Nothing of the session is left when Close returns, except that a call may be inside rueidis until the
+// client's own timeouts, when Redis hangs. Close may be called more than once; the client stays open.
 func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 
-// NewContext returns a context with a new owner in it. Every lock taken under that
-// context, or one derived from it, belongs to that owner, and the owner may lock
-// again what it holds. Locks of any session honour it.
-//
-// Give an owner to a unit of work, such as a request, whose functions lock the same
-// thing independently of each other. The session travels with it: see [FromContext].
-// Goroutines that share the context share the owner, and do not exclude each other.
+// NewContext returns a context with a new owner in it, for a unit of work such as a request: whoever
+// locks under it, or a context derived from it, is that owner, for locks of any session. Goroutines that
+// share it do not exclude each other. The session travels with it: see [FromContext].
 func (s *Session) NewContext(ctx context.Context) context.Context {
 	return arbiter.WithOwner(ctx, &arbiter.Owner{Minter: s})
 }
 
-// FromContext returns the session that minted the owner in ctx, if there is one. So code
-// that has only a context can lock, and lock again what its callers hold.
+// FromContext returns the session that made the owner in ctx, if there is one, for code that has only
+// a context.
 func FromContext(ctx context.Context) (*Session, bool) {
 	if o := arbiter.OwnerOf(ctx); o != nil {
 		s, ok := o.Minter.(*Session)

@@ -5,9 +5,8 @@ import (
 	"log/slog"
 )
 
-// SlogObserver returns an observer that logs to l: losses as errors, renewals that fail as
-// warnings, and the rest at debug level, under the caller's context. What l does not handle
-// costs one look at its level. A nil l is [slog.Default].
+// SlogObserver returns an observer that logs to l ([slog.Default] if that is nil): losses as errors,
+// failed renewals as warnings, the rest at debug level.
 func SlogObserver(l *slog.Logger) Observer {
 	if l == nil {
 		l = slog.Default()
