@@ -17,7 +17,7 @@ import (
 // f's context is derived from ctx, and knows the hold: see [Token] and [Deadline]. If the lock is
 // lost, that context is cancelled with cause [ErrLost]: f should stop what needs the lock, and
 // return. Do returns f's error joined with that of Unlock: it is ErrLost if the lock was lost while f
-// ran, even if f returned nil. It is not [context.Canceled] then, unless ctx itself has ended.
+// ran, even if f returned nil or its context's error.
 //
 // Lock inside f, under its context, of a key that this Do holds would wait for Do itself. So it
 // returns [ErrDeadlock], unless it is by the same owner ([Session.NewContext]), who enters again, or
@@ -91,10 +91,7 @@ func runHeld(ctx, as context.Context, o *arbiter.Owner, l Locker, f func(context
 		cancel(context.Canceled)
 		<-watched
 		lost := scope.Lost
-		if lost != nil && ctx.Err() == nil {
-			err = lockerr.Hide(err, context.Canceled)
-		}
-		if err == lost {
+		if lost != nil && (err == lost || err == context.Canceled && ctx.Err() == nil) {
 			err = nil // as the error of Unlock says
 		}
 		end := l.Unlock(as)

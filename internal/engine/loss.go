@@ -37,7 +37,7 @@ func (e *Engine) Lost(l *lease.Lease, cause error) { e.lose(l, cause) }
 // Renewed implements lease.Owner.
 func (e *Engine) Renewed(n int, took time.Duration, first error) {
 	if o := e.Config.Observer; o != nil {
-		o.Renewed(event.RenewEvent{Holds: n, Duration: took, Err: lockerr.Wrap("renew", "", first)})
+		o.Renewed(event.RenewEvent{Holds: n, Duration: took, Err: lockerr.New("renew", "", first)})
 	}
 }
 

@@ -272,7 +272,7 @@ const silentFrom = time.Second
 func (a *attempt) unanswered() {
 	d := time.Duration(a.e.Clock.Now() - a.asked)
 	if a.last == nil && (d >= silentFrom || !a.taken) {
-		a.taken, a.last = false, fmt.Errorf("no answer from Redis for %s", lockerr.Span(d))
+		a.taken, a.last = false, fmt.Errorf("no answer from Redis for %v", d.Round(time.Millisecond))
 	}
 }
 

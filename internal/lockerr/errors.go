@@ -1,3 +1,8 @@
+// Package lockerr holds the errors of the public API: its sentinels, and the failure of one operation.
+//
+// Every text is one line that starts with "relock: " once, however deep errors are wrapped, and errors.Is
+// finds the sentinel, the error of the context, its cause, and the error of Redis. The package starts no
+// goroutines and imports no package of the module.
 package lockerr
 
 import (
@@ -5,9 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
+
+const prefix = "relock: "
 
 // The sentinels of the public API, for [errors.Is]; package relock says what each means. A method's
 // error wraps one of them with the operation, the lock's name, and the cause if there is one.
@@ -24,16 +32,10 @@ var (
 )
 
 // ErrUnlockFirst: a hold was lost and not unlocked since. Its owner gets no new one inside the
-// section that the loss has broken, nor does an anonymous call through its handle.
+// section that the loss has broken, nor does a call without an owner through its handle.
 var ErrUnlockFirst = fmt.Errorf("%w: unlock the lost hold before locking again", ErrLost)
 
-// What was not made by its constructor.
-var (
-	ErrZero      = errors.New("relock: the lock is nil or a zero value; make it with a method of Session or a New function")
-	ErrNoSession = errors.New("relock: the Session is nil or a zero value; make it with NewSession")
-)
-
-// Error is the failure of one operation on one lock.
+// Error is the failure of one operation on one lock or, without an operation, several errors.
 type Error struct {
 	op, name string
 	errs     []error
@@ -41,35 +43,39 @@ type Error struct {
 
 // Error joins the operation, the name, and the texts of all errors.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(prefix + e.op)
-	if e.name != "" {
-		b.WriteString(" " + Quote(e.name))
+	texts := make([]string, len(e.errs))
+	for i, err := range e.errs {
+		texts[i] = strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 	}
-	separator := ": "
-	for _, err := range e.errs {
-		b.WriteString(separator + text(err))
-		separator = "; "
-		if _, ok := err.(*taken); ok {
-			separator = ": "
-		}
+	text := strings.Join(texts, "; ")
+	head := ""
+	switch {
+	case e.name != "":
+		head = prefix + e.op + " " + Quote(e.name) + ": "
+	case e.op != "":
+		head = prefix + e.op + ": "
+	case strings.HasPrefix(text, prefix):
+		head = prefix
+	default: // the first is no error of this package: each of them keeps its name
+		return text
 	}
-	return b.String()
+	return head + strings.ReplaceAll(text, prefix, "")
 }
 
 // Unwrap returns the errors that New kept.
 func (e *Error) Unwrap() []error { return e.errs }
 
-// New returns an *Error with those of errs that are neither nil nor wrapped by one before.
+// New returns an *Error with those of errs that are neither nil nor wrapped by one before, nil if there
+// are none.
 func New(op, name string, errs ...error) error {
 	e := &Error{op: op, name: name}
 	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if !slices.ContainsFunc(e.errs, func(k error) bool { return errors.Is(k, err) }) {
+		if err != nil && !slices.ContainsFunc(e.errs, func(k error) bool { return errors.Is(k, err) }) {
 			e.errs = append(e.errs, err)
 		}
+	}
+	if len(e.errs) == 0 {
+		return nil
 	}
 	return e
 }
@@ -83,30 +89,34 @@ func Ended(op, name string, ctx context.Context, last error) error {
 // Taken returns the failure of a call whose ctx has ended, and that has waited so long for a lock
 // that somebody else has.
 func Taken(op, name string, ctx context.Context, waited time.Duration) error {
-	return New(op, name, &taken{waited}, ctx.Err(), context.Cause(ctx))
+	return New(op, name, fmt.Errorf("%w for %v", ErrTaken, waited.Round(time.Millisecond)), ctx.Err(), context.Cause(ctx))
 }
 
-// taken is an ErrTaken that says how long the call has waited.
-type taken struct{ waited time.Duration }
-
-func (t *taken) Error() string { return prefix + "taken by another holder for " + Span(t.waited) }
-
-func (t *taken) Is(target error) bool { return target == ErrTaken }
-
-// Span formats a duration for people.
-func Span(d time.Duration) string {
-	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
-		if d >= unit {
-			return d.Round(unit / 10).String()
-		}
-	}
-	return d.String()
-}
-
-// Wrap returns the failure of an operation with err, nil if err is nil.
-func Wrap(op, name string, err error) error {
-	if err == nil {
+// Join is errors.Join with a text of one line. A single error is returned as it is.
+func Join(errs ...error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
 		return nil
+	case 1:
+		return errs[0]
 	}
-	return New(op, name, err)
+	return &Error{errs: errs}
+}
+
+// Bare returns err without the operation and name that New gave it.
+func Bare(err error) error {
+	if e, ok := err.(*Error); ok {
+		return Join(e.errs...)
+	}
+	return err
+}
+
+// Quote quotes the name of a lock. Of one that is longer than names may be it shows the beginning.
+func Quote(name string) string {
+	const most = 1024
+	if len(name) > most {
+		return strconv.Quote(name[:most]) + "..."
+	}
+	return strconv.Quote(name)
 }

@@ -6,11 +6,12 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-var sentinels = []error{ErrLost, ErrNotHeld, ErrClosed, ErrUpgrade, ErrDeadlock, ErrName, ErrOption, ErrNotLock, ErrZero}
+var sentinels = []error{ErrLost, ErrNotHeld, ErrClosed, ErrUpgrade, ErrDeadlock, ErrName, ErrOption, ErrNotLock, ErrTaken}
 
 // late is an error that a caller may look for with errors.As.
 type late struct{ by string }
@@ -28,7 +29,6 @@ func TestEveryErrorTextStartsWithTheName(t *testing.T) {
 			New("lock", "", s, io.EOF),
 			New("lock", "a", New("unlock", "b", s)),
 			Ended("lock", "a", ctx, s),
-			Wrap("renew", "", s),
 			errors.Join(s, ErrNotHeld))
 	}
 	for _, err := range all {
@@ -68,5 +68,36 @@ func TestCausesThatSayNothingNewAreLeftOut(t *testing.T) {
 	stop()
 	require.EqualError(t, Ended("lock", "a", plain, nil), `relock: lock "a": context canceled`)
 	require.EqualError(t, New("close", "", nil, ErrClosed, ErrClosed, nil), "relock: close: session closed")
-	require.NoError(t, Wrap("renew", "", nil), "a failure without an error")
+	require.NoError(t, New("renew", "", nil), "a failure without an error")
+}
+
+func TestJoinedErrorsAreOneLine(t *testing.T) {
+	a, b, theirs := New("unlock", "a", ErrLost), New("unlock", "b", ErrLost), errors.New("no money")
+	require.NoError(t, Join(nil, nil))
+	require.Equal(t, a, Join(nil, a))
+	for want, err := range map[string]error{
+		`relock: unlock "a": lock lost; unlock "b": lock lost`:                Join(a, nil, b),
+		`no money; relock: unlock "a": lock lost`:                             Join(theirs, a),
+		`relock: unlock "a": lock lost; unlock "b": lock lost; no money; EOF`: Join(Join(a, b), errors.Join(theirs, io.EOF)),
+		`relock: lock "a": two; lines`:                                        New("lock", "a", errors.New("two\nlines\n")),
+		"EOF; relock: lock lost":                                              Bare(New("lock", "a", io.EOF, ErrLost)),
+	} {
+		require.EqualError(t, err, want)
+	}
+	require.NoError(t, Bare(nil))
+	for _, want := range []error{ErrLost, theirs, a} {
+		require.ErrorIs(t, Join(b, Join(a, theirs)), want)
+	}
+}
+
+func TestTakenSaysForHowLong(t *testing.T) {
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	err := Taken("lock", "order:1", ctx, 1549*time.Millisecond)
+	require.EqualError(t, err, `relock: lock "order:1": lock taken by another holder for 1.549s; context canceled; enough`)
+	for _, want := range []error{ErrTaken, context.Canceled, cause} {
+		require.ErrorIs(t, err, want)
+	}
+	require.NotErrorIs(t, Ended("lock", "order:1", ctx, nil), ErrTaken)
 }

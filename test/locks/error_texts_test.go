@@ -121,12 +121,12 @@ func TestTextsOfErrors(t *testing.T) {
 		{relock.NewRedlock(nil, "r").Lock(kit.Background), `lock "r": option out of range: a Redlock needs at least one session, better three or five`},
 		{relock.NewRedlock([]*relock.Session{s, s}, "r").Err(), `lock "r": lock not held`},
 
-		{full(func() error { return m.Lock(kit.Background) }), `lock "a": OOM command not allowed when used memory > 'maxmemory'.`},
-		{full(func() error { return try(m)(kit.Background) }), `try lock "a": OOM command not allowed when used memory > 'maxmemory'.`},
-		{full(func() error { return f.Lock(kit.Background) }), `lock "a": OOM command not allowed when used memory > 'maxmemory'.`},
-		{full(func() error { return rw.RLock(kit.Background) }), `rlock "a": OOM command not allowed when used memory > 'maxmemory'.`},
-		{full(func() error { return g.Lock(kit.Background) }), `lock "a": OOM command not allowed when used memory > 'maxmemory'.`},
-		{full(func() error { return try(r)(kit.Background) }), `try lock "r": deployment 1 of 1: OOM command not allowed when used memory > 'maxmemory'.`},
+		{full(func() error { return m.Lock(kit.Background) }), `lock "a": OOM command not allowed when used memory > 'maxmemory'.…`},
+		{full(func() error { return try(m)(kit.Background) }), `try lock "a": OOM command not allowed when used memory > 'maxmemory'.…`},
+		{full(func() error { return f.Lock(kit.Background) }), `lock "a": OOM command not allowed when used memory > 'maxmemory'.…`},
+		{full(func() error { return rw.RLock(kit.Background) }), `rlock "a": OOM command not allowed when used memory > 'maxmemory'.…`},
+		{full(func() error { return g.Lock(kit.Background) }), `lock "a": OOM command not allowed when used memory > 'maxmemory'.…`},
+		{full(func() error { return try(r)(kit.Background) }), `try lock "r": deployment 1 of 1: OOM command not allowed when used memory > 'maxmemory'.…`},
 
 		{data(m.Lock), `lock "a": not a lock: the key "a" is a hash, but without any hold: it is data of an application; choose another name, or a prefix for all names (WithPrefix)`},
 		{data(g.Lock), `lock "a": not a lock: the key "a" is a hash, but without any hold: it is data of an application; choose another name, or a prefix for all names (WithPrefix)`},
@@ -144,6 +144,10 @@ func TestTextsOfErrors(t *testing.T) {
 	} {
 		if c.text == "" {
 			require.NoError(t, c.err)
+			continue
+		}
+		if call, reason, oom := strings.Cut(strings.TrimSuffix(c.text, "…"), "OOM"); oom { // Redis adds the script and its line
+			require.Regexp(t, "^relock: "+call+".*OOM"+reason, c.err.Error())
 			continue
 		}
 		require.EqualError(t, c.err, "relock: "+c.text)

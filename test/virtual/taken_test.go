@@ -35,7 +35,7 @@ func (w *world) isTaken(t *testing.T, l relock.Locker) {
 	err := waits(t, l, 1500*time.Millisecond)
 	require.ErrorIs(t, err, relock.ErrTaken)
 	verb := map[bool]string{true: "lock", false: "rlock"}[w.exclusive()]
-	require.Regexp(t, fmt.Sprintf(`^relock: %s "a": taken by another holder for 1\.[5-9]s: context deadline exceeded; %v$`, verb, errStop), err.Error())
+	require.Regexp(t, fmt.Sprintf(`^relock: %s "a": lock taken by another holder for 1\.[5-9]s; context deadline exceeded; %v$`, verb, errStop), err.Error())
 }
 
 // isSilent checks the error of a Lock whose Redis did not answer.
