@@ -14,14 +14,13 @@ import (
 )
 
 // How a Redlock is acquired: in rounds. A round asks all deployments at the same time, and is decided as soon as a
-// majority has granted the lock, or cannot any more. After a majority has granted it, the others get as long
-// again. What a deployment grants later belongs to the hold if there is one, and is given back otherwise.
+// majority has granted the lock, or cannot any more. What a deployment grants later belongs to the hold if there
+// is one, and is given back otherwise.
 //
 // Calls that ask at the same time may each get some of the deployments, and none of them a majority. They
 // give back what they got and try again after a random pause, which grows.
 
 const (
-	restLeast  = 200 * time.Microsecond // for the others, after a majority
 	pauseLeast = 2 * time.Millisecond
 	pauseMost  = 100 * time.Millisecond
 	backOff    = time.Second // at most, while no majority answers
@@ -58,7 +57,7 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 			c.Contend()
 		}
 		r.table.Report(w, err) // for those that queue behind
-		timing.Pause(ctx, timing.Jitter(pause))
+		r.pause(ctx, timing.Jitter(pause))
 		if pause *= 2; err == nil {
 			pause = min(pause, pauseMost)
 		}
@@ -69,11 +68,34 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 	}
 }
 
+// pause waits for d, until ctx ends or until a session is closed.
+func (r *Redlock) pause(ctx context.Context, d time.Duration) {
+	over := make(chan struct{})
+	defer time.AfterFunc(d, func() { close(over) }).Stop()
+	engine.Await(ctx, over, r.engines())
+}
+
 // permanentError is a round error that will not go away: no majority is left of the deployments
 // that do not refuse for good.
 type permanentError struct{ error }
 
 func (p *permanentError) Unwrap() error { return p.error }
+
+// connected returns the deployments to ask: those whose other connection answers, if they are a majority, or all.
+// A deployment that hangs would get more and more requests.
+func (r *Redlock) connected() (some []int) {
+	all := make([]int, len(r.nodes))
+	for i, n := range r.nodes {
+		all[i] = i
+		if n.Engine().Connected() {
+			some = append(some, i)
+		}
+	}
+	if len(some) < r.quorum() {
+		return all
+	}
+	return some
+}
 
 // answer is what became of a request to one deployment.
 type answer struct {
@@ -85,17 +107,17 @@ type answer struct {
 // round asks the deployments once, concurrently. If they do not suffice it gives back what it got; the
 // error is theirs if so many failed that no majority was left.
 func (r *Redlock) round(ctx context.Context, c *engine.Call) (*hold, error) {
-	h := newHold(r)
-	answers := make(chan answer, len(r.nodes))
-	for i := range r.nodes {
+	h, asked := newHold(r), r.connected()
+	answers := make(chan answer, len(asked))
+	for _, i := range asked {
 		go func() { // ends in time; the engine's Close waits for it
 			got, err := h.take(ctx, i)
 			answers <- answer{i, got, err}
 		}()
 	}
 	errs := make([]error, len(r.nodes))
-	got, failed, refused := 0, 0, 0
-	for range r.nodes {
+	got, failed, refused := 0, len(r.nodes)-len(asked), 0
+	for range asked {
 		a := <-answers
 		switch {
 		case a.got:
@@ -113,7 +135,6 @@ func (r *Redlock) round(ctx context.Context, c *engine.Call) (*hold, error) {
 	elapsed := time.Duration(r.e.Clock.Now() - h.since)
 	switch {
 	case got >= r.quorum() && validity(r.lease, elapsed) > 0:
-		awaitRest(answers, len(r.nodes)-got-failed-refused, elapsed)
 		return h, nil
 	case got >= r.quorum():
 		h.discard()
@@ -124,18 +145,6 @@ func (r *Redlock) round(ctx context.Context, c *engine.Call) (*hold, error) {
 		return nil, nil // taken
 	}
 	return nil, r.roundError(ctx, c.Op, errs)
-}
-
-// awaitRest gives n more deployments as long to answer as the others took.
-func awaitRest(answers <-chan answer, n int, took time.Duration) {
-	rest := time.After(max(took, restLeast))
-	for range n {
-		select {
-		case <-answers:
-		case <-rest:
-			return
-		}
-	}
 }
 
 // roundError returns the error of a round in which no majority of the deployments answered.
@@ -161,7 +170,6 @@ func (r *Redlock) roundError(ctx context.Context, op string, errs []error) error
 // goes on.
 func (h *hold) release(ctx context.Context) error {
 	r, parts := h.r, h.end()
-	start := r.e.Clock.Now()
 	answers := make(chan answer, len(parts))
 	for i, p := range parts {
 		if p == nil {
@@ -175,7 +183,7 @@ func (h *hold) release(ctx context.Context) error {
 	}
 	held := 0
 	errs := []error{lockerr.ErrLost}
-	for i := range parts {
+	for range parts {
 		a := <-answers
 		if a.err != nil {
 			errs = append(errs, a.err)
@@ -184,7 +192,6 @@ func (h *hold) release(ctx context.Context) error {
 			held++
 		}
 		if held >= r.quorum() {
-			awaitRest(answers, len(parts)-i-1, time.Duration(r.e.Clock.Now()-start))
 			return nil
 		}
 	}
