@@ -2,7 +2,7 @@ package relockotel_test
 
 import (
 	"context"
-	"strings"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,61 +22,63 @@ var background = context.Background()
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestMetricsOfHoldsAndWaits(t *testing.T) {
-	onEach(t, func(t *testing.T, typ lockType, redis []*relocktest.Redis) {
-		x, kind := newTelemetry(t), "kind="+typ.kind
+	onEach(t, func(t *testing.T, kind string, redis []*relocktest.Redis) {
+		x, of := newTelemetry(t), "kind="+kind
 		s, other := sessions(redis, relock.WithObserver(x.observer)), sessions(redis)
-		rival := rivalOf(typ, other)
-		l := typ.make(s, "lock")
+		rival := rivalOf(kind, other)
+		now := func(holds, waiters int) {
+			t.Helper()
+			require.EqualValues(t, holds, x.series("relock.holds")[of])
+			require.EqualValues(t, waiters, x.series("relock.waiters")[of])
+		}
+		l := lockOf(kind, s, "lock")
 		require.NoError(t, l.Lock(background))
-		require.EqualValues(t, 1, x.series("relock.holds")[kind])
+		now(1, 0)
 		time.Sleep(3 * time.Second)
 		require.NoError(t, l.Unlock(background))
-		require.EqualValues(t, 0, x.series("relock.holds")[kind])
-		require.Equal(t, 3*time.Second, x.sum("relock.hold.duration", kind))
+		now(0, 0)
+		require.Equal(t, 3*time.Second, x.sum("relock.hold.duration", of))
 
 		require.NoError(t, rival.Lock(background))
 		ok, err := l.TryLock(background)
 		require.NoError(t, err)
 		require.False(t, ok)
-		require.EqualValues(t, 0, x.series("relock.waiters")[kind])
-
+		now(0, 0)
 		got := make(chan error)
 		go func() { got <- l.Lock(background) }()
 		time.Sleep(time.Second)
-		require.EqualValues(t, 1, x.series("relock.waiters")[kind])
+		now(0, 1)
 		ctx, cancel := context.WithTimeout(background, time.Second)
-		require.ErrorIs(t, typ.make(s, "lock").Lock(ctx), context.DeadlineExceeded)
+		require.ErrorIs(t, lockOf(kind, s, "lock").Lock(ctx), context.DeadlineExceeded)
 		cancel()
-		require.EqualValues(t, 1, x.series("relock.waiters")[kind])
+		now(0, 1)
 		require.NoError(t, rival.Unlock(background))
 		require.NoError(t, <-got)
-		require.EqualValues(t, 0, x.series("relock.waiters")[kind])
-		require.EqualValues(t, 1, x.series("relock.holds")[kind])
+		now(1, 0)
 		require.NoError(t, l.Unlock(background))
-		require.Error(t, typ.make(s, "{").Lock(background))
+		require.Error(t, lockOf(kind, s, "{").Lock(background))
 
-		results := x.series("relock.acquisitions")
-		require.EqualValues(t, 2, results[kind+" outcome=held"])
-		require.EqualValues(t, 1, results[kind+" outcome=missed"])
-		require.EqualValues(t, 1, results[kind+" outcome=canceled"])
-		require.EqualValues(t, 1, results[kind+" outcome=error"])
-		require.EqualValues(t, 5, x.series("relock.wait.duration")[kind])
-		require.EqualValues(t, 2, x.series("relock.hold.duration")[kind])
-		require.EqualValues(t, 0, x.series("relock.waiters")[kind])
-		require.EqualValues(t, 0, x.series("relock.holds")[kind])
-		require.Zero(t, x.series("relock.losses")[kind])
-		require.GreaterOrEqual(t, x.sum("relock.wait.duration", kind), 3*time.Second)
+		for outcome, n := range map[string]int{"held": 2, "missed": 1, "canceled": 1, "error": 1} {
+			require.EqualValues(t, n, x.series("relock.acquisitions")[of+" outcome="+outcome], outcome)
+		}
+		require.EqualValues(t, 5, x.series("relock.wait.duration")[of])
+		require.EqualValues(t, 2, x.series("relock.hold.duration")[of])
+		now(0, 0)
+		require.Zero(t, x.series("relock.losses")[of])
+		require.GreaterOrEqual(t, x.sum("relock.wait.duration", of), 3*time.Second)
 	})
 }
 
 func TestLossesByCause(t *testing.T) {
-	onEach(t, func(t *testing.T, typ lockType, redis []*relocktest.Redis) {
+	onEach(t, func(t *testing.T, kind string, redis []*relocktest.Redis) {
 		for cause, lose := range map[string]struct {
 			opt relock.LockOption
 			do  func(s []*relock.Session)
 		}{
 			"expired": {nil, func(s []*relock.Session) {
-				each(redis, s, func(r *relocktest.Redis, s *relock.Session) { r.Partition(s) })
+				for i, r := range redis {
+					r.Partition(s[i])
+				}
 			}},
 			"ended":    {relock.WithFixedLease(time.Second), func([]*relock.Session) {}},
 			"max_hold": {relock.WithMaxHold(time.Second), func([]*relock.Session) {}},
@@ -98,33 +100,28 @@ func TestLossesByCause(t *testing.T) {
 		} {
 			x := newTelemetry(t)
 			s := sessions(redis, relock.WithObserver(x.observer))
-			l := typ.make(s, "lock", lose.opt)
+			l := lockOf(kind, s, "lock", lose.opt)
 			require.NoError(t, l.Lock(background))
 			time.Sleep(500 * time.Millisecond)
 			lose.do(s)
 			<-l.Done()
 			synctest.Wait()
-			require.EqualValues(t, map[string]int64{cause: 1}, only(x.series("relock.losses"), typ.kind), cause)
-			require.EqualValues(t, 0, x.series("relock.holds")["kind="+typ.kind], cause)
-			require.EqualValues(t, 1, x.series("relock.hold.duration")["kind="+typ.kind], cause)
+			require.EqualValues(t, map[string]int64{cause: 1}, only(x.series("relock.losses"), kind), cause)
+			require.EqualValues(t, 0, x.series("relock.holds")["kind="+kind], cause)
+			require.EqualValues(t, 1, x.series("relock.hold.duration")["kind="+kind], cause)
 			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 			time.Sleep(time.Minute) // nothing of it is left
 		}
 	})
 }
 
-func each(redis []*relocktest.Redis, s []*relock.Session, f func(*relocktest.Redis, *relock.Session)) {
-	for i, r := range redis {
-		f(r, s[i])
-	}
-}
-
 // only returns the series of a kind by their cause, without those at 0.
 func only(all map[string]int64, kind string) map[string]int64 {
 	of := make(map[string]int64)
 	for attributes, n := range all {
-		if cause, ok := strings.CutSuffix(attributes, " kind="+kind); ok && n != 0 {
-			of[strings.TrimPrefix(cause, "cause=")] = n
+		var cause, k string
+		if _, err := fmt.Sscanf(attributes, "cause=%s kind=%s", &cause, &k); err == nil && k == kind && n != 0 {
+			of[cause] = n
 		}
 	}
 	return of
@@ -146,24 +143,24 @@ func TestRenewals(t *testing.T) {
 }
 
 func TestSpans(t *testing.T) {
-	onEach(t, func(t *testing.T, typ lockType, redis []*relocktest.Redis) {
+	onEach(t, func(t *testing.T, kind string, redis []*relocktest.Redis) {
 		x := newTelemetry(t)
 		s, other := sessions(redis, relock.WithObserver(x.observer)), sessions(redis)
 		ctx, parent := x.tracing.Tracer("test").Start(background, "request")
-		rival := rivalOf(typ, other)
+		rival := rivalOf(kind, other)
 		require.NoError(t, rival.Lock(background))
 		start := time.Now()
 		time.AfterFunc(time.Second, func() { _ = rival.Unlock(background) })
-		require.NoError(t, typ.make(s, "lock").Lock(ctx))
+		require.NoError(t, lockOf(kind, s, "lock").Lock(ctx))
 		end := time.Now()
 		canceled, cancel := context.WithCancel(ctx)
 		cancel()
-		require.Error(t, typ.make(s, "lock").Lock(canceled))
+		require.Error(t, lockOf(kind, s, "lock").Lock(canceled))
 		parent.End()
 
 		var own []trace.ReadOnlySpan // without those of members
 		for _, span := range x.spans.Ended() {
-			if value(span, "lock.kind").AsString() == typ.kind {
+			if value(span, "lock.kind").AsString() == kind {
 				own = append(own, span)
 			}
 		}
@@ -177,7 +174,7 @@ func TestSpans(t *testing.T) {
 		require.True(t, value(span, "lock.contended").AsBool())
 		require.False(t, value(span, "lock.handoff").AsBool())
 		require.Equal(t, "held", value(span, "lock.outcome").AsString())
-		if typ.kind == "mutex" || typ.kind == "fair" || typ.kind == "write" {
+		if kind == "mutex" || kind == "fair" || kind == "write" {
 			require.Positive(t, value(span, "lock.token").AsInt64())
 		} else {
 			require.Zero(t, value(span, "lock.token"))
