@@ -164,19 +164,12 @@ func sh(flags string, name, script string) []string {
 	return append(append([]string{"run"}, strings.Fields(flags)...), name, "--", "sh", "-c", script)
 }
 
-// catches and ignores tell what a process does with a signal, from /proc.
-func catches(pid int, s syscall.Signal) bool { return inMask(pid, "SigCgt:", s) }
-func ignores(pid int, s syscall.Signal) bool { return inMask(pid, "SigIgn:", s) }
-
-func inMask(pid int, field string, s syscall.Signal) bool {
+// catches tells from /proc whether a process has a handler for a signal.
+func catches(pid int, s syscall.Signal) bool {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	for line := range strings.Lines(string(text)) {
-		if mask, ok := strings.CutPrefix(line, field); ok {
-			bits, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
-			return bits&(1<<(s-1)) != 0
-		}
-	}
-	return false
+	_, mask, _ := strings.Cut(string(text), "SigCgt:\t")
+	bits, _ := strconv.ParseUint(strings.Fields(mask + " 0")[0], 16, 64)
+	return bits&(1<<(s-1)) != 0
 }
 
 // session starts a session of the library on a server.
