@@ -124,20 +124,3 @@ func TestViolationsAreSeen(t *testing.T) {
 	mem.leave(read)
 	assert.True(t, mem.enter(write) && !mem.enter(read) && !mem.enter(write), "a writer may enter, and nobody beside it")
 }
-
-func TestSharedMemoryIsShared(t *testing.T) {
-	a, err := newShared(t.TempDir())
-	require.NoError(t, err)
-	defer a.close()
-	b, err := openShared(a.file)
-	require.NoError(t, err)
-	defer b.close()
-	for i := range cells {
-		a.cell(i).Store(int64(i) + 7)
-	}
-	for i := range cells {
-		assert.Equal(t, int64(i)+7, b.cell(i).Load(), "cell %d", i)
-	}
-	a.reset()
-	assert.Zero(t, b.cell(inside).Load(), "reset is not seen")
-}

@@ -27,25 +27,41 @@ func TestSingleServer(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "redis.sock")
-	server := redistest.Start(t, "--unixsocket", socket)
+	server := redistest.Start(t, "--unixsocket", socket, "--requirepass", "secret")
+	command(t, server, "ACL", "SETUSER", "shop", "on", ">pw", "~*", "&*", "+@all")
 	at := []string{server.Addr()}
 	for name, o := range map[string]options{
-		"alone":          {Addrs: at},
-		"database":       {Addrs: at, DB: 3},
+		"alone":          {},
+		"database":       {DB: 3},
 		"socket":         {Addrs: []string{socket}, DB: 2},
-		"RESP2":          {Addrs: at, Protocol: 2, DB: 4},
-		"small pool":     {Addrs: at, PoolSize: 1, DB: 5},
-		"named":          {Addrs: at, ClientName: "shop", IdentitySuffix: "shop", DB: 6},
-		"nameless":       {Addrs: at, DisableIdentity: true, DB: 7},
-		"short life":     {Addrs: at, ConnMaxLifetime: 50 * time.Millisecond, DB: 8},
-		"routed":         {Addrs: at, ReadOnly: true, RouteByLatency: true, DB: 9},
-		"short timeouts": {Addrs: at, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second, DB: 10},
+		"RESP2":          {Protocol: 2, DB: 4},
+		"small pool":     {PoolSize: 1, DB: 5},
+		"named":          {ClientName: "shop", IdentitySuffix: "shop", DB: 6},
+		"nameless":       {DisableIdentity: true, DB: 7},
+		"short life":     {ConnMaxLifetime: 50 * time.Millisecond, DB: 8},
+		"routed":         {ReadOnly: true, RouteByLatency: true, DB: 9},
+		"short timeouts": {ReadTimeout: 2 * time.Second, WriteTimeout: time.Second, DB: 10},
+		"user":           {Username: "shop", Password: "pw", DB: 1},
+		"user, RESP2":    {Username: "shop", Password: "pw", DB: 11, Protocol: 2},
+		"provider":       {DB: 12, CredentialsProvider: func() (string, string) { return "shop", "pw" }},
+		"provider with context": {DB: 13, CredentialsProviderContext: func(context.Context) (string, string, error) {
+			return "", "secret", nil
+		}},
 	} {
+		if o.Addrs == nil {
+			o.Addrs = at
+		}
+		if o.Username == "" && o.CredentialsProvider == nil && o.CredentialsProviderContext == nil {
+			o.Password = "secret"
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			excludes(t, o)
 		})
 	}
+	fails(t, options{Addrs: at}, "without a password")
+	fails(t, options{Addrs: at, Password: "wrong"}, "with a wrong one")
+	fails(t, options{Addrs: at, Username: "nobody", Password: "pw"}, "with a wrong user")
 }
 
 // A connection that has outlived ConnMaxLifetime is replaced under the locks.
@@ -80,30 +96,6 @@ func TestTLSWithClientCertificate(t *testing.T) {
 	fails(t, o, "without TLS")
 	o.Addrs = []string{server.Addr()}
 	excludes(t, o)
-}
-
-func TestPasswordsAndUsers(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--requirepass", "secret")
-	command(t, server, "ACL", "SETUSER", "shop", "on", ">pw", "~*", "&*", "+@all")
-	at := []string{server.Addr()}
-	for name, o := range map[string]options{
-		"password": {Addrs: at, Password: "secret"},
-		"user":     {Addrs: at, Username: "shop", Password: "pw", DB: 1},
-		"RESP2":    {Addrs: at, Username: "shop", Password: "pw", DB: 2, Protocol: 2},
-		"provider": {Addrs: at, DB: 3, CredentialsProvider: func() (string, string) { return "shop", "pw" }},
-		"provider with context": {Addrs: at, DB: 4, CredentialsProviderContext: func(context.Context) (string, string, error) {
-			return "", "secret", nil
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			excludes(t, o)
-		})
-	}
-	fails(t, options{Addrs: at}, "without a password")
-	fails(t, options{Addrs: at, Password: "wrong"}, "with a wrong one")
-	fails(t, options{Addrs: at, Username: "nobody", Password: "pw"}, "with a wrong user")
 }
 
 // stream is a provider whose credentials change.
