@@ -48,7 +48,8 @@ func goPeer(args []string) {
 		words := strings.Split(in.Text(), " ")
 		th := g.threads[words[1]]
 		if th == nil {
-			th = &thread{g: g, ctx: s.NewContext(kit.Background), orders: make(chan []string, 1000), locks: make(map[string]relock.Locker)}
+			th = &thread{g: g, ctx: s.NewContext(kit.Background), orders: make(chan []string, 1000)}
+			th.locks = make(map[string]relock.Locker)
 			g.threads[words[1]] = th
 			go th.run()
 		}

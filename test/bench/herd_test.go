@@ -72,11 +72,12 @@ func (t *table) herdRows(kind string, small, large int, got map[int][]herdFigure
 	beside := fmt.Sprintf(" (n = %d)", small)
 	commands := func(n float64) string { return fmt.Sprintf("%.1f", n) }
 	ms := func(ns float64) string { return fmt.Sprintf("%.0f ms", ns/1e6) }
-	t.reaches(fmt.Sprintf("%d processes, sections of %v, %s", large, herdSection, kind), many.rate/1e9, few.rate/1e9, beside,
-		perSecond, 1/herdGrowth, 3)
+	t.reaches(fmt.Sprintf("%d processes, sections of %v, %s", large, herdSection, kind),
+		many.rate/1e9, few.rate/1e9, beside, perSecond, 1/herdGrowth, 3)
 	t.grows("  server time of each", many.server, few.server, beside, took, herdGrowth, 3)
 	t.grows("  commands of each", many.commands, few.commands, beside, commands, herdGrowth, 3)
-	t.grows("  longest wait", many.longest, float64(large)*turn, fmt.Sprintf(" (%d × %s)", large, took(turn)), ms, herdUnfair, 3)
+	t.grows("  longest wait", many.longest, float64(large)*turn, fmt.Sprintf(" (%d × %s)", large, took(turn)),
+		ms, herdUnfair, 3)
 }
 
 func medians(of []herdFigures) herdFigures {

@@ -27,7 +27,8 @@ func (t *table) pairs(b *testing.B, srv *redistest.Server) {
 	owned, owner := owners.Mutex("owned"), owners.NewContext(kit.Background)
 	kit.ChildCheck(owned.Lock(owner))
 
-	m := inTurns(benchRounds, floor, pairs(200, kit.Background, alone), floor, crowd(crowded), floor, pairs(20_000, owner, owned))
+	m := inTurns(benchRounds,
+		floor, pairs(200, kit.Background, alone), floor, crowd(crowded), floor, pairs(20_000, owner, owned))
 	t.add("uncontended Lock+Unlock, one goroutine", m[1], m[0], 1.15, 3)
 	t.counts("  its allocations", allocs(kit.Background, alone), 4)
 	t.add(fmt.Sprintf("%d goroutines on one name, one process", benchGoroutines), m[3], m[2], 0.05, 4)
@@ -98,7 +99,8 @@ func throughput(span time.Duration, n int, f func(i int)) float64 {
 func (t *table) observer(b *testing.B, srv *redistest.Server) {
 	bare, observed := benchSession(b, srv), benchSession(b, srv, relock.WithObserver(relock.NopObserver{}))
 	without, with := bare.Mutex("without"), observed.Mutex("with")
-	m := inTurns(2*benchRounds+1, pairs(100, kit.Background, without), pairs(100, kit.Background, with), crowd(without), crowd(with))
+	m := inTurns(2*benchRounds+1,
+		pairs(100, kit.Background, without), pairs(100, kit.Background, with), crowd(without), crowd(with))
 	t.add("uncontended Lock+Unlock with an observer", m[1], m[0], 1.02, 3)
 	t.add(fmt.Sprintf("%d goroutines on one name with one", benchGoroutines), m[3], m[2], 1.5, 3)
 	none, some := allocs(kit.Background, without), allocs(kit.Background, with)

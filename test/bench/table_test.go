@@ -59,6 +59,9 @@ func BenchmarkTable(b *testing.B) {
 // table collects the rows of BenchmarkTable.
 type table struct{ rows []row }
 
+// format formats a figure.
+type format func(float64) string
+
 // row is one figure.
 type row struct {
 	name          string
@@ -108,15 +111,15 @@ func (t *table) add(name string, figure, floor, target float64, decimals int) {
 }
 
 // grows adds a row whose figure must not be more than so many times its floor. beside says what the floor is.
-func (t *table) grows(name string, figure, floor float64, beside string, format func(float64) string, target float64, decimals int) {
+func (t *table) grows(name string, figure, floor float64, beside string, f format, target float64, decimals int) {
 	t.rows = append(t.rows, row{
-		name: name, figure: format(figure), floor: format(floor) + beside, ratio: figure / floor, target: target, decimals: decimals,
+		name: name, figure: f(figure), floor: f(floor) + beside, ratio: figure / floor, target: target, decimals: decimals,
 	})
 }
 
 // reaches adds a row whose figure must be at least so many times its floor.
-func (t *table) reaches(name string, figure, floor float64, beside string, format func(float64) string, target float64, decimals int) {
-	t.grows(name, figure, floor, beside, format, target, decimals)
+func (t *table) reaches(name string, figure, floor float64, beside string, f format, target float64, decimals int) {
+	t.grows(name, figure, floor, beside, f, target, decimals)
 	t.rows[len(t.rows)-1].atLeast = true
 }
 

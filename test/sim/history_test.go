@@ -45,8 +45,9 @@ type call struct {
 
 func (c *call) String() string {
 	s := fmt.Sprintf("#%-3d process %d actor %d: %v", c.id, c.p.id, c.actor, c.op) +
-		said("reads as well now", c.nested, "called", c.called.at, "returned", c.returned.at, "with", c.err, "tokens", c.tokens,
-			"lost", c.lost.at, "vanished", c.gone.at, "unlock", c.unlocking.at, "unlocked", c.unlocked.at, "with", c.unlockErr)
+		said("reads as well now", c.nested, "called", c.called.at, "returned", c.returned.at, "with", c.err,
+			"tokens", c.tokens, "lost", c.lost.at, "vanished", c.gone.at, "unlock", c.unlocking.at,
+			"unlocked", c.unlocked.at, "with", c.unlockErr)
 	if c.returned.seq != 0 && !c.held && c.err == nil {
 		s += ", taken"
 	}

@@ -109,7 +109,8 @@ func (w *world) steppedLocked(c *call) bool {
 			return true
 		}
 		if slices.ContainsFunc(w.troubles, func(other *trouble) bool {
-			return t != other && other.concerns(c) && other.from <= t.from+c.lease() && (other.to < 0 || other.to+c.lease() >= t.from)
+			return t != other && other.concerns(c) && other.from <= t.from+c.lease() &&
+				(other.to < 0 || other.to+c.lease() >= t.from)
 		}) {
 			return true
 		}

@@ -40,8 +40,8 @@ func (s *selection) set(text string) error { return json.Unmarshal([]byte("["+te
 
 // command returns what repeats a world.
 func (k keep) command(seed uint64) string {
-	return fmt.Sprintf("go test ./test/sim -run Simulation -sim.first=%d -sim.seeds=1 -sim.faults=%v -sim.actors=%v -count=1000 -failfast",
-		seed, k.faults, k.actors)
+	return fmt.Sprintf("go test ./test/sim -run Simulation -count=1000 -failfast "+
+		"-sim.first=%d -sim.seeds=1 -sim.faults=%v -sim.actors=%v", seed, k.faults, k.actors)
 }
 
 // shrink leaves out faults, and then actors, as long as the world fails in the same way. It

@@ -210,7 +210,9 @@ func (w *world) settle() {
 // keeps reports whether servers have keys of more than fencing tokens and labels.
 func (w *world) keeps() bool {
 	return slices.ContainsFunc(w.servers, func(s *memredis.Server) bool {
-		return slices.ContainsFunc(s.Mini.Keys(), func(key string) bool { return !hasPrefix(key, "relock_fence:", "relock_session:") })
+		return slices.ContainsFunc(s.Mini.Keys(), func(key string) bool {
+			return !hasPrefix(key, "relock_fence:", "relock_session:")
+		})
 	})
 }
 
