@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock/internal/snippets"
 	"go.uber.org/goleak"
 )
@@ -40,13 +43,10 @@ func TestQuickRunHasEveryScenarioOfEveryLibrary(t *testing.T) {
 	if status := run(t.Context(), []string{"-quick", "-md", md, "-svg", svg, "-herd", herd}, &out, &errs); status != 0 {
 		t.Fatalf("exit status %d\n%s\n%s", status, &out, &errs)
 	}
-	t.Logf("%s\n%s", &errs, &out)
 	text, err := os.ReadFile(md)
-	noError(t, err)
+	require.NoError(t, err)
 	sections := strings.Split(string(text), "\n**")[1:]
-	if want := 2 * (len(scenarios) + 1); len(sections) != want { // uncontended has two
-		t.Fatalf("%d sections, want %d", len(sections), want)
-	}
+	require.Len(t, sections, 2*(len(scenarios)+1), "uncontended has two")
 	for _, s := range sections {
 		title, _, _ := strings.Cut(s, "**")
 		var head, faults []string
@@ -58,13 +58,12 @@ func TestQuickRunHasEveryScenarioOfEveryLibrary(t *testing.T) {
 			case strings.HasPrefix(line, "| violations"):
 				faults = cells
 			}
-			if strings.HasPrefix(line, "| ") && len(cells) != len(head) {
-				t.Errorf("%s: a row of %d cells in a table of %d: %s", title, len(cells), len(head), line)
+			if strings.HasPrefix(line, "| ") {
+				assert.Len(t, cells, len(head), "%s: %s", title, line)
 			}
 		}
-		if faults == nil || faults[1] != "0 / 0 / 0" {
-			t.Errorf("%s: violations, stuck waiters and errors of relock: %v", title, faults)
-		}
+		require.NotEmpty(t, faults, title)
+		assert.Equal(t, "0 / 0 / 0", faults[1], "%s: violations, stuck waiters and errors of relock", title)
 		// Whoever waits as another one does not take part twice.
 		for i, cell := range faults[1:min(len(faults), 1+len(allPeers()))] {
 			if p := allPeers()[i]; cell == none && !p.again && !(p.defaults && strings.HasPrefix(title, "a herd")) {
@@ -73,42 +72,31 @@ func TestQuickRunHasEveryScenarioOfEveryLibrary(t *testing.T) {
 		}
 	}
 	for _, name := range []string{svg, herd} {
-		chart, err := os.Open(name)
-		noError(t, err)
-		defer chart.Close()
-		if text := checkXML(t, chart); !strings.Contains(text, "rueidislock") {
-			t.Errorf("%s shows no rueidislock: %s", name, text)
-		}
+		chart, err := os.ReadFile(name)
+		require.NoError(t, err)
+		assert.Contains(t, checkXML(t, string(chart)), "rueidislock", name)
 	}
 }
 
-// checkXML fails the test if r is not well-formed, and returns the character data.
-func checkXML(t *testing.T, r io.Reader) (text string) {
+// checkXML fails the test if a document is not well-formed, and returns the character data.
+func checkXML(t *testing.T, document string) (text string) {
 	t.Helper()
-	for d := xml.NewDecoder(r); ; {
+	for d := xml.NewDecoder(strings.NewReader(document)); ; {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
 			return text
 		}
-		noError(t, err)
+		require.NoError(t, err)
 		if data, ok := token.(xml.CharData); ok {
 			text += string(data) + "\n"
 		}
 	}
 }
 
-// noError stops the test if there is an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // What the guides say of other libraries compiles with the versions of go.mod.
 func TestGuidesCompile(t *testing.T) {
 	documents, err := filepath.Glob("../docs/*.md")
-	noError(t, err)
+	require.NoError(t, err)
 	snippets.Compile(t, snippets.Code{
 		Documents: documents,
 		Language:  "golang",

@@ -5,6 +5,9 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func somePeers() (us, renews, polls *peer) {
@@ -55,9 +58,8 @@ func TestRelockIsComparedWithTheBestOther(t *testing.T) {
 		{"second", "left", false, 0, false}, // so many times as good as nothing left
 	} {
 		got, ok := r.row(figure{section: c.section, name: c.name}).against(r.peers, c.renewing)
-		if got != c.want || ok != c.ok {
-			t.Errorf("%s, only those that renew %v: %v %v, want %v %v", c.name, c.renewing, got, ok, c.want, c.ok)
-		}
+		assert.Equal(t, c.ok, ok, "%+v", c)
+		assert.Equal(t, c.want, got, "%+v", c)
 	}
 }
 
@@ -65,7 +67,7 @@ func TestRelockIsComparedWithTheBestOther(t *testing.T) {
 func written(t *testing.T, write func(w io.Writer) error) string {
 	t.Helper()
 	var b strings.Builder
-	noError(t, write(&b))
+	require.NoError(t, write(&b))
 	return b.String()
 }
 
@@ -89,21 +91,15 @@ func TestReportsSayEveryFigure(t *testing.T) {
 		"no herd":       {newReport(allPeers()).herdSVG, true, nil},
 	} {
 		text := written(t, c.write)
-		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-			t.Errorf("%s: a point that is nowhere:\n%s", name, text)
-		}
+		assert.NotRegexp(t, "NaN|Inf", text, "%s: a point that is nowhere", name)
 		if c.xml {
-			text = checkXML(t, strings.NewReader(text))
+			text = checkXML(t, text)
 		}
 		for _, want := range c.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: no %q in\n%s", name, want, text)
-			}
+			assert.Contains(t, text, want, name)
 		}
 	}
-	if lines := strings.Count(written(t, herds.herdSVG), "<polyline"); lines != 4*2 {
-		t.Errorf("%d lines, want one for each of 4 figures and 2 peers", lines)
-	}
+	assert.Equal(t, 4*2, strings.Count(written(t, herds.herdSVG), "<polyline"), "one for each of 4 figures and 2 peers")
 }
 
 // herdReport has two sizes of herds, of two peers.
@@ -131,16 +127,10 @@ func herdReport() *report {
 func TestPercentileIsOneOfTheValues(t *testing.T) {
 	ten := []int64{10, 1, 9, 2, 8, 3, 7, 4, 6, 5}
 	for p, want := range map[float64]int64{0: 1, 10: 1, 11: 2, 50: 5, 90: 9, 99: 10, 100: 10} {
-		if got := percentile(ten, p); got != want {
-			t.Errorf("percentile %v: %d, want %d", p, got, want)
-		}
+		assert.Equal(t, want, percentile(ten, p), "percentile %v", p)
 	}
-	if got := percentile[float64](nil, 50); got != 0 {
-		t.Errorf("of nothing: %v", got)
-	}
-	if ten[0] != 10 {
-		t.Error("the values were sorted in place")
-	}
+	assert.Zero(t, percentile[float64](nil, 50))
+	assert.EqualValues(t, 10, ten[0], "the values were sorted in place")
 }
 
 func TestFiguresHaveThreeDigitsThatCount(t *testing.T) {
@@ -156,8 +146,6 @@ func TestFiguresHaveThreeDigitsThatCount(t *testing.T) {
 		{byteSize, 1500, "1,500 B"}, {byteSize, 100 << 10, "100 KiB"}, {byteSize, 1.5 * (10 << 20), "15 MiB"},
 		{percent, 99.95, "100.0 %"}, {times, 0.00612, "0.0061 ×"},
 	} {
-		if got := c.unit.format(c.v); got != c.want {
-			t.Errorf("%v of unit %d: %q, want %q", c.v, c.unit, got, c.want)
-		}
+		assert.Equal(t, c.want, c.unit.format(c.v))
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/goredis"
 )
@@ -49,26 +51,22 @@ func migrated(ctx context.Context, opts *redis.UniversalOptions, work func()) er
 
 // The lines to migrate are at most ten, and those that the example runs.
 func TestREADMEIsTheExample(t *testing.T) {
-	readme := string(must(os.ReadFile("README.md"))(t))
-	source := string(must(os.ReadFile("example_test.go"))(t))
-	_, snippet, _ := strings.Cut(readme, "```go\n")
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	source, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	_, snippet, _ := strings.Cut(string(readme), "```go\n")
 	snippet, _, found := strings.Cut(snippet, "```")
-	if !found {
-		t.Fatal("README.md has no Go code")
-	}
-	if n := strings.Count(snippet, "\n"); n > 10 {
-		t.Errorf("%d lines to migrate", n)
-	}
-	if !strings.Contains(source, "\t"+strings.TrimSpace(strings.ReplaceAll(snippet, "\n", "\n\t"))+"\n") {
-		t.Errorf("not in the example:\n%s", snippet)
-	}
+	require.True(t, found, "README.md has no Go code")
+	require.LessOrEqual(t, strings.Count(snippet, "\n"), 10)
+	require.Contains(t, string(source), "\t"+strings.TrimSpace(strings.ReplaceAll(snippet, "\n", "\n\t"))+"\n")
 }
 
 // A service without go-redis must not get it from relock.
 func TestCoreDoesNotKnowGoRedis(t *testing.T) {
 	for _, name := range []string{"../go.mod", "../go.sum"} {
-		if strings.Contains(string(must(os.ReadFile(name))(t)), "redis/go-redis") {
-			t.Errorf("%s names go-redis", name)
-		}
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "redis/go-redis", name)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/goredis"
 	"github.com/relock-go/relock/internal/redistest"
@@ -21,41 +23,56 @@ import (
 
 func TestSingleServer(t *testing.T) {
 	t.Parallel()
-	dir := must(os.MkdirTemp("", "relock"))(t) // a socket's name must be short
+	dir, err := os.MkdirTemp("", "relock") // a socket's name must be short
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "redis.sock")
-	server := redistest.Start(t, "--unixsocket", socket)
+	server := redistest.Start(t, "--unixsocket", socket, "--requirepass", "secret")
+	command(t, server, "ACL", "SETUSER", "shop", "on", ">pw", "~*", "&*", "+@all")
 	at := []string{server.Addr()}
-	for name, o := range map[string]redis.UniversalOptions{
-		"alone":          {Addrs: at},
-		"database":       {Addrs: at, DB: 3},
+	for name, o := range map[string]options{
+		"alone":          {},
+		"database":       {DB: 3},
 		"socket":         {Addrs: []string{socket}, DB: 2},
-		"RESP2":          {Addrs: at, Protocol: 2, DB: 4},
-		"small pool":     {Addrs: at, PoolSize: 1, DB: 5},
-		"named":          {Addrs: at, ClientName: "shop", IdentitySuffix: "shop", DB: 6},
-		"nameless":       {Addrs: at, DisableIdentity: true, DB: 7},
-		"short life":     {Addrs: at, ConnMaxLifetime: 50 * time.Millisecond, DB: 8},
-		"routed":         {Addrs: at, ReadOnly: true, RouteByLatency: true, DB: 9},
-		"short timeouts": {Addrs: at, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second, DB: 10},
+		"RESP2":          {Protocol: 2, DB: 4},
+		"small pool":     {PoolSize: 1, DB: 5},
+		"named":          {ClientName: "shop", IdentitySuffix: "shop", DB: 6},
+		"nameless":       {DisableIdentity: true, DB: 7},
+		"short life":     {ConnMaxLifetime: 50 * time.Millisecond, DB: 8},
+		"routed":         {ReadOnly: true, RouteByLatency: true, DB: 9},
+		"short timeouts": {ReadTimeout: 2 * time.Second, WriteTimeout: time.Second, DB: 10},
+		"user":           {Username: "shop", Password: "pw", DB: 1},
+		"user, RESP2":    {Username: "shop", Password: "pw", DB: 11, Protocol: 2},
+		"provider":       {DB: 12, CredentialsProvider: func() (string, string) { return "shop", "pw" }},
+		"provider with context": {DB: 13, CredentialsProviderContext: func(context.Context) (string, string, error) {
+			return "", "secret", nil
+		}},
 	} {
+		if o.Addrs == nil {
+			o.Addrs = at
+		}
+		if o.Username == "" && o.CredentialsProvider == nil && o.CredentialsProviderContext == nil {
+			o.Password = "secret"
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			excludes(t, o)
 		})
 	}
+	fails(t, options{Addrs: at}, "without a password")
+	fails(t, options{Addrs: at, Password: "wrong"}, "with a wrong one")
+	fails(t, options{Addrs: at, Username: "nobody", Password: "pw"}, "with a wrong user")
 }
 
 // A connection that has outlived ConnMaxLifetime is replaced under the locks.
 func TestConnectionsMayExpireUnderLocks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := session(t, redis.UniversalOptions{Addrs: []string{server.Addr()}, ConnMaxLifetime: 20 * time.Millisecond})
+	s := session(t, options{Addrs: []string{server.Addr()}, ConnMaxLifetime: 20 * time.Millisecond})
 	before := server.Info("stats")["total_connections_received"]
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
 	redistest.Eventually(t, patience, "connections to be replaced", func() bool {
 		for range 100 {
-			ok(t, relock.Do(ctx, s.Mutex("goods:1"), func(context.Context) error { return nil }))
+			require.NoError(t, relock.Do(t.Context(), s.Mutex("goods:1"), func(context.Context) error { return nil }))
 		}
 		after := server.Info("stats")["total_connections_received"]
 		return len(after) > len(before) || after > before
@@ -67,7 +84,7 @@ func TestTLSWithClientCertificate(t *testing.T) {
 	redistest.Needs(t, redistest.TLS)
 	ca := redistest.NewAuthority(t)
 	server, addr := redistest.StartTLS(t, ca)
-	o := redis.UniversalOptions{Addrs: []string{addr}, TLSConfig: ca.Client()}
+	o := options{Addrs: []string{addr}, TLSConfig: ca.Client()}
 	excludes(t, o)
 
 	o.TLSConfig = ca.Client()
@@ -79,43 +96,6 @@ func TestTLSWithClientCertificate(t *testing.T) {
 	fails(t, o, "without TLS")
 	o.Addrs = []string{server.Addr()}
 	excludes(t, o)
-}
-
-// fails fails the test if a client can be made.
-func fails(t testing.TB, o redis.UniversalOptions, what string) {
-	t.Helper()
-	client, err := goredis.NewClient(&o)
-	if client != nil {
-		t.Errorf("%s: there is a client", what)
-		client.Close()
-	}
-	if err == nil || !strings.HasPrefix(err.Error(), "goredis: NewClient: ") {
-		t.Errorf("%s: %v", what, err)
-	}
-}
-
-func TestPasswordsAndUsers(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--requirepass", "secret")
-	command(t, server, "ACL", "SETUSER", "shop", "on", ">pw", "~*", "&*", "+@all")
-	at := []string{server.Addr()}
-	for name, o := range map[string]redis.UniversalOptions{
-		"password": {Addrs: at, Password: "secret"},
-		"user":     {Addrs: at, Username: "shop", Password: "pw", DB: 1},
-		"RESP2":    {Addrs: at, Username: "shop", Password: "pw", DB: 2, Protocol: 2},
-		"provider": {Addrs: at, DB: 3, CredentialsProvider: func() (string, string) { return "shop", "pw" }},
-		"provider with context": {Addrs: at, DB: 4, CredentialsProviderContext: func(context.Context) (string, string, error) {
-			return "", "secret", nil
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			excludes(t, o)
-		})
-	}
-	fails(t, redis.UniversalOptions{Addrs: at}, "without a password")
-	fails(t, redis.UniversalOptions{Addrs: at, Password: "wrong"}, "with a wrong one")
-	fails(t, redis.UniversalOptions{Addrs: at, Username: "nobody", Password: "pw"}, "with a wrong user")
 }
 
 // stream is a provider whose credentials change.
@@ -143,47 +123,39 @@ func TestChangedPasswordIsUsedToConnectAgain(t *testing.T) {
 	login := new(stream)
 	login.password.Store("first")
 	at := []string{server.Addr()}
-	client := must(goredis.NewClient(&redis.UniversalOptions{Addrs: at, StreamingCredentialsProvider: login}))(t)
-	defer func() {
+	client, err := goredis.NewClient(&options{Addrs: at, StreamingCredentialsProvider: login})
+	require.NoError(t, err)
+	t.Cleanup(func() { // after the end of the session
 		client.Close()
-		if n := login.ends.Load(); n != 1 {
-			t.Errorf("Close ended %d subscriptions, want 1", n)
-		}
-	}()
-	provided := connect(t, redis.UniversalOptions{Addrs: at, CredentialsProvider: func() (string, string) {
+		assert.EqualValues(t, 1, login.ends.Load(), "subscriptions that Close ended")
+	})
+	provided := connect(t, options{Addrs: at, CredentialsProvider: func() (string, string) {
 		return login.credentials().BasicAuth()
 	}})
-	t.Run("locks", func(t *testing.T) { // its end closes the sessions
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		sessions := []*relock.Session{sessionOn(t, client), sessionOn(t, provided)}
-		var held []*relock.Mutex
-		for i, s := range sessions {
-			held = append(held, s.Mutex(fmt.Sprint("held ", i)))
-			ok(t, held[i].Lock(ctx))
-		}
+	ctx := t.Context()
+	sessions := []*relock.Session{sessionOn(t, client), sessionOn(t, provided)}
+	var held []*relock.Mutex
+	for i, s := range sessions {
+		held = append(held, s.Mutex(fmt.Sprint("held ", i)))
+		require.NoError(t, held[i].Lock(ctx))
+	}
 
-		command(t, server, "ACL", "SETUSER", "shop", "resetpass", ">second")
-		login.password.Store("second")
-		login.listener.Load().(auth.CredentialsListener).OnNext(login.credentials())
-		command(t, server, "CLIENT", "KILL", "USER", "shop")
+	command(t, server, "ACL", "SETUSER", "shop", "resetpass", ">second")
+	login.password.Store("second")
+	login.listener.Load().(auth.CredentialsListener).OnNext(login.credentials())
+	command(t, server, "CLIENT", "KILL", "USER", "shop")
 
-		for i, s := range sessions {
-			if err := s.Mutex(fmt.Sprint("taken ", i)).Lock(ctx); err != nil {
-				t.Error(err)
-			}
-			if err := held[i].Unlock(ctx); err != nil {
-				t.Error("held while the connections broke:", err)
-			}
-		}
-	})
+	for i, s := range sessions {
+		assert.NoError(t, s.Mutex(fmt.Sprint("taken ", i)).Lock(ctx))
+		assert.NoError(t, held[i].Unlock(ctx), "held while the connections broke")
+	}
 }
 
 func TestDialerMakesAllConnections(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	var dialed atomic.Int64
-	o := redis.UniversalOptions{IsClusterMode: true, Addrs: []string{"127.0.0.2:1"},
+	o := options{IsClusterMode: true, Addrs: []string{"127.0.0.2:1"},
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			dialed.Add(1)
 			if addr == "127.0.0.2:1" {
@@ -192,9 +164,7 @@ func TestDialerMakesAllConnections(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		}}
 	excludes(t, o)
-	if n := dialed.Load(); n < 6 { // three nodes, two clients
-		t.Errorf("%d connections were made by the dialer", n)
-	}
+	assert.GreaterOrEqual(t, dialed.Load(), int64(6), "three nodes, two clients")
 }
 
 func TestCluster(t *testing.T) {
@@ -204,7 +174,7 @@ func TestCluster(t *testing.T) {
 	for _, node := range cluster.Nodes() {
 		addrs = append(addrs, node.Addr())
 	}
-	for name, o := range map[string]redis.UniversalOptions{
+	for name, o := range map[string]options{
 		"several addresses": {Addrs: addrs, DB: 3}, // which go-redis ignores
 		"one address":       {Addrs: addrs[:1], IsClusterMode: true},
 		"routed":            {Addrs: addrs, ReadOnly: true, RouteRandomly: true, MaxRedirects: 8},
@@ -212,29 +182,23 @@ func TestCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other: they share names
 			o.Password = "secret"
-			if mode := connect(t, o).Mode(); mode != rueidis.ClientModeCluster {
-				t.Error(mode)
-			}
+			assert.Equal(t, rueidis.ClientModeCluster, connect(t, o).Mode())
 			if !o.ReadOnly { // of go-redis: a replica may not have the key yet
 				excludes(t, o)
 				return
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			if err := relock.Do(ctx, session(t, o).Mutex("goods:1"), func(context.Context) error { return nil }); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, relock.Do(t.Context(), session(t, o).Mutex("goods:1"), func(context.Context) error { return nil }))
 		})
 	}
-	fails(t, redis.UniversalOptions{Addrs: addrs}, "without a password")
+	fails(t, options{Addrs: addrs}, "without a password")
 }
 
 // A server that is no cluster is one where the options say so.
 func TestClusterModeNeedsACluster(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	fails(t, redis.UniversalOptions{Addrs: []string{server.Addr()}, IsClusterMode: true}, "one server")
-	fails(t, redis.UniversalOptions{Addrs: []string{server.Addr(), server.Addr()}}, "two addresses")
+	fails(t, options{Addrs: []string{server.Addr()}, IsClusterMode: true}, "one server")
+	fails(t, options{Addrs: []string{server.Addr(), server.Addr()}}, "two addresses")
 }
 
 // The sentinels have a user of their own, and so have the servers.
@@ -256,7 +220,7 @@ func TestSentinelWithPasswords(t *testing.T) {
 		command(t, sentinel, "ACL", "SETUSER", "watcher", "on", ">watch", "&*", "+@all")
 		command(t, sentinel, "ACL", "SETUSER", "default", "resetpass", ">guarded")
 	}
-	for name, o := range map[string]redis.UniversalOptions{
+	for name, o := range map[string]options{
 		"passwords": {Password: "secret", SentinelPassword: "guarded"},
 		"users":     {Username: "shop", Password: "pw", SentinelUsername: "watcher", SentinelPassword: "watch", DB: 1},
 		"provider": {SentinelUsername: "watcher", SentinelPassword: "watch", DB: 2,
@@ -266,18 +230,16 @@ func TestSentinelWithPasswords(t *testing.T) {
 	} {
 		o.MasterName, o.Addrs = "relock", addrs
 		t.Run(name, func(t *testing.T) {
-			if mode := connect(t, o).Mode(); mode != rueidis.ClientModeSentinel {
-				t.Error(mode)
-			}
+			assert.Equal(t, rueidis.ClientModeSentinel, connect(t, o).Mode())
 			excludes(t, o)
 		})
 	}
-	o := redis.UniversalOptions{MasterName: "relock", Addrs: addrs, Password: "secret", SentinelPassword: "guarded"}
+	o := options{MasterName: "relock", Addrs: addrs, Password: "secret", SentinelPassword: "guarded"}
 	followsFailover(t, o)
-	for what, wrong := range map[string]func(*redis.UniversalOptions){
-		"without the sentinels' password": func(o *redis.UniversalOptions) { o.SentinelPassword = "" },
-		"without the servers' password":   func(o *redis.UniversalOptions) { o.Password = "" },
-		"with an unknown name":            func(o *redis.UniversalOptions) { o.MasterName = "nobody" },
+	for what, wrong := range map[string]func(*options){
+		"without the sentinels' password": func(o *options) { o.SentinelPassword = "" },
+		"without the servers' password":   func(o *options) { o.Password = "" },
+		"with an unknown name":            func(o *options) { o.MasterName = "nobody" },
 	} {
 		o := o
 		wrong(&o)
@@ -286,15 +248,16 @@ func TestSentinelWithPasswords(t *testing.T) {
 }
 
 // followsFailover fails the test unless a session locks on the primary that the sentinels choose next.
-func followsFailover(t *testing.T, o redis.UniversalOptions) {
+func followsFailover(t *testing.T, o options) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := t.Context()
 	s := session(t, o)
 	watcher := redis.NewSentinelClient(&redis.Options{Addr: o.Addrs[0], Password: o.SentinelPassword})
 	defer watcher.Close()
 	primary := func() string {
-		return must(watcher.GetMasterAddrByName(ctx, o.MasterName).Result())(t)[1] // its port
+		address, err := watcher.GetMasterAddrByName(ctx, o.MasterName).Result()
+		require.NoError(t, err)
+		return address[1] // its port
 	}
 	old := primary()
 	redistest.Eventually(t, patience, "another primary", func() bool {
@@ -304,7 +267,7 @@ func followsFailover(t *testing.T, o redis.UniversalOptions) {
 	rdb := native(t, o)
 	redistest.Eventually(t, patience, "a lock on the new primary", func() bool {
 		m := s.Mutex("after failover")
-		ok(t, m.Lock(ctx))
+		require.NoError(t, m.Lock(ctx))
 		n, err := rdb.Exists(ctx, m.Name()).Result()
 		_ = m.Unlock(ctx) // a hold on the old primary may be lost
 		return err == nil && n == 1

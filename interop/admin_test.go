@@ -2,9 +2,11 @@ package interop_test
 
 import (
 	"fmt"
-	"strings"
+	"regexp"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -22,39 +24,25 @@ func TestEachSideSeesTheHoldsOfTheOther(t *testing.T) {
 			var locked, mine bool
 			var ttl, count int64
 			seen := j.do("a", "inspect", kind, "Go "+kind)
-			if _, err := fmt.Sscan(seen, &locked, &ttl, &count, &mine); err != nil {
-				t.Fatalf("%q: %v", seen, err)
-			}
-			if !locked || ttl <= 0 || ttl > lease.Milliseconds() || count != 0 || mine {
-				t.Errorf("%s held by Go, seen from Java: %s; want it locked, for at most %v, and not by this thread", kind, seen, lease)
-			}
+			_, err := fmt.Sscan(seen, &locked, &ttl, &count, &mine)
+			require.NoError(t, err, seen)
+			require.True(t, locked && ttl > 0 && ttl <= lease.Milliseconds() && count == 0 && !mine,
+				"%s held by Go, seen from Java: %s; want it locked, for at most %v, and not by this thread", kind, seen, lease)
 			g.do("a", "unlock", kind, "Go "+kind)
-			if seen := j.do("a", "inspect", kind, "Go "+kind); seen != "false -2 0 false" {
-				t.Errorf("%s released by Go, seen from Java: %s", kind, seen)
-			}
+			require.Equal(t, "false -2 0 false", j.do("a", "inspect", kind, "Go "+kind), "%s released by Go", kind)
 
 			// Redisson counts in Redis how often a thread has locked.
 			holder := j.do("a", "thread")
 			j.do("a", "lock", kind, "Java "+kind)
 			j.do("a", "lock", kind, "Java "+kind)
-			mode := "exclusive"
-			if kind == "read" {
-				mode = "shared"
-			}
+			mode := map[bool]string{true: "shared", false: "exclusive"}[kind == "read"]
 			for count := 2; count > 0; count-- {
-				words := strings.Fields(g.do("a", "inspect", kind, "Java "+kind))
-				if len(words) != 3 || words[0] != mode || words[2] != fmt.Sprint(holder, "=", count) {
-					t.Errorf("%s held by Java, seen from Go: %v; want %s, and %s=%d", kind, words, mode, holder, count)
-				}
-				wanted := rival(kind)
-				if g.gets("a", wanted, "Java "+kind) {
-					t.Errorf("%s: Go got a lock that Java holds %d times", kind, count)
-				}
+				seen := g.do("a", "inspect", kind, "Java "+kind)
+				require.Regexp(t, fmt.Sprintf(`^%s \d+ %s=%d$`, mode, regexp.QuoteMeta(holder), count), seen, kind)
+				require.False(t, g.gets("a", rival(kind), "Java "+kind), "Java holds it %d times", count)
 				j.do("a", "unlock", kind, "Java "+kind)
 			}
-			if seen := g.do("a", "inspect", kind, "Java "+kind); !strings.HasPrefix(seen, "unlocked") {
-				t.Errorf("%s released by Java, seen from Go: %s", kind, seen)
-			}
+			require.Regexp(t, "^unlocked", g.do("a", "inspect", kind, "Java "+kind), kind)
 		}
 	})
 }
@@ -85,32 +73,22 @@ func TestForceUnlockFromEitherSide(t *testing.T) {
 						lost = g.begin(holder, "lost", kind, name)
 					}
 					a := who.forcer.begin(fmt.Sprint("forcer", i), "force", kind, name).must()
-					if a.result != "true" {
-						t.Errorf("%v forced the lock of %v: %s", who.forcer, who.holder, a.result)
-					}
+					require.Equal(t, "true", a.result)
 					got := waits.must()
-					if who.forcer == g || who.forcer == h {
-						if d := time.Duration(got.end - a.start); d > lease/2 {
-							t.Errorf("%v forced the lock of %v: %v got in after %v", who.forcer, who.holder, who.waiter, d)
-						}
+					if who.forcer != j {
+						require.LessOrEqual(t, time.Duration(got.end-a.start), lease/2, "until %v got in", who.waiter)
 					}
 					if lost != nil {
 						end := lost.must()
-						if end.result != "true" {
-							t.Errorf("the holder was told %s", end.result)
-						}
-						told := time.Duration(end.end - a.start)
+						require.Equal(t, "true", end.result)
 						most := lease * 2 / 3
 						if who.forcer == h {
 							most = lease / 4
 						}
-						if told > most {
-							t.Errorf("%v forced the lock of Go, which was told after %v", who.forcer, told)
-						}
+						require.LessOrEqual(t, time.Duration(end.end-a.start), most, "until the holder was told")
 					}
-					if a := who.holder.begin(holder, "unlock", kind, name).wait(soon); a.err == nil {
-						t.Errorf("%v: Unlock of a hold that was forced open has succeeded", who.holder)
-					}
+					a = who.holder.begin(holder, "unlock", kind, name).wait(soon)
+					require.Error(t, a.err, "Unlock of a hold that was forced open")
 					who.waiter.do(waiter, "unlock", wanted, name)
 				}
 			})

@@ -1,10 +1,14 @@
 package interop_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -12,14 +16,9 @@ import (
 // setting returns what an environment variable says, or else its default.
 func setting(t testing.TB, name string, otherwise time.Duration) time.Duration {
 	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < time.Second {
-		t.Fatalf("%s: %q: want a duration of a second or more (%v)", name, text, err)
-	}
+	d, err := time.ParseDuration(cmp.Or(os.Getenv(name), otherwise.String()))
+	require.NoError(t, err, name)
+	require.GreaterOrEqual(t, d, time.Second, name)
 	return d
 }
 
@@ -67,25 +66,18 @@ func counted(t *testing.T, server *redistest.Server, counter string, calls []*ca
 	for _, c := range calls {
 		var writes, reads, torn int
 		a := c.wait(d + soon)
-		if a.err != nil {
-			t.Fatal(a.err)
-		}
-		if _, err := fmt.Sscan(a.result, &writes, &reads, &torn); err != nil {
-			t.Fatalf("%s: %q: %v", c.what, a.result, err)
-		}
-		if torn > 0 {
-			t.Errorf("%s: saw a write half done, %d times", c.what, torn)
-		}
-		if writes+reads == 0 {
-			t.Errorf("%s: never got its turn", c.what)
-		}
+		require.NoError(t, a.err)
+		_, err := fmt.Sscan(a.result, &writes, &reads, &torn)
+		require.NoError(t, err, "%s: %q", c.what, a.result)
+		assert.Zero(t, torn, "%s: saw writes half done", c.what)
+		assert.NotZero(t, writes+reads, "%s: never got its turn", c.what)
 		total += writes
 		turns[c] = writes + reads
 	}
-	for _, half := range []string{":a", ":b"} {
-		if n, err := server.Do("GET", counter+half); err != nil || n != fmt.Sprint(total) {
-			t.Errorf("counter %s is %v (%v) after %d writes", counter+half, n, err, total)
-		}
+	for _, half := range halves {
+		n, err := server.Do("GET", counter+half)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(total), n, "counter %s", counter+half)
 	}
 	return turns
 }

@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/relock-go/relock"
 	"golang.org/x/sys/unix"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 )
 
 // gopher is a process of relock that does what it is told to; see peer.
@@ -35,19 +36,20 @@ type thread struct {
 
 // goPeer is the role of a helper process of relock.
 func goPeer(args []string) {
-	client, err := connect(args[0], args[1])
-	check(err)
-	ms, err := strconv.Atoi(args[2])
-	check(err)
-	s, err := relock.NewSession(context.Background(), client, relock.WithLease(time.Duration(ms)*time.Millisecond))
-	check(err)
+	client, err := kit.Connect(args[1], func(o *rueidis.ClientOption) { o.ForceSingleClient = args[0] == "single" })
+	kit.ChildCheck(err)
+	lease, err := time.ParseDuration(args[2] + "ms")
+	kit.ChildCheck(err)
+	s, err := relock.NewSession(kit.Background, client, relock.WithLease(lease))
+	kit.ChildCheck(err)
 	g := &gopher{session: s, client: client, threads: make(map[string]*thread)}
 	g.say("ready " + s.ID())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		words := strings.Split(in.Text(), " ")
 		th := g.threads[words[1]]
 		if th == nil {
-			th = &thread{g: g, ctx: s.NewContext(context.Background()), orders: make(chan []string, 1000), locks: make(map[string]relock.Locker)}
+			th = &thread{g: g, ctx: s.NewContext(kit.Background), orders: make(chan []string, 1000)}
+			th.locks = make(map[string]relock.Locker)
 			g.threads[words[1]] = th
 			go th.run()
 		}
@@ -55,23 +57,10 @@ func goPeer(args []string) {
 	}
 }
 
-func connect(mode, addr string) (rueidis.Client, error) {
-	return rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: mode == "single",
-	})
-}
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
-}
-
 // now returns the host's monotonic clock, which Java's System.nanoTime reads too.
 func now() int64 {
 	var ts unix.Timespec
-	check(unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts))
+	kit.ChildCheck(unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts))
 	return ts.Nano()
 }
 
@@ -96,15 +85,17 @@ func (th *thread) run() {
 }
 
 func (th *thread) obey(command string, args []string) (string, error) {
-	s := th.g.session
-	kind := args[0]
+	s, kind := th.g.session, args[0]
 	name, err := url.QueryUnescape(args[1])
 	if err != nil {
 		return "", err
 	}
-	ms := 0
-	if len(args) > 2 && command != "hammer" {
-		if ms, err = strconv.Atoi(args[2]); err != nil {
+	if command == "hammer" {
+		return th.hammer(kind, name, args[2:])
+	}
+	var d time.Duration
+	if len(args) > 2 {
+		if d, err = time.ParseDuration(args[2] + "ms"); err != nil {
 			return "", err
 		}
 	}
@@ -113,21 +104,12 @@ func (th *thread) obey(command string, args []string) (string, error) {
 	case "lock":
 		return "true", l.Lock(th.ctx)
 	case "lease":
-		l = newLock(s, kind, name, relock.WithFixedLease(time.Duration(ms)*time.Millisecond))
+		l = newLock(s, kind, name, relock.WithFixedLease(d))
 		th.locks[kind+" "+name] = l
 		return "true", l.Lock(th.ctx)
 	case "try":
-		if ms == 0 {
-			ok, err := l.TryLock(th.ctx)
-			return fmt.Sprint(ok), err
-		}
-		ctx, cancel := context.WithTimeout(th.ctx, time.Duration(ms)*time.Millisecond)
-		defer cancel()
-		err := l.Lock(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
-			return "false", nil
-		}
-		return "true", err
+		ok, err := l.TryLock(th.ctx)
+		return fmt.Sprint(ok), err
 	case "unlock":
 		return "true", l.Unlock(th.ctx)
 	case "lost": // waits until the hold ends, and returns why
@@ -143,16 +125,6 @@ func (th *thread) obey(command string, args []string) (string, error) {
 			result += fmt.Sprint(" ", h.ID, "=", h.Count)
 		}
 		return result, err
-	case "hammer":
-		d, err := strconv.Atoi(args[3])
-		if err != nil {
-			return "", err
-		}
-		section, err := strconv.Atoi(args[4])
-		if err != nil {
-			return "", err
-		}
-		return th.hammer(kind, name, args[2], time.Duration(d)*time.Millisecond, time.Duration(section)*time.Millisecond)
 	}
 	return "", fmt.Errorf("no command %q", command)
 }
@@ -179,28 +151,33 @@ func newLock(s *relock.Session, kind, name string, opts ...relock.LockOption) re
 	return s.Mutex(name, opts...) // lock, fenced
 }
 
-// hammer does what the hammer of the Java side does.
-func (th *thread) hammer(kind, name, counter string, d, section time.Duration) (string, error) {
+// halves are the ends of the names of the two counters that are one under the lock.
+var halves = []string{":a", ":b"}
+
+// hammer does what the hammer of the Java side does: until a time has passed it has the lock, for as long as a section
+// says, and adds to two counters, by reading and then writing.
+func (th *thread) hammer(kind, name string, args []string) (string, error) { // counter, ms, ms of a section
 	exclusive, shared := th.lock(kind, name), th.lock("read", name)
+	d, err := time.ParseDuration(args[1] + "ms")
+	if err != nil {
+		return "", err
+	}
+	section, err := time.ParseDuration(args[2] + "ms")
 	var writes, reads, torn int
-	once := func(i int) (err error) {
-		l, write := exclusive, true
-		if kind == "read" || kind == "rw" && i%4 != 0 {
-			l, write = shared, false
-		}
+	once := func(l relock.Locker, write bool) (err error) {
 		if err := l.Lock(th.ctx); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, l.Unlock(th.ctx)) }()
-		x, err := th.g.number(counter + ":a")
-		if err != nil {
-			return err
+		c := th.g.client
+		var n [2]int64
+		for i, half := range halves {
+			n[i], err = c.Do(th.ctx, c.B().Get().Key(args[0]+half).Build()).AsInt64()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				return err
+			}
 		}
-		y, err := th.g.number(counter + ":b")
-		if err != nil {
-			return err
-		}
-		if x != y {
+		if n[0] != n[1] {
 			torn++
 		}
 		time.Sleep(section)
@@ -209,24 +186,20 @@ func (th *thread) hammer(kind, name, counter string, d, section time.Duration) (
 			return nil
 		}
 		writes++
-		return errors.Join(th.g.set(counter+":a", x+1), th.g.set(counter+":b", y+1))
+		for i, half := range halves {
+			err = c.Do(th.ctx, c.B().Set().Key(args[0]+half).Value(fmt.Sprint(n[i]+1)).Build()).Error()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	for i, end := 0, time.Now().Add(d); time.Now().Before(end); i++ {
-		if err := once(i); err != nil {
-			return "", err
+	for i, end := 0, time.Now().Add(d); err == nil && time.Now().Before(end); i++ {
+		if kind == "read" || kind == "rw" && i%4 != 0 {
+			err = once(shared, false)
+		} else {
+			err = once(exclusive, true)
 		}
 	}
-	return fmt.Sprint(writes, " ", reads, " ", torn), nil
-}
-
-func (g *gopher) number(key string) (int64, error) {
-	n, err := g.client.Do(context.Background(), g.client.B().Get().Key(key).Build()).AsInt64()
-	if rueidis.IsRedisNil(err) {
-		err = nil
-	}
-	return n, err
-}
-
-func (g *gopher) set(key string, n int64) error {
-	return g.client.Do(context.Background(), g.client.B().Set().Key(key).Value(strconv.FormatInt(n, 10)).Build()).Error()
+	return fmt.Sprint(writes, " ", reads, " ", torn), err
 }

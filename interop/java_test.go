@@ -1,10 +1,8 @@
 package interop_test
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +10,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/kit"
 )
 
 // redissons are the versions that the tests run with: the newest 3.x and 4.x.
@@ -33,12 +35,10 @@ func javaFor(t testing.TB, version string) string {
 	t.Helper()
 	j := javas[version]
 	j.once.Do(func() { j.classpath, j.err = build(version) })
-	switch {
-	case errors.Is(j.err, exec.ErrNotFound) && os.Getenv("RELOCK_REQUIRE_JAVA") == "":
+	if errors.Is(j.err, exec.ErrNotFound) && os.Getenv("RELOCK_REQUIRE_JAVA") == "" {
 		t.Skipf("no Redisson here: %v", j.err)
-	case j.err != nil:
-		t.Fatal(j.err)
 	}
+	require.NoError(t, j.err)
 	return j.classpath
 }
 
@@ -57,48 +57,22 @@ func build(version string) (classpath string, err error) {
 		return "", err
 	}
 	file := filepath.Join(target, "classpath")
-	if !fresh(file) {
-		mvn := exec.Command("mvn", "-q", "-B", "-f", "java/pom.xml", "-Dredisson.version="+version,
-			"clean", "compile", "dependency:build-classpath", "-Dmdep.outputFile="+file)
-		if out, err := mvn.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%s: %w\n%s", strings.Join(mvn.Args, " "), err, out)
-		}
+	mvn := exec.Command("mvn", "-q", "-B", "-f", "java/pom.xml", "-Dredisson.version="+version,
+		"compile", "dependency:build-classpath", "-Dmdep.outputFile="+file)
+	if out, err := mvn.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(mvn.Args, " "), err, out)
 	}
 	jars, err := os.ReadFile(file)
 	return filepath.Join(target, "classes") + ":" + strings.TrimSpace(string(jars)), err
 }
 
-// fresh reports whether a file is younger than all sources of the Java side.
-func fresh(file string) bool {
-	built, err := os.Stat(file)
-	if err != nil {
-		return false
-	}
-	err = filepath.WalkDir("java", func(path string, d fs.DirEntry, failed error) error {
-		if d != nil && d.Name() == "target" {
-			return fs.SkipDir
-		}
-		info, err := os.Stat(path)
-		if err = cmp.Or(failed, err); err == nil && !info.IsDir() && info.ModTime().After(built.ModTime()) {
-			err = errOld
-		}
-		return err
-	})
-	return err == nil
-}
-
-var errOld = errors.New("a source is younger")
-
 // javaPeer is the role of a helper process that becomes the Java side. It ends with
 // the test, as the process does that it was.
 func javaPeer(args []string) {
 	java, err := exec.LookPath("java")
-	if err == nil {
-		err = syscall.Exec(java, append([]string{
-			"java", "-Xmx192m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-			"-cp", args[0], "relock.interop.Peer",
-		}, args[1:]...), os.Environ())
-	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(2)
+	kit.ChildCheck(err)
+	kit.ChildCheck(syscall.Exec(java, append([]string{
+		"java", "-Xmx192m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+		"-cp", args[0], "relock.interop.Peer",
+	}, args[1:]...), os.Environ()))
 }

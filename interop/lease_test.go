@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -44,26 +47,15 @@ func TestWatchdogsOfBothSidesCoexist(t *testing.T) {
 
 		// A reader that is not renewed is gone, although the other side's reader is.
 		for lock, holder := range map[string]*peer{"Goread": g, "Javaread": j} {
-			fields := strings.Fields(g.do("asks", "inspect", "read", lock))
-			want := holder.id + ":"
+			seen, want := g.do("asks", "inspect", "read", lock), holder.id+":"
 			if holder == j {
 				want = j.do("holder", "thread")
 			}
-			live := 0
-			for _, f := range fields[2:] {
-				if strings.HasPrefix(f, want) {
-					live++
-				}
-			}
-			if fields[0] != "shared" || live != 1 {
-				t.Errorf("%s: %v; want the hold of %s", lock, fields, want)
-			}
+			require.Equal(t, 1, strings.Count(seen, " "+want), "%s: %s; want one hold of %s", lock, seen, want)
+			require.Regexp(t, "^shared ", seen)
 			holder.do("holder", "unlock", "read", lock)
 			for _, p := range []*peer{g, j} {
-				if !p.gets("then", "write", lock) {
-					t.Errorf("%v: the lock %s is not free after its last reader that lives has left", p, lock)
-					continue
-				}
+				require.True(t, p.gets("then", "write", lock), "%v: %s is free when its last reader that lives has left", p, lock)
 				p.do("then", "unlock", "write", lock)
 			}
 		}
@@ -75,17 +67,13 @@ func TestWatchdogsOfBothSidesCoexist(t *testing.T) {
 		for _, c := range waiting {
 			c.must()
 		}
-		if g.gets("third", "write", "shared") || j.gets("third", "write", "shared") {
-			t.Error("a writer got in beside readers of both sides")
+		for _, reader := range []*peer{g, j} {
+			for _, p := range []*peer{g, j} {
+				require.False(t, p.gets("third", "write", "shared"), "a writer of %v, while %v reads", p, reader)
+			}
+			reader.do("holder", "unlock", "read", "shared")
 		}
-		g.do("holder", "unlock", "read", "shared")
-		if g.gets("third", "write", "shared") || j.gets("third", "write", "shared") {
-			t.Error("a writer got in beside a reader of Redisson")
-		}
-		j.do("holder", "unlock", "read", "shared")
-		if !g.gets("third", "write", "shared") {
-			t.Error("the last reader has left, and the lock is not free")
-		}
+		require.True(t, g.gets("third", "write", "shared"), "the last reader has left")
 	})
 }
 
@@ -94,8 +82,7 @@ func TestKilledHolderOfEitherSideFreesItsLocks(t *testing.T) {
 	t.Parallel()
 	eachRedisson(t, func(t *testing.T, version string) {
 		for _, dies := range []string{version, ""} {
-			lives := version
-			name := "Go"
+			lives, name := version, "Go"
 			if dies != "" {
 				lives, name = "", "Java"
 			}
@@ -118,16 +105,13 @@ func TestKilledHolderOfEitherSideFreesItsLocks(t *testing.T) {
 				killed := time.Now()
 				victim.proc.Kill()
 				for _, c := range waiting {
-					if a := c.wait(lease + 5*time.Second); a.err != nil {
-						t.Error(a.err)
-					}
+					assert.NoError(t, c.wait(lease+5*time.Second).err)
 				}
 				time.Sleep(time.Until(killed.Add(lease + lease/2)))
 
 				// The dead reader keeps no writer out when the living one has left, of
 				// either side.
 				third := at.start(t, dies)
-				before := time.Now()
 				writer := third.begin("writer", "lock", "write", "shared")
 				writer.waits(lease + lease/2) // the living reader renews
 				other.do("reader", "unlock", "read", "shared")
@@ -135,10 +119,7 @@ func TestKilledHolderOfEitherSideFreesItsLocks(t *testing.T) {
 				if strings.HasPrefix(lives, "3.") {
 					most = 2 * lease // Redisson 3.x renews the dead reader's share with its own
 				}
-				a := writer.wait(most)
-				if a.err != nil {
-					t.Errorf("%v after %v", a.err, time.Since(before))
-				}
+				assert.NoError(t, writer.wait(most).err)
 			})
 		}
 	})

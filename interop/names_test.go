@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -40,17 +43,13 @@ func meet(t *testing.T, version string, at where) {
 			for _, who := range [][2]*peer{{g, j}, {j, g}} {
 				wanted := rival(kind)
 				who[0].do("holder", "lock", kind, name)
-				if who[1].gets("waiter", wanted, name) {
-					t.Fatalf("%q: %v got the %s lock that %v holds", name, who[1], kind, who[0])
-				}
+				require.False(t, who[1].gets("waiter", wanted, name), "%q: %s held by %v", name, kind, who[0])
 				waits := who[1].begin("waiter", "lock", wanted, name)
 				waits.waits(15 * time.Millisecond)
 				start := time.Now()
 				who[0].do("holder", "unlock", kind, name)
 				waits.must()
-				if d := time.Since(start); d > 5*time.Second {
-					t.Errorf("%q: %v waited %v for the %s lock that %v had released", name, who[1], d, kind, who[0])
-				}
+				require.Less(t, time.Since(start), 5*time.Second, "%q: %v waited for the %s lock", name, who[1], kind)
 				who[1].do("waiter", "unlock", wanted, name)
 			}
 		}
@@ -60,14 +59,9 @@ func meet(t *testing.T, version string, at where) {
 // Keys that Redisson keeps beside a lock for itself are none of relock's business.
 func TestPrivateKeysOfRedissonAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
+	ctx := t.Context()
 	server := redistest.Start(t)
-	client, err := connect("single", server.Addr())
-	ok(t, err)
-	t.Cleanup(client.Close)
-	s, err := relock.NewSession(ctx, client, relock.WithLease(time.Second))
-	ok(t, err)
-	t.Cleanup(func() { _ = s.Close(ctx) })
+	s := kit.NewSession(t, server, relock.WithLease(time.Second))
 
 	waiter := "d1b1a4c6-0f62-4a51-9e51-6f3a1b0c9d11:47"
 	for _, command := range [][]string{
@@ -76,45 +70,36 @@ func TestPrivateKeysOfRedissonAreLeftAlone(t *testing.T) {
 		{"RPUSH", "redisson_lock_queue:{x}", waiter},
 		{"ZADD", "redisson_lock_timeout:{x}", "99999999999999", waiter},
 	} {
-		if _, err := server.Do(command...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := server.Do(command...)
+		require.NoError(t, err)
 	}
 	before := dump(t, server)
 	for range 3 {
 		for _, l := range []relock.Locker{s.Mutex("x"), s.FairMutex("x"), s.RWMutex("x"), s.RWMutex("x").RLocker(),
 			relock.NewGroup(s.Mutex("x"), s.Mutex("y")), s.Mutex("x", relock.WithFixedLease(time.Second))} {
-			ok(t, relock.Do(ctx, l, func(ctx context.Context) error {
+			require.NoError(t, relock.Do(ctx, l, func(ctx context.Context) error {
 				_, err := s.Inspect(ctx, "x")
 				return err
 			}))
-			ok(t, l.Lock(ctx))
-			if opened, err := s.ForceUnlock(ctx, "x"); !opened || err != nil {
-				t.Fatal(opened, err)
-			}
+			require.NoError(t, l.Lock(ctx))
+			opened, err := s.ForceUnlock(ctx, "x")
+			require.NoError(t, err)
+			require.True(t, opened)
 			_ = l.Unlock(ctx) // the other member of a group
 		}
 	}
-	after := dump(t, server)
-	for key, value := range before {
-		if after[key] != value {
-			t.Errorf("%s has changed", key)
-		}
-	}
+	require.Equal(t, before, dump(t, server))
 }
 
 // dump returns Redisson's private keys, byte by byte.
 func dump(t *testing.T, server *redistest.Server) map[string]any {
 	keys, err := server.Do("KEYS", "redisson_*")
-	ok(t, err)
+	require.NoError(t, err)
 	values := make(map[string]any)
 	for _, key := range keys.([]any) {
-		if values[key.(string)], err = server.Do("DUMP", key.(string)); err != nil {
-			t.Fatal(err)
-		}
+		values[key.(string)], err = server.Do("DUMP", key.(string))
+		require.NoError(t, err)
 	}
-	if len(values) != 4 {
-		t.Errorf("Redisson's keys are %v", keys)
-	}
+	require.Len(t, values, 4)
 	return values
 }

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock/internal/redistest"
 )
 
 const soon = 30 * time.Second // bounds the wait for what comes quickly on an idle machine
@@ -58,11 +60,9 @@ func (at where) start(t testing.TB, version string) *peer {
 	} else {
 		p.proc = redistest.Child(t, "go", args...)
 	}
-	id, err := p.proc.Expect("ready ", soon)
-	if err != nil {
-		t.Fatalf("starting %v: %v", p, err)
-	}
-	p.id = id
+	var err error
+	p.id, err = p.proc.Expect("ready ", soon)
+	require.NoError(t, err, "starting %v", p)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -143,31 +143,20 @@ func (p *peer) begin(thread, command string, args ...any) *call {
 }
 
 // wait returns the answer, however long it takes within d; err tells why there is none.
-func (c *call) wait(d time.Duration) answer {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+func (c *call) wait(d time.Duration) (a answer) {
+	line := ""
 	select {
-	case line, ok := <-c.c:
-		if !ok {
-			return answer{err: fmt.Errorf("%s: the process has ended", c.what)}
-		}
-		return c.parse(line)
-	case <-timer.C:
-		return answer{err: fmt.Errorf("%s: no answer within %v", c.what, d)}
+	case line = <-c.c: // which is closed if the process has ended
+	case <-time.After(d):
+		line = fmt.Sprint("no answer within ", d)
 	}
-}
-
-func (c *call) parse(line string) (a answer) {
-	var status string
 	words := strings.SplitN(line, " ", 4)
-	if len(words) == 4 {
-		a.start, _ = strconv.ParseInt(words[0], 10, 64)
-		a.end, _ = strconv.ParseInt(words[1], 10, 64)
-		status, a.result = words[2], words[3]
+	if len(words) < 4 || words[2] != "ok" {
+		return answer{err: fmt.Errorf("%s: %q", c.what, line)}
 	}
-	if status != "ok" {
-		a.err = fmt.Errorf("%s: %s", c.what, line)
-	}
+	_, err := fmt.Sscan(line, &a.start, &a.end)
+	require.NoError(c.p.t, err)
+	a.result = words[3]
 	return a
 }
 
@@ -175,9 +164,7 @@ func (c *call) parse(line string) (a answer) {
 func (c *call) must() answer {
 	c.p.t.Helper()
 	a := c.wait(soon)
-	if a.err != nil {
-		c.p.t.Fatal(a.err)
-	}
+	require.NoError(c.p.t, a.err)
 	return a
 }
 
@@ -201,14 +188,6 @@ func (p *peer) do(thread, command string, args ...any) string {
 func (p *peer) gets(thread, kind, name string) bool {
 	p.t.Helper()
 	return p.do(thread, "try", kind, name, 0) == "true"
-}
-
-// ok stops the test if there is an error.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestMain(m *testing.M) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -28,9 +30,7 @@ func shares(t *testing.T, server *redistest.Server, kinds [2]string, d time.Dura
 	even := float64(total) / float64(len(peers))
 	rest := (float64(total) - first) / float64(len(peers)-1)
 	t.Logf("%.0f turns, and %.0f of each other, of an even share of %.0f", first, rest, even)
-	if first < even/10 || rest < even/10 {
-		t.Errorf("%.0f turns, and %.0f of each other; want at least a tenth of an even share each", first, rest)
-	}
+	assert.GreaterOrEqual(t, min(first, rest), even/10, "a tenth of an even share")
 }
 
 // One process of either side hammers a lock amid four of the other.

@@ -22,30 +22,23 @@ func Example() {
 	reader := metric.NewManualReader() // in the place of an exporter
 	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
 
-	server, err := miniredis.Run() // in the place of yours
-	if err != nil {
-		fmt.Println(err)
-		return
+	check := func(err error) {
+		if err != nil {
+			panic(err)
+		}
 	}
+	server, err := miniredis.Run() // in the place of yours
+	check(err)
 	defer server.Close()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{server.Addr()}, ForceSingleClient: true, DisableCache: true,
 	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	defer client.Close()
-	if err := observed(ctx, client); err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(observed(ctx, client))
 
 	var all metricdata.ResourceMetrics
-	if err := reader.Collect(ctx, &all); err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(reader.Collect(ctx, &all))
 	for _, m := range all.ScopeMetrics[0].Metrics {
 		if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "relock.acquisitions" {
 			for _, p := range sum.DataPoints {

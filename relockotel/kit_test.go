@@ -39,13 +39,13 @@ func newTelemetry(t testing.TB, opts ...relockotel.Option) *telemetry {
 	return x
 }
 
-// points calls one of the functions for each series of a metric, with its attributes.
-func (x *telemetry) points(
-	name string, count func(metricdata.DataPoint[int64]), observed func(metricdata.HistogramDataPoint[float64]),
-) {
+// points returns the series of a metric by their attributes: the values of counters, or the numbers of observations of
+// histograms and their sums, rounded to milliseconds.
+func (x *telemetry) points(name string) (counts map[string]int64, sums map[string]time.Duration) {
 	x.t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(x.t, x.metrics.Collect(background, &all))
+	counts, sums = make(map[string]int64), make(map[string]time.Duration)
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
 			if m.Name != name {
@@ -54,38 +54,30 @@ func (x *telemetry) points(
 			switch d := m.Data.(type) {
 			case metricdata.Sum[int64]:
 				for _, p := range d.DataPoints {
-					count(p)
+					counts[words(p.Attributes)] = p.Value
 				}
 			case metricdata.Histogram[float64]:
 				require.Equal(x.t, "s", m.Unit)
 				for _, p := range d.DataPoints {
-					observed(p)
+					counts[words(p.Attributes)] = int64(p.Count)
+					sums[words(p.Attributes)] = time.Duration(p.Sum * 1e9).Round(time.Millisecond)
 				}
 			}
 		}
 	}
+	return counts, sums
 }
 
-// series returns the series of a metric: the values of counters, and the numbers of observations
-// of histograms, by their attributes.
 func (x *telemetry) series(name string) map[string]int64 {
 	x.t.Helper()
-	values := make(map[string]int64)
-	x.points(name,
-		func(p metricdata.DataPoint[int64]) { values[words(p.Attributes)] = p.Value },
-		func(p metricdata.HistogramDataPoint[float64]) { values[words(p.Attributes)] = int64(p.Count) })
-	return values
+	counts, _ := x.points(name)
+	return counts
 }
 
-// sum returns the sum of a histogram's series, rounded to milliseconds.
-func (x *telemetry) sum(name, attributes string) (sum time.Duration) {
+func (x *telemetry) sum(name, attributes string) time.Duration {
 	x.t.Helper()
-	x.points(name, nil, func(p metricdata.HistogramDataPoint[float64]) {
-		if words(p.Attributes) == attributes {
-			sum = time.Duration(p.Sum * 1e9).Round(time.Millisecond)
-		}
-	})
-	return sum
+	_, sums := x.points(name)
+	return sums[attributes]
 }
 
 // words returns attributes as text.
@@ -97,54 +89,43 @@ func words(s attribute.Set) string {
 	return strings.Join(all, " ")
 }
 
-// A lockType is a type of lock, or a side of one.
-type lockType struct {
-	kind  string
-	redis int // servers
-	make  func(s []*relock.Session, name string, o ...relock.LockOption) relock.Locker
-}
-
-var lockTypes = []lockType{
-	{"mutex", 1, func(s []*relock.Session, name string, o ...relock.LockOption) relock.Locker {
+// lockOf returns a lock of a kind, or a side of one.
+func lockOf(kind string, s []*relock.Session, name string, o ...relock.LockOption) relock.Locker {
+	switch kind {
+	case "mutex":
 		return s[0].Mutex(name, o...)
-	}},
-	{"fair", 1, func(s []*relock.Session, name string, o ...relock.LockOption) relock.Locker {
+	case "fair":
 		return s[0].FairMutex(name, o...)
-	}},
-	{"write", 1, func(s []*relock.Session, name string, o ...relock.LockOption) relock.Locker {
+	case "write":
 		return s[0].RWMutex(name, o...)
-	}},
-	{"read", 1, func(s []*relock.Session, name string, o ...relock.LockOption) relock.Locker {
+	case "read":
 		return s[0].RWMutex(name, o...).RLocker()
-	}},
-	{"group", 1, func(s []*relock.Session, name string, o ...relock.LockOption) relock.Locker {
+	case "group":
 		return relock.NewGroup(s[0].Mutex(name, o...), s[0].Mutex(name+"2", o...))
-	}},
-	{"redlock", 3, func(s []*relock.Session, name string, o ...relock.LockOption) relock.Locker {
-		return relock.NewRedlock(s, name, o...)
-	}},
-}
-
-// rivalOf returns a lock that excludes those of the type: for readers a writer.
-func rivalOf(typ lockType, s []*relock.Session) relock.Locker {
-	if typ.kind == "read" {
-		return s[0].RWMutex("lock")
 	}
-	return typ.make(s, "lock")
+	return relock.NewRedlock(s, name, o...)
 }
 
-// onEach runs f in a bubble for each type of lock, with the servers.
-func onEach(t *testing.T, f func(t *testing.T, typ lockType, redis []*relocktest.Redis)) {
+// rivalOf returns a lock that excludes those of a kind: for readers a writer.
+func rivalOf(kind string, s []*relock.Session) relock.Locker {
+	if kind == "read" {
+		kind = "write"
+	}
+	return lockOf(kind, s, "lock")
+}
+
+// onEach runs f in a bubble for each kind of lock, with the servers.
+func onEach(t *testing.T, f func(t *testing.T, kind string, redis []*relocktest.Redis)) {
 	t.Helper()
-	for _, typ := range lockTypes {
-		t.Run(typ.kind, func(t *testing.T) {
+	for kind, servers := range map[string]int{"mutex": 1, "fair": 1, "write": 1, "read": 1, "group": 1, "redlock": 3} {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var redis []*relocktest.Redis
-				for range typ.redis {
+				for range servers {
 					redis = append(redis, relocktest.New(t))
 				}
-				f(t, typ, redis)
+				f(t, kind, redis)
 			})
 		})
 	}

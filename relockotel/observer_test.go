@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/goleak"
 )
 
@@ -22,61 +21,63 @@ var background = context.Background()
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestMetricsOfHoldsAndWaits(t *testing.T) {
-	onEach(t, func(t *testing.T, typ lockType, redis []*relocktest.Redis) {
-		x, kind := newTelemetry(t), "kind="+typ.kind
+	onEach(t, func(t *testing.T, kind string, redis []*relocktest.Redis) {
+		x, of := newTelemetry(t), "kind="+kind
 		s, other := sessions(redis, relock.WithObserver(x.observer)), sessions(redis)
-		rival := rivalOf(typ, other)
-		l := typ.make(s, "lock")
+		rival := rivalOf(kind, other)
+		now := func(holds, waiters int) {
+			t.Helper()
+			require.EqualValues(t, holds, x.series("relock.holds")[of])
+			require.EqualValues(t, waiters, x.series("relock.waiters")[of])
+		}
+		l := lockOf(kind, s, "lock")
 		require.NoError(t, l.Lock(background))
-		require.EqualValues(t, 1, x.series("relock.holds")[kind])
+		now(1, 0)
 		time.Sleep(3 * time.Second)
 		require.NoError(t, l.Unlock(background))
-		require.EqualValues(t, 0, x.series("relock.holds")[kind])
-		require.Equal(t, 3*time.Second, x.sum("relock.hold.duration", kind))
+		now(0, 0)
+		require.Equal(t, 3*time.Second, x.sum("relock.hold.duration", of))
 
 		require.NoError(t, rival.Lock(background))
 		ok, err := l.TryLock(background)
 		require.NoError(t, err)
 		require.False(t, ok)
-		require.EqualValues(t, 0, x.series("relock.waiters")[kind])
-
+		now(0, 0)
 		got := make(chan error)
 		go func() { got <- l.Lock(background) }()
 		time.Sleep(time.Second)
-		require.EqualValues(t, 1, x.series("relock.waiters")[kind])
+		now(0, 1)
 		ctx, cancel := context.WithTimeout(background, time.Second)
-		require.ErrorIs(t, typ.make(s, "lock").Lock(ctx), context.DeadlineExceeded)
+		require.ErrorIs(t, lockOf(kind, s, "lock").Lock(ctx), context.DeadlineExceeded)
 		cancel()
-		require.EqualValues(t, 1, x.series("relock.waiters")[kind])
+		now(0, 1)
 		require.NoError(t, rival.Unlock(background))
 		require.NoError(t, <-got)
-		require.EqualValues(t, 0, x.series("relock.waiters")[kind])
-		require.EqualValues(t, 1, x.series("relock.holds")[kind])
+		now(1, 0)
 		require.NoError(t, l.Unlock(background))
-		require.Error(t, typ.make(s, "{").Lock(background))
+		require.Error(t, lockOf(kind, s, "{").Lock(background))
 
-		results := x.series("relock.acquisitions")
-		require.EqualValues(t, 2, results[kind+" outcome=held"])
-		require.EqualValues(t, 1, results[kind+" outcome=missed"])
-		require.EqualValues(t, 1, results[kind+" outcome=canceled"])
-		require.EqualValues(t, 1, results[kind+" outcome=error"])
-		require.EqualValues(t, 5, x.series("relock.wait.duration")[kind])
-		require.EqualValues(t, 2, x.series("relock.hold.duration")[kind])
-		require.EqualValues(t, 0, x.series("relock.waiters")[kind])
-		require.EqualValues(t, 0, x.series("relock.holds")[kind])
-		require.Zero(t, x.series("relock.losses")[kind])
-		require.GreaterOrEqual(t, x.sum("relock.wait.duration", kind), 3*time.Second)
+		for outcome, n := range map[string]int{"held": 2, "missed": 1, "canceled": 1, "error": 1} {
+			require.EqualValues(t, n, x.series("relock.acquisitions")[of+" outcome="+outcome], outcome)
+		}
+		require.EqualValues(t, 5, x.series("relock.wait.duration")[of])
+		require.EqualValues(t, 2, x.series("relock.hold.duration")[of])
+		now(0, 0)
+		require.Zero(t, x.series("relock.losses")[of])
+		require.GreaterOrEqual(t, x.sum("relock.wait.duration", of), 3*time.Second)
 	})
 }
 
 func TestLossesByCause(t *testing.T) {
-	onEach(t, func(t *testing.T, typ lockType, redis []*relocktest.Redis) {
+	onEach(t, func(t *testing.T, kind string, redis []*relocktest.Redis) {
 		for cause, lose := range map[string]struct {
 			opt relock.LockOption
 			do  func(s []*relock.Session)
 		}{
 			"expired": {nil, func(s []*relock.Session) {
-				each(redis, s, func(r *relocktest.Redis, s *relock.Session) { r.Partition(s) })
+				for i, r := range redis {
+					r.Partition(s[i])
+				}
 			}},
 			"ended":    {relock.WithFixedLease(time.Second), func([]*relock.Session) {}},
 			"max_hold": {relock.WithMaxHold(time.Second), func([]*relock.Session) {}},
@@ -98,25 +99,19 @@ func TestLossesByCause(t *testing.T) {
 		} {
 			x := newTelemetry(t)
 			s := sessions(redis, relock.WithObserver(x.observer))
-			l := typ.make(s, "lock", lose.opt)
+			l := lockOf(kind, s, "lock", lose.opt)
 			require.NoError(t, l.Lock(background))
 			time.Sleep(500 * time.Millisecond)
 			lose.do(s)
 			<-l.Done()
 			synctest.Wait()
-			require.EqualValues(t, map[string]int64{cause: 1}, only(x.series("relock.losses"), typ.kind), cause)
-			require.EqualValues(t, 0, x.series("relock.holds")["kind="+typ.kind], cause)
-			require.EqualValues(t, 1, x.series("relock.hold.duration")["kind="+typ.kind], cause)
+			require.EqualValues(t, map[string]int64{cause: 1}, only(x.series("relock.losses"), kind), cause)
+			require.EqualValues(t, 0, x.series("relock.holds")["kind="+kind], cause)
+			require.EqualValues(t, 1, x.series("relock.hold.duration")["kind="+kind], cause)
 			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 			time.Sleep(time.Minute) // nothing of it is left
 		}
 	})
-}
-
-func each(redis []*relocktest.Redis, s []*relock.Session, f func(*relocktest.Redis, *relock.Session)) {
-	for i, r := range redis {
-		f(r, s[i])
-	}
 }
 
 // only returns the series of a kind by their cause, without those at 0.
@@ -146,55 +141,43 @@ func TestRenewals(t *testing.T) {
 }
 
 func TestSpans(t *testing.T) {
-	onEach(t, func(t *testing.T, typ lockType, redis []*relocktest.Redis) {
+	onEach(t, func(t *testing.T, kind string, redis []*relocktest.Redis) {
 		x := newTelemetry(t)
 		s, other := sessions(redis, relock.WithObserver(x.observer)), sessions(redis)
 		ctx, parent := x.tracing.Tracer("test").Start(background, "request")
-		rival := rivalOf(typ, other)
+		rival := rivalOf(kind, other)
 		require.NoError(t, rival.Lock(background))
 		start := time.Now()
 		time.AfterFunc(time.Second, func() { _ = rival.Unlock(background) })
-		require.NoError(t, typ.make(s, "lock").Lock(ctx))
+		require.NoError(t, lockOf(kind, s, "lock").Lock(ctx))
 		end := time.Now()
 		canceled, cancel := context.WithCancel(ctx)
 		cancel()
-		require.Error(t, typ.make(s, "lock").Lock(canceled))
+		require.Error(t, lockOf(kind, s, "lock").Lock(canceled))
+		spans := x.spans.Ended() // none of them is of a member
 		parent.End()
-
-		var own []trace.ReadOnlySpan // without those of members
-		for _, span := range x.spans.Ended() {
-			if value(span, "lock.kind").AsString() == typ.kind {
-				own = append(own, span)
-			}
-		}
-		require.Len(t, own, 2)
-		span := own[0]
+		require.Len(t, spans, 2)
+		span := spans[0]
 		require.Equal(t, "relock.lock", span.Name())
 		require.Equal(t, parent.SpanContext().SpanID(), span.Parent().SpanID())
 		require.Equal(t, start, span.StartTime())
 		require.Equal(t, end, span.EndTime())
-		require.Contains(t, value(span, "lock.name").AsString(), "lock")
-		require.True(t, value(span, "lock.contended").AsBool())
-		require.False(t, value(span, "lock.handoff").AsBool())
-		require.Equal(t, "held", value(span, "lock.outcome").AsString())
-		if typ.kind == "mutex" || typ.kind == "fair" || typ.kind == "write" {
-			require.Positive(t, value(span, "lock.token").AsInt64())
-		} else {
-			require.Zero(t, value(span, "lock.token"))
-		}
 		require.Equal(t, codes.Unset, span.Status().Code)
-		require.Equal(t, codes.Error, own[1].Status().Code)
-		require.Equal(t, "canceled", value(own[1], "lock.outcome").AsString())
-	})
-}
-
-func value(s trace.ReadOnlySpan, key attribute.Key) attribute.Value {
-	for _, kv := range s.Attributes() {
-		if kv.Key == key {
-			return kv.Value
+		text := words(attribute.NewSet(span.Attributes()...))
+		for _, want := range []string{
+			"lock.contended=true", "lock.handoff=false", "lock.kind=" + kind, "lock.outcome=held",
+		} {
+			require.Contains(t, text, want)
 		}
-	}
-	return attribute.Value{}
+		require.Regexp(t, `lock\.name=.*lock`, text)
+		if kind == "mutex" || kind == "fair" || kind == "write" {
+			require.Regexp(t, `lock\.token=[1-9]`, text)
+		} else {
+			require.NotContains(t, text, "lock.token")
+		}
+		require.Equal(t, codes.Error, spans[1].Status().Code)
+		require.Contains(t, words(attribute.NewSet(spans[1].Attributes()...)), "lock.outcome=canceled")
+	})
 }
 
 func TestNilProvidersAreRefused(t *testing.T) {

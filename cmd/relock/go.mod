@@ -9,6 +9,7 @@ require (
 	github.com/relock-go/relock v0.0.0
 	github.com/rivo/uniseg v0.4.7
 	github.com/spf13/cobra v1.10.2
+	github.com/stretchr/testify v1.12.1
 	golang.org/x/sys v0.47.0
 	golang.org/x/term v0.37.0
 )

@@ -33,9 +33,7 @@ func sell(t *testing.T, want int, args ...string) (stdout string) {
 	} else {
 		redistest.WithoutFIPS(sale) // the Redis in memory computes SHA-1
 	}
-	if got != want {
-		t.Fatalf("exit status %d, want %d\n%s%s", got, want, &out, &errs)
-	}
+	require.Equal(t, want, got, "exit status\n%s%s", &out, &errs)
 	return out.String()
 }
 
@@ -43,9 +41,7 @@ func sell(t *testing.T, want int, args ...string) (stdout string) {
 func row(t *testing.T, out, name string) int {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^` + name + ` +(\d+)`).FindStringSubmatch(out)
-	if m == nil {
-		t.Fatalf("no row %q in\n%s", name, out)
-	}
+	require.NotNil(t, m, "no row %q in\n%s", name, out)
 	n, _ := strconv.Atoi(m[1])
 	return n
 }
@@ -56,25 +52,22 @@ func TestLockedSaleSellsEachItemOnce(t *testing.T) {
 		require.Equal(t, want, row(t, out, name))
 	}
 	require.Equal(t, 120, row(t, out, "hand-offs")+row(t, out, "acquired in Redis"))
-	if strings.Count(out, ".....") != 10 {
-		t.Errorf("no row of 50 dots in\n%s", out)
-	}
+	require.Equal(t, 10, strings.Count(out, "....."), "a row of 50 dots")
 }
 
 func TestSaleWithoutLockOversells(t *testing.T) {
 	out := sell(t, 1, "-unsafe", "-instances=2", "-buyers=100", "-stock=50", "-work=5ms")
-	if row(t, out, "oversold") == 0 || row(t, out, "sold twice") == 0 {
-		t.Errorf("nothing oversold:\n%s", out)
-	}
+	require.Positive(t, row(t, out, "oversold"))
+	require.Positive(t, row(t, out, "sold twice"))
 }
 
 func TestSaleOnServerLeavesNothingThere(t *testing.T) {
 	server := redistest.Start(t)
 	sell(t, 0, "-redis", server.Addr(), "-instances=2", "-buyers=20", "-stock=20")
 	sell(t, 1, "-redis", "redis://"+server.Addr(), "-unsafe", "-buyers=100", "-stock=50", "-work=5ms")
-	if n, err := server.Do("DBSIZE"); err != nil || n != int64(0) {
-		t.Errorf("DBSIZE after the sales: %v, %v", n, err)
-	}
+	n, err := server.Do("DBSIZE")
+	require.NoError(t, err)
+	require.Zero(t, n)
 }
 
 func TestInterruptedSaleEndsAndCleansUp(t *testing.T) {
@@ -89,9 +82,7 @@ func TestInterruptedSaleEndsAndCleansUp(t *testing.T) {
 	})
 	interrupt()
 	require.Equal(t, 130, <-status)
-	if keys := mini.Keys(); len(keys) > 0 {
-		t.Errorf("left in Redis: %v", keys)
-	}
+	require.Empty(t, mini.Keys(), "left in Redis")
 }
 
 // counter counts the holds that were lost.
@@ -112,15 +103,11 @@ func TestLostLockCostsNoBuyerTheItem(t *testing.T) {
 	defer session.Close(context.Background())
 	in := &instance{client: client, session: session, lock: article, sale: "sale", work: 5 * time.Millisecond}
 	const stock = 1000
-	if err := client.Do(t.Context(), client.B().Hset().Key("sale").FieldValue().
-		FieldValue("stock", strconv.Itoa(stock)).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, client.Do(t.Context(), client.B().Hset().Key("sale").FieldValue().
+		FieldValue("stock", strconv.Itoa(stock)).Build()).Error())
 	served := 0
 	for ; served < 5 || lost.lost.Load() < 5; served++ {
-		if served == stock {
-			t.Fatal("forced open again and again, the lock was never lost")
-		}
+		require.Less(t, served, stock, "forced open again and again, the lock was never lost")
 		forced := make(chan struct{})
 		go func() {
 			defer close(forced)
@@ -129,12 +116,11 @@ func TestLostLockCostsNoBuyerTheItem(t *testing.T) {
 		}()
 		sold, err := in.buy(t.Context(), fmt.Sprint("order ", served))
 		<-forced
-		if !sold || err != nil {
-			t.Fatalf("buyer %d: %v, %v", served, sold, err)
-		}
+		require.NoError(t, err)
+		require.True(t, sold, "buyer %d", served)
 	}
 	res := &result{}
-	if err := res.count(t.Context(), client, "sale"); err != nil || res.sold != served || res.twice != 0 {
-		t.Errorf("%d orders, %d of them for an item sold already, for %d buyers; %v", res.sold, res.twice, served, err)
-	}
+	require.NoError(t, res.count(t.Context(), client, "sale"))
+	require.Equal(t, served, res.sold, "orders")
+	require.Zero(t, res.twice)
 }

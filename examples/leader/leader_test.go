@@ -113,22 +113,21 @@ func TestLeaderStopsWhenItsLockIsForcedOpen(t *testing.T) {
 
 func TestAnotherLeadsWhenTheLeaderIsGone(t *testing.T) {
 	server := redistest.Start(t)
-	outs := make([]redistest.Buffer, 3)
-	var procs []*redistest.Proc
-	for i := range outs {
-		procs = append(procs, start(t, &outs[i], "-redis", server.Addr(), "-lease=1s"))
+	outs := make(map[*redistest.Buffer]*redistest.Proc)
+	for range 3 {
+		out := new(redistest.Buffer)
+		outs[out] = start(t, out, "-redis", server.Addr(), "-lease=1s")
 	}
 	last := int64(0)
 	next := func() (leader *redistest.Proc) {
 		t.Helper()
 		redistest.Eventually(t, time.Minute, "a leader", func() bool {
-			for i := range outs {
-				if r := read(t, &outs[i]); r.token > last {
-					last, leader = r.token, procs[i]
-					return true
+			for out, p := range outs {
+				if r := read(t, out); r.token > last {
+					last, leader = r.token, p
 				}
 			}
-			return false
+			return leader != nil
 		})
 		return leader
 	}
@@ -154,15 +153,12 @@ func TestWorkersInMemoryTakeTurns(t *testing.T) {
 
 func TestStepOfAFormerLeaderIsRefused(t *testing.T) {
 	w := &worker{client: redistest.Start(t).Client(t), log: log.New(io.Discard, "", 0)}
-	for i, step := range []struct {
-		token   int64
-		refused bool
-	}{{7, false}, {8, false}, {7, true}, {8, false}} {
-		_, err := w.step(t.Context(), step.token)
-		if step.refused {
-			require.ErrorContains(t, err, "STALE", "step %d", i)
-		} else {
-			require.NoError(t, err, "step %d", i)
-		}
+	step := func(token int64) error {
+		_, err := w.step(t.Context(), token)
+		return err
 	}
+	require.NoError(t, step(7))
+	require.NoError(t, step(8))
+	require.ErrorContains(t, step(7), "STALE")
+	require.NoError(t, step(8))
 }

@@ -104,14 +104,18 @@ func TestOrderIsChargedOnceByTwoProcesses(t *testing.T) {
 	_, b := process(t, "-redis", server.Addr(), "-timeout=1m", "-bank=20ms")
 	for _, order := range []string{"1", "2", "3"} {
 		onceInACrowd(t, order, a, b)
-		if n, err := server.Do("LLEN", "orders:charges:"+order); n != int64(1) || err != nil {
-			t.Errorf("order %s: charged %v times, %v", order, n, err)
-		}
+		charged(t, server, order, 1)
 	}
 	require.NoError(t, syscall.Kill(p.PID(), syscall.SIGINT))
-	if err := p.Wait(); err != nil {
-		t.Errorf("interrupted, the service ended with %v", err)
-	}
+	require.NoError(t, p.Wait(), "interrupted")
+}
+
+// charged fails if an order was not charged so many times.
+func charged(t *testing.T, server *redistest.Server, order string, want int64) {
+	t.Helper()
+	n, err := server.Do("LLEN", "orders:charges:"+order)
+	require.NoError(t, err)
+	require.Equal(t, want, n)
 }
 
 // operator returns a session that shares the locks of the service.
@@ -148,9 +152,7 @@ func TestLostLockChargesNothingAndIsLogged(t *testing.T) {
 		return ok && err == nil
 	})
 	require.Equal(t, 503, <-status)
-	if n, err := server.Do("LLEN", "orders:charges:7"); n != int64(0) || err != nil {
-		t.Errorf("charged %v times without the lock, %v", n, err)
-	}
+	charged(t, server, "7", 0)
 	redistest.Eventually(t, time.Minute, "the loss in the log", func() bool {
 		return strings.Contains(log.String(), "level=ERROR") && strings.Contains(log.String(), "7")
 	})

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -59,15 +58,9 @@ func exposed(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	o, handler, err := observe()
 	require.NoError(t, err)
-	ctx := t.Context()
-	for k := relock.KindMutex; k <= relock.KindRedlock; k++ {
-		o.Waiting(ctx, relock.WaitEvent{Name: "a", Kind: k})
-		o.Acquired(ctx, relock.AcquireEvent{Name: "a", Kind: k, Held: true, Contended: true, Waited: true})
-		o.Released(ctx, relock.ReleaseEvent{Name: "a", Kind: k, Held: time.Second})
-		o.Acquired(ctx, relock.AcquireEvent{Name: "a", Kind: k, Held: true})
-		o.Lost(relock.LostEvent{Name: "a", Kind: k, Cause: relock.ErrClosed})
-		o.Renewed(relock.RenewEvent{Holds: 1, Duration: time.Millisecond, Err: errors.New("no")})
-	}
+	o.Acquired(t.Context(), relock.AcquireEvent{Name: "a", Held: true})
+	o.Released(t.Context(), relock.ReleaseEvent{Name: "a", Held: time.Second})
+	o.Renewed(relock.RenewEvent{Holds: 1, Duration: time.Millisecond, Err: errors.New("no")})
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -76,10 +69,8 @@ func exposed(t *testing.T) map[string]map[string]bool {
 	metrics := make(map[string]map[string]bool)
 	for name, family := range families {
 		labels := map[string]bool{"job": true, "instance": true} // of the target
-		for _, m := range family.Metric {
-			for _, l := range m.Label {
-				labels[l.GetName()] = true
-			}
+		for _, l := range family.Metric[0].Label {
+			labels[l.GetName()] = true
 		}
 		if family.Metric[0].Histogram != nil {
 			name += "_bucket"
@@ -154,7 +145,7 @@ func TestDashboardOnPrometheus(t *testing.T) {
 	positive := map[string]bool{"Losses by cause": true, "Failed renewals": true, "Calls that wait": true}
 	for _, p := range readDashboard(t).Panels {
 		for _, target := range p.Targets {
-			eventually(t, p.Title+": "+target.Expr, func() bool {
+			redistest.Eventually(t, patience, p.Title+": "+target.Expr, func() bool {
 				all, most := server.query(t, interpolate.Replace(target.Expr))
 				return all > 0 && (most > 0 || !positive[p.Title])
 			})
@@ -202,13 +193,10 @@ func TestAlerts(t *testing.T) {
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
-	switch {
-	case err == nil:
-	case os.Getenv("RELOCK_REQUIRE_PROMETHEUS") != "":
-		t.Fatalf("%s is not in PATH; the Debian package prometheus has it", name)
-	default:
+	if err != nil && os.Getenv("RELOCK_REQUIRE_PROMETHEUS") == "" {
 		t.Skipf("%s is not in PATH; the Debian package prometheus has it", name)
 	}
+	require.NoError(t, err)
 	return path
 }
 
@@ -237,14 +225,9 @@ scrape_configs: [{job_name: example, metrics_path: /%s, static_configs: [{target
 		_ = cmd.Wait()
 	})
 	server := &prometheusServer{"http://" + addr}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	eventually(t, "a Prometheus server that is ready", func() bool {
-		response, err := client.Get(server.url + "/-/ready")
-		if err != nil {
-			return false
-		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
+	redistest.Eventually(t, patience, "a Prometheus server that is ready", func() bool {
+		_, err := fetch(server.url + "/-/ready")
+		return err == nil
 	})
 	return server
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,24 +43,25 @@ func start(t *testing.T, args ...string) (url string, stop func()) {
 
 func get(t *testing.T, url string) string {
 	t.Helper()
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
+	body, err := fetch(url)
 	require.NoError(t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, response.StatusCode, string(body))
-	return string(body)
+	return body
 }
 
-// eventually waits for a state; it is long, since it is met only when something is broken.
-func eventually(t *testing.T, what string, reached func() bool) {
-	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !reached(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: ", what)
-		}
+func fetch(url string) (string, error) {
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
+	if err != nil {
+		return "", err
 	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, body)
+	}
+	return string(body), err
 }
+
+const patience = 3 * time.Minute // it is met only when something is broken
 
 func TestServesMetrics(t *testing.T) {
 	redis := miniredis.RunT(t)
@@ -69,14 +72,8 @@ func TestServesMetrics(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			url, stop := start(t, args...)
 			for _, kind := range []string{"mutex", "fair", "read", "write", "group"} {
-				eventually(t, "held by "+kind, func() bool {
-					for line := range strings.Lines(get(t, url)) {
-						if strings.HasPrefix(line, `relock_acquisitions_total{kind="`+kind+`"`) && strings.Contains(line, `outcome="held"`) {
-							return !strings.HasSuffix(line, " 0\n")
-						}
-					}
-					return false
-				})
+				held := regexp.MustCompile(`relock_acquisitions_total\{kind="` + kind + `".*outcome="held".* [1-9]`)
+				redistest.Eventually(t, patience, "held by "+kind, func() bool { return held.MatchString(get(t, url)) })
 			}
 			stop()
 			for _, key := range redis.Keys() {

@@ -77,6 +77,12 @@ func (c *bare) pair(l *bareLock) {
 	benchCheck(err == nil && held, "bare release of %s: %v, %v", l.name, held, err)
 }
 
+// pairFloor returns what measures the bare acquire and release by one goroutine.
+func pairFloor(b *testing.B, srv *redistest.Server) func() float64 {
+	floor, lock := &bare{client: kit.NewClient(b, srv)}, newBareLock("floor")
+	return func() float64 { return nsPerOp(200, func() { floor.pair(&lock) }) }
+}
+
 // benchCheck ends the process when a benchmark does not do what it is there to
 // measure. It may be called from any goroutine, and in helper processes.
 func benchCheck(ok bool, format string, args ...any) {

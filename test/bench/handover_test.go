@@ -1,10 +1,8 @@
 package bench_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -112,8 +110,7 @@ func handOverTime(times int, child *redistest.Proc, before, release func()) floa
 		time.Sleep(4 * time.Millisecond)
 		start := monotonic()
 		release()
-		text := answer(child, "woken ")
-		end, err := strconv.ParseInt(text, 10, 64)
+		end, err := strconv.ParseInt(answer(child, "woken "), 10, 64)
 		kit.ChildCheck(err)
 		waits[i] = float64(end - start)
 	}
@@ -124,15 +121,15 @@ func handOverTime(times int, child *redistest.Proc, before, release func()) floa
 func benchSuccessor(args []string) { // address
 	s, client := kit.ChildSession(args[0])
 	defer client.Close()
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		kind, err := strconv.Atoi(in.Text())
+	eachLine(func(line string) {
+		kind, err := strconv.Atoi(line)
 		kit.ChildCheck(err)
 		next := handOverKinds[kind].next(s, handOverKinds[kind].name)
 		kit.ChildCheck(next.Lock(kit.Background))
 		end := monotonic()
 		kit.ChildCheck(next.Unlock(kit.Background))
 		fmt.Println("woken", end)
-	}
+	})
 }
 
 // benchMessage says when messages arrive.

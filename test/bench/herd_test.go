@@ -1,12 +1,11 @@
 package bench_test
 
 import (
-	"bufio"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
@@ -71,24 +70,14 @@ func (t *table) herdRows(kind string, small, large int, got map[int][]herdFigure
 	few, many := medians(got[small]), medians(got[large])
 	turn := 1e9 / few.rate // a section and a hand-over
 	beside := fmt.Sprintf(" (n = %d)", small)
-	t.rows = append(t.rows, row{
-		name:   fmt.Sprintf("%d processes, sections of %v, %s", large, herdSection, kind),
-		figure: fmt.Sprintf("%.0f/s", many.rate), floor: fmt.Sprintf("%.0f/s", few.rate) + beside,
-		ratio: many.rate / few.rate, target: 1 / herdGrowth, atLeast: true, decimals: 3,
-	}, row{
-		name:   "  server time of each",
-		figure: took(many.server), floor: took(few.server) + beside,
-		ratio: many.server / few.server, target: herdGrowth, decimals: 3,
-	}, row{
-		name:   "  commands of each",
-		figure: fmt.Sprintf("%.1f", many.commands), floor: fmt.Sprintf("%.1f", few.commands) + beside,
-		ratio: many.commands / few.commands, target: herdGrowth, decimals: 3,
-	}, row{
-		name:   "  longest wait",
-		figure: fmt.Sprintf("%.0f ms", many.longest/1e6),
-		floor:  fmt.Sprintf("%.0f ms (%d × %s)", float64(large)*turn/1e6, large, took(turn)),
-		ratio:  many.longest / (float64(large) * turn), target: herdUnfair, decimals: 3,
-	})
+	commands := func(n float64) string { return fmt.Sprintf("%.1f", n) }
+	ms := func(ns float64) string { return fmt.Sprintf("%.0f ms", ns/1e6) }
+	t.reaches(fmt.Sprintf("%d processes, sections of %v, %s", large, herdSection, kind),
+		many.rate/1e9, few.rate/1e9, beside, perSecond, 1/herdGrowth, 3)
+	t.grows("  server time of each", many.server, few.server, beside, took, herdGrowth, 3)
+	t.grows("  commands of each", many.commands, few.commands, beside, commands, herdGrowth, 3)
+	t.grows("  longest wait", many.longest, float64(large)*turn, fmt.Sprintf(" (%d × %s)", large, took(turn)),
+		ms, herdUnfair, 3)
 }
 
 func medians(of []herdFigures) herdFigures {
@@ -123,8 +112,7 @@ func (h *herd) tell(n int, line string) {
 // expect returns what follows the word in the next line of each of n processes.
 func (h *herd) expect(n int, word string) (rest []string) {
 	for _, c := range h.children[:n] {
-		text := answer(c, word)
-		rest = append(rest, text)
+		rest = append(rest, answer(c, word))
 	}
 	return rest
 }
@@ -173,29 +161,26 @@ func benchHerd(args []string) { // address
 	const after = 100 * time.Millisecond
 	fmt.Println("started")
 	var s *relock.Session
-	var end func()
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		switch in.Text() {
+	var client rueidis.Client
+	eachLine(func(line string) {
+		switch line {
 		case "open":
-			opened, client := kit.ChildSession(args[0])
-			s, end = opened, func() {
-				kit.ChildCheck(opened.Close(kit.Background))
-				client.Close()
-			}
+			s, client = kit.ChildSession(args[0])
 			fmt.Println("opened")
 		case "close":
-			end()
+			kit.ChildCheck(s.Close(kit.Background))
+			client.Close()
 			fmt.Println("closed")
 		default:
 			var kind int
 			var name string
 			var start, from, to int64
-			_, err := fmt.Sscanf(in.Text(), "run %d %s %d %d %d", &kind, &name, &start, &from, &to)
+			_, err := fmt.Sscanf(line, "run %d %s %d %d %d", &kind, &name, &start, &from, &to)
 			kit.ChildCheck(err)
 			count, longest := hammer(herdKinds[kind].lock(s, name), start, from, to, to+int64(after))
 			fmt.Println("done", count, longest)
 		}
-	}
+	})
 }
 
 // hammer locks and unlocks from start to end. It counts between from and to.

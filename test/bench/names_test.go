@@ -1,10 +1,8 @@
 package bench_test
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -46,19 +44,16 @@ func (t *table) manyNames(b *testing.B, _ *redistest.Server) {
 	took := time.Since(start)
 	server := serverLeft(srv, client)
 
-	left := func(name string, n int64, target float64) {
-		t.rows = append(t.rows, row{name: "  " + name, figure: fmt.Sprint(n), floor: "-", ratio: float64(n), target: target})
-	}
 	t.rows = append(t.rows, row{
 		name: fmt.Sprintf("%d names once each", names), figure: fmt.Sprintf("%.0f/s", float64(names)/took.Seconds()), floor: "-",
 	})
-	left("subscriptions left", server.channels-serverBefore.channels, 0)
-	left("connections left", server.clients-serverBefore.clients, 0)
-	left("connections made", server.connections-serverBefore.connections, 0)
-	left("goroutines left", goroutines-goroutinesBefore, 0)
-	left("bytes of heap left", heap-heapBefore, namesHeap)
-	left("keys left that are no fencing tokens", server.keys, 0)
-	left("fencing tokens that do not expire within a minute", server.lasting, 0)
+	t.counts("  subscriptions left", float64(server.channels-serverBefore.channels), 0)
+	t.counts("  connections left", float64(server.clients-serverBefore.clients), 0)
+	t.counts("  connections made", float64(server.connections-serverBefore.connections), 0)
+	t.counts("  goroutines left", float64(goroutines-goroutinesBefore), 0)
+	t.counts("  bytes of heap left", float64(heap-heapBefore), namesHeap)
+	t.counts("  keys left that are no fencing tokens", float64(server.keys), 0)
+	t.counts("  fencing tokens that do not expire within a minute", float64(server.lasting), 0)
 }
 
 // left is what a server has.
@@ -115,9 +110,9 @@ func benchNames(args []string) { // address
 	s, client := kit.ChildSession(args[0])
 	defer client.Close()
 	fmt.Println("ready")
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+	eachLine(func(line string) {
 		var from, to int
-		_, err := fmt.Sscan(in.Text(), &from, &to)
+		_, err := fmt.Sscan(line, &from, &to)
 		kit.ChildCheck(err)
 		kit.ChildCheck(kit.Together(namesGoroutines, func(g int) error {
 			for i := from + g; i < to; i += namesGoroutines {
@@ -126,5 +121,5 @@ func benchNames(args []string) { // address
 			return nil
 		}))
 		fmt.Println("done", heapInUse(), runtime.NumGoroutine())
-	}
+	})
 }

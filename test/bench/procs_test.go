@@ -1,9 +1,7 @@
 package bench_test
 
 import (
-	"bufio"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,7 +13,10 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-func init() { kit.Roles["bench-contend"] = benchContend }
+func init() {
+	kit.Roles["bench-contend"] = benchContend
+	kit.Roles["bench-write"] = benchWrite
+}
 
 const benchProcesses = 4
 
@@ -30,21 +31,19 @@ func (t *table) contention(b *testing.B, srv *redistest.Server) {
 		children[i] = redistest.Child(b, "bench-contend", srv.Addr(), "contended", strconv.Itoa(goroutines), "0s")
 		answer(children[i], "ready")
 	}
-	floor, lock := &bare{client: kit.NewClient(b, srv)}, newBareLock("floor")
 	totals := make([]float64, len(children))
 	var longest time.Duration
 	m := inTurns(benchRounds,
-		func() float64 { return nsPerOp(200, func() { floor.pair(&lock) }) },
+		pairFloor(b, srv),
 		func() float64 {
 			for _, c := range children {
 				_ = c.Send(span.String())
 			}
 			sum := 0.0
 			for i, c := range children {
-				text := answer(c, "done ")
 				var n float64
 				var wait time.Duration
-				_, err := fmt.Sscan(text, &n, (*int64)(&wait))
+				_, err := fmt.Sscan(answer(c, "done "), &n, (*int64)(&wait))
 				kit.ChildCheck(err)
 				totals[i] += n
 				sum += n
@@ -55,12 +54,9 @@ func (t *table) contention(b *testing.B, srv *redistest.Server) {
 	)
 	name := fmt.Sprintf("%d processes × %d goroutines on one name", len(children), goroutines)
 	t.add(name, m[1], m[0], 0.25, 4)
-	most, least := slices.Max(totals), slices.Min(totals)
+	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
+	t.grows("  its busiest process by its least busy", slices.Max(totals), slices.Min(totals), "", count, 1.5, 3)
 	t.rows = append(t.rows, row{
-		name:   "  its busiest process by its least busy",
-		figure: fmt.Sprintf("%.0f", most), floor: fmt.Sprintf("%.0f", least),
-		ratio: most / least, target: 1.5, decimals: 3,
-	}, row{
 		name:   "  its longest wait, ms",
 		figure: fmt.Sprint(longest.Round(100 * time.Microsecond)), floor: "-",
 		ratio: float64(longest) / 1e6, target: 1000,
@@ -77,8 +73,8 @@ func benchContend(args []string) { // address, name, goroutines, section
 	section, err := time.ParseDuration(args[3])
 	kit.ChildCheck(err)
 	fmt.Println("ready")
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		span, err := time.ParseDuration(in.Text())
+	eachLine(func(line string) {
+		span, err := time.ParseDuration(line)
 		kit.ChildCheck(err)
 		var count, longest atomic.Int64
 		throughput(span, goroutines, func(int) {
@@ -92,29 +88,19 @@ func benchContend(args []string) { // address, name, goroutines, section
 			kit.ChildCheck(m.Unlock(kit.Background))
 		})
 		fmt.Println("done", count.Load(), longest.Load())
-	}
-}
-
-func init() {
-	kit.Roles["bench-write"] = benchWrite
+	})
 }
 
 // readWrite measures the sides of an RWMutex that nobody else wants against the pair
 // floor, which is that of a Mutex: the bare acquire and release.
 func (t *table) readWrite(b *testing.B, srv *redistest.Server) {
-	floor, lock := &bare{client: kit.NewClient(b, srv)}, newBareLock("floor")
-	pairFloor := func() float64 { return nsPerOp(200, func() { floor.pair(&lock) }) }
-	s := benchSession(b, srv)
+	floor, s := pairFloor(b, srv), benchSession(b, srv)
 	alone, shared := s.RWMutex("alone"), s.RWMutex("shared").RLocker()
 	kit.ChildCheck(s.RWMutex("shared").RLock(kit.Background))
-
 	m := inTurns(benchRounds,
-		pairFloor,
-		func() float64 { return nsPerOp(200, func() { lockUnlock(kit.Background, alone.RLocker()) }) },
-		pairFloor,
-		func() float64 { return nsPerOp(200, func() { lockUnlock(kit.Background, alone) }) },
-		pairFloor,
-		func() float64 { return nsPerOp(20_000, func() { lockUnlock(kit.Background, shared) }) },
+		floor, pairs(200, kit.Background, alone.RLocker()),
+		floor, pairs(200, kit.Background, alone),
+		floor, pairs(20_000, kit.Background, shared),
 	)
 	t.add("uncontended RLock+RUnlock", m[1], m[0], 1.4, 3)
 	t.add("uncontended write Lock+Unlock", m[3], m[2], 1.4, 3)
@@ -139,9 +125,8 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 	s := benchSession(b, srv)
 	rw, m := s.RWMutex(name), s.Mutex(name+"-mutex")
 	count := func(c *redistest.Proc) float64 {
-		text := answer(c, "done ")
 		var n float64
-		_, err := fmt.Sscan(text, &n)
+		_, err := fmt.Sscan(answer(c, "done "), &n)
 		kit.ChildCheck(err)
 		return n
 	}
@@ -170,12 +155,8 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 			return ours + count(sections)/float64(span)
 		},
 	)
-	perSecond := func(perNS float64) string { return fmt.Sprintf("%.0f/s", perNS*1e9) }
-	t.rows = append(t.rows, row{
-		name:   fmt.Sprintf("%d readers, 1 %% writes elsewhere, sections of %v", benchGoroutines, section),
-		figure: perSecond(r[0]), floor: perSecond(r[1]) + " (Mutex, two processes)",
-		ratio: r[0] / r[1], target: target, atLeast: true, decimals: 1,
-	})
+	t.reaches(fmt.Sprintf("%d readers, 1 %% writes elsewhere, sections of %v", benchGoroutines, section), r[0], r[1],
+		" (Mutex, two processes)", perSecond, target, 1)
 }
 
 // pass lets the time of a section go by.
@@ -208,15 +189,15 @@ func benchWrite(args []string) { // address, name, section
 	}
 	fmt.Println("ready")
 	count := 0
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		if in.Text() == "end" {
+	eachLine(func(line string) {
+		if line == "end" {
 			wg.Wait()
 			fmt.Println("done", count)
 			count = 0
-			continue
+			return
 		}
 		count++
 		wg.Add(1)
 		work <- struct{}{}
-	}
+	})
 }

@@ -33,7 +33,7 @@ func (t *table) redlock(b *testing.B, srv *redistest.Server) {
 		servers = append(servers, redistest.Start(b))
 	}
 	frozen := servers[benchNodes]
-	floor, lock := &bare{client: kit.NewClient(b, srv)}, newBareLock("floor")
+	lock := newBareLock("floor")
 	var bares []*bare
 	var up, down []*relock.Session
 	for i, at := range servers {
@@ -53,7 +53,7 @@ func (t *table) redlock(b *testing.B, srv *redistest.Server) {
 	lockUnlock(kit.Background, most) // waits for it
 
 	bareAll := func(bares []*bare) {
-		id := floor.newID()
+		id := bares[0].newID()
 		fanOut(len(bares), func(i int) {
 			granted, err := bares[i].acquire(kit.Background, &lock, id)
 			benchCheck(err == nil && granted, "bare acquire: %v, %v", granted, err)
@@ -63,14 +63,11 @@ func (t *table) redlock(b *testing.B, srv *redistest.Server) {
 			benchCheck(err == nil && held, "bare release: %v, %v", held, err)
 		})
 	}
-	const each = 100
-	m := inTurns(benchRounds,
-		func() float64 { return nsPerOp(each, func() { floor.pair(&lock) }) },
-		func() float64 { return nsPerOp(each, func() { bareAll(bares) }) },
-		func() float64 { return nsPerOp(each, func() { lockUnlock(kit.Background, all) }) },
-		func() float64 { return nsPerOp(each, func() { bareAll(bares[1:]) }) },
-		func() float64 { return nsPerOp(each, func() { lockUnlock(kit.Background, most) }) },
-	)
+	bare := func(bares []*bare) func() float64 {
+		return func() float64 { return nsPerOp(100, func() { bareAll(bares) }) }
+	}
+	m := inTurns(benchRounds, pairFloor(b, srv), bare(bares), pairs(100, kit.Background, all),
+		bare(bares[1:]), pairs(100, kit.Background, most))
 	benchCheck(frozen.Thaw() == nil, "the server does not thaw")
 	t.addBeside(fmt.Sprintf("Redlock over %d servers", benchNodes), m[2], m[0], m[1], 2.5)
 	t.addBeside("Redlock, one of them frozen", m[4], m[0], m[3], 3)
@@ -85,16 +82,11 @@ func (t *table) addBeside(name string, figure, floor, same, target float64) {
 // groups measures Lock+Unlock of a group of Mutexes of one session.
 func (t *table) groups(b *testing.B, srv *redistest.Server) {
 	const members = 10
-	floor, lock := &bare{client: kit.NewClient(b, srv)}, newBareLock("floor")
 	s := benchSession(b, srv)
 	var locks []relock.Locker
 	for i := range members {
 		locks = append(locks, s.Mutex(fmt.Sprint("member-", i)))
 	}
-	g := relock.NewGroup(locks...)
-	m := inTurns(benchRounds,
-		func() float64 { return nsPerOp(100, func() { floor.pair(&lock) }) },
-		func() float64 { return nsPerOp(100, func() { lockUnlock(kit.Background, g) }) },
-	)
+	m := inTurns(benchRounds, pairFloor(b, srv), pairs(100, kit.Background, relock.NewGroup(locks...)))
 	t.add(fmt.Sprintf("Group of %d Mutexes of one session", members), m[1], m[0], 1.6, 3)
 }

@@ -1,6 +1,8 @@
 package bench_test
 
 import (
+	"bufio"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -56,6 +59,9 @@ func BenchmarkTable(b *testing.B) {
 // table collects the rows of BenchmarkTable.
 type table struct{ rows []row }
 
+// format formats a figure.
+type format func(float64) string
+
 // row is one figure.
 type row struct {
 	name          string
@@ -99,6 +105,29 @@ func least[T any](quickly, measured T) T {
 	return measured
 }
 
+// add adds a row of which figure and floor are nanoseconds.
+func (t *table) add(name string, figure, floor, target float64, decimals int) {
+	t.grows(name, figure, floor, "", took, target, decimals)
+}
+
+// grows adds a row whose figure must not be more than so many times its floor. beside says what the floor is.
+func (t *table) grows(name string, figure, floor float64, beside string, f format, target float64, decimals int) {
+	t.rows = append(t.rows, row{
+		name: name, figure: f(figure), floor: f(floor) + beside, ratio: figure / floor, target: target, decimals: decimals,
+	})
+}
+
+// reaches adds a row whose figure must be at least so many times its floor.
+func (t *table) reaches(name string, figure, floor float64, beside string, f format, target float64, decimals int) {
+	t.grows(name, figure, floor, beside, f, target, decimals)
+	t.rows[len(t.rows)-1].atLeast = true
+}
+
+// counts adds a row of which the figure itself is bounded.
+func (t *table) counts(name string, n, target float64) {
+	t.rows = append(t.rows, row{name: name, figure: fmt.Sprintf("%.0f", n), floor: "-", ratio: n, target: target})
+}
+
 // inTurns calls every f in each of the rounds, and returns the median of what each
 // of them returned.
 func inTurns(rounds int, fs ...func() float64) []float64 {
@@ -130,6 +159,14 @@ func nsPerOp(n int, f func()) float64 {
 	return float64(time.Since(start)) / float64(n)
 }
 
+// pairs returns what measures n times Lock and Unlock.
+func pairs(n int, ctx context.Context, l relock.Locker) func() float64 {
+	return func() float64 { return nsPerOp(n, func() { lockUnlock(ctx, l) }) }
+}
+
+// perSecond formats how often something happens in a nanosecond.
+func perSecond(perNS float64) string { return fmt.Sprintf("%.0f/s", perNS*1e9) }
+
 // took formats nanoseconds.
 func took(ns float64) string {
 	switch {
@@ -139,6 +176,13 @@ func took(ns float64) string {
 		return fmt.Sprintf("%.4g µs", ns/1e3)
 	default:
 		return fmt.Sprintf("%.4g ms", ns/1e6)
+	}
+}
+
+// eachLine calls f for each line of input of a helper process.
+func eachLine(f func(line string)) {
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		f(in.Text())
 	}
 }
 

@@ -23,27 +23,19 @@ func (t *table) manyWaiters(b *testing.B, srv *redistest.Server) {
 		sessions[i] = benchSession(b, srv)
 	}
 	var runs int
-	var fewCPU, manyCPU []float64
-	measure := func(waiters int, cpus *[]float64) func() float64 {
+	cpus := make(map[int][]float64)
+	measure := func(waiters int) func() float64 {
 		return func() float64 {
 			runs++
 			each, cpu := handOvers(srv, sessions, fmt.Sprintf("waiters-%d", runs), waiters)
-			*cpus = append(*cpus, cpu)
+			cpus[waiters] = append(cpus[waiters], cpu)
 			return each
 		}
 	}
-	all := inTurns(5, measure(few, &fewCPU), measure(many, &manyCPU))
+	m := inTurns(5, measure(few), measure(many))
 	beside := fmt.Sprintf(" (%d waiters)", few)
-	fewTook, manyTook, fewServer, manyServer := all[0], all[1], median(fewCPU), median(manyCPU)
-	t.rows = append(t.rows, row{
-		name:   fmt.Sprintf("%d waiters on one FairMutex, a hand-over", many),
-		figure: took(manyTook), floor: took(fewTook) + beside,
-		ratio: manyTook / fewTook, target: herdGrowth, decimals: 3,
-	}, row{
-		name:   "  its server time",
-		figure: took(manyServer), floor: took(fewServer) + beside,
-		ratio: manyServer / fewServer, target: herdGrowth, decimals: 3,
-	})
+	t.grows(fmt.Sprintf("%d waiters on one FairMutex, a hand-over", many), m[1], m[0], beside, took, herdGrowth, 3)
+	t.grows("  its server time", median(cpus[many]), median(cpus[few]), beside, took, herdGrowth, 3)
 }
 
 // handOvers has so many goroutines in a queue that each joins again at its end, and

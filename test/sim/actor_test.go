@@ -106,16 +106,9 @@ func (a *actor) reenter(ctx context.Context, c *call) {
 	again.make()
 	start := time.Now()
 	err := again.lock.Lock(ctx)
-	switch {
-	case a.p.ctx.Err() != nil:
-	case errors.Is(err, relock.ErrLost) || errors.Is(err, relock.ErrClosed):
-		if !closed(c.done) {
-			a.w.fail("an owner re-enters", "%v: %v", err, c)
-		}
-	case err != nil && !closed(c.done):
-		a.w.fail("an owner re-enters", "%v: %v", err, c)
-	case err == nil && time.Since(start) > 0:
-		a.w.fail("an owner re-enters", "after %v: %v", time.Since(start), c)
+	took := time.Since(start)
+	if a.p.ctx.Err() == nil && (err == nil && took > 0 || err != nil && !closed(c.done)) {
+		a.w.fail("an owner re-enters", "after %v: %v: %v", took, err, c)
 	}
 	if err == nil {
 		if err := again.lock.Unlock(ctx); err != nil && !closed(c.done) {
@@ -145,58 +138,72 @@ func (c *call) make() {
 	if c.op.maxHold > 0 {
 		opts = append(opts, relock.WithMaxHold(c.op.maxHold))
 	}
-	var members []relock.Locker
-	var deadlines []func() (time.Time, bool)
+	var lockers []relock.Locker
 	for _, p := range c.parts {
-		l, deadline := p.locker(c.p, opts)
-		members, deadlines = append(members, l), append(deadlines, deadline)
-	}
-	c.lock = members[0]
-	if len(members) > 1 {
-		c.lock = relock.NewGroup(members...)
-	}
-	c.deadline = func() (first time.Time, ok bool) {
-		for i, deadline := range deadlines {
-			d, held := deadline()
-			if !held {
-				return d, false
-			}
-			if i == 0 || d.Before(first) {
-				first = d
-			}
+		m := p.member(c.p, opts)
+		c.members = append(c.members, m)
+		if r, ok := m.(readSide); ok { // a Group takes the locks themselves
+			lockers = append(lockers, r.Locker)
+		} else {
+			lockers = append(lockers, m)
 		}
-		return first, true
 	}
-	c.tokensOf = func() (tokens []int64) {
-		for _, l := range members {
-			token := int64(0)
-			if f, ok := l.(interface{ FencingToken() int64 }); ok {
-				token = f.FencingToken()
-			}
-			tokens = append(tokens, token)
-		}
-		return tokens
+	if c.lock = lockers[0]; len(lockers) > 1 {
+		c.lock = relock.NewGroup(lockers...)
 	}
 }
 
-// locker returns a lock, and what tells its deadline.
-func (p part) locker(proc *process, opts []relock.LockOption) (relock.Locker, func() (time.Time, bool)) {
+// deadline returns the first deadline of a call's locks, and whether it has all of them.
+func (c *call) deadline() (first time.Time, ok bool) {
+	for i, m := range c.members {
+		d, held := m.Deadline()
+		if !held {
+			return d, false
+		}
+		if i == 0 || d.Before(first) {
+			first = d
+		}
+	}
+	return first, true
+}
+
+func (c *call) tokensOf() (tokens []int64) {
+	for _, m := range c.members {
+		token := int64(0)
+		if f, ok := m.(interface{ FencingToken() int64 }); ok {
+			token = f.FencingToken()
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens
+}
+
+// A member is a lock that tells its deadline.
+type member interface {
+	relock.Locker
+	Deadline() (time.Time, bool)
+}
+
+// readSide is the side of readers.
+type readSide struct {
+	relock.Locker
+	rw *relock.RWMutex
+}
+
+func (r readSide) Deadline() (time.Time, bool) { return peek.ReadDeadline(r.rw) }
+
+func (p part) member(proc *process, opts []relock.LockOption) member {
 	s := proc.s[0]
 	switch p.kind {
 	case mutex:
-		l := s.Mutex(p.name, opts...)
-		return l, l.Deadline
+		return s.Mutex(p.name, opts...)
 	case fair:
-		l := s.FairMutex(p.name, opts...)
-		return l, l.Deadline
+		return s.FairMutex(p.name, opts...)
 	case writer:
-		l := s.RWMutex(p.name, opts...)
-		return l, l.Deadline
+		return s.RWMutex(p.name, opts...)
 	case reader:
-		l := s.RWMutex(p.name, opts...)
-		return l.RLocker(), func() (time.Time, bool) { return peek.ReadDeadline(l) }
-	default:
-		l := relock.NewRedlock(proc.s, p.name, opts...)
-		return l, l.Deadline
+		rw := s.RWMutex(p.name, opts...)
+		return readSide{rw.RLocker(), rw}
 	}
+	return relock.NewRedlock(proc.s, p.name, opts...)
 }

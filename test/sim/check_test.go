@@ -46,8 +46,8 @@ func (w *world) checkError(c *call) {
 	case errors.Is(c.err, context.DeadlineExceeded) && c.op.patience > 0 && !c.op.try && c.returned.at >= c.called.at+c.op.patience:
 		return
 	}
-	for i := range w.troubles {
-		t, after := &w.troubles[i], 2*time.Second
+	for _, t := range w.troubles {
+		after := 2 * time.Second
 		if t.kind == dropReplies { // until that many commands were sent: of an idle process its label, every quarter of a lease
 			after = c.p.lease
 		}
@@ -242,7 +242,7 @@ func (w *world) checkTokens(name string) {
 // that has stepped back.
 func (w *world) forgotten(from, to time.Duration) bool {
 	within := func(from time.Duration, kinds ...faultKind) bool {
-		return slices.ContainsFunc(w.troubles, func(t trouble) bool {
+		return slices.ContainsFunc(w.troubles, func(t *trouble) bool {
 			return t.from >= from && t.from <= to && slices.Contains(kinds, t.kind)
 		})
 	}

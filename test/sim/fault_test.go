@@ -76,20 +76,8 @@ func (f fault) String() string {
 	if f.kind.ofProcess() {
 		where = fmt.Sprintf("process %d", f.proc)
 	}
-	s := fmt.Sprintf("%-12v %s, %s", f.at, f.kind, where)
-	for _, x := range []struct {
-		name string
-		v    any
-		on   bool
-	}{
-		{"for", f.lasts, f.lasts > 0}, {"by", f.step, f.step > 0}, {"n", f.n, f.kind == dropReplies || f.kind == evict},
-		{"", f.text, f.text != ""}, {"", "after a Lock", f.after}, {"way", f.n, f.kind == away || f.kind == corrupt || f.kind == damage},
-	} {
-		if x.on {
-			s += fmt.Sprintf(", %s %v", x.name, x.v)
-		}
-	}
-	return s
+	return fmt.Sprintf("%-12v %s, %s", f.at, f.kind, where) +
+		said("for", f.lasts, "by", f.step, "n", f.n, "of", f.text, "after a Lock", f.after)
 }
 
 var errorTexts = []string{
@@ -157,8 +145,8 @@ func (w *world) inflict(f fault) {
 	if !w.pause(f.at) || f.after && !w.awaitHold(w.procs[f.proc]) {
 		return
 	}
-	i := w.troubleBegins(f)
-	defer w.troubleEnds(i)
+	t := w.troubleBegins(f)
+	defer w.troubleEnds(t)
 	server, p := w.servers[f.server], w.procs[f.proc]
 	network := p.nets[min(f.server, len(p.nets)-1)]
 	heal := func() {}
@@ -217,12 +205,12 @@ func (w *world) inflict(f fault) {
 }
 
 // troubleBegins notes a fault that happens now.
-func (w *world) troubleBegins(f fault) int {
+func (w *world) troubleBegins(f fault) *trouble {
 	w.giveUp(f)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.counts[f.kind]++
-	w.troubles = append(w.troubles, trouble{fault: f, from: w.now(), to: -1})
+	t := &trouble{fault: f, from: w.now(), to: -1}
+	w.troubles = append(w.troubles, t)
 	p := w.procs[f.proc]
 	switch f.kind {
 	case closeSession:
@@ -230,13 +218,13 @@ func (w *world) troubleBegins(f fault) int {
 	case vanish, vanishSilently:
 		w.vanishLocked(p)
 	}
-	return len(w.troubles) - 1
+	return t
 }
 
-func (w *world) troubleEnds(i int) {
+func (w *world) troubleEnds(t *trouble) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.troubles[i].to = w.now()
+	t.to = w.now()
 }
 
 // giveUp notes that calls under way, and what is held, may be overlapped by others from now on.

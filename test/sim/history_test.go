@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -36,35 +35,19 @@ type call struct {
 	gone             stamp // its process vanished while it was held
 
 	lock     relock.Locker
+	members  []member // of a Group, or the lock
 	done     <-chan struct{}
-	deadline func() (time.Time, bool)
-	promised time.Time // the latest deadline that was seen
-	tokensOf func() []int64
+	promised time.Time     // the latest deadline that was seen
 	tokens   []int64       // of its parts; 0: it has none
 	missing  time.Duration // since when Redis does not have it; 0: it has
 	given    int           // how often its exclusion had been given up when it was called
 }
 
 func (c *call) String() string {
-	s := fmt.Sprintf("#%-3d process %d actor %d: %v: called %v", c.id, c.p.id, c.actor, c.op, c.called.at)
-	if c.nested {
-		s = strings.Replace(s, "called", "reads as well, called", 1)
-	}
-	for _, x := range []struct {
-		name string
-		at   stamp
-		more any
-	}{
-		{"returned", c.returned, c.err}, {"tokens", c.returned, c.tokens}, {"lost", c.lost, nil}, {"vanished", c.gone, nil},
-		{"unlock", c.unlocking, nil}, {"unlocked", c.unlocked, c.unlockErr},
-	} {
-		if x.at.seq != 0 {
-			s += fmt.Sprintf(", %s %v", x.name, x.at.at)
-			if x.more != nil {
-				s += fmt.Sprintf(" (%v)", x.more)
-			}
-		}
-	}
+	s := fmt.Sprintf("#%-3d process %d actor %d: %v", c.id, c.p.id, c.actor, c.op) +
+		said("reads as well now", c.nested, "called", c.called.at, "returned", c.returned.at, "with", c.err,
+			"tokens", c.tokens, "lost", c.lost.at, "vanished", c.gone.at, "unlock", c.unlocking.at,
+			"unlocked", c.unlocked.at, "with", c.unlockErr)
 	if c.returned.seq != 0 && !c.held && c.err == nil {
 		s += ", taken"
 	}
@@ -261,7 +244,7 @@ func (w *world) mayBeLostLocked(c *call) bool {
 
 // hinderedLocked reports whether scripts may have been refused for one of the call's locks in a span.
 func (w *world) hinderedLocked(c *call, from, to time.Duration) bool {
-	return slices.ContainsFunc(w.troubles, func(t trouble) bool {
+	return slices.ContainsFunc(w.troubles, func(t *trouble) bool {
 		return (t.kind == damage || t.kind == forbid) && t.concerns(c) && t.from <= to && (t.to < 0 || t.to+2*time.Second >= from)
 	})
 }
@@ -269,11 +252,7 @@ func (w *world) hinderedLocked(c *call, from, to time.Duration) bool {
 // troubledLocked reports whether something that concerns the call was wrong in a span, or
 // within some time before it.
 func (w *world) troubledLocked(c *call, from, to, before time.Duration) bool {
-	for i := range w.troubles {
-		t := &w.troubles[i]
-		if t.from <= to && (t.to < 0 || t.to+before >= from) && t.concerns(c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.troubles, func(t *trouble) bool {
+		return t.from <= to && (t.to < 0 || t.to+before >= from) && t.concerns(c)
+	})
 }

@@ -142,7 +142,7 @@ func (l *ledger) published(message string) {
 func (w *world) isCalm(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !slices.ContainsFunc(w.troubles, func(t trouble) bool {
+	return !slices.ContainsFunc(w.troubles, func(t *trouble) bool {
 		return t.kind != forge && t.kind != corrupt && (!t.kind.ofName() || t.text == name)
 	})
 }

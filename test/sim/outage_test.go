@@ -80,8 +80,7 @@ func (w *world) brieflyAwayLocked(c *call) bool {
 	}
 	found := false
 	last := -w.plan.lease // when the last outage ended
-	for i := range w.troubles {
-		t := &w.troubles[i]
+	for _, t := range w.troubles {
 		to := t.to
 		if to < 0 {
 			to = w.now()
@@ -101,8 +100,7 @@ func (w *world) brieflyAwayLocked(c *call) bool {
 // steppedLocked reports whether a step of the clock may have ended a hold, or its exclusion: one that was not
 // whole, or much longer than the step.
 func (w *world) steppedLocked(c *call) bool {
-	for i := range w.troubles {
-		t := &w.troubles[i]
+	for _, t := range w.troubles {
 		if t.kind != clockForward || !t.concerns(c) || t.from < c.called.at {
 			continue
 		}
@@ -110,11 +108,11 @@ func (w *world) steppedLocked(c *call) bool {
 			c.op.fixed > 0 || c.op.maxHold > 0 {
 			return true
 		}
-		for j := range w.troubles {
-			other := &w.troubles[j]
-			if i != j && other.concerns(c) && other.from <= t.from+c.lease() && (other.to < 0 || other.to+c.lease() >= t.from) {
-				return true
-			}
+		if slices.ContainsFunc(w.troubles, func(other *trouble) bool {
+			return t != other && other.concerns(c) && other.from <= t.from+c.lease() &&
+				(other.to < 0 || other.to+c.lease() >= t.from)
+		}) {
+			return true
 		}
 	}
 	return false
@@ -123,8 +121,8 @@ func (w *world) steppedLocked(c *call) bool {
 // steppedForward returns by how much clocks stepped forward in the lease of a call, which another one of
 // its process may have begun.
 func (w *world) steppedForward(c *call) (d time.Duration) {
-	for i := range w.troubles {
-		if t := &w.troubles[i]; t.kind == clockForward && t.from >= c.called.at-w.plan.lease {
+	for _, t := range w.troubles {
+		if t.kind == clockForward && t.from >= c.called.at-w.plan.lease {
 			d += t.step
 		}
 	}
@@ -188,6 +186,9 @@ func (w *world) forge(f fault) {
 
 // freesLocked checks that an Unlock has released its lock, though keys beside it are damaged.
 func (w *world) freesLocked(c *call) {
+	if time.Until(c.promised) <= 2*time.Millisecond {
+		return // it ended with the hold, before Redis had answered
+	}
 	damaged := false
 	for _, t := range w.troubles {
 		if t.concerns(c) && t.kind != damage {

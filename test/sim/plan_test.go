@@ -3,6 +3,7 @@ package sim_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -184,21 +185,15 @@ func newOp(r *rand.Rand, theme [][]part, lease time.Duration) op {
 }
 
 func (o *op) String() string {
-	s := fmt.Sprint(o.parts)
-	for _, x := range []struct {
-		name string
-		on   bool
-	}{{"try", o.try}, {"owned", o.owned}, {"re-enters", o.reenter}, {"reads as well", o.reads}} {
-		if x.on {
-			s += ", " + x.name
-		}
-	}
-	for _, x := range []struct {
-		name string
-		d    time.Duration
-	}{{"patience", o.patience}, {"section", o.section}, {"lease", o.lease}, {"fixed lease", o.fixed}, {"max hold", o.maxHold}} {
-		if x.d != 0 {
-			s += fmt.Sprintf(", %s %v", x.name, x.d)
+	return fmt.Sprint(o.parts) + said("try", o.try, "owned", o.owned, "re-enters", o.reenter, "reads as well", o.reads,
+		"patience", o.patience, "section", o.section, "lease", o.lease, "fixed lease", o.fixed, "max hold", o.maxHold)
+}
+
+// said joins names and values, without those that are zero.
+func said(pairs ...any) (s string) {
+	for i := 0; i < len(pairs); i += 2 {
+		if v := pairs[i+1]; v != nil && !reflect.ValueOf(v).IsZero() {
+			s += fmt.Sprintf(", %s %v", pairs[i], v)
 		}
 	}
 	return s

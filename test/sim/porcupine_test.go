@@ -99,6 +99,6 @@ func (w *world) checkLinear(name string) {
 
 // tokensMayShrink reports whether tokens need not grow in this world, which keeps its data.
 func (w *world) tokensMayShrink() bool {
-	forgotten := slices.ContainsFunc(w.troubles, func(t trouble) bool { return t.kind == corrupt || t.kind == damage })
+	forgotten := slices.ContainsFunc(w.troubles, func(t *trouble) bool { return t.kind == corrupt || t.kind == damage })
 	return w.steppedBack(0) > 0 && (w.took > time.Minute || forgotten)
 }

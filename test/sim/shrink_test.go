@@ -1,9 +1,9 @@
 package sim_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,21 +15,14 @@ const attempts = 5
 // keep says which faults and actors of a plan are kept.
 type keep struct{ faults, actors selection }
 
-// A selection is some indexes, or all.
-type selection struct {
-	some bool
-	of   []int
-}
+// A selection is some indexes; nil: all.
+type selection []int
 
-func (s *selection) has(i int) bool { return !s.some || slices.Contains(s.of, i) }
+func (s selection) has(i int) bool { return s == nil || slices.Contains(s, i) }
 
-// without returns s, of n, without those from i to j of its indexes.
-func (s selection) without(n, i, j int) selection {
-	of := s.indexes(n)
-	return selection{true, slices.Delete(of, i, min(j, len(of)))}
-}
-
-func (s selection) indexes(n int) (of []int) {
+// explicit returns a selection of n with its indexes.
+func (s selection) explicit(n int) selection {
+	of := selection{}
 	for i := range n {
 		if s.has(i) {
 			of = append(of, i)
@@ -38,42 +31,17 @@ func (s selection) indexes(n int) (of []int) {
 	return of
 }
 
-func (s *selection) String() string {
-	switch {
-	case !s.some:
-		return "all"
-	case len(s.of) == 0:
-		return "none"
-	}
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(s.of), "[]"), " ", ",")
+func (s selection) String() string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint([]int(s)), "[]"), " ", ",")
 }
 
-// Set makes a selection a flag.
-func (s *selection) Set(text string) error {
-	*s = selection{some: text != "all"}
-	if text == "all" || text == "none" {
-		return nil
-	}
-	for field := range strings.SplitSeq(text, ",") {
-		i, err := strconv.Atoi(field)
-		if err != nil {
-			return err
-		}
-		s.of = append(s.of, i)
-	}
-	return nil
-}
+// set makes a selection a flag.
+func (s *selection) set(text string) error { return json.Unmarshal([]byte("["+text+"]"), s) }
 
 // command returns what repeats a world.
 func (k keep) command(seed uint64) string {
-	s := fmt.Sprintf("go test ./test/sim -run Simulation -sim.first=%d -sim.seeds=1", seed)
-	if k.faults.some {
-		s += " -sim.faults=" + k.faults.String()
-	}
-	if k.actors.some {
-		s += " -sim.actors=" + k.actors.String()
-	}
-	return s + " -count=1000 -failfast"
+	return fmt.Sprintf("go test ./test/sim -run Simulation -count=1000 -failfast "+
+		"-sim.first=%d -sim.seeds=1 -sim.faults=%v -sim.actors=%v", seed, k.faults, k.actors)
 }
 
 // shrink leaves out faults, and then actors, as long as the world fails in the same way. It
@@ -94,21 +62,18 @@ func shrink(t *testing.T, w *world, k keep) (*world, keep) {
 		}
 		return false
 	}
-	part := func(n int, of func(*keep) *selection) {
-		for size := n; size > 0; size /= 2 {
-			for i := 0; i < len(of(&k).indexes(n)); {
-				less := k
-				*of(&less) = of(&k).without(n, i, i+size)
-				if fails(less) {
-					k = less
-				} else {
-					i += size
+	k.faults, k.actors = k.faults.explicit(len(w.plan.faults)), k.actors.explicit(len(w.plan.actors))
+	for _, of := range []*selection{&k.faults, &k.actors} {
+		for size := len(*of); size > 0; size /= 2 {
+			for i := 0; i < len(*of); {
+				all := *of
+				*of = slices.Delete(slices.Clone(all), i, min(i+size, len(all)))
+				if !fails(k) {
+					*of, i = all, i+size
 				}
 			}
 		}
 	}
-	part(len(w.plan.faults), func(k *keep) *selection { return &k.faults })
-	part(len(w.plan.actors), func(k *keep) *selection { return &k.actors })
 	return w, k
 }
 
@@ -127,12 +92,12 @@ func (w *world) report() string {
 		fmt.Fprintf(&b, "process %d: delay %v, lease %v, tenure %v\n", i, p.delay, p.lease, p.tenure)
 	}
 	b.WriteString("\nfaults:\n")
-	for i := range w.troubles {
-		fmt.Fprintf(&b, "%v\n", w.troubles[i].fault)
+	for _, t := range w.troubles {
+		fmt.Fprintln(&b, t.fault)
 	}
 	b.WriteString("\ncalls:\n")
 	for _, c := range w.calls {
-		fmt.Fprintf(&b, "%v\n", c)
+		fmt.Fprintln(&b, c)
 	}
 	return b.String()
 }

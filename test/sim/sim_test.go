@@ -52,8 +52,10 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,8 +73,8 @@ var (
 )
 
 func init() {
-	flag.Var(&onlyParts.faults, "sim.faults", "only these faults, as 0,3 or none")
-	flag.Var(&onlyParts.actors, "sim.actors", "only these actors")
+	flag.Func("sim.faults", "only these faults, as 0,3", onlyParts.faults.set)
+	flag.Func("sim.actors", "only these actors", onlyParts.actors.set)
 }
 
 func TestMain(m *testing.M) {
@@ -84,7 +86,7 @@ func TestMain(m *testing.M) {
 const hangs = 5 * time.Minute
 
 func TestSimulation(t *testing.T) {
-	var all totals
+	all := totals{of: make(map[string]int)}
 	var next atomic.Uint64
 	next.Store(*firstSeed)
 	start := time.Now()
@@ -102,7 +104,10 @@ func TestSimulation(t *testing.T) {
 			})
 		}
 	})
-	fmt.Printf("%v\n%v real\n", &all, time.Since(start).Round(time.Millisecond))
+	for _, what := range slices.Sorted(maps.Keys(all.of)) {
+		fmt.Printf("%9d %s\n", all.of[what], what)
+	}
+	fmt.Println(time.Since(start).Round(time.Millisecond), "real")
 }
 
 // simulate runs the world of a seed, and reports what failed.
@@ -127,46 +132,30 @@ func simulate(t *testing.T, seed uint64) *world {
 
 // totals are what the worlds contained.
 type totals struct {
-	mu                         sync.Mutex
-	worlds, calls, holds, lost int
-	counts                     [faultKinds]int
-	faults, processes, linear  int
-	virtual                    time.Duration
+	mu sync.Mutex
+	of map[string]int
 }
 
 func (t *totals) add(w *world) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.worlds++
-	t.calls += len(w.calls)
-	t.processes += len(w.procs)
-	t.linear += w.linear
-	t.virtual += w.took
+	t.of["worlds"]++
+	t.of["operations"] += len(w.calls)
+	t.of["processes"] += len(w.procs)
+	t.of["histories through Porcupine"] += w.linear
+	t.of["virtual seconds"] += int(w.took.Seconds())
 	for _, c := range w.calls {
 		if c.held {
-			t.holds++
+			t.of["holds"]++
 		}
 		if c.lost.seq != 0 {
-			t.lost++
+			t.of["holds that were lost"]++
 		}
 	}
-	for k, n := range w.counts {
-		t.counts[k] += n
-		t.faults += n
+	for _, x := range w.troubles {
+		t.of["fault: "+x.kind.String()]++
 	}
-	if testing.Verbose() && t.worlds%1000 == 0 {
-		fmt.Println(t.worlds, "worlds")
+	if testing.Verbose() && t.of["worlds"]%1000 == 0 {
+		fmt.Println(t.of["worlds"], "worlds")
 	}
-}
-
-func (t *totals) String() string {
-	s := fmt.Sprintf("%d seeds, %d processes, %d operations, %d holds, %d of them lost, %d histories through Porcupine\n%d faults:",
-		t.worlds, t.processes, t.calls, t.holds, t.lost, t.linear, t.faults)
-	for k, n := range t.counts {
-		if k > 0 {
-			s += ","
-		}
-		s += fmt.Sprintf(" %s %d", faultKind(k), n)
-	}
-	return s + fmt.Sprintf("\n%.1f virtual hours", t.virtual.Hours())
 }

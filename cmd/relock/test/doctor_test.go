@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -20,19 +23,16 @@ func examined(t testing.TB, address string, status int, args ...string) (all []f
 	if <-r.ended; status >= 0 {
 		r.ends(status)
 	}
-	ok(t, json.Unmarshal([]byte(r.out.String()), &all))
+	require.NoError(t, json.Unmarshal([]byte(r.out.String()), &all))
 	return all
 }
 
 // find fails the test if nothing of a severity says a text.
 func find(t testing.TB, all []finding, severity, text string) {
 	t.Helper()
-	for _, f := range all {
-		if f.Severity == severity && strings.Contains(f.Check+" "+f.Text, text) {
-			return
-		}
-	}
-	t.Errorf("no %s %q in %+v", severity, text, all)
+	require.True(t, slices.ContainsFunc(all, func(f finding) bool {
+		return f.Severity == severity && strings.Contains(f.Check+" "+f.Text, text)
+	}), "no %s %q in %+v", severity, text, all)
 }
 
 func TestDoctorSaysWhatIsWrong(t *testing.T) {
@@ -66,16 +66,13 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 		find(t, examined(t, s.Addr(), c.status), c.severity, c.text)
 	}
 	for _, key := range admin(t, s, "KEYS", "*").([]any) { // it leaves nothing but a token, which expires
-		if name := key.(string); !strings.HasPrefix(name, "relock_fence:") || admin(t, s, "PTTL", name).(int64) < 0 {
-			t.Errorf("%s is left", name)
-		}
+		require.Regexp(t, "^relock_fence:", key)
+		require.Positive(t, admin(t, s, "PTTL", key.(string)), key)
 	}
 	find(t, examined(t, "localhost:1", 2), "problem", "connect cannot connect")
-	r := run(t, redistest.Start(t), "doctor")
-	r.ends(0)
-	if text := r.out.String(); !strings.Contains(text, "ok       permissions     all ") || strings.Contains(text, "+hset") {
-		t.Error(text)
-	}
+	text := prints(t, redistest.Start(t), 0, "doctor")
+	require.Contains(t, text, "ok       permissions     all ")
+	require.NotContains(t, text, "+hset")
 }
 
 func TestDoctorKnowsReplicasAndClusters(t *testing.T) {
@@ -100,7 +97,7 @@ func TestDoctorKnowsReplicasAndClusters(t *testing.T) {
 func TestDoctorAgreesWithTheDocumentedPermissions(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../README.md")
-	ok(t, err)
+	require.NoError(t, err)
 	line := regexp.MustCompile(`(?m)^ACL SETUSER .*$`).FindString(string(text))
 	if !redistest.Has(t, redistest.FineRules) {
 		line = regexp.MustCompile(`%R~\S+`).ReplaceAllString(line, "~redisson_lock_queue:{goods:*")
@@ -111,7 +108,7 @@ func TestDoctorAgreesWithTheDocumentedPermissions(t *testing.T) {
 	address := "redis://relock:password@" + s.Addr()
 	for _, f := range examined(t, address, 0, "goods:") {
 		name, _, _ := strings.Cut(f.Text, ",")
-		failIf(t, f.Check == "permission" && f.Severity != "ok" && !strings.HasSuffix(name, "scan"), "%+v", f)
+		require.True(t, f.Check != "permission" || f.Severity == "ok" || strings.HasSuffix(name, "scan"), "%+v", f)
 	}
 	find(t, examined(t, address, 2), "problem", "~…, for the lock itself: no access")
 	for _, word := range rule {
@@ -119,11 +116,9 @@ func TestDoctorAgreesWithTheDocumentedPermissions(t *testing.T) {
 		removable := !strings.Contains(name, "|") || redistest.Has(t, redistest.FineRules)
 		if ok && removable && name != "unsubscribe" && name != "ping" {
 			admin(t, s, "ACL", "SETUSER", "relock", "-"+name)
-			bad := false
-			for _, f := range examined(t, address, -1, "goods:") {
-				bad = bad || f.Severity == "warning" || f.Severity == "problem"
-			}
-			failIf(t, !bad, "nothing is wrong without %s", word)
+			require.True(t, slices.ContainsFunc(examined(t, address, -1, "goods:"), func(f finding) bool {
+				return f.Severity == "warning" || f.Severity == "problem"
+			}), "nothing is wrong without %s", word)
 			admin(t, s, "ACL", "SETUSER", "relock", word)
 		}
 	}

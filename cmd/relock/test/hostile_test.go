@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -42,8 +44,9 @@ func TestNothingOfRedisActsOnTheTerminal(t *testing.T) {
 	} {
 		r := run(t, s, args...)
 		<-r.ended
-		if args[0] != "run" && args[0] != "unlock" && (r.status != 0 || !strings.Contains(r.out.String(), "more")) {
-			t.Errorf("%v: status %d, %s", args, r.status, &r.out)
+		if args[0] != "run" && args[0] != "unlock" {
+			require.Zero(t, r.status, args)
+			require.Contains(t, r.out.String(), "more", args)
 		}
 		acts(t, args[0], r.out.String()+r.err.String())
 	}
@@ -63,9 +66,7 @@ func TestNothingOfRedisActsOnTheTerminal(t *testing.T) {
 	x.types(" q")
 	x.ends(0)
 	for _, bad := range []string{"\x1b]0;", "\u009b", "\x9b32", "\a"} {
-		if text := x.out.String(); strings.Contains(text, bad) {
-			t.Errorf("top wrote %q:\n%q", bad, text)
-		}
+		require.NotContains(t, x.out.String(), bad)
 	}
 }
 
@@ -74,7 +75,7 @@ func TestNothingOfRedisActsOnTheTerminal(t *testing.T) {
 func TestErrorsOfRedisAreEscapedAndCutShort(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -105,9 +106,9 @@ func TestErrorsOfRedisAreEscapedAndCutShort(t *testing.T) {
 			r := start(t, command(address, strings.Fields(line)...))
 			<-r.ended
 			text := r.out.String() + r.err.String()
-			if r.status == 0 || !strings.Contains(text, want) || strings.Contains(text, "qQ1") {
-				t.Errorf("%s: status %d, %s", line, r.status, text)
-			}
+			require.NotZero(t, r.status, line)
+			require.Contains(t, text, want, line)
+			require.NotContains(t, text, "qQ1", line)
 			acts(t, line, text)
 		}
 	}

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -24,7 +27,7 @@ type running struct {
 	cmd      *exec.Cmd
 	out, err redistest.Buffer
 	ended    chan struct{}
-	status   int
+	status   int // the exit status as a shell says it
 }
 
 // command returns relock with its arguments, connected to an address.
@@ -40,30 +43,27 @@ func start(t testing.TB, cmd *exec.Cmd) *running {
 	r := &running{t: t, cmd: cmd, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &r.out, &r.err
 	cmd.WaitDelay = time.Second // a child that lives on may have the pipes
-	ok(t, cmd.Start())
+	require.NoError(t, cmd.Start())
 	go r.wait()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-r.ended
-		if t.Failed() {
-			t.Logf("%v: status %d\nout: %s\nerr: %s", cmd.Args[1:], r.status, &r.out, &r.err)
-		}
-	})
+	t.Cleanup(r.kill)
 	return r
 }
 
 func (r *running) wait() {
 	defer close(r.ended)
 	_ = r.cmd.Wait()
-	r.status = statusOf(r.cmd)
+	r.status = r.cmd.ProcessState.ExitCode()
+	if ws, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		r.status = 128 + int(ws.Signal())
+	}
 }
 
-// statusOf returns the exit status as a shell would.
-func statusOf(cmd *exec.Cmd) int {
-	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal())
+func (r *running) kill() {
+	_ = r.cmd.Process.Kill()
+	<-r.ended
+	if r.t.Failed() {
+		r.t.Logf("%v: status %d\nout: %s\nerr: %s", r.cmd.Args[1:], r.status, &r.out, &r.err)
 	}
-	return cmd.ProcessState.ExitCode()
 }
 
 // run starts relock on a server.
@@ -77,7 +77,7 @@ func waiting(t testing.TB, address, flags, name string) (end func()) {
 	t.Helper()
 	cmd := command(address, sh(flags, name, "echo ready; read line")...)
 	in, err := cmd.StdinPipe()
-	ok(t, err)
+	require.NoError(t, err)
 	r := start(t, cmd)
 	r.says("ready")
 	return func() {
@@ -93,30 +93,39 @@ func (r *running) ends(status int) {
 	select {
 	case <-r.ended:
 	case <-time.After(soon):
-		r.t.Fatalf("%v has not ended\nout: %s\nerr: %s", r.cmd.Args[1:], &r.out, &r.err)
+		r.t.Fatalf("%v has not ended", r.cmd.Args[1:])
 	}
-	if r.status != status {
-		r.t.Fatalf("%v: status %d, want %d\nout: %s\nerr: %s", r.cmd.Args[1:], r.status, status, &r.out, &r.err)
-	}
+	require.Equal(r.t, status, r.status, "status of %v\nout: %s\nerr: %s", r.cmd.Args[1:], &r.out, &r.err)
+}
+
+// prints runs relock on a server, which must end with a status, and returns its output.
+func prints(t testing.TB, s *redistest.Server, status int, args ...string) string {
+	t.Helper()
+	r := run(t, s, args...)
+	r.ends(status)
+	return r.out.String()
 }
 
 // says waits until a text is among what was written to standard output.
 func (r *running) says(text string) {
 	r.t.Helper()
-	redistest.Eventually(r.t, soon, "output "+strconv.Quote(text), func() bool { return strings.Contains(r.out.String(), text) })
+	wrote(r.t, &r.out, text)
 }
 
 // warns waits for a text on standard error.
 func (r *running) warns(text string) {
 	r.t.Helper()
-	redistest.Eventually(r.t, soon, "error output "+strconv.Quote(text), func() bool { return strings.Contains(r.err.String(), text) })
+	wrote(r.t, &r.err, text)
+}
+
+func wrote(t testing.TB, b *redistest.Buffer, text string) {
+	t.Helper()
+	redistest.Eventually(t, soon, strconv.Quote(text), func() bool { return strings.Contains(b.String(), text) })
 }
 
 func (r *running) signal(s os.Signal) {
 	r.t.Helper()
-	if err := r.cmd.Process.Signal(s); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, r.cmd.Process.Signal(s))
 }
 
 // number waits for a line "<what> <number>" of standard output, and returns the number.
@@ -150,54 +159,35 @@ func stateOf(pid int) (string, error) {
 	return rest[:min(1, len(rest))], err
 }
 
-// dies waits until a process is gone.
-func dies(t testing.TB, pid int) {
-	t.Helper()
-	redistest.Eventually(t, soon, "end of process "+strconv.Itoa(pid), func() bool { return !alive(pid) })
-}
-
 // sh returns the arguments of run for a shell script under a lock.
 func sh(flags string, name, script string) []string {
 	return append(append([]string{"run"}, strings.Fields(flags)...), name, "--", "sh", "-c", script)
 }
 
-// catches and ignores tell what a process does with a signal, from /proc.
-func catches(pid int, s syscall.Signal) bool { return inMask(pid, "SigCgt:", s) }
-func ignores(pid int, s syscall.Signal) bool { return inMask(pid, "SigIgn:", s) }
-
-func inMask(pid int, field string, s syscall.Signal) bool {
+// catches tells from /proc whether a process has a handler for a signal.
+func catches(pid int, s syscall.Signal) bool {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	for line := range strings.Lines(string(text)) {
-		if mask, ok := strings.CutPrefix(line, field); ok {
-			bits, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
-			return bits&(1<<(s-1)) != 0
-		}
-	}
-	return false
+	_, mask, _ := strings.Cut(string(text), "SigCgt:\t")
+	bits, _ := strconv.ParseUint(strings.Fields(mask + " 0")[0], 16, 64)
+	return bits&(1<<(s-1)) != 0
 }
 
 // session starts a session of the library on a server.
 func session(t testing.TB, s *redistest.Server) *relock.Session {
 	t.Helper()
-	session, err := relock.NewSession(context.Background(), s.Client(t))
-	ok(t, err)
-	t.Cleanup(func() {
-		if err := session.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	session, err := relock.NewSession(t.Context(), s.Client(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, session.Close(context.Background())) })
 	return session
 }
 
 // hold has somebody else hold a lock until the function that it returns is called.
 func hold(t testing.TB, l relock.Locker) (release func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
-	defer cancel()
-	ok(t, l.Lock(ctx))
+	require.NoError(t, l.Lock(t.Context()))
 	return func() {
 		t.Helper()
-		ok(t, l.Unlock(context.Background()))
+		require.NoError(t, l.Unlock(context.Background()))
 	}
 }
 
@@ -205,7 +195,7 @@ func hold(t testing.TB, l relock.Locker) (release func()) {
 func admin(t testing.TB, s *redistest.Server, args ...string) any {
 	t.Helper()
 	reply, err := s.Do(args...)
-	ok(t, err)
+	require.NoError(t, err)
 	return reply
 }
 
@@ -220,20 +210,9 @@ func locked(t testing.TB, s *redistest.Server, name string, want bool) {
 // forced opens a lock.
 func forced(t testing.TB, s *relock.Session, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
-	defer cancel()
-	was, err := s.ForceUnlock(ctx, name)
-	if err != nil || !was {
-		t.Fatalf("forced: %v, %v", was, err)
-	}
-}
-
-// ok stops the test if there is an error.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	was, err := s.ForceUnlock(t.Context(), name)
+	require.NoError(t, err)
+	require.True(t, was)
 }
 
 // soon is when something that is not measured must have happened, on a slow machine too.
@@ -273,12 +252,4 @@ func build(m *testing.M) int {
 		os.Unsetenv(name)
 	}
 	return m.Run()
-}
-
-// failIf fails the test, and goes on, if something is the case.
-func failIf(t testing.TB, wrong bool, format string, args ...any) {
-	t.Helper()
-	if wrong {
-		t.Errorf(format, args...)
-	}
 }

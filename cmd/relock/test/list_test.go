@@ -3,10 +3,12 @@ package test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
@@ -29,23 +31,17 @@ type listed struct {
 
 func parsed(t testing.TB, r *running) (all []listed) {
 	t.Helper()
-	ok(t, json.Unmarshal([]byte(r.out.String()), &all))
+	require.NoError(t, json.Unmarshal([]byte(r.out.String()), &all))
 	return all
 }
 
-// addOtherData stores what is no lock.
-func addOtherData(t testing.TB, s *redistest.Server, hold string) {
+// names returns what list --json names.
+func names(t testing.TB, r *running) (all []string) {
 	t.Helper()
-	big := []string{"HSET", "application:big"}
-	for i := range 5000 {
-		big = append(big, fmt.Sprint(i), "x")
+	for _, l := range parsed(t, r) {
+		all = append(all, l.Name)
 	}
-	for _, cmd := range [][]string{
-		big, {"HSET", "application:user", "mode", "dark", "name", "x"}, {"SET", "goods:text", "x"},
-		{"ZADD", "goods:zset", "1", hold},
-	} {
-		admin(t, s, cmd...)
-	}
+	return all
 }
 
 func TestListShowsLocksAndNothingElse(t *testing.T) {
@@ -60,7 +56,14 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	defer hold(t, locker.RWMutex("goods:4").RLocker())()
 	defer hold(t, other.RWMutex("goods:4").RLocker())()
 	defer hold(t, other.Mutex("other"))()
-	addOtherData(t, s, locker.ID()+":1")
+	big := []string{"HSET", "application:big"} // and other data, which is no lock
+	for i := range 5000 {
+		big = append(big, fmt.Sprint(i), "x")
+	}
+	admin(t, s, big...)
+	admin(t, s, "HSET", "application:user", "mode", "dark", "name", "x")
+	admin(t, s, "SET", "goods:text", "x")
+	admin(t, s, "ZADD", "goods:zset", "1", locker.ID()+":1")
 	waiter := run(t, s, "run", "--fair", "goods:2", "--", "true")
 	redistest.Eventually(t, soon, "a waiter", func() bool { return admin(t, s, "ZCARD", "relock_queue:{goods:2}") == int64(1) })
 
@@ -70,29 +73,26 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	var got []string
 	for _, l := range all {
 		got = append(got, fmt.Sprintf("%s %s %s %d %d", l.Name, l.Mode, l.Kind, len(l.Holders), l.Waiters))
-		failIf(t, l.TTL <= 0 || l.TTL > 30_000, "%s: time to live %d ms", l.Name, l.TTL)
-		longest := time.Since(began).Milliseconds() + 1000
-		if l.Mode == "exclusive" && (l.Held == nil || *l.Held > longest || l.HeldAtLeast) {
-			t.Errorf("%s: held for %v of at most %d ms", l.Name, l.Held, longest)
+		require.InDelta(t, 15_000, l.TTL, 15_000, "time to live of %s in ms", l.Name)
+		if l.Mode == "exclusive" {
+			require.LessOrEqual(t, *l.Held, time.Since(began).Milliseconds()+1000, "%s is held for so many ms", l.Name)
+			require.False(t, l.HeldAtLeast)
 		}
 	}
-	want := []string{
+	require.Equal(t, []string{
 		"goods:1 exclusive mutex 1 0", "goods:2 exclusive fair 1 1", "goods:3 exclusive write 1 0", "goods:4 shared read 2 0",
-	}
-	failIf(t, !slices.Equal(got, want), "list: %q, want %q", got, want)
-	if h := all[0].Holders[0]; h.Session != locker.ID() || !strings.HasPrefix(h.ID, locker.ID()+":") || h.Count != 1 {
-		t.Errorf("holder %+v", h)
-	}
+	}, got)
+	h := all[0].Holders[0]
+	require.Equal(t, locker.ID(), h.Session)
+	require.True(t, strings.HasPrefix(h.ID, locker.ID()+":"), h.ID)
+	require.Equal(t, 1, h.Count)
 
-	r = run(t, s, "list")
-	r.ends(0)
-	for _, text := range []string{"goods:4 ", "and 1 more", `"strange\n\x1b[31mname"`, "\nother  ", "NAME"} {
-		failIf(t, !strings.Contains(r.out.String(), text), "no %q in\n%s", text, &r.out)
+	text := prints(t, s, 0, "list")
+	for _, want := range []string{"goods:4 ", "and 1 more", `"strange\n\x1b[31mname"`, "\nother  ", "NAME"} {
+		require.Contains(t, text, want)
 	}
-	if lines := strings.Count(r.out.String(), "\n"); lines != 7 {
-		t.Errorf("%d lines, want 7:\n%s", lines, &r.out)
-	}
-	waiter.signal(passedOn["TERM"])
+	require.Equal(t, 7, strings.Count(text, "\n"), text)
+	waiter.signal(syscall.SIGTERM)
 	waiter.ends(143)
 }
 
@@ -102,17 +102,17 @@ func TestInspectSaysForHowLongAtLeast(t *testing.T) {
 	s := redistest.Start(t)
 	defer hold(t, session(t, s).Mutex("goods"))()
 	admin(t, s, "DEL", "relock_fence:{goods}")
-	r := run(t, s, "inspect", "goods", "free")
-	r.ends(0)
-	if text := r.out.String(); !strings.Contains(text, "goods: held (mutex), for >1m00s") || !strings.Contains(text, "free: not locked") {
-		t.Error(text)
-	}
-	r = run(t, s, "inspect", "--json", "goods", "free")
+	text := prints(t, s, 0, "inspect", "goods", "free")
+	require.Contains(t, text, "goods: held (mutex), for >1m00s")
+	require.Contains(t, text, "free: not locked")
+	r := run(t, s, "inspect", "--json", "goods", "free")
 	r.ends(0)
 	all := parsed(t, r)
-	if len(all) != 2 || !all[0].HeldAtLeast || *all[0].Held != 60_000 || all[1].Mode != "unlocked" || all[1].Holders == nil {
-		t.Errorf("%+v", all)
-	}
+	require.Len(t, all, 2)
+	require.True(t, all[0].HeldAtLeast)
+	require.EqualValues(t, 60_000, *all[0].Held)
+	require.Equal(t, "unlocked", all[1].Mode)
+	require.NotNil(t, all[1].Holders)
 }
 
 func TestUnlockAsksFirst(t *testing.T) {
@@ -120,20 +120,16 @@ func TestUnlockAsksFirst(t *testing.T) {
 	s := redistest.Start(t)
 	m := session(t, s).Mutex("goods")
 	defer hold(t, session(t, s).Mutex("other"))()
-	ok(t, m.Lock(t.Context()))
-	for _, answer := range []string{"n\n", "\n", "yesterday\n", ctrlC} {
+	_ = hold(t, m)
+	for answer, status := range map[string]int{"n\n": 1, "\n": 1, "yesterday\n": 1, ctrlC: 130} {
 		x := at(t, command(s.Addr(), "unlock", "goods"))
 		x.shows(x.shows(0, "goods: held"), "Open it? [y/N]")
 		x.types(answer)
-		if answer == ctrlC {
-			x.ends(130)
-		} else {
-			x.ends(1)
+		x.ends(status)
+		if status == 1 {
 			x.shows(0, "left as it is")
 		}
-		if m.Err() != nil {
-			t.Fatalf("after %q: %v", answer, m.Err())
-		}
+		require.NoError(t, m.Err(), "after %q", answer)
 	}
 	x := at(t, command(s.Addr(), "unlock", "goods"))
 	x.shows(0, "[y/N]")
@@ -143,6 +139,11 @@ func TestUnlockAsksFirst(t *testing.T) {
 	<-m.Done()
 	locked(t, s, "goods", false)
 	locked(t, s, "other", true)
+	_ = m.Unlock(t.Context())
+
+	_ = hold(t, m)
+	require.JSONEq(t, `{"name": "goods", "unlocked": true}`, prints(t, s, 0, "unlock", "--yes", "--json", "goods"))
+	<-m.Done()
 	_ = m.Unlock(t.Context())
 }
 
@@ -166,9 +167,7 @@ func TestUnlockOpensOnlyWhatTheQuestionShowed(t *testing.T) {
 			x.types("y\n")
 			x.ends(1)
 			x.shows(0, "goods has changed hands and was left as it is")
-			if next.Err() != nil {
-				t.Fatalf("%T: %v", next, next.Err())
-			}
+			require.NoError(t, next.Err(), "%T", next)
 			release()
 		}
 	}
@@ -179,22 +178,4 @@ func TestUnlockOpensOnlyWhatTheQuestionShowed(t *testing.T) {
 	x.types("y\n")
 	x.ends(1)
 	x.shows(0, "goods is not locked")
-}
-
-func TestUnlockSaysWhatItDidInJSON(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := session(t, s).Mutex("goods")
-	_ = hold(t, m)
-	r := run(t, s, "unlock", "--yes", "--json", "goods")
-	r.ends(0)
-	var did struct {
-		Name     string
-		Unlocked bool
-	}
-	if err := json.Unmarshal([]byte(r.out.String()), &did); err != nil || did.Name != "goods" || !did.Unlocked {
-		t.Errorf("%s: %v", &r.out, err)
-	}
-	<-m.Done()
-	_ = m.Unlock(t.Context())
 }

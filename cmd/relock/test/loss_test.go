@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -36,7 +37,7 @@ func TestLossEndsTheCommand(t *testing.T) {
 			r.ends(c.status)
 			r.warns("the lock is lost")
 			r.says(c.says)
-			failIf(t, alive(child), "the child lives on")
+			require.False(t, alive(child), "the child lives on")
 		})
 	}
 }
@@ -61,14 +62,8 @@ func TestCutOffCommandEndsBeforeTheNextBegins(t *testing.T) {
 				next.warns("waiting")
 				proxy.Blackhole(true)
 				next.ends(0)
-				if text := next.out.String(); text != "alone\n" {
-					t.Error(text)
-				}
-				select {
-				case <-r.ended:
-				case <-time.After(soon):
-					t.Error("it has not ended")
-				}
+				require.Equal(t, "alone\n", next.out.String())
+				<-r.ended
 			})
 		}
 	}
@@ -91,8 +86,7 @@ func TestCommandEndsWhenRelockIsKilled(t *testing.T) {
 	r := run(t, s, sh("--lease 3s", "job", `echo shell $$; sh -c 'echo child $$; while :; do sleep 0.02; done'; :`)...)
 	shell, child := r.number("shell"), r.number("child")
 	r.signal(syscall.SIGKILL)
-	dies(t, shell)
-	dies(t, child)
+	redistest.Eventually(t, soon, "its end", func() bool { return !alive(shell) && !alive(child) })
 	locked(t, s, "job", false)
 }
 
@@ -106,7 +100,7 @@ func TestCommandEndsWhenRelockStoodStill(t *testing.T) {
 	locked(t, s, "job", false)
 	r.signal(syscall.SIGCONT)
 	r.ends(137)
-	failIf(t, alive(child), "the child lives on")
+	require.False(t, alive(child), "the child lives on")
 }
 
 // A lock that is renewed in time does not end the command, also if the lease is short and the grace long.

@@ -1,11 +1,11 @@
 package test
 
 import (
-	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
@@ -86,13 +86,11 @@ func TestExitStatuses(t *testing.T) {
 	for _, c := range statuses {
 		r := run(t, s, words(c.args)...)
 		r.ends(c.status)
-		if text := r.err.String(); c.says == "" && text != "" || !strings.Contains(text, c.says) {
-			t.Errorf("%s: it says %q, want %q", c.args, text, c.says)
-		}
+		require.Contains(t, r.err.String(), c.says, c.args)
+		require.Equal(t, c.says == "", r.err.String() == "", "%s: %s", c.args, &r.err)
 	}
-	if admin(t, s, "HGET", "application", "user") != "7" || admin(t, s, "GET", "text") != "7" {
-		t.Error("what is no lock was changed")
-	}
+	require.Equal(t, "7", admin(t, s, "HGET", "application", "user"), "what is no lock was changed")
+	require.Equal(t, "7", admin(t, s, "GET", "text"), "what is no lock was changed")
 	locked(t, s, "taken", true)
 }
 
@@ -117,15 +115,13 @@ func TestCommandHasStreamsAndToken(t *testing.T) {
 		cmd.Stdin = strings.NewReader("typed\n")
 		r := start(t, cmd)
 		r.ends(0)
-		failIf(t, r.err.String() != "typed goods\n", "error output %q", r.err.String())
+		require.Equal(t, "typed goods\n", r.err.String())
 		tokens = append(tokens, r.out.String())
 	}
-	if tokens[0] >= tokens[1] || len(tokens[0]) != len(tokens[1]) || len(tokens[0]) < 10 {
-		t.Errorf("tokens %q do not grow", tokens)
-	}
-	r := run(t, s, sh("-s", "goods", `echo "${RELOCK_TOKEN-none}"`)...)
-	r.ends(0)
-	failIf(t, r.out.String() != "none\n", "token of a reader: %q", r.out.String())
+	require.Less(t, tokens[0], tokens[1])
+	require.Regexp(t, `^\d{10,}\n$`, tokens[0])
+	require.Len(t, tokens[1], len(tokens[0]))
+	require.Equal(t, "none\n", prints(t, s, 0, sh("-s", "goods", `echo "${RELOCK_TOKEN-none}"`)...), "token of a reader")
 	locked(t, s, "goods", false)
 }
 
@@ -134,73 +130,39 @@ func TestInnerCommandDoesNotGetTheOuterToken(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	const tells = `echo "$RELOCK_NAME ${RELOCK_TOKEN-none}"`
-	for _, flags := range []string{"-s", "-x"} {
+	for flags, want := range map[string]string{"-s": `^outer (\d+)\ninner none\n$`, "-x": `^outer (\d+)\ninner (\d+)\n$`} {
 		inner := append([]string{program}, sh(flags, "inner", tells)...)
-		r := run(t, s, append([]string{"run", "outer", "--", "sh", "-c", tells + `; exec "$0" "$@"`}, inner...)...)
-		r.ends(0)
-		words := strings.Fields(r.out.String())
-		if len(words) != 4 || words[0] != "outer" || words[2] != "inner" || words[1] == "none" || words[1] == words[3] ||
-			(words[3] == "none") != (flags == "-s") {
-			t.Errorf("with %s: %q", flags, words)
-		}
+		text := prints(t, s, 0, append([]string{"run", "outer", "--", "sh", "-c", tells + `; exec "$0" "$@"`}, inner...)...)
+		require.Regexp(t, want, text)
+		require.NotEqual(t, strings.Fields(text)[1], strings.Fields(text)[3], "token of the inner one")
 	}
 }
 
-// The locks are those of the library, and of Redisson: one kind excludes the other.
+// The locks are those of the library, and of Redisson, of the kind that the flags say: one kind excludes the others, and
+// only readers share. (A fair one shows itself when somebody waits, as TestListShowsLocksAndNothingElse has it.)
 func TestLocksAreSharedWithTheLibrary(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	locker := session(t, s)
-	for _, flags := range []string{"", "-x", "-s", "--fair"} {
+	for flags, kind := range map[string]string{"": "mutex", "-x": "write", "-s": "read", "--fair": "mutex"} {
 		name := "job" + flags
 		end := waiting(t, s.Addr(), flags, name)
+		list := run(t, s, "list", "--json", name)
+		list.ends(0)
+		require.Equal(t, kind, parsed(t, list)[0].Kind)
 		for _, l := range []relock.Locker{locker.Mutex(name), locker.FairMutex(name), locker.RWMutex(name)} {
-			if ok, err := l.TryLock(context.Background()); ok || err != nil {
-				t.Errorf("%s, %T: TryLock: %v, %v", flags, l, ok, err)
+			ok, err := l.TryLock(t.Context())
+			require.NoError(t, err)
+			require.False(t, ok, "%s, %T", flags, l)
+		}
+		for other, status := range map[string]int{"-s": 0, "-x": 1} {
+			if flags != "-s" {
+				status = 1
 			}
+			run(t, s, "run", "-n", other, name, "--", "true").ends(status)
 		}
 		end()
 		locked(t, s, name, false)
-	}
-}
-
-func TestSharedLocksExcludeOthersOnly(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	end := waiting(t, s.Addr(), "-s", "goods")
-	run(t, s, "run", "-n", "-s", "goods", "--", "true").ends(0)
-	run(t, s, "run", "-n", "-x", "goods", "--", "true").ends(1)
-	run(t, s, "run", "-n", "goods", "--", "true").ends(1)
-	writer := run(t, s, "run", "-v", "-x", "goods", "--", "true")
-	writer.warns("waiting")
-	redistest.Eventually(t, soon, "readers that stand aside", func() bool {
-		r := run(t, s, "run", "-q", "-n", "-s", "goods", "--", "true")
-		<-r.ended
-		return r.status == 1
-	})
-	end()
-	writer.ends(0)
-}
-
-// Who waits with --fair gets the lock in order of arrival.
-func TestFairWaitersGoInOrder(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	release := hold(t, session(t, s).FairMutex("goods"))
-	dir := t.TempDir()
-	var all []*running
-	for i, who := range []string{"a", "b", "c", "d"} {
-		all = append(all, run(t, s, sh("--fair", "goods", "echo "+who+" >> "+dir+"/order")...))
-		redistest.Eventually(t, soon, "a place in the queue", func() bool {
-			return admin(t, s, "ZCARD", "relock_queue:{goods}") == int64(i+1)
-		})
-	}
-	release()
-	for _, r := range all {
-		r.ends(0)
-	}
-	if order, err := os.ReadFile(dir + "/order"); string(order) != "a\nb\nc\nd\n" {
-		t.Errorf("order %q, %v", order, err)
 	}
 }
 
@@ -208,6 +170,6 @@ func TestFairWaitersGoInOrder(t *testing.T) {
 func TestServerThatHangsIsNoConflict(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	ok(t, s.Freeze())
+	require.NoError(t, s.Freeze())
 	run(t, s, "run", "-w", "1s", "-E", "75", "goods", "--", "true").ends(69)
 }

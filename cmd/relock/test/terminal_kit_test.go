@@ -9,9 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -26,7 +27,7 @@ func at(t testing.TB, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	cmd.Env = append(cmd.Environ(), "TERM=xterm", "LANG=C.UTF-8")
 	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: columns})
-	ok(t, err)
+	require.NoError(t, err)
 	x := &terminal{&running{t: t, cmd: cmd, ended: make(chan struct{})}, master}
 	copied := make(chan struct{})
 	go func() {
@@ -35,28 +36,31 @@ func at(t testing.TB, cmd *exec.Cmd) *terminal {
 	}()
 	go x.wait()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-x.ended
+		x.kill()
+		if t.Failed() {
+			t.Logf("screen:\n%s", x.screen())
+		}
 		_ = master.Close()
 		<-copied
-		if t.Failed() {
-			t.Logf("%v: status %d, screen:\n%s", cmd.Args, x.status, x.text())
-		}
 	})
 	return x
 }
 
 // text is what was written, without what moves the cursor and sets colours.
 func (x *terminal) text() string {
-	return strings.ReplaceAll(escapes.ReplaceAllString(x.out.String(), ""), "\r", "")
+	return drawing.ReplaceAllStringFunc(x.out.String(), func(step string) string {
+		if step[0] == '\x1b' || step == "\r" {
+			return ""
+		}
+		return step
+	})
 }
 
 // types types.
 func (x *terminal) types(keys string) {
 	x.t.Helper()
-	if _, err := x.master.WriteString(keys); err != nil {
-		x.t.Fatal(err)
-	}
+	_, err := x.master.WriteString(keys)
+	require.NoError(x.t, err)
 }
 
 // shows waits until a text is on the terminal after a mark, and returns the mark behind it.
@@ -64,14 +68,9 @@ func (x *terminal) shows(after int, text string) (mark int) {
 	x.t.Helper()
 	redistest.Eventually(x.t, soon, "on the terminal: "+strconv.Quote(text), func() bool {
 		all := x.text()
-		if len(all) < after {
-			return false
-		}
-		if i := strings.Index(all[after:], text); i >= 0 {
-			mark = after + i + len(text)
-			return true
-		}
-		return false
+		i := strings.Index(all[min(after, len(all)):], text)
+		mark = after + i + len(text)
+		return i >= 0
 	})
 	return mark
 }
@@ -96,9 +95,6 @@ func shell(t testing.TB, s *redistest.Server) *terminal {
 	x.shows(0, "PROMPT ")
 	return x
 }
-
-// escapes are sequences that move the cursor, set colours, or set up the terminal.
-var escapes = regexp.MustCompile("\x1b(\\[[0-9;?<>=]*[a-zA-Z]|[()][A-Z0-9]|[=>78]|\\][^\x07\x1b]*(\x07|\x1b\\\\))")
 
 // screen returns what a person sees: the output, drawn. It knows what the tests need of an
 // xterm.
@@ -147,15 +143,11 @@ var drawing = regexp.MustCompile("\x1b\\[([0-9;?<>=]*)([a-zA-Z])|\x1b[()][A-Z0-9
 func (x *terminal) displays(expr string) (screen string) {
 	x.t.Helper()
 	re := regexp.MustCompile("(?m)" + expr)
-	deadline := time.Now().Add(soon)
-	for time.Now().Before(deadline) {
-		if screen = x.screen(); re.MatchString(screen) {
-			return screen
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	x.t.Fatalf("not on the screen: %s\n%s", expr, screen)
-	return ""
+	redistest.Eventually(x.t, soon, "on the screen: "+expr, func() bool {
+		screen = x.screen()
+		return re.MatchString(screen)
+	})
+	return screen
 }
 
 // topAt starts relock top at a terminal.

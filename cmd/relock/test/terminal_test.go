@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -28,39 +30,34 @@ func TestCommandInAPipelineGetsTheTerminal(t *testing.T) {
 	x.ends(0)
 }
 
-// The shell gets the terminal back when the command is stopped, and the command when it goes on.
+// The shell gets the terminal back when the command is stopped, and the command when it goes on. While both are stopped
+// nobody renews the lock: the command does not go on without it.
 func TestStoppedCommandGoesOnInTheForeground(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	x := shell(t, s)
-	x.types("\"$relock\" run job -- sh -c 'echo re\"\"ady; read line; echo got $line'; echo status $?\n")
-	mark := x.shows(0, "ready")
-	x.types(ctrlZ)
-	mark = x.shows(mark, "Stopped")
-	mark = x.shows(mark, "PROMPT ")
-	x.types("fg\n")
-	mark = x.shows(mark, "run job")
-	x.types("one\n")
-	x.shows(mark, "got one")
-	locked(t, s, "job", false)
-}
-
-// While both are stopped nobody renews the lock. The command does not go on without it.
-func TestStoppedCommandEndsIfItsLockIsLost(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	x := shell(t, s)
-	x.types("\"$relock\" run --lease 1s job -- sh -c 'echo re\"\"ady; read line; echo went on'\n")
-	mark := x.shows(0, "ready")
-	x.types(ctrlZ)
-	mark = x.shows(mark, "Stopped")
-	locked(t, s, "job", false)
-	x.types("fg\n")
-	mark = x.shows(mark, "the lock is lost")
-	mark = x.shows(mark, "PROMPT ")
-	x.types("echo status $?\n")
-	x.shows(mark, "status 137")
-	failIf(t, strings.Contains(x.text(), "went on\n"), "the command went on")
+	for flags, lost := range map[string]bool{"": false, "--lease 1s": true} {
+		s := redistest.Start(t)
+		x := shell(t, s)
+		x.types("\"$relock\" run " + flags + " job -- sh -c 'echo re\"\"ady; read line; echo got $line'\n")
+		mark := x.shows(0, "ready")
+		x.types(ctrlZ)
+		mark = x.shows(mark, "Stopped")
+		mark = x.shows(mark, "PROMPT ")
+		if lost {
+			locked(t, s, "job", false)
+			x.types("fg\n")
+			mark = x.shows(mark, "the lock is lost")
+		} else {
+			x.types("fg\n")
+			mark = x.shows(mark, "run job")
+			x.types("one\n")
+			mark = x.shows(mark, "got one")
+		}
+		mark = x.shows(mark, "PROMPT ")
+		x.types("echo status $?\n")
+		x.shows(mark, map[bool]string{false: "status 0", true: "status 137"}[lost])
+		require.Equal(t, lost, !strings.Contains(x.text(), "\ngot "), "it went on")
+		locked(t, s, "job", false)
+	}
 }
 
 // Without a shell to continue it a command that is stopped by a key goes on at once.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -52,9 +54,7 @@ func TestTopOpensOnlyWhatTheQuestionShowed(t *testing.T) {
 	release = hold(t, next)
 	x.types("y")
 	x.displays("goods: has changed hands and was left as it is")
-	if next.Err() != nil {
-		t.Fatal(next.Err())
-	}
+	require.NoError(t, next.Err())
 	x.types("u")
 	x.displays(`\[y/N\]`)
 	release()
@@ -88,9 +88,10 @@ func TestTopSortsFiltersAndInspects(t *testing.T) {
 	x.displays(`WAITERS\nblue.*\n\n`)
 	x.types("\r\r")
 	x.displays(`^mode +shared \(read\)`)
-	if text := x.screen(); strings.Count(text, "holder  ") != 2 || !strings.Contains(text, locker.ID()) || !strings.Contains(text, other.ID()) {
-		t.Errorf("the holders are not shown:\n%s", text)
-	}
+	text := x.screen()
+	require.Equal(t, 2, strings.Count(text, "holder  "), text)
+	require.Contains(t, text, locker.ID())
+	require.Contains(t, text, other.ID())
 	x.types(" ")
 	x.types("\x1b")
 	order("crowded", "blue", "amber")
@@ -121,7 +122,7 @@ func TestTopKeepsToItsLoad(t *testing.T) {
 			c.B().Set().Key(fmt.Sprintf("text:%d", i)).Value("x").Build())
 	}
 	for _, r := range c.DoMulti(t.Context(), sets...) {
-		ok(t, r.Error())
+		require.NoError(t, r.Error())
 	}
 	admin(t, s, "CONFIG", "RESETSTAT")
 	began := time.Now()
@@ -133,18 +134,11 @@ func TestTopKeepsToItsLoad(t *testing.T) {
 	x.displays(`^lock:3999 +mutex +00000000-0000-4000-8000-000000003999`)
 	stats := s.CommandStats()
 	seconds := time.Since(began).Seconds() + 1
-	t.Logf("in %.1f s: %d SCANs, %d reads", seconds, stats["scan"], stats["pttl"])
-	if most := int64(steps * seconds); stats["scan"] > most {
-		t.Errorf("%d SCANs, at most %d are said", stats["scan"], most)
-	}
-	if most := int64(reads * (seconds + 1)); stats["pttl"] > most {
-		t.Errorf("%d reads, at most %d are said", stats["pttl"], most)
-	}
+	require.LessOrEqual(t, stats["scan"], int64(steps*seconds), "SCANs in %v s", seconds)
+	require.LessOrEqual(t, stats["pttl"], int64(reads*(seconds+1)), "reads in %v s", seconds)
 	r := run(t, s, "list", "--json")
 	r.ends(0)
-	if n := len(parsed(t, r)); n != count {
-		t.Errorf("%d locks in the list, want %d", n, count)
-	}
+	require.Len(t, parsed(t, r), count)
 	x.types("q")
 	x.ends(0)
 }
@@ -160,7 +154,7 @@ func TestTopLeavesTheTerminalAsItWas(t *testing.T) {
 	x.shows(0, "samemode")
 	y := topAt(t, s)
 	y.displays("no lock is held")
-	_ = y.cmd.Process.Signal(syscall.SIGTERM)
+	y.signal(syscall.SIGTERM)
 	y.ends(0)
-	redistest.Eventually(t, soon, "the screen as it was", func() bool { return strings.Contains(y.out.String(), "\x1b[?1049l") })
+	y.says("\x1b[?1049l") // the screen as it was
 }
