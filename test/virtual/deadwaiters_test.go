@@ -60,8 +60,7 @@ func TestDeadWinnerBlocksForItsOwnLease(t *testing.T) {
 				eachExclusive(t, func(t *testing.T, w *world) {
 					holder, dies, next := w.process(), w.process(), w.process()
 					held := holder.held()
-					won := make(chan error, 1)
-					go func() { won <- dies.lock(o).Lock(background) }()
+					won := begin(background, dies.lock(o))
 					time.Sleep(time.Millisecond)
 					got := next.wait(0)
 					time.Sleep(7 * time.Second)
@@ -265,9 +264,7 @@ func TestFrozenWaitersWithLeasesOfSeveralLengthsCostTwoClaims(t *testing.T) {
 		{3 * time.Second, lease}, {time.Second, time.Second, time.Second, lease},
 	} {
 		t.Run(fmt.Sprint(leases), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, fair)
+			alone(t, fair, func(t *testing.T, w *world) {
 				holder, frozen, a := w.process(), w.process(), w.process()
 				held := holder.held()
 				for _, d := range leases {

@@ -43,15 +43,12 @@ func TestFrozenWaiterOfAShortLeaseCostsThatLease(t *testing.T) {
 // A waiter with a short lease is given the lock by a message alone: it looks so often that its
 // claim is certain when that arrives.
 func TestShortLeaseIsClaimedWithoutARoundTrip(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fair)
+	alone(t, fair, func(t *testing.T, w *world) {
 		holder, next := w.process(), w.process()
 		l := next.lock(relock.WithLease(time.Second))
 		for i := range 20 {
 			held := holder.held() // whose lease would be no reason to look
-			got := make(chan error, 1)
-			go func() { got <- l.Lock(background) }()
+			got := begin(background, l)
 			time.Sleep(7*time.Second + time.Duration(i)*70*time.Millisecond)
 			require.NoError(t, held.Unlock(background))
 			heal := memredis.Of(w.redis[0], next.s[0]).Cut(memredis.Up) // what it has heard must do

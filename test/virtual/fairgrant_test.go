@@ -26,8 +26,7 @@ func TestFairGrantLastsUntilItIsRenewed(t *testing.T) {
 			m := holder.Mutex("a") // whose release grants nothing: waiters look
 			require.NoError(t, m.Lock(background))
 			first := far.FairMutex("a")
-			locked := make(chan error, 1)
-			go func() { locked <- first.Lock(background) }()
+			locked := begin(background, first)
 			time.Sleep(500 * time.Millisecond)
 			ctx, cancel := context.WithCancel(background)
 			second := near.FairMutex("a")

@@ -33,8 +33,7 @@ func TestForceUnlockIsToldAtOnce(t *testing.T) {
 		for _, by := range []*process{p, other} {
 			for _, to := range []*process{p, other} {
 				l, next := p.held(), to.opposite()
-				got := make(chan error, 1)
-				go func() { got <- next.Lock(background) }()
+				got := begin(background, next)
 				time.Sleep(time.Second)
 				start := time.Now()
 				require.True(t, by.force())
@@ -148,8 +147,8 @@ func TestWhoSharesAValueWithALostHoldWaitsForItsUnlock(t *testing.T) {
 func TestCloseLetsTheOthersIn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		l, next, got := p.held(), other.opposite(), make(chan error, 1)
-		go func() { got <- next.Lock(background) }()
+		l, next := p.held(), other.opposite()
+		got := begin(background, next)
 		ended := make(chan error, 4)
 		for i := range cap(ended) {
 			ctx := []context.Context{background, p.s[0].NewContext(background)}[i%2]

@@ -105,8 +105,7 @@ func TestGrantIsRenewedToItsOwnLength(t *testing.T) {
 					before = other.lock(relock.WithLease(from))
 				}
 				require.NoError(t, before.Lock(background))
-				got := make(chan error, 1)
-				go func() { got <- l.Lock(background) }()
+				got := begin(background, l)
 				time.Sleep(3 * time.Second)
 				require.NoError(t, before.Unlock(background))
 				require.NoError(t, <-got)

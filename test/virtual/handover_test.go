@@ -247,8 +247,8 @@ func TestStepOfTheClockMakesNoSecondHolder(t *testing.T) {
 					} else {
 						l = p.held()
 					}
-					waiter, got := next.opposite(), make(chan error, 1)
-					go func() { got <- waiter.Lock(background) }()
+					waiter := next.opposite()
+					got := begin(background, waiter)
 					time.Sleep(after)
 					w.redis[0].StepClock(6 * time.Second)
 					for range 200 { // past the next renewals

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/memredis"
 	"github.com/relock-go/relock/relocktest"
 )
@@ -84,14 +85,15 @@ func onEach(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
 	for i := range lockTypes {
-		typ := &lockTypes[i]
-		t.Run(typ.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				f(t, newWorld(t, typ))
-			})
-		})
+		t.Run(lockTypes[i].name, func(t *testing.T) { alone(t, &lockTypes[i], f) })
 	}
+}
+
+// alone runs f in a bubble for one type of lock.
+func alone(t *testing.T, typ *lockType, f func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { f(t, newWorld(t, typ)) })
 }
 
 func newWorld(t testing.TB, typ *lockType) *world {
@@ -160,6 +162,11 @@ func (p *process) held(o ...relock.LockOption) relock.Locker {
 	l := p.lock(o...)
 	require.NoError(p.w.t, l.Lock(background))
 	return l
+}
+
+// begin calls Lock in a goroutine, and returns what it will return.
+func begin(ctx context.Context, l relock.Locker) <-chan error {
+	return kit.Async(func() error { return l.Lock(ctx) })
 }
 
 // exclusive reports whether the lock excludes its own type.

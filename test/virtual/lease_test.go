@@ -153,8 +153,7 @@ func TestHoldIsPassedOnAmongEqualLeases(t *testing.T) {
 			for to, toOpts := range leases {
 				l, next := p.held(fromOpts...), p.lock(toOpts...)
 				before := w.fields()
-				got := make(chan error, 1)
-				go func() { got <- next.Lock(background) }()
+				got := begin(background, next)
 				synctest.Wait()
 				require.NoError(t, l.Unlock(background))
 				require.NoError(t, <-got)
@@ -174,9 +173,7 @@ func TestHoldIsPassedOnAmongEqualLeases(t *testing.T) {
 // Readers of a session share one hold in Redis if their leases have the session's length. Others
 // have one of their own, and go on when the shared one is over.
 func TestReadersWithALeaseOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, reader)
+	alone(t, reader, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		usual, same := p.lock(), p.lock(relock.WithLease(lease))
 		short, fixed := p.lock(relock.WithLease(6*time.Second)), p.lock(relock.WithFixedLease(time.Second))

@@ -151,9 +151,7 @@ func TestWaiterOfAnRWMutexThatIsGoneStopsNobody(t *testing.T) {
 	} {
 		for name, writes := range map[string]bool{"writer": true, "reader": false} {
 			t.Run(name+" "+what, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, reader)
+				alone(t, reader, func(t *testing.T, w *world) {
 					side := func(p *process, writes bool) relock.Locker {
 						if rw := p.s[0].RWMutex("a"); writes {
 							return rw

@@ -137,9 +137,7 @@ func TestGroupIsLostWithTheFirstOfItsMembers(t *testing.T) {
 		"fixed": relock.WithFixedLease(5 * time.Second), "bounded": relock.WithMaxHold(5 * time.Second),
 	} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, &lockTypes[0])
+			alone(t, &lockTypes[0], func(t *testing.T, w *world) {
 				s := w.process().s[0]
 				short, usual := s.Mutex("a", opt), s.Mutex("b")
 				for _, g := range []*relock.Group{relock.NewGroup(short, usual), relock.NewGroup(short, s.FairMutex("c"), usual)} {

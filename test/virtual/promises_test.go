@@ -92,9 +92,7 @@ func TestUnlockOfAGroupSaysThatAForeignMemberWasLost(t *testing.T) {
 
 // Guarantee 10: what one reader of a handle has is not cut short by the next.
 func TestReaderOfAHandleKeepsItsDeadline(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, reader)
+	alone(t, reader, func(t *testing.T, w *world) {
 		p, q := w.process(), w.process()
 		l := p.lock(relock.WithFixedLease(lease))
 		require.NoError(t, l.Lock(background))
@@ -103,8 +101,7 @@ func TestReaderOfAHandleKeepsItsDeadline(t *testing.T) {
 		ctx, cancel := context.WithCancel(background)
 		go func() { _ = q.s[0].RWMutex("a").Lock(ctx) }()
 		time.Sleep(time.Second)
-		second := make(chan error, 1)
-		go func() { second <- l.Lock(background) }()
+		second := begin(background, l)
 		time.Sleep(time.Second)
 		cancel()
 		require.NoError(t, <-second)

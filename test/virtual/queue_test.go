@@ -17,17 +17,15 @@ const claim = 5 * time.Second
 func TestClaimIsPassedOnOnlyWithAThirdOfIt(t *testing.T) {
 	for late, want := range map[time.Duration]bool{0: true, 1: false} {
 		t.Run(late.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, &lockTypes[0])
+			alone(t, &lockTypes[0], func(t *testing.T, w *world) {
 				p, other := w.process(relock.WithTenure(time.Hour)), w.process()
 				holder := other.held()
 				time.AfterFunc(time.Second, func() { _ = holder.Unlock(background) })
 				l := p.s[0].Mutex("a")
 				require.NoError(t, l.Lock(background))
 				heal := p.partition()
-				next, got := p.lock(), make(chan error, 1)
-				go func() { got <- next.Lock(background) }()
+				next := p.lock()
+				got := begin(background, next)
 				deadline, held := l.Deadline()
 				require.True(t, held)
 				require.LessOrEqual(t, time.Until(deadline), claim)
@@ -47,9 +45,7 @@ func TestWaitersKeepTheirPlacesWhileTheyWait(t *testing.T) {
 	for i := range 2 {
 		typ := &lockTypes[i]
 		t.Run(typ.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, typ)
+			alone(t, typ, func(t *testing.T, w *world) {
 				all := []*process{w.process(), w.process(), w.process(), w.process()}
 				holder := all[0].held()
 				for _, p := range all[1:] {

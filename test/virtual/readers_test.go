@@ -12,8 +12,7 @@ import (
 
 // locking calls Lock in a goroutine that is queued when locking returns.
 func locking(l relock.Locker) <-chan error {
-	got := make(chan error, 1)
-	go func() { got <- l.Lock(background) }()
+	got := begin(background, l)
 	time.Sleep(time.Second)
 	synctest.Wait()
 	return got
@@ -25,9 +24,7 @@ func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, lossy := range map[string]bool{"": false, "with lost replies": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, reader)
+			alone(t, reader, func(t *testing.T, w *world) {
 				p, other, third := w.process(), w.process(), w.process()
 				rw, owner := p.s[0].RWMutex("a"), p.s[0].NewContext(background)
 				lose := func() {
@@ -105,9 +102,7 @@ func TestReaderThatIsGoneHoldsForItsOwnLeaseOnly(t *testing.T) {
 	const short = 6 * time.Second
 	for when, leave := range map[string]time.Duration{"the others leave before": short / 2, "the others leave later": 5 * lease} {
 		t.Run(when, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, reader)
+			alone(t, reader, func(t *testing.T, w *world) {
 				p, gone, writer := w.process(), w.process(), w.process()
 				held := p.held()
 				l := gone.lock(relock.WithLease(short))

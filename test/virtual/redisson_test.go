@@ -166,9 +166,7 @@ func TestDistantRedissonHasItsShare(t *testing.T) {
 func TestFreeLockIsRefusedToNobody(t *testing.T) {
 	for _, kinds := range [][2]string{{"Mutex", "lock"}, {"FairMutex", "fair"}, {"writer", "write"}, {"writer", "read"}, {"Redlock", "lock"}} {
 		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, typeNamed(kinds[0]))
+			alone(t, typeNamed(kinds[0]), func(t *testing.T, w *world) {
 				p, other := w.process(), w.process()
 				theirs := w.redisson(kinds[1], time.Millisecond)
 				for range 20 {

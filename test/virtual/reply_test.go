@@ -51,8 +51,7 @@ func TestLostReplyToAReleaseEndsOneHoldOnly(t *testing.T) {
 		p, other := w.process(), w.process()
 		for range 5 {
 			l, next := p.held(), other.opposite()
-			got := make(chan error, 1)
-			go func() { got <- next.Lock(background) }()
+			got := begin(background, next)
 			time.Sleep(time.Second)
 			p.loseReply()
 			require.NoError(t, l.Unlock(background))
@@ -77,8 +76,7 @@ func TestLostReplyToAWaiterCostsNobodyTheLock(t *testing.T) {
 		for i := range 23 {
 			held, l := holder.opposite(), p.lock()
 			require.NoError(t, held.Lock(background))
-			got := make(chan error, 1)
-			go func() { got <- l.Lock(background) }()
+			got := begin(background, l)
 			lost := time.Duration(i) * 2 * delay // a round trip
 			if lost >= 2*wait {                  // at a look, or when the grant is renewed
 				lost = 2*wait + time.Duration(i-int(wait/delay))*time.Second

@@ -64,9 +64,7 @@ func TestManyLiveWaitersBehindADeadOne(t *testing.T) {
 	for _, live := range []int{90, 150, 400} {
 		for _, dead := range []int{1, 100} {
 			t.Run(fmt.Sprint(live, " behind ", dead), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, fair)
+				alone(t, fair, func(t *testing.T, w *world) {
 					holder, dies := w.process(), w.process()
 					ps := []*process{w.process(), w.process()}
 					held := holder.held()

@@ -2,7 +2,6 @@ package virtual_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,9 +17,7 @@ func TestRedlockWhoseRoundTookTooLongIsNone(t *testing.T) {
 		lease/100 + 2*time.Millisecond + 1: true, lease/100 + 2*time.Millisecond: false,
 	} {
 		t.Run(left.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, redlock)
+			alone(t, redlock, func(t *testing.T, w *world) {
 				p := w.process()
 				const delay = 100 * time.Millisecond
 				p.delay(delay)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -69,9 +68,7 @@ func TestNeitherReadersNorWritersStarve(t *testing.T) {
 		for _, apart := range []bool{false, true} {
 			for _, far := range []time.Duration{0, 50 * time.Millisecond} {
 				t.Run(fmt.Sprint(writes, apart, far), func(t *testing.T) {
-					t.Parallel()
-					synctest.Test(t, func(t *testing.T) {
-						w := newWorld(t, reader)
+					alone(t, reader, func(t *testing.T, w *world) {
 						side := func(p *process, writes bool) relock.Locker {
 							if writes {
 								return p.s[0].RWMutex("a")

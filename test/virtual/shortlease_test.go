@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -20,14 +19,11 @@ import (
 func TestWaitersOfShortLeasesDoNotHammerAServerThatLoads(t *testing.T) {
 	for _, length := range []time.Duration{60 * time.Millisecond, 200 * time.Millisecond, time.Second, lease} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, fair)
+			alone(t, fair, func(t *testing.T, w *world) {
 				holder, p := w.process(), w.process()
 				holder.held()
 				ctx, cancel := context.WithCancel(background)
-				got := make(chan error, 1)
-				go func() { got <- p.lock(relock.WithLease(length)).Lock(ctx) }()
+				got := begin(ctx, p.lock(relock.WithLease(length)))
 				time.Sleep(time.Second)
 				var n atomic.Int64
 				server := memredis.Of(w.redis[0], holder.s[0]).Server()
@@ -52,9 +48,7 @@ func TestWaitersOfShortLeasesDoNotHammerAServerThatLoads(t *testing.T) {
 func TestFarWaiterOfAShortLeaseIsNotToldThatRedisIsSilent(t *testing.T) {
 	for _, far := range []time.Duration{10, 20, 30, 40, 45} {
 		t.Run(fmt.Sprint(far), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, fair)
+			alone(t, fair, func(t *testing.T, w *world) {
 				holder, p := w.process(), w.process()
 				held := holder.held()
 				p.delay(far * time.Millisecond)
@@ -75,9 +69,7 @@ func TestFarWaiterOfAShortLeaseIsNotToldThatRedisIsSilent(t *testing.T) {
 func TestFarWaitersKeepTheirOrderOverALapse(t *testing.T) {
 	for _, far := range []time.Duration{1, 3, 4, 5, 10, 20} {
 		t.Run(fmt.Sprint(far), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, fair)
+			alone(t, fair, func(t *testing.T, w *world) {
 				holder, dies, away, near := w.process(), w.process(), w.process(), w.process()
 				away.delay(far * time.Millisecond)
 				held := holder.held()

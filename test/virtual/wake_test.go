@@ -16,8 +16,8 @@ func TestNoWakeUpIsLostWithASubscription(t *testing.T) {
 			onEach(t, func(t *testing.T, w *world) {
 				p, other := w.process(), w.process()
 				for i := range 4 {
-					l, next, got := p.held(), other.opposite(), make(chan error, 1)
-					go func() { got <- next.Lock(background) }()
+					l, next := p.held(), other.opposite()
+					got := begin(background, next)
 					time.Sleep(10*time.Second + time.Duration(i)*797*time.Millisecond) // at any point between two looks
 					time.AfterFunc(2*time.Second, func() {
 						for k, r := range w.redis {
