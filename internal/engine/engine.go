@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,7 +16,6 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/queue"
-	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -69,15 +67,15 @@ type Engine struct {
 
 	closeOnce sync.Once
 	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more
-	drained   chan struct{}   // signals that calls may have dropped to 0 after closing
 	abandoned context.Context // ends when Close may not wait for Redis any more
 	abandon   context.CancelFunc
 	finished  chan struct{} // closed when they have ended, or some are stuck in rueidis after abandoned
 	closeErr  error         // set before finished is closed
 	own       tasks         // end with ioCtx
 	strays    tasks         // calls of rueidis that may outlive their contexts
-
-	calls atomic.Int64 // operations under way
+	calls     tasks         // operations under way
+	releases  tasks         // of what Close has lost
+	left      sync.Map      // *lease.Lease of those that are not released, and why if that is known
 }
 
 // New returns an engine that has not started.
@@ -86,11 +84,12 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		id:       newUUID(),
 		Config:   cfg,
 		Clock:    clock.New(),
-		drained:  make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 		finished: make(chan struct{}),
 		own:      newTasks(),
 		strays:   newTasks(),
+		calls:    newTasks(),
+		releases: newTasks(),
 	}
 	e.ioCtx, e.halt = context.WithCancel(context.Background())
 	e.abandoned, e.abandon = context.WithCancel(context.Background())
@@ -228,16 +227,12 @@ func (e *Engine) Begin() bool {
 
 // track counts a call that Close waits for, also after Close: an unlock that finds its hold
 // closed sends nothing, and one that was faster must release it. End must follow.
-func (e *Engine) track() {
-	e.calls.Add(1)
-}
+func (e *Engine) track() { e.calls.n.Add(1) }
 
 // End ends a call that Begin counted.
 func (e *Engine) End() {
-	if e.calls.Add(-1) == 0 && e.Closed() {
-		timing.Signal(e.drained)
-		if e.abandoned.Err() != nil {
-			e.loseAll() // Close has not waited for this call
-		}
+	e.calls.done()
+	if e.Closed() && e.abandoned.Err() != nil {
+		e.loseAll() // Close has not waited for this call
 	}
 }

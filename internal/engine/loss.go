@@ -47,7 +47,10 @@ func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	for _, h := range holds {
 		ReportLoss(e.Config.Observer, h, e.nameOf(l.Keys.Name), kinds[l.Kind], e.Clock.Now())
 	}
-	if cause != lease.ErrGone && cause != lease.ErrForced || l.Kind == wire.Read {
+	switch {
+	case cause == lockerr.ErrClosed:
+		e.releaseClosed(l)
+	case cause != lease.ErrGone && cause != lease.ErrForced || l.Kind == wire.Read:
 		e.cleaner.Add(l, l.Indeterminate, nil) // its keys may outlive our deadline
 	}
 }

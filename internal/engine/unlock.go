@@ -208,7 +208,7 @@ func unconfirmed(last error) error {
 // releaseLater releases l in the background.
 func (e *Engine) releaseLater(l *lease.Lease) {
 	e.watchdog.Stop(l, transport.Background(), e.Clock.Now()+int64(l.Length))
-	e.cleaner.Add(l, l.Indeterminate, func() {
+	e.cleaner.Add(l, l.Indeterminate, func(error) {
 		e.watchdog.Remove(l)
 		e.arbiters[l.Kind].Released(l.Keys.Name, l, nil, 0)
 	})

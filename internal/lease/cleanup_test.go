@@ -18,7 +18,7 @@ func (r *rig) cleaner() *Cleaner {
 // cleaned gives a lease to a cleaner, and returns where the end of that is told.
 func cleaned(c *Cleaner, l *Lease, indeterminate bool) (gone chan struct{}) {
 	gone = make(chan struct{})
-	c.Add(l, indeterminate, func() { close(gone) })
+	c.Add(l, indeterminate, func(error) { close(gone) })
 	return gone
 }
 
