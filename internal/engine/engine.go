@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -61,7 +62,7 @@ type Engine struct {
 	watchdog *lease.Watchdog
 	cleaner  *lease.Cleaner
 	broker   *pubsub.Broker
-	forces   recentForces
+	forced   atomic.Int64 // when the session was told last that a hold of its own was forced open
 	parts    sync.Map // of Redlocks: *lease.Lease by hold id
 	random   numbers  // of hold ids
 
@@ -93,6 +94,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	}
 	e.ioCtx, e.halt = context.WithCancel(context.Background())
 	e.abandoned, e.abandon = context.WithCancel(context.Background())
+	e.forced.Store(-1) // never
 	e.leaseMS = wire.Millis(cfg.Lease)
 	conn := transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays)
 	e.broker = pubsub.New(pubsub.Config{Conn: conn, Clock: e.Clock, Handler: cfg.Dispatch, Tasks: &e.own, Ctx: e.ioCtx})
@@ -123,29 +125,6 @@ func (e *Engine) newArbiters() {
 	mutexes, rws := arbiter.NewTable(rules), arbiter.NewTable(rules)
 	rules.Open = true
 	e.arbiters = [...]*table{wire.Plain: mutexes, wire.Fair: arbiter.NewTable(rules), wire.Write: rws, wire.Read: rws}
-}
-
-// Start checks what the server is and what it permits, and starts the engine's goroutines.
-func (e *Engine) Start(ctx context.Context) error {
-	if err := e.check(ctx); err != nil {
-		return err
-	}
-	silent := e.proto.Inquire(ctx, "EVAL", publishText, "0", wire.PrefixSession+e.id).Error()
-	if e.proto.Slots != nil {
-		e.own.Go(func() { e.proto.Slots.Run(e.ioCtx) })
-	}
-	e.own.Go(e.watchdog.Run)
-	e.own.Go(e.watchdog.RunRenewals)
-	e.own.Go(e.cleaner.Run)
-	e.own.Go(e.queue.Run)
-	if err := e.channels(ctx, silent); err != nil {
-		_ = e.Close(ctx)
-		return err
-	}
-	if e.Config.Label != "" && e.writeLabel(ctx) {
-		e.own.Go(e.keepLabel)
-	}
-	return nil
 }
 
 // newUUID returns a random UUID, as Redisson's clients call themselves. Theirs are of

@@ -273,12 +273,12 @@ func (a *attempt) acquire() (bool, error) {
 const retakeAfter = 50 * time.Millisecond
 
 // took registers a lease with the watchdog. It comes after the grant to a local hold, so that
-// a loss finds the hold.
+// a loss finds the hold. The message that somebody has forced it open may have overtaken the reply that grants
+// it: then a renewal tells.
 func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	e.watchdog.Add(l, maxHold)
-	if e.forces.has(forcedID(l), l.Sent) {
-		e.watchdog.Remove(l) // also if the message has found the hold before the watchdog had the lease
-		e.lose(l, lease.ErrForced)
+	if e.forced.Load() >= l.Sent {
+		e.watchdog.RenewNow(l)
 	}
 }
 

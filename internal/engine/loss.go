@@ -3,8 +3,6 @@ package engine
 import (
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -83,8 +81,7 @@ func (e *Engine) Heard(channel, message string) bool {
 		return true
 	}
 	if id, key, ok := strings.Cut(text, " "); ok && wire.IsHoldOf(e.id, id) {
-		// Noted first: a hold granted meanwhile is not among leasesOf, and looks here at last.
-		e.forces.note(id, e.Clock.Now())
+		e.forced.Store(e.Clock.Now()) // first: a hold granted meanwhile is not among leasesOf, and looks here at last
 		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
 			e.lose(part.(*lease.Lease), lease.ErrForced)
 		}
@@ -104,46 +101,6 @@ func forcedID(l *lease.Lease) string { return strings.TrimSuffix(l.ID, ":write")
 func (e *Engine) leasesOf(key string) []*lease.Lease {
 	as := &e.arbiters
 	return slices.Concat(as[wire.Plain].Leases(key), as[wire.Fair].Leases(key), as[wire.Read].Leases(key))
-}
-
-// recentForces are the hold ids forced open lately: the message may overtake the reply that
-// grants the hold.
-type recentForces struct {
-	last atomic.Int64 // time of the newest
-
-	mu  sync.Mutex // protects the following
-	ids []force
-}
-
-type force struct {
-	id string
-	at int64
-}
-
-const (
-	forcesKept = int64(10 * time.Second) // bounds how long after the message the reply may arrive
-	forcesMost = 1000
-)
-
-// note notes an id, which may be part of a long message.
-func (f *recentForces) note(id string, now int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	old := max(0, len(f.ids)-forcesMost+1)
-	for old < len(f.ids) && f.ids[old].at < now-forcesKept {
-		old++
-	}
-	f.ids = append(slices.Delete(f.ids, 0, old), force{strings.Clone(id), now})
-	f.last.Store(now)
-}
-
-func (f *recentForces) has(id string, since int64) bool {
-	if f.last.Load() < since {
-		return false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.ids, func(x force) bool { return x.id == id })
 }
 
 // latest returns the latest hold taken through l, nil if there was none.

@@ -124,6 +124,15 @@ func (w *Watchdog) renewAfterLocked(l *Lease, sent int64) {
 	w.renewals.Set(&l.renewal, at)
 }
 
+// RenewNow has l renewed at once, which tells whether Redis still has it.
+func (w *Watchdog) RenewNow(l *Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heldLocked(l) {
+		w.renewals.Set(&l.renewal, w.Clock.Now())
+	}
+}
+
 // heldLocked reports whether l is neither lost nor being released.
 func (w *Watchdog) heldLocked(l *Lease) bool { return l.deadline.Pending() && l.release == nil }
 
