@@ -42,10 +42,8 @@ func TestClockGoesAtTheRightPace(t *testing.T) {
 	}
 }
 
-func TestASuspendIsToldOnce(t *testing.T) {
+func TestASuspendIsCountedOnce(t *testing.T) {
 	c := New()
-	told := 0
-	c.OnSuspend = func() { told++ }
 	before := c.Now()
 	for range 2 {
 		c.Skip(time.Hour)
@@ -53,10 +51,7 @@ func TestASuspendIsToldOnce(t *testing.T) {
 			c.refresh()
 		}
 	}
-	if told != 2 {
-		t.Fatalf("2 suspends were told %d times", told)
-	}
-	if went := time.Duration(c.Now() - before); went < 2*time.Hour {
+	if went := time.Duration(c.Now() - before); went < 2*time.Hour || went > 3*time.Hour {
 		t.Fatalf("after 2 hours the clock went on by %v", went)
 	}
 }

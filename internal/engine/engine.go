@@ -63,8 +63,7 @@ type Engine struct {
 	cleaner  *lease.Cleaner
 	broker   *pubsub.Broker
 	forced   atomic.Int64 // when the session was told last that a hold of its own was forced open
-	parts    sync.Map // of Redlocks: *lease.Lease by hold id
-	random   numbers  // of hold ids
+	parts    sync.Map     // of Redlocks: *lease.Lease by hold id
 
 	closeOnce sync.Once
 	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more
@@ -104,10 +103,6 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
 		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Owner: e,
 	})
-	if cfg.Observer != nil {
-		e.watchdog.Watched()
-	}
-	e.Clock.OnSuspend = e.watchdog.Suspended
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
 	e.queue = queue.New(queue.Config{
 		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx,
@@ -136,32 +131,15 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// numbers are random numbers of 62 bits.
-type numbers struct {
-	mu   sync.Mutex // protects the following
-	left []byte     // random bytes: a call of the system for each number would take longer
-	some [512]byte
-}
-
-func (r *numbers) next() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.left) == 0 {
-		_, _ = rand.Read(r.some[:]) // never fails
-		r.left = r.some[:]
-	}
-	n := binary.LittleEndian.Uint64(r.left) >> 2
-	r.left = r.left[8:]
-	return n
-}
-
-// newID returns a hold id that no hold had before, and that nobody can guess: who knows it can end
-// the hold, or pretend that it was granted. Redisson reads the number as the id of a thread.
+// newID returns a hold id that no hold had before, with a random number of 62 bits that nobody can guess: who knows
+// it can end the hold, or pretend that it was granted. Redisson reads the number as the id of a thread.
 func (e *Engine) newID(k wire.Kind) string {
 	var buf [64]byte
+	var n [8]byte
+	_, _ = rand.Read(n[:]) // never fails
 	b := append(buf[:0], e.id...)
 	b = append(b, ':')
-	b = strconv.AppendUint(b, e.random.next(), 10)
+	b = strconv.AppendUint(b, binary.LittleEndian.Uint64(n[:])>>2, 10)
 	if k == wire.Write {
 		b = append(b, ":write"...)
 	}
@@ -177,9 +155,6 @@ func (e *Engine) Deployment() string { return e.deployment }
 
 // Connected reports whether the deployment answers on the connection of the subscriptions.
 func (e *Engine) Connected() bool { return e.proto.Up.Load() }
-
-// Watched has the watchdog look for suspends: somebody waits for the end of a hold.
-func (e *Engine) Watched() { e.watchdog.Watched() }
 
 // Done returns a channel that is closed when Close is called.
 func (e *Engine) Done() <-chan struct{} { return e.closing }

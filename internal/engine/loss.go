@@ -115,7 +115,6 @@ func (l *Lock) latest() *lease.Hold {
 // Done returns a channel that is closed when the latest hold ends.
 func (l *Lock) Done() <-chan struct{} {
 	if h := l.latest(); h != nil {
-		l.e.watchdog.Watched()
 		return h.Done()
 	}
 	return arbiter.Closed

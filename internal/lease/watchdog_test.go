@@ -291,7 +291,6 @@ func TestLossIsReportedWithItsCause(t *testing.T) {
 			r.start()
 			require.Empty(t, r.losses)
 			r.Clock.Skip(length) // as if the process had been frozen
-			r.Suspended()
 			require.Equal(t, c.cause, r.lost(l))
 		})
 	}
