@@ -65,7 +65,7 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 	batch, refs = due[:0], make([]*wire.Ref, 0, len(due))
 	for _, l := range due {
 		length := l.lengthAt(now)
-		if length == 0 || !w.heldLocked(l) {
+		if length == 0 || !w.heldLocked(l) || !Certain(l, now+Early) { // or Run has not seen yet that it is lost
 			continue
 		}
 		ref := &l.Ref
