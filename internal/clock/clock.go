@@ -16,6 +16,8 @@ const Refresh = 250 * time.Millisecond
 // Suspends are the difference of two clocks of the system. Go's own clock is not compared with
 // either: in a bubble of testing/synctest it shows a time of its own.
 type Clock struct {
+	OnSuspend func() // called when a suspend is seen, unless nil; must not block, and is set before the first Now
+
 	base    time.Time    // zero of the clock
 	first   int64        // how long the machine had been suspended at base
 	slept   atomic.Int64 // how much that has grown
@@ -52,8 +54,8 @@ func (c *Clock) refresh() {
 		c.slept.Store(total - c.first)
 	}
 	before := c.ahead.Load()
-	if ahead := c.slept.Load() + c.skipped.Load(); ahead > before {
-		c.ahead.CompareAndSwap(before, ahead)
+	if ahead := c.slept.Load() + c.skipped.Load(); ahead > before && c.ahead.CompareAndSwap(before, ahead) && c.OnSuspend != nil {
+		c.OnSuspend()
 	}
 }
 

@@ -19,7 +19,4 @@
 //
 // The engine owns all its goroutines: watchdog, cleaner, queue, broker and slot map run in its
 // WaitGroup from Start until Close. Close itself runs in one goroutine that ends by itself.
-//
-// The package may import arbiter, clock, lease, lockerr, pubsub, queue, timing, transport and
-// wire.
 package engine

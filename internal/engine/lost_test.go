@@ -70,7 +70,7 @@ func TestRequestThatIsExecutedAfterTheUnlock(t *testing.T) {
 	held := l.latest().Lease()
 	held.Indeterminate = true // as after a request without a reply
 	require.NoError(t, l.Unlock(background))
-	token, _, err := e.proto.Acquire(transport.Background(), &held.Ref, l.leaseMS(), false)
+	token, _, err := e.proto.Acquire(transport.Background(), &held.Ref, l.leaseMS, false)
 	require.NoError(t, err)
 	require.Positive(t, token)
 	redistest.Eventually(t, enough, "its release", func() bool { return !mini.Exists("a") })

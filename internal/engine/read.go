@@ -51,7 +51,7 @@ func (a *attempt) sendRead(l *lease.Lease, queue bool) (reply int64, ttl time.Du
 	if a.st.Confirm && queue == a.c.Wait {
 		join = a.st.Read.ID
 	}
-	return a.e.proto.AcquireRead(a.io, &l.Ref, a.leaseMS(), writer, join, queue)
+	return a.e.proto.AcquireRead(a.io, &l.Ref, a.leaseMS, writer, join, queue)
 }
 
 // enterRead follows a reply to l that is no refusal. It reports false if the call must ask again.

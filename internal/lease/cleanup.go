@@ -22,6 +22,7 @@ type Cleaner struct {
 	clock    *clock.Clock
 	stopping <-chan struct{} // ends the goroutine
 	rounds   transport.Rounds[*cleanup]
+	last     bool // no try follows; set while there is no round
 
 	mu    sync.Mutex // protects the following
 	tasks *timing.Schedule[*cleanup]
@@ -53,7 +54,7 @@ func (t *cleanup) lockName() string { return t.lease.Keys.Name }
 func NewCleaner(ctx context.Context, p *wire.Protocol, clock *clock.Clock, stopping <-chan struct{}) *Cleaner {
 	c := &Cleaner{ctx: ctx, proto: p, clock: clock, stopping: stopping}
 	c.tasks = timing.NewSchedule[*cleanup](clock, &c.mu)
-	c.rounds = transport.Rounds[*cleanup]{Conn: p.Conn, Key: (*cleanup).lockName, Do: c.round, Kick: c.tasks.Kick}
+	c.rounds = transport.Rounds[*cleanup]{Conn: p.Conn, Key: (*cleanup).lockName, Do: c.release, Kick: c.tasks.Kick}
 	return c
 }
 
@@ -84,18 +85,15 @@ func (c *Cleaner) Run() {
 	c.mu.Lock()
 	left = append(left, c.tasks.Take(Forever)...)
 	c.mu.Unlock()
-	if len(left) > 0 {
-		transport.EachNode(c.proto.Conn, left, (*cleanup).lockName, func(some []*cleanup) { c.release(some, true) })
-	}
+	c.last = true
+	c.rounds.Next(left)
+	c.rounds.Wait()
 }
 
-// round tries once to release what is due.
-func (c *Cleaner) round(due []*cleanup) { c.release(due, false) }
-
 // release sends the releases and, unless this is the last try, schedules what is to be tried again.
-func (c *Cleaner) release(due []*cleanup, last bool) {
+func (c *Cleaner) release(due []*cleanup) {
 	bound := time.Second
-	if last {
+	if c.last {
 		bound = 200 * time.Millisecond
 	}
 	ctx, cancel := timing.Within(c.ctx, bound)
@@ -107,7 +105,7 @@ func (c *Cleaner) release(due []*cleanup, last bool) {
 		}
 		told, errs := c.proto.ReleaseAll(ctx, refs)
 		for i, t := range some {
-			c.answered(t, told[i], errs[i], last || errs[i] != nil && !RetryRelease(errs[i]) && ctx.Err() == nil)
+			c.answered(t, told[i], errs[i], c.last || errs[i] != nil && !RetryRelease(errs[i]) && ctx.Err() == nil)
 		}
 	}
 }

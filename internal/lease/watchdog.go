@@ -40,13 +40,13 @@ type Owner interface {
 }
 
 // NewWatchdog returns a watchdog without leases. While there are some it looks at the clock every clock.Refresh, since
-// Go's timers stand still while the machine is suspended.
+// Go's timers stand still while the machine is suspended. Whoever finds a suspend must call Wake.
 func NewWatchdog(c WatchdogConfig) *Watchdog {
 	w := &Watchdog{WatchdogConfig: c}
 	w.deadlines = timing.NewSchedule[*Lease](c.Clock, &w.mu)
 	w.renewals = timing.NewSchedule[*Lease](c.Clock, &w.mu)
 	w.renewals.Slack = c.Lease / 12
-	w.deadlines.Tick, w.renewals.Tick = clock.Refresh, clock.Refresh
+	w.deadlines.Tick = clock.Refresh
 	w.rounds = transport.Rounds[*Lease]{Conn: c.Proto.Conn, Key: (*Lease).LockName, Do: w.renew, Kick: w.renewals.Kick}
 	return w
 }
@@ -80,7 +80,7 @@ func (w *Watchdog) expired(due []*Lease) (expired []*Lease) {
 	return expired
 }
 
-// Wake makes the watchdog look for renewals that another node may be sent now.
+// Wake makes the watchdog look for renewals: another node may be sent some now, or the clock has jumped.
 func (w *Watchdog) Wake() { timing.Signal(w.renewals.Kick) }
 
 // Add registers a lease that was just acquired. It ends maxHold after that at the latest, unless
@@ -154,12 +154,4 @@ func (w *Watchdog) All() []*Lease {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.deadlines.All()
-}
-
-// Longest returns the length of the longest lease, 0 if there is none.
-func (w *Watchdog) Longest() (d time.Duration) {
-	for _, l := range w.All() {
-		d = max(d, l.Length)
-	}
-	return d
 }
