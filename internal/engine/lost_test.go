@@ -75,3 +75,9 @@ func TestRequestThatIsExecutedAfterTheUnlock(t *testing.T) {
 	require.Positive(t, token)
 	redistest.Eventually(t, enough, "its release", func() bool { return !mini.Exists("a") })
 }
+
+func TestLateReplyIsTriedAgain(t *testing.T) {
+	require.True(t, transport.Transient(ErrLate))
+	_, ok := transport.Code(ErrLate)
+	require.False(t, ok, "it is taken for an error reply")
+}

@@ -129,3 +129,21 @@ func TestCleanerTriesOnceMoreWhenItStops(t *testing.T) {
 	r.ends(gone)
 	require.False(t, r.mini.Exists(l.Keys.Name))
 }
+
+// Redis refuses writes while it cannot save or has no memory. A release is worth another try then, unlike
+// an acquisition.
+func TestReleaseIsTriedAgainWhileRedisCannotWrite(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for text, again := range map[string]bool{
+		"MISCONF Redis is configured to save RDB snapshots":                 true,
+		"OOM command not allowed when used memory > 'maxmemory'.":           true,
+		"LOADING Redis is loading the dataset in memory":                    true,
+		"WRONGTYPE Operation against a key holding the wrong kind of value": false,
+	} {
+		r.mini.SetError(text)
+		_, err := r.Proto.Release(r.ctx, &r.lease().Ref, nil)
+		require.Error(t, err)
+		require.Equal(t, again, RetryRelease(err), "%q", text)
+	}
+}
