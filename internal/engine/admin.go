@@ -28,7 +28,7 @@ func (e *Engine) ForceUnlock(ctx context.Context, name string, holders ...string
 			return err
 		}
 		for _, l := range ours { // the message says the same, but later
-			e.lose(l, lease.ErrForced)
+			e.Lost(l, lease.ErrForced)
 		}
 		return nil
 	})

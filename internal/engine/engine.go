@@ -116,7 +116,7 @@ func (e *Engine) newArbiters() {
 	rules := arbiter.Rules[*lease.Lease]{
 		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass,
 		Outlasts: func(l, other *lease.Lease) bool { return l.Began > other.Began },
-		Expire:   func(_ string, l *lease.Lease) { e.lose(l, lease.ErrExpired) },
+		Expire:   func(_ string, l *lease.Lease) { e.Lost(l, lease.ErrExpired) },
 	}
 	mutexes, rws := arbiter.NewTable(rules), arbiter.NewTable(rules)
 	rules.Open = true

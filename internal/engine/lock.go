@@ -214,7 +214,7 @@ func (a *attempt) acquire() (bool, error) {
 		if a.kind == wire.Fair {
 			h := a.table.Lookup(a.keys.Name)
 			if h != nil && h.Token < l.Token && a.table.Answer(a.w) == nil { // or it has let this call in
-				a.e.lose(h.Lease(), lease.ErrGone) // Redis granted its lock to l
+				a.e.Lost(h.Lease(), lease.ErrGone) // Redis granted its lock to l
 			}
 		}
 		h, used := a.table.Grant(a.w, l, l.Token)

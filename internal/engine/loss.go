@@ -14,8 +14,8 @@ import (
 
 // How holds are lost, and what a lock says of the latest hold taken through it.
 
-// lose ends the local holds on a lease that is lost, and reports the loss.
-func (e *Engine) lose(l *lease.Lease, cause error) {
+// Lost ends the local holds on a lease that is lost, and reports the loss. It implements lease.Owner.
+func (e *Engine) Lost(l *lease.Lease, cause error) {
 	if l.OnLost != nil {
 		e.watchdog.Remove(l)
 		if _, held := e.parts.LoadAndDelete(forcedID(l)); held {
@@ -28,9 +28,6 @@ func (e *Engine) lose(l *lease.Lease, cause error) {
 		e.lost(l, cause, holds)
 	}
 }
-
-// Lost implements lease.Owner.
-func (e *Engine) Lost(l *lease.Lease, cause error) { e.lose(l, cause) }
 
 // Renewed implements lease.Owner.
 func (e *Engine) Renewed(n int, took time.Duration, first error) {
@@ -60,7 +57,7 @@ func (l *Lock) loseIfExpired(h *lease.Hold) bool {
 	if h.State() != arbiter.Live || lease.Certain(on, l.e.Clock.Now()) {
 		return false
 	}
-	l.e.lose(on, lease.ErrExpired)
+	l.e.Lost(on, lease.ErrExpired)
 	return true
 }
 
@@ -83,11 +80,11 @@ func (e *Engine) Heard(channel, message string) bool {
 	if id, key, ok := strings.Cut(text, " "); ok && wire.IsHoldOf(e.id, id) {
 		e.forced.Store(e.Clock.Now()) // first: a hold granted meanwhile is not among leasesOf, and looks here at last
 		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
-			e.lose(part.(*lease.Lease), lease.ErrForced)
+			e.Lost(part.(*lease.Lease), lease.ErrForced)
 		}
 		for _, l := range e.leasesOf(key) {
 			if forcedID(l) == id {
-				e.lose(l, lease.ErrForced)
+				e.Lost(l, lease.ErrForced)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func TestUnlockOfALostHoldDoesNotEndThatOfTheNext(t *testing.T) {
 			}
 		}
 		next := waiting(t, l)
-		e.lose(lost.Lease(), lease.ErrExpired)
+		e.Lost(lost.Lease(), lease.ErrExpired)
 		unblock()
 		select {
 		case err := <-next:

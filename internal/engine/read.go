@@ -26,7 +26,7 @@ func (a *attempt) acquireRead() (bool, error) {
 		case a.st.Refused:
 			return a.letIn(errStartOver)
 		case a.st.Confirm && !lease.Certain(a.st.Read, a.e.Clock.Now()):
-			a.e.lose(a.st.Read, lease.ErrExpired)
+			a.e.Lost(a.st.Read, lease.ErrExpired)
 			continue
 		}
 		l, err := a.contend(nil)
@@ -63,7 +63,7 @@ func (a *attempt) enterRead(l *lease.Lease) bool {
 	tenure := int64(a.e.Config.Tenure)
 	switch reply {
 	case wire.ReadGone:
-		a.e.lose(a.st.Read, lease.ErrGone)
+		a.e.Lost(a.st.Read, lease.ErrGone)
 		return false
 	case wire.ReadOther:
 		h, _ = a.table.GrantRead(a.w, a.st.Read, false, l.Sent+tenure)
