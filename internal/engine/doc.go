@@ -13,13 +13,10 @@
 //   - Renewals of a lease stop before its release is sent, so that nothing renews a lock that
 //     was unlocked.
 //   - What Redis may have granted to a failed or cancelled call goes to the cleaner.
-//   - Every loss goes through Engine.lost, once: lose is the way there for a loss that the
-//     engine finds, and afterExit for one that the arbiter finds at an unlock.
+//   - Every loss goes through Engine.lost, once: Lost is the way there for a loss that the
+//     engine finds, and exit for one that the arbiter finds at an unlock.
 //   - No Redis I/O happens under a mutex.
 //
 // The engine owns all its goroutines: watchdog, cleaner, queue, broker and slot map run in its
 // WaitGroup from Start until Close. Close itself runs in one goroutine that ends by itself.
-//
-// The package may import arbiter, clock, lease, lockerr, pubsub, queue, timing, transport and
-// wire.
 package engine

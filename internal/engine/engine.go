@@ -17,7 +17,6 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/queue"
-	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -63,21 +62,20 @@ type Engine struct {
 	watchdog *lease.Watchdog
 	cleaner  *lease.Cleaner
 	broker   *pubsub.Broker
-	forces   recentForces
-	parts    sync.Map // of Redlocks: *lease.Lease by hold id
-	random   numbers  // of hold ids
+	forced   atomic.Int64 // when the session was told last that a hold of its own was forced open
+	parts    sync.Map     // of Redlocks: *lease.Lease by hold id
 
 	closeOnce sync.Once
 	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more
-	drained   chan struct{}   // signals that calls may have dropped to 0 after closing
 	abandoned context.Context // ends when Close may not wait for Redis any more
 	abandon   context.CancelFunc
 	finished  chan struct{} // closed when they have ended, or some are stuck in rueidis after abandoned
 	closeErr  error         // set before finished is closed
 	own       tasks         // end with ioCtx
 	strays    tasks         // calls of rueidis that may outlive their contexts
-
-	calls atomic.Int64 // operations under way
+	calls     tasks         // operations under way
+	releases  tasks         // of what Close has lost
+	left      sync.Map      // *lease.Lease of those that are not released, and why if that is known
 }
 
 // New returns an engine that has not started.
@@ -86,14 +84,16 @@ func New(client rueidis.Client, cfg Config) *Engine {
 		id:       newUUID(),
 		Config:   cfg,
 		Clock:    clock.New(),
-		drained:  make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 		finished: make(chan struct{}),
 		own:      newTasks(),
 		strays:   newTasks(),
+		calls:    newTasks(),
+		releases: newTasks(),
 	}
 	e.ioCtx, e.halt = context.WithCancel(context.Background())
 	e.abandoned, e.abandon = context.WithCancel(context.Background())
+	e.forced.Store(-1) // never
 	e.leaseMS = wire.Millis(cfg.Lease)
 	conn := transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays)
 	e.broker = pubsub.New(pubsub.Config{Conn: conn, Clock: e.Clock, Handler: cfg.Dispatch, Tasks: &e.own, Ctx: e.ioCtx})
@@ -103,10 +103,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
 		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Owner: e,
 	})
-	if cfg.Observer != nil {
-		e.watchdog.Watched()
-	}
-	e.Clock.OnSuspend = e.watchdog.Suspended
+	e.Clock.OnSuspend = e.watchdog.Wake // the deadlines tick
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
 	e.queue = queue.New(queue.Config{
 		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx,
@@ -119,34 +116,11 @@ func (e *Engine) newArbiters() {
 	rules := arbiter.Rules[*lease.Lease]{
 		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass,
 		Outlasts: func(l, other *lease.Lease) bool { return l.Began > other.Began },
-		Expire:   func(_ string, l *lease.Lease) { e.lose(l, lease.ErrExpired) },
+		Expire:   func(_ string, l *lease.Lease) { e.Lost(l, lease.ErrExpired) },
 	}
 	mutexes, rws := arbiter.NewTable(rules), arbiter.NewTable(rules)
 	rules.Open = true
 	e.arbiters = [...]*table{wire.Plain: mutexes, wire.Fair: arbiter.NewTable(rules), wire.Write: rws, wire.Read: rws}
-}
-
-// Start checks what the server is and what it permits, and starts the engine's goroutines.
-func (e *Engine) Start(ctx context.Context) error {
-	if err := e.check(ctx); err != nil {
-		return err
-	}
-	silent := e.proto.Inquire(ctx, "EVAL", publishText, "0", wire.PrefixSession+e.id).Error()
-	if e.proto.Slots != nil {
-		e.own.Go(func() { e.proto.Slots.Run(e.ioCtx) })
-	}
-	e.own.Go(e.watchdog.Run)
-	e.own.Go(e.watchdog.RunRenewals)
-	e.own.Go(e.cleaner.Run)
-	e.own.Go(e.queue.Run)
-	if err := e.channels(ctx, silent); err != nil {
-		_ = e.Close(ctx)
-		return err
-	}
-	if e.Config.Label != "" && e.writeLabel(ctx) {
-		e.own.Go(e.keepLabel)
-	}
-	return nil
 }
 
 // newUUID returns a random UUID, as Redisson's clients call themselves. Theirs are of
@@ -158,32 +132,15 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// numbers are random numbers of 62 bits.
-type numbers struct {
-	mu   sync.Mutex // protects the following
-	left []byte     // random bytes: a call of the system for each number would take longer
-	some [512]byte
-}
-
-func (r *numbers) next() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.left) == 0 {
-		_, _ = rand.Read(r.some[:]) // never fails
-		r.left = r.some[:]
-	}
-	n := binary.LittleEndian.Uint64(r.left) >> 2
-	r.left = r.left[8:]
-	return n
-}
-
-// newID returns a hold id that no hold had before, and that nobody can guess: who knows it can end
-// the hold, or pretend that it was granted. Redisson reads the number as the id of a thread.
+// newID returns a hold id that no hold had before, with a random number of 62 bits that nobody can guess: who knows
+// it can end the hold, or pretend that it was granted. Redisson reads the number as the id of a thread.
 func (e *Engine) newID(k wire.Kind) string {
 	var buf [64]byte
+	var n [8]byte
+	_, _ = rand.Read(n[:]) // never fails
 	b := append(buf[:0], e.id...)
 	b = append(b, ':')
-	b = strconv.AppendUint(b, e.random.next(), 10)
+	b = strconv.AppendUint(b, binary.LittleEndian.Uint64(n[:])>>2, 10)
 	if k == wire.Write {
 		b = append(b, ":write"...)
 	}
@@ -199,9 +156,6 @@ func (e *Engine) Deployment() string { return e.deployment }
 
 // Connected reports whether the deployment answers on the connection of the subscriptions.
 func (e *Engine) Connected() bool { return e.proto.Up.Load() }
-
-// Watched has the watchdog look for suspends: somebody waits for the end of a hold.
-func (e *Engine) Watched() { e.watchdog.Watched() }
 
 // Done returns a channel that is closed when Close is called.
 func (e *Engine) Done() <-chan struct{} { return e.closing }
@@ -228,16 +182,12 @@ func (e *Engine) Begin() bool {
 
 // track counts a call that Close waits for, also after Close: an unlock that finds its hold
 // closed sends nothing, and one that was faster must release it. End must follow.
-func (e *Engine) track() {
-	e.calls.Add(1)
-}
+func (e *Engine) track() { e.calls.n.Add(1) }
 
 // End ends a call that Begin counted.
 func (e *Engine) End() {
-	if e.calls.Add(-1) == 0 && e.Closed() {
-		timing.Signal(e.drained)
-		if e.abandoned.Err() != nil {
-			e.loseAll() // Close has not waited for this call
-		}
+	e.calls.done()
+	if e.Closed() && e.abandoned.Err() != nil {
+		e.loseAll() // Close has not waited for this call
 	}
 }

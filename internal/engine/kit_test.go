@@ -7,9 +7,13 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/wire"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
 
 const enough = time.Minute // for what comes quickly on an idle machine
 

@@ -15,8 +15,11 @@ import (
 func (e *Engine) writeLabel(ctx context.Context) bool {
 	ctx, stop := e.proto.Bounded(ctx, transport.Patience)
 	defer stop()
-	length := max(e.Config.Lease, e.watchdog.Longest()) + e.Config.Lease/2
-	code, _ := transport.Code(e.proto.SetLabel(ctx, e.id, e.Config.Label, length))
+	length := e.Config.Lease
+	for _, l := range e.watchdog.All() {
+		length = max(length, l.Length)
+	}
+	code, _ := transport.Code(e.proto.SetLabel(ctx, e.id, e.Config.Label, length+e.Config.Lease/2))
 	return code != "NOPERM"
 }
 

@@ -26,6 +26,8 @@ type Lock struct {
 	handle handle
 	keys   wire.Keys
 	config LockConfig // its Lease is set, and at most MaxHold; its Err is also that of the name
+
+	leaseMS string // config.Lease
 }
 
 // LockConfig configures a lock.
@@ -51,6 +53,9 @@ func (l *Lock) Init(e *Engine, k wire.Kind, name string, cfg LockConfig) {
 	}
 	if cfg.MaxHold > 0 {
 		l.config.Lease = min(l.config.Lease, cfg.MaxHold.Truncate(time.Millisecond))
+	}
+	if l.leaseMS = e.leaseMS; l.config.Lease != e.Config.Lease {
+		l.leaseMS = wire.Millis(l.config.Lease)
 	}
 	side := arbiter.Write
 	if k == wire.Read {
@@ -81,14 +86,6 @@ func (l *Lock) Length() time.Duration { return l.config.Lease }
 // other, a reader's at the same time. Readers share one lease, of the engine's length.
 func (l *Lock) shares() bool {
 	return l.config.Passable() && l.kind != wire.Fair && (l.kind != wire.Read || l.config.Lease == l.e.Config.Lease)
-}
-
-// leaseMS returns the length of its leases as it is sent.
-func (l *Lock) leaseMS() string {
-	if l.config.Lease == l.e.Config.Lease {
-		return l.e.leaseMS
-	}
-	return wire.Millis(l.config.Lease)
 }
 
 var (
@@ -162,6 +159,7 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 	if l.kind == wire.Read {
 		w.Inside = c.Wait && l.part().readAround(ctx)
 	}
+	a := attempt{Lock: l, ctx: ctx, c: c, w: w}
 	switch l.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
 		c.Entered(l.table.Answer(w))
@@ -176,60 +174,33 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst)
 	case arbiter.Queued:
 		c.Contend()
-		if err := l.awaitTurn(ctx, w, c); err != nil {
+		if err := a.awaitTurn(); err != nil {
 			return false, err
 		}
 		if h := l.table.Answer(w); h != nil {
 			return l.enterWith(h, c)
 		}
 	}
-	a := attempt{Lock: l, ctx: ctx, io: transport.ForCaller(ctx, l.e.callCtx), c: c, w: w}
+	a.io = transport.ForCaller(ctx, l.e.callCtx)
 	if l.kind == wire.Read {
 		return a.acquireRead()
 	}
 	return a.acquire()
 }
 
-// awaitTurn blocks until the arbiter answers w. If ctx ends or the engine closes first, it takes w
-// out of the queue and returns why.
-//
-// Grant and cancel may race: the arbiter may answer w just before w leaves the queue. Quit
-// decides under the arbiter's mutex. It returns a hold granted until then, which is given back,
-// and afterwards the arbiter cannot find w any more.
-func (l *Lock) awaitTurn(ctx context.Context, w *waiter, c *Call) (err error) {
-	select {
-	case <-w.C:
+// awaitTurn blocks until the arbiter answers. If the call ends first, it leaves the queue and returns why.
+func (a *attempt) awaitTurn() error {
+	if _, err := a.pause(0, nil); err == nil {
 		return nil
-	case <-ctx.Done():
-		err = l.overdue(ctx, w, c)
-	case <-l.e.closing:
-		err = lockerr.New(l.op(c), l.Name(), lockerr.ErrClosed)
 	}
-	if h := l.table.Quit(w); h != nil {
-		l.giveBack(h)
-	}
-	if w.Place != nil { // in the queue in Redis, which a release has taken for w
-		l.e.cleaner.Add(w.Place, false, nil)
+	b := a.table.Blocked(&a.handle)
+	a.taken, a.last = b.Refused, b.Err // the last answer to the call that asks Redis
+	_, err := a.letIn(a.ended())
+	if a.w.Place != nil { // in the queue in Redis, which a release has taken for it
+		a.e.cleaner.Add(a.w.Place, false, nil)
 	}
 	return err
 }
-
-// overdue returns the error of a queued call whose ctx has ended. The lock is taken if this process
-// has it, or if that was the last answer to the call that asks Redis.
-func (l *Lock) overdue(ctx context.Context, w *waiter, c *Call) error {
-	if l.handle.MustUnlockFirst(w.Owner) {
-		return lockerr.Ended(l.op(c), l.Name(), ctx, lockerr.ErrUnlockFirst)
-	}
-	b := l.table.Blocked(&l.handle)
-	if b.Refused || heldHere(b) {
-		return lockerr.Taken(l.op(c), l.Name(), ctx, c.Waited())
-	}
-	return lockerr.Ended(l.op(c), l.Name(), ctx, b.Err)
-}
-
-// heldHere reports whether this process has the lock that a call waits for. One whose release Redis has
-// not confirmed in time does not count: Redis keeps the call waiting.
-func heldHere(b arbiter.Blocked[*lease.Lease]) bool { return b.Held && !b.Lease.Late.Load() }
 
 // acquire acquires an exclusive lock from Redis.
 func (a *attempt) acquire() (bool, error) {
@@ -243,7 +214,7 @@ func (a *attempt) acquire() (bool, error) {
 		if a.kind == wire.Fair {
 			h := a.table.Lookup(a.keys.Name)
 			if h != nil && h.Token < l.Token && a.table.Answer(a.w) == nil { // or it has let this call in
-				a.e.lose(h.Lease(), lease.ErrGone) // Redis granted its lock to l
+				a.e.Lost(h.Lease(), lease.ErrGone) // Redis granted its lock to l
 			}
 		}
 		h, used := a.table.Grant(a.w, l, l.Token)
@@ -273,17 +244,21 @@ func (a *attempt) acquire() (bool, error) {
 const retakeAfter = 50 * time.Millisecond
 
 // took registers a lease with the watchdog. It comes after the grant to a local hold, so that
-// a loss finds the hold.
+// a loss finds the hold. The message that somebody has forced it open may have overtaken the reply that grants
+// it: then a renewal tells.
 func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	e.watchdog.Add(l, maxHold)
-	if e.forces.has(forcedID(l), l.Sent) {
-		e.watchdog.Remove(l) // also if the message has found the hold before the watchdog had the lease
-		e.lose(l, lease.ErrForced)
+	if e.forced.Load() >= l.Sent {
+		e.watchdog.RenewNow(l)
 	}
 }
 
 // letIn ends a call that acquired nothing from Redis: because of err, or because another call
 // of its owner let it in.
+//
+// Grant and cancel may race: the arbiter may answer just before the call leaves the queue. Quit
+// decides under the arbiter's mutex. It returns a hold granted until then, which is given back,
+// and afterwards the arbiter cannot find the call any more.
 func (a *attempt) letIn(err error) (bool, error) {
 	h := a.table.Quit(a.w)
 	switch {

@@ -3,8 +3,6 @@ package engine
 import (
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -16,8 +14,8 @@ import (
 
 // How holds are lost, and what a lock says of the latest hold taken through it.
 
-// lose ends the local holds on a lease that is lost, and reports the loss.
-func (e *Engine) lose(l *lease.Lease, cause error) {
+// Lost ends the local holds on a lease that is lost, and reports the loss. It implements lease.Owner.
+func (e *Engine) Lost(l *lease.Lease, cause error) {
 	if l.OnLost != nil {
 		e.watchdog.Remove(l)
 		if _, held := e.parts.LoadAndDelete(forcedID(l)); held {
@@ -30,9 +28,6 @@ func (e *Engine) lose(l *lease.Lease, cause error) {
 		e.lost(l, cause, holds)
 	}
 }
-
-// Lost implements lease.Owner.
-func (e *Engine) Lost(l *lease.Lease, cause error) { e.lose(l, cause) }
 
 // Renewed implements lease.Owner.
 func (e *Engine) Renewed(n int, took time.Duration, first error) {
@@ -47,7 +42,10 @@ func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	for _, h := range holds {
 		ReportLoss(e.Config.Observer, h, e.nameOf(l.Keys.Name), kinds[l.Kind], e.Clock.Now())
 	}
-	if cause != lease.ErrGone && cause != lease.ErrForced || l.Kind == wire.Read {
+	switch {
+	case cause == lockerr.ErrClosed:
+		e.releaseClosed(l)
+	case cause != lease.ErrGone && cause != lease.ErrForced || l.Kind == wire.Read:
 		e.cleaner.Add(l, l.Indeterminate, nil) // its keys may outlive our deadline
 	}
 }
@@ -59,7 +57,7 @@ func (l *Lock) loseIfExpired(h *lease.Hold) bool {
 	if h.State() != arbiter.Live || lease.Certain(on, l.e.Clock.Now()) {
 		return false
 	}
-	l.e.lose(on, lease.ErrExpired)
+	l.e.Lost(on, lease.ErrExpired)
 	return true
 }
 
@@ -80,14 +78,13 @@ func (e *Engine) Heard(channel, message string) bool {
 		return true
 	}
 	if id, key, ok := strings.Cut(text, " "); ok && wire.IsHoldOf(e.id, id) {
-		// Noted first: a hold granted meanwhile is not among leasesOf, and looks here at last.
-		e.forces.note(id, e.Clock.Now())
+		e.forced.Store(e.Clock.Now()) // first: a hold granted meanwhile is not among leasesOf, and looks here at last
 		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
-			e.lose(part.(*lease.Lease), lease.ErrForced)
+			e.Lost(part.(*lease.Lease), lease.ErrForced)
 		}
 		for _, l := range e.leasesOf(key) {
 			if forcedID(l) == id {
-				e.lose(l, lease.ErrForced)
+				e.Lost(l, lease.ErrForced)
 			}
 		}
 	}
@@ -103,46 +100,6 @@ func (e *Engine) leasesOf(key string) []*lease.Lease {
 	return slices.Concat(as[wire.Plain].Leases(key), as[wire.Fair].Leases(key), as[wire.Read].Leases(key))
 }
 
-// recentForces are the hold ids forced open lately: the message may overtake the reply that
-// grants the hold.
-type recentForces struct {
-	last atomic.Int64 // time of the newest
-
-	mu  sync.Mutex // protects the following
-	ids []force
-}
-
-type force struct {
-	id string
-	at int64
-}
-
-const (
-	forcesKept = int64(10 * time.Second) // bounds how long after the message the reply may arrive
-	forcesMost = 1000
-)
-
-// note notes an id, which may be part of a long message.
-func (f *recentForces) note(id string, now int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	old := max(0, len(f.ids)-forcesMost+1)
-	for old < len(f.ids) && f.ids[old].at < now-forcesKept {
-		old++
-	}
-	f.ids = append(slices.Delete(f.ids, 0, old), force{strings.Clone(id), now})
-	f.last.Store(now)
-}
-
-func (f *recentForces) has(id string, since int64) bool {
-	if f.last.Load() < since {
-		return false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.ids, func(x force) bool { return x.id == id })
-}
-
 // latest returns the latest hold taken through l, nil if there was none.
 func (l *Lock) latest() *lease.Hold {
 	h := l.handle.Latest()
@@ -155,7 +112,6 @@ func (l *Lock) latest() *lease.Hold {
 // Done returns a channel that is closed when the latest hold ends.
 func (l *Lock) Done() <-chan struct{} {
 	if h := l.latest(); h != nil {
-		l.e.watchdog.Watched()
 		return h.Done()
 	}
 	return arbiter.Closed

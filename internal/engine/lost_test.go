@@ -43,7 +43,7 @@ func TestUnlockOfALostHoldDoesNotEndThatOfTheNext(t *testing.T) {
 			}
 		}
 		next := waiting(t, l)
-		e.lose(lost.Lease(), lease.ErrExpired)
+		e.Lost(lost.Lease(), lease.ErrExpired)
 		unblock()
 		select {
 		case err := <-next:
@@ -70,8 +70,14 @@ func TestRequestThatIsExecutedAfterTheUnlock(t *testing.T) {
 	held := l.latest().Lease()
 	held.Indeterminate = true // as after a request without a reply
 	require.NoError(t, l.Unlock(background))
-	token, _, err := e.proto.Acquire(transport.Background(), &held.Ref, l.leaseMS(), false)
+	token, _, err := e.proto.Acquire(transport.Background(), &held.Ref, l.leaseMS, false)
 	require.NoError(t, err)
 	require.Positive(t, token)
 	redistest.Eventually(t, enough, "its release", func() bool { return !mini.Exists("a") })
+}
+
+func TestLateReplyIsTriedAgain(t *testing.T) {
+	require.True(t, transport.Transient(ErrLate))
+	_, ok := transport.Code(ErrLate)
+	require.False(t, ok, "it is taken for an error reply")
 }

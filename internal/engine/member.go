@@ -95,7 +95,6 @@ func (l *Lock) HeldBy(o *arbiter.Owner) Held {
 		return nil
 	}
 	l.loseIfExpired(h)
-	l.e.watchdog.Watched()
 	return h
 }
 

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -35,9 +33,6 @@ func (e *Engine) Waits(name string) bool {
 func (e *Engine) Watchers(name string) int {
 	return e.arbiters[wire.Plain].Lookup(e.keyOf(name)).Watchers()
 }
-
-// Skip advances the clock by d as if the process had been frozen: the watchdog does not notice.
-func (e *Engine) Skip(d time.Duration) { e.Clock.Skip(d) }
 
 // SetDeployment sets what Start would find out.
 func (e *Engine) SetDeployment(id string) { e.deployment = id }

@@ -26,7 +26,7 @@ func (a *attempt) acquireRead() (bool, error) {
 		case a.st.Refused:
 			return a.letIn(errStartOver)
 		case a.st.Confirm && !lease.Certain(a.st.Read, a.e.Clock.Now()):
-			a.e.lose(a.st.Read, lease.ErrExpired)
+			a.e.Lost(a.st.Read, lease.ErrExpired)
 			continue
 		}
 		l, err := a.contend(nil)
@@ -51,7 +51,7 @@ func (a *attempt) sendRead(l *lease.Lease, queue bool) (reply int64, ttl time.Du
 	if a.st.Confirm && queue == a.c.Wait {
 		join = a.st.Read.ID
 	}
-	return a.e.proto.AcquireRead(a.io, &l.Ref, a.leaseMS(), writer, join, queue)
+	return a.e.proto.AcquireRead(a.io, &l.Ref, a.leaseMS, writer, join, queue)
 }
 
 // enterRead follows a reply to l that is no refusal. It reports false if the call must ask again.
@@ -63,7 +63,7 @@ func (a *attempt) enterRead(l *lease.Lease) bool {
 	tenure := int64(a.e.Config.Tenure)
 	switch reply {
 	case wire.ReadGone:
-		a.e.lose(a.st.Read, lease.ErrGone)
+		a.e.Lost(a.st.Read, lease.ErrGone)
 		return false
 	case wire.ReadOther:
 		h, _ = a.table.GrantRead(a.w, a.st.Read, false, l.Sent+tenure)

@@ -76,7 +76,7 @@ func TryAll(ctx context.Context, o *arbiter.Owner, locks []*Lock, c *Call) (held
 // try returns the request of an attempt that is sent with others.
 func (a *attempt) try() wire.Try {
 	a.tried = a.newLease()
-	t := wire.Try{Ref: &a.tried.Ref, LeaseMS: a.leaseMS()}
+	t := wire.Try{Ref: &a.tried.Ref, LeaseMS: a.leaseMS}
 	if a.st.Writes {
 		t.Writer = a.st.Write.ID
 	}

@@ -164,7 +164,10 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64,
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		now := e.Clock.Now()
 		if io.Err() != nil || now >= until {
-			return nil, unconfirmed(err)
+			if err == nil || transport.IsContextError(err) {
+				return nil, errUnconfirmed
+			}
+			return nil, fmt.Errorf("%w; %w", errUnconfirmed, err)
 		}
 		io.Bound(e.proto.Conn, time.Duration(min(l.Deadline.Load(), until)-now))
 		var told int64
@@ -198,17 +201,10 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64,
 // errUnconfirmed: Redis did not confirm a release in time. It is alone if Redis did not answer.
 var errUnconfirmed = errors.New("no confirmation from Redis; the release goes on in the background")
 
-func unconfirmed(last error) error {
-	if last == nil || transport.IsContextError(last) {
-		return errUnconfirmed
-	}
-	return fmt.Errorf("%w; %w", errUnconfirmed, last)
-}
-
 // releaseLater releases l in the background.
 func (e *Engine) releaseLater(l *lease.Lease) {
 	e.watchdog.Stop(l, transport.Background(), e.Clock.Now()+int64(l.Length))
-	e.cleaner.Add(l, l.Indeterminate, func() {
+	e.cleaner.Add(l, l.Indeterminate, func(error) {
 		e.watchdog.Remove(l)
 		e.arbiters[l.Kind].Released(l.Keys.Name, l, nil, 0)
 	})

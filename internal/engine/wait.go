@@ -208,7 +208,7 @@ func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err err
 		if a.kind == wire.Read {
 			token, ttl, err = a.sendRead(l, enqueue)
 		} else {
-			token, ttl, err = a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS(), enqueue)
+			token, ttl, err = a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, enqueue)
 		}
 		enqueue = false
 		l.Since = a.e.Clock.Now()
@@ -276,17 +276,22 @@ func (a *attempt) unanswered() {
 	}
 }
 
-// ended returns why the call must end, nil if it may go on.
+// ended returns why the call must end, nil if it may go on. The lock is taken if that was the last answer, or if
+// this process has it, unless Redis has not confirmed its release: then Redis keeps the call waiting.
 func (a *attempt) ended() error {
+	op := a.op(a.c)
 	switch {
-	case a.ctx.Err() != nil && (a.taken || heldHere(a.table.Blocked(&a.handle))):
-		return lockerr.Taken(a.op(a.c), a.Name(), a.ctx, a.c.Waited())
-	case a.ctx.Err() != nil:
-		return lockerr.Ended(a.op(a.c), a.Name(), a.ctx, a.last)
-	case a.e.Closed():
-		return lockerr.New(a.op(a.c), a.Name(), lockerr.ErrClosed, a.last)
+	case a.ctx.Err() == nil && !a.e.Closed():
+		return nil
+	case a.ctx.Err() == nil:
+		return lockerr.New(op, a.Name(), lockerr.ErrClosed, a.last)
+	case a.handle.MustUnlockFirst(a.w.Owner):
+		return lockerr.Ended(op, a.Name(), a.ctx, lockerr.ErrUnlockFirst)
 	}
-	return nil
+	if b := a.table.Blocked(&a.handle); a.taken || b.Held && !b.Lease.Late.Load() {
+		return lockerr.Taken(op, a.Name(), a.ctx, a.c.Waited())
+	}
+	return lockerr.Ended(op, a.Name(), a.ctx, a.last)
 }
 
 // pause waits for d if that is not 0, a signal, the end of the call, or until another call of

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,13 +22,16 @@ type Cleaner struct {
 	clock    *clock.Clock
 	stopping <-chan struct{} // ends the goroutine
 	rounds   transport.Rounds[*cleanup]
+	last     bool // no try follows; set while there is no round
 
 	mu    sync.Mutex // protects the following
 	tasks *timing.Schedule[*cleanup]
 }
 
-// placeLife is how long a place in a queue lasts that nobody looks after: the queue expires.
-const placeLife = 15 * time.Second
+const (
+	placeLife    = 15 * time.Second // how long a place in a queue lasts that nobody looks after: the queue expires
+	pipelineMost = 1000             // releases in one pipeline
+)
 
 // cleanup is one hold to release.
 type cleanup struct {
@@ -36,7 +40,8 @@ type cleanup struct {
 	delay time.Duration          // from that try to the one after it
 	until int64                  // when the lease has expired
 	place int64                  // when a place in a queue has
-	then  func()                 // called at the end of the lease, unless nil
+	last  error                  // of Redis
+	then  func(error)            // called at the end of the lease, unless nil
 
 	// indeterminate: a request that got no reply may be executed after its release. Until the
 	// lease has expired, only a release that finds the hold proves it gone.
@@ -49,7 +54,7 @@ func (t *cleanup) lockName() string { return t.lease.Keys.Name }
 func NewCleaner(ctx context.Context, p *wire.Protocol, clock *clock.Clock, stopping <-chan struct{}) *Cleaner {
 	c := &Cleaner{ctx: ctx, proto: p, clock: clock, stopping: stopping}
 	c.tasks = timing.NewSchedule[*cleanup](clock, &c.mu)
-	c.rounds = transport.Rounds[*cleanup]{Conn: p.Conn, Key: (*cleanup).lockName, Do: c.round, Kick: c.tasks.Kick}
+	c.rounds = transport.Rounds[*cleanup]{Conn: p.Conn, Key: (*cleanup).lockName, Do: c.release, Kick: c.tasks.Kick}
 	return c
 }
 
@@ -57,10 +62,10 @@ func NewCleaner(ctx context.Context, p *wire.Protocol, clock *clock.Clock, stopp
 func (c *Cleaner) Wake() { timing.Signal(c.tasks.Kick) }
 
 // Add releases l soon, and again at growing intervals, until it is known to be gone or its lease
-// has expired. Then it calls then, unless that is nil. If l is indeterminate, a release that
-// finds nothing proves nothing. While Redis does not answer, or has no memory, it is tried for
-// longer: l may have a place in a queue, which would cost those behind it a claim.
-func (c *Cleaner) Add(l *Lease, indeterminate bool, then func()) {
+// has expired, or Run ends. Then it calls then, unless that is nil, with the last error of Redis if the hold may still
+// be there. If l is indeterminate, a release that finds nothing proves nothing. While Redis does not answer, or has no
+// memory, it is tried for longer: l may have a place in a queue, which would cost those behind it a claim.
+func (c *Cleaner) Add(l *Lease, indeterminate bool, then func(error)) {
 	now := c.clock.Now()
 	until := now + int64(l.Length)
 	c.mu.Lock()
@@ -80,45 +85,49 @@ func (c *Cleaner) Run() {
 	c.mu.Lock()
 	left = append(left, c.tasks.Take(Forever)...)
 	c.mu.Unlock()
-	if len(left) > 0 {
-		transport.EachNode(c.proto.Conn, left, (*cleanup).lockName, func(some []*cleanup) { c.release(some, true) })
-	}
+	c.last = true
+	c.rounds.Next(left)
+	c.rounds.Wait()
 }
 
-// round tries once to release what is due.
-func (c *Cleaner) round(due []*cleanup) { c.release(due, false) }
-
-// release sends the releases in one pipeline and, unless this is the last try, schedules what is to
-// be tried again.
-func (c *Cleaner) release(due []*cleanup, last bool) {
+// release sends the releases and, unless this is the last try, schedules what is to be tried again.
+func (c *Cleaner) release(due []*cleanup) {
 	bound := time.Second
-	if last {
+	if c.last {
 		bound = 200 * time.Millisecond
 	}
 	ctx, cancel := timing.Within(c.ctx, bound)
 	defer cancel()
-	refs := make([]*wire.Ref, len(due))
-	for i, t := range due {
-		refs[i] = &t.lease.Ref
+	for some := range slices.Chunk(due, pipelineMost) {
+		refs := make([]*wire.Ref, len(some))
+		for i, t := range some {
+			refs[i] = &t.lease.Ref
+		}
+		told, errs := c.proto.ReleaseAll(ctx, refs)
+		for i, t := range some {
+			c.answered(t, told[i], errs[i], c.last || errs[i] != nil && !RetryRelease(errs[i]) && ctx.Err() == nil)
+		}
 	}
-	told, errs := c.proto.ReleaseAll(ctx, refs)
+}
+
+// answered follows up the answer to a release, which is not tried again if over.
+func (c *Cleaner) answered(t *cleanup, told int64, err error, over bool) {
 	now := c.clock.Now()
-	for i, t := range due {
-		gone := errs[i] == nil && (told[i] >= 0 || !t.indeterminate)
-		refused := errs[i] != nil && !RetryRelease(errs[i]) && ctx.Err() == nil
-		over := gone || refused || last
-		if t.then != nil && (over || now >= t.until) {
-			t.then()
-			t.then = nil
-		}
-		if over || now >= t.place || now >= t.until && errs[i] == nil {
-			continue
-		}
-		c.mu.Lock()
-		c.tasks.Set(&t.timer, now+int64(timing.Jitter(t.delay)))
-		c.mu.Unlock()
-		t.delay = min(4*t.delay, 2*time.Second)
+	if err == nil || t.last == nil || !transport.IsContextError(err) {
+		t.last = err
 	}
+	over = over || err == nil && (told >= 0 || !t.indeterminate)
+	if t.then != nil && (over || now >= t.until) {
+		t.then(t.last)
+		t.then = nil
+	}
+	if over || now >= t.place || now >= t.until && err == nil {
+		return
+	}
+	c.mu.Lock()
+	c.tasks.Set(&t.timer, now+int64(timing.Jitter(t.delay)))
+	c.mu.Unlock()
+	t.delay = min(4*t.delay, 2*time.Second)
 }
 
 // RetryRelease reports whether a release that failed with err may succeed later. A server that

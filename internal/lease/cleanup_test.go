@@ -18,7 +18,7 @@ func (r *rig) cleaner() *Cleaner {
 // cleaned gives a lease to a cleaner, and returns where the end of that is told.
 func cleaned(c *Cleaner, l *Lease, indeterminate bool) (gone chan struct{}) {
 	gone = make(chan struct{})
-	c.Add(l, indeterminate, func() { close(gone) })
+	c.Add(l, indeterminate, func(error) { close(gone) })
 	return gone
 }
 
@@ -128,4 +128,22 @@ func TestCleanerTriesOnceMoreWhenItStops(t *testing.T) {
 	c.Run()
 	r.ends(gone)
 	require.False(t, r.mini.Exists(l.Keys.Name))
+}
+
+// Redis refuses writes while it cannot save or has no memory. A release is worth another try then, unlike
+// an acquisition.
+func TestReleaseIsTriedAgainWhileRedisCannotWrite(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for text, again := range map[string]bool{
+		"MISCONF Redis is configured to save RDB snapshots":                 true,
+		"OOM command not allowed when used memory > 'maxmemory'.":           true,
+		"LOADING Redis is loading the dataset in memory":                    true,
+		"WRONGTYPE Operation against a key holding the wrong kind of value": false,
+	} {
+		r.mini.SetError(text)
+		_, err := r.Proto.Release(r.ctx, &r.lease().Ref, nil)
+		require.Error(t, err)
+		require.Equal(t, again, RetryRelease(err), "%q", text)
+	}
 }

@@ -14,6 +14,4 @@
 // The engine starts Watchdog.Run, Watchdog.RunRenewals and Cleaner.Run, and waits for them. Each
 // ends when stopping is closed, after the rounds of requests that it has started. Callbacks run
 // without a mutex of this package.
-//
-// The package may import arbiter, clock, timing, transport and wire.
 package lease

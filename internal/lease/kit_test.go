@@ -15,7 +15,10 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
 
 const (
 	enough = 20 * time.Second // for what comes quickly on an idle machine

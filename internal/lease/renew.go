@@ -46,7 +46,7 @@ func (w *Watchdog) renew(due []*Lease) {
 			}
 			w.failed(l)
 		case r.Gone:
-			if w.failed(l) {
+			if w.gone(l) {
 				w.Owner.Lost(l, ErrGone)
 			}
 		default:
@@ -65,7 +65,7 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 	batch, refs = due[:0], make([]*wire.Ref, 0, len(due))
 	for _, l := range due {
 		length := l.lengthAt(now)
-		if length == 0 || !w.heldLocked(l) {
+		if length == 0 || !w.heldLocked(l) || !Certain(l, now+Early) { // or Run has not seen yet that it is lost
 			continue
 		}
 		ref := &l.Ref
@@ -94,17 +94,26 @@ func (w *Watchdog) renewed(l *Lease, sent int64, length time.Duration) {
 	w.renewAfterLocked(l, sent)
 }
 
-// failed has a renewal tried again, well within what is left of the lease. It reports whether the
-// lease is still held.
-func (w *Watchdog) failed(l *Lease) (held bool) {
+// gone forgets a lease that Redis has no more. It reports whether it was held until then.
+func (w *Watchdog) gone(l *Lease) (held bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	held = w.heldLocked(l)
+	if held {
+		w.deadlines.Stop(&l.deadline)
+	}
+	return held
+}
+
+// failed has a renewal tried again, well within what is left of the lease.
+func (w *Watchdog) failed(l *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.heldLocked(l) {
-		return false
+		return
 	}
 	now := w.Clock.Now()
 	left := time.Duration(l.Deadline.Load() - Early - now)
 	retry := timing.Jitter(max(min(l.Length/30, left/8), leastRetry))
 	w.renewals.Set(&l.renewal, now+int64(retry))
-	return true
 }

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/clock"
@@ -23,7 +22,6 @@ type Watchdog struct {
 	mu        sync.Mutex               // protects the schedules, and the fields of Lease that say so
 	deadlines *timing.Schedule[*Lease] // of every lease held or being released
 	renewals  *timing.Schedule[*Lease] // of every lease held whose renewal is not under way
-	watched   atomic.Bool              // deadlines tick
 }
 
 // WatchdogConfig configures a Watchdog.
@@ -41,12 +39,14 @@ type Owner interface {
 	Renewed(n int, took time.Duration, first error) // a round of renewals for n leases; its first error
 }
 
-// NewWatchdog returns a watchdog without leases.
+// NewWatchdog returns a watchdog without leases. While there are some it looks at the clock every clock.Refresh, since
+// Go's timers stand still while the machine is suspended. Whoever finds a suspend must call Wake.
 func NewWatchdog(c WatchdogConfig) *Watchdog {
 	w := &Watchdog{WatchdogConfig: c}
 	w.deadlines = timing.NewSchedule[*Lease](c.Clock, &w.mu)
 	w.renewals = timing.NewSchedule[*Lease](c.Clock, &w.mu)
 	w.renewals.Slack = c.Lease / 12
+	w.deadlines.Tick = clock.Refresh
 	w.rounds = transport.Rounds[*Lease]{Conn: c.Proto.Conn, Key: (*Lease).LockName, Do: w.renew, Kick: w.renewals.Kick}
 	return w
 }
@@ -80,29 +80,8 @@ func (w *Watchdog) expired(due []*Lease) (expired []*Lease) {
 	return expired
 }
 
-// Wake makes the watchdog look for renewals that another node may be sent now.
+// Wake makes the watchdog look for renewals: another node may be sent some now, or the clock has jumped.
 func (w *Watchdog) Wake() { timing.Signal(w.renewals.Kick) }
-
-// Watched tells the watchdog that losses are waited for. Go's timers stand still while the machine is
-// suspended, so that Run would wake up too late by that time. It looks at the clock every clock.Refresh
-// from then on while there are leases. If nobody waits, whoever asks for the time next finds a suspend: the
-// probe of the subscription does so every second.
-func (w *Watchdog) Watched() {
-	if w.watched.Load() {
-		return
-	}
-	w.watched.Store(true)
-	w.mu.Lock()
-	w.deadlines.Tick = clock.Refresh
-	w.mu.Unlock()
-	timing.Signal(w.deadlines.Kick)
-}
-
-// Suspended makes the watchdog look at all leases again: the clock has jumped.
-func (w *Watchdog) Suspended() {
-	timing.Signal(w.deadlines.Kick)
-	timing.Signal(w.renewals.Kick)
-}
 
 // Add registers a lease that was just acquired. It ends maxHold after that at the latest, unless
 // maxHold is 0; it must not be shorter than l.Length.
@@ -122,6 +101,15 @@ func (w *Watchdog) renewAfterLocked(l *Lease, sent int64) {
 	at, slack := l.nextRenewal(sent)
 	l.renewal.Slack = slack
 	w.renewals.Set(&l.renewal, at)
+}
+
+// RenewNow has l renewed at once, which tells whether Redis still has it.
+func (w *Watchdog) RenewNow(l *Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heldLocked(l) {
+		w.renewals.Set(&l.renewal, w.Clock.Now())
+	}
 }
 
 // heldLocked reports whether l is neither lost nor being released.
@@ -166,12 +154,4 @@ func (w *Watchdog) All() []*Lease {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.deadlines.All()
-}
-
-// Longest returns the length of the longest lease, 0 if there is none.
-func (w *Watchdog) Longest() (d time.Duration) {
-	for _, l := range w.All() {
-		d = max(d, l.Length)
-	}
-	return d
 }

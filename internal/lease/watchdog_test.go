@@ -79,7 +79,8 @@ func TestLateRenewalRevivesNothing(t *testing.T) {
 	r.mini.SetTTL(l.Keys.Name, little)
 	r.renew(due)
 	r.renewed(l, sent, length)
-	require.False(t, r.failed(l))
+	r.failed(l)
+	require.False(t, r.gone(l))
 	require.Equal(t, certain, l.Deadline.Load())
 	require.Equal(t, little, r.mini.TTL(l.Keys.Name), "it was renewed although it was lost")
 	require.Empty(t, r.All())
@@ -151,13 +152,12 @@ func TestClaimIsRenewedToItsLength(t *testing.T) {
 	t.Parallel()
 	const claim, soon = length / 6, 20 * time.Millisecond
 	for what, c := range map[string]struct {
-		fixed   bool
-		looked  time.Duration // before it was granted
-		renewal time.Duration // after that
+		fixed  bool
+		looked time.Duration // before it was granted
 	}{
-		"fixed":           {true, 0, soon},
-		"just looked":     {false, 0, soon},
-		"looked long ago": {false, claim / 2, soon},
+		"fixed":           {true, 0},
+		"just looked":     {false, 0},
+		"looked long ago": {false, claim / 2},
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := newRig(t)
@@ -168,11 +168,8 @@ func TestClaimIsRenewedToItsLength(t *testing.T) {
 			r.mini.SetTTL(l.Keys.Name, claim)
 			r.Add(l, 0)
 			require.True(t, l.Fresh(r.Clock.Now()))
-			if c.renewal > 0 {
-				require.Empty(t, r.after(c.renewal-little))
-				c.renewal = little
-			}
-			due := r.after(c.renewal)
+			require.Empty(t, r.after(soon-little))
+			due := r.after(little)
 			require.Equal(t, []*Lease{l}, due)
 			r.renew(due)
 			require.Greater(t, r.mini.TTL(l.Keys.Name), length-little)
@@ -290,7 +287,6 @@ func TestLossIsReportedWithItsCause(t *testing.T) {
 			r.start()
 			require.Empty(t, r.losses)
 			r.Clock.Skip(length) // as if the process had been frozen
-			r.Suspended()
 			require.Equal(t, c.cause, r.lost(l))
 		})
 	}

@@ -35,7 +35,7 @@ func Waits(session any, name string) bool { return Engine(session).Waits(name) }
 func Watchers(session any, name string) int { return Engine(session).Watchers(name) }
 
 // Skip steps the session's clock ahead.
-func Skip(session any, d time.Duration) { Engine(session).Skip(d) }
+func Skip(session any, d time.Duration) { Engine(session).Clock.Skip(d) }
 
 // ReadDeadline returns the local deadline of the latest read hold taken through an RWMutex.
 func ReadDeadline(lock any) (time.Time, bool) { return Reader(lock).Deadline() }

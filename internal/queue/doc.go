@@ -13,6 +13,4 @@
 // The engine starts Queue.Run and waits for it. Run ends with Config.Ctx, after the
 // rounds of probes that it has started. Messages arrive by Queue.Heard, which does not block; the
 // engine calls Queue.Resubscribed when it may have missed some.
-//
-// The package may import clock, lease, pubsub, timing, transport and wire.
 package queue

@@ -17,7 +17,10 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
 
 const (
 	enough = 20 * time.Second // for what comes quickly on an idle machine
@@ -150,21 +153,14 @@ func (r *rig) wait(hold wire.Ref, sent int64, ttl time.Duration) (token int64, e
 	st := r.Add(hold, sent, ttl)
 	defer r.Remove(st)
 	for {
-		if err := r.signal(st); err != nil {
-			return 0, err
+		select {
+		case <-st.C:
+		case <-r.ctx.Done():
+			return 0, errors.New("the test has ended")
 		}
 		if g, lost := r.Answer(st); g.Token > 0 || lost {
 			return g.Token, nil
 		}
-	}
-}
-
-func (r *rig) signal(st *Waiter) error {
-	select {
-	case <-st.C:
-		return nil
-	case <-r.ctx.Done():
-		return errors.New("the test has ended")
 	}
 }
 

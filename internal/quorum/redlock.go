@@ -318,7 +318,6 @@ func loseIfExpired(h *locked) {
 // Done returns a channel that is closed when the latest hold taken through r ends.
 func (r *Redlock) Done() <-chan struct{} {
 	if h := r.latest(); h != nil {
-		r.watched()
 		return h.Done()
 	}
 	return arbiter.Closed
@@ -353,16 +352,7 @@ func (r *Redlock) HeldBy(o *arbiter.Owner) engine.Held {
 		return nil
 	}
 	loseIfExpired(h)
-	r.watched()
 	return h
-}
-
-// watched has the watchdogs notice at once when the process was suspended: somebody waits for the end of a
-// hold.
-func (r *Redlock) watched() {
-	for _, e := range r.engines() {
-		e.Watched()
-	}
 }
 
 // DeadlineOf returns until when h is certain, if it is live.

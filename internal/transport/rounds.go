@@ -73,13 +73,3 @@ func byNode[T any](c *Conn, items []T, key func(T) string) map[string][]T {
 	}
 	return nodes
 }
-
-// EachNode calls f with the items of each node, for all nodes concurrently, and returns when
-// all calls have returned. Outside a cluster it calls f once.
-func EachNode[T any](c *Conn, items []T, key func(T) string, f func([]T)) {
-	var wg sync.WaitGroup
-	for _, some := range byNode(c, items, key) {
-		wg.Go(func() { f(some) })
-	}
-	wg.Wait()
-}
