@@ -61,7 +61,6 @@ func TestLateUnlockDoesNotEndTheHoldOfAnOwner(t *testing.T) {
 	v := w.handle(write)
 	w.loses(w.take(v, nil, 0))
 	h := w.take(v, o, 0)
-	require.False(t, w.ExitInner(v, o))
 	w.exits(v, nil, arbiter.WasLost)
 	w.is(h, arbiter.Live)
 	w.leaves(v, nil)

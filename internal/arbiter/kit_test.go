@@ -47,6 +47,7 @@ var (
 	background = context.Background()
 	errLost    = errors.New("lost")
 	errExpired = errors.New("expired")
+	errGone    = errors.New("gone")
 )
 
 // world is a table whose clock and leases the test controls. When the test ends the table must
@@ -65,6 +66,7 @@ func newWorld(t testing.TB, open bool) *world {
 		Now:      w.now.Load,
 		Certain:  func(l *lease, now int64) bool { return now < l.until.Load() },
 		Expire:   func(name string, l *lease) { w.Lose(name, l, errExpired) },
+		Gone:     func(name string, l *lease) { w.Lose(name, l, errGone) },
 		Outlasts: func(l, other *lease) bool { return l.until.Load() > other.until.Load() },
 		Pass: func(l *lease, class, _ int64) (int64, bool) {
 			if l.passes == 0 || class != 0 {

@@ -220,10 +220,8 @@ func (p *process) receive(c *step) {
 }
 
 func (p *process) receiveWrite(c *step) {
-	if h := p.Lookup("a"); h != nil && h.Token < c.lease.token && p.m.open {
-		p.lose(h.Lease()) // Redis has granted the lock to c
-	}
-	late := p.live(nil, write) != nil && p.m.open
+	older := p.live(nil, write)
+	late := older != nil && older.Token > c.lease.token
 	h, used := p.Grant(c.waiter, c.lease, c.lease.token)
 	if used {
 		p.admit(c, h)
@@ -293,16 +291,6 @@ func (p *process) unlock(via *handle, o *owner) {
 	if o != nil {
 		if h = p.live(o, via.Side()); h == nil {
 			h = p.lostOf(o, via.Side())
-		}
-	}
-	if o != nil && via.Side() == write {
-		inner := h != nil && !h.lost && h.count > 1
-		if p.ExitInner(via, o) != inner {
-			p.m.r.Fatalf("ExitInner = %t", !inner)
-		}
-		if inner {
-			h.count--
-			return
 		}
 	}
 	want, next := arbiter.NotHeld, (*step)(nil)

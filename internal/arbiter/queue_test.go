@@ -92,6 +92,7 @@ func TestNewestTokenWinsInAnOpenTable(t *testing.T) {
 	late, next := w.lock(b, nil).is(arbiter.Ask), w.lock(b, nil).is(arbiter.Ask)
 	h := next.grant(0)
 	w.is(old, arbiter.Lost)
+	require.Equal(t, errGone, old.Cause())
 	w.exits(a, nil, arbiter.WasLost)
 	got, used := w.Grant(late.waiter, newLease(1, 0), 1)
 	require.False(t, used)

@@ -163,7 +163,7 @@ func TestContenderDoesNotEnterBesideALostHold(t *testing.T) {
 	other := w.lock(v, nil).is(arbiter.Ask)
 	_, used = w.Grant(other.waiter, w.lease(0), w.token.Load())
 	require.False(t, used)
-	require.Equal(t, 1, w.Waiting("a", write), "it contends still")
+	require.Equal(t, 1, w.Len(), "it contends still")
 	other.quits()
 	w.exits(v, nil, arbiter.WasLost)
 }
