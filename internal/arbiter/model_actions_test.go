@@ -160,8 +160,8 @@ func (p *process) send(c *step) {
 	case h != nil:
 		p.end(c)
 		return
-	case st.Refused != !p.eligible(c):
-		p.m.r.Fatalf("refused: %t", st.Refused)
+	case st != p.standing(c):
+		p.m.r.Fatalf("Standing = %+v", st)
 	case st.Refused: // the caller starts over
 		p.Quit(c.waiter)
 		p.end(c)
@@ -172,6 +172,18 @@ func (p *process) send(c *step) {
 	} else if !c.Passable {
 		c.lease.until.Store(p.now.Load() + int64(rapid.IntRange(1, 20).Draw(p.m.r, "lasts")))
 	}
+}
+
+// standing says what Standing must return.
+func (p *process) standing(c *step) (st standing) {
+	st.Refused = !p.eligible(c)
+	if p.shared != nil && c.Passable && p.live(nil, write) == nil {
+		st.Confirm, st.Read = true, p.shared
+	}
+	if writer := p.live(c.Owner, write); writer != nil {
+		st.Writes, st.Write = true, writer.Lease()
+	}
+	return st
 }
 
 // execute: Redis executes what a call has sent.
@@ -305,6 +317,9 @@ func (p *process) unlock(via *handle, o *owner) {
 }
 
 func (p *process) unlocked(x exit, want arbiter.Outcome, next *step) {
+	if (want == arbiter.Expired) != slices.Contains(x.Lost, x.Hold) {
+		p.m.r.Fatalf("lost by an unlock: %v", x.Lost)
+	}
 	if x.Outcome != want {
 		p.m.r.Fatalf("unlocked: %v, want %v", outcomes[x.Outcome], outcomes[want])
 	}

@@ -94,7 +94,8 @@ const (
 func newModel(t testing.TB, r *rapid.T, k kind) *model {
 	m := &model{kind: k, r: r, redis: redis{readers: make(map[*lease]bool), gone: make(map[*lease]bool)}}
 	for range 2 {
-		p := &process{world: newWorld(t, k.open), m: m, took: make(map[*handle][]*hold), fixed: make(map[*handle]bool)}
+		p := &process{world: newWorld(t), m: m, took: make(map[*handle][]*hold), fixed: make(map[*handle]bool)}
+		p.Open = k.open
 		p.Expire = func(_ string, l *lease) { p.lose(l) }
 		p.Gone = p.Expire
 		p.owners = []*owner{nil, nil, new(owner), new(owner)}
