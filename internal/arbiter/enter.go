@@ -1,5 +1,7 @@
 package arbiter
 
+import "cmp"
+
 // Verdict is the answer to a request for the lock.
 type Verdict uint8
 
@@ -18,8 +20,7 @@ const (
 func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 	e, now := w.Via.shard.lockFor(w)
 	defer e.unlock()
-	side, may, writer := w.Via.side, w.eligible(), e.writer()
-	writes := w.reenters(writer)
+	side, may, writes := w.Via.side, w.eligible(), w.reenters(e.hold)
 	apart := e.Open || side == Read && (!wait || !w.Passable || writes)
 	own := e.live(w.Owner, side)
 	switch {
@@ -33,7 +34,7 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 		return Upgrade
 	case !may && !(wait && w.Owner.ofHandle):
 		return UnlockFirst // through a handle a call waits: the unlock may be another goroutine's
-	case !wait && (writer != nil && !writes || side == Write && len(e.reads) > 0):
+	case !wait && (e.hold != nil && !writes || side == Write && len(e.reads) > 0):
 		return Busy
 	case may && (apart || e.free(side)):
 		// Whoever is queued now is not eligible, or would be the contender.
@@ -91,8 +92,8 @@ func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
 func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 	now := t.Now()
 	e := w.Via.shard.lock(w.Via.name)
-	for h := e.writer(); w.hold == nil && h != nil && h.Token <= token; h = e.writer() {
-		old := h.lease
+	for w.hold == nil && e.hold != nil && e.hold.Token <= token {
+		old := e.hold.lease
 		e.unlock()
 		t.Gone(w.Via.name, old)
 		e = w.Via.shard.lock(w.Via.name)
@@ -101,7 +102,7 @@ func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 	if w.hold != nil {
 		return w.hold, false
 	}
-	if e.hold != nil && e.hold.Token > token || !w.eligible() {
+	if newer := cmp.Or(e.hold, e.releasing); newer != nil && newer.Token > token || !w.eligible() {
 		return nil, false
 	}
 	e.stop(w)
@@ -111,7 +112,7 @@ func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 // grant makes w the holder, together with all waiters of the same owner.
 func (e *entry[L]) grant(w *Waiter[L], lease L, token, now int64) *Hold[L] {
 	h := &Hold[L]{Owner: w.Owner, lease: lease, Token: token, Since: now}
-	e.hold, e.releasing = h, false
+	e.hold, e.releasing = h, nil
 	w.grant(h)
 	e.admit(h)
 	return h

@@ -96,7 +96,7 @@ func (e *entry[L]) exitWriter(h *Hold[L], now int64) (out Outcome, next int64) {
 		}
 		next = w.Class
 	}
-	e.releasing = true
+	e.hold, e.releasing = nil, h
 	return Release, next
 }
 
@@ -107,10 +107,10 @@ func (e *entry[L]) exitWriter(h *Hold[L], now int64) (out Outcome, next int64) {
 func (t *Table[L]) Released(name string, lease, place L, class int64) bool {
 	e := t.shard(name).lock(name)
 	defer e.unlock()
-	if e.hold == nil || e.hold.lease != lease || !e.releasing {
+	if e.releasing == nil || e.releasing.lease != lease {
 		return false // lost meanwhile, or a read lease
 	}
-	e.hold, e.releasing = nil, false
+	e.releasing = nil
 	e.promote()
 	w := e.contenders[Write]
 	if w == nil || !w.Passable || w.Class != class {

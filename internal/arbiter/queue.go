@@ -96,7 +96,7 @@ func (e *entry[L]) idle(side Side) bool { return e.contenders[side] == nil && le
 
 // free reports whether a side has a place for a contender.
 func (e *entry[L]) free(side Side) bool {
-	return e.contenders[side] == nil && (side == Read || e.hold == nil)
+	return e.contenders[side] == nil && (side == Read || !e.busy())
 }
 
 // ask makes w ask Redis, for itself or as the contender of its side.

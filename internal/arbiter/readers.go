@@ -24,8 +24,8 @@ func (e *entry[L]) mayJoin(w *Waiter[L], now int64) bool {
 		return true
 	case !w.Passable || e.sharing == 0 || !e.Certain(e.read, now) || !w.eligible():
 		return false
-	case e.hold != nil:
-		return w.reenters(e.writer())
+	case e.busy():
+		return w.reenters(e.hold)
 	}
 	return w.Inside || now < e.joinUntil && e.idle(Write)
 }
@@ -68,7 +68,7 @@ func (t *Table[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
 		return e.share(w, e.read, now), st
 	}
 	st.Refused = !w.eligible()
-	if e.sharing > 0 && w.Passable && e.writer() == nil {
+	if e.sharing > 0 && w.Passable && e.hold == nil {
 		st.Confirm, st.Read = true, e.read
 	}
 	if h := e.live(w.Owner, Write); h != nil {
@@ -115,7 +115,7 @@ func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64)
 	}
 	e.stop(w)
 	h = e.share(w, lease, now)
-	if lease == e.read && e.writer() == nil {
+	if lease == e.read && e.hold == nil {
 		e.admitReaders(now)
 	}
 	return h, spare

@@ -1,6 +1,7 @@
 package arbiter
 
 import (
+	"cmp"
 	"hash/maphash"
 	"sync"
 )
@@ -51,8 +52,8 @@ type entry[L comparable] struct {
 	*shard[L]
 	name string
 
-	hold      *Hold[L] // the exclusive hold of this process
-	releasing bool     // hold has ended, its release in Redis is under way
+	hold      *Hold[L] // the live exclusive hold of this process
+	releasing *Hold[L] // the one that has ended and whose release in Redis is under way
 
 	contenders [2]*Waiter[L] // by Side: the one call that asks Redis on behalf of all that wait for it
 	queues     [2]queue[L]   // by Side: the others
@@ -97,28 +98,23 @@ func (s *shard[L]) lock(name string) *entry[L] {
 func (e *entry[L]) unlock() {
 	s := e.shard
 	e.promote()
-	if e.hold == nil && e.idle(Write) && e.unread() {
+	if !e.busy() && e.idle(Write) && e.unread() {
 		delete(s.entries, e.name)
 		s.spare.Put(e)
 	}
 	s.Unlock()
 }
 
-// writer returns the live exclusive hold of this process, nil if it has none.
-func (e *entry[L]) writer() *Hold[L] {
-	if e.releasing {
-		return nil
-	}
-	return e.hold
-}
+// busy reports whether this process has the exclusive side, or is giving it back.
+func (e *entry[L]) busy() bool { return e.hold != nil || e.releasing != nil }
 
 // live returns the live hold of o on a side, nil if it has none.
 func (e *entry[L]) live(o *Owner, side Side) *Hold[L] {
 	if side == Read {
 		return e.reads[o]
 	}
-	if h := e.writer(); h != nil && h.Owner == o {
-		return h
+	if e.hold != nil && e.hold.Owner == o {
+		return e.hold
 	}
 	return nil
 }
@@ -138,15 +134,15 @@ func (t *Table[L]) Newest(via *Handle[L], o *Owner) *Hold[L] {
 func (t *Table[L]) Lookup(name string) *Hold[L] {
 	e := t.shard(name).lock(name)
 	defer e.unlock()
-	return e.writer()
+	return e.hold
 }
 
 // Leases returns the leases that live holds of name rest on.
 func (t *Table[L]) Leases(name string) (ls []L) {
 	e := t.shard(name).lock(name)
 	defer e.unlock()
-	if h := e.writer(); h != nil {
-		ls = append(ls, h.lease)
+	if e.hold != nil {
+		ls = append(ls, e.hold.lease)
 	}
 	if e.sharing > 0 {
 		ls = append(ls, e.read)
@@ -170,10 +166,11 @@ func (t *Table[L]) Lose(name string, lease L, cause error) []*Hold[L] {
 // lose ends every hold on lease before its unlock, which its owner has still to make, and returns them.
 func (e *entry[L]) lose(lease L, cause error) (lost []*Hold[L]) {
 	if e.hold != nil && e.hold.lease == lease {
-		if !e.releasing {
-			lost = append(lost, e.hold)
-		}
-		e.hold, e.releasing = nil, false
+		lost = append(lost, e.hold)
+		e.hold = nil
+	}
+	if e.releasing != nil && e.releasing.lease == lease {
+		e.releasing = nil
 	}
 	for _, h := range e.reads {
 		if h.lease == lease {
@@ -211,7 +208,7 @@ func (t *Table[L]) Report(w *Waiter[L], err error) {
 func (t *Table[L]) Blocked(via *Handle[L]) (b Blocked[L]) {
 	e := via.shard.lock(via.name)
 	defer e.unlock()
-	holder := e.hold
+	holder := cmp.Or(e.hold, e.releasing)
 	if holder == nil && via.side == Write {
 		for _, holder = range e.reads {
 			break
