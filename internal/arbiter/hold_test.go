@@ -270,3 +270,41 @@ func TestWaitingReaderEntersWithItsOwnersExclusiveHold(t *testing.T) {
 	w.exits(readers, o, arbiter.Release)
 	other.quits()
 }
+
+func TestHoldPastItsDeadlineIsNotEntered(t *testing.T) {
+	w, o := empty(t), new(owner)
+	v := w.handle(write)
+	h := w.take(v, o, 0)
+	h.Lease().until.Store(1)
+	w.now.Store(1)
+	require.False(t, w.Reenter(v, o))
+	w.lock(v, o).is(arbiter.UnlockFirst)
+	require.Equal(t, errExpired, h.Cause())
+	w.exits(v, o, arbiter.WasLost)
+}
+
+// A call that asks Redis when a hold of its handle is lost does not get the lock before the unlock of that: it starts
+// over, and waits for it.
+func TestContenderDoesNotEnterBesideALostHold(t *testing.T) {
+	w := empty(t)
+	w.Open = true
+	v := w.handle(write)
+	h := w.take(v, nil, 0)
+	c := w.lock(v, nil).is(arbiter.Ask)
+	w.loses(h)
+	got, used := w.Grant(c.waiter, w.lease(0), w.token.Load())
+	require.False(t, used)
+	require.Nil(t, got)
+	c.quits()
+	c = w.lock(v, nil).is(arbiter.Queued)
+	w.exits(v, nil, arbiter.WasLost)
+
+	// Or the next grant tells of the loss.
+	c.asks().grant(0)
+	other := w.lock(v, nil).is(arbiter.Ask)
+	_, used = w.Grant(other.waiter, w.lease(0), w.token.Load())
+	require.False(t, used)
+	require.Equal(t, 1, w.Len(), "it contends still")
+	other.quits()
+	w.exits(v, nil, arbiter.WasLost)
+}

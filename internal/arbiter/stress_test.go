@@ -3,7 +3,6 @@ package arbiter_test
 import (
 	"context"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -140,7 +140,7 @@ func TestStress(t *testing.T) {
 			var inside atomic.Int64 // readers + 10000 × writers
 			var entered, lost atomic.Int64
 			var counter int // not atomic, so that the race detector looks too
-			stop, cancel := context.WithTimeout(background, stress(t))
+			stop, cancel := context.WithTimeout(background, kit.Stress(t, 300*time.Millisecond))
 			defer cancel()
 			var wg sync.WaitGroup
 			for range 2 {
@@ -161,7 +161,7 @@ func TestStress(t *testing.T) {
 							if rand.IntN(2) == 0 {
 								via = own[side]
 							}
-							if rand.IntN(3) == 0 {
+							if rand.IntN(3) == 0 { // not through a handle whose last holder others unlock
 								via, as = own[side], o
 							}
 							ctx, cancel := background, context.CancelFunc(func() {})
@@ -217,15 +217,4 @@ func TestStress(t *testing.T) {
 			require.True(t, redis.writer == nil && len(redis.readers) == 0, "something stays in Redis")
 		})
 	}
-}
-
-// stress returns how long a stress test goes on.
-func stress(t *testing.T) time.Duration {
-	text := os.Getenv("RELOCK_STRESS")
-	if text == "" {
-		return 300 * time.Millisecond
-	}
-	d, err := time.ParseDuration(text)
-	require.NoError(t, err)
-	return d
 }
