@@ -4,7 +4,7 @@
 // A [Table] arbitrates the locks of one kind. Per name at most one goroutine, the contender, talks
 // to Redis, and only while the process has no hold; the others wait in FIFO order. The end of a
 // hold either passes the lease to the next waiter or leaves its release to the caller, who reports
-// when that is done. A read-write lock has a read side too; see readers.go.
+// when that is done. A read-write lock has a read side too; see readers.go, and queue.go for who waits.
 //
 // A call is made for an [Owner]: that of its context, or that of the [Handle] it was made through.
 //
