@@ -4,14 +4,14 @@
 // A [Table] arbitrates the locks of one kind. Per name at most one goroutine, the contender, talks
 // to Redis, and only while the process has no hold; the others wait in FIFO order. The end of a
 // hold either passes the lease to the next waiter or leaves its release to the caller, who reports
-// when that is done. A read-write lock has a read side too; see readers.go.
+// when that is done. A read-write lock has a read side too; see readers.go, and queue.go for who waits.
 //
 // A call is made for an [Owner]: that of its context, or that of the [Handle] it was made through.
 //
 // # Invariants
 //
-//   - At most one of exclusive hold and contender is set per name (in an open table, where
-//     every call asks Redis by itself, contenders are in the queue instead).
+//   - At most one of exclusive hold and contender is set per name (in an open table, every
+//     call asks Redis for itself, and there is no contender).
 //   - An owner has at most one hold on each side of a name that awaits an unlock, live or lost.
 //     While it has a lost one, it gets no other.
 //   - A hold ends exactly once. Whoever ends it closes its Done channel and calls its functions.

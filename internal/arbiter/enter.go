@@ -1,140 +1,6 @@
 package arbiter
 
-// A Waiter is one call of Lock. Waiter of a table returns it, and Free takes it back.
-type Waiter[L comparable] struct {
-	Via      *Handle[L]
-	Owner    *Owner
-	Passable bool          // may take over another goroutine's lease, or share it as a reader
-	Inside   bool          // a reader whose caller reads: it does not wait for writers, who would wait for that caller
-	Class    int64         // of the leases it takes over; see Rules.Pass
-	Place    L             // what the release before has taken for this contender; see ReleasedTo
-	C        chan struct{} // receives when the waiter is granted the lock or becomes the contender, or a contending reader must ask again
-
-	// guarded by the mutex of Via's shard
-	role       role
-	refused    bool  // the last answer of Redis, see Blocked
-	err        error // the same
-	hold       *Hold[L]
-	next, prev *Waiter[L]
-}
-
-type role uint8
-
-const (
-	idle       role = iota
-	queued          // waits for a goroutine of this process
-	contending      // asks Redis
-	apart           // a reader that asks Redis for itself, beside its side's contender
-	granted
-)
-
-// Waiter returns a waiter for one call of Lock by o.
-func (t *Table[L]) Waiter(via *Handle[L], o *Owner, passable bool, class int64) *Waiter[L] {
-	w := t.waiters.Get().(*Waiter[L])
-	w.Via, w.Owner, w.Passable, w.Class = via, o, passable, class
-	return w
-}
-
-// Free takes back a waiter that is neither queued nor contending.
-func (t *Table[L]) Free(w *Waiter[L]) {
-	select {
-	case <-w.C:
-	default:
-	}
-	*w = Waiter[L]{C: w.C}
-	t.waiters.Put(w)
-}
-
-// signal signals w.
-func (w *Waiter[L]) signal() {
-	select {
-	case w.C <- struct{}{}:
-	default:
-	}
-}
-
-// eligible reports whether w may have the lock now.
-func (w *Waiter[L]) eligible() bool { return w.Via.admits(w.Owner) }
-
-// enters reports whether w enters a hold of its owner again.
-func (w *Waiter[L]) reenters(h *Hold[L]) bool {
-	return h != nil && h.Owner == w.Owner && !w.Owner.ofHandle
-}
-
-// takesOver reports whether w, if there is one, takes over leases of that class.
-func (w *Waiter[L]) takesOver(class int64) bool { return w != nil && w.Passable && w.Class == class }
-
-// grantLocked gives one lock of h to w, who is in no queue.
-func (w *Waiter[L]) grantLocked(h *Hold[L]) {
-	h.count++
-	w.role, w.hold = granted, h
-	w.Via.tookLocked(h)
-}
-
-// queue is a list of waiters, oldest first. The shard's mutex guards it.
-type queue[L comparable] struct{ head, tail *Waiter[L] }
-
-func (q *queue[L]) push(w *Waiter[L], r role) {
-	w.role, w.prev, w.next = r, q.tail, nil
-	if q.tail == nil {
-		q.head = w
-	} else {
-		q.tail.next = w
-	}
-	q.tail = w
-	w.Owner.count(1)
-}
-
-func (q *queue[L]) remove(w *Waiter[L]) {
-	if w.prev == nil {
-		q.head = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		q.tail = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.next, w.prev, w.role = nil, nil, idle
-	w.Owner.count(-1)
-}
-
-// contend makes the first eligible waiter contend and returns it, nil if there is none.
-func (q *queue[L]) contend() *Waiter[L] {
-	w := q.first()
-	if w != nil {
-		q.remove(w)
-		w.role = contending
-		w.C <- struct{}{}
-	}
-	return w
-}
-
-// first returns the first eligible waiter, nil if there is none.
-func (q *queue[L]) first() *Waiter[L] {
-	w := q.head
-	for w != nil && !w.eligible() {
-		w = w.next
-	}
-	return w
-}
-
-// admitOwner gives h to all waiters of its owner in q.
-func (q *queue[L]) admitOwner(h *Hold[L]) {
-	if !h.Owner.hasQueued() {
-		return
-	}
-	for w := q.head; w != nil; {
-		next := w.next
-		if w.Owner == h.Owner {
-			q.remove(w)
-			w.grantLocked(h)
-			w.C <- struct{}{}
-		}
-		w = next
-	}
-}
+import "cmp"
 
 // Verdict is the answer to a request for the lock.
 type Verdict uint8
@@ -151,81 +17,69 @@ const (
 
 // Enter requests the side of the lock that w's handle is for. A call that does not wait gets Busy instead of
 // Queued.
-func (t *Table[L]) Enter(w *Waiter[L], wait bool) (v Verdict) {
-	s := t.of(w.Via)
-	e, now := t.lock(s, w)
-	defer s.Unlock()
-	if w.Via.side == Read {
-		v = t.enterReaderLocked(e, w, wait, now)
-	} else {
-		v = t.enterWriterLocked(e, w, wait)
+func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
+	e, now := w.Via.shard.lockFor(w)
+	defer e.unlock()
+	side, may, writes := w.Via.side, w.eligible(), w.reenters(e.hold)
+	apart := e.Open || side == Read && (!wait || !w.Passable || writes)
+	own := e.live(w.Owner, side)
+	switch {
+	case w.reenters(own):
+		w.grant(own)
+		return Entered
+	case side == Read && e.mayJoin(w, now):
+		e.share(w, e.read, now)
+		return Joined
+	case side == Write && e.reads[w.Owner] != nil:
+		return Upgrade
+	case !may && !(wait && w.Owner.ofHandle):
+		return UnlockFirst // through a handle a call waits: the unlock may be another goroutine's
+	case !wait && (e.hold != nil && !writes || side == Write && len(e.reads) > 0):
+		return Busy
+	case may && (apart || e.free(side)):
+		// Whoever is queued now is not eligible, or would be the contender.
+		e.ask(w, apart)
+		return Ask
+	case !wait:
+		return Busy
 	}
-	s.dropLocked(w.Via.name, e)
-	return v
+	e.queues[side].push(w)
+	return Queued
 }
 
-// lock locks the shard of the name that w wants, and returns the name's entry and the time. If
-// w's owner has a hold past its deadline, on either side, that is lost first: after a pause of the process
-// nobody else may have noticed yet.
-func (t *Table[L]) lock(s *shard[L], w *Waiter[L]) (e *entry[L], now int64) {
+// lockFor is lock for what w wants, and returns the time. If w's owner has a hold past its deadline, on either side,
+// that is lost first: after a pause of the process nobody else may have noticed yet.
+func (s *shard[L]) lockFor(w *Waiter[L]) (e *entry[L], now int64) {
 	for {
-		s.Lock()
-		e = s.entryLocked(w.Via.name)
-		h, writes := e.readHoldOf(w.Owner), e.liveLocked(w.Owner, Write)
-		if h != nil || writes != nil || w.Via.side == Read {
-			now = t.Now()
+		e, now = s.lock(w.Via.name), s.Now()
+		h := e.live(w.Owner, Read)
+		if h == nil || s.Certain(h.lease, now) {
+			h = e.live(w.Owner, Write)
 		}
-		if h == nil || t.Certain(h.lease, now) {
-			h = writes
-		}
-		if h == nil || t.Certain(h.lease, now) {
+		if h == nil || s.Certain(h.lease, now) {
 			return e, now
 		}
 		lease := h.lease
-		s.Unlock()
-		t.Expire(w.Via.name, lease)
+		e.unlock()
+		s.Expire(w.Via.name, lease)
 	}
 }
 
 // Reenter locks the exclusive hold of owner o once more and reports true, if o has one whose
 // lease is certain.
 func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
-	s := t.of(via)
-	s.Lock()
-	defer s.Unlock()
-	e := s.entries[via.name]
-	if e == nil || !e.heldBy(o) || o.ofHandle || !t.Certain(e.hold.lease, t.Now()) {
+	if o.ofHandle {
 		return false
 	}
-	e.hold.count++
-	via.tookLocked(e.hold)
-	return true
-}
-
-func (t *Table[L]) enterWriterLocked(e *entry[L], w *Waiter[L], wait bool) Verdict {
-	may := w.eligible()
-	switch {
-	case e.held() && w.reenters(e.hold):
-		w.grantLocked(e.hold)
-		return Entered
-	case e.readHoldOf(w.Owner) != nil:
-		return Upgrade
-	case !may && !(wait && w.Owner.ofHandle):
-		return UnlockFirst // through a handle a call waits: the unlock may be another goroutine's
-	case !wait && (e.reading() || t.Open && e.held()):
-		return Busy
-	case t.Open && may:
-		e.queue.push(w, contending)
-		return Ask
-	case may && e.hold == nil && e.contender == nil:
-		// Whoever is queued now is not eligible, or would be the contender.
-		e.contender, w.role = w, contending
-		return Ask
-	case !wait:
-		return Busy
+	e := via.shard.lock(via.name)
+	defer e.unlock()
+	h := e.live(o, Write)
+	if h == nil || !t.Certain(h.lease, t.Now()) {
+		return false
 	}
-	e.queue.push(w, queued)
-	return Queued
+	h.count++
+	via.tookLocked(h)
+	return true
 }
 
 // Grant records that Redis granted the exclusive side to the contender w. It returns the hold and
@@ -234,36 +88,33 @@ func (t *Table[L]) enterWriterLocked(e *entry[L], w *Waiter[L], wait bool) Verdi
 // It may return false: the caller must release the lease. Either w got a hold through another call of its
 // owner meanwhile, which is returned. Or the hold is nil and w still contends: its owner has lost a
 // hold, which must be unlocked first; or another call has a newer token, so the lease has
-// ended already.
+// ended already. In an open table a hold with an older token was lost unnoticed: Gone ends it first.
 func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
-	s := t.of(w.Via)
 	now := t.Now()
-	s.Lock()
-	defer s.Unlock()
-	if w.role == granted {
+	e := w.Via.shard.lock(w.Via.name)
+	for w.hold == nil && e.hold != nil && e.hold.Token <= token {
+		old := e.hold.lease
+		e.unlock()
+		t.Gone(w.Via.name, old)
+		e = w.Via.shard.lock(w.Via.name)
+	}
+	defer e.unlock()
+	if w.hold != nil {
 		return w.hold, false
 	}
-	e := s.entries[w.Via.name]
-	if e.hold != nil && e.hold.Token > token {
+	if newer := cmp.Or(e.hold, e.releasing); newer != nil && newer.Token > token || !w.eligible() {
 		return nil, false
 	}
-	if e.held() { // in an open table: w has the lock now, so this one was lost unnoticed
-		e.loseLocked(&s.Mutex, w.Via.name, e.hold.lease, nil)
-	}
-	if !w.eligible() {
-		return nil, false
-	}
-	e.stopLocked(w)
-	return e.grantLocked(w, lease, token, now), true
+	e.stop(w)
+	return e.grant(w, lease, token, now), true
 }
 
-// grantLocked makes w the holder, together with all waiters of the same owner.
-func (e *entry[L]) grantLocked(w *Waiter[L], lease L, token, now int64) *Hold[L] {
+// grant makes w the holder, together with all waiters of the same owner.
+func (e *entry[L]) grant(w *Waiter[L], lease L, token, now int64) *Hold[L] {
 	h := &Hold[L]{Owner: w.Owner, lease: lease, Token: token, Since: now}
-	e.hold, e.releasing = h, false
-	w.grantLocked(h)
-	e.queue.admitOwner(h)
-	e.askAgainLocked(w.Owner)
+	e.hold, e.releasing = h, nil
+	w.grant(h)
+	e.admit(h)
 	return h
 }
 
@@ -277,50 +128,8 @@ func (t *Table[L]) Answer(w *Waiter[L]) *Hold[L] {
 // Quit ends the wait or contention of w; the next waiter becomes the contender. If w was
 // granted a hold meanwhile, Quit returns it, and the caller must give it back with Return.
 func (t *Table[L]) Quit(w *Waiter[L]) *Hold[L] {
-	s := t.of(w.Via)
-	s.Lock()
-	defer s.Unlock()
-	if w.role == queued || w.role == contending || w.role == apart {
-		e := s.entries[w.Via.name]
-		e.stopLocked(w)
-		t.promoteLocked(e)
-		s.dropLocked(w.Via.name, e)
-	}
+	e := w.Via.shard.lock(w.Via.name)
+	defer e.unlock()
+	e.stop(w)
 	return w.hold
-}
-
-// stopLocked ends the wait or contention of w.
-func (e *entry[L]) stopLocked(w *Waiter[L]) {
-	switch {
-	case w == e.contender:
-		e.contender = nil
-	case w.Via.side == Write:
-		e.queue.remove(w)
-	case w == e.readContender:
-		e.readContender = nil
-	case w.role == apart:
-		e.apart.remove(w)
-	case w.role == queued:
-		e.queued.remove(w)
-	}
-	w.role = idle
-}
-
-// promoteLocked makes the first eligible waiter of each side its contender, if the side needs
-// one; in an open table every eligible waiter.
-func (t *Table[L]) promoteLocked(e *entry[L]) {
-	switch {
-	case t.Open:
-		for w := e.queue.head; w != nil; w = w.next {
-			if w.role == queued && w.eligible() {
-				w.role = contending
-				w.C <- struct{}{}
-			}
-		}
-	case e.hold == nil && e.contender == nil:
-		e.contender = e.queue.contend()
-	}
-	if r := e.readers; r != nil && r.readContender == nil {
-		r.readContender = r.queued.contend()
-	}
 }

@@ -11,7 +11,7 @@ func (v *Handle[L]) Awaited(h *Hold[L]) int {
 func (v *Handle[L]) Open() int {
 	v.guard.Lock()
 	defer v.guard.Unlock()
-	return len(v.open)
+	return len(v.took)
 }
 
 // Side returns the held side.

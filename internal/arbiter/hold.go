@@ -32,10 +32,7 @@ type Hold[L comparable] struct {
 	Passed bool  // passed on by another goroutine of this process, not granted by Redis
 	side   Side
 
-	// guarded by the mutex of the name's shard
-	count      int      // locks minus unlocks
-	next, prev *Hold[L] // in the list of the name's read holds
-
+	count int           // locks minus unlocks; guarded by the mutex of the name's shard
 	state atomic.Uint32 // a State; changed under mu
 
 	mu    sync.Mutex // protects the following; lease is changed under the shard's mutex as well

@@ -47,6 +47,7 @@ var (
 	background = context.Background()
 	errLost    = errors.New("lost")
 	errExpired = errors.New("expired")
+	errGone    = errors.New("gone")
 )
 
 // world is a table whose clock and leases the test controls. When the test ends the table must
@@ -58,13 +59,13 @@ type world struct {
 	token atomic.Int64 // last one given
 }
 
-func newWorld(t testing.TB, open bool) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t}
 	w.Table = arbiter.NewTable(arbiter.Rules[*lease]{
-		Open:     open,
 		Now:      w.now.Load,
 		Certain:  func(l *lease, now int64) bool { return now < l.until.Load() },
 		Expire:   func(name string, l *lease) { w.Lose(name, l, errExpired) },
+		Gone:     func(name string, l *lease) { w.Lose(name, l, errGone) },
 		Outlasts: func(l, other *lease) bool { return l.until.Load() > other.until.Load() },
 		Pass: func(l *lease, class, _ int64) (int64, bool) {
 			if l.passes == 0 || class != 0 {
@@ -79,8 +80,8 @@ func newWorld(t testing.TB, open bool) *world {
 }
 
 // empty is newWorld of a test that leaves nothing behind.
-func empty(t testing.TB, open bool) *world {
-	w := newWorld(t, open)
+func empty(t testing.TB) *world {
+	w := newWorld(t)
 	t.Cleanup(func() { require.Zero(t, w.Len(), "names that the table still knows") })
 	return w
 }
@@ -109,20 +110,22 @@ func ownerOf(via *handle, o *owner) *owner {
 	return o
 }
 
-func (w *world) enter(via *handle, o *owner, passable, wait bool) *call {
+// enter enters as a Lock that waits does.
+func (w *world) enter(via *handle, o *owner, passable bool) *call {
 	c := &call{waiter: w.Waiter(via, ownerOf(via, o), passable, 0), w: w}
-	c.verdict = w.Enter(c.waiter, wait)
+	c.verdict = w.Enter(c.waiter, true)
 	return c
 }
 
-// lock enters as Lock does, with the right to take over a lease or to share one.
-func (w *world) lock(via *handle, o *owner) *call { return w.enter(via, o, true, true) }
+// lock enters with the right to take over a lease or to share one.
+func (w *world) lock(via *handle, o *owner) *call { return w.enter(via, o, true) }
 
-// fixed enters as Lock of a lock with a fixed lease does.
-func (w *world) fixed(via *handle, o *owner) *call { return w.enter(via, o, false, true) }
-
-// try enters as TryLock does.
-func (w *world) try(via *handle, o *owner) *call { return w.enter(via, o, true, false) }
+// queued enters behind a holder.
+func (w *world) queued(via *handle, passable bool, class int64) *call {
+	c := &call{waiter: w.Waiter(via, ownerOf(via, nil), passable, class), w: w}
+	c.verdict = w.Enter(c.waiter, true)
+	return c.is(arbiter.Queued)
+}
 
 // is checks the answer to Enter.
 func (c *call) is(v arbiter.Verdict) *call {
@@ -141,28 +144,12 @@ func (c *call) told() bool {
 	}
 }
 
-// waits checks that the call has got no signal.
-func (c *call) waits() *call {
-	c.w.t.Helper()
-	require.False(c.w.t, c.told(), "a call was signalled that has to wait")
-	return c
-}
-
 // asks checks that the call was told to ask Redis.
 func (c *call) asks() *call {
 	c.w.t.Helper()
 	require.True(c.w.t, c.told(), "a call was not signalled")
 	require.Nil(c.w.t, c.w.Answer(c.waiter))
 	return c
-}
-
-// holds checks that the call was let in, and returns its hold.
-func (c *call) holds() *hold {
-	c.w.t.Helper()
-	require.True(c.w.t, c.told(), "a call was not signalled")
-	h := c.w.Answer(c.waiter)
-	require.NotNil(c.w.t, h)
-	return h
 }
 
 // grant gives the contender an exclusive lease that is good for so many passes.
@@ -220,18 +207,6 @@ func (w *world) loses(h *hold) {
 	require.Contains(w.t, w.Lose("a", h.Lease(), errLost), h)
 	require.Equal(w.t, arbiter.Lost, h.State())
 	require.Equal(w.t, errLost, h.Cause())
-}
-
-// is checks the state of a hold, and that its channel agrees.
-func (w *world) is(h *hold, s arbiter.State) {
-	w.t.Helper()
-	require.Equal(w.t, s, h.State())
-	select {
-	case <-h.Done():
-		require.NotEqual(w.t, arbiter.Live, s, "Done is closed and the hold is live")
-	default:
-		require.Equal(w.t, arbiter.Live, s, "the hold has ended and Done is open")
-	}
 }
 
 var verdicts = map[arbiter.Verdict]string{

@@ -160,8 +160,8 @@ func (p *process) send(c *step) {
 	case h != nil:
 		p.end(c)
 		return
-	case st.Refused != !p.eligible(c):
-		p.m.r.Fatalf("refused: %t", st.Refused)
+	case st != p.standing(c):
+		p.m.r.Fatalf("Standing = %+v", st)
 	case st.Refused: // the caller starts over
 		p.Quit(c.waiter)
 		p.end(c)
@@ -172,6 +172,18 @@ func (p *process) send(c *step) {
 	} else if !c.Passable {
 		c.lease.until.Store(p.now.Load() + int64(rapid.IntRange(1, 20).Draw(p.m.r, "lasts")))
 	}
+}
+
+// standing says what Standing must return.
+func (p *process) standing(c *step) (st standing) {
+	st.Refused = !p.eligible(c)
+	if p.shared != nil && c.Passable && p.live(nil, write) == nil {
+		st.Confirm, st.Read = true, p.shared
+	}
+	if writer := p.live(c.Owner, write); writer != nil {
+		st.Writes, st.Write = true, writer.Lease()
+	}
+	return st
 }
 
 // execute: Redis executes what a call has sent.
@@ -220,10 +232,8 @@ func (p *process) receive(c *step) {
 }
 
 func (p *process) receiveWrite(c *step) {
-	if h := p.Lookup("a"); h != nil && h.Token < c.lease.token && p.m.open {
-		p.lose(h.Lease()) // Redis has granted the lock to c
-	}
-	late := p.live(nil, write) != nil && p.m.open
+	older := p.live(nil, write)
+	late := older != nil && older.Token > c.lease.token
 	h, used := p.Grant(c.waiter, c.lease, c.lease.token)
 	if used {
 		p.admit(c, h)
@@ -295,16 +305,6 @@ func (p *process) unlock(via *handle, o *owner) {
 			h = p.lostOf(o, via.Side())
 		}
 	}
-	if o != nil && via.Side() == write {
-		inner := h != nil && !h.lost && h.count > 1
-		if p.ExitInner(via, o) != inner {
-			p.m.r.Fatalf("ExitInner = %t", !inner)
-		}
-		if inner {
-			h.count--
-			return
-		}
-	}
 	want, next := arbiter.NotHeld, (*step)(nil)
 	if h != nil {
 		want, next = p.outcome(h)
@@ -317,6 +317,9 @@ func (p *process) unlock(via *handle, o *owner) {
 }
 
 func (p *process) unlocked(x exit, want arbiter.Outcome, next *step) {
+	if (want == arbiter.Expired) != slices.Contains(x.Lost, x.Hold) {
+		p.m.r.Fatalf("lost by an unlock: %v", x.Lost)
+	}
 	if x.Outcome != want {
 		p.m.r.Fatalf("unlocked: %v, want %v", outcomes[x.Outcome], outcomes[want])
 	}

@@ -94,8 +94,10 @@ const (
 func newModel(t testing.TB, r *rapid.T, k kind) *model {
 	m := &model{kind: k, r: r, redis: redis{readers: make(map[*lease]bool), gone: make(map[*lease]bool)}}
 	for range 2 {
-		p := &process{world: newWorld(t, k.open), m: m, took: make(map[*handle][]*hold), fixed: make(map[*handle]bool)}
+		p := &process{world: newWorld(t), m: m, took: make(map[*handle][]*hold), fixed: make(map[*handle]bool)}
+		p.Open = k.open
 		p.Expire = func(_ string, l *lease) { p.lose(l) }
+		p.Gone = p.Expire
 		p.owners = []*owner{nil, nil, new(owner), new(owner)}
 		for side := range p.handles {
 			s := arbiter.Side(side)
@@ -291,6 +293,9 @@ func (p *process) last(via *handle) *held {
 func (p *process) note() {
 	for _, h := range p.holds {
 		h.lost = h.lost || h.State() == arbiter.Lost
+		if h.lost != (h.Cause() != nil) {
+			p.m.r.Fatal("a loss without a cause, or a cause without a loss")
+		}
 	}
 	for _, c := range p.calls {
 		if h := p.Answer(c.waiter); h != nil && c.granted == nil {

@@ -2,8 +2,8 @@ package arbiter
 
 import (
 	"context"
-	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // An Owner is who holds locks. Owners are compared by address.
@@ -15,57 +15,36 @@ type Owner struct {
 	Minter any // whatever made the owner; not used here
 
 	ofHandle bool
+	queued   atomic.Int32 // waiters of this owner in any queue
 
-	mu     sync.Mutex // protects the following
-	queued int        // waiters of this owner in any queue
-	lost   []lost     // holds that await an unlock; nobody else keeps them
+	mu   sync.Mutex       // protects the following
+	lost map[lockSide]any // holds that were lost and await an unlock, each a *Hold[L]; nobody else keeps them
 }
 
-// lost is a hold that was lost, on a side of a lock.
-type lost struct {
+// lockSide is one side of a lock.
+type lockSide struct {
 	guard *sync.Mutex // of the lock's shard
 	name  string
 	side  Side
-	hold  any // a *Hold[L]
 }
 
-// count adds d to the number of queued waiters.
-func (o *Owner) count(d int) {
-	o.mu.Lock()
-	o.queued += d
-	o.mu.Unlock()
-}
-
-// hasQueued reports whether waiters of o are to be let in together with it.
-func (o *Owner) hasQueued() bool {
-	if o.ofHandle {
-		return false
-	}
+// lostOn returns the hold on s that o lost and has not unlocked, nil if there is none.
+func (o *Owner) lostOn(s lockSide) any {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.queued > 0
+	return o.lost[s]
 }
 
-func (o *Owner) addLost(l lost) {
-	o.mu.Lock()
-	o.lost = append(o.lost, l)
-	o.mu.Unlock()
-}
-
-func (o *Owner) removeLost(hold any) {
-	o.mu.Lock()
-	o.lost = slices.DeleteFunc(o.lost, func(l lost) bool { return l.hold == hold })
-	o.mu.Unlock()
-}
-
-// findLost returns the hold of the first that matches, nil if none does.
-func (o *Owner) findLost(match func(lost) bool) any {
+// setLost records that o lost hold on s, or if that is nil, that it has unlocked what it lost there.
+func (o *Owner) setLost(s lockSide, hold any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if i := slices.IndexFunc(o.lost, match); i >= 0 {
-		return o.lost[i].hold
+	if o.lost == nil {
+		o.lost = make(map[lockSide]any)
 	}
-	return nil
+	if o.lost[s] = hold; hold == nil {
+		delete(o.lost, s)
+	}
 }
 
 type ownerKey struct{}

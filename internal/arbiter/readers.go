@@ -1,6 +1,8 @@
 package arbiter
 
-// readers is the read side of a name. A process has one read lease that any number of its readers
+import "slices"
+
+// The read side of a name. A process has one read lease that any number of its readers
 // share. A new reader joins that lease without asking Redis while the last answer of Redis, that
 // no writer waits, is fresh enough, and no writer waits here; after that, one reader asks again on
 // behalf of all. A reader asks for itself, apart, if its lease is not to be shared, if its owner has the
@@ -9,142 +11,40 @@ package arbiter
 // An owner has at most one read hold. All readers of a handle have one together, which counts them. If
 // its lease is not shared, each of them brings one of its own, and the one that lasts longest
 // stays: nobody's is cut short.
-//
-// The mutex of the name's shard guards it.
-type readers[L comparable] struct {
-	holds         *Hold[L]            // all read holds
-	owners        map[*Owner]*Hold[L] // the same
-	sharing       int                 // how many of them share the read lease
-	read          L                   // the shared lease; zero if there is none
-	joinUntil     int64               // until when readers may join it without asking Redis
-	readContender *Waiter[L]          // the one reader that asks Redis on behalf of all
-	queued        queue[L]            // readers that wait for the contender
-	apart         queue[L]            // readers that ask for themselves
-}
-
-// The following may be called of a nil r, which has no readers.
-
-// readHoldOf returns the read hold of o, nil if it has none.
-func (r *readers[L]) readHoldOf(o *Owner) *Hold[L] {
-	if r == nil {
-		return nil
-	}
-	return r.owners[o]
-}
-
-// firstReader returns the first of the read holds.
-func (r *readers[L]) firstReader() *Hold[L] {
-	if r == nil {
-		return nil
-	}
-	return r.holds
-}
-
-func (r *readers[L]) reading() bool { return r.firstReader() != nil }
-
-func (r *readers[L]) readContenderOf() *Waiter[L] {
-	if r == nil {
-		return nil
-	}
-	return r.readContender
-}
-
-func (r *readers[L]) queuedReader() *Waiter[L] {
-	if r == nil {
-		return nil
-	}
-	return r.queued.head
-}
 
 // unread reports whether there is neither a read hold nor a call for one.
-func (r *readers[L]) unread() bool {
-	return r == nil || r.holds == nil && r.readContender == nil && r.queued.head == nil && r.apart.head == nil
+func (e *entry[L]) unread() bool {
+	return len(e.reads) == 0 && e.idle(Read) && len(e.apart) == 0
 }
 
-// askAgainLocked has the contending readers of o, which has got a hold, ask again: they may enter
-// with it, and whoever they wait for may wait for it. Those that wait for the contender, another
-// owner's, ask for themselves.
-func (r *readers[L]) askAgainLocked(o *Owner) {
-	if r == nil || o.ofHandle {
-		return
-	}
-	if c := r.readContender; c != nil && c.Owner == o {
-		c.signal()
-	}
-	for q := r.queued.head; q != nil; {
-		next := q.next
-		if q.Owner == o {
-			r.queued.remove(q)
-			r.apart.push(q, apart)
-		}
-		q = next
-	}
-	for w := r.apart.head; w != nil; w = w.next {
-		if w.Owner == o {
-			w.signal()
-		}
-	}
-}
-
-func (t *Table[L]) enterReaderLocked(e *entry[L], w *Waiter[L], wait bool, now int64) Verdict {
-	if e.readers == nil {
-		e.readers = &readers[L]{owners: make(map[*Owner]*Hold[L])}
-	}
-	if t.mayJoinLocked(e, w, now) {
-		return e.joinLocked(w, now)
-	}
-	may := w.eligible()
+// mayJoin reports whether w may lock the read side without asking Redis.
+func (e *entry[L]) mayJoin(w *Waiter[L], now int64) bool {
 	switch {
-	case !may && !(wait && w.Owner.ofHandle):
-		return UnlockFirst
-	case !wait && e.held() && !w.reenters(e.hold):
-		return Busy
-	case may && (!wait || !w.Passable || e.held() && w.reenters(e.hold)):
-		e.apart.push(w, apart)
-		return Ask
-	case may && e.readContender == nil:
-		e.readContender, w.role = w, contending
-		return Ask
-	}
-	e.queued.push(w, queued)
-	return Queued
-}
-
-// mayJoinLocked reports whether w may lock the read side without asking Redis.
-func (t *Table[L]) mayJoinLocked(e *entry[L], w *Waiter[L], now int64) bool {
-	switch {
-	case e.readers == nil:
-		return false
-	case w.reenters(e.readHoldOf(w.Owner)):
+	case w.reenters(e.reads[w.Owner]):
 		return true
-	case !w.Passable || e.sharing == 0 || !t.Certain(e.read, now) || !w.eligible():
+	case !w.Passable || e.sharing == 0 || !e.Certain(e.read, now) || !w.eligible():
 		return false
-	case e.hold != nil:
-		return e.held() && w.reenters(e.hold)
+	case e.busy():
+		return w.reenters(e.hold)
 	}
-	return w.Inside || now < e.joinUntil && e.contender == nil && e.queue.head == nil
+	return w.Inside || now < e.joinUntil && e.idle(Write)
 }
 
-// joinLocked locks the read side for w, who may, without asking Redis.
-func (e *entry[L]) joinLocked(w *Waiter[L], now int64) Verdict {
-	if h := e.readHoldOf(w.Owner); w.reenters(h) {
-		w.grantLocked(h)
-		return Entered
-	}
-	e.shareLocked(w, e.read, now)
-	return Joined
-}
-
-// shareLocked gives w a hold on a read lease, or one lock more of the hold that its owner has.
-func (e *entry[L]) shareLocked(w *Waiter[L], lease L, now int64) *Hold[L] {
-	h := e.readHoldOf(w.Owner)
+// share gives w a hold on a read lease, or one lock more of the hold that its owner has.
+func (e *entry[L]) share(w *Waiter[L], lease L, now int64) *Hold[L] {
+	h := e.reads[w.Owner]
 	if h == nil {
 		h = &Hold[L]{Owner: w.Owner, lease: lease, Since: now, side: Read}
-		e.pushReaderLocked(h)
+		if e.reads == nil {
+			e.reads = make(map[*Owner]*Hold[L])
+		}
+		e.reads[w.Owner] = h
+		if lease == e.read {
+			e.sharing++
+		}
 	}
-	w.grantLocked(h)
-	e.queued.admitOwner(h)
-	e.askAgainLocked(w.Owner)
+	w.grant(h)
+	e.admit(h)
 	return h
 }
 
@@ -160,22 +60,19 @@ type Standing[L comparable] struct {
 // Standing returns the standing of the contending reader w; or a hold, if it need not ask any
 // more.
 func (t *Table[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
-	s := t.of(w.Via)
-	e, now := t.lock(s, w)
-	defer s.Unlock()
+	e, now := w.Via.shard.lockFor(w)
+	defer e.unlock()
 	var st Standing[L]
-	if t.mayJoinLocked(e, w, now) {
-		e.stopLocked(w)
-		e.joinLocked(w, now)
-		t.promoteLocked(e)
-		return w.hold, st
+	if e.mayJoin(w, now) {
+		e.stop(w)
+		return e.share(w, e.read, now), st
 	}
 	st.Refused = !w.eligible()
-	if e.sharing > 0 && w.Passable && !e.held() {
+	if e.sharing > 0 && w.Passable && e.hold == nil {
 		st.Confirm, st.Read = true, e.read
 	}
-	if e.heldBy(w.Owner) {
-		st.Writes, st.Write = true, e.hold.lease
+	if h := e.live(w.Owner, Write); h != nil {
+		st.Writes, st.Write = true, h.lease
 	}
 	return nil, st
 }
@@ -188,21 +85,18 @@ func (t *Table[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
 // that is not used, or the one that it replaces. A lease is not used if w's owner has lost a hold, or if
 // it has a hold or this process a shared lease by now.
 func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64) (h *Hold[L], spare L) {
-	s := t.of(w.Via)
-	e, now := t.lock(s, w)
-	defer s.Unlock()
+	e, now := w.Via.shard.lockFor(w)
+	defer e.unlock()
 	if fresh {
 		spare = lease
 	}
 	var none L
-	own := e.readHoldOf(w.Owner)
+	own := e.reads[w.Owner]
 	switch {
 	case !w.eligible():
 		return nil, spare
 	case w.reenters(own):
-		e.stopLocked(w)
 	case !w.Passable:
-		e.stopLocked(w)
 		if own == nil {
 			spare = none
 		} else if t.Outlasts(lease, own.lease) {
@@ -214,62 +108,39 @@ func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64)
 	case e.sharing > 0 && !t.Certain(e.read, now), !fresh && e.read != lease:
 		return nil, spare
 	default:
-		e.stopLocked(w)
 		if e.sharing == 0 {
 			e.read, spare = lease, none
 		}
 		lease, e.joinUntil = e.read, joinUntil
 	}
-	h = e.shareLocked(w, lease, now)
-	if lease == e.read && !e.held() {
-		t.admitReadersLocked(e, now)
+	e.stop(w)
+	h = e.share(w, lease, now)
+	if lease == e.read && e.hold == nil {
+		e.admitReaders(now)
 	}
-	t.promoteLocked(e)
 	return h, spare
 }
 
-// admitReadersLocked lets all queued readers share the read lease.
-func (t *Table[L]) admitReadersLocked(e *entry[L], now int64) {
-	for q := e.queued.head; q != nil; {
-		if !q.Passable || !q.eligible() {
-			q = q.next
-			continue
+// admitReaders lets all queued readers share the read lease.
+func (e *entry[L]) admitReaders(now int64) {
+	for _, w := range slices.Clone(e.queues[Read]) {
+		// One of the same owner may have brought it a hold already.
+		if w.hold == nil && w.Passable && w.eligible() {
+			w.leave()
+			e.share(w, e.read, now)
+			w.signal()
 		}
-		e.queued.remove(q)
-		e.shareLocked(q, e.read, now)
-		q.C <- struct{}{}
-		q = e.queued.head // sharing has admitted others of the same owner
 	}
 }
 
-func (r *readers[L]) pushReaderLocked(h *Hold[L]) {
-	h.next = r.holds
-	if r.holds != nil {
-		r.holds.prev = h
-	}
-	r.holds = h
-	r.owners[h.Owner] = h
-	if h.lease == r.read {
-		r.sharing++
-	}
-}
-
-func (r *readers[L]) dropReaderLocked(h *Hold[L]) {
-	if h.prev == nil {
-		r.holds = h.next
-	} else {
-		h.prev.next = h.next
-	}
-	if h.next != nil {
-		h.next.prev = h.prev
-	}
-	h.next, h.prev = nil, nil
-	delete(r.owners, h.Owner)
-	if h.lease == r.read {
-		r.sharing--
-		if r.sharing == 0 {
+// dropReader forgets a read hold that has ended.
+func (e *entry[L]) dropReader(h *Hold[L]) {
+	delete(e.reads, h.Owner)
+	if h.lease == e.read {
+		e.sharing--
+		if e.sharing == 0 {
 			var none L
-			r.read = none
+			e.read = none
 		}
 	}
 }

@@ -3,54 +3,40 @@ package arbiter_test
 import (
 	"context"
 	"math/rand/v2"
-	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/stretchr/testify/require"
 )
 
-// server is a Redis that knows one lock, and serves in order of arrival.
+// server is a Redis that knows one lock.
 type server struct {
 	mu      sync.Mutex // protects the following
 	writer  *lease
 	readers map[*lease]bool
-	queue   []*asker
 	token   int64
 }
 
-type asker struct {
-	side arbiter.Side
-	own  *lease // the exclusive lease of its owner
-	got  chan *lease
-}
-
-// acquire waits for the lock until ctx ends.
-func (s *server) acquire(ctx context.Context, side arbiter.Side, own *lease) *lease {
-	a := &asker{side, own, make(chan *lease, 1)}
+// try grants the lock if it is free, to a reader also if its owner has the exclusive lease own.
+func (s *server) try(side arbiter.Side, own *lease) *lease {
 	s.mu.Lock()
-	s.queue = append(s.queue, a)
-	s.serveLocked()
-	s.mu.Unlock()
-	select {
-	case l := <-a.got:
-		return l
-	case <-ctx.Done():
+	defer s.mu.Unlock()
+	if s.writer != nil && (side == write || s.writer != own) || side == write && len(s.readers) > 0 {
+		return nil
 	}
-	s.mu.Lock()
-	s.queue = slices.DeleteFunc(s.queue, func(q *asker) bool { return q == a })
-	s.mu.Unlock()
-	select {
-	case l := <-a.got: // in the same moment
-		s.release(l)
-	default:
+	s.token += 1000
+	l := newLease(s.token, rand.IntN(10))
+	if side == write {
+		s.writer = l
+	} else {
+		s.readers[l] = true
 	}
-	return nil
+	return l
 }
 
 func (s *server) release(l *lease) {
@@ -60,25 +46,6 @@ func (s *server) release(l *lease) {
 	if s.writer == l {
 		s.writer = nil
 	}
-	s.serveLocked()
-}
-
-func (s *server) serveLocked() {
-	s.queue = slices.DeleteFunc(s.queue, func(a *asker) bool {
-		switch {
-		case s.writer != nil && (a.side == write || s.writer != a.own), a.side == write && len(s.readers) > 0:
-			return false
-		}
-		s.token += 1000
-		l := newLease(s.token, rand.IntN(10))
-		if a.side == write {
-			s.writer = l
-		} else {
-			s.readers[l] = true
-		}
-		a.got <- l
-		return true
-	})
 }
 
 // host is a table whose goroutines really block.
@@ -90,90 +57,61 @@ type host struct {
 // lock locks through via for o, that of the handle if it is nil, and returns the hold, or nil if ctx ended
 // before or something must be unlocked first.
 func (p *host) lock(ctx context.Context, via *handle, o *owner) *hold {
-	for {
-		if h, again := p.once(ctx, via, o); !again {
-			return h
-		}
-	}
-}
-
-func (p *host) once(ctx context.Context, via *handle, o *owner) (h *hold, again bool) {
-	c := &call{waiter: p.Waiter(via, ownerOf(via, o), !p.Open, 0), w: p.world}
-	defer p.Free(c.waiter)
-	switch c.verdict = p.Enter(c.waiter, true); c.verdict {
+	w := p.Waiter(via, ownerOf(via, o), !p.Open, 0)
+	defer p.Free(w)
+	switch p.Enter(w, true) {
 	case arbiter.Entered, arbiter.Joined:
-		return p.Answer(c.waiter), false
+		return p.Answer(w)
 	case arbiter.UnlockFirst, arbiter.Upgrade:
-		return nil, false
+		return nil
 	case arbiter.Queued:
 		select {
-		case <-c.C:
-			if h = p.Answer(c.waiter); h != nil {
-				return h, false
-			}
+		case <-w.C:
 		case <-ctx.Done():
-			return p.quit(c), false
 		}
 	}
-	for over := false; !over; {
-		h, over = p.ask(ctx, c)
+	for ctx.Err() == nil && !via.MustUnlockFirst(w.Owner) {
+		if h := p.ask(w); h != nil {
+			return h
+		}
+		select {
+		case <-w.C:
+		case <-ctx.Done():
+		case <-time.After(10 * time.Microsecond):
+		}
 	}
-	return h, h == nil && ctx.Err() == nil
-}
-
-// quit ends a call, and gives back what it got.
-func (p *host) quit(c *call) *hold {
-	if h := p.Quit(c.waiter); h != nil {
-		p.ended(c.Via, p.Return(c.Via, h, errExpired))
+	if h := p.Quit(w); h != nil {
+		p.ended(via, p.Return(via, h, errExpired))
 	}
 	return nil
 }
 
-func (p *host) ask(ctx context.Context, c *call) (h *hold, over bool) {
+// ask asks Redis once, unless w has been let in.
+func (p *host) ask(w *waiter) *hold {
 	var st standing
-	if c.Via.Side() == read {
-		if h, st = p.Standing(c.waiter); h != nil {
-			return h, true
+	h := p.Answer(w)
+	if h == nil && w.Via.Side() == read {
+		h, st = p.Standing(w)
+	}
+	if h != nil || st.Refused {
+		return h
+	}
+	l := p.redis.try(w.Via.Side(), st.Write)
+	if l == nil {
+		return nil
+	}
+	if w.Via.Side() == write {
+		h, used := p.Grant(w, l, l.token)
+		if !used {
+			p.redis.release(l)
 		}
+		return h
 	}
-	if st.Refused {
-		return p.quit(c), true
+	h, spare := p.GrantRead(w, l, true, p.now.Load()+1)
+	if spare != nil {
+		p.redis.release(spare)
 	}
-	again, cancel := context.WithCancel(ctx)
-	defer cancel()
-	l := make(chan *lease, 1)
-	go func() { l <- p.redis.acquire(again, c.Via.Side(), st.Write) }()
-	var got *lease
-	select {
-	case <-c.C: // let in, or to ask again
-		cancel()
-		got = <-l
-	case got = <-l:
-	}
-	if h = p.Answer(c.waiter); h != nil || got == nil {
-		if got != nil {
-			p.redis.release(got)
-		}
-		if ctx.Err() != nil {
-			return p.quit(c), true
-		}
-		return h, h != nil
-	}
-	if c.Via.Side() == read {
-		h, spare := p.GrantRead(c.waiter, got, true, p.now.Load()+1)
-		if spare != nil {
-			p.redis.release(spare)
-		}
-		return h, h != nil
-	}
-	h, used := p.Grant(c.waiter, got, got.token)
-	if !used {
-		p.redis.release(got)
-		if h == nil && c.Via.MustUnlockFirst(c.Owner) {
-			return p.quit(c), true
-		}
-	}
-	return h, h != nil
+	return h
 }
 
 func (p *host) unlock(via *handle, o *owner) arbiter.Outcome {
@@ -202,11 +140,12 @@ func TestStress(t *testing.T) {
 			var inside atomic.Int64 // readers + 10000 × writers
 			var entered, lost atomic.Int64
 			var counter int // not atomic, so that the race detector looks too
-			stop, cancel := context.WithTimeout(background, stress(t))
+			stop, cancel := context.WithTimeout(background, kit.Stress(t, 300*time.Millisecond))
 			defer cancel()
 			var wg sync.WaitGroup
 			for range 2 {
-				p := &host{newWorld(t, c.open), redis}
+				p := &host{newWorld(t), redis}
+				p.Open = c.open
 				t.Cleanup(func() { require.Zero(t, p.Len()) })
 				shared := []*handle{p.handle(write), p.handle(read)}
 				for range 6 {
@@ -222,7 +161,7 @@ func TestStress(t *testing.T) {
 							if rand.IntN(2) == 0 {
 								via = own[side]
 							}
-							if rand.IntN(3) == 0 {
+							if rand.IntN(3) == 0 { // not through a handle whose last holder others unlock
 								via, as = own[side], o
 							}
 							ctx, cancel := background, context.CancelFunc(func() {})
@@ -278,15 +217,4 @@ func TestStress(t *testing.T) {
 			require.True(t, redis.writer == nil && len(redis.readers) == 0, "something stays in Redis")
 		})
 	}
-}
-
-// stress returns how long a stress test goes on.
-func stress(t *testing.T) time.Duration {
-	text := os.Getenv("RELOCK_STRESS")
-	if text == "" {
-		return 300 * time.Millisecond
-	}
-	d, err := time.ParseDuration(text)
-	require.NoError(t, err)
-	return d
 }

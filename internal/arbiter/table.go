@@ -1,12 +1,12 @@
 package arbiter
 
 import (
+	"cmp"
 	"hash/maphash"
-	"slices"
 	"sync"
 )
 
-// Rules tell a table about leases. All functions but Expire are called with a shard locked:
+// Rules tell a table about leases. All functions but Expire and Gone are called with a shard locked:
 // they must neither block nor use the table.
 type Rules[L comparable] struct {
 	// Now is the clock.
@@ -20,6 +20,8 @@ type Rules[L comparable] struct {
 	Outlasts func(lease, other L) bool
 	// Open makes every call ask Redis by itself instead of one per name.
 	Open bool
+	// Gone is Expire for a lease of an open table: Redis has granted the lock to a later call.
+	Gone func(name string, lease L)
 	// Pass reports whether a lease may be passed to a waiter of that class without asking
 	// Redis, and the fencing token to pass it with. It is not asked for read leases.
 	Pass func(lease L, class, now int64) (token int64, ok bool)
@@ -39,19 +41,28 @@ const shardCount = 64 // a power of two; a shard's mutex is held for well under 
 
 // shard is a part of the names of a table.
 type shard[L comparable] struct {
+	*Rules[L]
 	sync.Mutex                      // protects the following, and all that entries lead to
 	entries    map[string]*entry[L] // by name
-	spare      []*entry[L]          // to be used again
+	spare      sync.Pool            // of entries
 }
 
-// entry is the state of one name. It exists while there is a hold, a contender, or a waiter. At
-// most one of hold and contender is set.
+// entry is the state of one name. It exists while there is a hold, a contender, or a waiter.
 type entry[L comparable] struct {
-	hold        *Hold[L]   // the exclusive hold of this process
-	releasing   bool       // hold has ended, its release in Redis is under way
-	contender   *Waiter[L] // the one call that asks Redis for an exclusive hold
-	queue       queue[L]   // waiters for one; in an open table the contenders too
-	*readers[L]            // the read side; nil until the first call of a reader
+	*shard[L]
+	name string
+
+	hold      *Hold[L] // the live exclusive hold of this process
+	releasing *Hold[L] // the one that has ended and whose release in Redis is under way
+
+	contenders [2]*Waiter[L] // by Side: the one call that asks Redis on behalf of all that wait for it
+	queues     [2]queue[L]   // by Side: the others
+	apart      queue[L]      // calls that ask Redis for themselves: all that ask in an open table, and some readers
+
+	reads     map[*Owner]*Hold[L] // all read holds; nil until there is one
+	sharing   int                 // how many of them share the read lease
+	read      L                   // the shared lease; zero if there is none
+	joinUntil int64               // until when readers may join it without asking Redis
 }
 
 // NewTable returns a table for leases under these rules. If there are readers, the zero L must
@@ -60,80 +71,60 @@ func NewTable[L comparable](r Rules[L]) *Table[L] {
 	t := &Table[L]{Rules: r, seed: maphash.MakeSeed()}
 	t.waiters.New = func() any { return &Waiter[L]{C: make(chan struct{}, 1)} }
 	for i := range t.shards {
-		t.shards[i].entries = make(map[string]*entry[L])
+		s := &t.shards[i]
+		s.Rules, s.entries = &t.Rules, make(map[string]*entry[L])
+		s.spare.New = func() any { return &entry[L]{shard: s} }
 	}
 	return t
 }
 
-func (t *Table[L]) index(name string) int {
-	return int(maphash.String(t.seed, name) & (shardCount - 1))
+func (t *Table[L]) shard(name string) *shard[L] {
+	return &t.shards[maphash.String(t.seed, name)&(shardCount-1)]
 }
 
-func (t *Table[L]) shard(name string) *shard[L] { return &t.shards[t.index(name)] }
+// lock locks the shard, and returns the entry of a name, a new one if it has none. The entry's unlock must follow.
+func (s *shard[L]) lock(name string) *entry[L] {
+	s.Lock()
+	e := s.entries[name]
+	if e == nil {
+		e = s.spare.Get().(*entry[L])
+		e.name, s.entries[name] = name, e
+	}
+	return e
+}
 
-func (t *Table[L]) of(via *Handle[L]) *shard[L] { return &t.shards[via.shard] }
+// unlock lets those ask that may, after what has happened, forgets the name if nothing is left of it, and unlocks the
+// shard.
+func (e *entry[L]) unlock() {
+	s := e.shard
+	e.promote()
+	if !e.busy() && e.idle(Write) && e.unread() {
+		delete(s.entries, e.name)
+		s.spare.Put(e)
+	}
+	s.Unlock()
+}
 
-// held reports whether this process has a live exclusive hold.
-func (e *entry[L]) held() bool { return e.hold != nil && !e.releasing }
+// busy reports whether this process has the exclusive side, or is giving it back.
+func (e *entry[L]) busy() bool { return e.hold != nil || e.releasing != nil }
 
-// heldBy reports whether o has the exclusive hold.
-func (e *entry[L]) heldBy(o *Owner) bool { return e.held() && e.hold.Owner == o }
-
-// liveLocked returns the live hold of o on a side, nil if it has none.
-func (e *entry[L]) liveLocked(o *Owner, side Side) *Hold[L] {
-	switch {
-	case side == Read:
-		return e.readHoldOf(o)
-	case e.heldBy(o):
+// live returns the live hold of o on a side, nil if it has none.
+func (e *entry[L]) live(o *Owner, side Side) *Hold[L] {
+	if side == Read {
+		return e.reads[o]
+	}
+	if e.hold != nil && e.hold.Owner == o {
 		return e.hold
 	}
 	return nil
 }
 
-// entryLocked returns the entry of a name, a new one if there is none. dropLocked must follow.
-func (s *shard[L]) entryLocked(name string) *entry[L] {
-	e := s.entries[name]
-	if e == nil {
-		if n := len(s.spare); n > 0 {
-			e, s.spare = s.spare[n-1], s.spare[:n-1]
-		} else {
-			e = new(entry[L])
-		}
-		s.entries[name] = e
-	}
-	return e
-}
-
-// dropLocked forgets the name if its entry is empty.
-func (s *shard[L]) dropLocked(name string, e *entry[L]) {
-	if e.hold != nil || e.contender != nil || e.queue.head != nil || !e.unread() {
-		return
-	}
-	delete(s.entries, name)
-	if len(s.spare) < 8 {
-		s.spare = append(s.spare, e)
-	}
-}
-
-// find returns what of returns for the entry of a name, zero if the name has none.
-func find[T any, L comparable](s *shard[L], name string, of func(e *entry[L]) T) (found T) {
-	s.Lock()
-	defer s.Unlock()
-	if e := s.entries[name]; e != nil {
-		found = of(e)
-	}
-	return found
-}
-
-// HoldOf returns the live hold of o on the handle's side of the lock, nil if it has none.
-func (t *Table[L]) HoldOf(via *Handle[L], o *Owner) *Hold[L] {
-	return find(t.of(via), via.name, func(e *entry[L]) *Hold[L] { return e.liveLocked(o, via.side) })
-}
-
 // Newest returns the hold of o on the handle's side that awaits its unlock: the live one, else the
 // one that was lost; nil if there is none.
 func (t *Table[L]) Newest(via *Handle[L], o *Owner) *Hold[L] {
-	if h := t.HoldOf(via, o); h != nil {
+	e := via.shard.lock(via.name)
+	defer e.unlock()
+	if h := e.live(o, via.side); h != nil {
 		return h
 	}
 	return via.lostOf(o)
@@ -141,67 +132,60 @@ func (t *Table[L]) Newest(via *Handle[L], o *Owner) *Hold[L] {
 
 // Lookup returns the live exclusive hold of name, nil if there is none.
 func (t *Table[L]) Lookup(name string) *Hold[L] {
-	return find(t.shard(name), name, func(e *entry[L]) *Hold[L] {
-		if !e.held() {
-			return nil
-		}
-		return e.hold
-	})
+	e := t.shard(name).lock(name)
+	defer e.unlock()
+	return e.hold
 }
 
 // Leases returns the leases that live holds of name rest on.
-func (t *Table[L]) Leases(name string) []L {
-	return find(t.shard(name), name, func(e *entry[L]) (ls []L) {
-		if e.held() {
-			ls = append(ls, e.hold.lease)
+func (t *Table[L]) Leases(name string) (ls []L) {
+	e := t.shard(name).lock(name)
+	defer e.unlock()
+	if e.hold != nil {
+		ls = append(ls, e.hold.lease)
+	}
+	if e.sharing > 0 {
+		ls = append(ls, e.read)
+	}
+	for _, h := range e.reads {
+		if h.lease != e.read {
+			ls = append(ls, h.lease)
 		}
-		for h := e.firstReader(); h != nil; h = h.next {
-			if !slices.Contains(ls, h.lease) {
-				ls = append(ls, h.lease)
-			}
-		}
-		return ls
-	})
+	}
+	return ls
 }
 
 // Lose ends every hold on lease before its unlock, because of cause, and returns them: none if the
 // lease is not current or its last unlock has been called.
 func (t *Table[L]) Lose(name string, lease L, cause error) []*Hold[L] {
-	s := t.shard(name)
-	return find(s, name, func(e *entry[L]) []*Hold[L] {
-		lost := e.loseLocked(&s.Mutex, name, lease, cause)
-		t.promoteLocked(e)
-		s.dropLocked(name, e)
-		return lost
-	})
+	e := t.shard(name).lock(name)
+	defer e.unlock()
+	return e.lose(lease, cause)
 }
 
-// loseLocked ends every hold on lease before its unlock, and returns them.
-func (e *entry[L]) loseLocked(g *sync.Mutex, name string, lease L, cause error) (lost []*Hold[L]) {
-	if h := e.hold; h != nil && h.lease == lease {
-		if !e.releasing {
-			h.loseLocked(g, name, cause)
-			lost = append(lost, h)
-		}
-		e.hold, e.releasing = nil, false
+// lose ends every hold on lease before its unlock, which its owner has still to make, and returns them.
+func (e *entry[L]) lose(lease L, cause error) (lost []*Hold[L]) {
+	if e.hold != nil && e.hold.lease == lease {
+		lost = append(lost, e.hold)
+		e.hold = nil
 	}
-	for h := e.firstReader(); h != nil; {
-		next := h.next
+	if e.releasing != nil && e.releasing.lease == lease {
+		e.releasing = nil
+	}
+	for _, h := range e.reads {
 		if h.lease == lease {
-			e.dropReaderLocked(h)
-			h.loseLocked(g, name, cause)
+			e.dropReader(h)
 			lost = append(lost, h)
 		}
-		h = next
+	}
+	for _, h := range lost {
+		h.End(Lost, cause)
+		h.Owner.setLost(e.side(h.side), h)
 	}
 	return lost
 }
 
-// loseLocked ends a hold before its unlock, which its owner has still to make.
-func (h *Hold[L]) loseLocked(g *sync.Mutex, name string, cause error) {
-	h.End(Lost, cause)
-	h.Owner.addLost(lost{g, name, h.side, h})
-}
+func (e *entry[L]) side(s Side) lockSide { return lockSide{&e.Mutex, e.name, s} }
 
 // Blocked tells what a queued call waits for.
 type Blocked[L comparable] struct {
@@ -221,37 +205,30 @@ func (t *Table[L]) Report(w *Waiter[L], err error) {
 }
 
 // Blocked returns what a call through via waits for.
-func (t *Table[L]) Blocked(via *Handle[L]) Blocked[L] {
-	return find(t.of(via), via.name, func(e *entry[L]) (b Blocked[L]) {
-		contender, holder := e.contender, e.hold
-		if via.side == Read {
-			contender = e.readContenderOf()
-		} else if holder == nil {
-			holder = e.firstReader()
+func (t *Table[L]) Blocked(via *Handle[L]) (b Blocked[L]) {
+	e := via.shard.lock(via.name)
+	defer e.unlock()
+	holder := cmp.Or(e.hold, e.releasing)
+	if holder == nil && via.side == Write {
+		for _, holder = range e.reads {
+			break
 		}
-		if holder != nil {
-			b.Held, b.Lease = true, holder.lease
-		}
-		if contender != nil {
-			b.Refused, b.Err = contender.refused, contender.err
-		}
-		return b
-	})
+	}
+	if holder != nil {
+		b.Held, b.Lease = true, holder.lease
+	}
+	if c := e.contenders[via.side]; c != nil {
+		b.Refused, b.Err = c.refused, c.err
+	}
+	return b
 }
 
-// Waiting returns the number of calls queued for a side of name, without contenders. It is for
+// Waiting returns the number of calls queued for a side of name, without those that ask Redis. It is for
 // tests.
 func (t *Table[L]) Waiting(name string, side Side) int {
-	return find(t.shard(name), name, func(e *entry[L]) (n int) {
-		w := e.queue.head
-		if side == Read {
-			w = e.queuedReader()
-		}
-		for ; w != nil; w = w.next {
-			n++
-		}
-		return n
-	})
+	e := t.shard(name).lock(name)
+	defer e.unlock()
+	return len(e.queues[side])
 }
 
 // Len returns the number of names the table knows. It is for tests.

@@ -54,5 +54,5 @@ func (e *Engine) admin(ctx context.Context, op, name string, do func(ctx context
 	case transport.IsContextError(err) && e.Closed():
 		return lockerr.New(op, name, lockerr.ErrClosed)
 	}
-	return lockerr.Wrap(op, name, err)
+	return lockerr.New(op, name, err)
 }

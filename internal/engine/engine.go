@@ -117,6 +117,7 @@ func (e *Engine) newArbiters() {
 		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass,
 		Outlasts: func(l, other *lease.Lease) bool { return l.Began > other.Began },
 		Expire:   func(_ string, l *lease.Lease) { e.Lost(l, lease.ErrExpired) },
+		Gone:     func(_ string, l *lease.Lease) { e.Lost(l, lease.ErrGone) },
 	}
 	mutexes, rws := arbiter.NewTable(rules), arbiter.NewTable(rules)
 	rules.Open = true

@@ -211,12 +211,6 @@ func (a *attempt) acquire() (bool, error) {
 		if l == nil {
 			return a.letIn(err)
 		}
-		if a.kind == wire.Fair {
-			h := a.table.Lookup(a.keys.Name)
-			if h != nil && h.Token < l.Token && a.table.Answer(a.w) == nil { // or it has let this call in
-				a.e.Lost(h.Lease(), lease.ErrGone) // Redis granted its lock to l
-			}
-		}
 		h, used := a.table.Grant(a.w, l, l.Token)
 		if used {
 			a.e.took(l, a.config.MaxHold)

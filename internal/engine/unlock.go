@@ -23,13 +23,9 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if l.config.Err != nil {
 		return lockerr.New(ops[l.kind][1], l.Name(), l.config.Err)
 	}
-	o := arbiter.OwnerOf(ctx)
-	if o != nil && l.kind != wire.Read && l.table.ExitInner(&l.handle, o) {
-		return nil
-	}
 	l.e.track()
 	defer l.e.End()
-	u := l.exit(o)
+	u := l.exit(arbiter.OwnerOf(ctx))
 	r := release{held: true}
 	if u.Outcome == arbiter.Release {
 		r = l.e.release(ctx, u.Lease, u.Next)

@@ -1,0 +1,165 @@
+package arbiter
+
+import "slices"
+
+// A Waiter is one call of Lock. Waiter of a table returns it, and Free takes it back.
+type Waiter[L comparable] struct {
+	Via      *Handle[L]
+	Owner    *Owner
+	Passable bool          // may take over another goroutine's lease, or share it as a reader
+	Inside   bool          // a reader whose caller reads: it does not wait for writers, who would wait for that caller
+	Class    int64         // of the leases it takes over; see Rules.Pass
+	Place    L             // what the release before has taken for this contender; see Released
+	C        chan struct{} // receives when the waiter is granted the lock or becomes the contender, or a contending reader must ask again
+
+	// guarded by the mutex of Via's shard
+	in      *queue[L] // where it is queued or asks for itself; nil for a contender, and after the end
+	refused bool      // the last answer of Redis, see Blocked
+	err     error     // the same
+	hold    *Hold[L]  // that it was granted
+}
+
+// Waiter returns a waiter for one call of Lock by o.
+func (t *Table[L]) Waiter(via *Handle[L], o *Owner, passable bool, class int64) *Waiter[L] {
+	w := t.waiters.Get().(*Waiter[L])
+	w.Via, w.Owner, w.Passable, w.Class = via, o, passable, class
+	return w
+}
+
+// Free takes back a waiter that is neither queued nor contending.
+func (t *Table[L]) Free(w *Waiter[L]) {
+	select {
+	case <-w.C:
+	default:
+	}
+	*w = Waiter[L]{C: w.C}
+	t.waiters.Put(w)
+}
+
+// signal signals w.
+func (w *Waiter[L]) signal() {
+	select {
+	case w.C <- struct{}{}:
+	default:
+	}
+}
+
+// eligible reports whether w may have the lock now.
+func (w *Waiter[L]) eligible() bool { return !w.Via.MustUnlockFirst(w.Owner) }
+
+// reenters reports whether w enters a hold of its owner again.
+func (w *Waiter[L]) reenters(h *Hold[L]) bool {
+	return h != nil && h.Owner == w.Owner && !w.Owner.ofHandle
+}
+
+// grant gives one lock of h to w, who waits no more.
+func (w *Waiter[L]) grant(h *Hold[L]) {
+	h.count++
+	w.hold = h
+	w.Via.tookLocked(h)
+}
+
+// queue is a list of waiters, oldest first. The shard's mutex guards it.
+type queue[L comparable] []*Waiter[L]
+
+func (q *queue[L]) push(w *Waiter[L]) {
+	*q = append(*q, w)
+	w.in = q
+	w.Owner.queued.Add(1)
+}
+
+// leave takes w out of the queue that it is in.
+func (w *Waiter[L]) leave() {
+	q := *w.in
+	if q[0] == w { // however many wait behind it
+		q[0], q = nil, q[1:]
+	} else {
+		i := slices.Index(q, w)
+		q = slices.Delete(q, i, i+1)
+	}
+	*w.in, w.in = q, nil
+	w.Owner.queued.Add(-1)
+}
+
+// first returns the first eligible waiter, nil if there is none.
+func (q queue[L]) first() *Waiter[L] {
+	for _, w := range q {
+		if w.eligible() {
+			return w
+		}
+	}
+	return nil
+}
+
+// idle reports whether nobody waits for a side, but those that ask for themselves.
+func (e *entry[L]) idle(side Side) bool { return e.contenders[side] == nil && len(e.queues[side]) == 0 }
+
+// free reports whether a side has a place for a contender.
+func (e *entry[L]) free(side Side) bool {
+	return e.contenders[side] == nil && (side == Read || !e.busy())
+}
+
+// ask makes w ask Redis, for itself or as the contender of its side.
+func (e *entry[L]) ask(w *Waiter[L], apart bool) {
+	if apart {
+		e.apart.push(w)
+	} else {
+		e.contenders[w.Via.side] = w
+	}
+}
+
+// stop ends the wait or contention of w.
+func (e *entry[L]) stop(w *Waiter[L]) {
+	if w.in != nil {
+		w.leave()
+	} else if c := &e.contenders[w.Via.side]; *c == w {
+		*c = nil
+	}
+}
+
+// promote makes the first eligible waiter of each side its contender, if the side needs
+// one; in an open table every eligible waiter asks.
+func (e *entry[L]) promote() {
+	for side := range e.queues {
+		for e.Open || e.free(Side(side)) {
+			w := e.queues[side].first()
+			if w == nil {
+				break
+			}
+			w.leave()
+			e.ask(w, e.Open)
+			w.signal()
+		}
+	}
+}
+
+// admit follows up a hold that its owner has got, if that is not a handle. Other calls of the owner that wait for the
+// same side have it too. Its other readers ask again, for themselves: they may enter with the hold, and whoever they
+// wait for may wait for it.
+func (e *entry[L]) admit(h *Hold[L]) {
+	o := h.Owner
+	if o.ofHandle {
+		return
+	}
+	if c := e.contenders[Read]; c != nil && c.Owner == o {
+		c.signal()
+	}
+	if o.queued.Load() == 0 {
+		return
+	}
+	for _, q := range []*queue[L]{&e.queues[h.side], &e.queues[Read], &e.apart} {
+		for _, w := range slices.Clone(*q) {
+			if w.Owner != o {
+				continue
+			}
+			if w.Via.side == h.side && (q != &e.apart || h.side == Write) {
+				w.leave()
+				w.grant(h)
+			} else if q != &e.apart {
+				w.leave()
+				e.apart.push(w)
+			}
+			w.signal()
+		}
+	}
+}
