@@ -42,6 +42,22 @@ func (t *Table[L]) Exit(via *Handle[L], o *Owner, cause error) Exit[L] {
 	return e.exit(h, cause)
 }
 
+// ExitInner counts one unlock by o that is not the last one of its hold, if it has locked more than once. Exit
+// would do the same, at twice the cost.
+func (t *Table[L]) ExitInner(via *Handle[L], o *Owner) bool {
+	if o == nil || o.ofHandle {
+		return false
+	}
+	e := via.shard.lock(via.name)
+	defer e.unlock()
+	h := e.live(o, via.side)
+	if h == nil || h.count < 2 {
+		return false
+	}
+	h.count--
+	return true
+}
+
 // Return gives back one lock of h, which was granted to a call that has been cancelled.
 func (t *Table[L]) Return(via *Handle[L], h *Hold[L], cause error) Exit[L] {
 	e := via.shard.lock(via.name)
@@ -55,14 +71,13 @@ func (e *entry[L]) exit(h *Hold[L], cause error) (x Exit[L]) {
 		return x
 	}
 	x.Hold, x.Lease = h, h.lease
-	now := e.Now()
 	h.count--
 	switch {
 	case h.State() == Lost:
 		x.Outcome = WasLost
 	case h.count > 0 && !h.Owner.ofHandle:
 		x.Outcome = Kept
-	case !e.Certain(h.lease, now):
+	case !e.Certain(h.lease, e.Now()):
 		x.Outcome, x.Lost = Expired, e.lose(h.lease, cause)
 	case h.count > 0: // of the readers of a handle
 		x.Outcome = Left
@@ -73,7 +88,7 @@ func (e *entry[L]) exit(h *Hold[L], cause error) (x Exit[L]) {
 			x.Outcome = Left
 		}
 	default:
-		x.Outcome, x.Next = e.exitWriter(h, now)
+		x.Outcome, x.Next = e.exitWriter(h)
 	}
 	if h.count == 0 && h.State() == Lost {
 		h.Owner.setLost(e.side(h.side), nil)
@@ -84,10 +99,11 @@ func (e *entry[L]) exit(h *Hold[L], cause error) (x Exit[L]) {
 // exitWriter ends the exclusive hold. It passes the lease to the next waiter of this
 // process, unless readers wait, who go first, or the owner reads on or is about to: Redis may be
 // granting it the read side under this very lease.
-func (e *entry[L]) exitWriter(h *Hold[L], now int64) (out Outcome, next int64) {
+func (e *entry[L]) exitWriter(h *Hold[L]) (out Outcome, next int64) {
 	h.End(Ended, nil)
 	w := e.queues[Write].first()
 	if w != nil && w.Passable && e.unread() {
+		now := e.Now()
 		if token, ok := e.Pass(h.lease, w.Class, now); ok {
 			w.leave()
 			e.grant(w, h.lease, token, now).Passed = true

@@ -31,9 +31,8 @@ type Hold[L comparable] struct {
 	Since  int64 // when it began, by the table's clock
 	Passed bool  // passed on by another goroutine of this process, not granted by Redis
 	side   Side
-
-	count int           // locks minus unlocks; guarded by the mutex of the name's shard
-	state atomic.Uint32 // a State; changed under mu
+	state  atomic.Uint32 // a State; changed under mu
+	count  int           // locks minus unlocks; guarded by the mutex of the name's shard
 
 	mu    sync.Mutex // protects the following; lease is changed under the shard's mutex as well
 	lease L          // the acquisition from Redis that it rests on

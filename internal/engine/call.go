@@ -35,9 +35,11 @@ func NewCall(ctx context.Context, o event.Observer, clock Clock, name string, k 
 	if !wait {
 		op = "try " + op
 	}
-	return Call{
-		Ctx: ctx, Op: op, Try: !wait, Wait: wait, observer: o, clock: clock, start: clock.Now(), told: event.AcquireEvent{Name: name, Kind: k},
+	c := Call{Ctx: ctx, Op: op, Try: !wait, Wait: wait, observer: o, clock: clock, told: event.AcquireEvent{Name: name, Kind: k}}
+	if o != nil {
+		c.start = clock.Now()
 	}
+	return c
 }
 
 // Got records the hold that the call got, perhaps from another goroutine of this process.
@@ -57,6 +59,9 @@ func (c *Call) Contend() {
 		return
 	}
 	c.told.Contended, c.told.Waited = true, true
+	if c.start == 0 {
+		c.start = c.clock.Now()
+	}
 	if c.whole != nil {
 		c.whole.Contend()
 	} else if c.observer != nil {
@@ -64,8 +69,13 @@ func (c *Call) Contend() {
 	}
 }
 
-// Waited returns how long the call takes already.
-func (c *Call) Waited() time.Duration { return time.Duration(c.clock.Now() - c.start) }
+// Waited returns how long the call takes already, from its first wait if nobody observes it.
+func (c *Call) Waited() time.Duration {
+	if c.start == 0 {
+		return 0
+	}
+	return time.Duration(c.clock.Now() - c.start)
+}
 
 // End reports the end of the call.
 func (c *Call) End(held bool, err error) {
@@ -106,17 +116,20 @@ type Unlocking struct {
 	told     event.ReleaseEvent
 }
 
-// Unlock returns an unlock of h, called now. It ends one of several readers, or all of h.
-func Unlock(o event.Observer, h Held, all bool, name string, k event.Kind, now int64) (u Unlocking) {
-	if o != nil {
-		u = Unlocking{o, now, h.Over(all), event.ReleaseEvent{Name: name, Kind: k}}
+// Unlock returns an unlock of h, called now, nil if nobody observes it. It ends one of several readers, or all of h.
+func Unlock(o event.Observer, h Held, all bool, name string, k event.Kind, clock Clock) *Unlocking {
+	if o == nil {
+		return nil
 	}
-	return u
+	return &Unlocking{o, clock.Now(), h.Over(all), event.ReleaseEvent{Name: name, Kind: k}}
 }
 
 // End reports the end of the unlock, which returns err. cause is that of a loss that it has found, unless err
 // says it.
 func (u *Unlocking) End(ctx context.Context, err, cause error) {
+	if u == nil {
+		return
+	}
 	if errors.Is(err, lease.ErrGone) {
 		cause = lease.ErrGone
 	}

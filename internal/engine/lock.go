@@ -165,7 +165,8 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		c.Entered(l.table.Answer(w))
 		return true, nil
 	case arbiter.Joined:
-		return l.enterWith(l.table.Answer(w), c)
+		c.Got(l.table.Answer(w), true)
+		return true, nil
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Upgrade:

@@ -134,7 +134,8 @@ func UnlockAll(ctx context.Context, o *arbiter.Owner, locks []*Lock) []error {
 	us := make([]unlocking, len(locks))
 	var leases []*lease.Lease
 	for i, l := range locks {
-		if us[i] = l.exit(o); us[i].Outcome == arbiter.Release {
+		us[i].Lock = l
+		if us[i].exit(o); us[i].Outcome == arbiter.Release {
 			e.watchdog.Stop(us[i].Lease, io, until)
 			first = min(first, us[i].Lease.Deadline.Load())
 			leases = append(leases, us[i].Lease)

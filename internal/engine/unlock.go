@@ -23,9 +23,14 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if l.config.Err != nil {
 		return lockerr.New(ops[l.kind][1], l.Name(), l.config.Err)
 	}
+	o := arbiter.OwnerOf(ctx)
+	if l.table.ExitInner(&l.handle, o) {
+		return nil
+	}
 	l.e.track()
 	defer l.e.End()
-	u := l.exit(arbiter.OwnerOf(ctx))
+	u := unlocking{Lock: l}
+	u.exit(o)
 	r := release{held: true}
 	if u.Outcome == arbiter.Release {
 		r = l.e.release(ctx, u.Lease, u.Next)
@@ -37,7 +42,8 @@ func (l *Lock) Unlock(ctx context.Context) error {
 func (l *Lock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
 	l.e.track() // nobody else would release what exit has ended
 	defer l.e.End()
-	u := l.exit(o)
+	u := unlocking{Lock: l}
+	u.exit(o)
 	if u.Outcome == arbiter.Release {
 		l.e.releaseLater(u.Lease)
 	}
@@ -60,21 +66,20 @@ func (l *Lock) giveBack(h *lease.Hold) {
 type unlocking struct {
 	*Lock
 	arbiter.Exit[*lease.Lease]
-	told Unlocking
+	told *Unlocking
 }
 
 // exit ends one Lock of o, or of what was last taken through l if o is nil, in the arbiter.
-func (l *Lock) exit(o *arbiter.Owner) unlocking {
-	u := unlocking{Lock: l, Exit: l.table.Exit(&l.handle, o, lease.ErrExpired)}
+func (u *unlocking) exit(o *arbiter.Owner) {
+	u.Exit = u.table.Exit(&u.handle, o, lease.ErrExpired)
 	switch u.Outcome {
 	case arbiter.Expired: // for the caller such a hold was lost, like any other
-		l.e.lost(u.Lease, lease.ErrExpired, u.Lost)
+		u.e.lost(u.Lease, lease.ErrExpired, u.Lost)
 		u.Outcome = arbiter.WasLost
 	case arbiter.Release, arbiter.Passed, arbiter.Left:
-		all := l.kind != wire.Read || u.Hold.State() != arbiter.Live
-		u.told = Unlock(l.e.Config.Observer, u.Hold, all, l.Name(), kinds[l.kind], l.e.Clock.Now())
+		all := u.kind != wire.Read || u.Hold.State() != arbiter.Live
+		u.told = Unlock(u.e.Config.Observer, u.Hold, all, u.Name(), kinds[u.kind], u.e.Clock)
 	}
-	return u
 }
 
 // finish completes an unlock, and returns its error: what Redis does not confirm was protected to its end all

@@ -106,9 +106,9 @@ func (h *hold) lose() {
 }
 
 // end ends h by its last unlock, which is to be reported, and reports whether it was held until then.
-func (h *hold) end() (held bool, told engine.Unlocking) {
+func (h *hold) end() (held bool, told *engine.Unlocking) {
 	held = h.End(arbiter.Ended, nil)
-	told = engine.Unlock(h.g.observer, h, true, h.g.name, event.Group, clock{}.Now())
+	told = engine.Unlock(h.g.observer, h, true, h.g.name, event.Group, clock{})
 	h.unwatch()
 	return held, told
 }

@@ -286,14 +286,14 @@ func (r *Redlock) giveBack(h *locked) {
 }
 
 // exit ends one Lock of o in the arbiter.
-func (r *Redlock) exit(o *arbiter.Owner) (x arbiter.Exit[*hold], told engine.Unlocking) {
+func (r *Redlock) exit(o *arbiter.Owner) (x arbiter.Exit[*hold], told *engine.Unlocking) {
 	x = r.table.Exit(&r.handle, o, lease.ErrExpired)
 	switch x.Outcome {
 	case arbiter.Expired: // for the caller such a hold was lost, like any other
 		x.Lease.reportLost(x.Lost)
 		x.Outcome = arbiter.WasLost
 	case arbiter.Release, arbiter.Passed:
-		told = engine.Unlock(r.observer, x.Hold, true, r.name, event.Redlock, r.e.Clock.Now())
+		told = engine.Unlock(r.observer, x.Hold, true, r.name, event.Redlock, r.e.Clock)
 	}
 	return x, told
 }
