@@ -35,11 +35,9 @@ func NewCall(ctx context.Context, o event.Observer, clock Clock, name string, k 
 	if !wait {
 		op = "try " + op
 	}
-	c := Call{Ctx: ctx, Op: op, Try: !wait, Wait: wait, observer: o, clock: clock, told: event.AcquireEvent{Name: name, Kind: k}}
-	if o != nil {
-		c.start = clock.Now()
+	return Call{
+		Ctx: ctx, Op: op, Try: !wait, Wait: wait, observer: o, clock: clock, start: clock.Now(), told: event.AcquireEvent{Name: name, Kind: k},
 	}
-	return c
 }
 
 // Got records the hold that the call got, perhaps from another goroutine of this process.
@@ -59,9 +57,6 @@ func (c *Call) Contend() {
 		return
 	}
 	c.told.Contended, c.told.Waited = true, true
-	if c.start == 0 {
-		c.start = c.clock.Now()
-	}
 	if c.whole != nil {
 		c.whole.Contend()
 	} else if c.observer != nil {
@@ -69,13 +64,8 @@ func (c *Call) Contend() {
 	}
 }
 
-// Waited returns how long the call takes already, from its first wait if nobody observes it.
-func (c *Call) Waited() time.Duration {
-	if c.start == 0 {
-		return 0
-	}
-	return time.Duration(c.clock.Now() - c.start)
-}
+// Waited returns how long the call takes already.
+func (c *Call) Waited() time.Duration { return time.Duration(c.clock.Now() - c.start) }
 
 // End reports the end of the call.
 func (c *Call) End(held bool, err error) {

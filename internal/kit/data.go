@@ -50,7 +50,7 @@ func GoneQuickly(t testing.TB, client rueidis.Client, key string) {
 func Queued(t testing.TB, s *relock.Session, name string, n int) {
 	t.Helper()
 	redistest.Eventually(t, Soon, fmt.Sprintf("%d calls to be queued for %s", n, name), func() bool {
-		return peek.Queued(s, name) == n
+		return peek.Engine(s).Queued(name) == n
 	})
 }
 

@@ -89,7 +89,7 @@ func Ended(op, name string, ctx context.Context, last error) error {
 // Taken returns the failure of a call whose ctx has ended, and that has waited so long for a lock
 // that somebody else has.
 func Taken(op, name string, ctx context.Context, waited time.Duration) error {
-	return New(op, name, fmt.Errorf("%w for %v", ErrTaken, waited.Round(time.Millisecond)), ctx.Err(), context.Cause(ctx))
+	return New(op, name, fmt.Errorf("%w for %v", ErrTaken, waited.Round(10*time.Millisecond)), ctx.Err(), context.Cause(ctx))
 }
 
 // Join is errors.Join with a text of one line. A single error is returned as it is.

@@ -95,7 +95,7 @@ func TestTakenSaysForHowLong(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
 	err := Taken("lock", "order:1", ctx, 1549*time.Millisecond)
-	require.EqualError(t, err, `relock: lock "order:1": lock taken by another holder for 1.549s; context canceled; enough`)
+	require.EqualError(t, err, `relock: lock "order:1": lock taken by another holder for 1.55s; context canceled; enough`)
 	for _, want := range []error{ErrTaken, context.Canceled, cause} {
 		require.ErrorIs(t, err, want)
 	}

@@ -1,8 +1,9 @@
+// Package peek lets the tests of this module look into a session of the root package, which sets its variables.
+// Nothing but tests calls them, and the command relock [Open].
 package peek
 
 import (
 	"context"
-	"time"
 
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/quorum"
@@ -17,31 +18,6 @@ var (
 	Redlock func(lock any) *quorum.Redlock
 	Scripts func() *wire.Scripts
 )
-
-// Queued returns how many calls of the session wait for the exclusive lock of that name in
-// this process.
-func Queued(session any, name string) int { return Engine(session).Queued(name) }
-
-// QueuedRW returns how many readers and writers of the session wait in this process.
-func QueuedRW(session any, name string) (readers, writers int) { return Engine(session).QueuedRW(name) }
-
-// KnowsRW reports whether the session remembers any RWMutex.
-func KnowsRW(session any) bool { return Engine(session).KnowsRW() }
-
-// Waits reports whether a call of the session waits in Redis for a lock.
-func Waits(session any, name string) bool { return Engine(session).Waits(name) }
-
-// Watchers returns how many goroutines watch the hold of that name.
-func Watchers(session any, name string) int { return Engine(session).Watchers(name) }
-
-// Skip steps the session's clock ahead.
-func Skip(session any, d time.Duration) { Engine(session).Clock.Skip(d) }
-
-// ReadDeadline returns the local deadline of the latest read hold taken through an RWMutex.
-func ReadDeadline(lock any) (time.Time, bool) { return Reader(lock).Deadline() }
-
-// RedlockQueued returns how many calls wait for a Redlock in this process.
-func RedlockQueued(lock any) int { return Redlock(lock).Queued() }
 
 // Open opens the lock of a name if nobody holds it but these, by their hold ids, and reports whether it
 // was locked. If somebody else does, it changes nothing and returns wire.ErrOtherHolder.

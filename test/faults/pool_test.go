@@ -120,7 +120,7 @@ func TestWaitersPollWhileThePoolIsExhausted(t *testing.T) {
 		held, waits := k.Holder(other), k.Of(s)
 		kit.Lock(t, kit.Background, held)
 		got := kit.Async(func() error { return waits.Lock(kit.Background) })
-		redistest.Eventually(t, kit.Soon, "a waiter", func() bool { return peek.Waits(s, "lock") })
+		redistest.Eventually(t, kit.Soon, "a waiter", func() bool { return peek.Engine(s).Waits("lock") })
 
 		// Somebody takes the session's connection when that is given up.
 		taken := kit.Async(func() func() { _, put := client.Dedicate(); return put })

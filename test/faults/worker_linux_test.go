@@ -105,7 +105,7 @@ type readSide struct {
 
 func (r readSide) FencingToken() int64 { return aReader }
 
-func (r readSide) Deadline() (time.Time, bool) { return peek.ReadDeadline(r.rw) }
+func (r readSide) Deadline() (time.Time, bool) { return peek.Reader(r.rw).Deadline() }
 
 // round locks, has the lock for a while, and unlocks.
 func (w worker) round(ctx context.Context, l kit.Deadliner, n int64) error {

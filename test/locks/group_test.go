@@ -224,9 +224,9 @@ func TestGroupsLeaveNothingWithHoldsOfMembers(t *testing.T) {
 		kit.Lock(t, ctx, g)
 		kit.Unlock(t, ctx, g)
 	}
-	require.Zero(t, peek.Watchers(s, "a"))
+	require.Zero(t, peek.Engine(s).Watchers("a"))
 	kit.Lock(t, ctx, g)
-	require.Equal(t, 1, peek.Watchers(s, "a"))
+	require.Equal(t, 1, peek.Engine(s).Watchers("a"))
 	kit.Unlock(t, ctx, g)
 }
 

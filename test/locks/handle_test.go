@@ -156,15 +156,15 @@ func TestJoiningReaderHasTheLeaseSetAgain(t *testing.T) {
 	rw := s.RWMutex("lock", relock.WithFixedLease(time.Hour))
 	r := rw.RLocker()
 	kit.Lock(t, kit.Background, r)
-	peek.Skip(s, 30*time.Minute) // the half of it has passed
-	first, ok := peek.ReadDeadline(rw)
+	peek.Engine(s).Clock.Skip(30 * time.Minute) // the half of it has passed
+	first, ok := peek.Reader(rw).Deadline()
 	require.True(t, ok)
 	kit.Lock(t, kit.Background, r)
-	second, ok := peek.ReadDeadline(rw)
+	second, ok := peek.Reader(rw).Deadline()
 	require.True(t, ok)
 	require.WithinDuration(t, first.Add(30*time.Minute), second, time.Minute)
 	kit.Unlock(t, kit.Background, r) // of either
-	last, ok := peek.ReadDeadline(rw)
+	last, ok := peek.Reader(rw).Deadline()
 	require.True(t, ok)
 	require.WithinDuration(t, second, last, time.Minute)
 	redistest.Eventually(t, kit.Quickly, "the lease before to be given up", func() bool {

@@ -19,7 +19,7 @@ const standstill = time.Minute // longer than any lease here
 
 func skip(ss []*relock.Session) {
 	for _, s := range ss {
-		peek.Skip(s, standstill)
+		peek.Engine(s).Clock.Skip(standstill)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestNoReaderIsLetInAfterItsDeadline(t *testing.T) {
 	ctx := &waitHook{Context: kit.Background, f: func() {
 		kit.Unlock(t, kit.Background, writer)
 		require.NoError(t, kit.Receive(t, got, "the first reader"))
-		peek.Skip(s, standstill)
+		peek.Engine(s).Clock.Skip(standstill)
 	}}
 	require.NoError(t, two.Lock(ctx))
 	require.NoError(t, two.Err())

@@ -164,7 +164,7 @@ func TestRedlockIsPassedOnWithinAProcess(t *testing.T) {
 				return relock.Do(kit.Background, r, func(context.Context) error { return nil })
 			}))
 		}
-		redistest.Eventually(t, kit.Soon, "all to queue", func() bool { return peek.RedlockQueued(r) == n })
+		redistest.Eventually(t, kit.Soon, "all to queue", func() bool { return peek.Redlock(r).Queued() == n })
 		kit.Unlock(t, kit.Background, r)
 		for _, c := range got {
 			require.NoError(t, kit.Receive(t, c, "its turn"))

@@ -204,7 +204,7 @@ func TestRWMutexReadersGoBeforeTheNextWriter(t *testing.T) {
 		s := kit.NewSession(t, at, relock.WithTenure(time.Hour))
 		queued := func(readers, writers int) {
 			redistest.Eventually(t, kit.Soon, "all to queue", func() bool {
-				r, w := peek.QueuedRW(s, "lock")
+				r, w := peek.Engine(s).QueuedRW("lock")
 				return r == readers && w == writers
 			})
 		}
@@ -218,7 +218,7 @@ func TestRWMutexReadersGoBeforeTheNextWriter(t *testing.T) {
 				read = append(read, kit.Async(func() error { return reader.Lock(kit.Background) }))
 			}
 			queued(1, 1) // behind the one that asks
-			redistest.Eventually(t, kit.Soon, "that one to have a place in Redis", func() bool { return peek.Waits(s, "lock") })
+			redistest.Eventually(t, kit.Soon, "that one to have a place in Redis", func() bool { return peek.Engine(s).Waits("lock") })
 			kit.Unlock(t, kit.Background, first)
 			for _, r := range read {
 				require.NoError(t, kit.Receive(t, r, "a reader"))

@@ -190,7 +190,7 @@ type readSide struct {
 	rw *relock.RWMutex
 }
 
-func (r readSide) Deadline() (time.Time, bool) { return peek.ReadDeadline(r.rw) }
+func (r readSide) Deadline() (time.Time, bool) { return peek.Reader(r.rw).Deadline() }
 
 func (p part) member(proc *process, opts []relock.LockOption) member {
 	s := proc.s[0]

@@ -125,12 +125,12 @@ func leaseOf(server *memredis.Server, name string, s *relock.Session) (time.Dura
 // settled checks that a session remembers nothing of its locks.
 func (w *world) settled(p *process, s *relock.Session) {
 	for _, name := range w.plan.names {
-		readers, writers := peek.QueuedRW(s, name)
-		if n := peek.Queued(s, name) + readers + writers; n > 0 {
+		readers, writers := peek.Engine(s).QueuedRW(name)
+		if n := peek.Engine(s).Queued(name) + readers + writers; n > 0 {
 			w.fail("nothing is left in the process", "%d calls of process %d wait for %s", n, p.id, name)
 		}
 	}
-	if peek.KnowsRW(s) {
+	if peek.Engine(s).KnowsRW() {
 		w.fail("nothing is left in the process", "process %d remembers an RWMutex", p.id)
 	}
 }

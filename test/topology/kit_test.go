@@ -108,7 +108,7 @@ func duels(t testing.TB, a, b party, prefix string) (all []*duel) {
 	}
 	for _, d := range all {
 		if d.kinds != "Redlock" { // which waits nowhere: it asks again
-			redistest.Eventually(t, kit.Soon, "somebody to wait for "+d.name, func() bool { return peek.Waits(d.two, d.name) })
+			redistest.Eventually(t, kit.Soon, "somebody to wait for "+d.name, func() bool { return peek.Engine(d.two).Waits(d.name) })
 		}
 	}
 	return all

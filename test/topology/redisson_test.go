@@ -81,7 +81,7 @@ func TestRedissonsWaitersHearOfEveryRelease(t *testing.T) {
 			r.hears(t, client, subscribe, a, name, func() {
 				w := r.waiter(party{b}, name)
 				behind = kit.Async(func() error { return errors.Join(w.Lock(kit.Background), w.Unlock(kit.Background)) })
-				redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool { return peek.Waits(b, name) })
+				redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool { return peek.Engine(b).Waits(name) })
 			})
 			require.NoError(t, kit.Receive(t, behind, "the waiter for "+name))
 		}

@@ -84,7 +84,7 @@ func TestHalfMovedLockIsFreeInTheEnd(t *testing.T) {
 		held, waiting := p.holds(a, name), p.waits(b, name)
 		kit.Lock(t, kit.Background, held)
 		got := kit.Async(func() error { return waiting.Lock(kit.Background) })
-		redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool { return peek.Waits(b[0], name) })
+		redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool { return peek.Engine(b[0]).Waits(name) })
 		m, err := c.BeginMigration(redistest.Slot(name), elsewhere(t, c, name))
 		require.NoError(t, err)
 		require.NoError(t, m.Move(name))

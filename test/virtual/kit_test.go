@@ -232,6 +232,7 @@ func (w *world) free() bool {
 // fields returns the fields of the lock "a" on the first server.
 func (w *world) fields() []string {
 	w.t.Helper()
+	synctest.Wait()
 	c := w.redis[0].Client()
 	fields, err := c.Do(background, c.B().Hkeys().Key("a").Build()).AsStrSlice()
 	require.NoError(w.t, err)
@@ -242,6 +243,7 @@ func (w *world) fields() []string {
 // ttl returns the least time to live of the lock in Redis.
 func (w *world) ttl() time.Duration {
 	w.t.Helper()
+	synctest.Wait() // a Redlock has the lock before the last servers have answered
 	least := time.Duration(1<<63 - 1)
 	for _, r := range w.redis {
 		c := r.Client()

@@ -153,7 +153,7 @@ func TestSuspendPastTheDeadlineIsNoticed(t *testing.T) {
 		done := p.held().Done()             // Done itself would find the hold expired
 		time.Sleep(1300 * time.Millisecond) // nobody else asks for the time soon
 		for _, s := range p.s {
-			peek.Skip(s, time.Hour)
+			peek.Engine(s).Clock.Skip(time.Hour)
 		}
 		start := time.Now()
 		<-done
@@ -169,7 +169,7 @@ func TestLeaseIsRenewedSoonAfterASuspend(t *testing.T) {
 		l := p.held()
 		time.Sleep(time.Second)
 		for _, s := range p.s {
-			peek.Skip(s, certain(lease) - 3*time.Second)
+			peek.Engine(s).Clock.Skip(certain(lease) - 3*time.Second)
 		}
 		time.Sleep(lease / 3)
 		require.NoError(t, l.Err())

@@ -66,7 +66,7 @@ func TestUnlockAfterTheDeadlineSaysThatTheHoldWasLost(t *testing.T) {
 		p := w.process()
 		l := p.held()
 		for _, s := range p.s {
-			peek.Skip(s, certain(lease))
+			peek.Engine(s).Clock.Skip(certain(lease))
 		}
 		require.Zero(t, took(func() { require.ErrorIs(t, l.Unlock(background), relock.ErrLost) }))
 		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
