@@ -19,18 +19,6 @@ func digestOf(s *transport.Script) (sha string) {
 	return sha
 }
 
-func TestServerComputesTheDigestOfEveryScript(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		require.NoError(t, r.LearnDigests(ctx0, r.set().all))
-		require.NotEmpty(t, r.set().all)
-		for _, s := range r.set().all {
-			verb, body := s.Call()
-			require.Equal(t, "EVALSHA", verb)
-			require.Equal(t, digestOf(s), body, s.Text)
-		}
-	})
-}
-
 // Before a session has asked, and where the server does not say, the text is sent.
 func TestScriptWithoutADigestIsSentWhole(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {

@@ -1,11 +1,9 @@
 package wire
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -201,62 +199,6 @@ func TestTokensGrowOverTheLossOfAllData(t *testing.T) {
 			issued, _ := r.burst("a", 1+round%40*5)
 			top = r.follow(top, issued)
 			r.must("FLUSHALL")
-		}
-	})
-}
-
-// One acquisition at a time, by several clients that compete.
-func TestTokensGrowOverClients(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		each := 300
-		if r.mini {
-			each = 50
-		}
-		var mu sync.Mutex // held while the lock is
-		var top int64     // guarded by mu
-		var wg sync.WaitGroup
-		for c := range 4 {
-			wg.Go(func() {
-				for i := 0; i < each; {
-					l := plainLease("a", c*1000+i)
-					token, _, err := r.ask(l)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if token == 0 {
-						continue
-					}
-					i++
-					mu.Lock()
-					if token <= top {
-						t.Errorf("token %d follows a block that ends with %d", token, top)
-					}
-					top = token + Tokens(token) - 1
-					mu.Unlock()
-					if _, err := r.Release(context.Background(), l, nil); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
-		wg.Wait()
-	})
-}
-
-func TestTokenIsNeverWrittenWithAnExponent(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		for range 100 {
-			l := plainLease("a", 1)
-			token := r.take(l)
-			if stored := r.text("GET", l.Keys.fence); stored != fmt.Sprint(token) || strings.ContainsAny(stored, "e+.") {
-				t.Fatalf("token %d is stored as %q", token, stored)
-			}
-			if token >= 1<<53 || token < 1<<50 {
-				t.Fatalf("token %d is not of our time", token)
-			}
-			r.end(l)
 		}
 	})
 }

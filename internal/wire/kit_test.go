@@ -66,7 +66,6 @@ func id(short string) string {
 type rig struct {
 	*Protocol
 	t    testing.TB
-	addr string
 	mini bool
 	runs func() int64 // how many scripts the server has run; not on miniredis
 
@@ -86,7 +85,7 @@ func onRigs(t *testing.T, f func(t *testing.T, r *rig)) {
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
 		m, client := redistest.Mini(t)
-		r := rigOn(t, client, m.Addr())
+		r := rigOn(t, client)
 		r.mini = true
 		r.still, r.goesOn = func() { m.SetTime(time.Now()) }, func() { m.SetTime(time.Time{}) }
 		f(t, r)
@@ -96,7 +95,7 @@ func onRigs(t *testing.T, f func(t *testing.T, r *rig)) {
 func NewRig(t testing.TB, args ...string) *rig {
 	t.Helper()
 	s := redistest.Start(t, args...)
-	r := rigOn(t, s.Client(t), s.Addr())
+	r := rigOn(t, s.Client(t))
 	r.still, r.goesOn = func() {}, func() {}
 	r.runs = func() (n int64) {
 		stats := s.CommandStats()
@@ -108,8 +107,8 @@ func NewRig(t testing.TB, args ...string) *rig {
 	return r
 }
 
-func rigOn(t testing.TB, client rueidis.Client, addr string) *rig {
-	r := &rig{t: t, addr: addr}
+func rigOn(t testing.TB, client rueidis.Client) *rig {
+	r := &rig{t: t}
 	r.Protocol = NewProtocol(transport.NewConn(client, 0, 0, new(sync.WaitGroup)), scripts, ClaimMost)
 	return r
 }

@@ -23,6 +23,9 @@ func onRWRigs(t *testing.T, f func(t *testing.T, r *rwRig)) {
 	})
 }
 
+// kinds are all types and sides of locks.
+var kinds = []Kind{Plain, Fair, Write, Read}
+
 func (r *rwRig) lease(k Kind, n int) *Ref {
 	keys := NewKeys(k, r.name)
 	l := &Ref{Keys: &keys, Kind: k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second, Claim: ClaimMost}

@@ -134,12 +134,12 @@ func TestRWAListedReaderEndsWithItsLease(t *testing.T) {
 // something else, only make readers cost more.
 func TestRWReadersDoWithoutTheirList(t *testing.T) {
 	server := redistest.Start(t)
-	plain := &rwRig{rigOn(t, server.Client(t), server.Addr()), "a"}
+	plain := &rwRig{rigOn(t, server.Client(t)), "a"}
 	plain.must("ACL", "SETUSER", "before", "on", ">secret", "+@all", "&*",
 		"~a", "~{a}:*", "~relock_fence:{a}", "~relock_rwqueue:{a}")
 	limited := &rwRig{rigOn(t, server.Client(t, func(o *rueidis.ClientOption) {
 		o.Username, o.Password = "before", "secret"
-	}), server.Addr()), "a"}
+	})), "a"}
 	without := func(r *rwRig) {
 		long, a, w := r.reader(1), r.reader(2), r.writer(3)
 		long.Length = time.Hour

@@ -170,64 +170,6 @@ func TestRWALockWithoutExpiry(t *testing.T) {
 	})
 }
 
-func TestRWEveryCallGetsByWithoutItsScript(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		a, w := r.reader(1), r.writer(2)
-		r.forgetScripts()
-		r.reads(a, ReadJoin)
-		r.forgetScripts()
-		r.joins(a, r.reader(3), true, ReadOther)
-		r.forgetScripts()
-		if got := r.Renew(ctx0, []*Ref{a}); got[0].Gone || got[0].Err != nil {
-			t.Fatalf("renew = %+v", got)
-		}
-		r.forgetScripts()
-		r.end(a)
-		r.forgetScripts()
-		r.writes(w)
-		r.forgetScripts()
-		if got := r.Renew(ctx0, []*Ref{w}); got[0].Gone || got[0].Err != nil {
-			t.Fatalf("renew = %+v", got)
-		}
-		r.forgetScripts()
-		r.end(w)
-		r.reads(a, ReadJoin)
-		r.forgetScripts()
-		if was, err := r.Force(ctx0, "a"); !was || err != nil {
-			t.Fatalf("force = %t, %v", was, err)
-		}
-	})
-}
-
-func TestRWWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		a, w := r.reader(1), r.writer(2)
-		fails := func(what string) {
-			t.Helper()
-			for _, wait := range []bool{false, true} {
-				_, _, err := r.AcquireRead(ctx0, a, "1000", "", "", wait)
-				r.mustBeWrongType("read with a wrong "+what, err)
-				_, _, err = r.Acquire(ctx0, w, "1000", wait)
-				r.mustBeWrongType("write with a wrong "+what, err)
-			}
-		}
-		r.must("SET", "a", "no lock")
-		fails("lock")
-		for _, l := range []*Ref{a, w} {
-			_, err := r.Release(ctx0, l, nil)
-			r.mustBeWrongType("release", err)
-			if got := r.Renew(ctx0, []*Ref{l}); !got[0].Gone || got[0].Err != nil {
-				t.Fatalf("renew = %+v, want gone", got)
-			}
-		}
-		r.mustKeys("a")
-		r.must("DEL", "a")
-		r.must("SET", rwQueue, "no queue")
-		fails("queue")
-		r.mustKeys(rwQueue)
-	})
-}
-
 // A holder may have both sides; its session gets a message for each, and waiters are woken.
 func TestRWForceNotifiesEveryHolder(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {

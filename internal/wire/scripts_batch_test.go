@@ -112,33 +112,36 @@ func TestRenewKeepsLengthsAndKindsApart(t *testing.T) {
 
 // After SCRIPT FLUSH, or on a server that was restarted, every call falls back.
 func TestEveryCallGetsByWithoutItsScript(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		l := plainLease("a", 1)
-		r.forgetScripts()
-		r.take(l)
-		r.forgetScripts()
-		if in, err := r.Inspect(ctx0, "a"); err != nil || in.Fields[id("s:1")] != 1 {
-			t.Fatalf("inspect = %+v, %v", in, err)
-		}
-		r.forgetScripts()
-		if res := r.Renew(ctx0, []*Ref{l}); res[0].Gone || res[0].Err != nil {
-			t.Fatalf("renew = %+v", res)
-		}
-		r.forgetScripts()
-		r.end(l)
-		r.take(l)
-		r.forgetScripts()
-		if was, err := r.Force(ctx0, "a"); !was || err != nil {
-			t.Fatalf("force = %v, %v", was, err)
-		}
-
-		ls := r.held(250)
-		r.forgetScripts()
-		for i, res := range r.Renew(ctx0, ls) {
-			if res.Gone || res.Err != nil {
-				t.Fatalf("renewal %d: %+v", i, res)
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		for _, kind := range kinds {
+			l := r.lease(kind, 1)
+			for _, call := range []func(){
+				func() { has(kind, 1)(r) },
+				func() {
+					if in, err := r.Inspect(ctx0, "a"); err != nil || in.Fields[l.ID] != 1 {
+						t.Fatalf("inspect = %+v, %v", in, err)
+					}
+				},
+				func() { r.renews(l) },
+				func() { r.end(l) },
+			} {
+				r.forgetScripts()
+				call()
+			}
+			has(kind, 1)(r)
+			if kind == Read {
+				r.forgetScripts()
+				r.joins(l, r.reader(3), true, ReadOther)
+			}
+			r.forgetScripts()
+			if was, err := r.Force(ctx0, "a"); !was || err != nil {
+				t.Fatalf("force = %v, %v", was, err)
 			}
 		}
+
+		ls := r.rig.held(250)
+		r.forgetScripts()
+		r.renews(ls...)
 		r.forgetScripts()
 		told, errs := r.ReleaseAll(ctx0, ls)
 		for i := range ls {
@@ -154,29 +157,39 @@ func TestEveryCallGetsByWithoutItsScript(t *testing.T) {
 	})
 }
 
-// A key that holds something else is an error at once, and stays as it is.
+// A key that holds something else, the lock's or its queue's, is an error at once, and stays as it is.
 func TestWrongTypeIsAnErrorAndChangesNothing(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		l := plainLease("a", 1)
-		r.must("SET", "a", "no lock")
-		_, _, err := r.ask(l)
-		r.mustBeWrongType("acquire", err)
-		_, err = r.Release(ctx0, l, nil)
-		r.mustBeWrongType("release", err)
-		_, err = r.Force(ctx0, "a")
-		r.mustBeWrongType("force", err)
-		_, err = r.Inspect(ctx0, "a")
-		r.mustBeWrongType("inspect", err)
-		if res := r.Renew(ctx0, []*Ref{l}); !res[0].Gone || res[0].Err != nil {
-			t.Fatalf("renew = %+v, want gone", res)
+	onRWRigs(t, func(t *testing.T, r *rwRig) {
+		for _, kind := range kinds {
+			l := r.lease(kind, 1)
+			for _, key := range []string{"a", l.Keys.aux} {
+				r.must("FLUSHALL")
+				r.must("SET", key, "something else")
+				for _, wait := range []bool{false, true} {
+					var err error
+					if kind == Read {
+						_, _, err = r.AcquireRead(ctx0, l, "1000", "", "", wait)
+					} else {
+						_, _, err = r.Acquire(ctx0, l, "1000", wait)
+					}
+					r.mustBeWrongType("acquire", err)
+				}
+				_, err := r.Inspect(ctx0, "a")
+				r.mustBeWrongType("inspect", err)
+				if key == "a" {
+					_, err = r.Release(ctx0, l, nil)
+					r.mustBeWrongType("release", err)
+					_, err = r.Force(ctx0, "a")
+					r.mustBeWrongType("force", err)
+					if res := r.Renew(ctx0, []*Ref{l}); !res[0].Gone || res[0].Err != nil {
+						t.Fatalf("renew = %+v, want gone", res)
+					}
+				}
+				if got := r.keys(); len(got) != 1 || r.text("GET", key) != "something else" {
+					t.Fatalf("keys %q, %s is %q", got, key, r.text("GET", key))
+				}
+			}
 		}
-		if got := r.keys(); len(got) != 1 || r.text("GET", "a") != "no lock" {
-			t.Fatalf("keys %q, a is %q", got, r.text("GET", "a"))
-		}
-		r.must("DEL", "a")
-		r.must("SET", "relock_queue:{a}", "no queue")
-		_, err = r.Inspect(ctx0, "a")
-		r.mustBeWrongType("inspect of a wrong queue", err)
 	})
 }
 

@@ -22,12 +22,16 @@ func TestReleaseGrantsTheLockForAClaim(t *testing.T) {
 // The queue is that of waiters who may all have died.
 func TestQueueExpiresWhileALockIsLeftToRedisson(t *testing.T) {
 	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		r.present("redisson_lock__channel:{a}")
-		has(Plain, 1)(r)
-		require.Equal(t, "taken", queues(2)(r))
-		ends(Plain, 1)(r)
-		require.Zero(t, r.int("EXISTS", "a"), "the lock is not left to Redisson")
-		r.mustNear("the queue", r.pttl("relock_queue:{a}"), 15*time.Second)
+		for _, kind := range []Kind{Plain, Write} {
+			l := r.lease(kind, 1)
+			r.must("FLUSHALL")
+			r.present(l.Keys.Channel)
+			has(kind, 1)(r)
+			r.queues(r.lease(kind, 2))
+			r.end(l)
+			require.Zero(t, r.int("EXISTS", "a"), "the lock is not left to Redisson")
+			r.mustNear("the queue", r.pttl(l.Keys.aux), 15*time.Second)
+		}
 	})
 }
 
@@ -57,18 +61,6 @@ func TestRWAWriterThatIsNotThereIsPassedOver(t *testing.T) {
 		r.end(w)
 		r.held(next)
 		r.mustQueue(gone) // it may come back
-	})
-}
-
-func TestRWWritersLeaveTheLockToRedisson(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		r.present(rwChannel)
-		w, next := r.writer(1), r.writer(2)
-		r.writes(w)
-		r.queues(next)
-		r.end(w)
-		r.held()
-		r.mustNear("the queue", r.pttl(rwQueue), 15*time.Second)
 	})
 }
 

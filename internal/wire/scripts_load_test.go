@@ -16,10 +16,14 @@ import (
 func TestEveryScriptLoadsAsItIsSent(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for how := range scripts.sets {
-			for _, s := range scripts.sets[how].all {
+			r.PubSub = PubSub(how)
+			require.NoError(t, r.LearnDigests(ctx0, r.set().all))
+			for _, s := range r.set().all {
 				t.Run(fmt.Sprint(how, "/", s.Name), func(t *testing.T) {
 					t.Log("\n" + s.Text)
-					require.Equal(t, digestOf(s), r.text("SCRIPT", "LOAD", s.Text))
+					verb, digest := s.Call()
+					require.Equal(t, []string{"EVALSHA", digestOf(s)}, []string{verb, digest})
+					require.Equal(t, digest, r.text("SCRIPT", "LOAD", s.Text))
 				})
 			}
 		}
@@ -75,15 +79,6 @@ func TestScriptHasWhatItNeedsInItsPlace(t *testing.T) {
 	text, err := assemble(files, "top.lua", "names\n")
 	require.NoError(t, err)
 	require.Equal(t, undeclared+"names\nfirst\ntwo\none\ntop -- of all\n", text)
-}
-
-func TestWhatIsSentHasNoCommentLines(t *testing.T) {
-	t.Parallel()
-	idle := regexp.MustCompile(`(?m)^\s*(--.*)?$`)
-	for _, s := range scripts.All() {
-		text := strings.TrimSuffix(strings.TrimPrefix(s.Text, undeclared), "\n")
-		require.NotRegexp(t, idle, text, s.Name)
-	}
 }
 
 func TestEveryScriptStatesItsContract(t *testing.T) {

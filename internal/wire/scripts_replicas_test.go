@@ -13,7 +13,7 @@ import (
 func TestAcquireWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 1)
-	r := rigOn(t, primary.Client(t), primary.Addr())
+	r := rigOn(t, primary.Client(t))
 	r.Replicas, r.AckWait = 1, 10*time.Second
 	l := plainLease("a", 1)
 	token := r.take(l) // by EVAL, as the script is not known
@@ -21,7 +21,7 @@ func TestAcquireWaitsForReplicas(t *testing.T) {
 	if again := r.take(l); again <= token {
 		t.Fatalf("token %d after %d", again, token)
 	}
-	at := rigOn(t, replicas[0].Client(t), replicas[0].Addr())
+	at := rigOn(t, replicas[0].Client(t))
 	if got := at.hash("a"); !maps.Equal(got, map[string]string{id("s:1"): "1"}) {
 		t.Fatalf("the replica has %q", got)
 	}

@@ -31,6 +31,9 @@ func TestAcquireWritesWhatRedissonReads(t *testing.T) {
 			if got := r.text("GET", want.fence); got != fmt.Sprint(token) {
 				t.Fatalf("fence is %q, token %d", got, token)
 			}
+			if token < 1<<50 || token >= 1<<53 {
+				t.Fatalf("token %d is not of our time", token)
+			}
 			if got := r.pttl(want.fence); got < time.Minute/2 || got > time.Minute+time.Second {
 				t.Fatalf("fence expires in %v", got)
 			}
