@@ -31,7 +31,9 @@ var _ Locker = (*Group)(nil)
 
 // NewGroup returns a group of locks. It sends nothing and cannot fail: no member, a nil
 // member, or members that exclude each other, are reported by the first call that would
-// find out. A lock that is a member twice is locked twice.
+// find out. A lock that is a member twice is locked twice. Members that exclude each other in two sessions
+// are found if these know the run id of their server. Some proxies and services hide it: a Lock of such a group
+// waits for itself until its context ends.
 func NewGroup(locks ...Locker) *Group {
 	members := make([]multilock.Locker, len(locks))
 	for i, l := range locks {

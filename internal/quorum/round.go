@@ -58,7 +58,7 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 			c.Contend()
 		}
 		r.table.Report(w, err) // for those that queue behind
-		timing.Pause(ctx, timing.Jitter(pause))
+		r.pause(ctx, timing.Jitter(pause))
 		if pause *= 2; err == nil {
 			pause = min(pause, pauseMost)
 		}
@@ -66,6 +66,15 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 		if ctx.Err() != nil {
 			return nil, r.ended(ctx, c, taken, err)
 		}
+	}
+}
+
+// pause sleeps for d, or until ctx or the sessions end.
+func (r *Redlock) pause(ctx context.Context, d time.Duration) {
+	ctx, stop := timing.Within(ctx, d)
+	defer stop()
+	for ctx.Err() == nil && !r.closed() {
+		engine.Await(ctx, nil, r.engines())
 	}
 }
 
