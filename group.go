@@ -11,10 +11,9 @@ import (
 // also groups themselves. The hold is that of all members: Done closes when the first of them is lost,
 // and an owner that holds it enters again.
 //
-// Groups that share members cannot deadlock each other, in whatever order they list them: members are
-// locked in the order of their names, and where names do not decide, the group does not wait for one
-// while it holds another. The members of one session are tried together, in one pipeline; if one of
-// them is taken, the others are given back.
+// Groups that share members cannot deadlock each other: members are locked in the order of their names,
+// and where names do not decide, the group does not wait for one while it holds another. The members of
+// one session are tried in one pipeline; if one of them is taken, the others are given back.
 type Group struct {
 	_ noCopy
 	l *multilock.Group
@@ -24,7 +23,8 @@ var _ Locker = (*Group)(nil)
 
 // NewGroup returns a group of locks. It sends nothing and cannot fail: no member, a nil member, or
 // members that exclude each other, are reported by the first call. A lock that is a member twice is
-// locked twice.
+// locked twice. Members that exclude each other in two sessions are found if the server tells its run
+// id; a Lock of them waits for itself otherwise.
 func NewGroup(locks ...Locker) *Group {
 	members := make([]multilock.Locker, len(locks))
 	for i, l := range locks {

@@ -46,7 +46,7 @@ type (
 // NopObserver ignores every event.
 type NopObserver = event.Nop
 
-// Observers returns an observer that passes every event to each of these that is not nil, in order.
+// Observers returns an observer that passes every event to each of these, in order.
 func Observers(o ...Observer) Observer {
 	o = slices.DeleteFunc(slices.Clone(o), func(o Observer) bool { return isNil(o) })
 	switch len(o) {

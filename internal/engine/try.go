@@ -127,25 +127,31 @@ func UnlockAll(ctx context.Context, o *arbiter.Owner, locks []*Lock) []error {
 	e := locks[0].e
 	e.track()
 	defer e.End()
-	io := e.proto.NewContext(ctx)
 	now := e.Clock.Now()
 	until := now + int64(unlockMost)
-	first := until
 	us := make([]unlocking, len(locks))
 	var leases []*lease.Lease
 	for i, l := range locks {
 		us[i].Lock = l
 		if us[i].exit(o); us[i].Outcome == arbiter.Release {
-			e.watchdog.Stop(us[i].Lease, io, until)
-			first = min(first, us[i].Lease.Deadline.Load())
 			leases = append(leases, us[i].Lease)
+		}
+	}
+	// Its own deadline ends a release, and the latest of them the pipeline.
+	ios := make([]*transport.Context, len(leases))
+	last := 0
+	for n, l := range leases {
+		ios[n] = e.proto.NewContext(ctx)
+		e.watchdog.Stop(l, ios[n], until)
+		if l.Deadline.Load() > leases[last].Deadline.Load() {
+			last = n
 		}
 	}
 	var told []int64
 	var errs []error
 	if len(leases) > 0 {
-		io.Bound(e.proto.Conn, time.Duration(first-now))
-		told, errs = e.proto.ReleaseAll(io, lease.Refs(leases))
+		ios[last].Bound(e.proto.Conn, time.Duration(min(until, leases[last].Deadline.Load())-now))
+		told, errs = e.proto.ReleaseAll(ios[last], lease.Refs(leases))
 	}
 	all := make([]error, len(locks))
 	n := 0
@@ -157,13 +163,16 @@ func UnlockAll(ctx context.Context, o *arbiter.Owner, locks []*Lock) []error {
 			if err == nil && told[n] < 0 && lease.Certain(u.Lease, e.Clock.Now()) {
 				err = lease.ErrGone
 			}
-			if n++; err != nil && err != lease.ErrGone && lease.RetryRelease(err) {
-				_, err = e.sendRelease(io, u.Lease, until, nil, true)
+			if err != nil && err != lease.ErrGone && lease.RetryRelease(err) {
+				_, err = e.sendRelease(ios[n], u.Lease, until, nil, true)
 			}
 			r = e.settle(u.Lease, nil, err)
+			n++
 		}
 		all[i] = u.finish(ctx, r)
 	}
-	io.Free()
+	for _, io := range ios {
+		io.Free()
+	}
 	return all
 }

@@ -68,11 +68,13 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 	}
 }
 
-// pause waits for d, until ctx ends or until a session is closed.
+// pause sleeps for d, or until ctx or the sessions end.
 func (r *Redlock) pause(ctx context.Context, d time.Duration) {
-	over := make(chan struct{})
-	defer time.AfterFunc(d, func() { close(over) }).Stop()
-	engine.Await(ctx, over, r.engines())
+	ctx, stop := timing.Within(ctx, d)
+	defer stop()
+	for ctx.Err() == nil && !r.closed() {
+		engine.Await(ctx, nil, r.engines())
+	}
 }
 
 // permanentError is a round error that will not go away: no majority is left of the deployments

@@ -97,3 +97,20 @@ func TestDeadlineOfAGroupIsTheFirstOfItsMembers(t *testing.T) {
 		}
 	})
 }
+
+// The member that is nearest its deadline ended the release of all others of its session.
+func TestUnlockOfAGroupOutlastsItsShortestLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		redis := relocktest.New(t)
+		s, other := redis.Session(), redis.Session()
+		group := relock.NewGroup(s.Mutex("a", relock.WithFixedLease(time.Second)), s.Mutex("b"))
+		require.NoError(t, group.Lock(background))
+		time.Sleep(700 * time.Millisecond)
+		time.AfterFunc(700*time.Millisecond, redis.Partition(s))
+		require.NoError(t, group.Unlock(background))
+		ok, err := other.Mutex("b").TryLock(background)
+		require.NoError(t, err)
+		require.True(t, ok, "Unlock returned before the release")
+	})
+}

@@ -275,3 +275,23 @@ func TestGrantsThatComeAfterTheRoundAreGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// A Lock that is between two rounds need not make another one to find out that no majority is open.
+func TestCloseEndsTheLockOfARedlockAtOnce(t *testing.T) {
+	inFive(t, func(t *testing.T, w *world, p *process) {
+		w.process().held()
+		ended := make(chan time.Time, 1)
+		go func() {
+			if err := p.lock().Lock(background); errors.Is(err, relock.ErrClosed) {
+				ended <- time.Now()
+			}
+			close(ended)
+		}()
+		time.Sleep(10 * time.Second)
+		for _, s := range p.s[:3] {
+			require.NoError(t, s.Close(background))
+		}
+		closed := time.Now()
+		require.Equal(t, closed, <-ended)
+	})
+}
