@@ -22,7 +22,7 @@ import (
 // observer of their sessions (by ==); their members report nothing.
 type Observer = event.Observer
 
-// Kind is the kind of a lock, or the side of one, that an event is about.
+// Kind is the kind, or side, of the lock that an event is about.
 type Kind = event.Kind
 
 const (

@@ -53,7 +53,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	return s, nil
 }
 
-// ID returns the session's identity, which is part of every hold id.
+// ID returns the session's identity, a part of every hold id.
 func (s *Session) ID() string { return s.e.ID() }
 
 // Done returns a channel that is closed when Close is called.
