@@ -23,7 +23,6 @@ type hold struct {
 
 	mu     sync.Mutex     // protects the following
 	parts  []*lease.Lease // by deployment; nil: it has none
-	asks   []bool         // of which deployments a part is asked for
 	state  state
 	repair *time.Timer   // that is scheduled or runs
 	pause  time.Duration // before the next one
@@ -40,18 +39,13 @@ const (
 )
 
 func newHold(r *Redlock) *hold {
-	n := len(r.nodes)
-	return &hold{r: r, since: r.e.Clock.Now(), parts: make([]*lease.Lease, n), asks: make([]bool, n)}
+	return &hold{r: r, since: r.e.Clock.Now(), parts: make([]*lease.Lease, len(r.nodes))}
 }
 
 // take asks one deployment, and reports whether it has granted the lock. The end of caller ends the request only while
 // the lock is not held: later the grant belongs to the hold. A request has no deadline for rueidis, which
 // would close the connection of a deployment that does not answer.
 func (h *hold) take(caller context.Context, i int) (bool, error) {
-	if !h.startAsking(i) {
-		return false, nil
-	}
-	defer h.stopAsking(i)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), h.r.bound())
 	defer cancel()
 	defer context.AfterFunc(caller, func() {
@@ -68,39 +62,30 @@ func (h *hold) take(caller context.Context, i int) (bool, error) {
 			return false, nil
 		}
 	}
-	lost := false // guarded by h.mu
-	p, err := n.TryPart(transport.NoDeadline{Context: ctx}, most, func(cause error) { h.losePart(i, cause, &lost) })
+	var lost, kept bool // guarded by h.mu
+	p, err := n.TryPart(transport.NoDeadline{Context: ctx}, most, func(cause error) {
+		h.mu.Lock()
+		lost, h.cause = true, cause
+		if kept {
+			h.parts[i] = nil
+		}
+		h.mu.Unlock()
+		h.assess()
+	})
 	if p == nil {
 		return false, err
 	}
 	h.mu.Lock()
-	gone, over := lost, h.state == ended
-	if !gone && !over {
+	kept = !lost && h.state != ended && h.parts[i] == nil // a deployment that loses its data may grant two requests
+	if kept {
 		h.parts[i] = p
 	}
+	got, drop := kept, !lost && !kept
 	h.mu.Unlock()
-	if !gone && over {
+	if drop {
 		n.DropPart(p)
 	}
-	return !gone && !over, nil
-}
-
-// startAsking reports whether a part of a deployment is to be asked for. One that has lost its data would grant two
-// requests under way, and the hold can keep one part.
-func (h *hold) startAsking(i int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.asks[i] || h.parts[i] != nil {
-		return false
-	}
-	h.asks[i] = true
-	return true
-}
-
-func (h *hold) stopAsking(i int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asks[i] = false
+	return got, nil
 }
 
 // left returns how long a majority of the deployments is certain.
@@ -142,14 +127,6 @@ func (h *hold) countLocked() (n int) {
 func (h *hold) begin() {
 	h.mu.Lock()
 	h.state = held
-	h.mu.Unlock()
-	h.assess()
-}
-
-// losePart records the loss of a part.
-func (h *hold) losePart(i int, cause error, lost *bool) {
-	h.mu.Lock()
-	*lost, h.parts[i], h.cause = true, nil, cause
 	h.mu.Unlock()
 	h.assess()
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/relock-go/relock/internal/engine"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/wire"
@@ -51,6 +50,22 @@ func TestPartThatIsGrantedAfterTheEndIsGivenBack(t *testing.T) {
 	redistest.Eventually(t, time.Minute, "the release", func() bool { return !servers[0].Exists("a") })
 }
 
+// A deployment that loses its data may grant two requests of one hold.
+func TestSecondPartOfADeploymentIsGivenBack(t *testing.T) {
+	t.Parallel()
+	sessions, servers := deployments(t, 1)
+	h := newHold(New(sessions, "a", engine.LockConfig{}))
+	got, err := h.take(background, 0)
+	require.NoError(t, err)
+	require.True(t, got)
+	servers[0].Del("a")
+	got, err = h.take(background, 0)
+	require.NoError(t, err)
+	require.False(t, got)
+	require.True(t, h.has(0))
+	redistest.Eventually(t, time.Minute, "the release", func() bool { return !servers[0].Exists("a") })
+}
+
 // A part that a repair gets ends with the others of a bounded hold.
 func TestNoPartIsTakenWhenTheHoldIsOver(t *testing.T) {
 	t.Parallel()
@@ -70,9 +85,13 @@ func TestLostMajorityIsTold(t *testing.T) {
 	require.NoError(t, r.Lock(background))
 	h := r.handle.Latest().Lease()
 	redistest.Eventually(t, time.Minute, "the third part", func() bool { return h.has(0) && h.has(1) && h.has(2) })
-	h.losePart(0, lease.ErrGone, new(bool))
+	force := func(i int) {
+		_, err := sessions[i].Engine.ForceUnlock(background, "a")
+		require.NoError(t, err)
+	}
+	force(0)
 	require.NoError(t, r.Err())
-	h.losePart(1, lease.ErrGone, new(bool))
+	force(1)
 	select {
 	case <-r.Done():
 	case <-time.After(20 * time.Second):
