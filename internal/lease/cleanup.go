@@ -62,9 +62,10 @@ func NewCleaner(ctx context.Context, p *wire.Protocol, clock *clock.Clock, stopp
 func (c *Cleaner) Wake() { timing.Signal(c.tasks.Kick) }
 
 // Add releases l soon, and again at growing intervals, until it is known to be gone or its lease
-// has expired, or Run ends. Then it calls then, unless that is nil, with the last error of Redis if the hold may still
-// be there. If l is indeterminate, a release that finds nothing proves nothing. While Redis does not answer, or has no
-// memory, it is tried for longer: l may have a place in a queue, which would cost those behind it a claim.
+// has expired, or Run ends. Then, or when Redis refuses it for good, it calls then, unless that is nil, with the last
+// error of Redis if the hold may still be there. If l is indeterminate, a release that finds nothing proves nothing.
+// While Redis returns errors it is tried for longer: l may have a place in a queue, which would cost those behind it a
+// claim.
 func (c *Cleaner) Add(l *Lease, indeterminate bool, then func(error)) {
 	now := c.clock.Now()
 	until := now + int64(l.Length)
@@ -105,19 +106,20 @@ func (c *Cleaner) release(due []*cleanup) {
 		}
 		told, errs := c.proto.ReleaseAll(ctx, refs)
 		for i, t := range some {
-			c.answered(t, told[i], errs[i], c.last || errs[i] != nil && !RetryRelease(errs[i]) && ctx.Err() == nil)
+			c.answered(t, told[i], errs[i], errs[i] != nil && !RetryRelease(errs[i]) && ctx.Err() == nil)
 		}
 	}
 }
 
-// answered follows up the answer to a release, which is not tried again if over.
-func (c *Cleaner) answered(t *cleanup, told int64, err error, over bool) {
+// answered follows up the answer to a release. One that Redis refuses for good is tried again as well, since somebody
+// may act, but nobody waits for that.
+func (c *Cleaner) answered(t *cleanup, told int64, err error, refused bool) {
 	now := c.clock.Now()
 	if err == nil || t.last == nil || !transport.IsContextError(err) {
 		t.last = err
 	}
-	over = over || err == nil && (told >= 0 || !t.indeterminate)
-	if t.then != nil && (over || now >= t.until) {
+	over := c.last || err == nil && (told >= 0 || !t.indeterminate)
+	if t.then != nil && (over || refused || now >= t.until) {
 		t.then(t.last)
 		t.then = nil
 	}

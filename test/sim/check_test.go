@@ -73,7 +73,8 @@ func (w *world) mayBeTaken(c *call) bool {
 // gone returns when nothing of a call was in the way of others: of one that failed amid trouble, or
 // whose process vanished, a place may be left in the queue, which has its turn.
 func (w *world) gone(c *call) time.Duration {
-	if c.held || c.gone.seq == 0 && !w.troubledLocked(c, c.called.at, c.returned.at, 0) {
+	// Its release takes two round trips, if the server does not know the script.
+	if c.held || c.gone.seq == 0 && !w.troubledLocked(c, c.called.at, c.returned.at+4*w.slowest(), 0) {
 		return w.freed(c)
 	}
 	end := max(c.gone.at, c.returned.at)

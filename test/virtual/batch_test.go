@@ -139,3 +139,32 @@ func TestForbiddenMemberKeepsNoOtherOfItsGroupHeld(t *testing.T) {
 		require.False(t, server.Mini.Exists("c"))
 	})
 }
+
+// Waiters that a missing right has ended left their places in the queue, each of which cost a claim once the right
+// was back.
+func TestPlacesOfRefusedWaitersAreGivenBack(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if !w.exclusive() || w.typ.redis > 1 {
+			return // readers wait for none of their own, and a Redlock has no places
+		}
+		p, other := w.process(), w.process()
+		l := p.held()
+		var refused []<-chan error
+		for range 3 {
+			refused = append(refused, begin(background, other.lock()))
+		}
+		time.Sleep(time.Second)
+		allow := memredis.Of(w.redis[0], other.s[0]).Server().FailKey(w.typ.names[0], "NOPERM No permissions to access a key")
+		for _, got := range refused {
+			require.ErrorContains(t, <-got, "NOPERM")
+		}
+		allow()
+		time.Sleep(3 * time.Second) // the pauses between two tries are 2 s at most
+		next := begin(background, w.process().lock())
+		synctest.Wait()
+		require.NoError(t, l.Unlock(background))
+		start := time.Now()
+		require.NoError(t, <-next)
+		require.Less(t, time.Since(start), time.Second)
+	})
+}
