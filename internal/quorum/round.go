@@ -14,13 +14,14 @@ import (
 )
 
 // How a Redlock is acquired: in rounds. A round asks all deployments at the same time, and is decided as soon as a
-// majority has granted the lock, or cannot any more. What a deployment grants later belongs to the hold if there
-// is one, and is given back otherwise.
+// majority has granted the lock, or cannot any more. After a majority has granted it, the others get as long
+// again. What a deployment grants later belongs to the hold if there is one, and is given back otherwise.
 //
 // Calls that ask at the same time may each get some of the deployments, and none of them a majority. They
 // give back what they got and try again after a random pause, which grows.
 
 const (
+	restLeast  = 200 * time.Microsecond // for the others, after a majority
 	pauseLeast = 2 * time.Millisecond
 	pauseMost  = 100 * time.Millisecond
 	backOff    = time.Second // at most, while no majority answers
@@ -137,6 +138,7 @@ func (r *Redlock) round(ctx context.Context, c *engine.Call) (*hold, error) {
 	elapsed := time.Duration(r.e.Clock.Now() - h.since)
 	switch {
 	case got >= r.quorum() && validity(r.lease, elapsed) > 0:
+		awaitRest(answers, len(r.nodes)-got-failed-refused, elapsed)
 		return h, nil
 	case got >= r.quorum():
 		h.discard()
@@ -147,6 +149,19 @@ func (r *Redlock) round(ctx context.Context, c *engine.Call) (*hold, error) {
 		return nil, nil // taken
 	}
 	return nil, r.roundError(ctx, c.Op, errs)
+}
+
+// awaitRest gives n more deployments as long to answer as the others took. A deployment that is released later than
+// the next call asks it would refuse that call.
+func awaitRest(answers <-chan answer, n int, took time.Duration) {
+	rest := time.After(max(took, restLeast))
+	for range n {
+		select {
+		case <-answers:
+		case <-rest:
+			return
+		}
+	}
 }
 
 // roundError returns the error of a round in which no majority of the deployments answered.
@@ -172,6 +187,7 @@ func (r *Redlock) roundError(ctx context.Context, op string, errs []error) error
 // goes on.
 func (h *hold) release(ctx context.Context) error {
 	r, parts := h.r, h.end()
+	start := r.e.Clock.Now()
 	answers := make(chan answer, len(parts))
 	for i, p := range parts {
 		if p == nil {
@@ -185,7 +201,7 @@ func (h *hold) release(ctx context.Context) error {
 	}
 	held := 0
 	errs := []error{lockerr.ErrLost}
-	for range parts {
+	for i := range parts {
 		a := <-answers
 		if a.err != nil {
 			errs = append(errs, a.err)
@@ -194,6 +210,7 @@ func (h *hold) release(ctx context.Context) error {
 			held++
 		}
 		if held >= r.quorum() {
+			awaitRest(answers, len(parts)-i-1, time.Duration(r.e.Clock.Now()-start))
 			return nil
 		}
 	}
