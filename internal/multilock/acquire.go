@@ -58,21 +58,17 @@ type batch struct {
 // plan returns what a round locks, in that order: the member first, if that is not -1, and then the others,
 // together or one by one.
 func (g *Group) plan(first int, together bool) (all []batch) {
-	rest := g.members
+	order := g.members
 	if first >= 0 {
-		all = append(all, batch{members: rest[first : first+1], wait: true})
-		rest = slices.Delete(slices.Clone(rest), first, first+1)
-	}
-	if together {
-		return append(all, batchesOf(rest)...)
+		order = slices.Concat(order[first:first+1], order[:first], order[first+1:])
 	}
 	highest := ""
-	if first >= 0 {
-		highest, _ = orderOf(g.members[first])
-	}
-	for i, l := range rest {
+	for i, l := range order {
+		if together && (i > 0 || first < 0) {
+			return append(all, batchesOf(order[i:])...)
+		}
 		key, _ := orderOf(l)
-		all = append(all, batch{members: rest[i : i+1], wait: len(all) == 0 || highest != "" && key > highest})
+		all = append(all, batch{members: order[i : i+1], wait: i == 0 || highest != "" && key > highest})
 		highest = max(highest, key)
 	}
 	return all
@@ -104,12 +100,13 @@ func (g *Group) try(ctx context.Context, o *arbiter.Owner, c *engine.Call, plan 
 	taken = -1
 	for _, b := range plan {
 		wait := b.wait && c.Wait
+		passes := c.Wait && !wait // trouble ends no Lock: it waits for the member
 		got, errs := b.try(ctx, o, c, wait)
 		for i, l := range b.members {
 			switch {
 			case got[i]:
 				held = append(held, l)
-			case errs[i] != nil && (wait || !passes(ctx, c, errs[i])):
+			case errs[i] != nil && !(passes && ctx.Err() == nil && engine.Transient(errs[i])):
 				err = cmp.Or(err, errs[i]) // of the first one, as if they had been locked one by one
 			case taken < 0:
 				if taken = slices.Index(g.members, l); errs[i] == nil {
@@ -124,26 +121,21 @@ func (g *Group) try(ctx context.Context, o *arbiter.Owner, c *engine.Call, plan 
 	return held, taken, err
 }
 
-// passes reports whether the error of one attempt does not end the call: the member is waited for.
-func passes(ctx context.Context, c *engine.Call, err error) bool {
-	return c.Wait && ctx.Err() == nil && engine.Transient(err)
-}
-
 // try makes one attempt to lock each member, or waits for the only one.
 func (b *batch) try(ctx context.Context, o *arbiter.Owner, c *engine.Call, wait bool) (held []bool, errs []error) {
 	if b.locks != nil {
 		return engine.TryAll(ctx, o, b.locks, c)
 	}
-	var ok bool
-	var err error
 	if m, known := b.members[0].(engine.Member); known {
-		ok, err = m.Acquire(ctx, o, c.Part(wait))
-	} else {
-		s := b.members[0].(stranger)
-		if ok, err = s.TryLock(ctx); wait && !ok && err == nil {
-			c.Contend()
-			ok, err = true, s.Lock(ctx)
-		}
+		ok, err := m.Acquire(ctx, o, c.Part(wait))
+		return []bool{ok && err == nil}, []error{err}
 	}
-	return []bool{ok && err == nil}, []error{err}
+	s := b.members[0].(stranger)
+	ok, err := s.TryLock(ctx)
+	if wait && !ok && err == nil {
+		c.Contend()
+		err = s.Lock(ctx)
+		ok = err == nil
+	}
+	return []bool{ok}, []error{err}
 }

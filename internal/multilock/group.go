@@ -18,11 +18,12 @@ import (
 
 // A Group locks its members as one: all or none. It is safe for concurrent use.
 type Group struct {
-	members  []Locker        // in canonical order
-	known    []engine.Member // those of this module
-	err      error           // misuse, returned by every operation
-	observer event.Observer  // those of the members' sessions
-	name     string          // for observers: the members' names
+	members   []Locker        // in canonical order
+	known     []engine.Member // those of this module
+	strangers []stranger      // the others
+	err       error           // misuse, returned by every operation
+	observer  event.Observer  // those of the members' sessions
+	name      string          // for observers: the members' names
 
 	// Members may be shared with others, so nothing but them excludes anybody: every hold is one of a reader, and
 	// every call asks by itself.
@@ -72,6 +73,8 @@ func New(locks ...Locker) *Group {
 	for _, l := range g.members {
 		if m, ok := l.(engine.Member); ok {
 			g.known = append(g.known, m)
+		} else {
+			g.strangers = append(g.strangers, l.(stranger))
 		}
 		names = append(names, nameOf(l))
 	}
@@ -82,11 +85,10 @@ func New(locks ...Locker) *Group {
 
 // checkParts finds members that can never be locked together, and the members' observers.
 func (g *Group) checkParts() {
-	type place struct{ deployment, key string }
-	taken := make(map[place]engine.Part)
+	taken := make(map[[2]string]engine.Part) // by deployment and key
 	var observers event.All
 	for _, p := range g.Parts() {
-		at := place{p.Engine.Deployment(), p.Key}
+		at := [2]string{p.Engine.Deployment(), p.Key}
 		other, ok := taken[at]
 		if ok && (p.Family != other.Family || p.Engine != other.Engine && !(p.Shared && other.Shared)) {
 			g.err = fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, p.Key)
@@ -160,9 +162,14 @@ func (g *Group) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 		case arbiter.UnlockFirst:
 			return false, lockerr.New(c.Op, "", lockerr.ErrUnlockFirst)
 		case arbiter.Queued:
-			if err := g.awaitUnlock(ctx, w, c); err != nil {
+			c.Contend()
+			engines := g.Engines()
+			if slices.ContainsFunc(engines, (*engine.Engine).Closed) || !engine.Await(ctx, w.C, engines) {
 				g.table.Quit(w)
-				return false, err
+				if ctx.Err() != nil {
+					return false, lockerr.Ended(c.Op, "", ctx, lockerr.ErrUnlockFirst)
+				}
+				return false, lockerr.New(c.Op, "", lockerr.ErrClosed)
 			}
 		}
 		h := &hold{g: g, owner: members, stop: make(chan struct{})}
@@ -184,20 +191,6 @@ func (g *Group) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 		}
 		g.table.Quit(w) // it must wait for an unlock
 	}
-}
-
-// awaitUnlock waits until what was lost through the handle is unlocked.
-func (g *Group) awaitUnlock(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) error {
-	c.Contend()
-	engines := g.Engines()
-	closed := slices.ContainsFunc(engines, (*engine.Engine).Closed)
-	switch {
-	case !closed && engine.Await(ctx, w.C, engines):
-		return nil
-	case ctx.Err() != nil:
-		return lockerr.Ended(c.Op, "", ctx, lockerr.ErrUnlockFirst)
-	}
-	return lockerr.New(c.Op, "", lockerr.ErrClosed)
 }
 
 // Unlock unlocks every member, even if others fail, and joins their errors.
@@ -323,7 +316,7 @@ func (g *Group) HeldBy(o *arbiter.Owner) engine.Held {
 // DeadlineOf returns the first of the members' deadlines, if h is live and all are known.
 func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
 	holds := h.(*locked).Lease().holds
-	if h.State() != arbiter.Live || len(holds) < len(g.members) {
+	if h.State() != arbiter.Live || len(g.strangers) > 0 {
 		return first, false
 	}
 	for i, m := range g.known {

@@ -12,7 +12,6 @@ import (
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lockerr"
-	"golang.org/x/sync/errgroup"
 )
 
 // hold is what one call has locked: every member once. It is lost with the first of them.
@@ -21,7 +20,7 @@ type hold struct {
 	owner   *arbiter.Owner      // of the members' holds
 	onEnd   func(arbiter.State) // called by holds
 	holds   []engine.Held       // of members of this module
-	dones   []<-chan struct{}   // of the other members
+	dones   []<-chan struct{}   // of the others
 	stop    chan struct{}       // ends the watches of dones
 	watches sync.WaitGroup      // those
 	lost    atomic.Bool         // a member is lost
@@ -50,11 +49,8 @@ func (h *hold) watch() bool {
 	for _, held := range h.holds {
 		held.OnEnd(&h.onEnd)
 	}
-	for _, l := range h.g.members {
-		if _, known := l.(engine.Member); known {
-			continue
-		}
-		done := l.(stranger).Done()
+	for _, l := range h.g.strangers {
+		done := l.Done()
 		h.dones = append(h.dones, done)
 		h.watches.Go(func() { // ended by end
 			select {
@@ -109,18 +105,17 @@ func (h *hold) unlock(ctx context.Context) error {
 	ctx = arbiter.WithOwner(ctx, h.owner)
 	batches := batchesOf(h.g.members)
 	errs := make([][]error, len(batches))
-	var all errgroup.Group
+	var all sync.WaitGroup
 	for i, b := range batches {
-		all.Go(func() error {
+		all.Go(func() {
 			if b.locks != nil {
 				errs[i] = engine.UnlockAll(ctx, h.owner, b.locks)
 			} else {
 				errs[i] = []error{b.members[0].Unlock(ctx)}
 			}
-			return nil
 		})
 	}
-	_ = all.Wait()
+	all.Wait()
 	return lockerr.Join(slices.Concat(errs...)...)
 }
 
