@@ -144,7 +144,7 @@ func (clock) Now() int64 { return int64(time.Since(epoch)) }
 
 // Acquire locks every member for o on behalf of a call, which waits or makes one attempt.
 func (g *Group) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (bool, error) {
-	members := cmp.Or(arbiter.OwnerOf(ctx), new(arbiter.Owner)) // a handle would not enter a member that is in the group twice
+	members := cmp.Or(arbiter.OwnerOf(ctx), new(arbiter.Owner)) // a handle does not enter again what is a member twice
 	switch {
 	case g.err != nil:
 		return false, lockerr.New(c.Op, "", g.err)
@@ -255,7 +255,7 @@ func (g *Group) Err() error {
 
 // refresh loses l, if it is not nil, if a member is lost or past its deadline: a process that was frozen may look
 // before its watchdog does.
-func refresh(l *locked) *locked {
+func refresh(l *locked) engine.Held {
 	if l == nil {
 		return nil
 	}
@@ -307,10 +307,7 @@ func (g *Group) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (g *Group) HeldBy(o *arbiter.Owner) engine.Held {
-	if l := refresh(g.table.Newest(&g.handle, o)); l != nil {
-		return l
-	}
-	return nil
+	return refresh(g.table.Newest(&g.handle, o))
 }
 
 // DeadlineOf returns the first of the members' deadlines, if h is live and all are known.
