@@ -79,7 +79,7 @@ func (g *Group) plan(first int, together bool) (all []batch) {
 func batchesOf(members []Locker) (all []batch) {
 	for _, m := range members {
 		l, ok := m.(*engine.Lock)
-		if !ok || !l.Piped(l.Engine()) {
+		if !ok || !l.Piped() {
 			all = append(all, batch{members: []Locker{m}})
 			continue
 		}
