@@ -14,10 +14,8 @@ import (
 // How a Group locks and unlocks several locks of one engine: as TryLock and Unlock do, with the
 // requests in one pipeline for each node.
 
-// Piped reports whether l is a lock of e that may be one of several.
-func (l *Lock) Piped(e *Engine) bool {
-	return l.e == e && l.config.Err == nil && e.Config.Replicas == 0
-}
+// Piped reports whether l may be one of several.
+func (l *Lock) Piped() bool { return l.config.Err == nil && l.e.Config.Replicas == 0 }
 
 // SameKey reports whether another lock has the key of l.
 func (l *Lock) SameKey(other *Lock) bool { return l.keys.Name == other.keys.Name }
@@ -55,8 +53,12 @@ func TryAll(ctx context.Context, o *arbiter.Owner, locks []*Lock, c *Call) (held
 					continue
 				}
 			}
-			asking, at = append(asking, a), append(at, i)
-			tries = append(tries, a.try())
+			a.tried = a.newLease()
+			try := wire.Try{Ref: &a.tried.Ref, LeaseMS: a.leaseMS}
+			if a.st.Writes {
+				try.Writer = a.st.Write.ID
+			}
+			asking, at, tries = append(asking, a), append(at, i), append(tries, try)
 		}
 	}
 	if len(asking) == 0 {
@@ -71,16 +73,6 @@ func TryAll(ctx context.Context, o *arbiter.Owner, locks []*Lock, c *Call) (held
 		held[at[i]], errs[at[i]] = a.settle(replies[i], failures[i])
 	}
 	return held, errs
-}
-
-// try returns the request of an attempt that is sent with others.
-func (a *attempt) try() wire.Try {
-	a.tried = a.newLease()
-	t := wire.Try{Ref: &a.tried.Ref, LeaseMS: a.leaseMS}
-	if a.st.Writes {
-		t.Writer = a.st.Write.ID
-	}
-	return t
 }
 
 // settle follows the reply to a try.

@@ -1,6 +1,7 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -27,23 +28,14 @@ const (
 func (g *Group) acquire(ctx context.Context, h *hold, c *engine.Call) (bool, error) {
 	first := -1
 	for round := 0; ; round++ {
-		var held []Locker
-		var taken int
-		var err error
-		if round < togetherRounds {
-			held, taken, err = g.together(ctx, h.owner, c, first)
-		} else {
-			if round == togetherRounds {
-				first = -1
-			}
-			held, taken, err = g.oneByOne(ctx, h.owner, c, first)
+		if round == togetherRounds {
+			first = -1
 		}
+		held, taken, err := g.try(ctx, h.owner, c, g.plan(first, round < togetherRounds))
 		if err == nil && taken < 0 && h.watch() {
 			return true, nil
 		}
-		for _, l := range held {
-			giveBack(ctx, h.owner, l)
-		}
+		h.giveBack(ctx, held)
 		if err != nil || !c.Wait {
 			return false, err
 		}
@@ -56,59 +48,30 @@ func (g *Group) acquire(ctx context.Context, h *hold, c *engine.Call) (bool, err
 	}
 }
 
-// together waits for the member first, if that is not -1, and then tries the others. It returns those that it
-// holds, and the index of one that is taken, -1 if none is.
-func (g *Group) together(ctx context.Context, o *arbiter.Owner, c *engine.Call, first int) (held []Locker, taken int, err error) {
-	rest := g.members
-	if first >= 0 {
-		if _, err := lockOne(ctx, o, g.members[first], c, true); err != nil {
-			return nil, -1, err
-		}
-		held = append(held, g.members[first])
-		rest = slices.Delete(slices.Clone(rest), first, first+1)
-	}
-	taken = -1
-	for _, b := range batchesOf(rest) {
-		got, errs := b.try(ctx, o, c)
-		for i, l := range b.members {
-			switch {
-			case got[i]:
-				held = append(held, l)
-			case errs[i] != nil && !passes(ctx, c, errs[i]):
-				if err == nil { // of the first one, as if they had been locked one by one
-					err = errs[i]
-				}
-			case taken < 0:
-				if taken = slices.Index(g.members, l); errs[i] == nil {
-					c.Contend()
-				}
-			}
-		}
-		if err != nil || taken >= 0 {
-			break
-		}
-	}
-	return held, taken, err
-}
-
-// passes reports whether the error of one attempt does not end the call: the member is waited for.
-func passes(ctx context.Context, c *engine.Call, err error) bool {
-	return c.Wait && ctx.Err() == nil && engine.Transient(err)
-}
-
 // batch is a member, or several locks of one engine.
 type batch struct {
 	members []Locker
-	locks   []*engine.Lock // the same; nil: a single member of another type
+	locks   []*engine.Lock // the same; nil: a single member, perhaps of another type
+	wait    bool           // for the member, if the call waits
 }
 
-// try makes one attempt to lock each member.
-func (b *batch) try(ctx context.Context, o *arbiter.Owner, c *engine.Call) (held []bool, errs []error) {
-	if b.locks != nil {
-		return engine.TryAll(ctx, o, b.locks, c)
+// plan returns what a round locks, in that order: the member first, if that is not -1, and then the others,
+// together or one by one.
+func (g *Group) plan(first int, together bool) (all []batch) {
+	order := g.members
+	if first >= 0 {
+		order = slices.Concat(order[first:first+1], order[:first], order[first+1:])
 	}
-	ok, err := lockOne(ctx, o, b.members[0], c, false)
-	return []bool{ok}, []error{err}
+	highest := ""
+	for i, l := range order {
+		if together && (i > 0 || first < 0) {
+			return append(all, batchesOf(order[i:])...)
+		}
+		key, _ := orderOf(l)
+		all = append(all, batch{members: order[i : i+1], wait: i == 0 || highest != "" && key > highest})
+		highest = max(highest, key)
+	}
+	return all
 }
 
 // batchesOf splits members, so that those of one engine are tried and unlocked together. Members of one key
@@ -116,7 +79,7 @@ func (b *batch) try(ctx context.Context, o *arbiter.Owner, c *engine.Call) (held
 func batchesOf(members []Locker) (all []batch) {
 	for _, m := range members {
 		l, ok := m.(*engine.Lock)
-		if !ok || !l.Piped(l.Engine()) {
+		if !ok || !l.Piped() {
 			all = append(all, batch{members: []Locker{m}})
 			continue
 		}
@@ -131,59 +94,48 @@ func batchesOf(members []Locker) (all []batch) {
 	return all
 }
 
-// oneByOne locks the member first, if that is not -1, and then the others in their order. If a member is
-// taken that it must not wait for, it returns the index of that.
-func (g *Group) oneByOne(ctx context.Context, o *arbiter.Owner, c *engine.Call, first int) (held []Locker, taken int, err error) {
-	order := make([]int, 0, len(g.members))
-	if first >= 0 {
-		order = append(order, first)
-	}
-	for i := range g.members {
-		if i != first {
-			order = append(order, i)
-		}
-	}
-	highest := ""
-	for n, i := range order {
-		l := g.members[i]
-		key, _ := orderOf(l)
-		waits := c.Wait && (n == 0 || highest != "" && key > highest)
-		ok, err := lockOne(ctx, o, l, c, waits)
-		if err != nil && (waits || !passes(ctx, c, err)) {
-			return held, -1, err
-		}
-		if !ok || err != nil {
-			if err == nil {
-				c.Contend()
+// try locks one batch after the other, up to one with a member that is taken. It returns the members that it
+// holds, and the index of the one that is taken, -1 if none is.
+func (g *Group) try(ctx context.Context, o *arbiter.Owner, c *engine.Call, plan []batch) (held []Locker, taken int, err error) {
+	taken = -1
+	for _, b := range plan {
+		wait := b.wait && c.Wait
+		passes := c.Wait && !wait // trouble ends no Lock: it waits for the member
+		got, errs := b.try(ctx, o, c, wait)
+		for i, l := range b.members {
+			switch {
+			case got[i]:
+				held = append(held, l)
+			case errs[i] != nil && !(passes && ctx.Err() == nil && engine.Transient(errs[i])):
+				err = cmp.Or(err, errs[i]) // of the first one, as if they had been locked one by one
+			case taken < 0:
+				if taken = slices.Index(g.members, l); errs[i] == nil {
+					c.Contend()
+				}
 			}
-			return held, i, nil
 		}
-		held, highest = append(held, l), max(highest, key)
+		if err != nil || taken >= 0 {
+			break
+		}
 	}
-	return held, -1, nil
+	return held, taken, err
 }
 
-// lockOne locks a member on behalf of a call, or makes one attempt.
-func lockOne(ctx context.Context, o *arbiter.Owner, l Locker, c *engine.Call, wait bool) (bool, error) {
-	if m, ok := l.(engine.Member); ok {
-		return m.Acquire(ctx, o, c.Part(wait))
+// try makes one attempt to lock each member, or waits for the only one.
+func (b *batch) try(ctx context.Context, o *arbiter.Owner, c *engine.Call, wait bool) (held []bool, errs []error) {
+	if b.locks != nil {
+		return engine.TryAll(ctx, o, b.locks, c)
 	}
-	s := l.(stranger)
-	if !wait {
-		return s.TryLock(ctx)
+	if m, known := b.members[0].(engine.Member); known {
+		ok, err := m.Acquire(ctx, o, c.Part(wait))
+		return []bool{ok && err == nil}, []error{err}
 	}
-	if ok, err := s.TryLock(ctx); ok || err != nil {
-		return ok, err
+	s := b.members[0].(stranger)
+	ok, err := s.TryLock(ctx)
+	if wait && !ok && err == nil {
+		c.Contend()
+		err = s.Lock(ctx)
+		ok = err == nil
 	}
-	c.Contend()
-	return true, s.Lock(ctx)
-}
-
-// giveBack ends one Lock of a member, of a group that is not acquired.
-func giveBack(ctx context.Context, o *arbiter.Owner, l Locker) {
-	if m, ok := l.(engine.Member); ok {
-		m.ReleaseInBackground(ctx, o)
-		return
-	}
-	_ = l.Unlock(context.WithoutCancel(ctx))
+	return []bool{ok}, []error{err}
 }

@@ -6,7 +6,8 @@
 //   - While a call holds a member it waits only for members later in the canonical order, so
 //     that groups cannot deadlock each other.
 //   - A call that fails holds none of the members; what it had is released in the background.
-//   - A hold of a group is lost with the first of its members.
+//   - A hold of a group is lost with the first of its members. That is told with a shard of the
+//     member's arbiter locked, and locks one of the group's: never the other way round.
 //
 // A goroutine watches each member of a type that this module does not know. It belongs to the
 // hold, whose end waits for it. No other goroutine outlives a call.

@@ -147,3 +147,45 @@ func TestGroupWaitsForTheUnlockOfALostHold(t *testing.T) {
 	require.NoError(t, <-got)
 	require.NoError(t, g.Unlock(background))
 }
+
+// What was taken last lasts longest. What was lost meanwhile does not go on with it.
+func TestReadersThroughAGroupShareAHold(t *testing.T) {
+	var j journal
+	x := j.strange("x")
+	g := New(x)
+	require.NoError(t, g.Lock(background))
+	require.NoError(t, g.Lock(background))
+	require.Equal(t, []string{"try x", "try x", "unlock x"}, j.taken())
+	require.NoError(t, g.Unlock(background))
+	require.NoError(t, g.Err())
+	require.Empty(t, j.taken())
+
+	x.then = func() {
+		close(x.done)
+		x.done = make(chan struct{})
+	}
+	ok, err := g.TryLock(background)
+	require.False(t, ok)
+	require.ErrorIs(t, err, lockerr.ErrUnlockFirst)
+	require.Equal(t, []string{"try x", "unlock x"}, j.taken(), "the new one")
+	require.ErrorIs(t, g.Err(), lockerr.ErrLost)
+	require.ErrorIs(t, g.Unlock(background), lockerr.ErrLost)
+	require.Equal(t, []string{"unlock x"}, j.taken())
+	require.ErrorIs(t, g.Unlock(background), lockerr.ErrNotHeld)
+}
+
+// The hold of a lost Group is unlocked with its last Lock.
+func TestOwnerOfALostGroupUnlocksItsMembersLast(t *testing.T) {
+	var j journal
+	a, x := j.member("a"), j.strange("x")
+	g := New(a, x)
+	ctx := arbiter.WithOwner(background, new(arbiter.Owner))
+	require.NoError(t, g.Lock(ctx))
+	require.NoError(t, g.Lock(ctx))
+	a.End(arbiter.Lost, errors.New("gone"))
+	j.taken()
+	require.ErrorIs(t, g.Unlock(ctx), lockerr.ErrLost)
+	require.Empty(t, j.taken())
+	require.ErrorIs(t, g.Unlock(ctx), lockerr.ErrLost)
+	require.ElementsMatch(t, []string{"unlock a", "unlock x"}, j.taken())
+}
