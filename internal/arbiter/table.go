@@ -71,9 +71,7 @@ func NewTable[L comparable](r Rules[L]) *Table[L] {
 	t := &Table[L]{Rules: r, seed: maphash.MakeSeed()}
 	t.waiters.New = func() any { return &Waiter[L]{C: make(chan struct{}, 1)} }
 	for i := range t.shards {
-		s := &t.shards[i]
-		s.Rules, s.entries = &t.Rules, make(map[string]*entry[L])
-		s.spare.New = func() any { return &entry[L]{shard: s} }
+		t.shards[i].Rules = &t.Rules
 	}
 	return t
 }
@@ -86,10 +84,16 @@ func (t *Table[L]) shard(name string) *shard[L] {
 func (s *shard[L]) lock(name string) *entry[L] {
 	s.Lock()
 	e := s.entries[name]
-	if e == nil {
-		e = s.spare.Get().(*entry[L])
-		e.name, s.entries[name] = name, e
+	if e != nil {
+		return e
 	}
+	if e, _ = s.spare.Get().(*entry[L]); e == nil {
+		e = &entry[L]{shard: s}
+	}
+	if s.entries == nil { // a table of a Group has few names
+		s.entries = make(map[string]*entry[L])
+	}
+	e.name, s.entries[name] = name, e
 	return e
 }
 
