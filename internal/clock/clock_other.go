@@ -3,4 +3,4 @@
 package clock
 
 // suspended has no source here: suspends stay unnoticed.
-func suspended() (int64, bool) { return 0, false }
+func suspended() int64 { return 0 }

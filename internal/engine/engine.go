@@ -103,7 +103,6 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
 		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Owner: e,
 	})
-	e.Clock.OnSuspend = e.watchdog.Wake // the deadlines tick
 	e.cleaner = lease.NewCleaner(e.abandoned, e.proto, e.Clock, e.ioCtx.Done())
 	e.queue = queue.New(queue.Config{
 		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx,

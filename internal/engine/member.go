@@ -103,7 +103,8 @@ func (l *Lock) DeadlineOf(h Held) (time.Time, bool) {
 	if h.State() != arbiter.Live {
 		return time.Time{}, false
 	}
-	return l.e.Clock.Wall(h.(*lease.Hold).Lease().Deadline.Load()), true
+	left := h.(*lease.Hold).Lease().Deadline.Load() - l.e.Clock.Now()
+	return time.Now().Add(time.Duration(left)), true
 }
 
 // Taken returns the lock itself, if it has that key and h is live.

@@ -7,22 +7,12 @@ import (
 	"time"
 )
 
-// An Observer receives the events of a session; see relock.Observer.
+// An Observer receives the events of a session. relock.Observer says when each method is called.
 type Observer interface {
-	// Waiting: a Lock has found the lock taken, by this process or another, and waits now. It is
-	// called once for each call, whose end is the next event.
 	Waiting(ctx context.Context, e WaitEvent)
-
-	// Acquired: a Lock or TryLock has ended, with the lock, without it, or with an error.
 	Acquired(ctx context.Context, e AcquireEvent)
-
-	// Released: a hold was ended by its last Unlock.
 	Released(ctx context.Context, e ReleaseEvent)
-
-	// Lost: a hold has ended before its last Unlock, or its last Unlock returns ErrLost.
 	Lost(e LostEvent)
-
-	// Renewed: a batch of leases was renewed, or could not be.
 	Renewed(e RenewEvent)
 }
 
@@ -94,55 +84,32 @@ type RenewEvent struct {
 // Nop ignores every event.
 type Nop struct{}
 
-// Waiting does nothing; see relock.NopObserver.
-func (Nop) Waiting(context.Context, WaitEvent) {}
-
-// Acquired does nothing.
+func (Nop) Waiting(context.Context, WaitEvent)     {}
 func (Nop) Acquired(context.Context, AcquireEvent) {}
-
-// Released does nothing.
 func (Nop) Released(context.Context, ReleaseEvent) {}
-
-// Lost does nothing.
-func (Nop) Lost(LostEvent) {}
-
-// Renewed does nothing.
-func (Nop) Renewed(RenewEvent) {}
+func (Nop) Lost(LostEvent)                         {}
+func (Nop) Renewed(RenewEvent)                     {}
 
 // All tells each of several observers of every event, in this order.
 type All []Observer
 
-// Waiting implements Observer.
+func (all All) each(tell func(Observer)) {
+	for _, o := range all {
+		tell(o)
+	}
+}
+
 func (all All) Waiting(ctx context.Context, e WaitEvent) {
-	for _, o := range all {
-		o.Waiting(ctx, e)
-	}
+	all.each(func(o Observer) { o.Waiting(ctx, e) })
 }
 
-// Acquired implements Observer.
 func (all All) Acquired(ctx context.Context, e AcquireEvent) {
-	for _, o := range all {
-		o.Acquired(ctx, e)
-	}
+	all.each(func(o Observer) { o.Acquired(ctx, e) })
 }
 
-// Released implements Observer.
 func (all All) Released(ctx context.Context, e ReleaseEvent) {
-	for _, o := range all {
-		o.Released(ctx, e)
-	}
+	all.each(func(o Observer) { o.Released(ctx, e) })
 }
 
-// Lost implements Observer.
-func (all All) Lost(e LostEvent) {
-	for _, o := range all {
-		o.Lost(e)
-	}
-}
-
-// Renewed implements Observer.
-func (all All) Renewed(e RenewEvent) {
-	for _, o := range all {
-		o.Renewed(e)
-	}
-}
+func (all All) Lost(e LostEvent)     { all.each(func(o Observer) { o.Lost(e) }) }
+func (all All) Renewed(e RenewEvent) { all.each(func(o Observer) { o.Renewed(e) }) }

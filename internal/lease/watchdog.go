@@ -39,14 +39,11 @@ type Owner interface {
 	Renewed(n int, took time.Duration, first error) // a round of renewals for n leases; its first error
 }
 
-// NewWatchdog returns a watchdog without leases. While there are some it looks at the clock every clock.Refresh, since
-// Go's timers stand still while the machine is suspended. Whoever finds a suspend must call Wake.
+// NewWatchdog returns a watchdog without leases.
 func NewWatchdog(c WatchdogConfig) *Watchdog {
 	w := &Watchdog{WatchdogConfig: c}
 	w.deadlines = timing.NewSchedule[*Lease](c.Clock, &w.mu)
 	w.renewals = timing.NewSchedule[*Lease](c.Clock, &w.mu)
-	w.renewals.Slack = c.Lease / 12
-	w.deadlines.Tick = clock.Refresh
 	w.rounds = transport.Rounds[*Lease]{Conn: c.Proto.Conn, Key: (*Lease).LockName, Do: w.renew, Kick: w.renewals.Kick}
 	return w
 }
@@ -80,7 +77,7 @@ func (w *Watchdog) expired(due []*Lease) (expired []*Lease) {
 	return expired
 }
 
-// Wake makes the watchdog look for renewals: another node may be sent some now, or the clock has jumped.
+// Wake makes the watchdog look for renewals that another node may be sent now.
 func (w *Watchdog) Wake() { timing.Signal(w.renewals.Kick) }
 
 // Add registers a lease that was just acquired. It ends maxHold after that at the latest, unless
@@ -99,7 +96,7 @@ func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
 // renewAfterLocked schedules the renewal that follows a success that was sent at sent.
 func (w *Watchdog) renewAfterLocked(l *Lease, sent int64) {
 	at, slack := l.nextRenewal(sent)
-	l.renewal.Slack = slack
+	l.renewal.Slack = min(slack, w.Lease/12)
 	w.renewals.Set(&l.renewal, at)
 }
 

@@ -36,7 +36,7 @@ func (q *Queue) scheduleLocked(w *Waiter, sent int64, within time.Duration, hear
 	}
 	w.next.Slack = claim / 12
 	if w.theirs != 0 {
-		w.next.Slack = time.Duration(q.polls) * pollEach / 4
+		w.next.Slack = min(time.Duration(q.polls)*pollEach/4, wire.ClaimMost/12)
 	}
 	q.probes.Set(&w.next, at)
 }

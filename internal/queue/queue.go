@@ -65,7 +65,6 @@ type Waiter struct {
 func New(c Config) *Queue {
 	q := &Queue{Config: c, waiters: make(map[string]*Waiter)}
 	q.probes = timing.NewSchedule[*Waiter](c.Clock, &q.mu)
-	q.probes.Slack = wire.ClaimMost / 12
 	q.rounds = transport.Rounds[*Waiter]{Conn: c.Proto.Conn, Key: (*Waiter).lockName, Do: q.probe, Kick: q.probes.Kick}
 	return q
 }

@@ -1,5 +1,3 @@
 // Package timing holds the small tools for waiting: signals, jittered pauses, and the [Schedule], which is the
 // loop of every goroutine that does things at their times.
-//
-// It starts no goroutines and imports no package of the module.
 package timing

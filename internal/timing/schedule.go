@@ -2,6 +2,7 @@ package timing
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,26 +21,27 @@ type Timer[T any] struct {
 // Pending reports whether t is in a schedule.
 func (t *Timer[T]) Pending() bool { return t.place > 0 }
 
-// A Schedule is what one goroutine has to do, each thing at its time. The goroutine calls Run. Others
-// set timers, and wake it if one is due earlier than it expects.
-type Schedule[T any] struct {
-	Clock interface{ Now() int64 }
-	Mu    sync.Locker   // the user's: guards Tick, and the timers
-	Slack time.Duration // no timer has more
-	Tick  time.Duration // Run looks at the clock at least that often while timers are pending, unless 0
-	Kick  chan struct{} // has room for a signal, which wakes Run up
+// tick is how often a schedule looks at its clock at least. Go's timers stand still while the machine is
+// suspended, and the clock does not.
+const tick = 250 * time.Millisecond
 
+// A Schedule is what one goroutine has to do, each thing at its time. The goroutine calls Run. Others
+// set timers, and wake it if one is due earlier than it expects. Make it with NewSchedule.
+type Schedule[T any] struct {
+	Kick chan struct{} // has room for a signal, which wakes Run up
+
+	clock  interface{ Now() int64 }
+	mu     sync.Locker // the user's; protects the following, and is held by the callers of all methods but Run
 	timers timers[T]
 	wakeAt int64 // when Run wakes up next
 }
 
 // NewSchedule returns an empty schedule that the user's mutex mu guards.
 func NewSchedule[T any](clock interface{ Now() int64 }, mu sync.Locker) *Schedule[T] {
-	return &Schedule[T]{Clock: clock, Mu: mu, Kick: make(chan struct{}, 1)}
+	return &Schedule[T]{Kick: make(chan struct{}, 1), clock: clock, mu: mu}
 }
 
-// Run hands work what is due, whenever that is and after each signal, until done is closed. Mu must
-// not be locked.
+// Run hands work what is due, whenever that is and after each signal, until done is closed.
 func (s *Schedule[T]) Run(done <-chan struct{}, work func(due []T)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -50,36 +52,24 @@ func (s *Schedule[T]) Run(done <-chan struct{}, work func(due []T)) {
 		case <-done:
 			return
 		}
-		s.Mu.Lock()
-		due := s.Take(s.Clock.Now())
-		s.Mu.Unlock()
-		work(due)
-		timer.Reset(s.untilNext())
-	}
-}
-
-func (s *Schedule[T]) untilNext() time.Duration {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	now := s.Clock.Now()
-	s.wakeAt = Forever
-	if len(s.timers) > 0 {
-		s.wakeAt = s.timers[0].At
-		if s.Tick > 0 {
-			s.wakeAt = min(s.wakeAt, now+int64(s.Tick))
+		s.mu.Lock()
+		now := s.clock.Now()
+		due := s.Take(now)
+		s.wakeAt = Forever
+		if len(s.timers) > 0 {
+			s.wakeAt = min(s.timers[0].At, now+int64(tick))
 		}
+		timer.Reset(time.Duration(s.wakeAt - now))
+		s.mu.Unlock()
+		work(due)
 	}
-	return time.Duration(max(0, s.wakeAt-now))
 }
 
 // Set makes t due at a time, whether it is pending or not.
 func (s *Schedule[T]) Set(t *Timer[T], at int64) {
+	s.Stop(t)
 	t.At = at
-	if t.Pending() {
-		heap.Fix(&s.timers, t.place-1)
-	} else {
-		heap.Push(&s.timers, t)
-	}
+	heap.Push(&s.timers, t)
 	if at < s.wakeAt {
 		Signal(s.Kick)
 	}
@@ -92,31 +82,24 @@ func (s *Schedule[T]) Stop(t *Timer[T]) {
 	}
 }
 
-// Take removes the timers that are due and, if there is one, those whose slack lets them go with it. It
-// returns what they are for.
+// Take removes the timers that are due. If there is one, it goes on to those whose slack lets them go with
+// it, up to the first whose slack does not. It returns what they are for.
 func (s *Schedule[T]) Take(now int64) (due []T) {
-	if len(s.timers) == 0 || s.timers[0].At > now {
-		return nil
-	}
-	var later timers[T]
-	for len(s.timers) > 0 && s.timers[0].At <= now+int64(s.Slack) {
-		if t := heap.Pop(&s.timers).(*Timer[T]); t.At <= now+int64(t.Slack) {
-			due = append(due, t.For)
-		} else {
-			later = append(later, t)
+	for len(s.timers) > 0 {
+		t := s.timers[0]
+		if t.At > now && (due == nil || t.At > now+int64(t.Slack)) {
+			break
 		}
-	}
-	for _, t := range later {
-		heap.Push(&s.timers, t)
+		heap.Pop(&s.timers)
+		due = append(due, t.For)
 	}
 	return due
 }
 
 // All returns what the pending timers are for.
-func (s *Schedule[T]) All() []T {
-	all := make([]T, len(s.timers))
-	for i, t := range s.timers {
-		all[i] = t.For
+func (s *Schedule[T]) All() (all []T) {
+	for _, t := range s.timers {
+		all = append(all, t.For)
 	}
 	return all
 }
@@ -141,8 +124,7 @@ func (ts *timers[T]) Push(x any) {
 func (ts *timers[T]) Pop() any {
 	last := len(*ts) - 1
 	t := (*ts)[last]
-	(*ts)[last] = nil
-	*ts = (*ts)[:last]
 	t.place = 0
+	*ts = slices.Delete(*ts, last, last+1)
 	return t
 }

@@ -39,10 +39,7 @@ func Within(parent context.Context, d time.Duration) (context.Context, context.C
 
 // Pause sleeps for d, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	ctx, stop := context.WithTimeout(ctx, d)
+	defer stop()
+	<-ctx.Done()
 }

@@ -13,8 +13,8 @@ var ErrOtherHolder = errors.New("it has changed hands")
 // their hold ids without ":write", it returns [ErrOtherHolder] if others hold the lock.
 func (p *Protocol) Force(ctx context.Context, key string, holders ...string) (bool, error) {
 	k := NewKeys(Fair, key)
-	n, err := p.Eval(ctx, p.set().force, []string{key, k.fence, k.aux, queueOf(prefixRWQueue, key)}, append([]string{
-		PrefixSession, key, suffixed(key),
+	n, err := p.Eval(ctx, p.script("force"), []string{key, k.fence, k.aux, queueOf(prefixRWQueue, key)}, append([]string{
+		PrefixSession, key, tag(key) + ":",
 	}, holders...)).AsInt64()
 	if n < 0 {
 		return false, ErrOtherHolder
@@ -33,7 +33,7 @@ type State struct {
 // Inspect returns the state of the lock at a key without changing it.
 func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
 	queue, rwQueue := queueOf(prefixQueue, key), queueOf(prefixRWQueue, key)
-	rs, err := p.Eval(ctx, p.set().inspect, []string{key, queue, rwQueue}, nil).ToArray()
+	rs, err := p.Eval(ctx, p.script("inspect"), []string{key, queue, rwQueue}, nil).ToArray()
 	if err != nil {
 		return State{}, explain(err, key, queue, rwQueue)
 	}

@@ -24,22 +24,21 @@ func NewProtocol(c *transport.Conn, scripts *Scripts, claim time.Duration) *Prot
 	return &Protocol{Conn: c, scripts: scripts, Claim: claim}
 }
 
-func (p *Protocol) set() *set { return &p.scripts.sets[p.PubSub] }
+func (p *Protocol) script(name string) *transport.Script { return p.scripts.sets[p.PubSub][name] }
 
 // CheckScripts finds out whether the server runs scripts by EVAL. It runs that of renewals, for no
 // holds, so that the first renewal need not send its text.
 func (p *Protocol) CheckScripts(ctx context.Context) error {
-	return p.Inquire(ctx, "EVAL", p.set().renew.Text, "0").Error()
+	return p.Inquire(ctx, "EVAL", p.script("renew").Text, "0").Error()
 }
 
 // LearnScripts learns the digests of the scripts, and whether the server runs scripts by them.
 // PubSub is set.
 func (p *Protocol) LearnScripts(ctx context.Context) error {
-	renew := p.set().renew
-	if err := p.LearnDigests(ctx, p.set().all); err != nil {
+	if err := p.LearnDigests(ctx, p.scripts.sets[p.PubSub].all()); err != nil {
 		return err
 	}
-	verb, body := renew.Call()
+	verb, body := p.script("renew").Call()
 	err := p.Inquire(ctx, verb, body, "0").Error()
 	if code, _ := transport.Code(err); code == "NOSCRIPT" { // another node, or forgotten already
 		return nil
@@ -66,7 +65,7 @@ type callBuffer [12]string
 func (p *Protocol) acquiring(buf *callBuffer, l *Ref, leaseMS string, wait bool) transport.Call {
 	k := l.Keys
 	return transport.Call{
-		Script: p.set().acquire, Keys: append(buf[:0:4], k.Name, k.fence, k.aux),
+		Script: p.script("acquire"), Keys: append(buf[:0:4], k.Name, k.fence, k.aux),
 		Args: append(buf[4:4], l.ID, leaseMS, flag(wait), claimMS(l), k.Prefix),
 	}
 }
@@ -106,7 +105,7 @@ func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, joi
 func (p *Protocol) reading(buf *callBuffer, l *Ref, leaseMS, writer, join string, queue bool) transport.Call {
 	k := l.Keys
 	return transport.Call{
-		Script: p.set().read, Keys: append(buf[:0:4], k.Name, k.aux, k.timeout(l.ID), k.fence),
+		Script: p.script("read"), Keys: append(buf[:0:4], k.Name, k.aux, k.timeout(l.ID), k.fence),
 		Args: append(buf[4:4], l.ID, leaseMS, writer, join, flag(queue), k.Prefix, claimMS(l)),
 	}
 }
@@ -133,49 +132,55 @@ func (p *Protocol) releasing(buf *callBuffer, l *Ref) transport.Call {
 	k := l.Keys
 	if l.Kind == Read {
 		return transport.Call{
-			Script: p.set().releaseRead, Keys: append(buf[:0:4], k.Name, k.timeout(l.ID), k.aux, k.fence),
+			Script: p.script("release_read"), Keys: append(buf[:0:4], k.Name, k.timeout(l.ID), k.aux, k.fence),
 			Args: append(buf[4:4], l.ID, k.Channel, k.Prefix, claimMS(l)),
 		}
 	}
 	return transport.Call{
-		Script: p.set().release, Keys: append(buf[:0:4], k.Name, k.aux, k.fence),
+		Script: p.script("release"), Keys: append(buf[:0:4], k.Name, k.aux, k.fence),
 		Args: append(buf[4:4], l.ID, k.Channel, claimMS(l), k.Prefix),
 	}
 }
 
 // ReleaseAll ends holds in one pipeline. For each it returns what Release does.
 func (p *Protocol) ReleaseAll(ctx context.Context, ls []*Ref) (told []int64, errs []error) {
-	calls := make([]transport.Call, len(ls))
+	told, errs = p.all(ctx, len(ls), func(i int) transport.Call { return p.releasing(new(callBuffer), ls[i]) })
 	for i, l := range ls {
-		calls[i] = p.releasing(new(callBuffer), l)
-	}
-	told, errs = make([]int64, len(ls)), make([]error, len(ls))
-	for i, r := range p.EvalAll(ctx, calls) {
-		told[i], errs[i] = r.AsInt64()
-		errs[i] = damage(ls[i].Keys, errs[i])
+		errs[i] = damage(l.Keys, errs[i])
 	}
 	return told, errs
+}
+
+// all runs n scripts in one pipeline, and returns their replies.
+func (p *Protocol) all(ctx context.Context, n int, call func(i int) transport.Call) (replies []int64, errs []error) {
+	calls := make([]transport.Call, n)
+	for i := range calls {
+		calls[i] = call(i)
+	}
+	replies, errs = make([]int64, n), make([]error, n)
+	for i, r := range p.EvalAll(ctx, calls) {
+		replies[i], errs[i] = r.AsInt64()
+	}
+	return replies, errs
 }
 
 // ClaimOf returns the claim of a lock with leases of a length.
 func ClaimOf(length time.Duration) time.Duration { return min(ClaimMost, length) }
 
-const claimMost = "5000" // ClaimMost in ms, which scripts take for what is missing in a place
-
 // claimMS formats the claim of l, mostly without an allocation.
 func claimMS(l *Ref) string {
-	if l.Claim != ClaimMost {
-		return Millis(l.Claim)
+	if l.Claim == ClaimMost {
+		return "5000"
 	}
-	return claimMost
+	return Millis(l.Claim)
 }
 
-// place returns l as a member of a queue; see lua/lib/places.lua.
+// place returns l as a member of a queue. Scripts take ClaimMost for a missing claim; see lua/lib/places.lua.
 func place(l *Ref) string {
-	if ms := claimMS(l); ms != claimMost {
-		return l.ID + " " + ms
+	if l.Claim == ClaimMost {
+		return l.ID
 	}
-	return l.ID
+	return l.ID + " " + Millis(l.Claim)
 }
 
 // Millis formats d as milliseconds for an argument.

@@ -128,7 +128,7 @@ func (r *rig) burst(name string, n int) (issued []int64, lead time.Duration) {
 	for i := range n {
 		id := id(fmt.Sprint("s:", i))
 		cmds = append(cmds,
-			r.Evalsha(r.set().acquire, []string{k.Name, k.fence, k.aux}, []string{id, "30000", "0", "5000"}),
+			r.Evalsha(r.script("acquire"), []string{k.Name, k.fence, k.aux}, []string{id, "30000", "0", "5000"}),
 			r.Client.B().Arbitrary("HDEL", k.Name, id).Build())
 	}
 	cmds = append(cmds, r.Client.B().Arbitrary("TIME").Build())

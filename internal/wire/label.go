@@ -66,8 +66,8 @@ func (p *Protocol) labels(ctx context.Context, ids map[string]int) map[string]st
 	var cmds rueidis.Commands
 	labels := make(map[string]string)
 	for id := range ids {
-		session, _, _ := strings.Cut(id, ":")
-		if _, known := labels[session]; !known && isSession(session) {
+		session, _, ok := strings.Cut(id, ":")
+		if _, known := labels[session]; ok && !known {
 			labels[session] = ""
 			sessions = append(sessions, session)
 			cmds = append(cmds, p.Command([]string{labelKey(session)}, nil, "GET"))
@@ -83,7 +83,3 @@ func (p *Protocol) labels(ctx context.Context, ids map[string]int) map[string]st
 	}
 	return labels
 }
-
-// isSession reports whether a UUID is that of a relock session, of version 8. Redisson's are of
-// version 4.
-func isSession(id string) bool { return len(id) == 36 && id[14] == '8' }

@@ -17,15 +17,15 @@ const BatchKeys = 100
 // LostPlace or Tokenless.
 func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
 	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
-	look := func(*Ref) *transport.Script { return p.set().look }
 	fill := func(c *transport.Call, batch []int) {
+		c.Script = p.script("look")
 		for _, i := range batch {
 			l, k := ls[i], ls[i].Keys
 			c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
 			c.Args = append(c.Args, l.ID, Millis(l.Length), claimMS(l), k.Prefix)
 		}
 	}
-	p.inBatches(ctx, ls, look, fill, func(batch []int, reply []int64, err error) {
+	p.inBatches(ctx, ls, fill, func(batch []int, reply []int64, err error) {
 		for i, at := range batch {
 			if errs[at] = err; err == nil {
 				replies[at] = reply[i]
@@ -44,15 +44,12 @@ type renewed struct {
 // Renew starts the leases of holds again and returns a result for each.
 func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 	out := make([]renewed, len(holds))
-	renew := func(l *Ref) *transport.Script {
-		if l.Kind == Read {
-			return p.set().renewRead
-		}
-		return p.set().renew
-	}
 	fill := func(c *transport.Call, batch []int) {
+		c.Script = p.script("renew")
+		if holds[batch[0]].Kind == Read {
+			c.Script = p.script("renew_read")
+		}
 		slices.SortStableFunc(batch, func(i, j int) int { return cmp.Compare(holds[i].Length, holds[j].Length) })
-		c.Keys, c.Args = make([]string, 0, 2*len(batch)), make([]string, 0, len(batch)+2)
 		for _, i := range batch {
 			l := holds[i]
 			c.Keys, c.Args = append(c.Keys, l.Keys.Name), append(c.Args, l.ID)
@@ -67,7 +64,7 @@ func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 			c.Args = append(c.Args, strconv.Itoa(n), Millis(length))
 		}
 	}
-	p.inBatches(ctx, holds, renew, fill, func(batch []int, reply []int64, err error) {
+	p.inBatches(ctx, holds, fill, func(batch []int, reply []int64, err error) {
 		for _, at := range batch {
 			out[at].Err = err
 		}
@@ -78,45 +75,45 @@ func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 	return out
 }
 
-// inBatches runs a script for refs: once for every BatchKeys that have the same one, in a cluster for those of
-// one slot, all in one pipeline. fill adds what the script is given for the refs at these indices, which it may
+// inBatches runs a script for refs: once for every BatchKeys of readers or of others, in a cluster for those of
+// one slot, all in one pipeline. fill makes the call for the refs at these indices, which it may
 // reorder; done gets the reply to it.
 //
 // A key that this user may not touch any more, that somebody has damaged, or that is on another
 // node while its slot is being moved, fails the script for the whole batch. So the refs of a batch
 // that was refused are sent again one by one, and only those of that key fail. Each script may be
 // sent twice.
-func (p *Protocol) inBatches(ctx context.Context, refs []*Ref, script func(*Ref) *transport.Script,
-	fill func(c *transport.Call, batch []int), done func(batch []int, reply []int64, err error)) {
+func (p *Protocol) inBatches(ctx context.Context, refs []*Ref, fill func(c *transport.Call, batch []int),
+	done func(batch []int, reply []int64, err error)) {
 	type group struct {
-		script *transport.Script
-		slot   uint16
+		readers bool
+		slot    uint16
 	}
-	left := make(map[group][]int)
+	groups := make(map[group][]int)
 	for i, l := range refs {
-		g := group{script(l), p.Slot(l.Keys.Name)}
-		left[g] = append(left[g], i)
+		g := group{l.Kind == Read, p.Slot(l.Keys.Name)}
+		groups[g] = append(groups[g], i)
 	}
-	for most := BatchKeys; len(left) > 0; most = 1 {
-		var calls []transport.Call
-		var groups []group
-		var batches [][]int
-		for g, all := range left {
-			for batch := range slices.Chunk(all, most) {
-				c := transport.Call{Script: g.script}
-				fill(&c, batch)
-				calls, groups, batches = append(calls, c), append(groups, g), append(batches, batch)
-			}
+	var batches [][]int
+	for _, all := range groups {
+		batches = slices.AppendSeq(batches, slices.Chunk(all, BatchKeys))
+	}
+	for len(batches) > 0 {
+		calls := make([]transport.Call, len(batches))
+		for i, batch := range batches {
+			fill(&calls[i], batch)
 		}
-		clear(left)
+		var again [][]int
 		for i, r := range p.EvalAll(ctx, calls) {
+			batch := batches[i]
 			reply, err := r.AsIntSlice()
-			if g, batch := groups[i], batches[i]; len(batch) > 1 && transport.OfKeys(err) {
-				left[g] = append(left[g], batch...)
+			if len(batch) > 1 && transport.OfKeys(err) {
+				again = slices.AppendSeq(again, slices.Chunk(batch, 1))
 			} else {
 				done(batch, reply, err)
 			}
 		}
+		batches = again
 	}
 }
 
@@ -130,18 +127,15 @@ type Try struct {
 // TryAll asks for several locks in one pipeline, without queueing. For each it returns the reply that
 // Acquire or AcquireRead would get, negative if the lock is taken.
 func (p *Protocol) TryAll(ctx context.Context, tries []Try) (replies []int64, errs []error) {
-	calls := make([]transport.Call, len(tries))
-	for i, t := range tries {
+	replies, errs = p.all(ctx, len(tries), func(i int) transport.Call {
+		t := tries[i]
 		if t.Kind == Read {
-			calls[i] = p.reading(new(callBuffer), t.Ref, t.LeaseMS, t.Writer, "", false)
-		} else {
-			calls[i] = p.acquiring(new(callBuffer), t.Ref, t.LeaseMS, false)
+			return p.reading(new(callBuffer), t.Ref, t.LeaseMS, t.Writer, "", false)
 		}
-	}
-	replies, errs = make([]int64, len(tries)), make([]error, len(tries))
-	for i, r := range p.EvalAll(ctx, calls) {
-		reply, err := r.AsInt64()
-		replies[i], errs[i] = reply, tries[i].Keys.explain(err)
+		return p.acquiring(new(callBuffer), t.Ref, t.LeaseMS, false)
+	})
+	for i, t := range tries {
+		errs[i] = t.Keys.explain(errs[i])
 	}
 	return replies, errs
 }

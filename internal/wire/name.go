@@ -49,12 +49,12 @@ func tagged(key string) bool {
 	return ok && strings.Index(tag, "}") > 0 || !ok && !strings.Contains(key, "}")
 }
 
-// prefixed returns the name of a lock's key or channel, by Redisson's rule.
-func prefixed(prefix, name string) string {
+// tag returns a name as keys contain it, by Redisson's rule: with a hash tag.
+func tag(name string) string {
 	if strings.Contains(name, "{") {
-		return prefix + ":" + name
+		return name
 	}
-	return prefix + ":{" + name + "}"
+	return "{" + name + "}"
 }
 
 // Names on the wire. Those with redisson_ are Redisson's, the others relock's own.
@@ -84,15 +84,7 @@ func queueOf(prefix, name string) string {
 	if strings.Contains(name, "{") {
 		return prefix + ":" + name + ":"
 	}
-	return prefixed(prefix, name)
-}
-
-// suffixed returns the prefix of the names of keys for the holds of a lock, by Redisson's rule.
-func suffixed(name string) string {
-	if strings.Contains(name, "{") {
-		return name + ":"
-	}
-	return "{" + name + "}:"
+	return prefix + ":" + tag(name)
 }
 
 // Kind is a type of lock, or a side of one, as stored in Redis.
@@ -116,20 +108,17 @@ type Keys struct {
 
 // Grants returns the channel by which a session is told of grants of the lock, where pub/sub is
 // sharded. Elsewhere that is the channel of the session.
-func (k *Keys) Grants(session string) string { return prefixed(prefixGrant, k.Name) + ":" + session }
+func (k *Keys) Grants(session string) string { return prefixGrant + ":" + tag(k.Name) + ":" + session }
 
 // NewKeys returns the names for one kind of lock.
 func NewKeys(k Kind, name string) Keys {
-	keys := Keys{fence: prefixed(prefixFence, name), Channel: prefixed(prefixChannel, name)}
-	// A substring of fence, so that the caller's copy of the name is not kept alive.
-	keys.Name = keys.fence[strings.LastIndex(keys.fence, name):][:len(name)]
-	switch k {
-	case Plain, Fair:
-		keys.aux = queueOf(prefixQueue, name)
-	case Write, Read:
-		keys.Channel = prefixed(prefixRW, name)
-		keys.aux = queueOf(prefixRWQueue, name)
-		keys.Prefix = suffixed(name)
+	keys := Keys{
+		Name: strings.Clone(name), fence: prefixFence + ":" + tag(name),
+		Channel: prefixChannel + ":" + tag(name), aux: queueOf(prefixQueue, name),
+	}
+	if k == Write || k == Read {
+		keys.Channel, keys.aux = prefixRW+":"+tag(name), queueOf(prefixRWQueue, name)
+		keys.Prefix = tag(name) + ":"
 	}
 	return keys
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/relock-go/relock/internal/transport"
@@ -31,23 +30,21 @@ var pubsubNames = [...]string{
 // changing the outcome; the header of its file says why.
 type Scripts struct{ sets [len(pubsubNames)]set }
 
-// set is the scripts for one PubSub.
-type set struct {
-	acquire, release       *transport.Script // any lock, for one
-	read, releaseRead      *transport.Script // an RWMutex, for a reader
-	look, renew, renewRead *transport.Script // many locks; renewRead for readers, renew for all others
-	force, inspect         *transport.Script // any lock
+// set is the scripts for one PubSub, by name.
+type set map[string]*transport.Script
 
-	all []*transport.Script
+// scriptNames are those of the scripts' files. The read and renew_read scripts are for readers, look and the
+// renew scripts for many locks, all others for any one lock.
+var scriptNames = [...]string{
+	"acquire", "force", "inspect", "look", "read", "release", "release_read", "renew", "renew_read",
 }
 
-// byName returns for the name of each script's file the field that it is loaded into.
-func (s *set) byName() map[string]**transport.Script {
-	return map[string]**transport.Script{
-		"acquire": &s.acquire, "release": &s.release,
-		"read": &s.read, "release_read": &s.releaseRead,
-		"look": &s.look, "renew": &s.renew, "renew_read": &s.renewRead, "force": &s.force, "inspect": &s.inspect,
+// all returns the scripts in order of their names.
+func (s set) all() (all []*transport.Script) {
+	for _, name := range scriptNames {
+		all = append(all, s[name])
 	}
+	return all
 }
 
 // LoadScripts assembles the scripts from files, a directory that has one file for each
@@ -55,22 +52,20 @@ func (s *set) byName() map[string]**transport.Script {
 func LoadScripts(files fs.FS) (*Scripts, error) {
 	s := new(Scripts)
 	for how := range s.sets {
-		set := &s.sets[how]
-		for name, field := range set.byName() {
+		s.sets[how] = make(set)
+		for _, name := range scriptNames {
 			text, err := assemble(files, name+".lua", pubsubNames[how])
 			if err != nil {
 				return nil, fmt.Errorf("script: %s.lua: %w", name, err)
 			}
-			*field = &transport.Script{Name: name, Text: text}
-			set.all = append(set.all, *field)
+			s.sets[how][name] = &transport.Script{Name: name, Text: text}
 		}
-		slices.SortFunc(set.all, func(a, b *transport.Script) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return s, nil
 }
 
 // All returns the scripts of a deployment that is no cluster, in order of their names.
-func (s *Scripts) All() []*transport.Script { return s.sets[Plainly].all }
+func (s *Scripts) All() []*transport.Script { return s.sets[Plainly].all() }
 
 // undeclared is the first line of a script that uses keys beside those that it is given,
 // because only what it finds in these tells their names, or because mostly they do not

@@ -17,8 +17,8 @@ func TestEveryScriptLoadsAsItIsSent(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for how := range scripts.sets {
 			r.PubSub = PubSub(how)
-			require.NoError(t, r.LearnDigests(ctx0, r.set().all))
-			for _, s := range r.set().all {
+			require.NoError(t, r.LearnDigests(ctx0, scripts.sets[how].all()))
+			for _, s := range scripts.sets[how].all() {
 				t.Run(fmt.Sprint(how, "/", s.Name), func(t *testing.T) {
 					t.Log("\n" + s.Text)
 					verb, digest := s.Call()
@@ -102,7 +102,7 @@ func TestScriptsPublishAndCountAsTheirDeploymentDoes(t *testing.T) {
 	t.Parallel()
 	literal := regexp.MustCompile(`(?i)'s?publish'(, ARGV\[1\].*, 'lost ')?|'(shard)?numsub'|\[\[`)
 	for how := range scripts.sets {
-		for _, s := range scripts.sets[how].all {
+		for _, s := range scripts.sets[how].all() {
 			text := strings.ReplaceAll(s.Text, pubsubNames[how], "")
 			text = strings.ReplaceAll(text, "if publish == 'SPUBLISH' then", "")
 			for _, m := range literal.FindAllStringSubmatch(text, -1) {
