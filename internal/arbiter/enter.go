@@ -24,16 +24,16 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 	apart := e.Open || side == Read && (!wait || !w.Passable || writes)
 	own := e.live(w.Owner, side)
 	switch {
-	case w.reenters(own):
+	case may && w.reenters(own):
 		w.grant(own)
 		return Entered
 	case side == Read && e.mayJoin(w, now):
 		e.share(w, e.read, now)
 		return Joined
-	case side == Write && e.reads[w.Owner] != nil:
-		return Upgrade
 	case !may && !(wait && w.Owner.ofHandle):
 		return UnlockFirst // through a handle a call waits: the unlock may be another goroutine's
+	case side == Write && e.reads[w.Owner] != nil:
+		return Upgrade
 	case !wait && (e.hold != nil && !writes || side == Write && len(e.reads) > 0):
 		return Busy
 	case may && (apart || e.free(side)):
@@ -74,7 +74,7 @@ func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
 	e := via.shard.lock(via.name)
 	defer e.unlock()
 	h := e.live(o, Write)
-	if h == nil || !t.Certain(h.lease, t.Now()) {
+	if h == nil || !t.Certain(h.lease, t.Now()) || via.MustUnlockFirst(o) {
 		return false
 	}
 	h.count++

@@ -144,9 +144,9 @@ func (p *process) eligible(c *step) bool {
 	return p.lostOf(c.Owner, read) == nil && p.lostOf(c.Owner, write) == nil
 }
 
-// reenters reports whether c enters a hold of its owner again.
+// reenters reports whether c enters a hold of its owner again, who has lost none.
 func (p *process) reenters(c *step, h *held) bool {
-	return h != nil && h.Owner == c.Owner && !p.ofHandle(c.Owner)
+	return h != nil && h.Owner == c.Owner && !p.ofHandle(c.Owner) && p.eligible(c)
 }
 
 func (p *process) ofHandle(o *owner) bool { return !slices.Contains(p.owners, o) }
@@ -185,10 +185,10 @@ func (p *process) verdict(c *step) arbiter.Verdict {
 	switch {
 	case p.reenters(c, writer):
 		return arbiter.Entered
-	case p.live(c.Owner, read) != nil:
-		return arbiter.Upgrade
 	case !may && !inMemory:
 		return arbiter.UnlockFirst
+	case p.live(c.Owner, read) != nil:
+		return arbiter.Upgrade
 	case !c.wait && (p.live(nil, read) != nil || p.m.open && writer != nil):
 		return arbiter.Busy
 	case may && (p.m.open || writer == nil && p.releasing == nil && p.contender(write) == nil):

@@ -16,6 +16,7 @@ type Owner struct {
 
 	ofHandle bool
 	queued   atomic.Int32 // waiters of this owner in any queue
+	losses   atomic.Int32 // the size of lost, most often 0
 
 	mu   sync.Mutex       // protects the following
 	lost map[lockSide]any // holds that were lost and await an unlock, each a *Hold[L]; nobody else keeps them
@@ -30,6 +31,9 @@ type lockSide struct {
 
 // lostOn returns the hold on s that o lost and has not unlocked, nil if there is none.
 func (o *Owner) lostOn(s lockSide) any {
+	if o.losses.Load() == 0 {
+		return nil
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.lost[s]
@@ -45,6 +49,7 @@ func (o *Owner) setLost(s lockSide, hold any) {
 	if o.lost[s] = hold; hold == nil {
 		delete(o.lost, s)
 	}
+	o.losses.Store(int32(len(o.lost)))
 }
 
 type ownerKey struct{}

@@ -20,9 +20,11 @@ func (e *entry[L]) unread() bool {
 // mayJoin reports whether w may lock the read side without asking Redis.
 func (e *entry[L]) mayJoin(w *Waiter[L], now int64) bool {
 	switch {
+	case !w.eligible():
+		return false
 	case w.reenters(e.reads[w.Owner]):
 		return true
-	case !w.Passable || e.sharing == 0 || !e.Certain(e.read, now) || !w.eligible():
+	case !w.Passable || e.sharing == 0 || !e.Certain(e.read, now):
 		return false
 	case e.busy():
 		return w.reenters(e.hold)

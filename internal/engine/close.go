@@ -115,19 +115,25 @@ func (e *Engine) loseAll() {
 	}
 }
 
-// releaseClosed releases l, which Close has lost, and for which it waits.
+// releaseClosed releases l, which Close has lost.
 func (e *Engine) releaseClosed(l *lease.Lease) {
+	e.releaseSoon(l, false, func() {})
+	if l.Indeterminate {
+		e.cleaner.Add(l, true, nil)
+	}
+}
+
+// releaseSoon has the cleaner release l. Close waits for that. done is called after it.
+func (e *Engine) releaseSoon(l *lease.Lease, indeterminate bool, done func()) {
 	e.releases.n.Add(1)
 	e.left.Store(l, nil)
-	e.cleaner.Add(l, false, func(err error) {
-		if e.left.Delete(l); err != nil {
+	e.cleaner.Add(l, indeterminate, func(err error) {
+		done()
+		if e.left.Delete(l); err != nil && e.Closed() {
 			e.left.Store(l, err)
 		}
 		e.releases.done()
 	})
-	if l.Indeterminate {
-		e.cleaner.Add(l, true, nil)
-	}
 }
 
 // unreleased returns the error of a Close that has left some leases to expire.

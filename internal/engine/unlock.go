@@ -141,7 +141,7 @@ func (e *Engine) settle(l, queued *lease.Lease, err error) release {
 	default:
 		e.watchdog.Remove(l)
 		e.arbiters[l.Kind].Released(l.Keys.Name, l, nil, 0)
-		e.cleaner.Add(l, l.Indeterminate, nil) // its key may outlive our deadline
+		e.releaseSoon(l, l.Indeterminate, func() {}) // its key may outlive our deadline
 	}
 	foreign := err != nil && !damaged && strings.Contains(err.Error(), "WRONGTYPE") // somebody has replaced the key
 	return release{held: err != lease.ErrGone && !foreign, err: err}
@@ -205,7 +205,7 @@ var errUnconfirmed = errors.New("no confirmation from Redis; the release goes on
 // releaseLater releases l in the background.
 func (e *Engine) releaseLater(l *lease.Lease) {
 	e.watchdog.Stop(l, transport.Background(), e.Clock.Now()+int64(l.Length))
-	e.cleaner.Add(l, l.Indeterminate, func(error) {
+	e.releaseSoon(l, l.Indeterminate, func() {
 		e.watchdog.Remove(l)
 		e.arbiters[l.Kind].Released(l.Keys.Name, l, nil, 0)
 	})
