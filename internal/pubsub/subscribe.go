@@ -36,7 +36,7 @@ func (c *connection) subscribeNew() error {
 	}
 }
 
-// missing returns some channels that the server is to be asked for now.
+// missing returns the channels of the next request to the server.
 func (c *connection) missing() (some []*subscription) {
 	b := c.broker
 	now := b.Clock.Now()
