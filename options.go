@@ -137,8 +137,8 @@ func WithTenure(d time.Duration) SessionOption {
 
 // WithReplicas makes an acquisition count only once n replicas have acknowledged it (the WAIT
 // command). If they have not within timeout, it is undone and reported as an error. That narrows the
-// window in which a failover loses a lock, and does not close it. [NewSession] refuses more replicas
-// than are connected.
+// window in which a failover loses a lock, and does not close it. [NewSession] fails if fewer
+// replicas acknowledge in time, in a cluster those of one primary.
 func WithReplicas(n int, timeout time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Replicas, c.AckWait = n, timeout

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/lockerr"
@@ -48,9 +47,6 @@ func (e *Engine) check(ctx context.Context) error {
 		return func(ctx context.Context) error { return wrap("running a script", check(ctx)) }
 	}
 	steps := []step{e.primary, e.commands, running(e.proto.CheckScripts), e.topology, running(e.proto.LearnScripts)}
-	if e.Config.Replicas > 0 {
-		steps = append(steps, e.waits, e.replicated)
-	}
 	err := ctx.Err()
 	for i := 0; i < len(steps) && err == nil; i++ {
 		err = steps[i](ctx)
@@ -86,10 +82,8 @@ func (e *Engine) run(ctx context.Context) error {
 		return wrap("subscribing to "+wire.PrefixSession+"*", err)
 	case silent != nil:
 		return wrap("publishing to "+wire.PrefixSession+"* in a script", silent)
-	case e.Config.Replicas > 0:
-		return e.waits(ctx) // again: it needs a connection beside that of the channels
 	}
-	return nil
+	return e.replicated(ctx)
 }
 
 var (
@@ -122,16 +116,6 @@ func (r replication) obstacle() (passes bool, err error) {
 	return false, nil
 }
 
-// replicas returns how many replicas are connected and in step.
-func (r replication) replicas() (n int) {
-	for field, value := range r {
-		if strings.HasPrefix(field, "slave") && strings.Contains(value, "state=online") {
-			n++
-		}
-	}
-	return n
-}
-
 // primary waits while the server fails over, and returns an error if it is a read-only replica
 // otherwise. Through Sentinel a replica is always one that was the primary until now.
 func (e *Engine) primary(ctx context.Context) error {
@@ -158,51 +142,16 @@ func (e *Engine) primary(ctx context.Context) error {
 	}
 }
 
-// replicated returns an error if a primary has fewer replicas than acquisitions are to wait for. It
-// gives those that are missing as long to connect as an acquisition would.
+// replicated checks that replicas acknowledge as they must for an acquisition, in a cluster those of one primary. A
+// server that has just become a replica refuses WAIT, but may be the primary when it matters.
 func (e *Engine) replicated(ctx context.Context) error {
-	want, wait := e.Config.Replicas, e.Config.AckWait
-	end := time.Now().Add(wait)
-	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
-		at, has := e.fewestReplicas(ctx)
-		if has >= want || ctx.Err() != nil {
-			return nil // ctx ends the next step
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("%w: WithReplicas(%d, %v): %s has %d connected", lockerr.ErrOption, want, wait, at, has)
-		}
-		timing.Pause(ctx, min(timing.Jitter(backoff), time.Until(end)))
+	if e.Config.Replicas == 0 {
+		return nil
 	}
-}
-
-// fewestReplicas returns the primary that has fewer replicas than any other, and than acquisitions are to wait
-// for, and their number.
-func (e *Engine) fewestReplicas(ctx context.Context) (at string, has int) {
-	p, has := e.proto, e.Config.Replicas
-	count := func(where string, answer rueidis.RedisResult) {
-		text, err := answer.ToString()
-		r := readReplication(text)
-		if n := r.replicas(); err == nil && r["role"] == "master" && n < has {
-			at, has = where, n
-		}
+	_, err := e.proto.EvalWait(ctx, &transport.Script{Text: "return 1"}, nil, nil)
+	if errors.As(err, new(*transport.ReplicaError)) {
+		return fmt.Errorf("%w: WithReplicas(%d, %v): %w", lockerr.ErrOption, e.Config.Replicas, e.Config.AckWait, err)
 	}
-	if p.Slots == nil {
-		count("the primary", p.Settled(ctx, "INFO", "replication"))
-		return at, has
-	}
-	nodes := p.Client.Nodes()
-	for _, addr := range p.Slots.Primaries() {
-		if node := nodes[addr]; node != nil {
-			count("the primary at "+addr, p.InquireAt(ctx, node, "INFO", "replication"))
-		}
-	}
-	return at, has
-}
-
-// waits checks that the server has WAIT, which acknowledgements of replicas need. A server that
-// has just become a replica refuses it, but may be the primary when it matters.
-func (e *Engine) waits(ctx context.Context) error {
-	err := e.proto.Inquire(ctx, "WAIT", "0", "0").Error()
 	if _, ok := transport.Code(err); ok && !transport.Unsupported(err) {
 		return nil
 	}

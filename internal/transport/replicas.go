@@ -29,7 +29,10 @@ const maxRedirects = 4
 func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) (int64, error) {
 	send, key := c.Pipelined, ""
 	if c.Slots != nil {
-		send, key = c.sendToPrimary, keys[0]
+		send = c.sendToPrimary
+		if len(keys) > 0 { // else any primary will do
+			key = keys[0]
+		}
 	}
 	ctx, stop := c.watchPool(ctx, c.Client, key, poolTimeout+c.AckWait)
 	defer stop()

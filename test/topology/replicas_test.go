@@ -33,12 +33,12 @@ func TestLocksCountOnceReplicasHaveThem(t *testing.T) {
 		timely := parties(t, d, relock.WithReplicas(n, kit.Soon))
 		a, b := timely(), timely()
 		handOver(t, duels(t, a, b, "in time"))
+		vain := parties(t, d, relock.WithReplicas(n, 300*time.Millisecond))()
 
 		hung := replicas[:3-n]
 		for _, r := range hung {
 			require.NoError(t, r.Freeze())
 		}
-		vain := parties(t, d, relock.WithReplicas(n, 20*time.Millisecond))()
 		for _, p := range pairings {
 			if p.kinds == "Redlock" {
 				continue // goes by its majority
