@@ -295,6 +295,45 @@ func (p *site) more(t testing.TB, o ...relock.SessionOption) (sessions []*relock
 	return sessions
 }
 
+// cancels calls Lock and TryLock of l, and cancels each call while its first script is on its way to a server, its second,
+// and so on, or while it sleeps. The scripts are executed all the same, and what they get is given back: as many keys
+// as before are left.
+func (p *site) cancels(t testing.TB, l relock.Locker, left int, free bool) {
+	t.Helper()
+	tap := newTap(p.proxies...)
+	for _, wait := range []bool{true, false} {
+		for n := 1; n <= 12; n++ {
+			keysLeft(t, left, p.clients...)
+			ctx, cancel := context.WithCancelCause(kit.Background)
+			tap.at(n, func() { cancel(kit.ErrStop) })
+			late := time.AfterFunc(50*time.Millisecond, func() { cancel(kit.ErrStop) })
+			ok, err := true, error(nil)
+			if wait {
+				err = l.Lock(ctx)
+			} else {
+				ok, err = l.TryLock(ctx)
+			}
+			tap.on.Store(nil)
+			late.Stop()
+			switch {
+			case err != nil:
+				require.ErrorIs(t, err, kit.ErrStop, "at script %d", n)
+				require.ErrorIs(t, err, context.Canceled, "at script %d", n)
+				require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+				require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrNotHeld)
+			case ok:
+				require.True(t, free)
+				require.NoError(t, l.Err())
+				kit.Unlock(t, kit.Background, l)
+			default:
+				require.False(t, wait)
+			}
+			cancel(nil)
+		}
+	}
+	keysLeft(t, left, p.clients...)
+}
+
 // holders returns on how many servers a lock is held.
 func (p *site) holders(t testing.TB, name string) (n int) {
 	t.Helper()

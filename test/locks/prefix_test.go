@@ -119,23 +119,3 @@ func TestPrefixThatNoNameCouldFollowIsRefused(t *testing.T) {
 		}
 	})
 }
-
-// Members of a group exclude each other by their keys, and not by their names.
-func TestGroupComparesTheKeysOfItsMembers(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	bare, a := kit.NewSession(t, server), kit.NewSession(t, server, relock.WithPrefix("a:"))
-	b := kit.NewSession(t, server, relock.WithPrefix("b:"))
-	for what, g := range map[string]*relock.Group{
-		"mutexes": relock.NewGroup(bare.Mutex("a:x"), a.Mutex("x")), "kinds": relock.NewGroup(bare.FairMutex("a:x"), a.RWMutex("x")),
-		"redlock": relock.NewGroup(relock.NewRedlock([]*relock.Session{a}, "x"), bare.Mutex("a:x")),
-	} {
-		err := g.Lock(kit.Background)
-		require.ErrorIs(t, err, relock.ErrOption, what)
-		require.ErrorContains(t, err, `"a:x"`, what)
-	}
-	g := relock.NewGroup(a.Mutex("x"), b.Mutex("x"), bare.Mutex("x"), a.RWMutex("y").RLocker(), bare.RWMutex("a:y").RLocker(),
-		relock.NewRedlock([]*relock.Session{b}, "z"), a.Mutex("z"))
-	kit.Lock(t, kit.Background, g)
-	kit.Unlock(t, kit.Background, g)
-}
