@@ -21,11 +21,14 @@ var groups = map[string]func(s, far *relock.Session) []relock.Locker{
 		return []relock.Locker{s.Mutex("c"), far.Mutex("a"), s.Mutex("a"), s.Mutex("b")}
 	},
 	"all types": func(s, far *relock.Session) []relock.Locker {
-		return []relock.Locker{far.RWMutex("b").RLocker(), s.RWMutex("a").RLocker(), s.FairMutex("b"), far.Mutex("a"), s.RWMutex("c")}
+		return []relock.Locker{
+			far.RWMutex("b").RLocker(), s.RWMutex("a").RLocker(), s.FairMutex("b"), far.Mutex("a"), s.RWMutex("c"),
+		}
 	},
 	"groups in a group": func(s, far *relock.Session) []relock.Locker {
 		return []relock.Locker{
-			relock.NewGroup(s.Mutex("b"), far.Mutex("a")), relock.NewGroup(s.FairMutex("a"), stranger{far.Mutex("b")}), s.Mutex("c"),
+			relock.NewGroup(s.Mutex("b"), far.Mutex("a")),
+			relock.NewGroup(s.FairMutex("a"), stranger{far.Mutex("b")}), s.Mutex("c"),
 		}
 	},
 	"strangers": func(s, _ *relock.Session) []relock.Locker {

@@ -295,9 +295,9 @@ func (p *site) more(t testing.TB, o ...relock.SessionOption) (sessions []*relock
 	return sessions
 }
 
-// cancels calls Lock and TryLock of l, and cancels each call while its first script is on its way to a server, its second,
-// and so on, or while it sleeps. The scripts are executed all the same, and what they get is given back: as many keys
-// as before are left.
+// cancels calls Lock and TryLock of l, and cancels each call while its first script is on its way to a server, its
+// second, and so on, or while it sleeps. The scripts are executed all the same, and what they get is given back: as
+// many keys as before are left.
 func (p *site) cancels(t testing.TB, l relock.Locker, left int, free bool) {
 	t.Helper()
 	tap := newTap(p.proxies...)
