@@ -12,6 +12,8 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/peek"
+	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -165,6 +167,19 @@ func TestGroupsThatLookAlikeWork(t *testing.T) {
 		}
 		nothingLeft(t, p.clients...)
 	}
+}
+
+// Regression: each lock of a group left something with the hold of a member that its owner had for longer.
+func TestGroupsLeaveNothingWithHoldsOfMembers(t *testing.T) {
+	m, _ := redistest.Mini(t)
+	s := kit.NewSession(t, m)
+	a, ctx := s.Mutex("a"), s.NewContext(kit.Background)
+	g := relock.NewGroup(a, s.Mutex("b"))
+	kit.Lock(t, ctx, a)
+	kit.Lock(t, ctx, g)
+	require.Equal(t, 1, peek.Engine(s).Watchers("a"))
+	kit.Unlock(t, ctx, g)
+	require.Zero(t, peek.Engine(s).Watchers("a"))
 }
 
 // Groups of the same members, in opposite orders, exclude each other, and none waits for ever.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -206,18 +205,6 @@ func trafficOf(server *redistest.Server, f func()) traffic {
 	}
 }
 
-// waitHook is a context that calls f when a call first waits under it.
-type waitHook struct {
-	context.Context
-	f    func()
-	once sync.Once
-}
-
-func (c *waitHook) Done() <-chan struct{} {
-	c.once.Do(c.f)
-	return c.Context.Done()
-}
-
 // waits tells of the calls that wait.
 type waits struct {
 	relock.NopObserver
@@ -227,14 +214,6 @@ type waits struct {
 func newWaits() waits { return waits{c: make(chan string, 100)} }
 
 func (w waits) Waiting(_ context.Context, e relock.WaitEvent) { w.c <- e.Name }
-
-// losses counts losses.
-type losses struct {
-	relock.NopObserver
-	n atomic.Int64
-}
-
-func (c *losses) Lost(relock.LostEvent) { c.n.Add(1) }
 
 // A tap sees the acquisitions that sessions send, before the servers do.
 type tap struct{ on atomic.Pointer[func()] }

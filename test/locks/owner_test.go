@@ -72,36 +72,6 @@ func TestOwnersExcludeEachOther(t *testing.T) {
 	}, exclusive)
 }
 
-// Goroutines that share an owner do not exclude each other, also not when they waited for the lock together.
-// What each of them has queued for is given back.
-func TestWaitersOfOneOwnerEnterTogether(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
-		kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-			const n = 8
-			s := kit.NewSession(t, at)
-			l, owner := k.Of(s), s.NewContext(kit.Background)
-			for _, from := range []relock.Locker{k.Holder(s), k.Holder(kit.NewSession(t, at))} {
-				kit.Lock(t, kit.Background, from)
-				got := make(chan error, n)
-				for range n {
-					go func() { got <- l.Lock(owner) }()
-				}
-				time.Sleep(5 * time.Millisecond) // most of them wait
-				kit.Unlock(t, kit.Background, from)
-				for range n {
-					require.NoError(t, kit.Receive(t, got, "every goroutine of the owner to enter"))
-				}
-				for range n {
-					require.NoError(t, l.Err())
-					kit.Unlock(t, owner, l)
-				}
-				require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
-				kit.GoneQuickly(t, kit.NewClient(t, at), "lock")
-			}
-		})
-	})
-}
-
 func TestContextsCarryOwners(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		_, ok := relock.FromContext(kit.Background)
@@ -187,7 +157,7 @@ func TestOwnerUnlocksALostHoldFirst(t *testing.T) {
 		ctx := ss[0].NewContext(kit.Background)
 		kit.Lock(t, ctx, outer)
 		k.lose(t, ss, "lock", outer)
-		for _, l := range []relock.Locker{outer, nested} {
+		for _, l := range []relock.Locker{outer, nested, relock.NewGroup(nested, ss[0].Mutex("z"))} {
 			require.ErrorIs(t, l.Lock(ctx), relock.ErrLost)
 			ok, err := l.TryLock(ctx)
 			require.False(t, ok)
@@ -200,23 +170,5 @@ func TestOwnerUnlocksALostHoldFirst(t *testing.T) {
 		require.ErrorIs(t, outer.Unlock(ctx), relock.ErrLost)
 		kit.Lock(t, ctx, nested)
 		kit.Unlock(t, ctx, nested)
-	})
-}
-
-// Each side of an RWMutex is that lock, and so is each member of a group.
-func TestLostHoldIsOfTheWholeLock(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		rw, ctx := s.RWMutex("lock"), s.NewContext(kit.Background)
-		kit.Lock(t, ctx, rw)
-		forceUnlock(t, s, rw)
-		require.ErrorIs(t, rw.RLock(ctx), relock.ErrLost, "no downgrade")
-		g := relock.NewGroup(rw, s.Mutex("z"))
-		require.ErrorIs(t, g.Lock(ctx), relock.ErrLost)
-		_, err := g.TryLock(ctx)
-		require.ErrorIs(t, err, relock.ErrLost)
-		require.ErrorIs(t, rw.Unlock(ctx), relock.ErrLost)
-		kit.Lock(t, ctx, g)
-		kit.Unlock(t, ctx, g)
 	})
 }
