@@ -91,21 +91,25 @@ func TestDoTellsOfItsHold(t *testing.T) {
 
 func TestDoThatLosesItsHold(t *testing.T) {
 	eachDo(t, func(t *testing.T, ctx context.Context, s *relock.Session, k *kind, _ bool) {
+		var end context.CancelFunc
 		for what, f := range map[string]struct {
 			result func(ctx context.Context) error
 			own    bool
 			wraps  bool // the context's error, in another one
 		}{
-			"nil":             {func(context.Context) error { return nil }, false, false},
-			"its context's":   {context.Context.Err, false, false},
-			"the cause":       {context.Cause, false, false},
-			"one of its own":  {func(context.Context) error { return errOwn }, true, false},
-			"that and Err":    {func(ctx context.Context) error { return errors.Join(ctx.Err(), errOwn) }, true, true},
-			"Err, wrapped":    {func(ctx context.Context) error { return fmt.Errorf("query: %w", ctx.Err()) }, false, true},
-			"cause, wrapped":  {func(ctx context.Context) error { return fmt.Errorf("query: %w", context.Cause(ctx)) }, false, false},
-			"that and causes": {func(ctx context.Context) error { return errors.Join(context.Cause(ctx), errOwn) }, true, false},
+			"nil":               {func(context.Context) error { return nil }, false, false},
+			"its context's":     {context.Context.Err, false, false},
+			"the cause":         {context.Cause, false, false},
+			"one of its own":    {func(context.Context) error { return errOwn }, true, false},
+			"that and Err":      {func(ctx context.Context) error { return errors.Join(ctx.Err(), errOwn) }, true, true},
+			"Err, wrapped":      {func(ctx context.Context) error { return fmt.Errorf("query: %w", ctx.Err()) }, false, true},
+			"cause, wrapped":    {func(ctx context.Context) error { return fmt.Errorf("query: %w", context.Cause(ctx)) }, false, false},
+			"Err of its caller": {func(ctx context.Context) error { end(); return ctx.Err() }, false, true}, // both is true
+			"that and causes":   {func(ctx context.Context) error { return errors.Join(context.Cause(ctx), errOwn) }, true, false},
 		} {
-			err := relock.Do(ctx, k.on(s, k.name), func(ctx context.Context) error {
+			var callers context.Context
+			callers, end = context.WithCancel(ctx)
+			err := relock.Do(callers, k.on(s, k.name), func(ctx context.Context) error {
 				token := relock.Token(ctx)
 				was, err := s.ForceUnlock(kit.Background, k.name)
 				require.NoError(t, err)
@@ -117,22 +121,13 @@ func TestDoThatLosesItsHold(t *testing.T) {
 				require.False(t, ok)
 				return f.result(ctx)
 			})
+			end()
 			require.ErrorIs(t, err, relock.ErrLost, what)
 			require.Equal(t, f.wraps, errors.Is(err, context.Canceled), what)
 			require.Equal(t, f.own, errors.Is(err, errOwn), what)
 			require.NotContains(t, err.Error(), "\n", what)
 			require.True(t, strings.HasPrefix(err.Error(), "relock: "), "%s: %v", what, err)
 		}
-		ctx, cancel := context.WithCancelCause(ctx) // the caller's context ends too: then both is true
-		err := relock.Do(ctx, k.on(s, k.name), func(ctx context.Context) error {
-			_, err := s.ForceUnlock(kit.Background, k.name)
-			require.NoError(t, err)
-			kit.Receive(t, ctx.Done(), "the context to end")
-			cancel(kit.ErrStop)
-			return ctx.Err()
-		})
-		require.ErrorIs(t, err, relock.ErrLost)
-		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 
@@ -173,7 +168,7 @@ type losing struct {
 func (l *losing) Lock(ctx context.Context) error {
 	kit.Lock(l.t, ctx, l.Mutex)
 	l.token = l.FencingToken()
-	forceUnlock(l.t, l.s, l.Mutex)
+	force(l.t, l.Mutex, "lock", l.s)
 	kit.Lock(l.t, l.other, l.Mutex)
 	return nil
 }

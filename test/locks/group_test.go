@@ -92,7 +92,7 @@ func TestGroupIsAllOrNothing(t *testing.T) {
 			nothingLeft(t, p.clients...)
 
 			kit.Lock(t, kit.Background, g)
-			force(t, []*relock.Session{s}, name, g)
+			force(t, g, name, s)
 			err := g.Unlock(kit.Background)
 			require.ErrorIs(t, err, relock.ErrLost)
 			require.True(t, strings.HasPrefix(err.Error(), "relock: "), err.Error())

@@ -90,7 +90,7 @@ func TestReadersOfOneHandleAreCounted(t *testing.T) {
 
 			kit.Lock(t, kit.Background, r)
 			kit.Lock(t, kit.Background, r)
-			force(t, []*relock.Session{s}, "lock", r)
+			force(t, r, "lock", s)
 			for range 2 { // each of them hears of it
 				require.ErrorIs(t, r.Unlock(kit.Background), relock.ErrLost)
 			}

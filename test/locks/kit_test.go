@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestMain(m *testing.M) { kit.Main(m) }
+
 // A kind is a type of lock, or a side of one. What holds for every lock is tested over all kinds.
 // A Group has members of the name and of the name with " too".
 type kind struct {
@@ -85,16 +87,9 @@ next:
 
 func fenced(k *kind) bool    { return k.fenced }
 func exclusive(k *kind) bool { return !k.reads }
-func single(k *kind) bool    { return k.fenced || k.reads } // no Group and no Redlock
 
 // stranger is a Locker of a type that the package does not know.
 type stranger struct{ relock.Locker }
-
-// namedLocker is a lock that has a name.
-type namedLocker interface {
-	relock.Locker
-	Name() string
-}
 
 // order sends one command that must succeed.
 func order(t testing.TB, client rueidis.Client, args ...string) {
@@ -162,28 +157,23 @@ func mustBeQuiet(t testing.TB, client rueidis.Client, name string, sessions ...*
 // lose has l, whose names begin with name, lost whole.
 func (k *kind) lose(t testing.TB, ss []*relock.Session, name string, l relock.Locker) {
 	t.Helper()
-	force(t, ss, name, l)
-	if !single(k) && k.servers == 1 {
+	force(t, l, name, ss...)
+	if strings.Contains(k.name, "Group") {
 		_, err := ss[0].ForceUnlock(kit.Background, name+" too")
 		require.NoError(t, err)
 	}
 }
 
 // force opens a lock on every server, and waits until its holder knows.
-func force(t testing.TB, ss []*relock.Session, name string, l relock.Locker) {
+func force(t testing.TB, l relock.Locker, name string, by ...*relock.Session) {
 	t.Helper()
 	done := l.Done()
-	for _, s := range ss {
+	for _, s := range by {
 		_, err := s.ForceUnlock(kit.Background, name)
 		require.NoError(t, err)
 	}
 	kit.Receive(t, done, "the holder to be told")
 	require.ErrorIs(t, l.Err(), relock.ErrLost)
-}
-
-func forceUnlock(t testing.TB, by *relock.Session, l namedLocker) {
-	t.Helper()
-	force(t, []*relock.Session{by}, l.Name(), l)
 }
 
 // traffic is what locks have cost a server.

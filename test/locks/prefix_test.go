@@ -65,7 +65,7 @@ func TestUsersSeeNamesWithoutThePrefix(t *testing.T) {
 		bare, client := kit.NewSession(t, at), kit.NewClient(t, at)
 		for _, k := range kinds {
 			l := k.on(s, "order:1")
-			if _, named := l.(namedLocker); !named {
+			if _, named := l.(interface{ Name() string }); !named {
 				continue
 			}
 			require.ErrorContains(t, l.Unlock(kit.Background), `"order:1"`)

@@ -33,7 +33,7 @@ func TestFairUnlockWakesTheHeadOfRedissonsQueue(t *testing.T) {
 	for name, release := range map[string]func(){
 		"unlock": func() { kit.Unlock(t, kit.Background, holder) },
 		"force": func() {
-			forceUnlock(t, kit.NewSession(t, server), holder)
+			force(t, holder, "lock", kit.NewSession(t, server))
 			require.ErrorIs(t, holder.Unlock(kit.Background), relock.ErrLost)
 		},
 	} {

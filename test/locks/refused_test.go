@@ -147,7 +147,7 @@ func TestUnusualNamesWork(t *testing.T) {
 			waiter := other.Mutex(name)
 			require.False(t, kit.TryLock(t, kit.Background, waiter))
 			require.Len(t, kit.HoldersOf(t, other, name), 1)
-			forceUnlock(t, other, m)
+			force(t, m, name, other)
 			require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
 			kit.Lock(t, kit.Background, waiter)
 			kit.Unlock(t, kit.Background, waiter)
