@@ -97,15 +97,15 @@ func TestDoThatLosesItsHold(t *testing.T) {
 			own    bool
 			wraps  bool // the context's error, in another one
 		}{
-			"nil":               {func(context.Context) error { return nil }, false, false},
-			"its context's":     {context.Context.Err, false, false},
-			"the cause":         {context.Cause, false, false},
-			"one of its own":    {func(context.Context) error { return errOwn }, true, false},
-			"that and Err":      {func(ctx context.Context) error { return errors.Join(ctx.Err(), errOwn) }, true, true},
-			"Err, wrapped":      {func(ctx context.Context) error { return fmt.Errorf("query: %w", ctx.Err()) }, false, true},
-			"cause, wrapped":    {func(ctx context.Context) error { return fmt.Errorf("query: %w", context.Cause(ctx)) }, false, false},
-			"Err of its caller": {func(ctx context.Context) error { end(); return ctx.Err() }, false, true}, // both is true
-			"that and causes":   {func(ctx context.Context) error { return errors.Join(context.Cause(ctx), errOwn) }, true, false},
+			"nil":              {func(context.Context) error { return nil }, false, false},
+			"its context's":    {context.Context.Err, false, false},
+			"the cause":        {context.Cause, false, false},
+			"one of its own":   {func(context.Context) error { return errOwn }, true, false},
+			"that and Err":     {func(ctx context.Context) error { return errors.Join(ctx.Err(), errOwn) }, true, true},
+			"Err, wrapped":     {func(ctx context.Context) error { return fmt.Errorf("query: %w", ctx.Err()) }, false, true},
+			"cause, wrapped":   {func(ctx context.Context) error { return fmt.Errorf("query: %w", context.Cause(ctx)) }, false, false},
+			"its caller's Err": {func(ctx context.Context) error { end(); return ctx.Err() }, false, true}, // both is true
+			"that and cause":   {func(ctx context.Context) error { return errors.Join(context.Cause(ctx), errOwn) }, true, false},
 		} {
 			var callers context.Context
 			callers, end = context.WithCancel(ctx)
@@ -247,11 +247,11 @@ func TestDoEndsItsOwnHold(t *testing.T) {
 				return relock.NewGroup(relock.NewGroup(s.RWMutex("lock", o...).RLocker()), s.RWMutex("other").RLocker())
 			},
 		} {
-			for _, ends := range [][]int{{0, 1, 2}, {2, 1, 0}} {
-				t.Run(fmt.Sprint(what, " ", way, ends), func(t *testing.T) {
-					t.Parallel()
-					server := redistest.Start(t)
-					s, client := kit.NewSession(t, server), kit.NewClient(t, server)
+			t.Run(what+" "+way, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				s, client := kit.NewSession(t, server), kit.NewClient(t, server)
+				for _, ends := range [][]int{{0, 1, 2}, {2, 1, 0}} {
 					l, inside := of(s), make(chan struct{})
 					var results []<-chan error
 					var leave []chan struct{}
@@ -294,8 +294,8 @@ func TestDoEndsItsOwnHold(t *testing.T) {
 						require.ErrorIs(t, kit.Receive(t, r, "the function to return"), relock.ErrLost)
 					}
 					require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrNotHeld)
-				})
-			}
+				}
+			})
 		}
 	}
 }

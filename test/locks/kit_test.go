@@ -180,7 +180,6 @@ func force(t testing.TB, l relock.Locker, name string, by ...*relock.Session) {
 type traffic struct {
 	scripts  int64 // sent
 	acquired int64 // exclusive holds that were granted
-	released int64 // fields of lock hashes that were removed, or not found
 }
 
 // trafficOf counts what f costs a server. The scripts must have been used before.
@@ -191,7 +190,6 @@ func trafficOf(server *redistest.Server, f func()) traffic {
 	return traffic{
 		scripts:  after["evalsha"] + after["eval"] - before["evalsha"] - before["eval"],
 		acquired: after["hset"] - before["hset"],
-		released: after["hdel"] - before["hdel"],
 	}
 }
 

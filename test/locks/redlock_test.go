@@ -7,20 +7,21 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
 // fully takes a Redlock, again and again until it is held on every server.
-func (p *site) fully(t testing.TB, r *relock.Redlock) {
+func (p *site) fully(t testing.TB, ctx context.Context, r *relock.Redlock) {
 	t.Helper()
 	redistest.Eventually(t, kit.Soon, "the lock to be held on every server", func() bool {
-		kit.Lock(t, kit.Background, r)
+		kit.Lock(t, ctx, r)
 		time.Sleep(50 * time.Millisecond) // for the grants of the others, and for what an earlier attempt gives back
 		if p.holders(t, r.Name()) == len(p.servers) {
 			return true
 		}
-		kit.Unlock(t, kit.Background, r)
+		kit.Unlock(t, ctx, r)
 		redistest.Eventually(t, kit.Soon, "the rest to be released", func() bool { return p.holders(t, r.Name()) == 0 })
 		return false
 	})
@@ -56,11 +57,7 @@ func TestRedlockIsReentrantForItsOwner(t *testing.T) {
 	ctx := s.NewContext(kit.Background)
 	r := relock.NewRedlock(p.sessions, "lock")
 	same := relock.NewRedlock([]*relock.Session{p.sessions[2], p.sessions[1], s}, "lock")
-	p.fully(t, r)
-	kit.Unlock(t, kit.Background, r)
-	nothingLeft(t, p.clients...)
-	kit.Lock(t, ctx, r)
-	redistest.Eventually(t, kit.Quickly, "all to grant it", func() bool { return p.holders(t, "lock") == 3 })
+	p.fully(t, ctx, r)
 	cost := trafficOf(p.servers[0], func() {
 		kit.Lock(t, ctx, r)
 		kit.Lock(t, ctx, same)
@@ -90,14 +87,14 @@ func TestCancelledRedlockHoldsNothing(t *testing.T) {
 			t.Parallel()
 			p := newSite(t, 5)
 			r, holder := relock.NewRedlock(p.sessions, "lock"), relock.NewRedlock(p.sessions, "lock")
-			p.fully(t, r) // the scripts are known
+			p.fully(t, kit.Background, r) // the scripts are known
 			kit.Unlock(t, kit.Background, r)
 			for _, i := range taken {
 				kit.Lock(t, kit.Background, kit.NewSession(t, p.servers[i]).Mutex("lock"))
 			}
 			left := len(taken)
 			if taken != nil && left == 0 {
-				p.fully(t, holder)
+				p.fully(t, kit.Background, holder)
 				left = 5
 			}
 			p.cancels(t, r, left, left < 3)
@@ -111,7 +108,7 @@ func TestLateGrantBelongsToAHeldRedlock(t *testing.T) {
 	t.Parallel()
 	p := newSite(t, 3)
 	r := relock.NewRedlock(p.sessions, "lock")
-	p.fully(t, r)
+	p.fully(t, kit.Background, r)
 	kit.Unlock(t, kit.Background, r)
 	nothingLeft(t, p.clients...)
 	acquired := func() int64 { return p.servers[2].CommandStats()["hset"] }
@@ -125,4 +122,29 @@ func TestLateGrantBelongsToAHeldRedlock(t *testing.T) {
 	require.Equal(t, 3, p.holders(t, "lock"))
 	require.Equal(t, before+1, acquired(), "it is no repair")
 	kit.Unlock(t, kit.Background, r)
+}
+
+// handoffs tells of each acquisition whether it was handed over within the process.
+type handoffs struct {
+	relock.NopObserver
+	c chan bool
+}
+
+func (h handoffs) Acquired(_ context.Context, e relock.AcquireEvent) { h.c <- e.Handoff }
+
+// The goroutines of a process pass it on while the tenure lasts.
+func TestRedlockIsPassedOnForItsTenure(t *testing.T) {
+	t.Parallel()
+	for tenure, passed := range map[time.Duration]bool{time.Minute: true, 0: false} {
+		heard := handoffs{c: make(chan bool, 10)}
+		r := relock.NewRedlock(newSite(t, 3, relock.WithTenure(tenure), relock.WithObserver(heard)).sessions, "lock")
+		kit.Lock(t, kit.Background, r)
+		require.False(t, kit.Receive(t, heard.c, "the first acquisition"))
+		got := kit.Async(func() error { return r.Lock(kit.Background) })
+		redistest.Eventually(t, kit.Soon, "the second to queue", func() bool { return peek.Redlock(r).Queued() == 1 })
+		kit.Unlock(t, kit.Background, r)
+		require.NoError(t, kit.Receive(t, got, "its turn"))
+		require.Equal(t, passed, kit.Receive(t, heard.c, "the second acquisition"), tenure)
+		kit.Unlock(t, kit.Background, r)
+	}
 }

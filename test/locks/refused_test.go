@@ -117,23 +117,6 @@ func TestWhatIsRefusedIsRefusedByEveryCall(t *testing.T) {
 	}
 }
 
-// Before the first Lock, nothing is held: that is no misuse but an answer.
-func TestLockThatWasNeverTakenIsNotHeld(t *testing.T) {
-	eachOf(t, func(t *testing.T, k *kind) {
-		m, _ := redistest.Mini(t)
-		s := kit.NewSession(t, m)
-		l := k.on(s, "a")
-		for _, ctx := range []context.Context{kit.Background, s.NewContext(kit.Background), kit.Cancelled()} {
-			err := l.Unlock(ctx)
-			require.ErrorIs(t, err, relock.ErrNotHeld)
-			require.NotErrorIs(t, err, context.Canceled, "Unlock ignores the end of its context")
-		}
-		require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
-		require.True(t, kit.IsClosed(l.Done()))
-		require.PanicsWithValue(t, l.Unlock(kit.Background).Error(), func() { relock.SyncLocker(l).Unlock() })
-	})
-}
-
 func TestUnusualNamesWork(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s, other, client := kit.NewSession(t, at), kit.NewSession(t, at), kit.NewClient(t, at)
