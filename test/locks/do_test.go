@@ -97,15 +97,15 @@ func TestDoThatLosesItsHold(t *testing.T) {
 			own    bool
 			wraps  bool // the context's error, in another one
 		}{
-			"nil":              {func(context.Context) error { return nil }, false, false},
-			"its context's":    {context.Context.Err, false, false},
-			"the cause":        {context.Cause, false, false},
-			"one of its own":   {func(context.Context) error { return errOwn }, true, false},
-			"that and Err":     {func(ctx context.Context) error { return errors.Join(ctx.Err(), errOwn) }, true, true},
-			"Err, wrapped":     {func(ctx context.Context) error { return fmt.Errorf("query: %w", ctx.Err()) }, false, true},
-			"cause, wrapped":   {func(ctx context.Context) error { return fmt.Errorf("query: %w", context.Cause(ctx)) }, false, false},
-			"its caller's Err": {func(ctx context.Context) error { end(); return ctx.Err() }, false, true}, // both is true
-			"that and cause":   {func(ctx context.Context) error { return errors.Join(context.Cause(ctx), errOwn) }, true, false},
+			"nil":            {func(context.Context) error { return nil }, false, false},
+			"its context's":  {context.Context.Err, false, false},
+			"the cause":      {context.Cause, false, false},
+			"one of its own": {func(context.Context) error { return errOwn }, true, false},
+			"that and Err":   {func(ctx context.Context) error { return errors.Join(ctx.Err(), errOwn) }, true, true},
+			"Err, wrapped":   {func(ctx context.Context) error { return fmt.Errorf("query: %w", ctx.Err()) }, false, true},
+			"cause, wrapped": {func(ctx context.Context) error { return fmt.Errorf("query: %w", context.Cause(ctx)) }, false, false},
+			"caller's Err":   {func(ctx context.Context) error { end(); return ctx.Err() }, false, true},
+			"that and cause": {func(ctx context.Context) error { return errors.Join(context.Cause(ctx), errOwn) }, true, false},
 		} {
 			var callers context.Context
 			callers, end = context.WithCancel(ctx)
