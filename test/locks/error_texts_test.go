@@ -14,6 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// within calls f with a deadline.
+func within(f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(kit.Background, 200*time.Millisecond)
+	defer cancel()
+	return f(ctx)
+}
+
 // What people read, word by word: the package, the method, the lock, and the reasons, in one line.
 func TestTextsOfErrors(t *testing.T) {
 	t.Parallel()
@@ -39,12 +46,10 @@ func TestTextsOfErrors(t *testing.T) {
 		defer func() { require.NoError(t, rw.RUnlock(owner)) }()
 		return rw.Lock(owner)
 	}
-	// after returns the error of f after the loss of locks.
-	after := func(lose func(name string), ls []relock.Locker, f func() error) error {
-		for _, l := range ls {
-			kit.Lock(t, kit.Background, l)
-			lose(l.(interface{ Name() string }).Name())
-		}
+	// after returns the error of f after the loss of a lock "a".
+	after := func(lose func(name string), l relock.Locker, f func() error) error {
+		kit.Lock(t, kit.Background, l)
+		lose("a")
 		return f()
 	}
 	forced := func(name string) {
@@ -52,12 +57,6 @@ func TestTextsOfErrors(t *testing.T) {
 		require.NoError(t, err)
 	}
 	deleted := func(name string) { _, err := server.Do("DEL", name); require.NoError(t, err) }
-	both := func() error {
-		kit.Lock(t, kit.Background, g)
-		deleted("a")
-		deleted("b")
-		return g.Unlock(kit.Background)
-	}
 	full := func(f func() error) error {
 		_, err := server.Do("CONFIG", "SET", "maxmemory", "1")
 		require.NoError(t, err)
@@ -70,20 +69,15 @@ func TestTextsOfErrors(t *testing.T) {
 		defer deleted("a")
 		return f(kit.Background)
 	}
-	mutex := []relock.Locker{m}
 	for _, c := range []struct {
 		err  error
 		text string
 	}{
 		{m.Lock(kit.Cancelled()), `lock "a": context canceled`},
 		{m.Lock(enough), `lock "a": context canceled; enough`},
-		{f.Lock(enough), `lock "a": context canceled; enough`},
 		{try(m)(enough), `try lock "a": context canceled; enough`},
-		{try(f)(enough), `try lock "a": context canceled; enough`},
-		{try(rw)(enough), `try lock "a": context canceled; enough`},
 		{rw.Lock(enough), `lock "a": context canceled; enough`},
 		{rw.RLock(enough), `rlock "a": context canceled; enough`},
-		{rw.RLocker().Lock(enough), `rlock "a": context canceled; enough`},
 		{try(rw.RLocker())(enough), `try rlock "a": context canceled; enough`},
 		{g.Lock(enough), `lock group: context canceled; enough`},
 		{try(g)(enough), `try lock group: context canceled; enough`},
@@ -93,7 +87,6 @@ func TestTextsOfErrors(t *testing.T) {
 		{force(enough), `force unlock "a": context canceled; enough`},
 
 		{m.Unlock(owner), `unlock "a": lock not held`},
-		{f.Unlock(owner), `unlock "a": lock not held`},
 		{rw.Unlock(owner), `unlock "a": lock not held`},
 		{rw.RUnlock(owner), `runlock "a": lock not held`},
 		{g.Unlock(owner), `unlock group: lock not held`},
@@ -104,10 +97,11 @@ func TestTextsOfErrors(t *testing.T) {
 		{r.Err(), `lock "r": lock not held`},
 		{upgrade(), `lock "a": a read hold cannot be upgraded; unlock the read side first`},
 
-		{after(forced, mutex, func() error { return m.Err() }), `lock "a": lock lost`},
+		{after(forced, m, m.Err), `lock "a": lock lost`},
+		{within(m.Lock), `lock "a": context deadline exceeded; lock lost: unlock the lost hold before locking again`},
 		{m.Unlock(kit.Background), `unlock "a": lock lost`},
-		{after(deleted, mutex, func() error { return m.Unlock(kit.Background) }), `unlock "a": lock lost; it is not in Redis any more`},
-		{both(), `unlock "a": lock lost; it is not in Redis any more; unlock "b": lock lost; it is not in Redis any more`},
+		{after(deleted, m, func() error { return m.Unlock(kit.Background) }), `unlock "a": lock lost; it is not in Redis any more`},
+		{after(func(string) { deleted("a"); deleted("b") }, g, func() error { return g.Unlock(kit.Background) }), `unlock "a": lock lost; it is not in Redis any more; unlock "b": lock lost; it is not in Redis any more`},
 
 		{s.Mutex("").Lock(kit.Background), `lock: bad lock name: it is empty`},
 		{s.Mutex("a{").Lock(kit.Background), `lock "a{": bad lock name: "a{" has a brace but no valid hash tag; write {tag} somewhere in it, or leave out the braces`},
@@ -122,15 +116,12 @@ func TestTextsOfErrors(t *testing.T) {
 		{relock.NewRedlock([]*relock.Session{s, s}, "r").Err(), `lock "r": lock not held`},
 
 		{full(func() error { return m.Lock(kit.Background) }), `lock "a": OOM command not allowed when used memory > 'maxmemory'.…`},
-		{full(func() error { return try(m)(kit.Background) }), `try lock "a": OOM command not allowed when used memory > 'maxmemory'.…`},
-		{full(func() error { return f.Lock(kit.Background) }), `lock "a": OOM command not allowed when used memory > 'maxmemory'.…`},
 		{full(func() error { return rw.RLock(kit.Background) }), `rlock "a": OOM command not allowed when used memory > 'maxmemory'.…`},
 		{full(func() error { return g.Lock(kit.Background) }), `lock "a": OOM command not allowed when used memory > 'maxmemory'.…`},
 		{full(func() error { return try(r)(kit.Background) }), `try lock "r": deployment 1 of 1: OOM command not allowed when used memory > 'maxmemory'.…`},
 
 		{data(m.Lock), `lock "a": not a lock: the key "a" is a hash, but without any hold: it is data of an application; choose another name, or a prefix for all names (WithPrefix)`},
 		{data(g.Lock), `lock "a": not a lock: the key "a" is a hash, but without any hold: it is data of an application; choose another name, or a prefix for all names (WithPrefix)`},
-		{data(relock.NewGroup(s.FairMutex("b"), s.FairMutex("a")).Lock), `lock "a": not a lock: the key "a" is a hash, but without any hold: it is data of an application; choose another name, or a prefix for all names (WithPrefix)`},
 		{data(try(g)), `try lock "a": not a lock: the key "a" is a hash, but without any hold: it is data of an application; choose another name, or a prefix for all names (WithPrefix)`},
 
 		{s.Close(kit.Background), ``},
@@ -164,27 +155,17 @@ func TestTextsOfErrorsWithoutRedis(t *testing.T) {
 	kit.Lock(t, kit.Background, other.Mutex("x"))
 	kit.Lock(t, kit.Background, other.Mutex("y"))
 	server.Kill()
-	waiting := func(l relock.Locker) error {
-		ctx, cancel := context.WithTimeout(kit.Background, 200*time.Millisecond)
-		defer cancel()
-		return l.Lock(ctx)
-	}
-	closing := func(s *relock.Session) error {
-		ctx, cancel := context.WithTimeout(kit.Background, 200*time.Millisecond)
-		defer cancel()
-		return s.Close(ctx)
-	}
 	_, errTry := s.Mutex("b").TryLock(kit.Background)
 	for _, c := range []struct {
 		err  error
 		text string
 	}{
-		{waiting(s.Mutex("b")), `lock "b": context deadline exceeded; .+`},
-		{waiting(s.RWMutex("b").RLocker()), `rlock "b": context deadline exceeded; .+`},
-		{waiting(relock.NewRedlock([]*relock.Session{s}, "b")), `lock "b": context deadline exceeded; deployment 1 of 1: .+`},
+		{within(s.Mutex("b").Lock), `lock "b": context deadline exceeded; .+`},
+		{within(s.RWMutex("b").RLock), `rlock "b": context deadline exceeded; .+`},
+		{within(relock.NewRedlock([]*relock.Session{s}, "b").Lock), `lock "b": context deadline exceeded; deployment 1 of 1: .+`},
 		{errTry, `try lock "b": .+`},
-		{closing(s), `close: context deadline exceeded; lock "a" is not released, and expires with its lease; .+`},
-		{closing(other), `close: context deadline exceeded; 2 locks, "[xy]" among them, are not released, and expire with their leases; .+`},
+		{within(s.Close), `close: context deadline exceeded; lock "a" is not released, and expires with its lease; .+`},
+		{within(other.Close), `close: context deadline exceeded; 2 locks, "[xy]" among them, are not released, and expire with their leases; .+`},
 	} {
 		require.Regexp(t, regexp.MustCompile(`^relock: `+c.text+`$`), c.err.Error()) // a dot is no end of line
 		require.Equal(t, 1, strings.Count(c.err.Error(), "relock: "), c.err.Error())

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -18,131 +18,77 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowd is what the holders of a lock do: each adds itself to a number in Redis, a reader 1 and a writer
-// 10000, and checks who else is there. Writers change a value by reading and then writing it, and compare
-// their tokens with the last; readers see to it that the value does not change.
-type crowd struct{ client rueidis.Client }
-
-func (c crowd) add(n int64) (int64, error) {
-	return c.client.Do(kit.Background, c.client.B().Incrby().Key("crowd").Increment(n).Build()).AsInt64()
-}
-
-func (c crowd) number(key string) (int64, error) {
-	v, err := c.client.Do(kit.Background, c.client.B().Get().Key(key).Build()).AsInt64()
-	if rueidis.IsRedisNil(err) {
-		return 0, nil
-	}
-	return v, err
-}
-
-func (c crowd) read() error {
-	n, err := c.add(1)
-	if err != nil || n < 1 || n >= 10000 {
-		return fmt.Errorf("a reader among %d: %w", n, err)
-	}
-	before, err := c.number("value")
-	if err != nil {
-		return err
-	}
-	if after, err := c.number("value"); err != nil || after != before {
-		return fmt.Errorf("%d changed to %d under a reader: %w", before, after, err)
-	}
-	_, err = c.add(-1)
-	return err
-}
-
-func (c crowd) write(token int64) error {
-	if n, err := c.add(10000); err != nil || n != 10000 {
-		return fmt.Errorf("a writer among %d: %w", n, err)
-	}
-	last, err := c.number("token")
-	if token <= last {
-		err = errors.Join(err, fmt.Errorf("token %d after %d", token, last))
-	}
-	set := c.client.B().Set().Key("token").Value(strconv.FormatInt(token, 10)).Build()
-	err = errors.Join(err, c.client.Do(kit.Background, set).Error(), kit.Bump(kit.Background, c.client, "value"))
-	if err != nil {
-		return err
-	}
-	n, err := c.add(-10000)
-	if err == nil && n != 0 {
-		err = fmt.Errorf("a writer leaves %d", n)
-	}
-	return err
-}
-
-// visit reads or writes once under the lock, by what l is.
-func (c crowd) visit(l relock.Locker) error {
+// visit takes and ends a lock. Meanwhile it adds itself to a number in Redis, a reader 1 and a writer 10000, and checks
+// who else is there. A writer compares its token with that of the last one, which it reads and then writes; a reader
+// sees to it that this does not change.
+func visit(client rueidis.Client, l relock.Locker) (err error) {
 	if err := l.Lock(kit.Background); err != nil {
 		return err
 	}
-	var err error
+	defer func() { err = errors.Join(err, l.Unlock(kit.Background)) }()
+	me, most, token := int64(1), int64(9999), int64(0)
 	if fenced, ok := l.(kit.FencedLocker); ok {
-		err = c.write(fenced.FencingToken())
-	} else {
-		err = c.read()
+		me, most, token = 10000, 10000, fenced.FencingToken()
 	}
-	return errors.Join(err, l.Unlock(kit.Background))
-}
-
-// mingle has a goroutine for each handle visit so many times. Of an RWMutex every fourth visit writes.
-func (c crowd) mingle(locks []relock.Locker, rounds int) error {
-	return kit.Together(len(locks), func(i int) error {
-		for n := range rounds {
-			l := locks[i]
-			if rw, ok := l.(*relock.RWMutex); ok && (i+n)%4 != 0 {
-				l = rw.RLocker()
-			}
-			if err := c.visit(l); err != nil {
-				return err
-			}
+	add := func(n int64) (int64, error) {
+		return client.Do(kit.Background, client.B().Incrby().Key("crowd").Increment(n).Build()).AsInt64()
+	}
+	last := func() (int64, error) {
+		return client.Do(kit.Background, client.B().Incrby().Key("token").Increment(0).Build()).AsInt64()
+	}
+	if n, err := add(me); err != nil || n < me || n > most {
+		return fmt.Errorf("one that adds %d is among %d: %w", me, n, err)
+	}
+	before, err := last()
+	switch {
+	case err != nil:
+		return err
+	case token == 0:
+		if after, err := last(); err != nil || after != before {
+			return fmt.Errorf("token %d changed to %d under a reader: %w", before, after, err)
 		}
-		return nil
-	})
-}
-
-// written checks how often the crowds have written.
-func (c crowd) written(t *testing.T, kind string, locks, rounds, times int) {
-	t.Helper()
-	n := 0
-	for i := range locks * rounds {
-		if kind != "writer" || (i/rounds+i%rounds)%4 == 0 {
-			n += times
+	case token <= before:
+		return fmt.Errorf("token %d after %d", token, before)
+	default:
+		set := client.B().Set().Key("token").Value(strconv.FormatInt(token, 10)).Build()
+		if err := client.Do(kit.Background, set).Error(); err != nil {
+			return err
 		}
 	}
-	require.Equal(t, n, kit.Counted(t, c.client, "value"))
+	if n, err := add(-me); err != nil || me == most && n != 0 {
+		return fmt.Errorf("a writer leaves %d: %w", n, err)
+	}
+	return nil
 }
 
 func init() {
-	kit.Roles["mingle"] = func(args []string) { // address, kind, goroutines, rounds
+	kit.Roles["visit"] = func(args []string) { // address, kind
 		s, client := kit.ChildSession(args[0])
-		goroutines, _ := strconv.Atoi(args[2])
-		rounds, _ := strconv.Atoi(args[3])
-		var locks []relock.Locker
-		for i := range kinds {
-			for range goroutines {
-				if kinds[i].name == args[1] {
-					locks = append(locks, kinds[i].on(s, "lock"))
+		k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == args[1] })]
+		fmt.Println("ready")
+		_, _ = fmt.Scanln(new(string))
+		kit.ChildCheck(kit.Together(4, func(i int) error {
+			for n := range 25 {
+				l := k.on(s, "lock")
+				if rw, ok := l.(*relock.RWMutex); ok && (i+n)%4 != 0 { // every fourth visit writes
+					l = rw.RLocker()
+				}
+				if err := visit(client, l); err != nil {
+					return err
 				}
 			}
-		}
-		var line string
-		fmt.Println("ready")
-		_, _ = fmt.Fscanln(os.Stdin, &line)
-		kit.ChildCheck(crowd{client}.mingle(locks, rounds))
+			return nil
+		}))
 		kit.ChildCheck(s.Close(kit.Background))
 		fmt.Println("done")
 	}
 }
 
 func TestLocksExcludeProcesses(t *testing.T) {
-	const processes, goroutines, rounds = 3, 4, 25
 	eachOf(t, func(t *testing.T, k *kind) {
 		server := redistest.Start(t)
-		client := kit.NewClient(t, server)
-		kit.AtOnce(t, processes, "mingle", server.Addr(), k.name, strconv.Itoa(goroutines), strconv.Itoa(rounds))
-		crowd{client}.written(t, k.name, goroutines, rounds, processes)
-		mustBeQuiet(t, client, "lock")
+		kit.AtOnce(t, 3, "visit", server.Addr(), k.name)
+		mustBeQuiet(t, kit.NewClient(t, server), "lock")
 	}, fenced)
 }
 
@@ -188,7 +134,6 @@ func TestLocksThatAreCancelledAtRandom(t *testing.T) {
 			}
 			return nil
 		}))
-		t.Logf("locked %d times, left %d times", got.Load(), left.Load())
 		nothingLeft(t, p.clients...)
 		for _, ss := range processes {
 			l := k.of(ss, "lock")

@@ -7,59 +7,11 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
 // Without an owner in the context the handle is the owner, and behaves as a sync.Mutex or sync.RWMutex does.
-
-// Any of them may unlock. TestSyncMutex has many of them.
-func TestGoroutinesOfOneHandleExcludeEachOther(t *testing.T) {
-	eachOf(t, func(t *testing.T, k *kind) {
-		l := k.of(k.sessions(t), "lock")
-		kit.Lock(t, kit.Background, l)
-		require.False(t, kit.TryLock(t, kit.Background, l), "nobody enters twice")
-		got := kit.Async(func() error { return l.Lock(kit.Background) })
-		require.NoError(t, kit.Receive(t, kit.Async(func() error { return l.Unlock(kit.Background) }), "another's Unlock"))
-		require.NoError(t, kit.Receive(t, got, "the waiter to get in"))
-		kit.Unlock(t, kit.Background, l)
-
-		require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrNotHeld)
-	}, exclusive)
-}
-
-// The goroutine that unlocks first hears of the loss, whoever it is. Until then nobody locks through
-// the handle; others do.
-func TestFirstUnlockAfterALossSaysSo(t *testing.T) {
-	const text = "unlock the lost hold before locking again"
-	eachOf(t, func(t *testing.T, k *kind) {
-		ss := k.sessions(t)
-		l, other := k.of(ss, "lock"), k.of(ss, "lock")
-		kit.Lock(t, kit.Background, l)
-		k.lose(t, ss, "lock", l)
-		ok, err := l.TryLock(kit.Background)
-		require.False(t, ok)
-		require.ErrorIs(t, err, relock.ErrLost)
-		require.ErrorContains(t, err, text)
-		ctx, cancel := context.WithTimeout(kit.Background, 20*time.Millisecond)
-		defer cancel()
-		err = l.Lock(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, relock.ErrLost)
-		require.ErrorContains(t, err, text)
-
-		got := kit.Async(func() error { return l.Lock(kit.Background) })
-		kit.Lock(t, kit.Background, other) // another handle is not blocked
-		require.Empty(t, got)
-		kit.Unlock(t, kit.Background, other)
-		require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrLost)
-		require.NoError(t, kit.Receive(t, got, "the waiter to get in"))
-		require.NoError(t, l.Err())
-		kit.Unlock(t, kit.Background, l)
-		require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrNotHeld)
-	})
-}
 
 // Unlock without an owner ends what was last taken through the handle, also by an owner, and nothing that
 // was taken through another one.
@@ -138,39 +90,11 @@ func TestReadersOfOneHandleAreCounted(t *testing.T) {
 
 			kit.Lock(t, kit.Background, r)
 			kit.Lock(t, kit.Background, r)
-			force(t, []*relock.Session{s}, "lock", r)
+			force(t, r, "lock", s)
 			for range 2 { // each of them hears of it
 				require.ErrorIs(t, r.Unlock(kit.Background), relock.ErrLost)
 			}
 			require.True(t, kit.TryLock(t, kit.Background, r))
 		})
 	}
-}
-
-// A reader with a fixed lease that joins through a handle has it set again, so nobody's is cut short by the time
-// that another has had it, nor by another's Unlock.
-func TestJoiningReaderHasTheLeaseSetAgain(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, client := kit.NewSession(t, server), kit.NewClient(t, server)
-	rw := s.RWMutex("lock", relock.WithFixedLease(time.Hour))
-	r := rw.RLocker()
-	kit.Lock(t, kit.Background, r)
-	peek.Engine(s).Clock.Skip(30 * time.Minute) // the half of it has passed
-	first, ok := peek.Reader(rw).Deadline()
-	require.True(t, ok)
-	kit.Lock(t, kit.Background, r)
-	second, ok := peek.Reader(rw).Deadline()
-	require.True(t, ok)
-	require.WithinDuration(t, first.Add(30*time.Minute), second, time.Minute)
-	kit.Unlock(t, kit.Background, r) // of either
-	last, ok := peek.Reader(rw).Deadline()
-	require.True(t, ok)
-	require.WithinDuration(t, second, last, time.Minute)
-	redistest.Eventually(t, kit.Quickly, "the lease before to be given up", func() bool {
-		return len(readLeases(t, client)) == 1
-	})
-	require.Greater(t, pttl(t, client, readLeases(t, client)[0]), 59*time.Minute)
-	kit.Unlock(t, kit.Background, r)
-	mustBeQuiet(t, client, "lock", s)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
+
+func TestMain(m *testing.M) { kit.Main(m) }
 
 // A kind is a type of lock, or a side of one. What holds for every lock is tested over all kinds.
 // A Group has members of the name and of the name with " too".
@@ -86,16 +87,9 @@ next:
 
 func fenced(k *kind) bool    { return k.fenced }
 func exclusive(k *kind) bool { return !k.reads }
-func single(k *kind) bool    { return k.fenced || k.reads } // no Group and no Redlock
 
 // stranger is a Locker of a type that the package does not know.
 type stranger struct{ relock.Locker }
-
-// namedLocker is a lock that has a name.
-type namedLocker interface {
-	relock.Locker
-	Name() string
-}
 
 // order sends one command that must succeed.
 func order(t testing.TB, client rueidis.Client, args ...string) {
@@ -163,18 +157,18 @@ func mustBeQuiet(t testing.TB, client rueidis.Client, name string, sessions ...*
 // lose has l, whose names begin with name, lost whole.
 func (k *kind) lose(t testing.TB, ss []*relock.Session, name string, l relock.Locker) {
 	t.Helper()
-	force(t, ss, name, l)
-	if !single(k) && k.servers == 1 {
+	force(t, l, name, ss...)
+	if strings.Contains(k.name, "Group") {
 		_, err := ss[0].ForceUnlock(kit.Background, name+" too")
 		require.NoError(t, err)
 	}
 }
 
 // force opens a lock on every server, and waits until its holder knows.
-func force(t testing.TB, ss []*relock.Session, name string, l relock.Locker) {
+func force(t testing.TB, l relock.Locker, name string, by ...*relock.Session) {
 	t.Helper()
 	done := l.Done()
-	for _, s := range ss {
+	for _, s := range by {
 		_, err := s.ForceUnlock(kit.Background, name)
 		require.NoError(t, err)
 	}
@@ -182,16 +176,10 @@ func force(t testing.TB, ss []*relock.Session, name string, l relock.Locker) {
 	require.ErrorIs(t, l.Err(), relock.ErrLost)
 }
 
-func forceUnlock(t testing.TB, by *relock.Session, l namedLocker) {
-	t.Helper()
-	force(t, []*relock.Session{by}, l.Name(), l)
-}
-
 // traffic is what locks have cost a server.
 type traffic struct {
 	scripts  int64 // sent
 	acquired int64 // exclusive holds that were granted
-	released int64 // fields of lock hashes that were removed, or not found
 }
 
 // trafficOf counts what f costs a server. The scripts must have been used before.
@@ -202,20 +190,7 @@ func trafficOf(server *redistest.Server, f func()) traffic {
 	return traffic{
 		scripts:  after["evalsha"] + after["eval"] - before["evalsha"] - before["eval"],
 		acquired: after["hset"] - before["hset"],
-		released: after["hdel"] - before["hdel"],
 	}
-}
-
-// waitHook is a context that calls f when a call first waits under it.
-type waitHook struct {
-	context.Context
-	f    func()
-	once sync.Once
-}
-
-func (c *waitHook) Done() <-chan struct{} {
-	c.once.Do(c.f)
-	return c.Context.Done()
 }
 
 // waits tells of the calls that wait.
@@ -227,14 +202,6 @@ type waits struct {
 func newWaits() waits { return waits{c: make(chan string, 100)} }
 
 func (w waits) Waiting(_ context.Context, e relock.WaitEvent) { w.c <- e.Name }
-
-// losses counts losses.
-type losses struct {
-	relock.NopObserver
-	n atomic.Int64
-}
-
-func (c *losses) Lost(relock.LostEvent) { c.n.Add(1) }
 
 // A tap sees the acquisitions that sessions send, before the servers do.
 type tap struct{ on atomic.Pointer[func()] }
@@ -293,6 +260,45 @@ func (p *site) more(t testing.TB, o ...relock.SessionOption) (sessions []*relock
 		sessions = append(sessions, kit.NewSession(t, at, o...))
 	}
 	return sessions
+}
+
+// cancels calls Lock and TryLock of l, and cancels each call while its first script is on its way to a server, its
+// second, and so on, or while it sleeps. The scripts are executed all the same, and what they get is given back: as
+// many keys as before are left.
+func (p *site) cancels(t testing.TB, l relock.Locker, left int, free bool) {
+	t.Helper()
+	tap := newTap(p.proxies...)
+	for _, wait := range []bool{true, false} {
+		for n := 1; n <= 12; n++ {
+			keysLeft(t, left, p.clients...)
+			ctx, cancel := context.WithCancelCause(kit.Background)
+			tap.at(n, func() { cancel(kit.ErrStop) })
+			late := time.AfterFunc(50*time.Millisecond, func() { cancel(kit.ErrStop) })
+			ok, err := true, error(nil)
+			if wait {
+				err = l.Lock(ctx)
+			} else {
+				ok, err = l.TryLock(ctx)
+			}
+			tap.on.Store(nil)
+			late.Stop()
+			switch {
+			case err != nil:
+				require.ErrorIs(t, err, kit.ErrStop, "at script %d", n)
+				require.ErrorIs(t, err, context.Canceled, "at script %d", n)
+				require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+				require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrNotHeld)
+			case ok:
+				require.True(t, free)
+				require.NoError(t, l.Err())
+				kit.Unlock(t, kit.Background, l)
+			default:
+				require.False(t, wait)
+			}
+			cancel(nil)
+		}
+	}
+	keysLeft(t, left, p.clients...)
 }
 
 // holders returns on how many servers a lock is held.

@@ -17,39 +17,34 @@ func TestReentrySendsOneAcquire(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
 		server := redistest.Start(t)
 		s := kit.NewSession(t, server)
-		other, one := k.Holder(kit.NewSession(t, server)), k.Of(s)
-		for shape, locks := range map[string][]relock.Locker{
-			"handles": {k.Of(s), k.Of(s), k.Of(s)}, "one handle": {one, one, one},
-		} {
-			owner := s.NewContext(kit.Background)
-			kit.Lock(t, owner, locks[0])
-			kit.Unlock(t, owner, locks[0]) // the server knows the scripts
-			kit.HoldersOf(t, s, "lock")
-			cost := trafficOf(server, func() {
-				for _, l := range locks {
-					kit.Lock(t, owner, l)
-					require.True(t, kit.TryLock(t, owner, l))
-					kit.Unlock(t, owner, l)
-				}
-			})
-			require.EqualValues(t, 1, cost.scripts, "%s: one acquire", shape)
-			require.Len(t, kit.HoldersOf(t, s, "lock"), 1, shape)
-			require.Equal(t, 1, kit.HoldersOf(t, s, "lock")[0].Count, "Redis sees one")
-			require.False(t, kit.TryLock(t, kit.Background, other), shape)
-			done := locks[2].Done()
-			cost = trafficOf(server, func() {
-				for _, l := range locks {
-					require.NoError(t, l.Err(), shape)
-					require.False(t, kit.IsClosed(done), shape)
-					kit.Unlock(t, owner, l)
-				}
-			})
-			require.EqualValues(t, 1, cost.scripts, "%s: one release", shape)
-			require.True(t, kit.IsClosed(done), shape)
-			require.ErrorIs(t, locks[0].Unlock(owner), relock.ErrNotHeld, shape)
-			require.True(t, kit.TryLock(t, kit.Background, other), shape)
-			kit.Unlock(t, kit.Background, other)
-		}
+		other, one, owner := k.Holder(kit.NewSession(t, server)), k.Of(s), s.NewContext(kit.Background)
+		locks := []relock.Locker{one, one, k.Of(s)}
+		kit.Lock(t, owner, one)
+		kit.Unlock(t, owner, one) // the server knows the scripts
+		kit.HoldersOf(t, s, "lock")
+		cost := trafficOf(server, func() {
+			for _, l := range locks {
+				kit.Lock(t, owner, l)
+				require.True(t, kit.TryLock(t, owner, l))
+				kit.Unlock(t, owner, l)
+			}
+		})
+		require.EqualValues(t, 1, cost.scripts, "one acquire")
+		require.Len(t, kit.HoldersOf(t, s, "lock"), 1)
+		require.Equal(t, 1, kit.HoldersOf(t, s, "lock")[0].Count, "Redis sees one")
+		require.False(t, kit.TryLock(t, kit.Background, other))
+		done := locks[2].Done()
+		cost = trafficOf(server, func() {
+			for _, l := range locks {
+				require.NoError(t, l.Err())
+				require.False(t, kit.IsClosed(done))
+				kit.Unlock(t, owner, l)
+			}
+		})
+		require.EqualValues(t, 1, cost.scripts, "one release")
+		require.True(t, kit.IsClosed(done))
+		require.ErrorIs(t, one.Unlock(owner), relock.ErrNotHeld)
+		require.True(t, kit.TryLock(t, kit.Background, other))
 	})
 }
 
@@ -70,36 +65,6 @@ func TestOwnersExcludeEachOther(t *testing.T) {
 			}
 		}
 	}, exclusive)
-}
-
-// Goroutines that share an owner do not exclude each other, also not when they waited for the lock together.
-// What each of them has queued for is given back.
-func TestWaitersOfOneOwnerEnterTogether(t *testing.T) {
-	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
-		kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-			const n = 8
-			s := kit.NewSession(t, at)
-			l, owner := k.Of(s), s.NewContext(kit.Background)
-			for _, from := range []relock.Locker{k.Holder(s), k.Holder(kit.NewSession(t, at))} {
-				kit.Lock(t, kit.Background, from)
-				got := make(chan error, n)
-				for range n {
-					go func() { got <- l.Lock(owner) }()
-				}
-				time.Sleep(5 * time.Millisecond) // most of them wait
-				kit.Unlock(t, kit.Background, from)
-				for range n {
-					require.NoError(t, kit.Receive(t, got, "every goroutine of the owner to enter"))
-				}
-				for range n {
-					require.NoError(t, l.Err())
-					kit.Unlock(t, owner, l)
-				}
-				require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
-				kit.GoneQuickly(t, kit.NewClient(t, at), "lock")
-			}
-		})
-	})
 }
 
 func TestContextsCarryOwners(t *testing.T) {
@@ -135,6 +100,11 @@ func TestHandleDescribesItsLatestHold(t *testing.T) {
 			require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
 			require.NotErrorIs(t, l.Err(), relock.ErrLost)
 			require.True(t, kit.IsClosed(l.Done()))
+			for _, ctx := range []context.Context{kit.Background, ss[0].NewContext(kit.Background), kit.Cancelled()} {
+				err := l.Unlock(ctx)
+				require.ErrorIs(t, err, relock.ErrNotHeld)
+				require.NotErrorIs(t, err, context.Canceled, "Unlock ignores the end of its context")
+			}
 			if fenced, ok := l.(kit.FencedLocker); ok {
 				require.Zero(t, fenced.FencingToken())
 				_, certain := fenced.Deadline()
@@ -187,7 +157,7 @@ func TestOwnerUnlocksALostHoldFirst(t *testing.T) {
 		ctx := ss[0].NewContext(kit.Background)
 		kit.Lock(t, ctx, outer)
 		k.lose(t, ss, "lock", outer)
-		for _, l := range []relock.Locker{outer, nested} {
+		for _, l := range []relock.Locker{outer, nested, relock.NewGroup(nested, ss[0].Mutex("z"))} {
 			require.ErrorIs(t, l.Lock(ctx), relock.ErrLost)
 			ok, err := l.TryLock(ctx)
 			require.False(t, ok)
@@ -200,23 +170,5 @@ func TestOwnerUnlocksALostHoldFirst(t *testing.T) {
 		require.ErrorIs(t, outer.Unlock(ctx), relock.ErrLost)
 		kit.Lock(t, ctx, nested)
 		kit.Unlock(t, ctx, nested)
-	})
-}
-
-// Each side of an RWMutex is that lock, and so is each member of a group.
-func TestLostHoldIsOfTheWholeLock(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		rw, ctx := s.RWMutex("lock"), s.NewContext(kit.Background)
-		kit.Lock(t, ctx, rw)
-		forceUnlock(t, s, rw)
-		require.ErrorIs(t, rw.RLock(ctx), relock.ErrLost, "no downgrade")
-		g := relock.NewGroup(rw, s.Mutex("z"))
-		require.ErrorIs(t, g.Lock(ctx), relock.ErrLost)
-		_, err := g.TryLock(ctx)
-		require.ErrorIs(t, err, relock.ErrLost)
-		require.ErrorIs(t, rw.Unlock(ctx), relock.ErrLost)
-		kit.Lock(t, ctx, g)
-		kit.Unlock(t, ctx, g)
 	})
 }

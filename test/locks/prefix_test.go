@@ -65,38 +65,22 @@ func TestUsersSeeNamesWithoutThePrefix(t *testing.T) {
 		bare, client := kit.NewSession(t, at), kit.NewClient(t, at)
 		for _, k := range kinds {
 			l := k.on(s, "order:1")
-			if _, named := l.(namedLocker); !named {
+			if _, named := l.(interface{ Name() string }); !named {
 				continue
 			}
-			require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrNotHeld)
-			if err := l.Unlock(kit.Background); !strings.Contains(err.Error(), `"order:1"`) {
-				t.Fatalf("%s: %v", k.name, err)
+			require.ErrorContains(t, l.Unlock(kit.Background), `"order:1"`)
+			for _, by := range []*relock.Session{s, bare} {
+				kit.Lock(t, kit.Background, l)
+				require.Len(t, kit.HoldersOf(t, s, "order:1"), 1, k.name)
+				require.Equal(t, relock.Unlocked, inspect(t, bare, "order:1").Mode, "another lock")
+				require.False(t, kit.TryLock(t, kit.Background, bare.RWMutex("lock:order:1")), "the same lock")
+				was, err := by.ForceUnlock(kit.Background, map[*relock.Session]string{s: "order:1", bare: "lock:order:1"}[by])
+				require.NoError(t, err)
+				require.True(t, was)
+				kit.Receive(t, l.Done(), k.name+": the holder to be told") // by a message with the key
+				require.ErrorContains(t, l.Err(), `"order:1"`)
+				require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrLost)
 			}
-			kit.Lock(t, kit.Background, l)
-			ok, err := k.on(bare, "lock:order:1").TryLock(kit.Background) // the same lock
-			require.NoError(t, err)
-			require.Equal(t, k.reads, ok, k.name)
-			if ok {
-				bare.Close(kit.Background)
-				bare = kit.NewSession(t, at)
-			}
-			state, err := s.Inspect(kit.Background, "order:1")
-			require.NoError(t, err)
-			require.Len(t, state.Holders, 1, k.name)
-			state, err = bare.Inspect(kit.Background, "order:1") // another lock
-			require.NoError(t, err)
-			require.Equal(t, relock.Unlocked, state.Mode)
-			was, err := bare.ForceUnlock(kit.Background, "lock:order:1") // the message says the key
-			require.NoError(t, err)
-			require.True(t, was)
-			kit.Receive(t, l.Done(), k.name+": the holder to be told")
-			require.ErrorContains(t, l.Err(), `"order:1"`)
-			require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrLost)
-			kit.Lock(t, kit.Background, l)
-			was, err = s.ForceUnlock(kit.Background, "order:1")
-			require.NoError(t, err)
-			require.True(t, was)
-			require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrLost)
 		}
 		for len(heard.names) > 0 {
 			require.Equal(t, "order:1", <-heard.names)
@@ -118,24 +102,4 @@ func TestPrefixThatNoNameCouldFollowIsRefused(t *testing.T) {
 			require.Less(t, len(err.Error()), 300)
 		}
 	})
-}
-
-// Members of a group exclude each other by their keys, and not by their names.
-func TestGroupComparesTheKeysOfItsMembers(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	bare, a := kit.NewSession(t, server), kit.NewSession(t, server, relock.WithPrefix("a:"))
-	b := kit.NewSession(t, server, relock.WithPrefix("b:"))
-	for what, g := range map[string]*relock.Group{
-		"mutexes": relock.NewGroup(bare.Mutex("a:x"), a.Mutex("x")), "kinds": relock.NewGroup(bare.FairMutex("a:x"), a.RWMutex("x")),
-		"redlock": relock.NewGroup(relock.NewRedlock([]*relock.Session{a}, "x"), bare.Mutex("a:x")),
-	} {
-		err := g.Lock(kit.Background)
-		require.ErrorIs(t, err, relock.ErrOption, what)
-		require.ErrorContains(t, err, `"a:x"`, what)
-	}
-	g := relock.NewGroup(a.Mutex("x"), b.Mutex("x"), bare.Mutex("x"), a.RWMutex("y").RLocker(), bare.RWMutex("a:y").RLocker(),
-		relock.NewRedlock([]*relock.Session{b}, "z"), a.Mutex("z"))
-	kit.Lock(t, kit.Background, g)
-	kit.Unlock(t, kit.Background, g)
 }

@@ -18,15 +18,6 @@ import (
 
 const redissonsThread = "7b1c5a52-5a0e-4c57-9b55-0d8f8d1a6c11:47"
 
-// hear subscribes to a channel for the rest of the test.
-func hear(t *testing.T, client rueidis.Client, channel string, f func(message string)) {
-	t.Helper()
-	conn, put := client.Dedicate()
-	t.Cleanup(put)
-	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { f(m.Message) }})
-	require.NoError(t, conn.Do(kit.Background, conn.B().Subscribe().Channel(channel).Build()).Error())
-}
-
 // Redisson's fair waiters hear of releases on a channel of their own only. They slept
 // until the lease would have ended.
 func TestFairUnlockWakesTheHeadOfRedissonsQueue(t *testing.T) {
@@ -34,11 +25,15 @@ func TestFairUnlockWakesTheHeadOfRedissonsQueue(t *testing.T) {
 	server := redistest.Start(t)
 	client, heard := kit.NewClient(t, server), make(chan string, 10)
 	holder, other := kit.NewSession(t, server).FairMutex("lock"), kit.NewSession(t, server).FairMutex("lock")
-	hear(t, client, "redisson_lock__channel:{lock}:"+redissonsThread, func(message string) { heard <- message })
+	conn, put := client.Dedicate()
+	defer put()
+	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { heard <- m.Message }})
+	channel := "redisson_lock__channel:{lock}:" + redissonsThread
+	require.NoError(t, conn.Do(kit.Background, conn.B().Subscribe().Channel(channel).Build()).Error())
 	for name, release := range map[string]func(){
 		"unlock": func() { kit.Unlock(t, kit.Background, holder) },
 		"force": func() {
-			forceUnlock(t, kit.NewSession(t, server), holder)
+			force(t, holder, "lock", kit.NewSession(t, server))
 			require.ErrorIs(t, holder.Unlock(kit.Background), relock.ErrLost)
 		},
 	} {
@@ -84,46 +79,6 @@ func TestWaitingForManyLocksOfRedissonStaysCheap(t *testing.T) {
 	}, func(k *kind) bool { return k.name == "Mutex" || k.name == "writer" })
 }
 
-// Somebody waits, and the lock has become free unnoticed: an attempt gives it to whom
-// it is due.
-func TestFairMutexTryLockDoesNotOvertake(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, other, client := kit.NewSession(t, at), kit.NewSession(t, at), kit.NewClient(t, at)
-		held, waiter := s.FairMutex("lock"), other.FairMutex("lock")
-		kit.Lock(t, kit.Background, held)
-		got := kit.Async(func() error { return waiter.Lock(kit.Background) })
-		waiting(t, s, "lock", 1)
-		order(t, client, "DEL", "lock")
-		require.False(t, kit.TryLock(t, kit.Background, kit.NewSession(t, at).FairMutex("lock")))
-		require.NoError(t, kit.Receive(t, got, "the waiter to get in"))
-		kit.Unlock(t, kit.Background, waiter)
-	})
-}
-
-// Somebody of the session asks Redis, so nobody in it holds anything; an attempt in the session neither waits for
-// that call nor overtakes it.
-func TestTryLockIsFalseWhileAGoroutineContends(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	holder, s := kit.NewSession(t, server).Mutex("lock"), kit.NewSession(t, server)
-	kit.Lock(t, kit.Background, holder)
-	waiter, behind := s.Mutex("lock"), s.Mutex("lock")
-	first := kit.Async(func() error { return waiter.Lock(kit.Background) })
-	kit.Awaited(t, kit.NewClient(t, server), "lock")
-	second := kit.Async(func() error { return behind.Lock(kit.Background) })
-	kit.Queued(t, s, "lock", 1)
-	cost := trafficOf(server, func() {
-		for range 100 {
-			require.False(t, kit.TryLock(t, kit.Background, s.Mutex("lock")))
-		}
-	})
-	require.Less(t, cost.scripts, int64(50), "attempts must not ask Redis")
-	kit.Unlock(t, kit.Background, holder)
-	require.NoError(t, kit.Receive(t, first, "the waiter to get in"))
-	kit.Unlock(t, kit.Background, waiter)
-	require.NoError(t, kit.Receive(t, second, "the second waiter to get in"))
-}
-
 // When its tenure is spent, a process with more goroutines that wait queues again behind others,
 // in the script that releases. A hand-over is that script, and the one by which the winner has
 // queued.
@@ -167,27 +122,6 @@ func TestSpentTenureQueuesAgainInTheSameScript(t *testing.T) {
 	mustBeQuiet(t, kit.NewClient(t, server), "lock")
 }
 
-// By Redisson's rule a and {a} share a channel. A release of one must not let a waiter of the other in.
-func TestSimilarNamesExcludeOnlyTheirOwn(t *testing.T) {
-	eachOf(t, func(t *testing.T, k *kind) {
-		srv := redistest.Start(t)
-		holder, waiter, stranger := kit.NewSession(t, srv), kit.NewSession(t, srv), kit.NewSession(t, srv)
-		held, other := k.on(holder, "{a}"), k.on(stranger, "a")
-		kit.Lock(t, kit.Background, held)
-		kit.Lock(t, kit.Background, other)
-		got := kit.Async(func() error { return k.on(waiter, "{a}").Lock(kit.Background) })
-		waiting(t, holder, "{a}", 1)
-		kit.Unlock(t, kit.Background, other)
-		select {
-		case <-got:
-			t.Fatal("a waiter of {a} was let in by the release of a")
-		case <-time.After(200 * time.Millisecond):
-		}
-		kit.Unlock(t, kit.Background, held)
-		require.NoError(t, kit.Receive(t, got, "the waiter"))
-	}, fenced)
-}
-
 // A user without the right to PUBSUB cannot learn whose session is there. If that counted as nobody's,
 // releases would leave the lock free, and waiters would find it at their next look, in 1.7 s.
 func TestWaitersCountAsThereWithoutPubSub(t *testing.T) {
@@ -208,22 +142,4 @@ func TestWaitersCountAsThereWithoutPubSub(t *testing.T) {
 			holds, waits = waits, holds
 		}
 	})
-}
-
-// A waiter that Redis refuses for good waited on: the looks after waiters took every error for one that passes.
-func TestWaiterLearnsThatRedisRefuses(t *testing.T) {
-	eachOf(t, func(t *testing.T, k *kind) {
-		server := redistest.Start(t)
-		s, holder := kit.NewSession(t, server), kit.NewSession(t, server)
-		kit.Lock(t, kit.Background, holder.RWMutex("lock"))
-		refuse := func(permissions ...string) {
-			_, err := server.Do(append([]string{"ACL", "SETUSER", "default"}, permissions...)...)
-			require.NoError(t, err)
-		}
-		waiter := kit.Async(func() error { return k.on(s, "lock").Lock(kit.Background) })
-		waiting(t, s, "lock", 1)
-		refuse("-evalsha", "-eval")
-		require.ErrorContains(t, kit.Receive(t, waiter, "Lock to fail"), "NOPERM")
-		refuse("+@all")
-	}, single)
 }

@@ -117,23 +117,6 @@ func TestWhatIsRefusedIsRefusedByEveryCall(t *testing.T) {
 	}
 }
 
-// Before the first Lock, nothing is held: that is no misuse but an answer.
-func TestLockThatWasNeverTakenIsNotHeld(t *testing.T) {
-	eachOf(t, func(t *testing.T, k *kind) {
-		m, _ := redistest.Mini(t)
-		s := kit.NewSession(t, m)
-		l := k.on(s, "a")
-		for _, ctx := range []context.Context{kit.Background, s.NewContext(kit.Background), kit.Cancelled()} {
-			err := l.Unlock(ctx)
-			require.ErrorIs(t, err, relock.ErrNotHeld)
-			require.NotErrorIs(t, err, context.Canceled, "Unlock ignores the end of its context")
-		}
-		require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
-		require.True(t, kit.IsClosed(l.Done()))
-		require.PanicsWithValue(t, l.Unlock(kit.Background).Error(), func() { relock.SyncLocker(l).Unlock() })
-	})
-}
-
 func TestUnusualNamesWork(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s, other, client := kit.NewSession(t, at), kit.NewSession(t, at), kit.NewClient(t, at)
@@ -147,7 +130,7 @@ func TestUnusualNamesWork(t *testing.T) {
 			waiter := other.Mutex(name)
 			require.False(t, kit.TryLock(t, kit.Background, waiter))
 			require.Len(t, kit.HoldersOf(t, other, name), 1)
-			forceUnlock(t, other, m)
+			force(t, m, name, other)
 			require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
 			kit.Lock(t, kit.Background, waiter)
 			kit.Unlock(t, kit.Background, waiter)

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -112,39 +111,6 @@ func TestRWMutexReadersOfAProcessShareOneHold(t *testing.T) {
 	}
 }
 
-// An owner that reads may read again, whatever waits: it would wait for itself.
-func TestRWMutexReentryPassesWaitingWriters(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, other := kit.NewSession(t, at, relock.WithTenure(0)), kit.NewSession(t, at)
-		owner := s.NewContext(kit.Background)
-		rw := s.RWMutex("lock")
-		kit.Lock(t, owner, rw.RLocker())
-		for _, writer := range []*relock.RWMutex{s.RWMutex("lock"), other.RWMutex("lock")} {
-			ctx, cancel := context.WithCancel(kit.Background)
-			defer cancel()
-			got := kit.Async(func() error { return writer.Lock(ctx) })
-			redistest.Eventually(t, kit.Soon, "the writer to stop new readers", func() bool {
-				return !tryRead(t, other.RWMutex("lock"))
-			})
-			require.False(t, tryRead(t, s.RWMutex("lock")), "new readers of the same session, too")
-			for range 3 {
-				kit.Lock(t, owner, s.RWMutex("lock").RLocker())
-				require.True(t, kit.TryLock(t, owner, rw.RLocker()))
-			}
-			for range 6 {
-				kit.Unlock(t, owner, rw.RLocker())
-			}
-			cancel()
-			require.ErrorIs(t, kit.Receive(t, got, "the writer to leave"), context.Canceled)
-			redistest.Eventually(t, kit.Quickly, "new readers to get in", func() bool {
-				return tryRead(t, other.RWMutex("lock")) && tryRead(t, s.RWMutex("lock"))
-			})
-		}
-		kit.Unlock(t, owner, rw.RLocker())
-		mustBeQuiet(t, kit.NewClient(t, at), "lock", s, other)
-	})
-}
-
 // A writer reads as well, and goes on writing when it stops that.
 func TestRWMutexWriterMayStopReading(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
@@ -194,41 +160,5 @@ func TestRWMutexUpgradeIsRefused(t *testing.T) {
 		require.ErrorIs(t, kit.Receive(t, writer, "the writer to leave"), context.Canceled)
 		kit.Unlock(t, owner, rw.RLocker())
 		require.False(t, kit.TryLock(t, owner, rw), "the other one reads")
-	})
-}
-
-// A writer does not pass the lock to the next writer of its process when readers of the
-// process wait: they go first.
-func TestRWMutexReadersGoBeforeTheNextWriter(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at, relock.WithTenure(time.Hour))
-		queued := func(readers, writers int) {
-			redistest.Eventually(t, kit.Soon, "all to queue", func() bool {
-				r, w := peek.Engine(s).QueuedRW("lock")
-				return r == readers && w == writers
-			})
-		}
-		for range 5 {
-			first, next, reader := s.RWMutex("lock"), s.RWMutex("lock"), s.RWMutex("lock").RLocker()
-			kit.Lock(t, kit.Background, first)
-			write := kit.Async(func() error { return next.Lock(kit.Background) })
-			queued(0, 1)
-			read := []<-chan error{}
-			for range 2 {
-				read = append(read, kit.Async(func() error { return reader.Lock(kit.Background) }))
-			}
-			queued(1, 1) // behind the one that asks
-			redistest.Eventually(t, kit.Soon, "that one to have a place in Redis", func() bool { return peek.Engine(s).Waits("lock") })
-			kit.Unlock(t, kit.Background, first)
-			for _, r := range read {
-				require.NoError(t, kit.Receive(t, r, "a reader"))
-			}
-			require.Empty(t, write, "a writer beside readers")
-			kit.Unlock(t, kit.Background, reader)
-			kit.Unlock(t, kit.Background, reader)
-			require.NoError(t, kit.Receive(t, write, "the writer that came first"))
-			kit.Unlock(t, kit.Background, next)
-		}
-		mustBeQuiet(t, kit.NewClient(t, at), "lock", s)
 	})
 }

@@ -18,7 +18,8 @@ import (
 
 func TestCloseReleasesEverything(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, client := kit.NewSession(t, at), kit.NewClient(t, at) // with a lease of 30 s
+		client := kit.NewClient(t, at)
+		s := kit.SessionOn(t, client) // with a lease of 30 s
 		owner := s.NewContext(kit.Background)
 		var held []*relock.Mutex
 		for i := range 250 {
@@ -38,7 +39,7 @@ func TestCloseReleasesEverything(t *testing.T) {
 			return err
 		}))
 		require.True(t, kit.IsClosed(s.Done()))
-		require.Empty(t, kit.Keys(t, client), "released by the time Close returns")
+		require.Empty(t, kit.Keys(t, client), "released by the time Close returns, which leaves the client open")
 		for i, m := range held {
 			require.True(t, kit.IsClosed(m.Done()))
 			require.ErrorIs(t, m.Err(), relock.ErrLost)
@@ -49,57 +50,6 @@ func TestCloseReleasesEverything(t *testing.T) {
 		require.ErrorIs(t, held[1].Unlock(owner), relock.ErrNotHeld)
 		require.NoError(t, s.Close(kit.Cancelled()), "it is closed already")
 	})
-}
-
-func TestAfterCloseNothingIsTaken(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		client := kit.NewClient(t, at)
-		s := kit.SessionOn(t, client)
-		m, owner := s.Mutex("lock"), s.NewContext(kit.Background)
-		require.NoError(t, s.Close(kit.Background))
-		for _, ctx := range []context.Context{kit.Background, owner} {
-			require.ErrorIs(t, m.Lock(ctx), relock.ErrClosed)
-			ok, err := m.TryLock(ctx)
-			require.False(t, ok)
-			require.ErrorIs(t, err, relock.ErrClosed)
-			require.ErrorIs(t, m.Unlock(ctx), relock.ErrNotHeld)
-			require.ErrorIs(t, s.Mutex("other").Lock(ctx), relock.ErrClosed)
-		}
-		_, err := s.Inspect(kit.Background, "lock")
-		require.ErrorIs(t, err, relock.ErrClosed)
-		_, err = s.ForceUnlock(kit.Background, "lock")
-		require.ErrorIs(t, err, relock.ErrClosed)
-		from, ok := relock.FromContext(owner)
-		require.True(t, ok)
-		require.Same(t, s, from)
-		require.Empty(t, kit.Keys(t, client))
-		kit.Lock(t, kit.Background, kit.SessionOn(t, client).Mutex("lock")) // the client is the caller's, and open
-	})
-}
-
-// A session leaves the channels of past waits, and by Close all.
-func TestChannelsOfPastWaitsAreLeft(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, holder, client := kit.NewSession(t, server), kit.NewSession(t, server), kit.NewClient(t, server)
-	for i := range 20 {
-		name := fmt.Sprint("lock-", i)
-		held, m := holder.Mutex(name), s.Mutex(name)
-		kit.Lock(t, kit.Background, held)
-		got := kit.Async(func() error { return m.Lock(kit.Background) })
-		kit.Awaited(t, client, name)
-		kit.Unlock(t, kit.Background, held)
-		require.NoError(t, kit.Receive(t, got, "the waiter to get in"))
-	}
-	redistest.Eventually(t, kit.Soon, "the sessions to listen to their own channels only", func() bool {
-		return len(server.Channels()) == 2
-	})
-	require.NoError(t, holder.Close(kit.Background))
-	require.NoError(t, s.Close(kit.Background))
-	redistest.Eventually(t, kit.Soon, "the subscriptions to end", func() bool {
-		return len(server.Channels()) == 0 && server.PubSubClients() == 0
-	})
-	require.Empty(t, kit.Keys(t, client))
 }
 
 // Guarantee 8: goroutines and connections do not grow with holds, names or waiters.
@@ -239,19 +189,4 @@ func TestExpiredHoldsThatNobodyUnlocksLeaveNoMemory(t *testing.T) {
 	t.Logf("%d bytes each", grown/handles)
 	require.Less(t, grown, int64(handles*most), "bytes in all")
 	runtime.KeepAlive(s)
-}
-
-func TestDayLongLease(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		const day = 24 * time.Hour
-		s, client := kit.NewSession(t, at, relock.WithLease(day)), kit.NewClient(t, at)
-		for _, m := range []*relock.Mutex{s.Mutex("lock"), s.Mutex("lock", relock.WithFixedLease(day))} {
-			kit.Lock(t, kit.Background, m)
-			require.InDelta(t, day, pttl(t, client, "lock"), float64(time.Minute))
-			until, ok := m.Deadline()
-			require.True(t, ok)
-			require.InDelta(t, day, time.Until(until), float64(10*time.Minute))
-			kit.Unlock(t, kit.Background, m)
-		}
-	})
 }
