@@ -31,7 +31,8 @@ func foreignCases() []scriptCase {
 		{"inspect, with a field added", all(has(Plain, 1), added), inspects, "waiters 0, fields 1", same},
 		{"force, with a field added", all(has(Plain, 1), added), forces, "opened true", "no lock"},
 		{"force what is read, with a field added", all(has(Read, 1), has(Read, 2), added), forces, "opened true", "no lock"},
-		{"force what others queue for, with a field added", all(has(Fair, 1), wants(Fair, 2), added), forces, "opened true", "no lock"},
+		{"force what others queue for, with a field added",
+			all(has(Fair, 1), wants(Fair, 2), added), forces, "opened true", "no lock"},
 	}
 }
 
@@ -47,17 +48,18 @@ var noLocks = map[string][]string{
 	"empty field":      {"HSET", "a", "", ""},
 	"UUIDs":            {"HSET", "a", uuid, "1"},
 	"UUIDs and words":  {"HSET", "a", uuid + ":name", "1", uuid + ":1x", "1"},
-	"hold id and more": {"HSET", "a", uuid + ":1:\x1b]0;free\a", "1", uuid + ":1 ", "1", uuid + ":1\n", "1", uuid + ":1:writer", "1"},
-	"transaction":      {"HSET", "a", uuid + ":57:0f3a7bd0c5e14f6f8b2fb3a5b2f0a1c9", "1"},
-	"no number":        {"HSET", "a", uuid + ":", "1", uuid + ":-", "1", uuid + ":write", "1", uuid + ":0x1", "1"},
-	"no UUIDs":         {"HSET", "a", "4f1b9a528-d9e-4c55-9d0c-000000000001:1", "1", "x" + uuid + ":1", "1"},
-	"string":           {"SET", "a", "eiu7Lmq0"},
-	"empty string":     {"SET", "a", ""},
-	"list":             {"RPUSH", "a", "1"},
-	"set":              {"SADD", "a", id("s:1")},
-	"zset":             {"ZADD", "a", "1", id("s:1")},
-	"stream":           {"XADD", "a", "1-1", id("s:1"), "1"},
-	"large hash":       largeHash(),
+	"hold id and more": {"HSET", "a", uuid + ":1:\x1b]0;free\a", "1", uuid + ":1 ", "1", uuid + ":1\n", "1",
+		uuid + ":1:writer", "1"},
+	"transaction":  {"HSET", "a", uuid + ":57:0f3a7bd0c5e14f6f8b2fb3a5b2f0a1c9", "1"},
+	"no number":    {"HSET", "a", uuid + ":", "1", uuid + ":-", "1", uuid + ":write", "1", uuid + ":0x1", "1"},
+	"no UUIDs":     {"HSET", "a", "4f1b9a528-d9e-4c55-9d0c-000000000001:1", "1", "x" + uuid + ":1", "1"},
+	"string":       {"SET", "a", "eiu7Lmq0"},
+	"empty string": {"SET", "a", ""},
+	"list":         {"RPUSH", "a", "1"},
+	"set":          {"SADD", "a", id("s:1")},
+	"zset":         {"ZADD", "a", "1", id("s:1")},
+	"stream":       {"XADD", "a", "1-1", id("s:1"), "1"},
+	"large hash":   largeHash(),
 }
 
 func largeHash() []string {

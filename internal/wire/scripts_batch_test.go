@@ -79,12 +79,18 @@ func TestRenewGoesOutInBatchesAndReportsWhichAreGone(t *testing.T) {
 func TestEveryCallGetsByWithoutItsScript(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for _, k := range kinds {
+			fields, second := 1, "taken"
+			switch k {
+			case Write:
+				fields = 2 // with its mode
+			case Read:
+				fields, second = 2, "join"
+			}
 			for _, c := range []struct {
 				call func(r *rig) string
 				want string
 			}{
-				{renews(k, 1), "kept"}, {inspects, map[bool]string{false: "waiters 0, fields 1", true: "waiters 0, fields 2"}[k >= Write]},
-				{tries(k, 2), map[bool]string{false: "taken", true: "join"}[k == Read]},
+				{renews(k, 1), "kept"}, {inspects, fmt.Sprint("waiters 0, fields ", fields)}, {tries(k, 2), second},
 				{ends(k, 1), "told 0"}, {forces, "opened true"},
 			} {
 				r.must("SCRIPT", "FLUSH")

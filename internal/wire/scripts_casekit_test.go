@@ -88,6 +88,10 @@ func absent(k Kind, n int) func(r *rig) {
 	}
 }
 
+// absentMany queues more such waiters than are remembered, before all others.
+var absentMany = runs("EVAL", "for n = 1, 10250 do redis.call('zadd', KEYS[1], n, ARGV[1] .. n) end", "1",
+	plainQueue, session("x")+":")
+
 // looks looks after the n-th waiter of a kind.
 func looks(k Kind, n int) func(r *rig) string {
 	return func(r *rig) string { return said(r.look(r.lease(k, n))[0]) }

@@ -34,15 +34,19 @@ const traceKey = "trace"
 var site = regexp.MustCompile(`\b(?:redis\.)?(p?call)\(`)
 
 func newTracer(t testing.TB, client rueidis.Client) *tracer {
-	tr := &tracer{client, t, map[string]string{}, map[string]map[int]string{}, map[string]bool{}, map[string]map[string]bool{}, map[string]bool{}}
+	tr := &tracer{
+		Client: client, t: t, texts: map[string]string{}, sites: map[string]map[int]string{}, seen: map[string]bool{},
+		stray: map[string]map[string]bool{}, ran: map[string]bool{},
+	}
 	for name, s := range scripts.sets[Plainly] {
 		tr.sites[name], tr.stray[name] = map[int]string{}, map[string]bool{}
 		n := 0
-		text := site.ReplaceAllStringFunc(s.Text, func(string) string { n++; return fmt.Sprintf("\x00%d(", n) })
-		for i, m := range site.FindAllStringSubmatchIndex(s.Text, -1) {
-			line, _, _ := strings.Cut(s.Text[m[0]:], "\n")
-			tr.sites[name][i+1] = line
-			text = strings.Replace(text, fmt.Sprintf("\x00%d(", i+1), fmt.Sprintf("traced(%d, '%s', ", i+1, s.Text[m[2]:m[3]]), 1)
+		text := site.ReplaceAllStringFunc(s.Text, func(call string) string {
+			n++
+			return fmt.Sprintf("traced(%d, '%s', ", n, site.FindStringSubmatch(call)[1])
+		})
+		for i, at := range site.FindAllStringIndex(s.Text, -1) {
+			tr.sites[name][i+1], _, _ = strings.Cut(s.Text[at[0]:], "\n")
 		}
 		tr.texts[name] = `local function traced(site, how, ...)
   local args = {site, how, ...}

@@ -61,7 +61,8 @@ func TestAReleaseThatQueuesAgainCounts(t *testing.T) {
 func TestReservationBesideADamagedKey(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for _, text := range []string{
-			"back", "back ", "back 99999999999999", "back -1", "back 1 0 0", "back 1e9", "\x00", "left 0 0 0", "ours 1 0 0", "wat 5", "hash",
+			"back", "back ", "back 99999999999999", "back -1", "back 1 0 0", "back 1e9", "\x00", "left 0 0 0", "ours 1 0 0",
+			"wat 5", "hash",
 		} {
 			r.must("FLUSHALL")
 			if text == "hash" {
