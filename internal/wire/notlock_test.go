@@ -81,7 +81,7 @@ var asksNoLock = map[string]func(r *rig) error{
 	"inspect": func(r *rig) error { _, err := r.Inspect(ctx0, "a"); return err },
 }
 
-func TestKeyThatIsNoLockIsAnErrorAndStaysAsItIs(t *testing.T) {
+func TestKeyThatIsNoLockStaysAsItIs(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for what, content := range noLocks {
 			for _, expires := range []bool{false, true} {
@@ -117,7 +117,7 @@ func TestKeyThatIsNoLockIsAnErrorAndStaysAsItIs(t *testing.T) {
 	})
 }
 
-func TestProbeOfAKeyThatIsNoLockLosesThePlaceOnly(t *testing.T) {
+func TestProbeOfNoLockLosesThePlaceOnly(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for what, content := range noLocks {
 			r.must("FLUSHALL")
@@ -217,7 +217,7 @@ func TestLocksOfRedissonAreLocks(t *testing.T) {
 
 // Keys of relock's own beside the lock that have another type are an error that names them, and nobody has the lock:
 // it was taken first once, and stayed held by nobody until its lease ended.
-func TestKeyOfAnotherTypeBesideALockIsNamed(t *testing.T) {
+func TestKeyOfAnotherTypeBesideIsNamed(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for key, calls := range map[string][]string{
 			fenceKey: {"acquire", "write", "enter", "queue"}, plainQueue: {"acquire", "enter", "queue", "inspect"},

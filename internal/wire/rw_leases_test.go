@@ -62,7 +62,7 @@ func TestRWADowngradeLetsReadersIn(t *testing.T) {
 }
 
 // Renewing the write hold shortened the lock, and the reader's hold was over before its lease when the writer had left.
-func TestRWTheLockLivesAsLongAsItsLongestLease(t *testing.T) {
+func TestRWTheLockLivesForItsLongestLease(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		long, short, w := r.reader(1), r.reader(2), r.writer(3)
 		long.Length, short.Length = time.Hour, 20*time.Second
@@ -223,7 +223,7 @@ func TestRWAListOfReadersBeforeMisleadsNobody(t *testing.T) {
 
 // A list that was lost is there again when a reader has entered and the others have
 // renewed their leases.
-func TestRWAListThatWasLostIsMadeAgain(t *testing.T) {
+func TestRWALostListIsMadeAgain(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		long, a, b, w := r.reader(1), r.reader(2), r.reader(3), r.writer(4)
 		long.Length = time.Hour
@@ -249,7 +249,7 @@ func TestRWAListThatWasLostIsMadeAgain(t *testing.T) {
 
 // Most readers with a longer lease than those before did not prolong the list. When it had
 // expired they counted as readers of Redisson, for whom the lock is left free.
-func TestRWTheListLivesAsLongAsItsReaders(t *testing.T) {
+func TestRWListLivesAsLongAsReaders(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for n := 1; n < 10; n++ {
 			l := r.reader(n)
@@ -304,7 +304,7 @@ func TestRWReadersDoWithoutTheirList(t *testing.T) {
 }
 
 // Lua unpacks no more than about 8000 values, and no writer got in.
-func TestRWAWriterRemovesAnyNumberOfDeadReaders(t *testing.T) {
+func TestRWAWriterRemovesThousandsOfDeadReaders(t *testing.T) {
 	r := newRig(t)
 	const dead = 9000
 	lock := []string{"HSET", "a", "mode", "read"}

@@ -48,7 +48,7 @@ func TestRWReadersAndWritersTakeTurns(t *testing.T) {
 }
 
 // A writer that gives up, is gone, or does not look after itself any more stops no readers.
-func TestRWAWriterThatIsNotThereStopsNobody(t *testing.T) {
+func TestRWAnAbsentWriterStopsNobody(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		r.present(PrefixSession + session("f"))
 		a, b, w := r.reader(1), r.reader(2), of("f", r.writer(3))
@@ -85,7 +85,7 @@ func TestRWAWriterThatIsNotThereStopsNobody(t *testing.T) {
 }
 
 // A reader whose session is gone stands back; the others have their turn.
-func TestRWAReaderThatIsNotThereStandsBack(t *testing.T) {
+func TestRWAnAbsentReaderStandsBack(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		r.present()
 		w, next, gone := r.writer(1), r.writer(2), of("x", r.reader(3))
@@ -119,7 +119,7 @@ func TestRWAReaderThatIsNotThereStandsBack(t *testing.T) {
 
 // One script lets in a hundred. The next hundred come before the writers, and who comes later
 // does not.
-func TestRWACrowdOfReadersComesInByHundreds(t *testing.T) {
+func TestRWACrowdComesInByHundreds(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		next := r.present()
 		w, other := r.writer(1), r.writer(2)
@@ -149,7 +149,7 @@ func TestRWACrowdOfReadersComesInByHundreds(t *testing.T) {
 
 // While a reader of the crowd that is left over has not looked, the last of those that were let in
 // may leave: then the others come before the writer all the same.
-func TestRWTheRestOfACrowdIsNotForgotten(t *testing.T) {
+func TestRWTheRestOfCrowdsIsNotForgotten(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		r.present()
 		w, other := r.writer(1), r.writer(2)

@@ -24,7 +24,7 @@ func (r *rig) locks(n int, kinds ...Kind) (ls []*Ref) {
 }
 
 // A script renews 100 holds of one kind, of whatever lengths.
-func TestRenewGoesOutInBatchesAndReportsWhichAreGone(t *testing.T) {
+func TestRenewGoesOutInBatchesAndReportsGone(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		ls := r.locks(250, Plain, Read)
 		gone := map[int]bool{}

@@ -115,7 +115,7 @@ func TestPlaceAtInfinityDoesNotEndTheOrder(t *testing.T) {
 }
 
 // Somebody deletes the lock whose claim is not confirmed yet; Redisson may have it meanwhile.
-func TestReleaseOfAClaimThatIsGoneFindsNothing(t *testing.T) {
+func TestReleaseOfALapsedClaimFindsNothing(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		r.present()
 		for _, k := range []Kind{Fair, Write} {

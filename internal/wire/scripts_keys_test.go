@@ -131,7 +131,7 @@ func (tr *tracer) judge(name string, declared []string) {
 // A server may refuse a script that uses a key which it has not declared, unless its
 // first line says that it does. Every place of every script is reached; those of the
 // functions that it shares with others, there or here.
-func TestScriptsDeclareTheirKeysOrSayThatTheyDoNot(t *testing.T) {
+func TestScriptsDeclareTheirKeysOrSaySo(t *testing.T) {
 	t.Parallel()
 	shared := ""
 	files, err := fs.Glob(luaFiles, "lib/*.lua")

@@ -44,7 +44,7 @@ func filesOf(t *testing.T) fstest.MapFS {
 	return files
 }
 
-func TestEveryLuaFileIsOfAScriptAndEveryScriptHasOne(t *testing.T) {
+func TestLuaFilesAreThoseOfTheScripts(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(luaFiles, "*.lua")
 	require.NoError(t, err)

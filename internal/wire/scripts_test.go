@@ -90,7 +90,7 @@ func TestAcquireSentAgainStartsTheLeaseAgain(t *testing.T) {
 }
 
 // Whatever kind of lock has the key, all others wait for as long as it lives, and their releases end nothing.
-func TestHeldLockIsTakenForAsLongAsItLives(t *testing.T) {
+func TestHeldLockIsTakenWhileItLives(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for _, holder := range kinds {
 			for _, k := range kinds {

@@ -79,7 +79,7 @@ func TestReservationBesideADamagedKey(t *testing.T) {
 }
 
 // The queue is that of waiters who may all have died.
-func TestQueueExpiresWhileALockIsLeftToRedisson(t *testing.T) {
+func TestQueueExpiresWhileLeftToRedisson(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		r.present(plainChannel, rwChannel)
 		for _, k := range []Kind{Plain, Write} {
@@ -94,7 +94,7 @@ func TestQueueExpiresWhileALockIsLeftToRedisson(t *testing.T) {
 }
 
 // Redisson may be on its way back: waiters leave it time, and who does not wait has no second chance.
-func TestReservedLockIsRefusedToWaitersOnlyWhileNobodyListens(t *testing.T) {
+func TestReservedLockIsRefusedToWaitersAlone(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for _, k := range kinds {
 			r.must("FLUSHALL")
