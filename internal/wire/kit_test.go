@@ -49,8 +49,7 @@ type rig struct {
 	t      testing.TB
 	name   string
 	mini   bool
-	goesOn func()                  // starts the clock of miniredis
-	conn   rueidis.DedicatedClient // subscribes
+	goesOn func() // starts the clock of miniredis
 }
 
 // onRigs runs a test on a real server, and on miniredis, whose keys do not expire and whose clock stands still: what

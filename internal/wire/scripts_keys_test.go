@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -134,9 +133,7 @@ func (tr *tracer) judge(name string, declared []string) {
 func TestScriptsDeclareTheirKeysOrSaySo(t *testing.T) {
 	t.Parallel()
 	shared := ""
-	files, err := fs.Glob(luaFiles, "lib/*.lua")
-	require.NoError(t, err)
-	for _, file := range files {
+	for _, file := range luaIn(t, "lib/*.lua") {
 		text, err := assemble(luaFiles, file, "")
 		require.NoError(t, err)
 		shared += text

@@ -7,21 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 )
 
-// comes makes a session present.
+// comes makes sessions present.
 func (r *rig) comes(shorts ...string) {
 	r.t.Helper()
-	if r.conn == nil {
-		conn, put := r.Client.Dedicate()
-		r.t.Cleanup(put)
-		r.conn = conn
-		r.conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
-	}
 	for _, short := range shorts {
-		require.NoError(r.t, r.conn.Do(ctx0, r.conn.B().Subscribe().Channel(PrefixSession+session(short)).Build()).Error())
+		r.listen(PrefixSession + session(short))
 	}
 }
 
