@@ -1,42 +1,38 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/transport"
+	"github.com/stretchr/testify/require"
 )
-
-// added is a field that an application adds to the key of a held lock.
-var added = runs("HSET", "a", "status", "paid")
 
 // foreignCases are of locks to whose key an application has added a field.
 func foreignCases() []scriptCase {
 	return []scriptCase{
-		{"acquire what is held, with a field added", all(has(Plain, 2), added), asks(Plain, 1), "taken", same},
-		{"enter what is held, with a field added", all(has(Fair, 2), added), queues(1), "taken", same},
+		{"acquire what is held, with a field added", all(has(Plain, 2), added), tries(Plain, 1), "taken", same},
+		{"enter what is held, with a field added", all(has(Fair, 2), added), asks(Fair, 1), "taken", same},
 		{"write beside a reader, with a field added", all(has(Read, 2), added), asks(Write, 1), "taken", same},
 		{"read beside a reader, with a field added", all(has(Read, 2), added, theirsWas), asks(Read, 1), "join", same},
 		{"release a hold, with a field added", all(has(Plain, 1), added), ends(Plain, 1), "told 0", "told -1"},
 		{"release what the absent queue for, with a field added",
-			all(has(Fair, 1), does(queues(2)), added), ends(Fair, 1), "told 0", "told -1"},
+			all(has(Fair, 1), wants(Fair, 2), added), ends(Fair, 1), "told 0", "told -1"},
 		{"release a read hold, with a field added", all(has(Read, 1), added), ends(Read, 1), "told 1", "told -1"},
 		{"release a read hold beside a dead reader, with a field added",
 			all(has(Read, 1), has(Read, 2), added, dead(2, 1)), ends(Read, 1), "told 1", "told -1"},
 		{"release a write hold, with a field added", all(has(Write, 1), added), ends(Write, 1), "told 1", "told -1"},
 		{"release a write hold beside a dead reader, with a field added",
-			all(has(Write, 1), under(2, 1), added, del("{a}:"+id("s:2")+":rwlock_timeout:1")), ends(Write, 1), "told 1", "told -1"},
+			all(has(Write, 1), under(2, 1), added, del(timeoutOf("s:2", 1))), ends(Write, 1), "told 1", "told -1"},
 		{"renew, with a field added", all(has(Plain, 1), added), renews(Plain, 1), "kept", same},
 		{"inspect, with a field added", all(has(Plain, 1), added), inspects, "waiters 0, fields 1", same},
 		{"force, with a field added", all(has(Plain, 1), added), forces, "opened true", "no lock"},
 		{"force what is read, with a field added", all(has(Read, 1), has(Read, 2), added), forces, "opened true", "no lock"},
-		{"force what others queue for, with a field added", all(has(Fair, 1), does(queues(2)), added), forces, "opened true", "no lock"},
+		{"force what others queue for, with a field added",
+			all(has(Fair, 1), wants(Fair, 2), added), forces, "opened true", "no lock"},
 	}
 }
 
@@ -52,17 +48,18 @@ var noLocks = map[string][]string{
 	"empty field":      {"HSET", "a", "", ""},
 	"UUIDs":            {"HSET", "a", uuid, "1"},
 	"UUIDs and words":  {"HSET", "a", uuid + ":name", "1", uuid + ":1x", "1"},
-	"hold id and more": {"HSET", "a", uuid + ":1:\x1b]0;free\a", "1", uuid + ":1 ", "1", uuid + ":1\n", "1", uuid + ":1:writer", "1"},
-	"transaction":      {"HSET", "a", uuid + ":57:0f3a7bd0c5e14f6f8b2fb3a5b2f0a1c9", "1"},
-	"no number":        {"HSET", "a", uuid + ":", "1", uuid + ":-", "1", uuid + ":write", "1", uuid + ":0x1", "1"},
-	"no UUIDs":         {"HSET", "a", "4f1b9a528-d9e-4c55-9d0c-000000000001:1", "1", "x" + uuid + ":1", "1"},
-	"string":           {"SET", "a", "eiu7Lmq0"},
-	"empty string":     {"SET", "a", ""},
-	"list":             {"RPUSH", "a", "1"},
-	"set":              {"SADD", "a", id("s:1")},
-	"zset":             {"ZADD", "a", "1", id("s:1")},
-	"stream":           {"XADD", "a", "1-1", id("s:1"), "1"},
-	"large hash":       largeHash(),
+	"hold id and more": {"HSET", "a", uuid + ":1:\x1b]0;free\a", "1", uuid + ":1 ", "1", uuid + ":1\n", "1",
+		uuid + ":1:writer", "1"},
+	"transaction":  {"HSET", "a", uuid + ":57:0f3a7bd0c5e14f6f8b2fb3a5b2f0a1c9", "1"},
+	"no number":    {"HSET", "a", uuid + ":", "1", uuid + ":-", "1", uuid + ":write", "1", uuid + ":0x1", "1"},
+	"no UUIDs":     {"HSET", "a", "4f1b9a528-d9e-4c55-9d0c-000000000001:1", "1", "x" + uuid + ":1", "1"},
+	"string":       {"SET", "a", "eiu7Lmq0"},
+	"empty string": {"SET", "a", ""},
+	"list":         {"RPUSH", "a", "1"},
+	"set":          {"SADD", "a", id("s:1")},
+	"zset":         {"ZADD", "a", "1", id("s:1")},
+	"stream":       {"XADD", "a", "1-1", id("s:1"), "1"},
+	"large hash":   largeHash(),
 }
 
 func largeHash() []string {
@@ -73,106 +70,88 @@ func largeHash() []string {
 	return hash
 }
 
-// whole returns what is at a key, with its type and whether it expires.
-func (r *rig) whole(key string) string {
-	r.t.Helper()
-	kind := r.text("TYPE", key)
-	read := map[string][]string{
-		"hash": {"HGETALL", key}, "string": {"GET", key}, "list": {"LRANGE", key, "0", "-1"}, "set": {"SMEMBERS", key},
-		"zset": {"ZRANGE", key, "0", "-1", "WITHSCORES"}, "stream": {"XRANGE", key, "-", "+"},
-	}[kind]
-	if kind == "hash" {
-		return fmt.Sprint(r.hash(key), r.int("PTTL", key) < 0)
-	}
-	m := r.must(read...)
-	return fmt.Sprint(kind, m.String(), r.int("PTTL", key) < 0)
-}
-
 // asksNoLock are the calls that answer ErrNotLock.
-var asksNoLock = map[string]func(r *rwRig) error{
-	"acquire": func(r *rwRig) error { _, _, err := r.ask(r.lease(Plain, 1)); return err },
-	"write":   func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.writer(1), "1000", true); return err },
-	"read":    func(r *rwRig) error { _, _, err := r.AcquireRead(ctx0, r.reader(1), "1000", "", "", true); return err },
-	"enter":   func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.lease(Fair, 1), "1000", false); return err },
-	"queue":   func(r *rwRig) error { _, _, err := r.Acquire(ctx0, r.lease(Fair, 1), "1000", true); return err },
-	"force":   func(r *rwRig) error { _, err := r.Force(ctx0, "a"); return err },
-	"inspect": func(r *rwRig) error { _, err := r.Inspect(ctx0, "a"); return err },
+var asksNoLock = map[string]func(r *rig) error{
+	"acquire": func(r *rig) error { _, _, err := r.try(r.lease(Plain, 1), false); return err },
+	"write":   func(r *rig) error { _, _, err := r.try(r.writer(1), true); return err },
+	"read":    func(r *rig) error { _, _, err := r.try(r.reader(1), true); return err },
+	"enter":   func(r *rig) error { _, _, err := r.try(r.lease(Fair, 1), false); return err },
+	"queue":   func(r *rig) error { _, _, err := r.try(r.lease(Fair, 1), true); return err },
+	"force":   func(r *rig) error { _, err := r.Force(ctx0, "a"); return err },
+	"inspect": func(r *rig) error { _, err := r.Inspect(ctx0, "a"); return err },
 }
 
-func TestKeyThatIsNoLockIsAnErrorAndStaysAsItIs(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
+func TestKeyThatIsNoLockStaysAsItIs(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
 		for what, content := range noLocks {
-			for call, ask := range asksNoLock {
-				for _, expires := range []bool{false, true} {
-					r.must("FLUSHALL")
-					r.must(content...)
-					if expires {
-						r.must("PEXPIRE", "a", "60000")
-					}
-					before := r.whole("a")
+			for _, expires := range []bool{false, true} {
+				r.must("FLUSHALL")
+				r.must(content...)
+				if expires {
+					r.must("PEXPIRE", "a", "60000")
+				}
+				before := r.whole("a")
+				stays := func(call string) {
+					require.Equal(t, before, r.whole("a"), "%s of a %s", call, what)
+					require.Equal(t, []string{"a"}, r.keys(), "%s of a %s", call, what)
+				}
+				for call, ask := range asksNoLock {
 					err := ask(r)
-					if !errors.Is(err, lockerr.ErrNotLock) || transport.Transient(err) {
-						t.Fatalf("%s of a %s: %v", call, what, err)
-					}
-					if text := err.Error(); !strings.Contains(text, `"a"`) || !strings.Contains(text, "WithPrefix") ||
-						strings.Contains(text, "redsync") != !strings.HasPrefix(content[0], "H") {
-						t.Fatalf("%s of a %s: %v", call, what, err)
-					}
-					if got := r.whole("a"); got != before || !slices.Equal(r.keys(), []string{"a"}) {
-						t.Fatalf("%s of a %s: it is %q now, with keys %q", call, what, got, r.keys())
-					}
+					require.ErrorIs(t, err, lockerr.ErrNotLock, "%s of a %s", call, what)
+					require.False(t, transport.Transient(err))
+					require.ErrorContains(t, err, `"a"`)
+					require.ErrorContains(t, err, "WithPrefix")
+					require.Equal(t, content[0] != "HSET", strings.Contains(err.Error(), "redsync"), "%s of a %s: %v", call, what, err)
+					stays(call)
+				}
+				for _, k := range kinds {
+					require.Equal(t, "gone", renews(k, 1)(r), "renewal of a %s", what)
+					stays("renewal")
+					told, err := r.Release(ctx0, r.lease(k, 1), nil)
+					require.Equal(t, content[0] != "HSET", err != nil, "release of a %s: %v", what, err)
+					require.True(t, err != nil || told == -1)
+					stays("release")
 				}
 			}
 		}
 	})
 }
 
-func TestProbeOfAKeyThatIsNoLockLosesThePlaceOnly(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
+func TestProbeOfNoLockLosesThePlaceOnly(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
 		for what, content := range noLocks {
 			r.must("FLUSHALL")
 			has(Fair, 1)(r)
-			queues(2)(r)
+			wants(Fair, 2)(r)
 			r.must("DEL", "a")
 			r.must(content...)
 			before := r.whole("a")
-			if got := looks(2)(r); got != "lost" {
-				t.Fatalf("a look at a %s: %s", what, got)
-			}
-			if told, err := r.Release(ctx0, r.lease(Fair, 2), nil); told != 0 || err != nil {
-				t.Fatalf("leaving the queue at a %s: %d, %v", what, told, err)
-			}
-			if got := r.whole("a"); got != before || r.int("EXISTS", "relock_queue:{a}") != 0 {
-				t.Fatalf("%s: it is %q now, with keys %q", what, got, r.keys())
-			}
+			require.Equal(t, "lost", looks(Fair, 2)(r), what)
+			require.Equal(t, "told 0", ends(Fair, 2)(r), "leaving the queue at a %s", what)
+			require.Equal(t, before, r.whole("a"), what)
+			require.Zero(t, r.int("EXISTS", plainQueue))
 		}
 	})
 }
 
 // Whoever releases a lock leaves the fields that an application has added, and nothing else.
 func TestFieldsOfAnApplicationStay(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
+	onRigs(t, func(t *testing.T, r *rig) {
 		for _, c := range foreignCases() {
 			r.must("FLUSHALL")
 			c.before(r)
-			if got := c.call(r); got == "no lock" {
-				t.Fatalf("%s: it is no lock", c.name)
-			}
+			require.NotEqual(t, "no lock", c.call(r), c.name)
 			hash := r.hash("a")
-			if hash["status"] != "paid" {
-				t.Fatalf("%s: left %q", c.name, hash)
-			}
-			delete(hash, "status")
-			if ended := strings.HasPrefix(c.name, "release") || strings.HasPrefix(c.name, "force"); ended != (len(hash) == 0) {
-				t.Fatalf("%s: left %q", c.name, hash)
-			}
+			require.Equal(t, "paid", hash["status"], c.name)
+			ended := strings.HasPrefix(c.name, "release") || strings.HasPrefix(c.name, "force")
+			require.Equal(t, ended, len(hash) == 1, "%s: left %q", c.name, hash)
 		}
 	})
 }
 
 // A hold id is what it says, and nothing behind it: inspect and unlock of the command show it.
 func TestFieldsLikeHoldIDsAreNoHolders(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
+	onRigs(t, func(t *testing.T, r *rig) {
 		for what, content := range noLocks {
 			if content[0] != "HSET" || len(content) > 16 || strings.Contains(what, "mode") {
 				continue // of a large one not all fields are looked at
@@ -182,85 +161,76 @@ func TestFieldsLikeHoldIDsAreNoHolders(t *testing.T) {
 			before := r.hash("a")
 			r.must("HSET", "a", uuid+":-57", "1")
 			in, err := r.Inspect(ctx0, "a")
-			if err != nil || len(in.Fields) != 1 || in.Fields[uuid+":-57"] != 1 {
-				t.Fatalf("%s: inspect = %q, %v", what, in.Fields, err)
-			}
-			if was, err := r.Force(ctx0, "a"); !was || err != nil || !maps.Equal(r.hash("a"), before) {
-				t.Fatalf("%s: force = %v, %v, left %q", what, was, err, r.hash("a"))
-			}
+			require.NoError(t, err, what)
+			require.Equal(t, map[string]int{uuid + ":-57": 1}, in.Fields, what)
+			was, err := r.Force(ctx0, "a")
+			require.NoError(t, err, what)
+			require.True(t, was)
+			require.Equal(t, before, r.hash("a"), what)
 		}
 	})
 }
 
-// What Redisson's locks look like is never taken for data.
+// What Redisson's locks look like is never taken for data. They are held: nobody gets one, nor ends it.
 func TestLocksOfRedissonAreLocks(t *testing.T) {
-	const client = "4f1b9a52-8d9e-4c55-9d0c-0123456789ab"
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		for what, fields := range map[string]map[string]string{
-			"RLock":                  {client + ":57": "2"},
-			"negative thread id":     {client + ":-8057246411935481937": "1"},
-			"read lock":              {"mode": "read", client + ":57": "1", client + ":58": "1"},
-			"write lock":             {"mode": "write", client + ":57:write": "1"},
-			"both sides":             {"mode": "write", client + ":57:write": "1", client + ":57": "1"},
-			"with a field added":     {client + ":57": "1", "status": "paid"},
-			"upper case":             {strings.ToUpper(client) + ":57": "1"},
-			"read lock, field added": {"mode": "read", client + ":57": "1", "status": "paid"},
+	many := []string{"mode", "read", "status", "paid"}
+	for n := range 1000 {
+		many = append(many, id(fmt.Sprint("j:", n)), "1")
+	}
+	onRigs(t, func(t *testing.T, r *rig) {
+		for what, fields := range map[string][]string{
+			"RLock":                   {uuid + ":57", "2"},
+			"negative thread id":      {uuid + ":-8057246411935481937", "1"},
+			"read lock":               {"mode", "read", uuid + ":57", "1", uuid + ":58", "1"},
+			"write lock":              {"mode", "write", uuid + ":57:write", "1"},
+			"both sides":              {"mode", "write", uuid + ":57:write", "1", uuid + ":57", "1"},
+			"with a field added":      {uuid + ":57", "1", "status", "paid"},
+			"upper case":              {strings.ToUpper(uuid) + ":57", "1"},
+			"read lock, field added":  {"mode", "read", uuid + ":57", "1", "status", "paid"},
+			"many readers and fields": many, // only some of which are looked at
 		} {
-			for call, ask := range asksNoLock {
-				r.must("FLUSHALL")
-				for field, value := range fields {
-					r.must("HSET", "a", field, value)
-				}
-				r.must("PEXPIRE", "a", "30000")
-				if err := ask(r); err != nil {
-					t.Fatalf("%s of a %s: %v", call, what, err)
-				}
-				if holds := len(fields); call == "inspect" {
-					in, _ := r.Inspect(ctx0, "a")
-					if _, ok := fields["status"]; ok {
-						holds--
-					}
-					if _, shown := in.Fields["status"]; shown || len(in.Fields) != holds {
-						t.Fatalf("inspect of a %s: %v", what, in.Fields)
-					}
+			r.must("FLUSHALL")
+			r.must(append([]string{"HSET", "a"}, fields...)...)
+			r.must("PEXPIRE", "a", "30000")
+			before := r.whole("a")
+			for _, k := range kinds {
+				if k != Read || fields[1] != "read" {
+					require.Equal(t, "taken", tries(k, 1)(r), "%s, kind %d", what, k)
+					require.Equal(t, "taken", asks(k, 1)(r), "%s, kind %d", what, k)
+					require.Equal(t, "told 0", ends(k, 1)(r), "%s, kind %d: its place", what, k)
+					require.Equal(t, "told -1", ends(k, 1)(r), "%s, kind %d", what, k)
+					require.Equal(t, before, r.whole("a"), "%s, kind %d", what, k)
 				}
 			}
+			in, err := r.Inspect(ctx0, "a")
+			require.NoError(t, err, what)
+			holds := len(fields) / 2
+			if slices.Contains(fields, "status") {
+				holds--
+			}
+			require.Len(t, in.Fields, holds, what)
+			require.NotContains(t, in.Fields, "status", what)
+			require.Equal(t, "opened true", forces(r), what)
 		}
 	})
 }
 
-// A lock with very many readers is one, although only some of its fields are looked at.
-func TestLockWithManyReadersAndAFieldOfAnApplicationIsALock(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		for n := range 1000 {
-			r.must("HSET", "a", "mode", "read", id(fmt.Sprint("j:", n)), "1")
-		}
-		r.must("HSET", "a", "status", "paid")
-		r.must("PEXPIRE", "a", "60000")
-		r.refused(r.writer(1), 0, time.Minute)
-		if _, _, err := r.ask(r.lease(Plain, 2)); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-// Keys of relock's own beside the lock that have another type are an error that names them.
-func TestKeyOfAnotherTypeBesideALockIsNamed(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
+// Keys of relock's own beside the lock that have another type are an error that names them, and nobody has the lock:
+// it was taken first once, and stayed held by nobody until its lease ended.
+func TestKeyOfAnotherTypeBesideIsNamed(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
 		for key, calls := range map[string][]string{
-			"relock_fence:{a}": {"acquire", "write", "enter", "queue"}, "relock_queue:{a}": {"enter", "queue", "inspect"},
-			rwQueue: {"read", "write"},
+			fenceKey: {"acquire", "write", "enter", "queue"}, plainQueue: {"acquire", "enter", "queue", "inspect"},
+			rwQueue: {"read", "write", "inspect"},
 		} {
 			for _, call := range calls {
 				r.must("FLUSHALL")
 				r.must("RPUSH", key, "x")
-				err := asksNoLock[call](&rwRig{rig: r.rig, name: "a"})
-				if !errors.Is(err, lockerr.ErrNotLock) || transport.Transient(err) || !strings.Contains(err.Error(), key) {
-					t.Fatalf("%s with a list at %s: %v", call, key, err)
-				}
-				if r.int("EXISTS", "a") != 0 {
-					t.Fatalf("%s with a list at %s acquired", call, key)
-				}
+				err := asksNoLock[call](r)
+				require.ErrorIs(t, err, lockerr.ErrNotLock, "%s with a list at %s", call, key)
+				require.False(t, transport.Transient(err))
+				require.ErrorContains(t, err, key)
+				require.Equal(t, []string{key}, r.keys(), "%s with a list at %s", call, key)
 			}
 		}
 	})
@@ -268,13 +238,10 @@ func TestKeyOfAnotherTypeBesideALockIsNamed(t *testing.T) {
 
 // Older permissions do not include HRANDFIELD. Then a hash counts as taken, and is not deleted.
 func TestWithoutHRANDFIELDAHashIsTaken(t *testing.T) {
-	r := NewRig(t)
+	r := newRig(t)
 	r.must("ACL", "SETUSER", "default", "-hrandfield")
 	r.must("HSET", "a", "status", "paid")
-	if token, _, err := r.ask(plainLease("a", 1)); token != 0 || err != nil {
-		t.Fatalf("acquire = %d, %v", token, err)
-	}
-	if _, err := r.Force(ctx0, "a"); !errors.Is(err, lockerr.ErrNotLock) || !maps.Equal(r.hash("a"), map[string]string{"status": "paid"}) {
-		t.Fatalf("force: %v, left %q", err, r.hash("a"))
-	}
+	require.Equal(t, "taken", tries(Plain, 1)(r))
+	require.Equal(t, "no lock", forces(r))
+	require.Equal(t, map[string]string{"status": "paid"}, r.hash("a"))
 }

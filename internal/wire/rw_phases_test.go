@@ -1,117 +1,57 @@
 package wire
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
-
-// queues asks for either side and must get a place in the queue.
-func (r *rwRig) queues(ls ...*Ref) {
-	r.t.Helper()
-	for _, l := range ls {
-		r.refused(l, 0, time.Minute)
-	}
-}
-
-// held checks who has the lock.
-func (r *rwRig) held(ls ...*Ref) {
-	r.t.Helper()
-	want := map[string]string{"mode": "write"}
-	for _, l := range ls {
-		want[l.ID] = "1"
-		if l.Kind == Read {
-			want["mode"] = "read"
-		}
-	}
-	if len(ls) == 0 {
-		want = map[string]string{}
-	}
-	r.mustHash(want)
-}
 
 // A writer waits for the readers of one phase, and a reader for one writer.
 func TestRWReadersAndWritersTakeTurns(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
+	onRigs(t, func(t *testing.T, r *rig) {
 		next := r.present()
-		of := r.reader
+		read := r.reader
 		w1, w2, w3 := r.writer(1), r.writer(2), r.writer(3)
-		r.writes(w1)
-		r.queues(of(4), w2, of(5), w3, of(6))
-		r.mustQueue(w2, w3, of(4), of(5), of(6))
+		r.take(w1)
+		r.queues(read(4), w2, read(5), w3, read(6))
+		r.mustQueue(w2, w3, read(4), read(5), read(6))
 		r.end(w1)
-		r.held(of(4), of(5), of(6))
-		for _, key := range []string{"a", of(5).Keys.timeout(of(5).ID)} {
+		r.held(read(4), read(5), read(6))
+		for _, key := range []string{"a", read(5).Keys.timeout(read(5).ID)} {
 			r.mustNear("the claim on "+key, r.pttl(key), ClaimMost)
 		}
-		r.reads(of(9), 0) // who does not queue
-		r.queues(of(7))
-		r.joins(of(4), of(8), true, 0)
-		r.end(of(4))
-		r.end(of(6))
-		r.held(of(5))
-		r.end(of(5))
+		r.reads(read(9), 0) // who does not queue
+		r.queues(read(7))
+		require.Zero(t, r.join(read(4), read(8), true))
+		r.end(read(4), read(6))
+		r.held(read(5))
+		r.end(read(5))
 		r.held(w2)
-		r.queues(of(10))
+		r.queues(read(10))
 		r.end(w2)
-		r.held(of(7), of(8), of(10))
+		r.held(read(7), read(8), read(10))
 		r.mustQueue(w3)
-		for _, l := range []*Ref{of(7), of(10), of(8)} {
-			r.end(l)
-		}
+		r.end(read(7), read(10), read(8))
 		r.held(w3)
-		token, _ := strconv.ParseInt(r.text("GET", "relock_fence:{a}"), 10, 64)
+		token := r.int("GET", fenceKey)
 		r.end(w3)
 		r.held()
 		r.mustKeys()
-		var want []string
-		for _, n := range []int{4, 5, 6} {
-			want = append(want, granted(of(n), readAlone))
-		}
-		for range want {
-			if got := next(); got != want[0] {
-				t.Fatalf("message %q, want %q", got, want[0])
-			}
-			want = want[1:]
-		}
-		next() // to w2
-		for _, n := range []int{7, 8, 10} {
-			if got := next(); got != granted(of(n), readAlone) {
-				t.Fatalf("message %q", got)
+		for _, n := range []int{4, 5, 6, 0, 7, 8, 10} {
+			if got := next(); n > 0 { // 0: to w2
+				require.Equal(t, granted(read(n), readAlone), got)
 			}
 		}
-		r.mustMessages(next, "relock_session:"+session("s"), granted(w3, token))
-	})
-}
-
-func TestRWADowngradeLetsReadersIn(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		r.present()
-		w, own, next := r.writer(1), r.reader(2), r.writer(5)
-		r.writes(w)
-		r.rlock(own, w, false)
-		r.queues(r.reader(3), next, r.reader(4))
-		r.end(w)
-		r.held(own, r.reader(3), r.reader(4))
-		r.mustNear("the lock", r.pttl("a"), own.Length)
-		r.mustQueue(next)
-		r.mustList(3)
-		r.end(own)
-		r.mustNear("the lock", r.pttl("a"), ClaimMost)
-		r.end(r.reader(3))
-		r.end(r.reader(4))
-		r.held(next)
+		r.mustMessages(next, sessionChannel, granted(w3, token))
 	})
 }
 
 // A writer that gives up, is gone, or does not look after itself any more stops no readers.
-func TestRWAWriterThatIsNotThereStopsNobody(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		r.present("relock_session:" + session("f"))
-		a, b, w := r.reader(1), r.reader(2), r.writer(3)
-		w.ID = id("f:3:write")
+func TestRWAnAbsentWriterStopsNobody(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		r.present(PrefixSession + session("f"))
+		a, b, w := r.reader(1), r.reader(2), of("f", r.writer(3))
 		restart := func() {
 			r.must("FLUSHALL")
 			r.reads(a, ReadJoin)
@@ -128,32 +68,28 @@ func TestRWAWriterThatIsNotThereStopsNobody(t *testing.T) {
 		r.mustQueue(w)   // stands back
 		r.looksFor(0, w) // it is back
 		r.queues(r.reader(4))
-		r.end(a)
-		r.end(b)
+		r.end(a, b)
 		r.held(w)
 
 		restart()
-		dead := r.writer(5)
-		dead.ID = id("x:5:write")
+		dead := of("x", r.writer(5))
 		r.must("DEL", rwQueue)
 		r.queues(dead)
 		r.reads(r.reader(4), ReadJoin)
 		r.mustQueue(dead) // it may come back
-		r.end(a)
-		r.end(r.reader(4))
+		r.end(a, r.reader(4))
 		r.held()
-		r.writes(w)
+		r.take(w)
 		r.mustQueue(dead)
 	})
 }
 
 // A reader whose session is gone stands back; the others have their turn.
-func TestRWAReaderThatIsNotThereStandsBack(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
+func TestRWAnAbsentReaderStandsBack(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
 		r.present()
-		w, next, gone := r.writer(1), r.writer(2), r.reader(3)
-		gone.ID = id("x:3")
-		r.writes(w)
+		w, next, gone := r.writer(1), r.writer(2), of("x", r.reader(3))
+		r.take(w)
 		r.queues(gone, next)
 		r.end(w)
 		r.held(next)
@@ -162,37 +98,32 @@ func TestRWAReaderThatIsNotThereStandsBack(t *testing.T) {
 		r.queues(r.reader(4))
 		r.end(next)
 		r.held(gone, r.reader(4))
-		r.end(gone)
-		r.end(r.reader(4))
+		r.end(gone, r.reader(4))
 
 		// Before the writers, as one whom the last phase has left over. (The writer had the lock
 		// and its place, or, by a look, the place and not the lock.)
 		leftOver := func() { r.must("ZADD", rwQueue, "2", gone.ID) }
 		leftOver()
-		if token, _ := r.lock(r.writer(5), true); token == 0 {
-			t.Fatal("the lock is taken")
-		}
+		require.Contains(t, asks(Write, 5)(r), "granted")
 		r.held(r.writer(5))
 		r.mustQueue(gone)
 		r.queues(r.writer(6))
 		r.must("DEL", "a")
 		leftOver()
-		replies, errs := r.Probe(ctx0, []*Ref{r.writer(6)})
+		reply := r.look(r.writer(6))[0]
 		r.held(r.writer(6))
 		r.mustQueue(gone)
-		if token := r.int("GET", r.writer(6).Keys.fence); errs[0] != nil || replies[0] != token {
-			t.Fatalf("the look says %d, %v; want token %d", replies[0], errs[0], token)
-		}
+		require.Equal(t, r.int("GET", fenceKey), reply)
 	})
 }
 
 // One script lets in a hundred. The next hundred come before the writers, and who comes later
 // does not.
-func TestRWACrowdOfReadersComesInByHundreds(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
+func TestRWACrowdComesInByHundreds(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
 		next := r.present()
 		w, other := r.writer(1), r.writer(2)
-		r.writes(w)
+		r.take(w)
 		r.queues(other)
 		const crowd = 250
 		for n := range crowd {
@@ -200,18 +131,14 @@ func TestRWACrowdOfReadersComesInByHundreds(t *testing.T) {
 		}
 		r.end(w)
 		for at := 100; at < crowd; at += 100 {
-			if got := r.int("HLEN", "a"); got != int64(1+at) {
-				t.Fatalf("%d fields, want %d", got, 1+at)
-			}
+			require.EqualValues(t, 1+at, r.int("HLEN", "a"))
 			first := r.reader(1000 + at)
-			for want := "relock_session:" + session("s") + " look " + first.ID; next() != want; {
+			for want := sessionChannel + " look " + first.ID; next() != want; {
 			}
 			r.queues(r.reader(5000 + at))
 			r.looksFor(readAlone, first)
 		}
-		if got := r.int("HLEN", "a"); got != 1+crowd {
-			t.Fatalf("%d fields", got)
-		}
+		require.EqualValues(t, 1+crowd, r.int("HLEN", "a"))
 		r.mustQueue(other, r.reader(5100), r.reader(5200))
 		for n := range crowd {
 			r.end(r.reader(1000 + n))
@@ -222,11 +149,11 @@ func TestRWACrowdOfReadersComesInByHundreds(t *testing.T) {
 
 // While a reader of the crowd that is left over has not looked, the last of those that were let in
 // may leave: then the others come before the writer all the same.
-func TestRWTheRestOfACrowdIsNotForgotten(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
+func TestRWTheRestOfCrowdsIsNotForgotten(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
 		r.present()
 		w, other := r.writer(1), r.writer(2)
-		r.writes(w)
+		r.take(w)
 		r.queues(other)
 		for n := range 150 {
 			r.queues(r.reader(1000 + n))
@@ -235,29 +162,24 @@ func TestRWTheRestOfACrowdIsNotForgotten(t *testing.T) {
 		for n := range 100 {
 			r.end(r.reader(1000 + n))
 		}
-		if got := r.int("HLEN", "a"); got != 51 {
-			t.Fatalf("%d fields", got)
-		}
+		require.EqualValues(t, 51, r.int("HLEN", "a"))
 		r.mustQueue(other)
 	})
 }
 
 // Redisson's waiters listen to the channel of the lock: it is left to them for a while, and not
-// again for some releases. lib/yield.lua has the rule.
+// again for some releases. lua/lib/turns.lua has the rule.
 func TestRWRedissonHasItsTurn(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
+	onRigs(t, func(t *testing.T, r *rig) {
 		r.goesOn() // its turn ends
 		next := r.present(rwChannel)
-		look := "relock_session:" + session("s") + " look "
 		w, a, b := r.writer(1), r.reader(2), r.writer(3)
-		r.writes(w)
+		r.take(w)
 		r.queues(a, b)
 		r.end(w)
 		r.held()
-		for _, want := range []string{rwChannel + " 1", rwChannel + " 00", look + a.ID} {
-			if got := next(); got != want {
-				t.Fatalf("message %q, want %q", got, want)
-			}
+		for _, want := range []string{rwChannel + " 1", rwChannel + " 00", sessionChannel + " look " + a.ID} {
+			require.Equal(t, want, next())
 		}
 		patient(r)
 		r.looksFor(Theirs, a)
@@ -275,60 +197,14 @@ func TestRWRedissonHasItsTurn(t *testing.T) {
 
 		// A writer of Redisson has come: from then on the first of the queue listens.
 		r.must("FLUSHALL")
-		r.redissonWrites(redissonID, 1, time.Minute)
+		redissonWrites(r)
 		patient(r)
 		r.queues(a, b)
-		if got := r.text("GET", rwYield); !strings.HasPrefix(got, "theirs ") {
-			t.Fatalf("its turn is not noted: %q", got)
-		}
+		require.Contains(t, r.text("GET", yieldKey), "theirs ", "its turn is not noted")
 		r.looksFor(Theirs, b)
 		r.looksFor(0, a)
 		r.must("DEL", "a")
 		r.looksFor(0, a)
 		r.held(b)
 	})
-}
-
-// What a hand-over costs does not depend on how many queue.
-func TestRWAHandOverCostsTheSameHoweverManyQueue(t *testing.T) {
-	r := costRig(t)
-	r.present()
-	var few int64
-	for _, n := range []int{2, 128, 1000} {
-		r.name = fmt.Sprint("lock", n)
-		r.writes(r.writer(0))
-		for i := 1; i <= n; i++ {
-			r.queues(r.writer(i))
-		}
-		cost := r.cost(func() {
-			for i := range 2 {
-				r.end(r.writer(i))
-			}
-		})
-		t.Logf("beside %d: %d commands, %v", n, cost.commands/2, cost.scripts/2)
-		if few == 0 {
-			few = cost.commands
-		}
-		if cost.commands > few+2 || few > 2*22 { // a token that follows another faster than the clock takes one more
-			t.Errorf("beside %d writers two hand-overs take %d commands, beside two %d", n, cost.commands, few)
-		}
-	}
-	for _, n := range []int{1, 128, 1000} {
-		r.name = fmt.Sprint("readers", n)
-		w := r.writer(0)
-		r.writes(w)
-		for i := range n {
-			l := r.reader(i)
-			l.ID = fmt.Sprintf("%08x-0000-8000-8000-000000000000:1", i)
-			r.queues(l)
-		}
-		r.yields("ours", 0)
-		r.PubSub = ClusterWide // they count as being there
-		cost := r.cost(func() { r.end(w) })
-		r.PubSub = Plainly
-		t.Logf("to %d readers: %d commands, %v", n, cost.commands, cost.scripts)
-		if cost.commands > 30+2*100 {
-			t.Errorf("letting in %d readers takes %d commands", n, cost.commands)
-		}
-	}
 }

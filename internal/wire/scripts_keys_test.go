@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A tracer is a client that sees which keys a script uses, and which of its places that
@@ -32,15 +33,19 @@ const traceKey = "trace"
 var site = regexp.MustCompile(`\b(?:redis\.)?(p?call)\(`)
 
 func newTracer(t testing.TB, client rueidis.Client) *tracer {
-	tr := &tracer{client, t, map[string]string{}, map[string]map[int]string{}, map[string]bool{}, map[string]map[string]bool{}, map[string]bool{}}
-	for name, s := range allScripts() {
+	tr := &tracer{
+		Client: client, t: t, texts: map[string]string{}, sites: map[string]map[int]string{}, seen: map[string]bool{},
+		stray: map[string]map[string]bool{}, ran: map[string]bool{},
+	}
+	for name, s := range scripts.sets[Plainly] {
 		tr.sites[name], tr.stray[name] = map[int]string{}, map[string]bool{}
 		n := 0
-		text := site.ReplaceAllStringFunc(s.Text, func(string) string { n++; return fmt.Sprintf("\x00%d(", n) })
-		for i, m := range site.FindAllStringSubmatchIndex(s.Text, -1) {
-			line, _, _ := strings.Cut(s.Text[m[0]:], "\n")
-			tr.sites[name][i+1] = line
-			text = strings.Replace(text, fmt.Sprintf("\x00%d(", i+1), fmt.Sprintf("traced(%d, '%s', ", i+1, s.Text[m[2]:m[3]]), 1)
+		text := site.ReplaceAllStringFunc(s.Text, func(call string) string {
+			n++
+			return fmt.Sprintf("traced(%d, '%s', ", n, site.FindStringSubmatch(call)[1])
+		})
+		for i, at := range site.FindAllStringIndex(s.Text, -1) {
+			tr.sites[name][i+1], _, _ = strings.Cut(s.Text[at[0]:], "\n")
 		}
 		tr.texts[name] = `local function traced(site, how, ...)
   local args = {site, how, ...}
@@ -70,7 +75,7 @@ func scriptCalled(words []string) (name string, ok bool) {
 	if words[0] != "EVAL" && words[0] != "EVALSHA" {
 		return "", false
 	}
-	for name, s := range allScripts() {
+	for name, s := range scripts.sets[Plainly] {
 		if sha := s.Sha.Load(); words[1] == s.Text || sha != nil && words[1] == *sha {
 			return name, true
 		}
@@ -94,14 +99,11 @@ func (tr *tracer) judge(name string, declared []string) {
 	tr.t.Helper()
 	tr.ran[name] = true
 	notes, err := tr.run("LRANGE", traceKey, "0", "-1").AsStrSlice()
-	if err != nil {
-		tr.t.Error(err) // not Fatal: a call may run on a goroutine of its own
-	}
+	assert.NoError(tr.t, err) // not require: a call may run on a goroutine of its own
 	tr.run("DEL", traceKey)
 	for _, note := range notes {
 		var words []string
-		if err := json.Unmarshal([]byte(note), &words); err != nil {
-			tr.t.Error(err)
+		if !assert.NoError(tr.t, json.Unmarshal([]byte(note), &words)) {
 			continue
 		}
 		n, _ := strconv.Atoi(words[0])
@@ -125,21 +127,20 @@ func (tr *tracer) judge(name string, declared []string) {
 	}
 }
 
-// sharedLua are functions that several scripts have, and not every script needs all of.
-var sharedLua = func() string {
-	files, _ := fs.Glob(luaFiles, "lib/*.lua")
-	return luaOf(files...)
-}()
-
 // A server may refuse a script that uses a key which it has not declared, unless its
 // first line says that it does. Every place of every script is reached; those of the
 // functions that it shares with others, there or here.
-func TestScriptsDeclareTheirKeysOrSayThatTheyDoNot(t *testing.T) {
+func TestScriptsDeclareTheirKeysOrSaySo(t *testing.T) {
 	t.Parallel()
-	r := &rwRig{NewRig(t), "a"}
-	plainClient := r.Client
-	tr := newTracer(t, plainClient)
-	r.listen("redisson_rwlock:{a}", "relock_session:"+session("s"), "redisson_lock__channel:{a}:j:1")
+	shared := ""
+	for _, file := range luaIn(t, "lib/*.lua") {
+		text, err := assemble(luaFiles, file, "")
+		require.NoError(t, err)
+		shared += text
+	}
+	r := newRig(t)
+	tr := newTracer(t, r.Client)
+	r.listen(rwChannel, sessionChannel, plainChannel+":j:1")
 	r.Client = tr
 	run := func(c scriptCase) {
 		r.must("FLUSHALL")
@@ -157,10 +158,10 @@ func TestScriptsDeclareTheirKeysOrSayThatTheyDoNot(t *testing.T) {
 	for _, c := range append(rareCases(tr), redissonCases()...) {
 		run(c)
 	}
-	for name, s := range allScripts() {
+	for name, s := range scripts.sets[Plainly] {
 		says := strings.HasPrefix(s.Text, undeclared)
 		for n, line := range tr.sites[name] {
-			if !tr.seen[line] || !strings.Contains(sharedLua, line) {
+			if !tr.seen[line] || !strings.Contains(shared, line) {
 				t.Errorf("%s: no case reaches its place %d: %s", name, n, line)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -30,40 +29,34 @@ func TestEveryScriptLoadsAsItIsSent(t *testing.T) {
 	})
 }
 
-// filesOf returns a copy of the files of all scripts.
-func filesOf(t *testing.T) fstest.MapFS {
+// luaIn returns the files of all scripts, or those that scripts need.
+func luaIn(t *testing.T, pattern string) []string {
 	t.Helper()
-	files := make(fstest.MapFS)
-	require.NoError(t, fs.WalkDir(luaFiles, ".", func(file string, d fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(file, ".lua") {
-			var data []byte
-			data, err = fs.ReadFile(luaFiles, file)
-			files[file] = &fstest.MapFile{Data: data}
-		}
-		return err
-	}))
+	files, err := fs.Glob(luaFiles, pattern)
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
 	return files
 }
 
-func TestEveryLuaFileIsOfAScriptAndEveryScriptHasOne(t *testing.T) {
-	t.Parallel()
-	var files []string
-	for file := range filesOf(t) {
-		if name, ok := strings.CutSuffix(file, ".lua"); ok && !strings.HasPrefix(file, "lib/") {
-			files = append(files, name)
-		}
-	}
-	slices.Sort(files)
-	var names []string
-	for _, s := range scripts.All() {
-		names = append(names, s.Name)
-	}
-	require.Equal(t, files, names)
+// without is the directory of scripts without a file.
+type without struct{ file string }
 
-	for file := range filesOf(t) {
-		missing := filesOf(t)
-		delete(missing, file)
-		_, err := LoadScripts(missing)
+func (w without) Open(name string) (fs.File, error) {
+	if name == w.file {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return luaFiles.Open(name)
+}
+
+func TestLuaFilesAreThoseOfTheScripts(t *testing.T) {
+	t.Parallel()
+	var named []string
+	for _, s := range scripts.All() {
+		named = append(named, s.Name+".lua")
+	}
+	require.Equal(t, luaIn(t, "*.lua"), named)
+	for _, file := range append(luaIn(t, "*.lua"), luaIn(t, "lib/*.lua")...) {
+		_, err := LoadScripts(without{file})
 		require.ErrorIs(t, err, fs.ErrNotExist, "without %s", file)
 		require.ErrorContains(t, err, file)
 	}
@@ -83,15 +76,17 @@ func TestScriptHasWhatItNeedsInItsPlace(t *testing.T) {
 
 func TestEveryScriptStatesItsContract(t *testing.T) {
 	t.Parallel()
-	files := filesOf(t)
-	for file := range files {
-		header, _, _ := strings.Cut(strings.TrimPrefix(string(files[file].Data), undeclared), "\n\n")
-		require.Regexp(t, `^-- \S`, header, file)
-		if strings.HasPrefix(file, "lib/") {
-			continue
-		}
-		for _, part := range []string{"--   KEYS   ", "--   ARGV   ", "--   reply  ", "-- Sent twice: "} {
-			require.Contains(t, header, "\n"+part, file)
+	for pattern, parts := range map[string][]string{
+		"*.lua": {"--   KEYS   ", "--   ARGV   ", "--   reply  ", "-- Sent twice: "}, "lib/*.lua": nil,
+	} {
+		for _, file := range luaIn(t, pattern) {
+			text, err := fs.ReadFile(luaFiles, file)
+			require.NoError(t, err)
+			header, _, _ := strings.Cut(strings.TrimPrefix(string(text), undeclared), "\n\n")
+			require.Regexp(t, `^-- \S`, header, file)
+			for _, part := range parts {
+				require.Contains(t, header, "\n"+part, file)
+			}
 		}
 	}
 }

@@ -2,147 +2,135 @@ package wire
 
 import (
 	"fmt"
-	"maps"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
+// A lock is stored and its release published as Redisson does it, whatever the lock is called.
 func TestAcquireWritesWhatRedissonReads(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
-		for name, want := range map[string]struct{ fence, channel string }{
-			"orders":      {"relock_fence:{orders}", "redisson_lock__channel:{orders}"},
-			"{o}rders":    {"relock_fence:{o}rders", "redisson_lock__channel:{o}rders"},
-			"or:{d}:{e}s": {"relock_fence:or:{d}:{e}s", "redisson_lock__channel:or:{d}:{e}s"},
-			"a b\r\n\x00": {"relock_fence:{a b\r\n\x00}", "redisson_lock__channel:{a b\r\n\x00}"},
+		for name, tag := range map[string]string{
+			"orders": "{orders}", "{o}rders": "{o}rders", "or:{d}:{e}s": "or:{d}:{e}s", "a b\r\n\x00": "{a b\r\n\x00}",
 		} {
+			fence, timeout := "relock_fence:"+tag, tag+":"+id("s:7")+":rwlock_timeout:1"
+			for kind, c := range map[Kind]struct {
+				channel  string
+				messages []string
+				keys     []string // beside the lock
+			}{
+				Plain: {"redisson_lock__channel:", []string{"0"}, []string{fence}},
+				Write: {"redisson_rwlock:", []string{"1", "00"}, []string{fence}},
+				Read:  {"redisson_rwlock:", []string{"0"}, []string{timeout, "relock_readers:" + tag}},
+			} {
+				r.must("FLUSHALL")
+				r.name = name
+				next := r.listen(c.channel + tag)
+				l := r.lease(kind, 7)
+				token := r.take(l)
+				r.held(l)
+				r.mustNear("the lock", r.pttl(name), l.Length)
+				require.ElementsMatch(t, append([]string{name}, c.keys...), r.keys())
+				if kind == Read {
+					require.Equal(t, "1", r.text("GET", timeout))
+					r.mustNear("the hold", r.pttl(timeout), l.Length)
+				} else {
+					require.Equal(t, fmt.Sprint(token), r.text("GET", fence))
+					require.True(t, token >= 1<<50 && token < 1<<53, "token %d is not of our time", token)
+					require.InDelta(t, time.Minute, r.pttl(fence), float64(30*time.Second))
+				}
+				r.end(l)
+				var messages []string
+				for _, m := range c.messages {
+					messages = append(messages, c.channel+tag+" "+m)
+				}
+				r.mustMessages(next, c.channel+tag, messages...)
+				r.must("DEL", "relock_yield:"+tag) // somebody listened
+				if kind == Read {
+					require.Empty(t, r.keys())
+				} else {
+					require.Equal(t, []string{fence}, r.keys())
+				}
+			}
+		}
+	})
+}
+
+// The holder that asks again has its lease started again, and the same token, or a greater one if that is lost.
+func TestAcquireSentAgainStartsTheLeaseAgain(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		r.goesOn()
+		for _, k := range kinds {
 			r.must("FLUSHALL")
-			next := r.listen(want.channel)
-			l := plainLease(name, 7)
-			token := r.take(l)
-			if got := r.text("TYPE", name); got != "hash" {
-				t.Fatalf("%q is a %s", name, got)
+			l := r.lease(k, 1)
+			token, leases := r.take(l), []string{"a"}
+			if k == Read {
+				leases = append(leases, l.Keys.timeout(l.ID))
 			}
-			if got := r.hash(name); !maps.Equal(got, map[string]string{id("s:7"): "1"}) {
-				t.Fatalf("%q is %q", name, got)
+			for _, key := range leases {
+				r.must("PEXPIRE", key, "15000")
 			}
-			r.mustNear("time to live", r.pttl(name), l.Length)
-			if got := r.text("GET", want.fence); got != fmt.Sprint(token) {
-				t.Fatalf("fence is %q, token %d", got, token)
+			fence := r.pttl(fenceKey)
+			require.Equal(t, token, r.take(l))
+			r.held(l)
+			for _, key := range leases {
+				r.mustNear(key, r.pttl(key), l.Length)
+				require.Greater(t, r.pttl(key), 15*time.Second)
 			}
-			if token < 1<<50 || token >= 1<<53 {
-				t.Fatalf("token %d is not of our time", token)
-			}
-			if got := r.pttl(want.fence); got < time.Minute/2 || got > time.Minute+time.Second {
-				t.Fatalf("fence expires in %v", got)
-			}
-			if got := r.keys(); !slices.Equal(got, slices.Sorted(slices.Values([]string{name, want.fence}))) {
-				t.Fatalf("keys %q", got)
-			}
-			r.end(l)
-			r.mustMessages(next, want.channel, want.channel+" 0")
-			r.must("DEL", strings.Replace(want.fence, "fence", "yield", 1)) // somebody listened
-			if got := r.keys(); !slices.Equal(got, []string{want.fence}) {
-				t.Fatalf("after the release there are keys %q", got)
+			require.LessOrEqual(t, r.pttl(fenceKey), fence, "a token was issued again")
+			if k != Read {
+				r.must("DEL", fenceKey)
+				require.Greater(t, r.take(l), token)
 			}
 		}
 	})
 }
 
-func TestAcquireSentTwiceIsOneAcquisition(t *testing.T) {
+// Whatever kind of lock has the key, all others wait for as long as it lives, and their releases end nothing.
+func TestHeldLockIsTakenWhileItLives(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
-		l := plainLease("a", 1)
-		token := r.take(l)
-		r.must("PEXPIRE", "a", "15000")
-		fence := r.pttl(l.Keys.fence)
-		for range 3 {
-			if again := r.take(l); again != token {
-				t.Fatalf("sent again it got token %d, first %d", again, token)
+		for _, holder := range kinds {
+			for _, k := range kinds {
+				if holder == Read && k == Read {
+					continue
+				}
+				r.must("FLUSHALL")
+				l, other := r.lease(holder, 1), r.lease(k, 2)
+				r.take(l)
+				r.refused(other, 20*time.Second, l.Length)
+				r.end(other) // its place
+				r.gone(other)
+				r.held(l)
+				r.mustNear("the lock", r.pttl("a"), l.Length)
+
+				r.must("PERSIST", "a")
+				r.refused(other, -time.Millisecond, -time.Millisecond)
+				r.end(other)
+				r.take(l)
+				r.mustNear("its holder asked again", r.pttl("a"), l.Length)
+				r.end(l)
+				r.gone(l)
+				r.must("DEL", yieldKey)
+				r.take(other)
+				r.gone(l)
+				r.held(other)
 			}
 		}
-		if got := r.hash("a"); !maps.Equal(got, map[string]string{id("s:1"): "1"}) {
-			t.Fatalf("the lock is %q", got)
-		}
-		r.mustNear("time to live", r.pttl("a"), l.Length) // the lease starts again
-		if r.pttl(l.Keys.fence) > fence {
-			t.Fatal("a token was issued again")
-		}
-		// Also when the key of the token is gone: there is a token, and not a smaller one.
-		r.must("DEL", l.Keys.fence)
-		if again := r.take(l); again <= token {
-			t.Fatalf("token %d after %d", again, token)
-		}
 	})
 }
 
-func TestAcquireOfAHeldLockReportsItsTimeToLive(t *testing.T) {
+// In the last millisecond of a lease the lock is taken or free, and has one holder.
+func TestLockThatEndsHasOneHolder(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
-		l, other := plainLease("a", 1), plainLease("a", 2)
-		r.take(l)
-		token, ttl, err := r.ask(other)
-		if token != 0 || err != nil {
-			t.Fatalf("a held lock gave %d, %v", token, err)
-		}
-		r.mustNear("time to live", ttl, l.Length)
-
-		r.must("PERSIST", "a")
-		if token, ttl, err = r.ask(other); token != 0 || ttl >= 0 || err != nil {
-			t.Fatalf("a lock without expiry gave %d, %v, %v", token, ttl, err)
-		}
-		if token, _, err = r.ask(l); token <= 0 || err != nil {
-			t.Fatalf("its holder got %d, %v", token, err)
-		}
-		r.mustNear("time to live", r.pttl("a"), l.Length) // there is an expiry again
-
-		r.must("PEXPIRE", "a", "1") // its last millisecond
-		if token, ttl, err = r.ask(other); err != nil || token == 0 && (ttl < 0 || ttl > time.Millisecond) {
-			t.Fatalf("a lock that ends gave %d, %v, %v", token, ttl, err)
-		}
-		if got := r.hash("a"); len(got) > 1 {
-			t.Fatalf("two holders: %q", got)
-		}
-	})
-}
-
-// A Redisson thread holds the lock, twice.
-func TestLockOfRedissonIsHeld(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		const thread = "1b3c0c4e-9e5b-4f0a-8a3e-0d3f4f5a6b7c:47"
-		r.must("HSET", "a", thread, "2")
-		r.must("PEXPIRE", "a", "30000")
-		l := plainLease("a", 1)
-		if token, ttl, err := r.ask(l); token != 0 || ttl <= 0 || err != nil {
-			t.Fatalf("acquire = %d, %v, %v", token, ttl, err)
-		}
-		if told, err := r.Release(ctx0, l, nil); told != -1 || err != nil {
-			t.Fatalf("release = %d, %v", told, err)
-		}
-		if got := r.hash("a"); !maps.Equal(got, map[string]string{thread: "2"}) {
-			t.Fatalf("Redisson's lock is %q", got)
-		}
-	})
-}
-
-func TestReleaseSentTwiceEndsNothingElse(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		l, next := plainLease("a", 1), plainLease("a", 2)
-		heard := r.listen(l.Keys.Channel)
-		r.take(l)
-		if told, err := r.Release(ctx0, l, nil); told != 1 || err != nil {
-			t.Fatalf("release = %d, %v; one subscriber", told, err)
-		}
-		r.must("DEL", "relock_yield:{a}") // so that the lock is not reserved
-		r.take(next)
-		for range 2 {
-			if told, err := r.Release(ctx0, l, nil); told != -1 || err != nil {
-				t.Fatalf("a release sent again = %d, %v", told, err)
-			}
-		}
-		if got := r.hash("a"); !maps.Equal(got, map[string]string{id("s:2"): "1"}) {
-			t.Fatalf("the next holder's lock is %q", got)
-		}
-		r.mustMessages(heard, l.Keys.Channel, l.Keys.Channel+" 0") // one only
+		r.take(r.lease(Plain, 1))
+		r.must("PEXPIRE", "a", "1")
+		token, ttl, err := r.try(r.lease(Plain, 2), false)
+		require.NoError(t, err)
+		require.True(t, token > 0 || ttl >= 0 && ttl <= time.Millisecond, "%d, %v", token, ttl)
+		require.LessOrEqual(t, len(r.hash("a")), 1)
 	})
 }
 
@@ -150,7 +138,7 @@ func TestReleaseAllAnswersForEach(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		var ls []*Ref
 		for i := range 50 {
-			l := plainLease(fmt.Sprint("lock", i), i)
+			l := newLease(Plain, fmt.Sprint("lock", i), i)
 			ls = append(ls, l)
 			switch i % 3 {
 			case 0:
@@ -160,144 +148,86 @@ func TestReleaseAllAnswersForEach(t *testing.T) {
 			}
 		}
 		told, errs := r.ReleaseAll(ctx0, ls)
-		for i, l := range ls {
-			switch {
-			case i%3 == 0 && (told[i] != 0 || errs[i] != nil), i%3 == 2 && (told[i] != -1 || errs[i] != nil):
-				t.Fatalf("%s: %d, %v", l.Keys.Name, told[i], errs[i])
-			case i%3 == 1:
-				r.mustBeWrongType(l.Keys.Name, errs[i])
+		for i := range ls {
+			if i%3 == 1 {
+				require.ErrorContains(t, errs[i], "WRONGTYPE")
+			} else {
+				require.NoError(t, errs[i])
+				require.EqualValues(t, -(i % 3 / 2), told[i], i)
 			}
 		}
-		if told, errs = r.ReleaseAll(ctx0, nil); len(told) != 0 || len(errs) != 0 {
-			t.Fatal("results for nothing")
-		}
+		told, errs = r.ReleaseAll(ctx0, nil)
+		require.Empty(t, told)
+		require.Empty(t, errs)
 	})
 }
 
+// The sessions of all holders are told, and waiters of Redisson; tokens go on.
 func TestForceOpensNotifiesAndWakes(t *testing.T) {
+	wakesPlain, wakesRW := []string{plainChannel + " 0"}, []string{rwChannel + " 1", rwChannel + " 00"}
 	onRigs(t, func(t *testing.T, r *rig) {
-		const redisson = "00000000-0000-4000-8000-000000005f2c:9"
-		lockChannel, rwChannel := "redisson_lock__channel:{my lock}", "redisson_rwlock:{my lock}"
-		heard := r.listen(lockChannel, rwChannel, "relock_session:"+session("s"), "relock_session:00000000-0000-4000-8000-000000005f2c")
-		l := plainLease("my lock", 3)
-		for i := range 2 {
-			if was, err := r.Force(ctx0, "my lock"); was || err != nil {
-				t.Fatalf("force of a free lock = %v, %v", was, err)
+		next := r.listen(plainChannel, rwChannel, sessionChannel, PrefixSession+session("j"))
+		for what, c := range map[string]struct {
+			before func(r *rig)
+			lost   []string
+			wakes  []string
+			left   map[string]string
+		}{
+			"a free lock":        {nothing, nil, nil, nil},
+			"a Mutex":            {has(Plain, 3), []string{"s:3"}, wakesPlain, nil},
+			"a writer":           {runs("HSET", "a", "mode", "write", id("j:9")+":write", "1"), []string{"j:9"}, wakesRW, nil},
+			"a writer who reads": {all(has(Write, 2), under(3, 2)), []string{"s:2", "s:3"}, wakesRW, nil},
+			"readers":            {all(redisson, has(Read, 1)), []string{"s:1", "j:1"}, wakesRW, nil},
+			"with a field added": {all(has(Plain, 3), added), []string{"s:3"}, wakesPlain, map[string]string{"status": "paid"}},
+		} {
+			r.must("FLUSHALL")
+			c.before(r)
+			last, _ := strconv.ParseInt(r.text("GET", fenceKey), 10, 64)
+			was, err := r.Force(ctx0, "a")
+			require.NoError(t, err, what)
+			require.Equal(t, len(c.lost) > 0, was, what)
+			var want, got []string
+			for _, short := range c.lost {
+				want = append(want, PrefixSession+id(short)[:36]+" lost "+id(short)+" a")
+				got = append(got, next())
 			}
-			if i == 0 {
-				r.take(l)
-				if was, err := r.Force(ctx0, "my lock"); !was || err != nil {
-					t.Fatalf("force = %v, %v", was, err)
-				}
-				if r.int("EXISTS", "my lock") != 0 {
-					t.Fatal("the lock is still there")
-				}
+			require.ElementsMatch(t, want, got, what)
+			r.mustMessages(next, plainChannel, c.wakes...)
+			if c.left != nil {
+				require.Equal(t, c.left, r.hash("a"))
+				continue
 			}
+			r.must("DEL", yieldKey)
+			require.Greater(t, r.take(r.lease(Plain, 9)), last)
+			r.end(r.lease(Plain, 9))
+			require.Equal(t, plainChannel+" 0", next())
 		}
-		r.mustMessages(heard, lockChannel, "relock_session:"+session("s")+" lost "+id("s:3")+" my lock", lockChannel+" 0")
-
-		// A read-write lock of Redisson's form: its fields, and the channel that its
-		// waiters listen to.
-		r.must("HSET", "my lock", "mode", "write", redisson+":write", "1")
-		if was, err := r.Force(ctx0, "my lock"); !was || err != nil {
-			t.Fatalf("force = %v, %v", was, err)
-		}
-		r.mustMessages(heard, lockChannel, "relock_session:00000000-0000-4000-8000-000000005f2c lost "+redisson+" my lock", rwChannel+" 1", rwChannel+" 00")
-
-		// A field of an application stops nothing, and stays.
-		r.must("HSET", "my lock", "no id", "1", redisson, "1")
-		if was, err := r.Force(ctx0, "my lock"); !was || err != nil || !maps.Equal(r.hash("my lock"), map[string]string{"no id": "1"}) {
-			t.Fatalf("force = %v, %v", was, err)
-		}
-		r.mustMessages(heard, lockChannel, "relock_session:"+redisson[:36]+" lost "+redisson+" my lock", lockChannel+" 0")
 	})
 }
 
 // A key of another type beside the lock made an error of it, after the lock was open.
 func TestForceReportsWhatItHasOpened(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
-		damage := map[string]func(key string){
-			"damaged":  func(key string) { r.must("DEL", key); r.must("HSET", key, "no", "token") },
-			"as it is": func(string) {},
-		}
-		for _, kind := range []Kind{Fair, Write} {
-			for _, part := range []func(k Keys) string{func(k Keys) string { return k.fence }, func(k Keys) string { return k.aux }} {
-				for what, damage := range damage {
-					r.must("FLUSHALL")
-					k := NewKeys(kind, "a")
-					held, waits := &Ref{Keys: &k, Kind: kind, ID: id("s:1"), Length: time.Minute, Claim: ClaimMost}, &Ref{Keys: &k, Kind: kind, ID: id("t:2"), Length: time.Minute, Claim: ClaimMost}
-					if kind == Write {
-						held.ID, waits.ID = held.ID+":write", waits.ID+":write"
-					}
-					heard := r.listen("relock_session:" + session("t"))
-					r.take(held)
-					if token, _, err := r.Acquire(ctx0, waits, "60000", true); token > 0 || err != nil {
-						t.Fatalf("queueing = %d, %v", token, err)
-					}
-					damage(part(k))
-					if was, err := r.Force(ctx0, "a"); !was || err != nil {
-						t.Fatalf("kind %d, %s %s: force = %v, %v", kind, part(k), what, was, err)
-					}
-					if fields := r.hash("a"); fields[held.ID] != "" {
-						t.Fatalf("kind %d, %s %s: it still holds: %q", kind, part(k), what, fields)
-					}
-					if what == "damaged" && part(k) == k.aux { // nobody knows who waits
-						continue
-					}
-					want := "granted "
-					if what == "damaged" {
-						want = "look "
-					}
-					if message := heard(); !strings.Contains(message, want+waits.ID) {
-						t.Fatalf("kind %d, %s %s: the waiter has heard %q", kind, part(k), what, message)
-					}
+		for _, k := range []Kind{Fair, Write} {
+			held, waits := r.lease(k, 1), of("t", r.lease(k, 2))
+			for damaged, hears := range map[string]string{"": "granted ", held.Keys.fence: "look ", held.Keys.aux: ""} {
+				r.must("FLUSHALL")
+				heard := r.listen(PrefixSession + session("t"))
+				r.take(held)
+				r.queues(waits)
+				if damaged != "" {
+					r.must("DEL", damaged)
+					r.must("HSET", damaged, "no", "token")
+				}
+				was, err := r.Force(ctx0, "a")
+				require.NoError(t, err, "kind %d, damaged %s", k, damaged)
+				require.True(t, was)
+				require.NotContains(t, r.hash("a"), held.ID, "kind %d, damaged %s", k, damaged)
+				if hears != "" { // else nobody knows who waits
+					message := heard()
+					require.True(t, strings.Contains(message, hears+waits.ID), "damaged %s: %s", damaged, message)
 				}
 			}
 		}
-	})
-}
-
-func TestForceKeepsTheTokensGrowing(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		token := r.take(plainLease("a", 1))
-		if _, err := r.Force(ctx0, "a"); err != nil {
-			t.Fatal(err)
-		}
-		if next := r.take(plainLease("a", 2)); next <= token+Tokens(token)-1 {
-			t.Fatalf("token %d after %d", next, token)
-		}
-	})
-}
-
-func TestInspectWritesNothing(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		check := func(what string, ttl func(int64) bool, waiters int, fields map[string]int) {
-			t.Helper()
-			before := strings.Join(r.keys(), " ")
-			in, err := r.Inspect(ctx0, "a")
-			if err != nil || !ttl(in.TTL) || in.Waiters != waiters || !maps.Equal(in.Fields, fields) {
-				t.Fatalf("%s: %+v, %v", what, in, err)
-			}
-			if after := strings.Join(r.keys(), " "); before != after {
-				t.Fatalf("%s: keys %q before, %q after", what, before, after)
-			}
-		}
-		is := func(n int64) func(int64) bool { return func(ttl int64) bool { return ttl == n } }
-		running := func(ttl int64) bool { return ttl > 20000 && ttl <= 30000 }
-
-		check("free", is(-2), 0, map[string]int{})
-		r.take(plainLease("a", 1))
-		check("held", running, 0, map[string]int{id("s:1"): 1})
-		r.must("PERSIST", "a")
-		check("without expiry", is(-1), 0, map[string]int{id("s:1"): 1})
-		r.must("ZADD", "relock_queue:{a}", "1", id("s:4"), "2", id("s:5"))
-		r.must("HSET", "a", id("x:9"), "3")
-		check("with a queue", is(-1), 2, map[string]int{id("s:1"): 1, id("x:9"): 3})
-		r.must("DEL", "a", "relock_queue:{a}")
-		r.must("HSET", "a", "mode", "read", id("x:9"), "2", id("y:1"), "1")
-		r.must("PEXPIRE", "a", "30000")
-		check("read", running, 0, map[string]int{"mode": 1, id("x:9"): 2, id("y:1"): 1})
-		r.must("HSET", "a", "mode", "write")
-		check("written", running, 0, map[string]int{"mode": 0, id("x:9"): 2, id("y:1"): 1})
 	})
 }

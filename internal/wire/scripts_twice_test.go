@@ -1,38 +1,35 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Every script may be sent twice: what the first one left in Redis stays as it is, and
 // nobody is told anything again. The reply is the same, or says that there is nothing
 // to be done any more.
 func TestEveryScriptMayBeSentTwice(t *testing.T) {
-	onRWRigs(t, func(t *testing.T, r *rwRig) {
-		next := r.listen("redisson_rwlock:{a}", "relock_session:"+session("s"), "redisson_lock__channel:{a}:j:1", "end")
+	onRigs(t, func(t *testing.T, r *rig) {
+		next := r.listen(rwChannel, sessionChannel, plainChannel+":j:1", "end")
 		for _, c := range append(scriptCases(), redissonCases()...) {
 			t.Log(c.name)
 			r.must("FLUSHALL")
 			c.before(r)
 			first := c.call(r)
-			if !strings.HasPrefix(first, c.first) {
-				t.Fatalf("the first said %q, want %q", first, c.first)
-			}
+			require.True(t, strings.HasPrefix(first, c.first), "the first said %q, want %q", first, c.first)
 			r.must("PUBLISH", "end", "first")
 			for next() != "end first" {
 			}
 			was := r.contents()
 			for range 2 {
 				again := c.call(r)
-				if want := c.second; want != same && again != want || want == same && again != first {
-					t.Fatalf("sent again it said %q, first %q", again, first)
-				}
-				if is := r.contents(); is != was {
-					t.Fatalf("sent again it left\n%swhere there was\n%s", is, was)
-				}
+				require.Equal(t, cmp.Or(c.second, first), again)
+				require.Equal(t, was, r.contents())
 			}
 			r.mustMessages(next, "end")
 		}
@@ -40,27 +37,31 @@ func TestEveryScriptMayBeSentTwice(t *testing.T) {
 }
 
 // contents returns all that is stored, but for times and for what ends by itself soon.
-func (r *rwRig) contents() string {
+func (r *rig) contents() map[string]string {
 	r.t.Helper()
-	var all strings.Builder
+	all := make(map[string]string)
 	for _, key := range r.keys() {
-		switch kind := r.text("TYPE", key); {
+		switch {
 		case strings.HasPrefix(key, "relock_yield"):
-		case kind == "hash":
-			fmt.Fprintf(&all, "%s %q\n", key, r.hash(key))
 		case key == rwReaders, strings.HasPrefix(key, "relock_seen"):
-			m := r.must("ZRANGE", key, "0", "-1")
-			names, _ := m.AsStrSlice()
-			slices.Sort(names)
-			fmt.Fprintf(&all, "%s %q\n", key, names)
-		case kind == "zset":
-			m := r.must("ZRANGE", key, "0", "-1", "WITHSCORES")
-			fmt.Fprintf(&all, "%s %s\n", key, m.String())
-		case kind == "list":
-			fmt.Fprintf(&all, "%s of %d\n", key, r.int("LLEN", key))
+			all[key] = fmt.Sprint(slices.Sorted(slices.Values(r.texts("ZRANGE", key, "0", "-1"))))
 		default:
-			fmt.Fprintf(&all, "%s %s\n", key, r.text("GET", key))
+			all[key] = r.whole(key)
 		}
 	}
-	return all.String()
+	return all
+}
+
+// whole returns what is at a key, with its type and whether it expires.
+func (r *rig) whole(key string) string {
+	r.t.Helper()
+	kind, stays := r.text("TYPE", key), r.int("PTTL", key) < 0
+	if kind == "hash" {
+		return fmt.Sprint(r.hash(key), stays)
+	}
+	m := r.must(map[string][]string{
+		"string": {"GET", key}, "list": {"LRANGE", key, "0", "-1"}, "set": {"SMEMBERS", key},
+		"zset": {"ZRANGE", key, "0", "-1", "WITHSCORES"}, "stream": {"XRANGE", key, "-", "+"},
+	}[kind]...)
+	return fmt.Sprint(kind, m.String(), stays)
 }
