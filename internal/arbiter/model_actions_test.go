@@ -96,9 +96,11 @@ func (p *process) enter() {
 
 // reenter is the way of a Lock that enters again.
 func (p *process) reenter() {
-	via, o := pick(p.m, p.handles[write], "handle"), pick(p.m, p.owners, "owner")
+	via, o, h := pick(p.m, p.handles[write], "handle"), pick(p.m, p.owners, "owner"), p.live(nil, write)
+	if h != nil && !p.ofHandle(h.Owner) && p.m.chance(2) {
+		o = h.Owner
+	}
 	c := &step{waiter: p.Waiter(via, ownerOf(via, o), true, 0), wait: true}
-	h := p.live(nil, write)
 	want := p.reenters(c, h) && p.certain(h.Lease())
 	if got := p.Reenter(via, c.Owner); got != want {
 		p.m.r.Fatalf("Reenter = %v, want %v", got, want)
@@ -387,7 +389,7 @@ func (m *model) pass() {
 		p.now.Add(1)
 		if ls := p.Leases("a"); len(ls) > 0 && m.chance(6) {
 			if l := pick(m, ls, "lease"); l.until.Load() == never {
-				l.until.Store(p.now.Load() + 2)
+				l.until.Store(p.now.Load() + int64(rapid.IntRange(0, 2).Draw(m.r, "lasts")))
 			}
 		}
 	}

@@ -50,7 +50,7 @@ type process struct {
 	*world
 	m         *model
 	handles   [2][]*handle        // by side
-	owners    []*owner            // the first is nil: the handle's
+	owners    []*owner            // nil is the handle's
 	calls     []*step             // that have not come to their end, in order of arrival
 	holds     []*held             // that await an unlock
 	fixed     map[*handle]bool    // its leases are not passed on or shared
@@ -102,7 +102,7 @@ func newModel(r *rapid.T, k kind) *model {
 		p.Open = k.open
 		p.Expire = func(_ string, l *lease) { p.lose(l) }
 		p.Gone = p.Expire
-		p.owners = []*owner{nil, nil, new(owner), new(owner)}
+		p.owners = []*owner{new(owner), nil, new(owner)}
 		for side := range p.handles {
 			s := arbiter.Side(side)
 			p.handles[side] = []*handle{p.handle(s), p.handle(s)}
@@ -409,21 +409,12 @@ func (m *model) check() {
 
 func (p *process) check() {
 	r := p.m.r
-	lost := make(map[*owner]int)
 	for _, h := range p.holds {
 		if n := p.handles[write][0].Awaited(h.hold); n != h.count {
 			r.Fatalf("a hold awaits %d unlocks, want %d", n, h.count)
 		}
 		if h.State() == arbiter.Ended || !h.tells() {
 			r.Fatal("a hold has ended before its last unlock, or a loss is not told once")
-		}
-		if h.lost {
-			lost[h.Owner]++
-		}
-	}
-	for _, o := range p.owners[2:] {
-		if o.Lost() != lost[o] {
-			r.Fatalf("an owner keeps %d lost holds, want %d", o.Lost(), lost[o])
 		}
 	}
 	writer := p.live(nil, write)
@@ -452,10 +443,14 @@ func (p *process) checkHandle(v *handle) {
 	if took := p.took[v]; len(took) > 0 && v.Latest() != took[len(took)-1] {
 		p.m.r.Fatal("the latest hold of a handle is another one")
 	}
-	for _, o := range p.owners[1:] {
+	for _, o := range p.owners {
 		o = ownerOf(v, o)
 		if !is(p.Newest(v, o), p.newest(o, v.Side())) || v.MustUnlockFirst(o) != p.mustUnlock(o) {
 			p.m.r.Fatal("an owner has another hold, or must unlock another one first")
+		}
+		lost := slices.DeleteFunc(slices.Clone(p.holds), func(h *held) bool { return !h.lost || h.Owner != o })
+		if o.Lost() != len(lost) {
+			p.m.r.Fatalf("an owner keeps %d lost holds, want %d", o.Lost(), len(lost))
 		}
 	}
 }
