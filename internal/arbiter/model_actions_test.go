@@ -337,7 +337,11 @@ func (p *process) unlocked(h *held, x exit, want arbiter.Outcome, next *step) {
 	if x.Outcome != want {
 		p.m.r.Fatalf("unlocked: %v, want %v", x.Outcome, want)
 	}
-	if p.note(); next != nil && (next.granted == nil || !next.granted.Passed || next.granted.Lease() != x.Lease || next.granted.Token <= x.Hold.Token) {
+	p.note()
+	if next == nil {
+		return
+	}
+	if g := next.granted; g == nil || !g.Passed || g.Lease() != x.Lease || g.Token <= x.Hold.Token {
 		p.m.r.Fatal("the next one was not passed the lease")
 	}
 }

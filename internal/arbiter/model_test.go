@@ -184,7 +184,8 @@ func (p *process) contender(side arbiter.Side) *step {
 
 // unread reports whether there is neither a read hold nor a call for one.
 func (p *process) unread() bool {
-	return p.live(nil, read) == nil && !slices.ContainsFunc(p.calls, func(c *step) bool { return c.Side() == read && c.granted == nil })
+	asks := func(c *step) bool { return c.Side() == read && c.granted == nil }
+	return p.live(nil, read) == nil && !slices.ContainsFunc(p.calls, asks)
 }
 
 // verdict says what Enter must answer.
@@ -249,6 +250,7 @@ func (p *process) outcome(h *held) (out arbiter.Outcome, next *step) {
 		p.holds = slices.DeleteFunc(p.holds, func(other *held) bool { return other == h })
 	}
 	l := h.Lease()
+	rests := func(r *held) bool { return !r.lost && r.Lease() == l }
 	switch {
 	case h.lost:
 		return arbiter.WasLost, nil
@@ -261,7 +263,7 @@ func (p *process) outcome(h *held) (out arbiter.Outcome, next *step) {
 		return arbiter.Expired, nil
 	case h.count > 0:
 		return arbiter.Left, nil
-	case h.Side() == read && l == p.shared && slices.ContainsFunc(p.holds, func(r *held) bool { return !r.lost && r.Lease() == l }):
+	case h.Side() == read && l == p.shared && slices.ContainsFunc(p.holds, rests):
 		return arbiter.Left, nil
 	case h.Side() == read:
 		p.forget(l)
@@ -364,7 +366,8 @@ func (p *process) got(c *step, h *hold) *held {
 		}
 	}
 	g := &held{hold: h, count: 1, done: h.Done()}
-	tell, forgotten := func(s arbiter.State) { g.told = append(g.told, s) }, func(arbiter.State) { p.m.r.Fatal("forgotten") }
+	tell := func(s arbiter.State) { g.told = append(g.told, s) }
+	forgotten := func(arbiter.State) { p.m.r.Fatal("a function was called that was to be forgotten") }
 	h.OnEnd(&tell)
 	h.OnEnd(&forgotten)
 	h.Forget(&forgotten)
@@ -429,8 +432,9 @@ func (p *process) check() {
 		if busy := c != nil || side == write && held; (p.m.open || !busy) && slices.ContainsFunc(q, p.eligible) {
 			r.Fatal("a call waits for nothing")
 		}
-		b := p.Blocked(p.handles[side][0])
-		if held = held || side == write && p.live(nil, read) != nil; b.Held != held || !p.m.open && b.Refused != (c != nil && c.refused) {
+		b, refused := p.Blocked(p.handles[side][0]), c != nil && c.refused
+		held = held || side == write && p.live(nil, read) != nil
+		if b.Held != held || !p.m.open && b.Refused != refused {
 			r.Fatalf("a call is blocked by %+v", b)
 		}
 		for _, v := range p.handles[side] {

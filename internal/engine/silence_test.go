@@ -73,7 +73,9 @@ func TestSilentSubscriptionIsNoticed(t *testing.T) {
 			redistest.Eventually(t, enough, "the silence to be noticed", func() bool { return !e.proto.Up.Load() })
 			getsIn("the waiter that knows it hears nothing", func() {
 				before := server.CommandStats()["evalsha"]
-				redistest.Eventually(t, enough, "many looks", func() bool { return server.CommandStats()["evalsha"] > before+20 })
+				redistest.Eventually(t, enough, "many looks", func() bool {
+					return server.CommandStats()["evalsha"] > before+20
+				})
 			})
 			silence(p, false)
 			redistest.Eventually(t, enough, "the subscription to be back", func() bool {

@@ -69,7 +69,7 @@ func TestCleanerTriesAsLongAsItHelps(t *testing.T) {
 	}{
 		// An attempt that got no reply may be executed later than its release.
 		"acquired late":       {false, "", func(r *rig, l *Lease) { r.acquire(l) }},
-		"until Redis answers": {true, "LOADING Redis is loading the dataset in memory", func(r *rig, _ *Lease) { r.mini.SetError("") }},
+		"until Redis answers": {true, "LOADING Redis is loading", func(r *rig, _ *Lease) { r.mini.SetError("") }},
 		"as long as a lease":  {false, "", func(r *rig, _ *Lease) { r.Clock.Skip(length) }},
 	} {
 		t.Run(what, func(t *testing.T) {
