@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/relock-go/relock/internal/arbiter"
-	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
@@ -89,20 +88,4 @@ func ownerOf(via *handle, o *owner) *owner {
 		return via.OwnerOf(background)
 	}
 	return o
-}
-
-// Holds that are over do not stay in the memory of their handle.
-func TestHandleForgetsHoldsThatAreOver(t *testing.T) {
-	w, o := newWorld(), new(owner)
-	v := w.handle(write)
-	for token := range int64(100) {
-		c, l := w.Waiter(v, o, true, 0), newLease(token, 0)
-		require.Equal(t, arbiter.Ask, w.Enter(c, true))
-		_, used := w.Grant(c, l, token)
-		require.True(t, used)
-		w.Free(c)
-		require.Equal(t, arbiter.Release, w.Exit(v, o, errExpired).Outcome)
-		w.Released("a", l, nil, 0)
-	}
-	require.LessOrEqual(t, v.Open(), 3)
 }
