@@ -3,6 +3,7 @@ package arbiter_test
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -123,6 +124,7 @@ func TestStress(t *testing.T) {
 			var counter int                        // not atomic, so that the race detector looks too
 			stop, cancel := context.WithTimeout(background, kit.Stress(t, 300*time.Millisecond))
 			defer cancel()
+			over := func() bool { return stop.Err() != nil && (lost.Load() > 0 || !c.loses) }
 			var wg sync.WaitGroup
 			for range 2 {
 				p := &host{newWorld(), redis}
@@ -132,7 +134,7 @@ func TestStress(t *testing.T) {
 				for range 6 {
 					wg.Go(func() {
 						own, o := []*handle{p.handle(write), p.handle(read)}, new(owner)
-						for stop.Err() == nil {
+						for !over() {
 							side, one := write, int64(10000)
 							if c.rw && rand.IntN(3) > 0 {
 								side, one = read, 1
@@ -160,6 +162,9 @@ func TestStress(t *testing.T) {
 								}
 								inside.Add(-one)
 							}
+							if rand.IntN(4) == 0 {
+								runtime.Gosched()
+							}
 							switch out := p.ended(p.Exit(via, as, errExpired)); out {
 							case arbiter.NotHeld, arbiter.Expired:
 								t.Errorf("unlock = %v", out)
@@ -172,7 +177,7 @@ func TestStress(t *testing.T) {
 					})
 				}
 				wg.Go(func() {
-					for c.loses && stop.Err() == nil {
+					for c.loses && !over() {
 						for _, l := range p.Leases("a") {
 							if len(p.Lose("a", l, errLost)) > 0 {
 								p.release(l)
