@@ -64,51 +64,43 @@ func (p *process) sides() []*handle {
 
 func (p *process) enter() {
 	via, o := pick(p.m, p.sides(), "handle"), pick(p.m, p.owners, "owner")
-	c := &step{call: &call{waiter: p.Waiter(via, ownerOf(via, o), !p.m.open && !p.fixed[via], 0), w: p.world}, wait: !p.m.chance(3)}
+	class := int64(rapid.IntRange(0, 1).Draw(p.m.r, "class"))
+	c := &step{waiter: p.Waiter(via, ownerOf(via, o), !p.m.open && !p.fixed[via], class), wait: !p.m.chance(3)}
 	c.Inside = via.Side() == read && c.wait && p.live(nil, read) != nil && p.m.chance(4)
-	var expired []*held // which this call must notice
-	for _, h := range p.holds {
-		for _, own := range []*held{p.live(c.Owner, read), p.live(c.Owner, write)} {
-			if own != nil && !p.certain(own.Lease()) && h.Lease() == own.Lease() {
-				expired = append(expired, h)
-			}
+	var ended []*lease // which this call must notice
+	for _, h := range []*held{p.live(c.Owner, read), p.live(c.Owner, write)} {
+		if h != nil && !p.certain(h.Lease()) {
+			ended = append(ended, h.Lease())
 		}
 	}
-	for _, h := range expired {
-		h.lost = true
+	for _, h := range p.holds {
+		h.lost = h.lost || slices.Contains(ended, h.Lease())
 	}
 	want := p.verdict(c)
-	c.verdict = p.Enter(c.waiter, c.wait)
-	for _, h := range expired {
-		if h.State() != arbiter.Lost {
-			p.m.r.Fatal("a hold past its deadline was entered")
-		}
-	}
-	if c.verdict != want {
-		p.m.r.Fatalf("Enter = %v, want %v", verdicts[c.verdict], verdicts[want])
+	got := p.Enter(c.waiter, c.wait)
+	if got != want {
+		p.m.r.Fatalf("Enter = %v, want %v", got, want)
 	}
 	p.calls = append(p.calls, c)
-	switch c.verdict {
+	switch got {
 	case arbiter.Ask:
 		c.at = asking
 	case arbiter.Queued:
 	default:
 		p.end(c)
-		if (c.verdict <= arbiter.Joined) != (c.granted != nil) {
-			p.m.r.Fatalf("a hold after %v", verdicts[c.verdict])
+		if (got <= arbiter.Joined) != (c.granted != nil) {
+			p.m.r.Fatalf("a hold after %v", got)
 		}
 	}
 }
 
-// reenter is the way of a Lock that enters again, and of a reader that need not ask.
+// reenter is the way of a Lock that enters again.
 func (p *process) reenter() {
-	via, o := pick(p.m, p.sides(), "handle"), pick(p.m, p.owners, "owner")
-	c := &step{call: &call{waiter: p.Waiter(via, ownerOf(via, o), true, 0), w: p.world}, wait: true}
-	if via.Side() == read {
-		p.Free(c.waiter)
-		return
+	via, o, h := pick(p.m, p.handles[write], "handle"), pick(p.m, p.owners, "owner"), p.live(nil, write)
+	if h != nil && !p.ofHandle(h.Owner) && p.m.chance(2) {
+		o = h.Owner
 	}
-	h := p.live(nil, write)
+	c := &step{waiter: p.Waiter(via, ownerOf(via, o), true, 0), wait: true}
 	want := p.reenters(c, h) && p.certain(h.Lease())
 	if got := p.Reenter(via, c.Owner); got != want {
 		p.m.r.Fatalf("Reenter = %v, want %v", got, want)
@@ -134,14 +126,23 @@ func (p *process) advance(c *step) {
 
 // look: a queued call finds out what it was signalled for.
 func (p *process) look(c *step) {
-	if !c.told() {
-		return
-	}
-	if c.granted != nil {
+	switch {
+	case !c.told():
+	case c.granted != nil:
 		p.end(c)
-		return
+	default:
+		c.at, c.seen = asking, false
 	}
-	c.at, c.seen = asking, false
+}
+
+// told takes the signal of a call, if there is one.
+func (c *step) told() bool {
+	select {
+	case <-c.C:
+		return true
+	default:
+		return false
+	}
 }
 
 // send: a call asks Redis.
@@ -213,6 +214,7 @@ func (p *process) receive(c *step) {
 	case c.reply == gone:
 		p.lose(c.lease)
 	case c.reply == refused:
+		c.refused = true
 		p.Report(c.waiter, nil)
 		if !c.wait {
 			p.Quit(c.waiter)
@@ -258,7 +260,11 @@ func (p *process) receiveRead(c *step) {
 	if c.reply == alone {
 		joinUntil = 0
 	}
-	entered := p.reenters(c, p.live(c.Owner, read))
+	own, longest := p.live(c.Owner, read), c.lease.until.Load()
+	if own != nil {
+		longest = max(longest, own.Lease().until.Load())
+	}
+	entered := p.reenters(c, own)
 	h, spare := p.GrantRead(c.waiter, c.lease, !c.st.Confirm, joinUntil)
 	if spare != nil {
 		p.ending = append(p.ending, spare)
@@ -267,8 +273,12 @@ func (p *process) receiveRead(c *step) {
 		return
 	}
 	p.admit(c, h)
-	if c.Passable && !entered {
+	switch {
+	case entered:
+	case c.Passable:
 		p.shared, p.joinUntil = h.Lease(), joinUntil
+	case h.Lease().until.Load() != longest:
+		p.m.r.Fatal("the lease of a reader was cut short")
 	}
 	p.end(c)
 }
@@ -293,7 +303,7 @@ func (p *process) cancel(c *step) {
 		if c.granted.count > 0 {
 			want, next = p.outcome(c.granted)
 		}
-		p.unlocked(p.Return(via, h, errExpired), want, next)
+		p.unlocked(c.granted, p.Return(via, h, errExpired), want, next)
 	}
 }
 
@@ -301,29 +311,37 @@ func (p *process) cancel(c *step) {
 func (p *process) unlock(via *handle, o *owner) {
 	h := p.last(via)
 	if o != nil {
-		if h = p.live(o, via.Side()); h == nil {
-			h = p.lostOf(o, via.Side())
-		}
+		h = p.newest(o, via.Side())
 	}
 	want, next := arbiter.NotHeld, (*step)(nil)
 	if h != nil {
 		want, next = p.outcome(h)
 	}
 	x := p.Exit(via, o, errExpired)
-	if (h == nil) != (x.Hold == nil) || h != nil && x.Hold != h.hold {
+	if !is(x.Hold, h) {
 		p.m.r.Fatal("an unlock of another hold")
 	}
-	p.unlocked(x, want, next)
+	p.unlocked(h, x, want, next)
 }
 
-func (p *process) unlocked(x exit, want arbiter.Outcome, next *step) {
+func (p *process) unlocked(h *held, x exit, want arbiter.Outcome, next *step) {
+	if h != nil && h.count == 0 && (h.End(arbiter.Lost, errLost) || !h.tells()) {
+		p.m.r.Fatal("the last unlock ends a hold, and tells so once")
+	}
+	if want == arbiter.Release && x.Next != x.Lease.next {
+		p.m.r.Fatalf("the next one is of class %d, want %d", x.Next, x.Lease.next)
+	}
 	if (want == arbiter.Expired) != slices.Contains(x.Lost, x.Hold) {
 		p.m.r.Fatalf("lost by an unlock: %v", x.Lost)
 	}
 	if x.Outcome != want {
-		p.m.r.Fatalf("unlocked: %v, want %v", outcomes[x.Outcome], outcomes[want])
+		p.m.r.Fatalf("unlocked: %v, want %v", x.Outcome, want)
 	}
-	if p.note(); next != nil && (next.granted == nil || !next.granted.Passed || next.granted.Lease() != x.Lease || next.granted.Token <= x.Hold.Token) {
+	p.note()
+	if next == nil {
+		return
+	}
+	if g := next.granted; g == nil || !g.Passed || g.Lease() != x.Lease || g.Token <= x.Hold.Token {
 		p.m.r.Fatal("the next one was not passed the lease")
 	}
 }
@@ -350,8 +368,15 @@ func (p *process) release(l *lease) {
 	if p.m.redis.writer == l {
 		p.m.redis.writer = nil
 	}
-	p.Released("a", l, nil, 0)
+	waited, place := p.releasing == l, newLease(0, 0)
+	taken := p.Released("a", l, place, l.next)
 	p.forget(l)
+	p.note()
+	c := p.contender(write)
+	takes := waited && !p.m.open && c != nil && c.Passable && c.Class == l.next
+	if taken != takes || takes && c.Place != place {
+		p.m.r.Fatalf("the next one takes the place in Redis: %v, want %v", taken, takes)
+	}
 }
 
 func (p *process) lose(l *lease) {
@@ -368,7 +393,7 @@ func (m *model) pass() {
 		p.now.Add(1)
 		if ls := p.Leases("a"); len(ls) > 0 && m.chance(6) {
 			if l := pick(m, ls, "lease"); l.until.Load() == never {
-				l.until.Store(p.now.Load() + 2)
+				l.until.Store(p.now.Load() + int64(rapid.IntRange(0, 2).Draw(m.r, "lasts")))
 			}
 		}
 	}
@@ -376,8 +401,8 @@ func (m *model) pass() {
 
 // watch: the watchdog finds the leases that have ended.
 func (p *process) watch() {
-	for _, l := range p.Leases("a") {
-		if !p.certain(l) {
+	for _, l := range append(p.Leases("a"), p.releasing) {
+		if l != nil && !p.certain(l) {
 			p.lose(l)
 		}
 	}

@@ -1,6 +1,7 @@
 package arbiter_test
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestModel(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			for range 4 { // times 100, unless -rapid.checks says otherwise
 				rapid.Check(t, func(r *rapid.T) {
-					m := newModel(t, r, k)
+					m := newModel(r, k)
 					for range rapid.IntRange(1, 150).Draw(r, "steps") {
 						m.act()
 						m.check()
@@ -48,14 +49,14 @@ type model struct {
 type process struct {
 	*world
 	m         *model
-	handles   [2][]*handle     // by side
-	owners    []*owner         // the first is nil: the handle's
-	calls     []*step          // that have not come to their end, in order of arrival
-	holds     []*held          // that await an unlock
-	fixed     map[*handle]bool // its leases are not passed on or shared
-	took      map[*handle][]*hold
-	releasing *lease // the exclusive lease whose release is under way
-	shared    *lease // that readers share
+	handles   [2][]*handle        // by side
+	owners    []*owner            // nil is the handle's
+	calls     []*step             // that have not come to their end, in order of arrival
+	holds     []*held             // that await an unlock
+	fixed     map[*handle]bool    // its leases are not passed on or shared
+	took      map[*handle][]*hold // in the order in which they were taken last
+	releasing *lease              // the exclusive lease whose release is under way
+	shared    *lease              // that readers share
 	joinUntil int64
 	ending    []*lease // to be released in Redis
 }
@@ -65,11 +66,13 @@ type held struct {
 	*hold
 	count int
 	lost  bool
+	done  <-chan struct{}
+	told  []arbiter.State // by OnEnd
 }
 
 // step is a call that has not come to its end.
 type step struct {
-	*call
+	*waiter
 	wait    bool
 	at      phase
 	seen    bool  // its signal
@@ -78,6 +81,7 @@ type step struct {
 	st      standing
 	lease   *lease // asked for, or asked about
 	reply   reply
+	refused bool // its last answer
 }
 
 func (c *step) Side() arbiter.Side { return c.Via.Side() }
@@ -91,14 +95,14 @@ const (
 	replied       // it has
 )
 
-func newModel(t testing.TB, r *rapid.T, k kind) *model {
+func newModel(r *rapid.T, k kind) *model {
 	m := &model{kind: k, r: r, redis: redis{readers: make(map[*lease]bool), gone: make(map[*lease]bool)}}
 	for range 2 {
-		p := &process{world: newWorld(t), m: m, took: make(map[*handle][]*hold), fixed: make(map[*handle]bool)}
+		p := &process{world: newWorld(), m: m, took: make(map[*handle][]*hold), fixed: make(map[*handle]bool)}
 		p.Open = k.open
 		p.Expire = func(_ string, l *lease) { p.lose(l) }
 		p.Gone = p.Expire
-		p.owners = []*owner{nil, nil, new(owner), new(owner)}
+		p.owners = []*owner{new(owner), nil, new(owner)}
 		for side := range p.handles {
 			s := arbiter.Side(side)
 			p.handles[side] = []*handle{p.handle(s), p.handle(s)}
@@ -139,10 +143,17 @@ func (p *process) lostOf(o *owner, side arbiter.Side) *held {
 	return nil
 }
 
-// eligible reports whether c may have the lock before something that was lost is unlocked.
-func (p *process) eligible(c *step) bool {
-	return p.lostOf(c.Owner, read) == nil && p.lostOf(c.Owner, write) == nil
+// newest returns the hold of o on a side that awaits its unlock: the live one, else the one that was lost.
+func (p *process) newest(o *owner, side arbiter.Side) *held {
+	return cmp.Or(p.live(o, side), p.lostOf(o, side))
 }
+
+// mustUnlock reports whether o has lost something that awaits its unlock.
+func (p *process) mustUnlock(o *owner) bool {
+	return p.lostOf(o, read) != nil || p.lostOf(o, write) != nil
+}
+
+func (p *process) eligible(c *step) bool { return !p.mustUnlock(c.Owner) }
 
 // reenters reports whether c enters a hold of its owner again, who has lost none.
 func (p *process) reenters(c *step, h *held) bool {
@@ -173,7 +184,8 @@ func (p *process) contender(side arbiter.Side) *step {
 
 // unread reports whether there is neither a read hold nor a call for one.
 func (p *process) unread() bool {
-	return p.live(nil, read) == nil && !slices.ContainsFunc(p.calls, func(c *step) bool { return c.Side() == read && c.granted == nil })
+	asks := func(c *step) bool { return c.Side() == read && c.granted == nil }
+	return p.live(nil, read) == nil && !slices.ContainsFunc(p.calls, asks)
 }
 
 // verdict says what Enter must answer.
@@ -238,6 +250,7 @@ func (p *process) outcome(h *held) (out arbiter.Outcome, next *step) {
 		p.holds = slices.DeleteFunc(p.holds, func(other *held) bool { return other == h })
 	}
 	l := h.Lease()
+	rests := func(r *held) bool { return !r.lost && r.Lease() == l }
 	switch {
 	case h.lost:
 		return arbiter.WasLost, nil
@@ -250,7 +263,7 @@ func (p *process) outcome(h *held) (out arbiter.Outcome, next *step) {
 		return arbiter.Expired, nil
 	case h.count > 0:
 		return arbiter.Left, nil
-	case h.Side() == read && l == p.shared && slices.ContainsFunc(p.holds, func(r *held) bool { return !r.lost && r.Lease() == l }):
+	case h.Side() == read && l == p.shared && slices.ContainsFunc(p.holds, rests):
 		return arbiter.Left, nil
 	case h.Side() == read:
 		p.forget(l)
@@ -258,8 +271,11 @@ func (p *process) outcome(h *held) (out arbiter.Outcome, next *step) {
 		return arbiter.Release, nil
 	}
 	q := p.queue(write)
-	if i := slices.IndexFunc(q, p.eligible); i >= 0 && q[i].Passable && l.passes > 0 && p.unread() {
-		return arbiter.Passed, q[i]
+	if i := slices.IndexFunc(q, p.eligible); i >= 0 && q[i].Passable && p.unread() {
+		if q[i].Class == 0 && l.passes > 0 {
+			return arbiter.Passed, q[i]
+		}
+		l.next = q[i].Class
 	}
 	p.releasing = l
 	p.ending = append(p.ending, l)
@@ -349,7 +365,12 @@ func (p *process) got(c *step, h *hold) *held {
 			return g
 		}
 	}
-	g := &held{hold: h, count: 1}
+	g := &held{hold: h, count: 1, done: h.Done()}
+	tell := func(s arbiter.State) { g.told = append(g.told, s) }
+	forgotten := func(arbiter.State) { p.m.r.Fatal("a function was called that was to be forgotten") }
+	h.OnEnd(&tell)
+	h.OnEnd(&forgotten)
+	h.Forget(&forgotten)
 	p.holds = append(p.holds, g)
 	return g
 }
@@ -391,34 +412,62 @@ func (m *model) check() {
 
 func (p *process) check() {
 	r := p.m.r
-	lost := make(map[*owner]int)
 	for _, h := range p.holds {
-		if n := p.handles[0][0].Awaited(h.hold); n != h.count {
+		if n := p.handles[write][0].Awaited(h.hold); n != h.count {
 			r.Fatalf("a hold awaits %d unlocks, want %d", n, h.count)
 		}
-		if h.State() == arbiter.Ended {
-			r.Fatal("a hold has ended before its last unlock")
-		}
-		if h.lost {
-			lost[h.Owner]++
-		}
-	}
-	for _, o := range p.owners[2:] {
-		if o.Lost() != lost[o] {
-			r.Fatalf("an owner keeps %d lost holds, want %d", o.Lost(), lost[o])
+		if h.State() == arbiter.Ended || !h.tells() {
+			r.Fatal("a hold has ended before its last unlock, or a loss is not told once")
 		}
 	}
 	writer := p.live(nil, write)
-	if h := p.Lookup("a"); (h == nil) != (writer == nil) || h != nil && h != writer.hold {
+	if !is(p.Lookup("a"), writer) {
 		r.Fatal("Lookup finds another hold")
 	}
-	for side := range p.handles {
-		if side := arbiter.Side(side); !p.m.open && p.Waiting("a", side) != len(p.queue(side)) {
+	for _, side := range []arbiter.Side{write, read} {
+		q, c, held := p.queue(side), p.contender(side), writer != nil || p.releasing != nil
+		if !p.m.open && p.Waiting("a", side) != len(q) {
 			r.Fatal("another number of calls waits")
 		}
-		busy := p.contender(arbiter.Side(side)) != nil || arbiter.Side(side) == write && (writer != nil || p.releasing != nil)
-		if (p.m.open || !busy) && slices.ContainsFunc(p.queue(arbiter.Side(side)), p.eligible) {
+		if busy := c != nil || side == write && held; (p.m.open || !busy) && slices.ContainsFunc(q, p.eligible) {
 			r.Fatal("a call waits for nothing")
 		}
+		b, refused := p.Blocked(p.handles[side][0]), c != nil && c.refused
+		held = held || side == write && p.live(nil, read) != nil
+		if b.Held != held || !p.m.open && b.Refused != refused {
+			r.Fatalf("a call is blocked by %+v", b)
+		}
+		for _, v := range p.handles[side] {
+			p.checkHandle(v)
+		}
+	}
+}
+
+func (p *process) checkHandle(v *handle) {
+	if took := p.took[v]; len(took) > 0 && v.Latest() != took[len(took)-1] {
+		p.m.r.Fatal("the latest hold of a handle is another one")
+	}
+	for _, o := range p.owners {
+		o = ownerOf(v, o)
+		if !is(p.Newest(v, o), p.newest(o, v.Side())) || v.MustUnlockFirst(o) != p.mustUnlock(o) {
+			p.m.r.Fatal("an owner has another hold, or must unlock another one first")
+		}
+		lost := slices.DeleteFunc(slices.Clone(p.holds), func(h *held) bool { return !h.lost || h.Owner != o })
+		if o.Lost() != len(lost) {
+			p.m.r.Fatalf("an owner keeps %d lost holds, want %d", o.Lost(), len(lost))
+		}
+	}
+}
+
+// is reports whether h is the hold that the model has, if any.
+func is(h *hold, want *held) bool { return want == nil && h == nil || want != nil && want.hold == h }
+
+// tells reports whether who waits for the end of h was told of it, once.
+func (h *held) tells() bool {
+	select {
+	case <-h.done:
+		return slices.Equal(h.told, []arbiter.State{h.State()}) && h.State() != arbiter.Live
+	default:
+		return h.told == nil && h.State() == arbiter.Live
 	}
 }

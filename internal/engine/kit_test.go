@@ -22,10 +22,11 @@ var background = context.Background()
 // newEngine starts an engine, which is closed when the test ends.
 func newEngine(t testing.TB, client rueidis.Client, length time.Duration) *Engine {
 	t.Helper()
+	scripts, err := wire.LoadScripts(os.DirFS("../../lua"))
+	require.NoError(t, err)
 	var e *Engine
 	e = New(client, Config{
-		Scripts: scripts,
-		Lease:   length, Tenure: 10 * time.Millisecond,
+		Scripts: scripts, Lease: length,
 		Dispatch: func(channel, message string) bool { return e.Heard(channel, message) },
 	})
 	ctx, cancel := context.WithTimeout(background, enough)
@@ -39,30 +40,3 @@ func newEngine(t testing.TB, client rueidis.Client, length time.Duration) *Engin
 	})
 	return e
 }
-
-// newLock returns a handle of a lock of e.
-func newLock(e *Engine, k wire.Kind, name string, cfg LockConfig) *Lock {
-	l := new(Lock)
-	l.Init(e, k, name, cfg)
-	return l
-}
-
-// within returns what arrives soon.
-func within[T any](t testing.TB, c <-chan T, what string) (got T) {
-	t.Helper()
-	select {
-	case got = <-c:
-	case <-time.After(enough):
-		t.Fatal("waits for ever: ", what)
-	}
-	return got
-}
-
-// scripts are the scripts of the tree.
-var scripts = func() *wire.Scripts {
-	s, err := wire.LoadScripts(os.DirFS("../../lua"))
-	if err != nil {
-		panic(err)
-	}
-	return s
-}()

@@ -32,70 +32,56 @@ func splitEngine(t testing.TB, s *redistest.Server, p *redistest.Proxy) *Engine 
 	}), 30*time.Second)
 }
 
-// silence is a lock with a holder, and a waiter that may be unable to hear of its release.
-type silence struct {
-	t              *testing.T
-	holder, waiter *Lock
-	got            chan error
-}
-
-// wait locks the lock and starts to wait for it.
-func (s *silence) wait() {
-	s.t.Helper()
-	require.NoError(s.t, s.holder.Lock(background))
-	s.got = make(chan error, 1)
-	got := s.got
-	go func() { got <- s.waiter.Lock(background) }() // ends with the test at the latest
-	redistest.Eventually(s.t, enough, "the waiter to queue", func() bool { return s.waiter.e.Waits("it") })
-}
-
-// ends unlocks the lock, and waits until the waiter has had it.
-func (s *silence) ends(what string) {
-	s.t.Helper()
-	require.NoError(s.t, s.holder.Unlock(background))
-	require.NoError(s.t, within(s.t, s.got, what))
-	require.NoError(s.t, s.waiter.Unlock(background))
-}
-
 // A waiter whose subscription is silent gets the lock all the same, and while nothing can be heard
 // it looks often.
 func TestSilentSubscriptionIsNoticed(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name       string
-		hurt, heal func(p *redistest.Proxy)
-	}{
-		{"stalled", func(p *redistest.Proxy) { p.Stall(true) }, func(p *redistest.Proxy) { p.Stall(false) }},
-		{"blackhole", func(p *redistest.Proxy) { p.Blackhole(true) }, func(p *redistest.Proxy) { p.Blackhole(false) }},
-		{"refused", func(p *redistest.Proxy) { p.Refuse(true); p.Cut() }, func(p *redistest.Proxy) { p.Refuse(false) }},
+	for name, silence := range map[string]func(p *redistest.Proxy, on bool){
+		"stalled":   (*redistest.Proxy).Stall,
+		"blackhole": (*redistest.Proxy).Blackhole,
+		"refused": func(p *redistest.Proxy, on bool) {
+			p.Refuse(on)
+			p.Cut()
+		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			p := redistest.NewProxy(t, server.Addr())
-			waiter := splitEngine(t, server, p)
+			e := splitEngine(t, server, p)
 			require.Equal(t, 1, p.Connections(), "through the proxy: that of the subscription")
-			s := &silence{
-				t: t, holder: newLock(newEngine(t, server.Client(t), time.Hour), wire.Plain, "it", LockConfig{}),
-				waiter: newLock(waiter, wire.Plain, "it", LockConfig{}),
+			var holder, waiter Lock
+			holder.Init(newEngine(t, server.Client(t), time.Hour), wire.Plain, "it", LockConfig{})
+			waiter.Init(e, wire.Plain, "it", LockConfig{})
+			getsIn := func(what string, meanwhile func()) {
+				require.NoError(t, holder.Lock(background))
+				got := make(chan error, 1)
+				go func() { got <- waiter.Lock(background) }() // ends with the test at the latest
+				redistest.Eventually(t, enough, "the waiter to queue", func() bool { return e.Waits("it") })
+				meanwhile()
+				require.NoError(t, holder.Unlock(background))
+				select {
+				case err := <-got:
+					require.NoError(t, err, what)
+				case <-time.After(enough):
+					t.Fatal("waits for ever: ", what)
+				}
+				require.NoError(t, waiter.Unlock(background))
 			}
 
-			s.wait()
-			c.hurt(p)
-			s.ends("the waiter that hears nothing")
-
-			redistest.Eventually(t, enough, "the silence to be noticed", func() bool { return !waiter.proto.Up.Load() })
-			s.wait()
-			before := server.CommandStats()["evalsha"]
-			redistest.Eventually(t, enough, "many looks while nothing can be heard", func() bool { return server.CommandStats()["evalsha"] > before+20 })
-			s.ends("the waiter that knows it hears nothing")
-
-			c.heal(p)
-			redistest.Eventually(t, enough, "the subscription to be back", func() bool {
-				return waiter.proto.Up.Load() && server.PubSubClients() == 2
+			getsIn("the waiter that hears nothing", func() { silence(p, true) })
+			redistest.Eventually(t, enough, "the silence to be noticed", func() bool { return !e.proto.Up.Load() })
+			getsIn("the waiter that knows it hears nothing", func() {
+				before := server.CommandStats()["evalsha"]
+				redistest.Eventually(t, enough, "many looks", func() bool {
+					return server.CommandStats()["evalsha"] > before+20
+				})
 			})
-			s.wait()
-			s.ends("a waiter after that")
+			silence(p, false)
+			redistest.Eventually(t, enough, "the subscription to be back", func() bool {
+				return e.proto.Up.Load() && server.PubSubClients() == 2
+			})
+			getsIn("a waiter after that", func() {})
 		})
 	}
 }

@@ -2,9 +2,6 @@ package engine
 
 import (
 	"context"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -49,31 +46,4 @@ func TestEngineThatStartsOnABusyServerIsNotMisled(t *testing.T) {
 		first.strays.wait(nil)
 		s.strays.wait(nil)
 	}
-}
-
-// What the scripts call is asked for at the start, but for what relock can do without, and asking
-// leaves nothing.
-func TestEveryCommandOfTheScriptsIsTried(t *testing.T) {
-	t.Parallel()
-	var names, want []string
-	for _, command := range tried {
-		names = append(names, strings.Fields(command)[0])
-	}
-	for _, s := range scripts.All() {
-		for _, m := range regexp.MustCompile(`\bp?call\('(\w+)'`).FindAllStringSubmatch(s.Text, -1) {
-			if !slices.Contains([]string{"publish", "pubsub", "hrandfield"}, m[1]) && !slices.Contains(want, m[1]) {
-				want = append(want, m[1])
-			}
-		}
-	}
-	require.ElementsMatch(t, want, names)
-	mini, client := redistest.Mini(t)
-	redis := redistest.Start(t)
-	for _, client := range []rueidis.Client{client, redis.Client(t)} {
-		require.NoError(t, New(client, Config{Lease: 30 * time.Second}).commands(background))
-	}
-	require.Empty(t, mini.Keys())
-	size, err := redis.Do("DBSIZE")
-	require.NoError(t, err)
-	require.Zero(t, size)
 }

@@ -60,46 +60,35 @@ func TestCleanerReleasesWhatIsLeft(t *testing.T) {
 	c.Add(r.lease(), false, nil)
 }
 
-// An attempt that got no reply may be executed later than its release.
-func TestCleanerFindsWhatIsAcquiredLate(t *testing.T) {
+func TestCleanerTriesAsLongAsItHelps(t *testing.T) {
 	t.Parallel()
+	for what, c := range map[string]struct {
+		acquired bool
+		refusal  string
+		then     func(r *rig, l *Lease)
+	}{
+		// An attempt that got no reply may be executed later than its release.
+		"acquired late":       {false, "", func(r *rig, l *Lease) { r.acquire(l) }},
+		"until Redis answers": {true, "LOADING Redis is loading", func(r *rig, _ *Lease) { r.mini.SetError("") }},
+		"as long as a lease":  {false, "", func(r *rig, _ *Lease) { r.Clock.Skip(length) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			cleaner, l := r.cleaner(), r.lease()
+			if c.acquired {
+				r.acquire(l)
+			}
+			r.mini.SetError(c.refusal)
+			gone := cleaned(cleaner, l, !c.acquired)
+			r.tries(cleaner, gone)
+			c.then(r, l)
+			r.ends(gone)
+			require.False(t, r.mini.Exists(l.Keys.Name))
+		})
+	}
 	r := newRig(t)
-	c, l := r.cleaner(), r.lease()
-	gone := cleaned(c, l, true)
-	r.tries(c, gone)
-	r.acquire(l)
-	r.ends(gone)
-	require.False(t, r.mini.Exists(l.Keys.Name))
-}
-
-func TestCleanerTriesUntilRedisAnswers(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	c, l := r.cleaner(), r.acquire(r.lease())
-	r.mini.SetError("LOADING Redis is loading the dataset in memory")
-	gone := cleaned(c, l, false)
-	r.tries(c, gone)
-	r.mini.SetError("")
-	r.ends(gone)
-	require.False(t, r.mini.Exists(l.Keys.Name))
-}
-
-func TestCleanerGivesUpWhatRedisRefusesForGood(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	l := r.acquire(r.lease())
 	r.mini.SetError("NOPERM this user has no permissions to run the 'evalsha' command")
-	r.ends(cleaned(r.cleaner(), l, false))
-}
-
-func TestCleanerGivesUpWhenTheLeaseHasEnded(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	c := r.cleaner()
-	gone := cleaned(c, r.lease(), true)
-	r.tries(c, gone)
-	r.Clock.Skip(length)
-	r.ends(gone)
+	r.ends(cleaned(r.cleaner(), r.lease(), false)) // which no other try would help
 }
 
 // What it releases may be a place in a queue, which outlives a lease.
@@ -142,7 +131,7 @@ func TestReleaseIsTriedAgainWhileRedisCannotWrite(t *testing.T) {
 		"WRONGTYPE Operation against a key holding the wrong kind of value": false,
 	} {
 		r.mini.SetError(text)
-		_, err := r.Proto.Release(r.ctx, &r.lease().Ref, nil)
+		_, err := r.Proto.Release(r.Ctx, &r.lease().Ref, nil)
 		require.Error(t, err)
 		require.Equal(t, again, RetryRelease(err), "%q", text)
 	}

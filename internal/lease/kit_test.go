@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/clock"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/transport"
@@ -36,48 +34,36 @@ type loss struct {
 	cause error
 }
 
-// rig is a watchdog, and what it needs, as a session has them. The test looks by hand,
-// unless it calls start.
+// rig is a watchdog, and what it needs, as a session has them. The test looks by hand.
 type rig struct {
 	*Watchdog
 	t      *testing.T
-	mini   *miniredis.Miniredis // nil on a real server
-	ctx    context.Context
+	mini   *miniredis.Miniredis
 	wg     sync.WaitGroup
-	losses chan loss
+	losses []loss
 	seq    int
 }
+
+// Renewed implements Owner.
+func (r *rig) Renewed(int, time.Duration, error) {}
 
 // newRig returns a rig on miniredis, whose keys do not expire.
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	m, client := redistest.Mini(t)
-	r := rigOn(t, client, length)
-	r.mini = m
-	return r
-}
-
-func rigOn(t *testing.T, client rueidis.Client, of time.Duration) *rig {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &rig{t: t, ctx: ctx, losses: make(chan loss, 100)}
-	proto := wire.NewProtocol(transport.NewConn(client, 0, 0, &r.wg), scripts, wire.ClaimMost)
+	scripts, err := wire.LoadScripts(os.DirFS("../../lua"))
+	require.NoError(t, err)
+	r := &rig{t: t, mini: m}
 	r.Watchdog = NewWatchdog(WatchdogConfig{
-		Proto: proto, Clock: clock.New(), Lease: of, Ctx: ctx,
-		Owner: r,
+		Proto: wire.NewProtocol(transport.NewConn(client, 0, 0, &r.wg), scripts, wire.ClaimMost),
+		Clock: clock.New(), Lease: length, Ctx: t.Context(), Owner: r,
 	})
-	t.Cleanup(func() { cancel(); r.wg.Wait() })
+	t.Cleanup(r.wg.Wait)
 	return r
 }
 
 // Lost implements Owner.
-func (r *rig) Lost(l *Lease, cause error) { r.losses <- loss{l, cause} }
-
-// Renewed implements Owner.
-func (r *rig) Renewed(int, time.Duration, error) {}
-
-// start runs the watchdog until the test ends.
-func (r *rig) start() { r.wg.Go(r.Run); r.wg.Go(r.RunRenewals) }
+func (r *rig) Lost(l *Lease, cause error) { r.losses = append(r.losses, loss{l, cause}) }
 
 // lease returns a lease as it is before it is acquired.
 func (r *rig) lease() *Lease {
@@ -90,7 +76,7 @@ func (r *rig) lease() *Lease {
 func (r *rig) acquire(l *Lease) *Lease {
 	r.t.Helper()
 	l.Sent = r.Clock.Now()
-	token, _, err := r.Proto.Acquire(r.ctx, &l.Ref, wire.Millis(l.Length), false)
+	token, _, err := r.Proto.Acquire(r.Ctx, &l.Ref, wire.Millis(l.Length), false)
 	require.NoError(r.t, err)
 	require.Positive(r.t, token, "the lock is taken")
 	l.Token, l.Since = token, r.Clock.Now()
@@ -110,37 +96,8 @@ func (r *rig) kept() *Lease {
 func (r *rig) after(d time.Duration) (due []*Lease) {
 	r.Clock.Skip(d)
 	require.Empty(r.t, r.ended(), "it has run out")
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return r.renewals.Take(r.Clock.Now())
 }
 
 // ended returns the leases whose deadline has passed.
-func (r *rig) ended() []*Lease {
-	r.mu.Lock()
-	due := r.deadlines.Take(r.Clock.Now())
-	r.mu.Unlock()
-	return r.expired(due)
-}
-
-// lost returns the next loss, which must be of l.
-func (r *rig) lost(l *Lease) (cause error) {
-	r.t.Helper()
-	select {
-	case told := <-r.losses:
-		require.Equal(r.t, l.ID, told.lease.ID)
-		return told.cause
-	case <-time.After(enough):
-		require.Fail(r.t, "the loss is not told")
-		return nil
-	}
-}
-
-// scripts are the scripts of the tree.
-var scripts = func() *wire.Scripts {
-	s, err := wire.LoadScripts(os.DirFS("../../lua"))
-	if err != nil {
-		panic(err)
-	}
-	return s
-}()
+func (r *rig) ended() []*Lease { return r.expired(r.deadlines.Take(r.Clock.Now())) }

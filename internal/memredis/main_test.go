@@ -77,6 +77,14 @@ func (c *conn) line() string {
 	return strings.TrimRight(line, "\r\n")
 }
 
+func (c *conn) subscribe() {
+	c.t.Helper()
+	c.send("SUBSCRIBE c")
+	for range 6 {
+		c.line()
+	}
+}
+
 // ends reads to the end of the connection.
 func (c *conn) ends() (rest string) {
 	c.t.Helper()

@@ -16,7 +16,7 @@ import (
 )
 
 func TestDelayIsOfEachWayAndInOrder(t *testing.T) {
-	onServer(t, func(t *testing.T, _ *memredis.Server, p *memredis.Process) {
+	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
 		const delay = 70 * time.Millisecond
 		c := dial(t, p)
 		start := time.Now()
@@ -35,19 +35,9 @@ func TestDelayIsOfEachWayAndInOrder(t *testing.T) {
 		late.send("INCR a")
 		require.Equal(t, ":3", late.line())
 		require.Equal(t, 6*delay, time.Since(start))
-	})
-}
 
-func TestMessagesOfPubSubAreDelayed(t *testing.T) {
-	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
-		const delay = 70 * time.Millisecond
-		c := dial(t, p)
-		c.send("SUBSCRIBE c")
-		for range 6 {
-			c.line()
-		}
-		p.Delay(delay)
-		start := time.Now()
+		c.subscribe()
+		start = time.Now()
 		s.Mini.Publish("c", "m")
 		require.Equal(t, ">3", c.line())
 		require.Equal(t, delay, time.Since(start))
@@ -155,21 +145,16 @@ func TestExactlyNCommandsLoseTheirReplies(t *testing.T) {
 		require.Equal(t, "3", got, "no other was executed on the connection")
 		other.send("INCR a")
 		require.Equal(t, ":4", other.line())
-	})
-}
 
-// Who waits for the first reply before it sends the next command learns of the loss.
-func TestEachConnectionBreaksWhenItHasNothingMoreToLose(t *testing.T) {
-	onServer(t, func(t *testing.T, _ *memredis.Server, p *memredis.Process) {
+		// Who waits for the first reply before it sends the next command learns of the loss.
 		p.DropReplies(2)
 		for range 2 {
 			c := dial(t, p)
 			c.send("INCR a")
 			require.Empty(t, c.ends())
 		}
-		c := dial(t, p)
-		c.send("INCR a")
-		require.Equal(t, ":3", c.line())
+		other.send("INCR a")
+		require.Equal(t, ":7", other.line())
 	})
 }
 
@@ -177,10 +162,7 @@ func TestUnknownScriptsAndPushesAreNoLostReplies(t *testing.T) {
 	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
 		listener, c := dial(t, p), dial(t, p)
 		p.DropReplies(1)
-		listener.send("SUBSCRIBE c")
-		for range 6 {
-			listener.line()
-		}
+		listener.subscribe()
 		s.Mini.Publish("c", "m")
 		require.Equal(t, ">3", listener.line())
 		c.send("EVALSHA " + strings.Repeat("0", 40) + " 0")
@@ -188,53 +170,5 @@ func TestUnknownScriptsAndPushesAreNoLostReplies(t *testing.T) {
 		c.send("INCR a")
 		require.Empty(t, c.ends())
 		require.True(t, s.Mini.Exists("a"))
-	})
-}
-
-func TestRestartForgetsScripts(t *testing.T) {
-	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
-		for _, keep := range []bool{true, false} {
-			c := dial(t, p)
-			c.send("INCR a", "SCRIPT LOAD return")
-			require.Equal(t, ":1", c.line())
-			c.line()
-			sha := c.line()
-			s.Restart(keep)
-			require.Empty(t, c.ends())
-			c = dial(t, p)
-			c.send("EVALSHA "+sha+" 0", "DEL a")
-			require.Contains(t, c.line(), "-NOSCRIPT")
-			require.Equal(t, map[bool]string{true: ":1", false: ":0"}[keep], c.line())
-		}
-	})
-}
-
-func TestExpiryIsATimeOfTheServersClock(t *testing.T) {
-	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
-		c := dial(t, p)
-		step := func(d time.Duration, want string) {
-			t.Helper()
-			s.StepClock(d)
-			c.send("PTTL a")
-			require.Equal(t, want, c.line())
-		}
-		c.send("SET a b PX 30000")
-		require.Equal(t, "+OK", c.line())
-		time.Sleep(time.Second)
-		step(0, ":29000")
-		step(9*time.Second, ":20000")
-		step(-time.Minute, ":80000")
-		time.Sleep(79 * time.Second)
-		step(0, ":1000")
-		step(time.Second, ":-2")
-	})
-}
-
-func TestNobodyConnectsToAClosedServer(t *testing.T) {
-	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
-		p.Cut()
-		time.AfterFunc(time.Second, s.Close)
-		_, err := p.Dial(background, time.Minute)
-		require.ErrorIs(t, err, net.ErrClosed)
 	})
 }

@@ -11,31 +11,21 @@ import (
 	"github.com/relock-go/relock/internal/memredis"
 )
 
-const script = "EVAL return(1) 0"
-
-func TestFailedScriptsDoNotRun(t *testing.T) {
+func TestScriptsAreRefused(t *testing.T) {
 	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
 		c := dial(t, p)
-		allow := s.FailScripts("OOM no memory")
-		allowOther := s.FailScripts("LOADING not yet")
+		allow, allowOther := s.FailScripts("OOM no memory"), s.FailScripts("LOADING not yet")
 		c.send("EVAL redis.call('set','a','b') 0", "INCR n")
 		require.Equal(t, "-OOM no memory", c.line())
 		require.Equal(t, ":1", c.line(), "only scripts fail")
 		require.False(t, s.Mini.Exists("a"))
 		allow()
 		allow()
-		c.send(script)
+		c.send("EVAL return(1) 0")
 		require.Equal(t, "-LOADING not yet", c.line())
 		allowOther()
-		c.send(script)
-		require.Equal(t, ":1", c.line())
-	})
-}
 
-func TestScriptsFailThatAreGivenAForbiddenKey(t *testing.T) {
-	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
-		c := dial(t, p)
-		allow := s.FailKey("b", "NOPERM no")
+		allow = s.FailKey("b", "NOPERM no")
 		c.send("EVAL return(1) 2 a b", "EVAL return(1) 1 a b")
 		require.Equal(t, "-NOPERM no", c.line())
 		require.Equal(t, ":1", c.line(), "b is an argument")
@@ -45,42 +35,25 @@ func TestScriptsFailThatAreGivenAForbiddenKey(t *testing.T) {
 	})
 }
 
-func TestTextOfAScriptIsNeverUnknown(t *testing.T) {
+func TestScriptsAreForgottenButTheirTextWorks(t *testing.T) {
 	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
 		c := dial(t, p)
-		c.send("SCRIPT LOAD return(1)")
-		c.line()
-		sha := c.line()
-		evalsha := "EVALSHA " + sha + " 0"
-		know := s.FailScripts("NOSCRIPT unknown")
-		c.send(evalsha, script)
-		require.Equal(t, "-NOSCRIPT unknown", c.line())
-		require.Equal(t, ":1", c.line())
-		know()
-		c.send(evalsha)
-		require.Equal(t, ":1", c.line())
-		s.FlushScripts()
-		c.send(evalsha)
-		require.Contains(t, c.line(), "-NOSCRIPT")
-	})
-}
-
-func TestEvictedKeyIsGone(t *testing.T) {
-	onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
-		c := dial(t, p)
-		c.send("SET a b PX 30000", "SET b c")
-		c.line()
-		c.line()
-		time.Sleep(time.Second)
-		left, ok := s.TTL("a")
-		require.True(t, ok)
-		require.Equal(t, 29*time.Second, left)
-		left, ok = s.TTL("b")
-		require.True(t, ok)
-		require.Zero(t, left)
-		s.Evict("a")
-		_, ok = s.TTL("a")
-		require.False(t, ok)
+		for _, forget := range []func(){
+			s.FlushScripts,
+			func() {
+				s.Restart(true)
+				c = dial(t, p)
+			},
+			func() { s.FailScripts("NOSCRIPT unknown") },
+		} {
+			c.send("SCRIPT LOAD return(1)")
+			c.line()
+			sha := c.line()
+			forget()
+			c.send("EVALSHA "+sha+" 0", "EVAL return(1) 0")
+			require.Contains(t, c.line(), "-NOSCRIPT")
+			require.Equal(t, ":1", c.line())
+		}
 	})
 }
 
@@ -90,10 +63,7 @@ func TestVanishedProcessIsGone(t *testing.T) {
 		t.Run(map[bool]string{false: "noticed", true: "silently"}[silent], func(t *testing.T) {
 			onServer(t, func(t *testing.T, s *memredis.Server, p *memredis.Process) {
 				c, listener := dial(t, p), dial(t, p)
-				listener.send("SUBSCRIBE c")
-				for range 6 {
-					listener.line()
-				}
+				listener.subscribe()
 				p.Delay(time.Second)
 				c.send("INCR a")
 				p.Vanish(silent)

@@ -16,7 +16,9 @@ func TestBusyServerStillReportsItsRole(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--lua-time-limit", "10")
 	b := newBroker(t, server.Client(t))
-	n := b.only()
+	b.mu.Lock()
+	n := b.conns[""]
+	b.mu.Unlock()
 	conn, put := server.Client(t).Dedicate()
 	defer put()
 	free := redistest.KeepBusy(t, server)

@@ -2,10 +2,7 @@ package pubsub
 
 import (
 	"context"
-	"crypto/tls"
-	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +11,10 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
 
 const enough = 20 * time.Second // for what comes quickly on an idle machine
 
@@ -36,30 +36,4 @@ func newBroker(t *testing.T, client rueidis.Client) *Broker {
 	defer stop()
 	require.NoError(t, b.Pin(pinning, "pinned", func() {}))
 	return b
-}
-
-// countedClient returns a client and counts its connections.
-func countedClient(t *testing.T, s *redistest.Server) (rueidis.Client, *atomic.Int64) {
-	t.Helper()
-	dials := new(atomic.Int64)
-	return s.Client(t, func(o *rueidis.ClientOption) {
-		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			dials.Add(1)
-			return d.DialContext(ctx, "tcp", addr)
-		}
-	}), dials
-}
-
-func (h *Broker) subscribed(channel string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := h.subs[channel]
-	return t != nil && t.live != nil
-}
-
-// only returns the connection of a broker outside a cluster.
-func (h *Broker) only() *connection {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.conns[""]
 }

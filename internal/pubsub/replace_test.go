@@ -2,50 +2,18 @@ package pubsub
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
-
-// watchPresence asks the server without a pause whether a channel has a subscriber, until
-// the function it returns is called, which tells how often it had none.
-func watchPresence(t *testing.T, s *redistest.Server, channel string) (absent func() int) {
-	t.Helper()
-	client, ctx := s.Client(t), context.Background()
-	stop, result := make(chan struct{}), make(chan int, 1)
-	go func() {
-		n := 0
-		for {
-			select {
-			case <-stop:
-				result <- n
-				return
-			default:
-			}
-			reply, err := client.Do(ctx, client.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
-			if err == nil && reply[channel] == 0 {
-				n++
-			}
-			time.Sleep(100 * time.Microsecond)
-		}
-	}()
-	ended := false
-	absent = func() int {
-		ended = true
-		close(stop)
-		return <-result
-	}
-	t.Cleanup(func() {
-		if !ended {
-			absent()
-		}
-	})
-	return absent
-}
 
 // Names that are contended for a moment and then no more, thousands of them: the
 // connection is replaced every ten seconds at most, and a listener that stays is
@@ -53,13 +21,30 @@ func watchPresence(t *testing.T, s *redistest.Server, channel string) (absent fu
 func TestNamesThatComeAndGoCostNoSubscription(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client, dials := countedClient(t, server)
-	b := newBroker(t, client)
-	var woken atomic.Int64
+	var woken, dials, absent atomic.Int64
+	b := newBroker(t, server.Client(t, func(o *rueidis.ClientOption) {
+		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			dials.Add(1)
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	}))
 	constant := b.SubscribeFunc("constant", func() { woken.Add(1) })
 	defer constant.Unsubscribe()
-	redistest.Eventually(t, enough, "the constant channel", func() bool { return b.subscribed("constant") })
-	absent := watchPresence(t, server, "constant")
+	redistest.Eventually(t, enough, "the constant channel", constant.Live)
+	var watch sync.WaitGroup
+	watching, stop := context.WithCancel(context.Background())
+	defer watch.Wait()
+	defer stop()
+	client := server.Client(t)
+	watch.Go(func() {
+		for watching.Err() == nil {
+			reply, err := client.Do(watching, client.B().PubsubNumsub().Channel("constant").Build()).AsIntMap()
+			if err == nil && reply["constant"] == 0 {
+				absent.Add(1)
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+	})
 	before, start, signals := dials.Load(), time.Now(), woken.Load()
 
 	var last []*Listener
@@ -90,7 +75,7 @@ func TestNamesThatComeAndGoCostNoSubscription(t *testing.T) {
 		return len(b.subs) == 2
 	})
 	redistest.Eventually(t, enough, "the old connection to be closed", func() bool { return server.PubSubClients() == 1 })
-	require.Zero(t, absent(), "times that the constant channel had no subscriber")
+	require.Zero(t, absent.Load(), "times that the constant channel had no subscriber")
 	require.Zero(t, woken.Load()-signals, "times that its listener was woken")
 	t.Logf("%d channels in %v, %d connections", 300*wave, time.Since(start), dials.Load()-before)
 }

@@ -15,7 +15,7 @@ import (
 // broker locked, and locked the queue: a deadlock of the whole session.
 func TestContendersAreAddedWhileMessagesArrive(t *testing.T) {
 	t.Parallel()
-	r, server := newSlowRig(t)
+	r, server := newRig(t)
 	client := server.Client(t)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -32,7 +32,7 @@ func TestContendersAreAddedWhileMessagesArrive(t *testing.T) {
 		}
 	}()
 	for range 2000 {
-		client.Do(r.ctx, client.B().Publish().Channel("redisson_lock__channel:{a}").Message("0").Build())
+		client.Do(r.Ctx, client.B().Publish().Channel("redisson_lock__channel:{a}").Message("0").Build())
 	}
 	close(stop)
 	select {
@@ -48,75 +48,36 @@ func TestContendersAreAddedWhileMessagesArrive(t *testing.T) {
 // between the two: then a probe tells.
 func TestWhatIsHeardBeforeTheReplyIsNotForgotten(t *testing.T) {
 	t.Parallel()
-	r, server := newSlowRig(t)
+	r, server := newRig(t)
 	holder := r.held(wire.Plain)
-
-	granted := r.ref(wire.Plain)
-	sent, ttl := r.queues(&granted)
-	r.release(holder)
-	redistest.Eventually(t, enough, "the message", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.gap >= sent
-	})
-	st := r.Add(granted, sent, ttl)
-	sent = r.Clock.Now()
+	asks := func(missed func(hold *wire.Ref)) *Waiter {
+		hold := r.ref(wire.Plain)
+		sent, ttl := r.queues(&hold)
+		missed(&hold)
+		redistest.Eventually(t, enough, "the message, or the gap", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.gap >= sent
+		})
+		st := r.Add(hold, sent, ttl)
+		t.Cleanup(func() { r.Remove(st) })
+		require.Equal(t, 1, r.dueOf(st))
+		return st
+	}
+	st := asks(func(*wire.Ref) { r.release(holder) })
+	sent := r.Clock.Now()
 	r.probe(r.due())
 	g, _ := r.Answer(st)
 	require.Positive(t, g.Token, "the grant is forgotten")
 	require.GreaterOrEqual(t, g.Until, lease.CertainUntil(g.Term, sent), "it is certain from the probe on")
-	r.Remove(st)
-
-	look := r.ref(wire.Plain)
-	sent, ttl = r.queues(&look)
-	r.Heard("look " + look.ID)
-	st = r.Add(look, sent, ttl)
-	redistest.Eventually(t, enough, "the look", func() bool { return r.dueOf(st) == 1 })
-	r.Remove(st)
-
-	missed := r.ref(wire.Plain)
-	sent, ttl = r.queues(&missed)
-	do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
-	redistest.Eventually(t, enough, "the gap", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.gap >= sent
-	})
-	st = r.Add(missed, sent, ttl)
-	require.Equal(t, 1, r.dueOf(st), "a grant may have been missed")
-	r.Remove(st)
-}
-
-// Whoever was in the queue when the subscription broke looks as soon as it is there.
-func TestEveryContenderLooksWhenTheSubscriptionIsBack(t *testing.T) {
-	t.Parallel()
-	r, server := newSlowRig(t)
-	r.start()
-	hold := r.held(wire.Plain)
-	const n = 10
-	var got []<-chan error
-	for range n {
-		got = append(got, r.locking())
-	}
-	waiters := func() int {
-		in, err := r.Proto.Inspect(r.ctx, "a")
-		require.NoError(t, err)
-		return in.Waiters
-	}
-	redistest.Eventually(t, enough, "all to queue", func() bool { return waiters() == n })
-	do(t, server, "DEL", "relock_queue:{a}")
-	do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
-	redistest.Eventually(t, enough, "all to queue again", func() bool { return waiters() == n })
-	r.release(hold)
-	for _, c := range got {
-		r.gotIn(c)
-	}
+	asks(func(hold *wire.Ref) { r.Heard("look " + hold.ID) })
+	asks(func(*wire.Ref) { do(t, server, "CLIENT", "KILL", "TYPE", "pubsub") })
 }
 
 // A grant may have been missed while nothing was subscribed, by any of the waiters.
 func TestSubscriptionThatBreaksMakesEveryWaiterProbe(t *testing.T) {
 	t.Parallel()
-	r, server := newSlowRig(t)
+	r, server := newRig(t)
 	r.held(wire.Plain)
 	waiters := []*Waiter{r.waiter(), r.waiter(), r.waiter()}
 	r.mu.Lock()
@@ -135,7 +96,7 @@ func TestSubscriptionThatBreaksMakesEveryWaiterProbe(t *testing.T) {
 // shorter. It was believed to be certain for 5 s.
 func TestGrantIsCertainNoLongerThanItsLease(t *testing.T) {
 	t.Parallel()
-	r, _ := newSlowRig(t)
+	r, _ := newRig(t)
 	r.held(wire.Plain)
 	for _, c := range []struct{ claim, lease, want time.Duration }{
 		{5 * time.Second, 30 * time.Second, 5 * time.Second},
@@ -153,7 +114,7 @@ func TestGrantIsCertainNoLongerThanItsLease(t *testing.T) {
 
 func TestMessageThatIsNoGrantIsIgnored(t *testing.T) {
 	t.Parallel()
-	r, _ := newSlowRig(t)
+	r, _ := newRig(t)
 	r.held(wire.Plain)
 	st := r.waiter()
 	id := st.ref.ID
@@ -173,4 +134,37 @@ func TestMessageThatIsNoGrantIsIgnored(t *testing.T) {
 	g, _ = r.Answer(st)
 	require.EqualValues(t, 5, g.Token)
 	r.Remove(st)
+}
+
+// A message that comes while the probe is under way is not forgotten either.
+func TestProbeOnRequestIsSent(t *testing.T) {
+	t.Parallel()
+	r, _ := newRig(t)
+	r.held(wire.Plain)
+	st := r.waiter()
+	require.Zero(t, r.dueOf(st))
+	r.Heard("look " + st.ref.ID)
+	time.Sleep(20 * time.Millisecond)
+	require.Equal(t, 1, r.dueOf(st), "while it was in the queue")
+	due := r.due()
+	r.Heard("look " + st.ref.ID)
+	r.probe(due)
+	require.Equal(t, 1, r.dueOf(st), "while a probe was under way")
+	r.Heard("look somebody:1")
+	r.Remove(st)
+}
+
+func TestContenderThatHearsNoMessagesLooksOften(t *testing.T) {
+	t.Parallel()
+	r, _ := newRig(t)
+	w := &Waiter{ref: r.ref(wire.Plain)}
+	looks := func(hears bool) time.Duration {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		now := r.Clock.Now()
+		r.scheduleLocked(w, now, 0, hears)
+		return time.Duration(w.next.At - now)
+	}
+	require.Less(t, looks(false), 2*deaf)
+	require.Greater(t, looks(true), 8*deaf)
 }

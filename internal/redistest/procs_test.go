@@ -1,9 +1,7 @@
 package redistest_test
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"runtime"
@@ -13,23 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
-
-func TestChildSpeaksByLines(t *testing.T) {
-	t.Parallel()
-	p := redistest.Child(t, "echo", "a b", "c\"d")
-	line, err := p.Line(soon)
-	require.NoError(t, err)
-	require.Equal(t, "args [a b c\"d]", line)
-	require.NoError(t, p.Send("one"))
-	require.NoError(t, p.Send("two"))
-	rest, err := p.Expect("echo tw", soon)
-	require.NoError(t, err)
-	require.Equal(t, "o", rest)
-	require.NoError(t, p.Send("exit"))
-	require.NoError(t, p.Wait())
-	_, err = p.Line(soon)
-	require.ErrorIs(t, err, io.EOF)
-}
 
 func TestServersDieWithTheProcessThatStartedThem(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -54,21 +35,8 @@ func TestServersDieWithTheProcessThatStartedThem(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	redistest.RunChild(map[string]func([]string){
-		"echo":  echo,
-		"serve": serve,
-	})
+	redistest.RunChild(map[string]func([]string){"serve": serve})
 	goleak.VerifyTestMain(m, redistest.Leaks()...)
-}
-
-// echo prints its arguments, then every line it reads; "exit" ends it.
-func echo(args []string) {
-	fmt.Fprintln(os.Stderr, "this line belongs in the test log")
-	fmt.Println("args", args)
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() && lines.Text() != "exit" {
-		fmt.Println("echo", lines.Text())
-	}
 }
 
 // serve starts a server in the given directory and prints its address.

@@ -62,11 +62,3 @@ func TestScannerFindsTheEndHoweverTheBytesCome(t *testing.T) {
 		require.Equal(t, len(messages), found)
 	}
 }
-
-func TestScannerGivesUpOnWhatIsNotRESP(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"*x\r\n", "*1\r\nrubbish\r\n", "*2\r\n\r\n", strings.Repeat("x", longestHeader+1)} {
-		_, _, err := new(scanner).next([]byte(text))
-		require.ErrorIs(t, err, errNotRESP)
-	}
-}

@@ -44,35 +44,3 @@ func TestRestartKeepsAddressAndWhatPersistenceKept(t *testing.T) {
 		})
 	}
 }
-
-func TestDoReturnsEveryKindOfReply(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	for _, c := range []struct {
-		script string
-		want   any
-	}{
-		{"return 'x'", "x"},
-		{"return {ok = 'fine'}", "fine"},
-		{"return 7", int64(7)},
-		{"return false", nil},
-		{"return {}", []any{}},
-		{"return {1, {'a\\r\\nb', 2}}", []any{int64(1), []any{"a\r\nb", int64(2)}}},
-	} {
-		got, err := s.Do("EVAL", c.script, "0")
-		require.NoError(t, err, c.script)
-		require.Equal(t, c.want, got, c.script)
-	}
-	_, err := s.Do("EVAL", "return redis.error_reply('MINE no')", "0")
-	require.EqualError(t, err, "MINE no")
-}
-
-func TestSlotIsWhatRedisSays(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, "--cluster-enabled", "yes")
-	for _, key := range []string{"", "a", "123456789", "{tag}x", "x{tag}y{other}", "{}x", "x{", "x}{y", "{{a}}", "ключ"} {
-		got, err := s.Do("CLUSTER", "KEYSLOT", key)
-		require.NoError(t, err)
-		require.Equal(t, got, int64(redistest.Slot(key)), key)
-	}
-}

@@ -2,171 +2,143 @@ package transport
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
 // byHand is rounds over a cluster of two nodes, "left" with the lower half of the slots
-// and "right" with the upper. Each round waits until the test ends it.
+// and "right" with the upper. "l0" to "l2" are due on the left, and "r0" on the right. Each round waits until the
+// test ends it.
 type byHand struct {
 	Rounds[string]
+	t     *testing.T
 	atlas *SlotMap
-
-	mu   sync.Mutex
-	open map[string]chan struct{} // rounds under way, by what they do
+	keys  map[string]string // of the items
+	mu    sync.Mutex
+	open  map[string]chan struct{} // rounds under way, by what they do
 }
 
-func newByHand(t *testing.T) *byHand {
-	b := &byHand{open: make(map[string]chan struct{})}
-	b.atlas = NewSlotMap(nil, func() {})
-	b.atlas.table.set(0, 8191, "left")
-	b.atlas.table.set(8192, 16383, "right")
-	b.Rounds = Rounds[string]{
-		Conn: &Conn{Slots: b.atlas},
-		Key:  func(key string) string { return key },
-		Do:   b.round,
-		Kick: make(chan struct{}, 1),
-	}
-	t.Cleanup(func() {
-		b.mu.Lock()
+func byHands(t *testing.T, f func(b *byHand)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &byHand{t: t, keys: make(map[string]string), open: make(map[string]chan struct{})}
+		b.atlas = NewSlotMap(nil, func() {})
+		b.atlas.table.set(0, 8191, "left")
+		b.atlas.table.set(8192, 16383, "right")
+		for i, n := 0, 0; n < 3; i++ {
+			key := fmt.Sprint(i)
+			if b.atlas.Primary(Slot(key)) == "right" {
+				b.keys["r0"] = key
+			} else {
+				b.keys[fmt.Sprint("l", n)] = key
+				n++
+			}
+		}
+		b.Rounds = Rounds[string]{
+			Conn: &Conn{Slots: b.atlas},
+			Key:  func(item string) string { return b.keys[item] },
+			Do: func(items []string) {
+				done := make(chan struct{})
+				slices.Sort(items)
+				b.mu.Lock()
+				b.open[strings.Join(items, " ")] = done
+				b.mu.Unlock()
+				<-done
+			},
+			Kick: make(chan struct{}, 1),
+		}
+		f(b)
 		for _, done := range b.open {
 			close(done)
 		}
-		b.mu.Unlock()
 		b.Wait()
 	})
-	return b
 }
 
-func (b *byHand) round(keys []string) {
-	done := make(chan struct{})
-	slices.Sort(keys)
-	b.mu.Lock()
-	b.open[fmt.Sprint(keys)] = done
-	b.mu.Unlock()
-	<-done
+// next has items due, and checks which rounds are under way then.
+func (b *byHand) next(due string, want ...string) {
+	b.t.Helper()
+	b.Next(strings.Fields(due))
+	synctest.Wait()
+	require.ElementsMatch(b.t, want, slices.Collect(maps.Keys(b.open)))
 }
 
-// underWay waits until exactly these rounds are.
-func (b *byHand) underWay(t *testing.T, rounds ...[]string) {
-	t.Helper()
-	redistest.Eventually(t, 10*time.Second, fmt.Sprintf("the rounds %v", rounds), func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, keys := range rounds {
-			if b.open[fmt.Sprint(keys)] == nil {
-				return false
-			}
-		}
-		return len(b.open) == len(rounds)
-	})
-}
-
-// finish ends a round, and waits for the call of next that this asks for.
-func (b *byHand) finish(t *testing.T, keys ...string) {
-	t.Helper()
-	b.mu.Lock()
-	close(b.open[fmt.Sprint(keys)])
-	delete(b.open, fmt.Sprint(keys))
-	b.mu.Unlock()
-	select {
-	case <-b.Kick:
-	case <-time.After(10 * time.Second):
-		t.Fatal("the end of a round is not told")
-	}
-}
-
-// keysOf returns keys of which a node has the slots.
-func (b *byHand) keysOf(addr string, n int) (keys []string) {
-	for i := 0; len(keys) < n; i++ {
-		if key := fmt.Sprintf("%s-%03d", addr, i); b.atlas.Primary(Slot(key)) == addr {
-			keys = append(keys, key)
-		}
-	}
-	return keys
+// finish ends a round, which asks for a call of Next.
+func (b *byHand) finish(items string) {
+	b.t.Helper()
+	close(b.open[items])
+	delete(b.open, items)
+	synctest.Wait()
+	require.Len(b.t, b.Kick, 1, "the end of a round is not told")
+	<-b.Kick
 }
 
 func TestRoundsOfANodeWaitForNoOther(t *testing.T) {
-	t.Parallel()
-	b := newByHand(t)
-	l, r := b.keysOf("left", 3), b.keysOf("right", 3)
-	b.Next([]string{l[0], r[0]})
-	b.underWay(t, l[:1], r[:1])
-	for range 5 { // left hangs
-		b.finish(t, r[0])
-		b.Next([]string{r[0]})
-		b.underWay(t, l[:1], r[:1])
-	}
+	byHands(t, func(b *byHand) {
+		b.next("l0 r0", "l0", "r0")
+		for range 5 { // left hangs
+			b.finish("r0")
+			b.next("r0", "l0", "r0")
+		}
+	})
 }
 
 func TestWhatIsDueDuringARoundGoesTogetherInTheNext(t *testing.T) {
-	t.Parallel()
-	b := newByHand(t)
-	l, r := b.keysOf("left", 3), b.keysOf("right", 1)
-	b.Next(l[:1])
-	b.Next(l[1:2])
-	b.Next([]string{l[2], r[0]})
-	b.underWay(t, l[:1], r)
-	b.finish(t, r[0])
-	b.Next(nil)
-	b.underWay(t, l[:1])
-	b.finish(t, l[0])
-	b.Next(nil)
-	b.underWay(t, l[1:])
-	b.finish(t, l[1:]...)
-	b.Next(nil)
-	b.underWay(t)
+	byHands(t, func(b *byHand) {
+		b.next("l0", "l0")
+		b.next("l1", "l0")
+		b.next("l2 r0", "l0", "r0")
+		b.finish("r0")
+		b.next("", "l0")
+		b.finish("l0")
+		b.next("", "l1 l2")
+		b.finish("l1 l2")
+		b.next("")
+	})
 }
 
 // What waits for a node is not tied to it: another one may have its slot by now.
 func TestWhatWaitsGoesToTheNodeThatHasItsSlotNow(t *testing.T) {
-	t.Parallel()
-	b := newByHand(t)
-	l := b.keysOf("left", 3)
-	b.Next(l[:1])
-	b.Next(l[1:])
-	b.underWay(t, l[:1])
-	b.atlas.Moved(Slot(l[1]), "right") // a slot moves
-	b.Next(nil)
-	b.underWay(t, l[:1], l[1:2])
-	b.atlas.table.set(0, 16383, "new") // a replica takes over
-	b.Next(nil)
-	b.underWay(t, l[:1], l[1:2], l[2:])
+	byHands(t, func(b *byHand) {
+		b.next("l0", "l0")
+		b.next("l1 l2", "l0")
+		b.atlas.Moved(Slot(b.keys["l1"]), "right") // a slot moves
+		b.next("", "l0", "l1")
+		b.atlas.table.set(0, 16383, "new") // a replica takes over
+		b.next("", "l0", "l1", "l2")
+	})
 }
 
 // As long as nobody knows which node has a slot, there is one round for all.
 func TestRoundsGoOnWithoutKnowingTheCluster(t *testing.T) {
-	t.Parallel()
-	b := newByHand(t)
-	l, r := b.keysOf("left", 2), b.keysOf("right", 1)
-	b.atlas.table = readSlots(nil, "")
-	b.Next([]string{l[0], r[0]})
-	b.Next(l[1:])
-	b.underWay(t, []string{l[0], r[0]})
-	b.finish(t, l[0], r[0])
-	b.Next(nil)
-	b.underWay(t, l[1:])
+	byHands(t, func(b *byHand) {
+		b.atlas.table = readSlots(nil, "")
+		b.next("l0 r0", "l0 r0")
+		b.next("l1", "l0 r0")
+		b.finish("l0 r0")
+		b.next("", "l1")
+	})
 }
 
 func TestGoroutinesOfRoundsDoNotGrowWithWhatIsDue(t *testing.T) { // counts those of the process
-	b := newByHand(t)
-	l, r := b.keysOf("left", 1), b.keysOf("right", 1)
-	b.Next([]string{l[0], r[0]})
-	b.underWay(t, l, r)
-	before := runtime.NumGoroutine()
-	for range 1000 {
-		b.Next([]string{l[0], r[0]})
-	}
-	require.LessOrEqual(t, runtime.NumGoroutine(), before)
-	b.finish(t, l[0])
-	b.finish(t, r[0])
-	require.Len(t, b.Wait(), 2000, "what waits is handed back at the end")
+	byHands(t, func(b *byHand) {
+		b.next("l0 r0", "l0", "r0")
+		before := runtime.NumGoroutine()
+		for range 1000 {
+			b.Next([]string{"l0", "r0"})
+		}
+		require.LessOrEqual(t, runtime.NumGoroutine(), before)
+		b.finish("l0")
+		b.finish("r0")
+		require.Len(t, b.Wait(), 2000, "what waits is handed back at the end")
+	})
 }
 
 func TestOutsideAClusterARoundNeedsNoGoroutine(t *testing.T) { // AllocsPerRun wants to be alone

@@ -57,11 +57,6 @@ func TestDeepestFailureIsReported(t *testing.T) {
 {"Action":"output","Package":"github.com/relock-go/relock/test/virtual","Output":"\trunning tests:\n"}
 {"Action":"output","Package":"github.com/relock-go/relock/test/virtual","Output":"\t\tTestB/c (4m0s)\n"}
 {"Action":"fail","Package":"github.com/relock-go/relock/test/virtual"}`: "test/virtual TestB/c (timeout)",
-		`{"Action":"output","Package":"github.com/relock-go/relock/internal/lease","Output":"goleak: Errors on successful test run: found unexpected goroutines:\n"}
-{"Action":"fail","Package":"github.com/relock-go/relock/internal/lease"}`: "internal/lease (goroutines are left)",
-		`{"Action":"output","Package":"github.com/relock-go/relock/test/sim","Output":"    sim_test.go:92: seed 17:\n"}
-{"Action":"fail","Package":"github.com/relock-go/relock/test/sim","Test":"TestSimulation"}
-{"Action":"fail","Package":"github.com/relock-go/relock/test/sim"}`: "test/sim TestSimulation (seed 17)",
 	} {
 		f, err := read([]byte(events))
 		require.NoError(t, err)
@@ -74,16 +69,4 @@ func TestDeepestFailureIsReported(t *testing.T) {
 	_, err := read([]byte(`{"ImportPath":"a","Action":"build-output","Output":"x.go:1: undefined: y"}
 {"Action":"fail","Package":"a","FailedBuild":"a"}`))
 	require.ErrorContains(t, err, "undefined: y")
-}
-
-// The tests of a module below this one run there.
-func TestBugsBelongToTheirModule(t *testing.T) {
-	t.Chdir("../..")
-	for name, want := range map[string]string{
-		".": ". ./.", "./internal/wire": ". ./internal/wire", "lua/force.lua": ". ./lua/force.lua",
-		"cmd/relock": "cmd/relock ./.", "./cmd/relock/test": "cmd/relock ./test",
-	} {
-		dir, pkg := inModule(name)
-		require.Equal(t, want, dir+" "+pkg)
-	}
 }

@@ -1,0 +1,28 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+	"github.com/stretchr/testify/require"
+)
+
+// A request that Redis executes after the Unlock of its hold, since the network delayed it, and a later one got the
+// lock under the same id, leaves nothing.
+func TestRequestThatIsExecutedAfterTheUnlock(t *testing.T) {
+	t.Parallel()
+	mini, client := redistest.Mini(t)
+	var l Lock
+	l.Init(newEngine(t, client, time.Hour), wire.Plain, "a", LockConfig{})
+	require.NoError(t, l.Lock(background))
+	held := l.latest().Lease()
+	held.Indeterminate = true // as after a request without a reply
+	require.NoError(t, l.Unlock(background))
+	token, _, err := l.e.proto.Acquire(transport.Background(), &held.Ref, wire.Millis(time.Hour), false)
+	require.NoError(t, err)
+	require.Positive(t, token)
+	redistest.Eventually(t, enough, "its release", func() bool { return !mini.Exists("a") })
+}
