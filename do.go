@@ -81,7 +81,7 @@ func runHeld(ctx, as context.Context, o *arbiter.Owner, l Locker, f func(context
 		defer close(watched)
 		select {
 		case <-ended:
-			scope.Lost = lockerr.New("Do", nameOf(member), ErrLost)
+			scope.Lost = lockerr.New("Do", nameOf(member), scope.Cause())
 			cancel(scope.Lost)
 		case <-fctx.Done():
 		}
@@ -95,10 +95,14 @@ func runHeld(ctx, as context.Context, o *arbiter.Owner, l Locker, f func(context
 			err = nil // as the error of Unlock says
 		}
 		end := l.Unlock(as)
-		if lost != nil && !errors.Is(end, ErrLost) {
-			end = lockerr.Join(lost, end)
+		switch {
+		case lost != nil && !errors.Is(end, ErrLost):
+			err = lockerr.Join(lost, end, err)
+		case lost != nil && errors.Is(err, lost): // it says what end does
+			err = lockerr.New("", "", err)
+		default:
+			err = lockerr.Join(end, err)
 		}
-		err = lockerr.Join(end, err)
 	}()
 	return f(fctx)
 }

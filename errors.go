@@ -5,10 +5,21 @@ import "github.com/relock-go/relock/internal/lockerr"
 // The errors of this package, for [errors.Is]. What a method returns wraps one of them with the
 // operation, the lock's name, and the cause if there is one.
 var (
-	// ErrLost: the hold ended before Unlock. Its lease ran out, somebody forced the lock
-	// open, its key was deleted, or the session was closed. Lock and TryLock return it to
-	// an owner that has not unlocked what it lost.
+	// ErrLost: the hold ended before Unlock. The error is also [ErrExpired], [ErrGone],
+	// [ErrForced] or [ErrClosed], which say why, each ErrLost as well but the last. Lock and
+	// TryLock return ErrLost to an owner that has not unlocked what it lost.
 	ErrLost = lockerr.ErrLost
+
+	// ErrExpired: the lease ran out: it could not be renewed, since Redis did not answer or
+	// the process or its host stood still; or its fixed or longest time was over.
+	ErrExpired = lockerr.ErrExpired
+
+	// ErrGone: the hold is not in Redis any more: deleted, evicted, or lost with a failover
+	// or restart.
+	ErrGone = lockerr.ErrGone
+
+	// ErrForced: somebody called ForceUnlock.
+	ErrForced = lockerr.ErrForced
 
 	// ErrNotHeld: this owner holds nothing here.
 	ErrNotHeld = lockerr.ErrNotHeld

@@ -169,5 +169,5 @@ func ExampleWithFixedLease() {
 	fmt.Println(lock.Unlock(ctx))
 
 	// Output:
-	// relock: unlock "slot": lock lost
+	// relock: unlock "slot": lock lost: its lease ran out
 }

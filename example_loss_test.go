@@ -97,7 +97,7 @@ func Example_lostLock() {
 
 	// Output:
 	// the other: <nil>
-	// told: relock: Do "goods:1000:1": lock lost
+	// told: relock: Do "goods:1000:1": lock lost: it was forced open
 	// lost: true
 	// write: true
 	// left: 9

@@ -62,7 +62,7 @@ func ExampleSession() {
 	fmt.Println(lock.Lock(ctx))
 
 	// Output:
-	// relock: lock "report:2026": lock lost
+	// relock: lock "report:2026": lock lost: the session was closed
 	// relock: lock "report:2026": session closed
 }
 

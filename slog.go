@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 	"log/slog"
+	"strings"
 )
 
 // SlogObserver returns an observer that logs to l ([slog.Default] if that is nil): losses as errors,
@@ -56,7 +57,7 @@ func (o *slogObserver) Released(ctx context.Context, e ReleaseEvent) {
 func (o *slogObserver) Lost(e LostEvent) {
 	if ctx := context.Background(); o.l.Enabled(ctx, slog.LevelError) {
 		o.l.LogAttrs(ctx, slog.LevelError, "relock: lost",
-			lockAttr(e.Name), kindAttr(e.Kind), slog.Duration("held", e.Held), slog.String("cause", e.Cause.Error()))
+			lockAttr(e.Name), kindAttr(e.Kind), slog.Duration("held", e.Held), slog.String("cause", strings.TrimPrefix(e.Cause.Error(), ErrLost.Error()+": ")))
 	}
 }
 

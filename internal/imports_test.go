@@ -38,7 +38,7 @@ var allowed = []struct {
 
 	// What a lock is in Redis.
 	{"internal/wire", []string{"internal/lockerr", "internal/transport"}},
-	{"internal/lease", []string{"internal/arbiter", "internal/clock", "internal/timing", "internal/transport", "internal/wire"}},
+	{"internal/lease", []string{"internal/arbiter", "internal/clock", "internal/lockerr", "internal/timing", "internal/transport", "internal/wire"}},
 	{"internal/queue", []string{
 		"internal/clock", "internal/lease", "internal/pubsub", "internal/timing", "internal/transport", "internal/wire",
 	}},

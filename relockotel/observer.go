@@ -1,9 +1,11 @@
 package relockotel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -170,8 +172,8 @@ func cause(err error) string {
 	if errors.Is(err, relock.ErrClosed) {
 		return closed
 	}
-	if err != nil && texts[err.Error()] != "" {
-		return texts[err.Error()]
+	if err == nil {
+		return other
 	}
-	return other
+	return cmp.Or(texts[strings.TrimPrefix(err.Error(), relock.ErrLost.Error()+": ")], other)
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
@@ -28,7 +27,7 @@ func (e *Engine) ForceUnlock(ctx context.Context, name string, holders ...string
 			return err
 		}
 		for _, l := range ours { // the message says the same, but later
-			e.Lost(l, lease.ErrForced)
+			e.Lost(l, lockerr.ErrForced)
 		}
 		return nil
 	})

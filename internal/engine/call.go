@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/event"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/transport"
 )
@@ -120,8 +119,8 @@ func (u *Unlocking) End(ctx context.Context, err, cause error) {
 	if u == nil {
 		return
 	}
-	if errors.Is(err, lease.ErrGone) {
-		cause = lease.ErrGone
+	if errors.Is(err, lockerr.ErrGone) {
+		cause = lockerr.ErrGone
 	}
 	for _, at := range u.calls {
 		r := u.told

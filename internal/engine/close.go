@@ -111,7 +111,7 @@ func (e *Engine) shutdown() {
 // loseAll loses every hold, and has it released.
 func (e *Engine) loseAll() {
 	for _, l := range e.watchdog.All() {
-		e.Lost(l, lockerr.ErrClosed)
+		e.Lost(l, lockerr.ErrLostAtClose)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/relock-go/relock/internal/clock"
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/queue"
 	"github.com/relock-go/relock/internal/transport"
@@ -115,8 +116,8 @@ func (e *Engine) newArbiters() {
 	rules := arbiter.Rules[*lease.Lease]{
 		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass,
 		Outlasts: func(l, other *lease.Lease) bool { return l.Began > other.Began },
-		Expire:   func(_ string, l *lease.Lease) { e.Lost(l, lease.ErrExpired) },
-		Gone:     func(_ string, l *lease.Lease) { e.Lost(l, lease.ErrGone) },
+		Expire:   func(_ string, l *lease.Lease) { e.Lost(l, lockerr.ErrExpired) },
+		Gone:     func(_ string, l *lease.Lease) { e.Lost(l, lockerr.ErrGone) },
 	}
 	mutexes, rws := arbiter.NewTable(rules), arbiter.NewTable(rules)
 	rules.Open = true

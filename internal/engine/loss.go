@@ -43,9 +43,9 @@ func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 		ReportLoss(e.Config.Observer, h, e.nameOf(l.Keys.Name), kinds[l.Kind], e.Clock.Now())
 	}
 	switch {
-	case cause == lockerr.ErrClosed:
+	case cause == lockerr.ErrLostAtClose:
 		e.releaseClosed(l)
-	case cause != lease.ErrGone && cause != lease.ErrForced || l.Kind == wire.Read:
+	case cause != lockerr.ErrGone && cause != lockerr.ErrForced || l.Kind == wire.Read:
 		e.cleaner.Add(l, l.Indeterminate, nil) // its keys may outlive our deadline
 	}
 }
@@ -57,7 +57,7 @@ func (l *Lock) loseIfExpired(h *lease.Hold) bool {
 	if h.State() != arbiter.Live || lease.Certain(on, l.e.Clock.Now()) {
 		return false
 	}
-	l.e.Lost(on, lease.ErrExpired)
+	l.e.Lost(on, lockerr.ErrExpired)
 	return true
 }
 
@@ -80,11 +80,11 @@ func (e *Engine) Heard(channel, message string) bool {
 	if id, key, ok := strings.Cut(text, " "); ok && wire.IsHoldOf(e.id, id) {
 		e.forced.Store(e.Clock.Now()) // first: a hold granted meanwhile is not among leasesOf, and looks here at last
 		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
-			e.Lost(part.(*lease.Lease), lease.ErrForced)
+			e.Lost(part.(*lease.Lease), lockerr.ErrForced)
 		}
 		for _, l := range e.leasesOf(key) {
 			if forcedID(l) == id {
-				e.Lost(l, lease.ErrForced)
+				e.Lost(l, lockerr.ErrForced)
 			}
 		}
 	}
@@ -120,16 +120,16 @@ func (l *Lock) Done() <-chan struct{} {
 // Err returns nil while the latest hold is held, else ErrLost or ErrNotHeld.
 func (l *Lock) Err() error {
 	if h := l.latest(); h != nil {
-		return StateErr("lock", l.Name(), h.State())
+		return HoldErr("lock", l.Name(), h)
 	}
 	return lockerr.New("lock", l.Name(), lockerr.ErrNotHeld)
 }
 
-// StateErr returns the result of Err for a hold in state s.
-func StateErr(op, name string, s arbiter.State) error {
-	switch s {
+// HoldErr returns the result of Err for a hold.
+func HoldErr(op, name string, h Held) error {
+	switch h.State() {
 	case arbiter.Lost:
-		return lockerr.New(op, name, lockerr.ErrLost)
+		return lockerr.New(op, name, h.Cause())
 	case arbiter.Ended:
 		return lockerr.New(op, name, lockerr.ErrNotHeld)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func (a *attempt) acquireRead() (bool, error) {
 		case a.st.Refused:
 			return a.letIn(errStartOver)
 		case a.st.Confirm && !lease.Certain(a.st.Read, a.e.Clock.Now()):
-			a.e.Lost(a.st.Read, lease.ErrExpired)
+			a.e.Lost(a.st.Read, lockerr.ErrExpired)
 			continue
 		}
 		l, err := a.contend(nil)
@@ -63,7 +64,7 @@ func (a *attempt) enterRead(l *lease.Lease) bool {
 	tenure := int64(a.e.Config.Tenure)
 	switch reply {
 	case wire.ReadGone:
-		a.e.Lost(a.st.Read, lease.ErrGone)
+		a.e.Lost(a.st.Read, lockerr.ErrGone)
 		return false
 	case wire.ReadOther:
 		h, _ = a.table.GrantRead(a.w, a.st.Read, false, l.Sent+tenure)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/lockerr"
 )
 
 // A Scope is the context of Do's function, as far as it knows of that Do: the hold that it took.
@@ -54,6 +55,14 @@ func (s *Scope) Ended() <-chan struct{} {
 		return arbiter.Closed
 	}
 	return s.hold.Done()
+}
+
+// Cause returns why the hold was lost, ErrLost if it is not known.
+func (s *Scope) Cause() error {
+	if s.hold != nil && s.hold.Cause() != nil {
+		return s.hold.Cause()
+	}
+	return lockerr.ErrLost
 }
 
 // Token returns the fencing token of the hold, also after its end; 0 if it has none.

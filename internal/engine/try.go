@@ -153,9 +153,9 @@ func UnlockAll(ctx context.Context, o *arbiter.Owner, locks []*Lock) []error {
 		if u.Outcome == arbiter.Release {
 			err := errs[n]
 			if err == nil && told[n] < 0 && lease.Certain(u.Lease, e.Clock.Now()) {
-				err = lease.ErrGone
+				err = lockerr.ErrGone
 			}
-			if err != nil && err != lease.ErrGone && lease.RetryRelease(err) {
+			if err != nil && err != lockerr.ErrGone && lease.RetryRelease(err) {
 				_, err = e.sendRelease(ios[n], u.Lease, until, nil, true)
 			}
 			r = e.settle(u.Lease, nil, err)

@@ -53,10 +53,10 @@ func (l *Lock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
 // giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
 // nobody was told.
 func (l *Lock) giveBack(h *lease.Hold) {
-	x := l.table.Return(&l.handle, h, lease.ErrExpired)
+	x := l.table.Return(&l.handle, h, lockerr.ErrExpired)
 	switch x.Outcome {
 	case arbiter.Expired:
-		l.e.lost(x.Lease, lease.ErrExpired, x.Lost)
+		l.e.lost(x.Lease, lockerr.ErrExpired, x.Lost)
 	case arbiter.Release:
 		l.e.releaseLater(x.Lease)
 	}
@@ -71,10 +71,10 @@ type unlocking struct {
 
 // exit ends one Lock of o, or of what was last taken through l if o is nil, in the arbiter.
 func (u *unlocking) exit(o *arbiter.Owner) {
-	u.Exit = u.table.Exit(&u.handle, o, lease.ErrExpired)
+	u.Exit = u.table.Exit(&u.handle, o, lockerr.ErrExpired)
 	switch u.Outcome {
 	case arbiter.Expired: // for the caller such a hold was lost, like any other
-		u.e.lost(u.Lease, lease.ErrExpired, u.Lost)
+		u.e.lost(u.Lease, lockerr.ErrExpired, u.Lost)
 		u.Outcome = arbiter.WasLost
 	case arbiter.Release, arbiter.Passed, arbiter.Left:
 		all := u.kind != wire.Read || u.Hold.State() != arbiter.Live
@@ -90,10 +90,10 @@ func (u *unlocking) finish(ctx context.Context, r release) (err error) {
 	case u.Outcome == arbiter.NotHeld:
 		return lockerr.New(op, u.Name(), lockerr.ErrNotHeld)
 	case u.Outcome == arbiter.WasLost:
-		return lockerr.New(op, u.Name(), lockerr.ErrLost)
+		return lockerr.New(op, u.Name(), u.Hold.Cause())
 	case !r.held:
-		err = lockerr.New(op, u.Name(), lockerr.ErrLost, r.err)
-		u.told.End(ctx, err, lease.ErrGone)
+		err = lockerr.New(op, u.Name(), lockerr.ErrGone, r.err)
+		u.told.End(ctx, err, lockerr.ErrGone)
 	case r.err != nil:
 		u.told.End(ctx, lockerr.New(op, u.Name(), r.err), nil)
 	default:
@@ -127,7 +127,7 @@ func (e *Engine) release(ctx context.Context, l *lease.Lease, next int64) releas
 func (e *Engine) settle(l, queued *lease.Lease, err error) release {
 	damaged := err != nil && errors.As(err, new(wire.Damage)) // a key beside the lock, which has been released
 	switch {
-	case err == nil || err == lease.ErrGone || damaged:
+	case err == nil || err == lockerr.ErrGone || damaged:
 		e.watchdog.Remove(l)
 		if !e.arbiters[l.Kind].Released(l.Keys.Name, l, queued, int64(l.Length)) && queued != nil {
 			e.cleaner.Add(queued, false, nil) // nobody waits any more
@@ -144,7 +144,7 @@ func (e *Engine) settle(l, queued *lease.Lease, err error) release {
 		e.releaseSoon(l, l.Indeterminate, func() {}) // its key may outlive our deadline
 	}
 	foreign := err != nil && !damaged && strings.Contains(err.Error(), "WRONGTYPE") // somebody has replaced the key
-	return release{held: err != lease.ErrGone && !foreign, err: err}
+	return release{held: err != lockerr.ErrGone && !foreign, err: err}
 }
 
 // successor returns a lease to queue with the release of l, for the goroutine that waits for the lock. Its
@@ -159,7 +159,7 @@ func (e *Engine) successor(l *lease.Lease, class int64) *lease.Lease {
 }
 
 // sendRelease sends the release of l until a time. It returns what it has queued, nil if nothing; or
-// lease.ErrGone if the hold was gone although it was certain, errUnconfirmed, or an error for good.
+// lockerr.ErrGone if the hold was gone although it was certain, errUnconfirmed, or an error for good.
 // A release that is sent again, or answered after the deadline, need not find the hold.
 func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64, next *lease.Lease, resent bool) (queued *lease.Lease, err error) {
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
@@ -183,7 +183,7 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64,
 		}
 		switch {
 		case err == nil && told < 0 && !resent && lease.Certain(l, e.Clock.Now()):
-			return nil, lease.ErrGone
+			return nil, lockerr.ErrGone
 		case err == nil && told < 0:
 			return nil, nil
 		case err == nil:

@@ -1,23 +1,14 @@
 package lease
 
 import (
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
-)
-
-// Causes of the loss of a lease.
-var (
-	ErrExpired = errors.New("its lease ran out before it could be renewed")
-	ErrEnded   = errors.New("its lease ran out") // it was not to be renewed
-	ErrMaxHold = errors.New("it was held for as long as WithMaxHold allows")
-	ErrGone    = errors.New("it is not in Redis any more")
-	ErrForced  = errors.New("it was forced open")
 )
 
 const (
@@ -147,11 +138,11 @@ func (l *Lease) lengthAt(sent int64) time.Duration {
 func (l *Lease) cause() error {
 	switch {
 	case l.end > 0 && l.Deadline.Load()+int64(Margin(l.Length)+leastRenewal) >= l.end:
-		return ErrMaxHold
+		return lockerr.ErrMaxHold
 	case l.Fixed:
-		return ErrEnded
+		return lockerr.ErrEnded
 	}
-	return ErrExpired
+	return lockerr.ErrExpired
 }
 
 // Certain reports whether l is held for certain.

@@ -3,6 +3,7 @@ package lease
 import (
 	"time"
 
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -47,7 +48,7 @@ func (w *Watchdog) renew(due []*Lease) {
 			w.failed(l)
 		case r.Gone:
 			if w.gone(l) {
-				w.Owner.Lost(l, ErrGone)
+				w.Owner.Lost(l, lockerr.ErrGone)
 			}
 		default:
 			w.renewed(l, sent, refs[i].Length)

@@ -45,7 +45,7 @@ func TestLeaseThatIsGoneIsLost(t *testing.T) {
 	l := r.kept()
 	r.mini.Del(l.Keys.Name)
 	r.renew(r.after(third))
-	require.Equal(t, []loss{{l, ErrGone}}, r.losses)
+	require.Equal(t, []loss{{l, lockerr.ErrGone}}, r.losses)
 }
 
 // A renewal that was answered after the deadline, and one that was not sent yet.

@@ -31,6 +31,24 @@ var (
 	ErrTaken    = errors.New("relock: lock taken by another holder")
 )
 
+// Why a hold was lost. Each is ErrLost as well; ErrEnded and ErrMaxHold are ErrExpired, and ErrLostAtClose is ErrClosed.
+var (
+	ErrExpired     error = &loss{"its lease ran out before it could be renewed", nil}
+	ErrEnded       error = &loss{"its lease ran out", ErrExpired} // it was not to be renewed
+	ErrMaxHold     error = &loss{"it was held for as long as WithMaxHold allows", ErrExpired}
+	ErrGone        error = &loss{"it is not in Redis any more", nil}
+	ErrForced      error = &loss{"it was forced open", nil}
+	ErrLostAtClose error = &loss{"the session was closed", ErrClosed}
+)
+
+type loss struct {
+	why  string
+	kind error // that it is besides ErrLost; may be nil
+}
+
+func (l *loss) Error() string        { return ErrLost.Error() + ": " + l.why }
+func (l *loss) Is(target error) bool { return target == ErrLost || target == l.kind }
+
 // ErrUnlockFirst: a hold was lost and not unlocked since. Its owner gets no new one inside the
 // section that the loss has broken, nor does a call without an owner through its handle.
 var ErrUnlockFirst = fmt.Errorf("%w: unlock the lost hold before locking again", ErrLost)
@@ -47,19 +65,14 @@ func (e *Error) Error() string {
 	for i, err := range e.errs {
 		texts[i] = strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 	}
-	text := strings.Join(texts, "; ")
-	head := ""
+	head := prefix
 	switch {
 	case e.name != "":
-		head = prefix + e.op + " " + Quote(e.name) + ": "
+		head += e.op + " " + Quote(e.name) + ": "
 	case e.op != "":
-		head = prefix + e.op + ": "
-	case strings.HasPrefix(text, prefix):
-		head = prefix
-	default: // the first is no error of this package: each of them keeps its name
-		return text
+		head += e.op + ": "
 	}
-	return head + strings.ReplaceAll(text, prefix, "")
+	return head + strings.ReplaceAll(strings.Join(texts, "; "), prefix, "")
 }
 
 // Unwrap returns the errors that New kept.

@@ -77,10 +77,10 @@ func TestJoinedErrorsAreOneLine(t *testing.T) {
 	require.Equal(t, a, Join(nil, a))
 	for want, err := range map[string]error{
 		`relock: unlock "a": lock lost; unlock "b": lock lost`:                Join(a, nil, b),
-		`no money; relock: unlock "a": lock lost`:                             Join(theirs, a),
+		`relock: no money; unlock "a": lock lost`:                             Join(theirs, a),
 		`relock: unlock "a": lock lost; unlock "b": lock lost; no money; EOF`: Join(Join(a, b), errors.Join(theirs, io.EOF)),
 		`relock: lock "a": two; lines`:                                        New("lock", "a", errors.New("two\nlines\n")),
-		"EOF; relock: lock lost":                                              Bare(New("lock", "a", io.EOF, ErrLost)),
+		"relock: EOF; lock lost":                                              Bare(New("lock", "a", io.EOF, ErrLost)),
 	} {
 		require.EqualError(t, err, want)
 	}

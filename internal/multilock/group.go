@@ -208,7 +208,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 		err = x.Lease.unlock(ctx)
 	}
 	if x.Outcome == arbiter.WasLost && !errors.Is(err, lockerr.ErrLost) { // a member of another type need not say so
-		err = lockerr.Join(lockerr.New(op, "", lockerr.ErrLost), err)
+		err = lockerr.Join(lockerr.New(op, "", x.Hold.Cause()), err)
 	}
 	told.End(ctx, err, x.Lease.cause())
 	return err
@@ -248,7 +248,7 @@ func (g *Group) Done() <-chan struct{} {
 // Err returns nil while the latest hold taken through g is held, else ErrLost or ErrNotHeld.
 func (g *Group) Err() error {
 	if l := refresh(g.handle.Latest()); l != nil {
-		return engine.StateErr("group", "", l.State())
+		return engine.HoldErr("group", "", l)
 	}
 	return lockerr.New("group", "", lockerr.ErrNotHeld)
 }

@@ -84,7 +84,7 @@ func TestGroupThatDoesNotGetAMemberGivesTheOthersBack(t *testing.T) {
 }
 
 func TestGroupIsLostWithItsFirstMember(t *testing.T) {
-	cause := errors.New("gone")
+	cause := lockerr.ErrGone
 	for what, lose := range map[string]func(m *member, x *strange){
 		"one that is known":   func(m *member, _ *strange) { m.End(arbiter.Lost, cause) },
 		"one that is unknown": func(_ *member, x *strange) { close(x.done) },
@@ -114,7 +114,7 @@ func TestGroupIsLostWithItsFirstMember(t *testing.T) {
 func TestGroupIsNotLockedWithAMemberThatIsLost(t *testing.T) {
 	var j journal
 	a, b := j.member("a"), j.member("b")
-	b.then = func() { a.End(arbiter.Lost, errors.New("gone")) }
+	b.then = func() { a.End(arbiter.Lost, lockerr.ErrGone) }
 	g := New(a, b)
 	ok, err := g.TryLock(background)
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestGroupWaitsForTheUnlockOfALostHold(t *testing.T) {
 	a := j.member("a")
 	g := New(a)
 	require.NoError(t, g.Lock(background))
-	a.End(arbiter.Lost, errors.New("gone"))
+	a.End(arbiter.Lost, lockerr.ErrGone)
 	got := make(chan error)
 	go func() { got <- g.Lock(background) }()
 	select {
@@ -182,7 +182,7 @@ func TestOwnerOfALostGroupUnlocksItsMembersLast(t *testing.T) {
 	ctx := arbiter.WithOwner(background, new(arbiter.Owner))
 	require.NoError(t, g.Lock(ctx))
 	require.NoError(t, g.Lock(ctx))
-	a.End(arbiter.Lost, errors.New("gone"))
+	a.End(arbiter.Lost, lockerr.ErrGone)
 	j.taken()
 	require.ErrorIs(t, g.Unlock(ctx), lockerr.ErrLost)
 	require.Empty(t, j.taken())

@@ -2,7 +2,7 @@ package multilock
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -87,7 +87,7 @@ func (h *hold) lose() {
 }
 
 // errMember is the cause of a loss by a member that does not tell one.
-var errMember = errors.New("a member of the group was lost")
+var errMember = fmt.Errorf("%w: a member of the group was lost", lockerr.ErrLost)
 
 // cause returns why a member was lost.
 func (h *hold) cause() error {

@@ -11,7 +11,6 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/event"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -48,7 +47,7 @@ func NewTable(e *engine.Engine) *Table {
 	return arbiter.NewTable(arbiter.Rules[*hold]{
 		Now:     e.Clock.Now,
 		Certain: func(h *hold, _ int64) bool { return h.left() > 0 },
-		Expire:  func(_ string, h *hold) { h.lose(lease.ErrExpired) },
+		Expire:  func(_ string, h *hold) { h.lose(lockerr.ErrExpired) },
 		Pass: func(h *hold, length, now int64) (int64, bool) {
 			r := h.r
 			return 0, r.cfg.Passable() && int64(r.lease) == length && now-h.since < int64(e.Config.Tenure) && h.left() >= r.lease/2 && !r.closed()
@@ -191,7 +190,7 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 		}
 		if h := r.table.Answer(w); h != nil {
 			if h.Lease().left() <= 0 {
-				h.Lease().lose(lease.ErrExpired)
+				h.Lease().lose(lockerr.ErrExpired)
 				r.giveBack(h)
 				return false, errLateHold
 			}
@@ -254,12 +253,12 @@ func (r *Redlock) Unlock(ctx context.Context) error {
 	case arbiter.NotHeld:
 		return lockerr.New(op, r.name, lockerr.ErrNotHeld)
 	case arbiter.WasLost:
-		return lockerr.New(op, r.name, lockerr.ErrLost)
+		return lockerr.New(op, r.name, x.Hold.Cause())
 	case arbiter.Release:
 		err = x.Lease.release(ctx)
 		r.table.Released(r.handle.Name(), x.Lease, nil, 0)
 	}
-	told.End(ctx, err, lease.ErrGone)
+	told.End(ctx, err, lockerr.ErrGone)
 	return err
 }
 
@@ -276,7 +275,7 @@ func (r *Redlock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
 // giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
 // nobody was told.
 func (r *Redlock) giveBack(h *locked) {
-	switch x := r.table.Return(&r.handle, h, lease.ErrExpired); x.Outcome {
+	switch x := r.table.Return(&r.handle, h, lockerr.ErrExpired); x.Outcome {
 	case arbiter.Expired:
 		x.Lease.reportLost(x.Lost)
 	case arbiter.Release:
@@ -287,7 +286,7 @@ func (r *Redlock) giveBack(h *locked) {
 
 // exit ends one Lock of o in the arbiter.
 func (r *Redlock) exit(o *arbiter.Owner) (x arbiter.Exit[*hold], told *engine.Unlocking) {
-	x = r.table.Exit(&r.handle, o, lease.ErrExpired)
+	x = r.table.Exit(&r.handle, o, lockerr.ErrExpired)
 	switch x.Outcome {
 	case arbiter.Expired: // for the caller such a hold was lost, like any other
 		x.Lease.reportLost(x.Lost)
@@ -311,7 +310,7 @@ func (r *Redlock) latest() *locked {
 
 func loseIfExpired(h *locked) {
 	if h != nil && h.State() == arbiter.Live && h.Lease().left() <= 0 {
-		h.Lease().lose(lease.ErrExpired)
+		h.Lease().lose(lockerr.ErrExpired)
 	}
 }
 
@@ -326,7 +325,7 @@ func (r *Redlock) Done() <-chan struct{} {
 // Err returns nil while the latest hold taken through r is held, else ErrLost or ErrNotHeld.
 func (r *Redlock) Err() error {
 	if h := r.latest(); h != nil {
-		return engine.StateErr("lock", r.name, h.State())
+		return engine.HoldErr("lock", r.name, h)
 	}
 	return lockerr.New("lock", r.name, lockerr.ErrNotHeld)
 }

@@ -200,7 +200,7 @@ func (h *hold) release(ctx context.Context) error {
 		}()
 	}
 	held := 0
-	errs := []error{lockerr.ErrLost}
+	errs := []error{lockerr.ErrGone}
 	for i := range parts {
 		a := <-answers
 		if a.err != nil {

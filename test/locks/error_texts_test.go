@@ -97,11 +97,11 @@ func TestTextsOfErrors(t *testing.T) {
 		{r.Err(), `lock "r": lock not held`},
 		{upgrade(), `lock "a": a read hold cannot be upgraded; unlock the read side first`},
 
-		{after(forced, m, m.Err), `lock "a": lock lost`},
+		{after(forced, m, m.Err), `lock "a": lock lost: it was forced open`},
 		{within(m.Lock), `lock "a": context deadline exceeded; lock lost: unlock the lost hold before locking again`},
-		{m.Unlock(kit.Background), `unlock "a": lock lost`},
-		{after(deleted, m, func() error { return m.Unlock(kit.Background) }), `unlock "a": lock lost; it is not in Redis any more`},
-		{after(func(string) { deleted("a"); deleted("b") }, g, func() error { return g.Unlock(kit.Background) }), `unlock "a": lock lost; it is not in Redis any more; unlock "b": lock lost; it is not in Redis any more`},
+		{m.Unlock(kit.Background), `unlock "a": lock lost: it was forced open`},
+		{after(deleted, m, func() error { return m.Unlock(kit.Background) }), `unlock "a": lock lost: it is not in Redis any more`},
+		{after(func(string) { deleted("a"); deleted("b") }, g, func() error { return g.Unlock(kit.Background) }), `unlock "a": lock lost: it is not in Redis any more; unlock "b": lock lost: it is not in Redis any more`},
 
 		{s.Mutex("").Lock(kit.Background), `lock: bad lock name: it is empty`},
 		{s.Mutex("a{").Lock(kit.Background), `lock "a{": bad lock name: "a{" has a brace but no valid hash tag; write {tag} somewhere in it, or leave out the braces`},

@@ -166,7 +166,7 @@ func (o *observation) wantLost(held time.Duration, cause string) {
 	events := o.r.take()
 	require.Len(o.t, events, 1)
 	e, _ := events[0].of.(relock.LostEvent)
-	require.EqualError(o.t, e.Cause, cause)
+	require.EqualError(o.t, e.Cause, "relock: lock lost: "+cause)
 	e.Cause = nil
 	require.Equal(o.t, relock.LostEvent{Name: o.title, Kind: o.kind, Held: held}, e)
 }

@@ -43,7 +43,7 @@ func TestObserverIsToldOfEachLossWithItsCause(t *testing.T) {
 			for _, s := range o.p.s {
 				require.NoError(o.t, s.Close(background))
 			}
-		}, relock.ErrClosed.Error()},
+		}, "the session was closed"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEachObserved(t, func(t *testing.T, o *observation) {
@@ -92,7 +92,7 @@ func TestObserverIsToldOfALossThatTheNextLockFinds(t *testing.T) {
 		synctest.Wait()
 		losses := slices.DeleteFunc(o.r.take(), func(e event) bool { _, is := e.of.(relock.LostEvent); return !is })
 		require.Len(t, losses, 1)
-		require.EqualError(t, losses[0].of.(relock.LostEvent).Cause, "it is not in Redis any more")
+		require.EqualError(t, losses[0].of.(relock.LostEvent).Cause, "relock: lock lost: it is not in Redis any more")
 		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 		require.NoError(t, next.Unlock(background))
 	})
