@@ -168,6 +168,18 @@ func WithFixedLease(d time.Duration) LockOption {
 	})
 }
 
+// WithWait bounds how long Lock, RLock and so [Do] wait for the lock: after d they return [ErrTaken]
+// joined with [context.DeadlineExceeded], or why Redis did not answer. It does not bound what happens
+// under the lock, as a deadline of the context would. In a [Group] it bounds the wait for that member.
+func WithWait(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) {
+		c.Wait = d
+		if d <= 0 {
+			c.fail("WithWait(%v): must be positive; TryLock does not wait", d)
+		}
+	})
+}
+
 // WithMaxHold bounds how long a stuck holder can keep the lock: its lease is renewed, but the hold is
 // lost d after the acquisition at the latest, also if its owner has locked again. Such a hold is not
 // passed on to other goroutines. The minimum is 10 ms.

@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -34,6 +35,7 @@ type Lock struct {
 type LockConfig struct {
 	Lease   time.Duration // length of its leases; 0: the engine's
 	MaxHold time.Duration // a hold does not last longer; 0: no bound
+	Wait    time.Duration // Lock does not wait longer; 0: no bound
 	Err     error         // misuse of an option, returned by every operation
 	Fixed   bool          // leases are not renewed
 }
@@ -41,6 +43,14 @@ type LockConfig struct {
 // Passable reports whether goroutines of this process may pass a hold among each other. A hold
 // whose length is bounded is its owner's alone.
 func (c *LockConfig) Passable() bool { return !c.Fixed && c.MaxHold == 0 }
+
+// Bounded returns a context for a call that does not outlast its wait.
+func (c *LockConfig) Bounded(ctx context.Context, call *Call) (context.Context, context.CancelFunc) {
+	if !call.Wait || c.Wait == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.Wait)
+}
 
 // Init makes l a handle for a name. Its first call reports a bad name or option.
 func (l *Lock) Init(e *Engine, k wire.Kind, name string, cfg LockConfig) {
@@ -137,6 +147,8 @@ func (l *Lock) Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (ok bool,
 		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrClosed)
 	}
 	defer l.e.End()
+	ctx, stop := l.config.Bounded(ctx, c)
+	defer stop()
 	if c.Wait && l.WaitsForItself(ctx, o) {
 		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrDeadlock)
 	}
@@ -181,6 +193,11 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		if h := l.table.Answer(w); h != nil {
 			return l.enterWith(h, c)
 		}
+	}
+	if !c.Wait && ctx.Done() != nil {
+		var stop func()
+		ctx, stop = timing.Within(ctx, l.e.callCtx.Most)
+		defer stop()
 	}
 	a.io = transport.ForCaller(ctx, l.e.callCtx)
 	if l.kind == wire.Read {

@@ -43,7 +43,7 @@ func (l *Lock) TryPart(ctx context.Context, maxHold time.Duration, lost func(cau
 	if p.Indeterminate = err == ErrLate || err != nil && (token > 0 || undecided(err)); p.Indeterminate {
 		l.e.cleaner.Add(p, true, nil)
 	}
-	return nil, err
+	return nil, transport.Unanswered(err, time.Duration(p.Since-p.Sent))
 }
 
 // ReleasePart releases a part, as Unlock does. It reports whether it was held until then; err tells why the

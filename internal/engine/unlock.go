@@ -102,8 +102,11 @@ func (u *unlocking) finish(ctx context.Context, r release) (err error) {
 	return err
 }
 
-// unlockMost bounds how long Unlock waits for Redis.
-const unlockMost = 2 * time.Second
+// Unlock waits for Redis as long as its context lives, but at least unlockLeast and at most unlockMost.
+const (
+	unlockLeast = 100 * time.Millisecond
+	unlockMost  = 2 * time.Second
+)
 
 // release is the outcome of a release.
 type release struct {
@@ -115,8 +118,13 @@ type release struct {
 // cleaner goes on. next is the class of the waiter of this process that comes next; see arbiter.Exit.
 func (e *Engine) release(ctx context.Context, l *lease.Lease, next int64) release {
 	io := e.proto.NewContext(ctx)
-	until := e.Clock.Now() + int64(unlockMost)
+	now := e.Clock.Now()
+	until := now + int64(unlockMost)
 	e.watchdog.Stop(l, io, until)
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, func() { e.watchdog.GiveUp(l, io, now+int64(unlockLeast)) })
+		defer stop()
+	}
 	queued, err := e.sendRelease(io, l, until, e.successor(l, next), false)
 	r := e.settle(l, queued, err)
 	io.Free()

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/relock-go/relock/internal/lease"
@@ -27,7 +26,6 @@ type attempt struct {
 	c       *Call
 	w       *waiter
 	st      arbiterStanding // of a reader
-	tried   *lease.Lease    // of one that is sent with others
 	backoff time.Duration   // before the next request, after some that were refused
 
 	// The last answer of Redis.
@@ -248,7 +246,7 @@ func (a *attempt) check(err error) error {
 		a.unanswered()
 		return a.ended()
 	case !a.c.Wait || !transport.Transient(err):
-		return lockerr.New(a.op(a.c), a.Name(), err)
+		return lockerr.New(a.op(a.c), a.Name(), transport.Unanswered(err, time.Duration(a.e.Clock.Now()-a.asked)))
 	}
 	a.answered(err)
 	return nil
@@ -272,7 +270,7 @@ const silentFrom = time.Second
 func (a *attempt) unanswered() {
 	d := time.Duration(a.e.Clock.Now() - a.asked)
 	if a.last == nil && (d >= silentFrom || !a.taken) {
-		a.taken, a.last = false, fmt.Errorf("no answer from Redis for %v", d.Round(time.Millisecond))
+		a.taken, a.last = false, transport.Unanswered(context.DeadlineExceeded, d)
 	}
 }
 

@@ -71,10 +71,10 @@ type Hold = arbiter.Hold[*Lease]
 func Margin(length time.Duration) time.Duration { return length/500 + 2*time.Millisecond }
 
 // RoundMost returns how long a round of requests for leases may take, the longest of which has that
-// length. A hanging Redis must not delay the next round for long, but a round trip may take as long
-// as requests are apart, and for short leases longer.
+// length. If Redis hangs, that is told, and the next round must not be delayed for long. But a round trip may take a
+// second, or half of a short lease.
 func RoundMost(longest time.Duration) time.Duration {
-	return max(longest/3, min(longest/2, time.Second), 20*time.Millisecond)
+	return max(longest/12, min(longest/2, time.Second), 20*time.Millisecond)
 }
 
 // CertainUntil returns the local deadline of a lease whose acquisition or renewal was sent then.

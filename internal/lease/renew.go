@@ -5,6 +5,7 @@ import (
 
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -43,7 +44,7 @@ func (w *Watchdog) renew(due []*Lease) {
 		switch l := batch[i]; {
 		case r.Err != nil:
 			if first == nil {
-				first = r.Err
+				first = transport.Unanswered(r.Err, time.Duration(w.Clock.Now()-sent))
 			}
 			w.failed(l)
 		case r.Gone:

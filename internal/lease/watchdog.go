@@ -126,6 +126,15 @@ func (w *Watchdog) Stop(l *Lease, ctx *transport.Context, giveUp int64) {
 	w.deadlines.Set(&l.deadline, min(giveUp, l.Deadline.Load()-Early))
 }
 
+// GiveUp has ctx cancelled at a time, unless the release under it is over by then.
+func (w *Watchdog) GiveUp(l *Lease, ctx *transport.Context, at int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.release == ctx && at < l.deadline.At {
+		w.deadlines.Set(&l.deadline, at)
+	}
+}
+
 // CancelReleases cancels the contexts of all releases under way.
 func (w *Watchdog) CancelReleases() {
 	w.mu.Lock()

@@ -31,13 +31,15 @@ var (
 	ErrTaken    = errors.New("relock: lock taken by another holder")
 )
 
-// Why a hold was lost. Each is ErrLost as well; ErrEnded and ErrMaxHold are ErrExpired, and ErrLostAtClose is ErrClosed.
+// Why a hold was lost. Each is ErrLost as well; ErrEnded and ErrMaxHold are ErrExpired,
+// ErrMember is ErrGone, and ErrLostAtClose is ErrClosed.
 var (
 	ErrExpired     error = &loss{"its lease ran out before it could be renewed", nil}
 	ErrEnded       error = &loss{"its lease ran out", ErrExpired} // it was not to be renewed
 	ErrMaxHold     error = &loss{"it was held for as long as WithMaxHold allows", ErrExpired}
 	ErrGone        error = &loss{"it is not in Redis any more", nil}
 	ErrForced      error = &loss{"it was forced open", nil}
+	ErrMember      error = &loss{"a member of the group was lost", ErrGone} // which does not tell why
 	ErrLostAtClose error = &loss{"the session was closed", ErrClosed}
 )
 

@@ -2,7 +2,6 @@ package multilock
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -86,9 +85,6 @@ func (h *hold) lose() {
 	}
 }
 
-// errMember is the cause of a loss by a member that does not tell one.
-var errMember = fmt.Errorf("%w: a member of the group was lost", lockerr.ErrLost)
-
 // cause returns why a member was lost.
 func (h *hold) cause() error {
 	for _, held := range h.holds {
@@ -96,7 +92,7 @@ func (h *hold) cause() error {
 			return cause
 		}
 	}
-	return errMember
+	return lockerr.ErrMember
 }
 
 // unlock unlocks every member: those of one engine in one pipeline for each node, and all concurrently, so that a

@@ -163,6 +163,8 @@ func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call)
 	case c.Wait && r.WaitsForItself(ctx, o):
 		return false, lockerr.New(c.Op, r.name, lockerr.ErrDeadlock)
 	}
+	ctx, stop := r.cfg.Bounded(ctx, c)
+	defer stop()
 	err = errLateHold
 	for err == errLateHold {
 		ok, err = r.enter(ctx, o, c)

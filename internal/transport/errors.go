@@ -2,10 +2,22 @@ package transport
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 )
+
+// Unanswered returns why a request that was sent d ago has failed with err: only that no answer came, if its bound
+// has ended it.
+func Unanswered(err error, d time.Duration) error {
+	if timeout := net.Error(nil); IsContextError(err) || errors.As(err, &timeout) && timeout.Timeout() {
+		return fmt.Errorf("no answer from Redis for %v", d.Round(time.Millisecond))
+	}
+	return err
+}
 
 // Transient reports whether err may pass by itself: the connection was lost, the server is
 // loading its data, or a failover is under way. All other errors, from WRONGTYPE and NOPERM to

@@ -116,26 +116,3 @@ func (p *Protocol) inBatches(ctx context.Context, refs []*Ref, fill func(c *tran
 		batches = again
 	}
 }
-
-// Try is one of several attempts to acquire a lock that are sent together.
-type Try struct {
-	*Ref
-	LeaseMS string
-	Writer  string // of a reader: the write hold of the same owner; empty if there is none
-}
-
-// TryAll asks for several locks in one pipeline, without queueing. For each it returns the reply that
-// Acquire or AcquireRead would get, negative if the lock is taken.
-func (p *Protocol) TryAll(ctx context.Context, tries []Try) (replies []int64, errs []error) {
-	replies, errs = p.all(ctx, len(tries), func(i int) transport.Call {
-		t := tries[i]
-		if t.Kind == Read {
-			return p.reading(new(callBuffer), t.Ref, t.LeaseMS, t.Writer, "", false)
-		}
-		return p.acquiring(new(callBuffer), t.Ref, t.LeaseMS, false)
-	})
-	for i, t := range tries {
-		errs[i] = t.Keys.explain(errs[i])
-	}
-	return replies, errs
-}

@@ -253,7 +253,7 @@ func TestObserverIsToldWhyAGroupWasLost(t *testing.T) {
 				events := r.take()
 				require.Len(t, events, 1)
 				e := events[0].of.(relock.LostEvent)
-				require.EqualError(t, e.Cause, row.cause)
+				require.EqualError(t, e.Cause, "relock: lock lost: "+row.cause)
 				e.Cause = nil
 				require.Equal(t, relock.LostEvent{Name: row.title, Kind: relock.KindGroup, Held: time.Second}, e)
 				require.ErrorIs(t, g.Unlock(background), relock.ErrLost)
