@@ -116,22 +116,3 @@ func TestEveryCallGetsByWithoutItsScript(t *testing.T) {
 		}
 	})
 }
-
-// What is tried in one pipeline is answered one by one, sent twice as well.
-func TestTriesThatAreSentTogetherAreAnsweredEach(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		r.take(newLease(Plain, "b", 1))
-		r.must("SET", "d", "no lock")
-		var tries []Try
-		for i, name := range []string{"a", "b", "c", "d"} {
-			tries = append(tries, Try{Ref: newLease(Plain, name, 2+i), LeaseMS: "1000"})
-		}
-		first, errs := r.TryAll(ctx0, tries)
-		again, _ := r.TryAll(ctx0, tries)
-		for i, want := range []bool{true, false, true, false} {
-			require.Equal(t, want, first[i] > 0, i)
-			require.True(t, !want || again[i] == first[i], "again %d, first %d", again[i], first[i])
-			require.Equal(t, i == 3, errs[i] != nil, i)
-		}
-	})
-}
