@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // Mode is how a lock is held.
@@ -35,6 +37,12 @@ type State struct {
 	Holders []Holder
 	TTL     time.Duration // what is left of the lease; negative if the key has none
 	Waiters int           // in the queue in Redis: calls of a FairMutex, sessions that want a Mutex
+
+	// Token is the fencing token of an exclusive hold of relock, 0 of another, or if it is not known: for
+	// example because Redis has evicted it. The goroutine that has the lock has a larger one if its
+	// process has passed the lock on.
+	Token int64
+	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token
 }
 
 // Holder is one entry of a lock in Redis.
@@ -79,6 +87,9 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	slices.SortFunc(st.Holders, func(a, b Holder) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range st.Holders {
 		st.Holders[i].Label = in.Labels[st.Holders[i].Session]
+	}
+	if st.Mode == Exclusive && len(st.Holders) == 1 && wire.IsOurs(st.Holders[0].ID) && in.Token > 0 {
+		st.Token, st.Age = in.Token, in.Age
 	}
 	return st, nil
 }

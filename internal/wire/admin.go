@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 )
 
 // ErrOtherHolder says that somebody holds the lock who was not named. Nothing was changed.
@@ -26,6 +27,8 @@ func (p *Protocol) Force(ctx context.Context, key string, holders ...string) (bo
 type State struct {
 	TTL     int64             // ms; -1: the key does not expire, -2: not locked
 	Waiters int               // places in the queue
+	Token   int64             // the last that was issued; 0 if it is not known
+	Age     time.Duration     // since then
 	Fields  map[string]int    // hold counts by hold id; "mode" is 1 for read mode, else 0
 	Labels  map[string]string // of the sessions that hold it; some may be missing
 }
@@ -33,16 +36,20 @@ type State struct {
 // Inspect returns the state of the lock at a key without changing it.
 func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
 	queue, rwQueue := queueOf(prefixQueue, key), queueOf(prefixRWQueue, key)
-	rs, err := p.Eval(ctx, p.script("inspect"), []string{key, queue, rwQueue}, nil).ToArray()
+	fence := NewKeys(Plain, key).fence
+	rs, err := p.Eval(ctx, p.script("inspect"), []string{key, queue, rwQueue, fence}, nil).ToArray()
 	if err != nil {
-		return State{}, explain(err, key, queue, rwQueue)
+		return State{}, explain(err, key, queue, rwQueue, fence)
 	}
 	var in State
 	in.TTL, _ = rs[0].AsInt64()
 	waiters, _ := rs[1].AsInt64()
 	in.Waiters = int(waiters)
+	in.Token, _ = rs[2].AsInt64()
+	now, _ := rs[3].AsInt64()
+	in.Age = time.Duration(max(now-issued(in.Token), 0)) * time.Millisecond
 	in.Fields = make(map[string]int, len(rs)/2)
-	for i := 2; i+1 < len(rs); i += 2 {
+	for i := 4; i+1 < len(rs); i += 2 {
 		field, _ := rs[i].ToString()
 		if field != "mode" && !IsHoldID(field) {
 			continue // an application has added it

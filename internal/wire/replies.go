@@ -19,6 +19,9 @@ func Tokens(token int64) int64 {
 	return 1
 }
 
+// issued returns when a token was issued, on the server's clock (ms).
+func issued(token int64) int64 { return token / 1024 }
+
 // Replies of a probe.
 const (
 	Theirs    = -1 << 51 // Redisson holds the lock, and the contender is the first of the queue
@@ -34,5 +37,5 @@ const (
 	ReadGone  = 4 // not held, and neither is the other hold
 )
 
-// ForRedisson is the second message of a write hold's release, which Redisson reads as a 0 (lua/lib/yield.lua).
+// ForRedisson is the second message of a write hold's release, which Redisson reads as a 0 (lua/lib/turns.lua).
 const ForRedisson = "00"
