@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/stretchr/testify/require"
 )
