@@ -180,6 +180,21 @@ func WithWait(d time.Duration) LockOption {
 	})
 }
 
+// WithMinHold keeps the lock taken after Unlock, until d after the acquisition: nobody gets it, in this
+// process neither, nothing renews it, and those that wait get it then. Unlock returns as ever. So a job
+// with [TryDo] runs once per period although it is short and the clocks of its hosts differ: let d be
+// longer than they differ, and shorter than the period (ShedLock calls this lockAtLeastFor). Such a hold
+// is not passed on to other goroutines. A hold that is lost, or ended by Close, ends at once; so does the
+// write side of a lock whose owner reads on. d is at least 1 ms.
+func WithMinHold(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) {
+		c.MinHold = d
+		if d < time.Millisecond {
+			c.fail("WithMinHold(%v): must be at least 1ms", d)
+		}
+	})
+}
+
 // WithMaxHold bounds how long a stuck holder can keep the lock: its lease is renewed, but the hold is
 // lost d after the acquisition at the latest, also if its owner has locked again. Such a hold is not
 // passed on to other goroutines. The minimum is 10 ms.

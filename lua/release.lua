@@ -8,7 +8,9 @@
 --          channel of the lock
 --          claim (ms)
 --          prefix of the rwlock_timeout keys, empty for a lock without readers
---          place to queue in the same step; none if it is missing
+--          place to queue in the same step; none if it is missing or empty
+--          hold id that keeps the lock for a while, so that nothing renews it any more; none if it is missing
+--          that while (ms)
 --   reply  > 2^40  the fencing token of the place queued in the same step, which holds the lock
 --            0, or the number of subscribers woken if the lock was left free
 --            -1  there was neither hold nor place
@@ -17,12 +19,14 @@
 -- Sent twice: the second finds nothing, and queues nobody. Hold ids are never used again, so it cannot end another
 -- hold, however late it arrives.
 
-local lock, queue, id, channel, again = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[5]
+local lock, queue, id, channel, rest = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[6]
+local again = not rest and ARGV[5]
 local prefix, named, message = ARGV[4] ~= '' and ARGV[4] or nil, string.sub(KEYS[3], 13), '0'
 if prefix then message = '1' end
 local others = redis.pcall('exists', queue, 'relock_yield' .. named, 'redisson_lock_queue' .. named)
 local told
-if not again and others == 0 and (not prefix or redis.pcall('hlen', lock) == 2) then -- most often nobody waits
+if others == 0 and not again and not rest
+  and (not prefix or redis.pcall('hlen', lock) == 2) then -- mostly nobody waits
   local had = redis.pcall('hdel', lock, id)
   if had ~= 1 then return had == 0 and -1 or had end
   if prefix then redis.call('del', lock) end
@@ -61,6 +65,12 @@ if longest > 0 then
   redis.call('pexpire', lock, longest)
   if not bad then letReadersIn(q, 'read') end
   return bad and redis.error_reply('DAMAGED ' .. bad) or notify(queue, message)
+end
+if rest then
+  redis.call('hset', lock, rest, '1')
+  redis.call('hdel', lock, id)
+  redis.call('pexpire', lock, ARGV[7])
+  return notify(queue, message)
 end
 leaving[#leaving + 1] = id
 if bare and not bad then

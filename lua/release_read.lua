@@ -7,17 +7,18 @@
 --          channel of the lock
 --          prefix of the rwlock_timeout keys
 --          claim (ms)
+--          hold id that reads on for a while, and that while (ms), as in release.lua
 --   reply  number of subscribers woken (0 after a grant, and for a place in the queue), or -1 if there was neither
 --          hold nor place; DAMAGED, an error, as release.lua
 --
 -- Sent twice: the second finds nothing.
 
-local lock, queue, id, prefix = KEYS[1], KEYS[3], ARGV[1], ARGV[3]
+local lock, queue, id, prefix, rest = KEYS[1], KEYS[3], ARGV[1], ARGV[3], ARGV[5]
 local list = 'relock_readers:' .. string.sub(prefix, 1, -2)
 local enlisted = redis.pcall('zrem', list, id)
 local held = redis.pcall('hexists', lock, id)
 local readers = held == 1 and redis.call('hlen', lock) - 2
-local keys = readers == 0 and redis.pcall('exists', queue, 'relock_yield' .. string.sub(KEYS[4], 13))
+local keys = readers == 0 and not rest and redis.pcall('exists', queue, 'relock_yield' .. string.sub(KEYS[4], 13))
 local told
 if keys == 0 then -- the last, and nobody waits
   redis.call('del', KEYS[2])
@@ -41,6 +42,12 @@ if held ~= 1 then
   return 0
 end
 local most, leaving, bare = 0, {}, true
+if rest then
+  local q = {lock = lock, queue = queue, prefix = prefix}
+  local no = enter(q, redis.call('hget', lock, 'mode'), {rest}, ARGV[6])
+  if no then return no end
+  readers = readers + 1
+end
 if readers > 0 then
   if enlisted == 1 then most = lastLease(list, prefix, readers) end
   if most <= 0 and redis.call('hget', lock, 'mode') == 'write' then
@@ -55,6 +62,7 @@ redis.call('del', KEYS[2])
 if most ~= 0 then
   redis.call('hdel', lock, id)
   if most > 0 then redis.call('pexpire', lock, most) end
+  if rest then tellFirst(queue) end
   return 0
 end
 leaving[#leaving + 1] = id

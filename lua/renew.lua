@@ -1,6 +1,6 @@
 --!df flags=allow-undeclared-keys
--- Renews the leases of many exclusive holds, and keeps their last fencing tokens as long. It does not shorten the expiry of a read-write lock whose writer has a
--- longer lease as a reader.
+-- Renews the leases of many exclusive holds, and keeps their last fencing tokens as long. It does not shorten the
+-- expiry of a read-write lock whose writer has a longer lease as a reader.
 --
 --   KEYS   the locks
 --   ARGV   the hold id for each lock, with :write for a writer

@@ -35,6 +35,7 @@ type Lock struct {
 type LockConfig struct {
 	Lease   time.Duration // length of its leases; 0: the engine's
 	MaxHold time.Duration // a hold does not last longer; 0: no bound
+	MinHold time.Duration // from the acquisition, for which nobody else gets the lock
 	Wait    time.Duration // Lock does not wait longer; 0: no bound
 	Err     error         // misuse of an option, returned by every operation
 	Fixed   bool          // leases are not renewed
@@ -42,7 +43,7 @@ type LockConfig struct {
 
 // Passable reports whether goroutines of this process may pass a hold among each other. A hold
 // whose length is bounded is its owner's alone.
-func (c *LockConfig) Passable() bool { return !c.Fixed && c.MaxHold == 0 }
+func (c *LockConfig) Passable() bool { return !c.Fixed && c.MaxHold == 0 && c.MinHold == 0 }
 
 // Bounded returns a context for a call that does not outlast its wait.
 func (c *LockConfig) Bounded(ctx context.Context, call *Call) (context.Context, context.CancelFunc) {

@@ -121,6 +121,9 @@ func (e *Engine) release(ctx context.Context, l *lease.Lease, next int64) releas
 	now := e.Clock.Now()
 	until := now + int64(unlockMost)
 	e.watchdog.Stop(l, io, until)
+	if rests := l.Since + int64(l.MinHold); rests > now {
+		l.Rests, l.RestID = rests, e.newID(l.Kind)
+	}
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { e.watchdog.GiveUp(l, io, now+int64(unlockLeast)) })
 		defer stop()
@@ -181,10 +184,10 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64,
 		io.Bound(e.proto.Conn, time.Duration(min(l.Deadline.Load(), until)-now))
 		var told int64
 		if queued, next = next, nil; queued == nil { // an id is queued once
-			told, err = e.proto.Release(io, &l.Ref, nil)
+			told, err = e.proto.Release(io, l.ToRelease(now), nil)
 		} else {
 			queued.Sent = now
-			told, err = e.proto.Release(io, &l.Ref, &queued.Ref)
+			told, err = e.proto.Release(io, l.ToRelease(now), &queued.Ref)
 		}
 		if queued != nil && err != nil {
 			e.cleaner.Add(queued, true, nil)

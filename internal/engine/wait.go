@@ -78,7 +78,8 @@ func (a *attempt) newLease() *lease.Lease {
 			Keys: &a.keys, Kind: a.kind, ID: a.e.newID(a.kind), Length: a.config.Lease, Claim: wire.ClaimOf(a.config.Lease),
 			Renewed: a.config.Passable(),
 		},
-		Fixed: a.config.Fixed,
+		Fixed:   a.config.Fixed,
+		MinHold: a.config.MinHold,
 	}
 }
 

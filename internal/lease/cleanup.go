@@ -102,7 +102,7 @@ func (c *Cleaner) release(due []*cleanup) {
 	for some := range slices.Chunk(due, pipelineMost) {
 		refs := make([]*wire.Ref, len(some))
 		for i, t := range some {
-			refs[i] = &t.lease.Ref
+			refs[i] = t.lease.ToRelease(c.clock.Now())
 		}
 		told, errs := c.proto.ReleaseAll(ctx, refs)
 		for i, t := range some {

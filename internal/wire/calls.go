@@ -117,7 +117,7 @@ func (p *Protocol) reading(buf *callBuffer, l *Ref, leaseMS, writer, join string
 func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err error) {
 	var buf callBuffer
 	c := p.releasing(&buf, l)
-	if next != nil {
+	if next != nil && l.Rest == 0 {
 		c.Args = append(c.Args, place(next))
 	}
 	told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
@@ -130,16 +130,21 @@ func IsToken(told int64) bool { return told > 1<<40 }
 // releasing returns the call that ends a hold, or for a call that gave up, its place in a queue.
 func (p *Protocol) releasing(buf *callBuffer, l *Ref) transport.Call {
 	k := l.Keys
-	if l.Kind == Read {
-		return transport.Call{
-			Script: p.script("release_read"), Keys: append(buf[:0:4], k.Name, k.timeout(l.ID), k.aux, k.fence),
-			Args: append(buf[4:4], l.ID, k.Channel, k.Prefix, claimMS(l)),
-		}
-	}
-	return transport.Call{
+	c := transport.Call{
 		Script: p.script("release"), Keys: append(buf[:0:4], k.Name, k.aux, k.fence),
 		Args: append(buf[4:4], l.ID, k.Channel, claimMS(l), k.Prefix),
 	}
+	if l.Kind == Read {
+		c.Script, c.Keys = p.script("release_read"), append(buf[:0:4], k.Name, k.timeout(l.ID), k.aux, k.fence)
+		c.Args = append(buf[4:4], l.ID, k.Channel, k.Prefix, claimMS(l))
+	}
+	switch {
+	case l.Rest > 0 && l.Kind == Read:
+		c.Args = append(c.Args, l.RestID, Millis(l.Rest))
+	case l.Rest > 0:
+		c.Args = append(c.Args, "", l.RestID, Millis(l.Rest))
+	}
+	return c
 }
 
 // ReleaseAll ends holds in one pipeline. For each it returns what Release does.

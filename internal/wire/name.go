@@ -134,4 +134,8 @@ type Ref struct {
 	Claim   time.Duration // for how long it gets the lock at first that another's release grants to it: ClaimOf
 	Kind    Kind
 	Renewed bool // to its length for as long as it is held
+
+	// Unless Rest is 0, the release leaves the lock to RestID for as long.
+	Rest   time.Duration
+	RestID string
 }
