@@ -43,6 +43,8 @@ type State struct {
 	// process has passed the lock on.
 	Token int64
 	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token
+
+	Permits int // of a semaphore; 0 for the locks of this version
 }
 
 // Holder is one entry of a lock in Redis.

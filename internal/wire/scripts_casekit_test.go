@@ -112,6 +112,15 @@ func endsFor(k Kind, n, next int) func(r *rig) string {
 	return func(r *rig) string { return releases(r, r.lease(k, n), r.lease(k, next)) }
 }
 
+// rests is ends that leaves the lock to n + 50 for a while.
+func rests(k Kind, n int) func(r *rig) string {
+	return func(r *rig) string {
+		l := r.lease(k, n)
+		l.Rest, l.RestID = time.Minute, r.lease(k, n+50).ID
+		return releases(r, l, nil)
+	}
+}
+
 func releases(r *rig, l, next *Ref) string {
 	told, err := r.Release(ctx0, l, next)
 	require.NoError(r.t, err)
