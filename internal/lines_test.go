@@ -18,7 +18,7 @@ var rooms = []struct {
 	{1420, []string{"."}},
 	{1170, []string{"internal/arbiter"}},
 	{3450, []string{"internal/engine", "internal/lease", "internal/queue"}},
-	{850, []string{"internal/wire"}},
+	{860, []string{"internal/wire"}},
 	{1800, []string{"internal/transport", "internal/pubsub"}},
 	{630, []string{"internal/multilock"}},
 	{865, []string{"internal/quorum"}},
