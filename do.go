@@ -15,9 +15,10 @@ import (
 // does. The hold is that of this call, whoever else uses l.
 //
 // f's context is derived from ctx, and knows the hold: see [Token] and [Deadline]. If the lock is
-// lost, that context is cancelled with cause [ErrLost]: f should stop what needs the lock, and
-// return. Do returns f's error joined with that of Unlock: it is ErrLost if the lock was lost while f
-// ran, even if f returned nil or its context's error.
+// lost, that context is cancelled with [ErrLost] and why as its cause: f should stop what needs the
+// lock, and return. The end of ctx ends Lock and f's context, and leaves Unlock 100 ms; [WithWait]
+// bounds Lock alone. Do returns f's error joined with that of Unlock: it is ErrLost if the lock was
+// lost while f ran, even if f returned nil or its context's error.
 //
 // Lock inside f, under its context, of a key that this Do holds would wait for Do itself. So it
 // returns [ErrDeadlock], unless it is by the same owner ([Session.NewContext]), who enters again, or

@@ -31,14 +31,15 @@ type Locker interface {
 	Lock(ctx context.Context) error
 
 	// TryLock makes one attempt and reports whether the lock is held now. If another
-	// has it, that is false without an error.
+	// has it, that is false without an error. It waits for Redis until ctx ends, some
+	// 3 s at most.
 	TryLock(ctx context.Context) (bool, error)
 
-	// Unlock ends one Lock; the last one releases the hold. It ignores the end of ctx, and
-	// waits for Redis at most 2 s; after that the release goes on in the background. It
-	// returns nil if the hold was certain until now, whether Redis has confirmed the release
-	// or not, ErrLost if it had ended before, or ErrNotHeld if this owner holds nothing
-	// here. Unlock even after a loss.
+	// Unlock ends one Lock; the last one releases the hold. It waits for Redis while ctx
+	// lives, but at least 100 ms, also if ctx has ended, and at most 2 s; after that the
+	// release goes on in the background. It returns nil if the hold was certain until now,
+	// whether Redis has confirmed the release or not, ErrLost with its cause if it had ended
+	// before, or ErrNotHeld if this owner holds nothing here. Unlock even after a loss.
 	Unlock(ctx context.Context) error
 
 	// Done returns a channel that is closed when the latest hold taken through this
@@ -46,7 +47,7 @@ type Locker interface {
 	Done() <-chan struct{}
 
 	// Err returns nil while the latest hold taken through this handle is held,
-	// ErrLost once it is lost, and ErrNotHeld otherwise.
+	// ErrLost with its cause once it is lost, and ErrNotHeld otherwise.
 	Err() error
 }
 

@@ -17,7 +17,8 @@ const (
 // A SessionOption sets up a [Session]; see the With functions.
 type SessionOption interface{ applySession(*sessionConfig) }
 
-// A LockOption sets up one handle of a lock; see [WithLease], [WithFixedLease] and [WithMaxHold].
+// A LockOption sets up one handle of a lock; see [WithLease], [WithFixedLease], [WithMaxHold],
+// [WithMinHold] and [WithWait].
 type LockOption interface{ applyLock(*lockConfig) }
 
 // An Option sets up a [Session], or one handle of a lock; see [WithLease].

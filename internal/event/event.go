@@ -71,7 +71,7 @@ type LostEvent struct {
 	Name  string // see WaitEvent
 	Kind  Kind
 	Held  time.Duration // from the end of Lock to the loss
-	Cause error         // ErrClosed, or one whose text is one of a few and names no lock
+	Cause error         // ErrLost, and ErrExpired, ErrGone, ErrForced or ErrClosed; its text names no lock
 }
 
 // RenewEvent reports one round of renewals, in a cluster those of one node.
