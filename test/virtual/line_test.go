@@ -13,9 +13,12 @@ import (
 	"github.com/relock-go/relock/internal/memredis"
 )
 
-// die ends a process as its death does, noticed by the servers or not.
-func (p *process) die(silently bool) {
-	p.networks(func(n *memredis.Process) { n.Vanish(silently) })
+// queue returns the key of the queue of the lock "a".
+func (w *world) queue() string {
+	if w.readWrite() {
+		return "relock_rwqueue:{a}"
+	}
+	return "relock_queue:{a}"
 }
 
 // A line is waiters for a lock, in order of arrival, behind a holder. Every third of them is doomed.
@@ -114,10 +117,7 @@ func TestWaitersAreGrantedTheLockInOrderOfArrival(t *testing.T) {
 		}, everybody, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
-			onEach(t, func(t *testing.T, w *world) {
-				if !w.exclusive() || w.typ.redis > 1 || len(w.typ.names) > 1 {
-					return
-				}
+			eachExclusive(t, func(t *testing.T, w *world) {
 				q := newLine(w, n)
 				c.harm(q)
 				synctest.Wait()
@@ -142,52 +142,45 @@ func TestWaitersAreGrantedTheLockInOrderOfArrival(t *testing.T) {
 
 // A waiter keeps nobody out, and nobody waits for it, once it is gone.
 func TestWaiterOfAnRWMutexThatIsGoneStopsNobody(t *testing.T) {
-	for what, leave := range map[string]func(p *process, cancel func()){
-		"cancelled": func(_ *process, cancel func()) { cancel() },
-		"closed":    func(p *process, _ func()) { _ = p.closeAll(time.Minute) },
-		"dead":      func(p *process, _ func()) { p.die(false) },
-		"lost":      func(p *process, _ func()) { p.die(true) },
-		"frozen":    func(p *process, _ func()) { p.partition() },
+	const moment = 100 * time.Millisecond
+	for what, c := range map[string]struct {
+		leave func(p *process, cancel func())
+		most  map[*lockType]time.Duration // that the next waits: behind a writer until it looks, behind a reader a claim
+	}{
+		"cancelled": {func(_ *process, cancel func()) { cancel() }, nil},
+		"closed":    {func(p *process, _ func()) { _ = p.closeAll(time.Minute) }, nil},
+		"dead":      {func(p *process, _ func()) { p.die(false) }, map[*lockType]time.Duration{writer: claim / 2}},
+		"lost": {func(p *process, _ func()) { p.die(true) }, map[*lockType]time.Duration{
+			writer: claim + claim/2, reader: claim,
+		}},
+		"frozen": {func(p *process, _ func()) { p.partition() }, map[*lockType]time.Duration{
+			writer: claim + claim/2, reader: claim,
+		}},
 	} {
-		for name, writes := range map[string]bool{"writer": true, "reader": false} {
-			t.Run(name+" "+what, func(t *testing.T) {
-				alone(t, reader, func(t *testing.T, w *world) {
-					side := func(p *process, writes bool) relock.Locker {
-						if rw := p.s[0].RWMutex("a"); writes {
-							return rw
-						}
-						return p.lock()
-					}
+		for _, sides := range [][2]*lockType{{writer, reader}, {reader, writer}} {
+			t.Run(sides[0].name+" "+what, func(t *testing.T) {
+				alone(t, sides[0], func(t *testing.T, w *world) {
 					p, goes, next := w.process(), w.process(), w.process()
-					held, l, after := side(p, !writes), side(goes, writes), side(next, !writes)
+					held, l, after := sides[1].make(p.s), sides[0].make(goes.s), sides[1].make(next.s)
 					require.NoError(t, held.Lock(background))
 					ctx, cancel := context.WithCancel(background)
 					defer cancel()
-					left, got := make(chan error, 1), make(chan error, 1)
-					go func() { left <- l.Lock(ctx) }()
+					left := begin(ctx, l)
 					time.Sleep(time.Second)
-					go func() { got <- after.Lock(background) }()
-					time.Sleep(time.Second)
+					got := locking(after)
 					require.Empty(t, got)
-					leave(goes, cancel)
+					c.leave(goes, cancel)
 					synctest.Wait()
 					start := time.Now()
-					if writes {
+					if sides[0] == writer {
 						require.NoError(t, <-got)
 						require.NoError(t, held.Err(), "who reads already is not disturbed")
 					}
 					require.NoError(t, held.Unlock(background))
-					if !writes {
+					if sides[0] == reader {
 						require.NoError(t, <-got)
 					}
-					most := 100 * time.Millisecond
-					if what == "lost" || what == "frozen" {
-						most += claim
-					}
-					if writes && what != "cancelled" && what != "closed" {
-						most += claim / 2 // until the one that waits looks
-					}
-					require.LessOrEqual(t, time.Since(start), most)
+					require.LessOrEqual(t, time.Since(start), moment+c.most[sides[0]])
 					require.NoError(t, after.Unlock(background))
 					if what == "frozen" {
 						goes.heal()
@@ -199,5 +192,75 @@ func TestWaiterOfAnRWMutexThatIsGoneStopsNobody(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A waiter that stood still when its turn came does not believe to have the lock, which others have had
+// since. It queues again, and keeps that place, although the queue itself would expire after 15 s.
+func TestWaiterThatWasPassedOverQueuesAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if !w.exclusive() || w.typ.redis > 1 {
+			return
+		}
+		holder, p, other := w.process(), w.process(), w.process()
+		c := w.redis[0].Client()
+		for range 5 {
+			held, l, next := holder.held(), p.lock(), other.lock()
+			got := locking(l)
+			last := locking(next)
+			heal := p.partition()
+			require.NoError(t, held.Unlock(background))
+			require.NoError(t, <-last)
+			heal()
+			time.Sleep(2 * time.Second)
+			places := func() []string {
+				ids, err := c.Do(background, c.B().Zrange().Key(w.queue()).Min("0").Max("-1").Build()).AsStrSlice()
+				require.NoError(t, err)
+				return ids
+			}
+			before := places()
+			require.Len(t, before, 1)
+			for range 40 {
+				time.Sleep(time.Second)
+				require.Equal(t, before, places())
+			}
+			require.Empty(t, got)
+			require.NoError(t, next.Err())
+			require.NoError(t, next.Unlock(background))
+			start := time.Now()
+			require.NoError(t, <-got)
+			require.Zero(t, time.Since(start))
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A release that falls into the gap between two subscriptions, or whose message is lost with the
+// connection, is found when the waiter is subscribed again: long before it would look by itself.
+func TestNoWakeUpIsLostWithASubscription(t *testing.T) {
+	for _, after := range []time.Duration{-time.Second, -time.Millisecond, 0, time.Millisecond, 50 * time.Millisecond} {
+		t.Run(after.String(), func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				p, other := w.process(), w.process()
+				for i := range 4 {
+					l, next := p.held(), other.opposite()
+					got := begin(background, next)
+					time.Sleep(10*time.Second + time.Duration(i)*797*time.Millisecond) // at any point between two looks
+					time.AfterFunc(2*time.Second, func() {
+						for k, r := range w.redis {
+							r.Disconnect(other.s[k])
+						}
+					})
+					time.Sleep(2*time.Second + after)
+					start := time.Now()
+					require.NoError(t, l.Unlock(background))
+					require.NoError(t, <-got)
+					require.LessOrEqual(t, time.Since(start), w.slow()+max(0, -after)+500*time.Millisecond)
+					require.NoError(t, next.Unlock(background))
+					time.Sleep(time.Second)
+				}
+			})
+		})
 	}
 }

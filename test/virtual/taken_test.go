@@ -51,6 +51,7 @@ func TestLockSaysThatItWasTaken(t *testing.T) {
 		holder := there.opposite()
 		require.NoError(t, holder.Lock(background))
 		w.isTaken(t, here.lock())
+		w.isTaken(t, w.process(relock.WithLease(50*time.Millisecond)).lock(relock.WithLease(lease)))
 
 		first := make(chan error)
 		go func() { first <- waits(t, here.lock(), 3*time.Second) }()
