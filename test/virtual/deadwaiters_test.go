@@ -89,7 +89,7 @@ func TestDeadWinnerBlocksForItsOwnLease(t *testing.T) {
 }
 
 // Processes stand still, or are cut off while their connections stay, with any number of waiting goroutines: the
-// others wait for one claim in all, and those who come later no longer. When the processes go on, each waiter has its turn.
+// others wait for one claim in all, and those who come later no longer. When the processes go on, each has its turn.
 func TestFrozenWaitersCostOneClaimTogether(t *testing.T) {
 	const most = claim + claim/3 + 100*time.Millisecond
 	for what, c := range map[string]struct {
@@ -236,7 +236,7 @@ func TestManyWaitersBehindTheDeadKeepTheirOrder(t *testing.T) {
 }
 
 // Before the claim of a dead winner lapses the server's clock steps, so that nothing tells who is silent; or the user
-// has no right to the keys that tell it, as one set up for an older version. Still one at a time has the lock, and soon.
+// has no right to the keys that tell it, as one set up for an older version. One at a time has the lock, and soon.
 func TestClaimThatLapsesUnnoticedMakesOneHolder(t *testing.T) {
 	const noRights = 0
 	for _, step := range []time.Duration{

@@ -135,7 +135,8 @@ func (r *redisson) Unlock(context.Context) error {
 // Beside one process or two whose goroutines pass the lock on it has a turn now and then.
 func TestDistantRedissonHasItsShare(t *testing.T) {
 	for _, kinds := range [][2]string{
-		{"Mutex", "lock"}, {"FairMutex", "fair"}, {"Mutex", "fair"}, {"writer", "write"}, {"writer", "read"}, {"reader", "write"},
+		{"Mutex", "lock"}, {"FairMutex", "fair"}, {"Mutex", "fair"},
+		{"writer", "write"}, {"writer", "read"}, {"reader", "write"},
 	} {
 		for _, c := range []struct {
 			processes, goroutines int
@@ -190,7 +191,9 @@ func TestFrozenRedissonCostsABusyProcessLittle(t *testing.T) {
 
 // An idle subscription of relock counted as a waiter of Redisson: TryLock was refused a lock that nobody had.
 func TestFreeLockIsRefusedToNobody(t *testing.T) {
-	for _, kinds := range [][2]string{{"Mutex", "lock"}, {"FairMutex", "fair"}, {"writer", "write"}, {"writer", "read"}, {"Redlock", "lock"}} {
+	for _, kinds := range [][2]string{
+		{"Mutex", "lock"}, {"FairMutex", "fair"}, {"writer", "write"}, {"writer", "read"}, {"Redlock", "lock"},
+	} {
 		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
 			alone(t, typeNamed(kinds[0]), func(t *testing.T, w *world) {
 				p, other := w.process(), w.process()
