@@ -254,26 +254,3 @@ func TestStepOfTheClockMakesNoSecondHolder(t *testing.T) {
 		})
 	}
 }
-
-// Something is wrong beside the lock from the hand-over on: its slot is half moved, or its fence is no number.
-func TestHandedOverHoldOutlivesWhatIsWrongBesideIt(t *testing.T) {
-	for what, harm := range map[string]func(w *world, server *memredis.Server){
-		"half-moved slot": func(w *world, server *memredis.Server) {
-			server.FailKey(w.queue(), "TRYAGAIN Multiple keys request during rehashing of slot")
-		},
-		"damaged fence": func(w *world, _ *memredis.Server) {
-			w.do("DEL", "relock_fence:{a}")
-			w.do("HSET", "relock_fence:{a}", "x", "y")
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			eachExclusive(t, func(t *testing.T, w *world) {
-				from, p := w.process(), w.process()
-				l := p.handOver(from, time.Second)
-				harm(w, memredis.Of(w.redis[0], p.s[0]).Server())
-				time.Sleep(2 * claim)
-				require.NoError(t, l.Err())
-			})
-		})
-	}
-}

@@ -2,14 +2,12 @@ package virtual_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/memredis"
 )
 
@@ -21,119 +19,83 @@ func (w *world) queue() string {
 	return "relock_queue:{a}"
 }
 
-// A line is waiters for a lock, in order of arrival, behind a holder. Every third of them is doomed.
-type line struct {
-	held   relock.Locker
-	doomed []*process // with no other waiters
-	leave  []context.CancelFunc
-	all    []*process
-	turns  chan int
-}
-
-// newLine queues n waiters. The FairMutexes of a process have a place each; its other locks have one.
-func newLine(w *world, n int) *line {
-	q := &line{turns: make(chan int, n)}
-	if w.typ == fair {
-		n = 2 * n / 3
-	}
-	for i := range n {
-		q.all = append(q.all, w.process())
-		if i%3 == 2 {
-			q.doomed = append(q.doomed, q.all[i])
-		}
-	}
-	holder := w.process()
-	q.held = holder.held()
-	for i := range cap(q.turns) {
-		ctx, cancel := context.WithCancel(background)
-		if i%3 == 2 {
-			q.leave = append(q.leave, cancel)
-		}
-		l := q.all[i%n].lock()
-		go func() {
-			defer cancel()
-			if l.Lock(ctx) == nil {
-				q.turns <- i
-				_ = l.Unlock(background)
-			}
-		}()
-		time.Sleep(100 * time.Millisecond)
-	}
-	return q
-}
-
-// next returns the next n turns, and how long they took.
-func (q *line) next(n int) (turns []int, took time.Duration) {
-	start := time.Now()
-	for range n {
-		turns = append(turns, <-q.turns)
-	}
-	return turns, time.Since(start)
-}
-
-// Whatever happens to some of them, waiters are granted the lock in order of arrival. One that is
-// gone costs the others nothing if Redis knows it, and else a claim.
+// Whatever happens to some of them, waiters are granted the lock in order of arrival. All that are
+// gone cost the others nothing if Redis knows it, and else a claim.
 func TestWaitersAreGrantedTheLockInOrderOfArrival(t *testing.T) {
-	const n = 9
-	var everybody, stay []int
-	for i := range n {
-		everybody = append(everybody, i)
-		if i%3 != 2 {
-			stay = append(stay, i)
-		}
-	}
-	each := func(f func(p *process)) func(q *line) {
-		return func(q *line) {
-			for _, p := range q.doomed {
-				f(p)
-			}
-		}
-	}
 	for what, c := range map[string]struct {
-		harm  func(q *line)
-		left  []int
-		claim time.Duration // that one which is gone costs
+		harm func(p *process, leave func())
+		all  bool // are harmed, or every third, with no other waiters in its process
+		cost time.Duration
 	}{
-		"nothing": {func(*line) {}, everybody, 0},
-		"they leave": {func(q *line) {
-			for _, leave := range q.leave {
-				leave()
-			}
-		}, stay, 0},
-		"they close":        {each(func(p *process) { _ = p.closeAll(time.Minute) }), stay, 0},
-		"they die":          {each(func(p *process) { p.die(false) }), stay, 0},
-		"they die silently": {each(func(p *process) { p.die(true) }), stay, claim},
-		"they stand still":  {each(func(p *process) { p.partition() }), stay, claim},
-		"everything stands still": {func(q *line) {
-			for _, p := range q.all {
-				time.AfterFunc(2*time.Second, p.partition())
-			}
-		}, everybody, 2 * time.Second},
-		"connections break": {func(q *line) {
-			for _, p := range q.all {
-				p.networks((*memredis.Process).Break)
-			}
-			time.Sleep(time.Second)
-		}, everybody, 0},
+		"nothing":           {func(*process, func()) {}, true, 0},
+		"they leave":        {func(_ *process, leave func()) { leave() }, false, 0},
+		"they close":        {func(p *process, _ func()) { _ = p.closeAll(time.Minute) }, false, 0},
+		"they die":          {func(p *process, _ func()) { p.die(false) }, false, 0},
+		"they die silently": {func(p *process, _ func()) { p.die(true) }, false, claim + claim/3},
+		"they stand still":  {func(p *process, _ func()) { p.partition() }, false, claim + claim/3},
+		"all stand still for a while": {func(p *process, _ func()) {
+			time.AfterFunc(2*time.Second, p.partition())
+		}, true, 2 * time.Second},
+		"connections break": {func(p *process, _ func()) { p.networks((*memredis.Process).Break) }, true, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			eachExclusive(t, func(t *testing.T, w *world) {
-				q := newLine(w, n)
-				c.harm(q)
+				const n = 9
+				var ps []*process
+				for range n {
+					ps = append(ps, w.process())
+				}
+				if w.typ == fair {
+					ps = ps[:6] // each of its calls has a place
+				}
+				held := w.process().held()
+				turns := make(chan int, n)
+				var harms []func()
+				var stay, gone []int
+				for i := range n {
+					p := ps[i%len(ps)]
+					ctx, leave := context.WithCancel(background)
+					defer leave()
+					l := p.lock()
+					go func() {
+						if l.Lock(ctx) == nil {
+							turns <- i
+							_ = l.Unlock(background)
+						}
+					}()
+					time.Sleep(100 * time.Millisecond)
+					if c.all || i%3 == 2 {
+						harms = append(harms, func() { c.harm(p, leave) })
+					}
+					if c.all || i%3 != 2 {
+						stay = append(stay, i)
+					} else {
+						gone = append(gone, i)
+					}
+				}
+				for _, harm := range harms {
+					harm()
+				}
+				if what == "connections break" {
+					time.Sleep(time.Second)
+				}
 				synctest.Wait()
-				require.NoError(t, q.held.Unlock(background))
-				turns, took := q.next(len(c.left))
-				require.Equal(t, c.left, turns)
-				require.LessOrEqual(t, took, n/3*c.claim+100*time.Millisecond)
-				for _, p := range q.all {
+				start := time.Now()
+				require.NoError(t, held.Unlock(background))
+				for _, i := range stay {
+					require.Equal(t, i, <-turns)
+				}
+				require.LessOrEqual(t, time.Since(start), c.cost+100*time.Millisecond)
+				for _, p := range ps {
 					p.heal()
 				}
 				if what == "they stand still" { // and go on: they have not had the lock, and queue again
-					late, _ := q.next(n - len(stay))
-					require.False(t, slices.ContainsFunc(late, func(i int) bool { return i%3 != 2 }))
+					for range gone {
+						require.Contains(t, gone, <-turns)
+					}
 				}
 				time.Sleep(time.Minute)
-				require.Empty(t, q.turns)
+				require.Empty(t, turns)
 				require.True(t, w.free())
 			})
 		})
