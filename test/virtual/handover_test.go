@@ -82,6 +82,10 @@ func TestHandedOverHoldHasItsWholeLeaseSoon(t *testing.T) {
 					start := time.Now()
 					time.Sleep(soon)
 					w.hasWhole(t, l, whole, wait)
+					if d > time.Minute && wait != seen { // minutes of virtual time take seconds
+						require.NoError(t, l.Unlock(background))
+						continue
+					}
 					for range 9 {
 						before := w.ttl()
 						time.Sleep(d / 10)
