@@ -26,12 +26,10 @@ func TestKindOfDeploymentIsThatOfGoRedis(t *testing.T) {
 		{options{Addrs: []string{""}}, single, []string{"localhost:6379"}},
 		{options{Addrs: two[:1]}, single, two[:1]},
 		{options{Addrs: two[:1], ReadOnly: true, RouteRandomly: true}, single, two[:1]},
-		{options{Addrs: two}, cluster, two},
 		{options{Addrs: two, ReadOnly: true, RouteByLatency: true}, cluster, two},
 		{options{IsClusterMode: true}, cluster, []string{"127.0.0.1:6379"}},
 		{options{MasterName: "m"}, sentinel, []string{"127.0.0.1:26379"}},
-		{options{MasterName: "m", Addrs: two, IsClusterMode: true}, sentinel, two},
-		{options{MasterName: "m", Addrs: two, ReadOnly: true, RouteByLatency: true}, sentinel, two},
+		{options{MasterName: "m", Addrs: two, ReadOnly: true, RouteByLatency: true, IsClusterMode: true}, sentinel, two},
 	} {
 		c.o.DB = 3
 		before := slices.Clone(c.o.Addrs)
