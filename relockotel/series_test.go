@@ -59,7 +59,7 @@ func TestSeriesStayFew(t *testing.T) {
 		}
 		for _, metric := range metricNames {
 			of := make(map[string]bool)
-			for attributes := range x.series(metric) {
+			for attributes := range x.points(metric) {
 				of[strings.TrimSpace(result.ReplaceAllString(attributes, ""))] = true
 			}
 			want := c.want
@@ -75,18 +75,19 @@ func TestSeriesStayFew(t *testing.T) {
 func TestCountersStartAtZero(t *testing.T) {
 	x := newTelemetry(t)
 	x.observer.Acquired(background, relock.AcquireEvent{Name: "a", Kind: relock.KindRead, Held: true})
-	causes := map[string]int64{}
+	causes := map[string]point{}
 	for _, cause := range []string{"expired", "ended", "max_hold", "gone", "forced", "closed", "other"} {
-		causes["cause="+cause+" kind=read"] = 0
+		causes["cause="+cause+" kind=read"] = point{}
 	}
-	require.Equal(t, causes, x.series("relock.losses"))
+	require.Equal(t, causes, x.points("relock.losses"))
 	for _, outcome := range []string{"held", "missed", "canceled", "error"} {
-		require.Contains(t, x.series("relock.acquisitions"), "kind=read outcome="+outcome)
+		require.Contains(t, x.points("relock.acquisitions"), "kind=read outcome="+outcome)
 	}
-	require.Contains(t, x.series("relock.waiters"), "kind=read")
-	require.Contains(t, x.series("relock.renewal.failures"), "")
+	require.Contains(t, x.points("relock.waiters"), "kind=read")
+	require.Contains(t, x.points("relock.renewal.failures"), "")
 	x.observer.Lost(relock.LostEvent{Name: "a", Kind: relock.KindRead, Cause: errors.New("something new")})
-	require.Equal(t, map[string]int64{"other": 1}, only(x.series("relock.losses"), "read"))
+	causes["cause=other kind=read"] = point{n: 1}
+	require.Equal(t, causes, x.points("relock.losses"))
 }
 
 // Without a span to record, an event costs no allocation but those of the tracer.

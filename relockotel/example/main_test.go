@@ -82,15 +82,3 @@ func TestServesMetrics(t *testing.T) {
 		})
 	}
 }
-
-func TestBadArguments(t *testing.T) {
-	for want, args := range map[string][]string{
-		"-workers must be at least 1":  {"-workers", "0"},
-		"-pace at least 1ms":           {"-pace", "0"},
-		"-listen: ":                    {"-listen", "nowhere"},
-		"-redis: ":                     {"-listen", "127.0.0.1:0", "-redis", "ftp://example.com"},
-		"cannot use Redis at 127.0.0.": {"-listen", "127.0.0.1:0", "-redis", "127.0.0.1:1"},
-	} {
-		require.ErrorContains(t, run(t.Context(), args, io.Discard), want)
-	}
-}
