@@ -88,41 +88,40 @@ func TestForgedMessagesGrantAndLoseNothing(t *testing.T) {
 
 type connects func(testing.TB, ...func(*rueidis.ClientOption)) rueidis.Client
 
+// two returns two sessions whose names have a prefix.
+func two(t testing.TB, connect connects, prefix string) (a, b *relock.Session) {
+	named := relock.WithPrefix(prefix)
+	return kit.SessionOn(t, connect(t), named), kit.SessionOn(t, connect(t), named)
+}
+
 func forge(t *testing.T, k *kit.LockKind, connect connects, sharded bool) {
 	attacker, key := connect(t), k.Name+" lock"
-	prefix := relock.WithPrefix(k.Name + " ")
-	victim, owner := kit.SessionOn(t, connect(t), prefix), kit.SessionOn(t, connect(t), prefix)
+	victim, owner := two(t, connect, k.Name+" ")
 	kept, held, waits := victim.Mutex("kept"), k.Holder(owner), k.Of(victim)
 	kit.Lock(t, kit.Background, kept)
-	id := victim.ID()
-	for _, early := range []bool{false, true} {
-		kit.Lock(t, kit.Background, held)
-		var locked <-chan error
-		if !early {
-			locked = waitsFor(t, owner, waits)
-		}
+	kit.Lock(t, kit.Background, held)
+	publish := func() {
 		var all [][]string
-		for _, m := range forgeries(id) {
+		for _, m := range forgeries(victim.ID()) {
 			m = strings.NewReplacer(" lock", " "+key, " kept", " "+k.Name+" kept").Replace(m)
-			all = append(all, []string{"PUBLISH", "relock_session:" + id, m})
+			all = append(all, []string{"PUBLISH", "relock_session:" + victim.ID(), m})
 			if sharded {
-				all = append(all, []string{"SPUBLISH", "relock_grant:{" + key + "}:" + id, m})
+				all = append(all, []string{"SPUBLISH", "relock_grant:{" + key + "}:" + victim.ID(), m})
 			}
 		}
 		send(t, attacker, all...)
 		heardAll(t, victim, owner)
-		if early {
-			locked = waitsFor(t, owner, waits)
-		}
-		kit.HoldersOf(t, victim, "lock")
-		require.NoError(t, held.Err())
-		require.Empty(t, locked, "somebody else's lock is granted")
-		require.NoError(t, kept.Err(), "a hold is lost")
-		kit.Unlock(t, kit.Background, held)
-		require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
-		tokenIsReal(t, attacker, waits, key, 1234567)
-		kit.Unlock(t, kit.Background, waits)
 	}
+	publish()
+	locked := waitsFor(t, owner, waits)
+	publish()
+	require.NoError(t, held.Err())
+	require.Empty(t, locked, "somebody else's lock is granted")
+	require.NoError(t, kept.Err(), "a hold is lost")
+	kit.Unlock(t, kit.Background, held)
+	require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
+	tokenIsReal(t, attacker, waits, key, 1234567)
+	kit.Unlock(t, kit.Background, waits)
 	kit.Unlock(t, kit.Background, kept)
 }
 
@@ -140,8 +139,7 @@ func heardAll(t testing.TB, s, other *relock.Session) {
 // Early grants for holds that nobody has were kept for good, however large: 102 MB.
 func TestHugeMessagesDoNotStayInMemory(t *testing.T) { // not parallel: it measures the process
 	server := redistest.Start(t)
-	_, err := server.Do("CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 0 0")
-	require.NoError(t, err)
+	do(t, server, "CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 0 0")
 	other := kit.NewSession(t, server)
 	const messages, size, most = 400, 256 << 10, 4 << 20
 	for kind, format := range map[string]string{ // %[1]d is a number of its own, %[2]s long, %[3]s the session
@@ -159,12 +157,11 @@ func TestHugeMessagesDoNotStayInMemory(t *testing.T) { // not parallel: it measu
 			s := kit.NewSession(t, server)
 			m := s.Mutex(kind)
 			kit.Lock(t, kit.Background, m)
-			id := kit.HoldersOf(t, s, kind)[0].Session
+			id := s.ID()
 			heardAll(t, s, other)
 			before := inUse()
 			for n := range messages {
-				_, err := server.Do("PUBLISH", "relock_session:"+id, fmt.Sprintf(format, n+1000, strings.Repeat("7", size), id))
-				require.NoError(t, err)
+				do(t, server, "PUBLISH", "relock_session:"+id, fmt.Sprintf(format, n+1000, strings.Repeat("7", size), id))
 			}
 			heardAll(t, s, other)
 			require.Less(t, inUse()-before, int64(most))
@@ -172,10 +169,6 @@ func TestHugeMessagesDoNotStayInMemory(t *testing.T) { // not parallel: it measu
 			kit.Unlock(t, kit.Background, m)
 		})
 	}
-}
-
-func twoSessions(t testing.TB, s *redistest.Server, prefix string) (a, b *relock.Session) {
-	return kit.NewSession(t, s, relock.WithPrefix(prefix)), kit.NewSession(t, s, relock.WithPrefix(prefix))
 }
 
 func inUse() int64 {
@@ -196,7 +189,7 @@ func TestDamagedKeyBesideALockStopsNoRelease(t *testing.T) {
 		} {
 			for _, waiter := range []bool{false, true} {
 				prefix := fmt.Sprint(key, waiter, " ")
-				a, b := twoSessions(t, server, prefix)
+				a, b := two(t, server.Client, prefix)
 				held, waits := k.Holder(a), k.Of(b)
 				kit.Lock(t, kit.Background, held)
 				var locked <-chan error
@@ -232,7 +225,7 @@ func TestFenceThatIsNoTokenCountsAsNone(t *testing.T) {
 			"inf", "-inf", "nan", "1e30", "1e400", "garbage", "", "-5", "0x10", "1.5", "0", "1e15", " 7 ", "99999999999999999999",
 		} {
 			prefix := value + " "
-			a, b := twoSessions(t, server, prefix)
+			a, b := two(t, server.Client, prefix)
 			held, waits := k.Holder(a), k.Of(b)
 			spoil := func(last int64) {
 				redistest.Eventually(t, kit.Soon, "the clock to pass the last token", func() bool {

@@ -67,11 +67,3 @@ func TestKilledHolderFreesTheLock(t *testing.T) {
 		kit.Unlock(t, kit.Background, m)
 	})
 }
-
-// contenders returns how many contenders queue for a lock.
-func contenders(t testing.TB, s *redistest.Server, name string) int {
-	t.Helper()
-	n, err := s.Do("ZCARD", "relock_queue:{"+name+"}")
-	require.NoError(t, err)
-	return int(n.(int64))
-}

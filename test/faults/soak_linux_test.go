@@ -57,12 +57,6 @@ func (k *soak) while() time.Duration {
 	return soakLease/10 + time.Duration(k.rnd.Int64N(int64(soakLease*7/5)))
 }
 
-func (k *soak) do(args ...string) {
-	k.t.Helper()
-	_, err := k.server.Do(args...)
-	require.NoError(k.t, err)
-}
-
 // faults are what may happen beside the outages of the kit.
 var faults = map[string]func(k *soak){
 	"process frozen": func(k *soak) {
@@ -90,10 +84,10 @@ var faults = map[string]func(k *soak){
 			kit.Receive(k.t, kit.DropReplyOf(p, "EVALSHA"), "the loss of a reply")
 		}
 	},
-	"scripts flushed":      func(k *soak) { k.do("SCRIPT", "FLUSH") },
-	"subscriptions killed": func(k *soak) { k.do("CLIENT", "KILL", "TYPE", "PUBSUB") },
-	"clients paused":       func(k *soak) { k.do("CLIENT", "PAUSE", fmt.Sprint(k.while().Milliseconds()), "ALL") },
-	"writing paused":       func(k *soak) { k.do("CLIENT", "PAUSE", fmt.Sprint(k.while().Milliseconds()), "WRITE") },
+	"scripts flushed":      func(k *soak) { do(k.t, k.server, "SCRIPT", "FLUSH") },
+	"subscriptions killed": func(k *soak) { do(k.t, k.server, "CLIENT", "KILL", "TYPE", "PUBSUB") },
+	"clients paused":       func(k *soak) { do(k.t, k.server, "CLIENT", "PAUSE", fmt.Sprint(k.while().Milliseconds()), "ALL") },
+	"writing paused":       func(k *soak) { do(k.t, k.server, "CLIENT", "PAUSE", fmt.Sprint(k.while().Milliseconds()), "WRITE") },
 	"Redis killed at once": func(k *soak) {
 		k.server.Kill()
 		require.NoError(k.t, k.server.Restart())

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // A certainHold is what is certain of one hold: from the return of Lock to the
@@ -31,35 +33,21 @@ func (c certainHold) String() string {
 // begin before an earlier one has ended, and those whose token is not larger than
 // all before. Holds that were over before they began are nobody's.
 func sweep(holds []certainHold) (overlaps, stale []string) {
-	var real []certainHold
+	holds = slices.DeleteFunc(slices.Clone(holds), func(h certainHold) bool { return h.from >= h.to })
+	slices.SortFunc(holds, func(a, b certainHold) int { return cmp.Compare(a.from, b.from) })
+	var last, lastRead, top certainHold // that end last, and the one with the largest token
 	for _, h := range holds {
-		if h.from < h.to {
-			real = append(real, h)
-		}
-	}
-	slices.SortFunc(real, func(a, b certainHold) int { return cmp.Compare(a.from, b.from) })
-	// Those that end last: of holds that exclude all others, and of readers; and the one
-	// with the largest token.
-	var last, lastRead certainHold
-	top := certainHold{token: aReader}
-	during := func(h, other certainHold) {
-		if other.to > 0 && h.from < other.to {
-			overlaps = append(overlaps, fmt.Sprintf("%v, during %v", h, other))
-		}
-	}
-	for _, h := range real {
-		during(h, last)
-		if h.token == aReader {
-			if h.to > lastRead.to {
-				lastRead = h
+		for _, other := range []certainHold{last, lastRead} {
+			if h.from < other.to && (h.token != aReader || other.token != aReader) {
+				overlaps = append(overlaps, fmt.Sprintf("%v, during %v", h, other))
 			}
-			continue
 		}
-		during(h, lastRead)
-		if h.token != noToken && h.token <= top.token {
+		if h.token > noToken && h.token <= top.token {
 			stale = append(stale, fmt.Sprintf("%v, after %v", h, top))
 		}
-		if h.to > last.to {
+		if h.token == aReader && h.to > lastRead.to {
+			lastRead = h
+		} else if h.token != aReader && h.to > last.to {
 			last = h
 		}
 		if h.token > top.token {
@@ -73,15 +61,8 @@ func sweep(holds []certainHold) (overlaps, stale []string) {
 func checkSweep(t testing.TB, holds []certainHold) {
 	t.Helper()
 	overlaps, stale := sweep(holds)
-	for _, o := range overlaps[:min(10, len(overlaps))] {
-		t.Error("two certain holds at once:", o)
-	}
-	for _, o := range stale[:min(10, len(stale))] {
-		t.Error("a token that is not larger:", o)
-	}
-	if n := len(overlaps) + len(stale); n > 0 {
-		t.Errorf("%d overlaps and %d tokens out of order in %d holds", len(overlaps), len(stale), len(holds))
-	}
+	assert.Empty(t, overlaps[:min(10, len(overlaps))], "%d times two certain holds at once, of %d", len(overlaps), len(holds))
+	assert.Empty(t, stale[:min(10, len(stale))], "%d tokens that are not larger, of %d", len(stale), len(holds))
 }
 
 func TestSweepSeesOverlapsAndTokensOutOfOrder(t *testing.T) {
@@ -100,8 +81,7 @@ func TestSweepSeesOverlapsAndTokensOutOfOrder(t *testing.T) {
 		"a reader during writes": {[]certainHold{{"c", 1, 10, 1}, {"a", 2, 3, aReader}, {"b", 9, 11, aReader}}, 2, 0},
 	} {
 		overlaps, stale := sweep(c.holds)
-		if len(overlaps) != c.overlaps || len(stale) != c.stale {
-			t.Errorf("%s: overlaps %q, tokens out of order %q; want %d and %d", name, overlaps, stale, c.overlaps, c.stale)
-		}
+		assert.Len(t, overlaps, c.overlaps, name)
+		assert.Len(t, stale, c.stale, name)
 	}
 }

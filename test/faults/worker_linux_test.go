@@ -11,10 +11,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
@@ -159,17 +157,7 @@ func (w worker) deadline(l kit.Deadliner, was time.Duration) time.Duration {
 	return was
 }
 
-// rawNow reads CLOCK_MONOTONIC, which all processes of a host share: unlike Go's
-// time, which each process counts from its own start.
-func rawNow() time.Duration {
-	const clockMonotonic = 1
-	var ts syscall.Timespec
-	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&ts)), 0)
-	if errno != 0 {
-		panic(errno)
-	}
-	return time.Duration(ts.Nano())
-}
+func rawNow() time.Duration { return time.Duration(kit.Monotonic()) }
 
 // workerProc is a worker as its test sees it.
 type workerProc struct {
