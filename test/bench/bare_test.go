@@ -108,9 +108,10 @@ func benchSession(b testing.TB, at kit.Addressed, opts ...relock.SessionOption) 
 	return s
 }
 
-// answer returns what follows a word in the next such line of a helper process.
-func answer(p *redistest.Proc, word string) string {
+// expect reads what follows a word in the next such line of a helper process.
+func expect(p *redistest.Proc, word string, into ...any) {
 	text, err := p.Expect(word, 10*time.Minute)
 	kit.ChildCheck(err)
-	return text
+	_, err = fmt.Sscan(text, into...)
+	kit.ChildCheck(err)
 }

@@ -31,7 +31,14 @@ var herdKinds = []struct {
 }{{"Mutex", mutexOf}, {"FairMutex", fairOf}, {"RWMutex, writers", writeOf}}
 
 // herdFigures are what a herd got and what it took.
-type herdFigures struct{ rate, server, commands, longest float64 } // server, longest: ns
+type herdFigures [4]float64
+
+const (
+	rate     = iota // acquisitions a second
+	server          // its time for each, in ns
+	commands        // of each, those of scripts too
+	longest         // wait, in ns
+)
 
 // herd measures processes that hammer one name with sections of half a millisecond, one
 // goroutine each. What a hand-over takes must not grow with their number. Sizes and lock
@@ -44,23 +51,23 @@ func (t *table) herd(b *testing.B, srv *redistest.Server) {
 		h.children[i] = redistest.ChildIn(b, []string{"GOMAXPROCS=1"}, "bench-herd", srv.Addr())
 	}
 	h.expect(large, "started")
-	got := make(map[string]map[int][]herdFigures)
-	for _, kind := range herdKinds {
-		got[kind.name] = make(map[int][]herdFigures)
+	got := make([]map[int][]herdFigures, len(herdKinds))
+	for i := range herdKinds {
+		got[i] = make(map[int][]herdFigures)
 	}
 	for range least(1, herdRounds) {
 		for _, n := range sizes {
 			h.tell(n, "open")
 			h.expect(n, "opened")
-			for i, kind := range herdKinds {
-				got[kind.name][n] = append(got[kind.name][n], h.run(i, n))
+			for i := range herdKinds {
+				got[i][n] = append(got[i][n], h.run(i, n))
 			}
 			h.tell(n, "close")
 			h.expect(n, "closed")
 		}
 	}
-	for _, kind := range herdKinds {
-		t.herdRows(kind.name, small, large, got[kind.name])
+	for i, kind := range herdKinds {
+		t.herdRows(kind.name, small, large, got[i])
 	}
 }
 
@@ -68,32 +75,26 @@ func (t *table) herd(b *testing.B, srv *redistest.Server) {
 // with a place at the end of the queue: as many sections and hand-overs as there are processes.
 func (t *table) herdRows(kind string, small, large int, got map[int][]herdFigures) {
 	few, many := medians(got[small]), medians(got[large])
-	turn := 1e9 / few.rate // a section and a hand-over
+	turn := 1e9 / few[rate] // a section and a hand-over
 	beside := fmt.Sprintf(" (n = %d)", small)
-	commands := func(n float64) string { return fmt.Sprintf("%.1f", n) }
-	ms := func(ns float64) string { return fmt.Sprintf("%.0f ms", ns/1e6) }
 	t.reaches(fmt.Sprintf("%d processes, sections of %v, %s", large, herdSection, kind),
-		many.rate/1e9, few.rate/1e9, beside, perSecond, 1/herdGrowth, 3)
-	t.grows("  server time of each", many.server, few.server, beside, took, herdGrowth, 3)
-	t.grows("  commands of each", many.commands, few.commands, beside, commands, herdGrowth, 3)
-	t.grows("  longest wait", many.longest, float64(large)*turn, fmt.Sprintf(" (%d × %s)", large, took(turn)),
-		ms, herdUnfair, 3)
+		many[rate]/1e9, few[rate]/1e9, beside, perSecond, 1/herdGrowth, 3)
+	t.grows("  server time of each", many[server], few[server], beside, took, herdGrowth, 3)
+	t.grows("  commands of each", many[commands], few[commands], beside,
+		func(n float64) string { return fmt.Sprintf("%.1f", n) }, herdGrowth, 3)
+	t.grows("  longest wait", many[longest], float64(large)*turn, fmt.Sprintf(" (%d × %s)", large, took(turn)),
+		func(ns float64) string { return fmt.Sprintf("%.0f ms", ns/1e6) }, herdUnfair, 3)
 }
 
-func medians(of []herdFigures) herdFigures {
-	each := func(f func(herdFigures) float64) float64 {
+func medians(of []herdFigures) (m herdFigures) {
+	for i := range m {
 		var all []float64
 		for _, figures := range of {
-			all = append(all, f(figures))
+			all = append(all, figures[i])
 		}
-		return median(all)
+		m[i] = median(all)
 	}
-	return herdFigures{
-		each(func(f herdFigures) float64 { return f.rate }),
-		each(func(f herdFigures) float64 { return f.server }),
-		each(func(f herdFigures) float64 { return f.commands }),
-		each(func(f herdFigures) float64 { return f.longest }),
-	}
+	return m
 }
 
 // herd is the parent's side of the processes.
@@ -109,39 +110,37 @@ func (h *herd) tell(n int, line string) {
 	}
 }
 
-// expect returns what follows the word in the next line of each of n processes.
-func (h *herd) expect(n int, word string) (rest []string) {
+// expect waits until each of n processes has said a word.
+func (h *herd) expect(n int, word string) {
 	for _, c := range h.children[:n] {
-		rest = append(rest, answer(c, word))
+		expect(c, word)
 	}
-	return rest
 }
 
 // run has n processes hammer a new name, and looks at the server in the meantime.
 func (h *herd) run(kind, n int) herdFigures {
 	h.runs++
-	start := monotonic() + int64(100*time.Millisecond)
+	start := kit.Monotonic() + int64(100*time.Millisecond)
 	from := start + int64(herdWarmUp)
 	span := least(herdSpan/5, herdSpan)
 	to := from + int64(span)
 	h.tell(n, fmt.Sprintf("run %d herd-%d %d %d %d", kind, h.runs, start, from, to))
 	sleepUntil(from)
-	cpu, commands := serverLoad(h.srv)
+	cpu, commandsBefore := serverLoad(h.srv)
 	sleepUntil(to)
 	cpuAfter, commandsAfter := serverLoad(h.srv)
-	var total, longest float64
-	for _, text := range h.expect(n, "done ") {
+	var total, most float64
+	for _, c := range h.children[:n] {
 		var count, wait float64
-		_, err := fmt.Sscan(text, &count, &wait)
-		kit.ChildCheck(err)
+		expect(c, "done ", &count, &wait)
 		total += count
-		longest = max(longest, wait)
+		most = max(most, wait)
 	}
 	benchCheck(total > 0, "nobody of %d processes got the lock", n)
-	return herdFigures{total / span.Seconds(), (cpuAfter - cpu) / total, (commandsAfter - commands) / total, longest}
+	return herdFigures{total / span.Seconds(), (cpuAfter - cpu) / total, (commandsAfter - commandsBefore) / total, most}
 }
 
-func sleepUntil(at int64) { time.Sleep(time.Duration(at - monotonic())) }
+func sleepUntil(at int64) { time.Sleep(time.Duration(at - kit.Monotonic())) }
 
 // serverLoad returns the server's processor time in nanoseconds, and how many commands it
 // has executed, those of scripts among them.
@@ -186,10 +185,10 @@ func benchHerd(args []string) { // address
 // hammer locks and unlocks from start to end. It counts between from and to.
 func hammer(l relock.Locker, start, from, to, end int64) (count, longest int64) {
 	sleepUntil(start)
-	for called := monotonic(); called < end; called = monotonic() {
+	for called := kit.Monotonic(); called < end; called = kit.Monotonic() {
 		kit.ChildCheck(l.Lock(kit.Background))
-		got := monotonic()
-		nap(herdSection)
+		got := kit.Monotonic()
+		kit.Nap(herdSection)
 		kit.ChildCheck(l.Unlock(kit.Background))
 		if got >= from {
 			longest = max(longest, got-called)

@@ -29,20 +29,19 @@ func (t *table) manyNames(b *testing.B, _ *redistest.Server) {
 	srv := redistest.Start(b)                                                                   // which has nothing else
 	client := kit.NewClient(b, srv, func(o *rueidis.ClientOption) { o.PipelineMultiplex = -1 }) // one connection
 	p := redistest.Child(b, "bench-names", srv.Addr())
-	answer(p, "ready")
+	expect(p, "ready")
 	run := func(from, to int) (heap, goroutines int64) {
 		kit.ChildCheck(p.Send(fmt.Sprint(from, to)))
-		_, err := fmt.Sscan(answer(p, "done "), &heap, &goroutines)
-		kit.ChildCheck(err)
+		expect(p, "done ", &heap, &goroutines)
 		return heap, goroutines
 	}
 	names := least(5000, *namesOnce)
 	heapBefore, goroutinesBefore := run(0, 4*namesGoroutines)
-	serverBefore := serverLeft(srv, client)
+	serverBefore := serverLeft(client)
 	start := time.Now()
 	heap, goroutines := run(names, 2*names)
 	took := time.Since(start)
-	server := serverLeft(srv, client)
+	server := serverLeft(client)
 
 	t.rows = append(t.rows, row{
 		name: fmt.Sprintf("%d names once each", names), figure: fmt.Sprintf("%.0f/s", float64(names)/took.Seconds()), floor: "-",
@@ -56,53 +55,35 @@ func (t *table) manyNames(b *testing.B, _ *redistest.Server) {
 	t.counts("  fencing tokens that do not expire within a minute", float64(server.lasting), 0)
 }
 
-// left is what a server has.
+// left is what a server has: keys that belong neither to sessions nor to fencing tokens, and fencing tokens
+// that are there for longer than a minute.
 type left struct{ channels, clients, connections, keys, lasting int64 }
 
-// serverLeft looks at a server.
-func serverLeft(srv *redistest.Server, client rueidis.Client) (l left) {
-	list, err := client.Do(kit.Background, client.B().ClientList().Build()).ToString()
-	kit.ChildCheck(err)
-	l.clients = int64(strings.Count(list, "\n"))
-	info, err := client.Do(kit.Background, client.B().Info().Section("stats").Build()).ToString()
-	kit.ChildCheck(err)
-	_, rest, _ := strings.Cut(info, "total_connections_received:")
-	_, err = fmt.Sscan(rest, &l.connections)
-	kit.ChildCheck(err)
-	channels, err := client.Do(kit.Background, client.B().PubsubChannels().Build()).AsStrSlice()
-	kit.ChildCheck(err)
-	l.channels = int64(len(channels))
-	l.keys, l.lasting = keysLeft(client)
-	return l
-}
+const keysLeft = `
+local others, lasting = 0, 0
+for _, key in ipairs(redis.call('keys', '*')) do
+  if key:find('^relock_fence:') then
+    local ttl = redis.call('pttl', key)
+    if ttl == -1 or ttl > 60000 then lasting = lasting + 1 end
+  elseif not key:find('^relock_session:') then
+    others = others + 1
+  end
+end
+return {others, lasting}`
 
-// keysLeft counts keys that belong neither to sessions nor to fencing tokens, and fencing
-// tokens that are there for longer than a minute.
-func keysLeft(client rueidis.Client) (others, lasting int64) {
-	for cursor := uint64(0); ; {
-		page, err := client.Do(kit.Background, client.B().Scan().Cursor(cursor).Count(1000).Build()).AsScanEntry()
+// serverLeft looks at a server.
+func serverLeft(client rueidis.Client) left {
+	info, err := client.Do(kit.Background, client.B().Info().Build()).ToString()
+	kit.ChildCheck(err)
+	field := func(name string) (n int64) {
+		_, rest, _ := strings.Cut(info, "\n"+name+":")
+		_, err := fmt.Sscan(rest, &n)
 		kit.ChildCheck(err)
-		ttls := make(rueidis.Commands, 0, len(page.Elements))
-		for _, key := range page.Elements {
-			switch {
-			case strings.HasPrefix(key, "relock_session:"): // one of each session
-			case strings.HasPrefix(key, "relock_fence:"):
-				ttls = append(ttls, client.B().Pttl().Key(key).Build())
-			default:
-				others++
-			}
-		}
-		for _, r := range client.DoMulti(kit.Background, ttls...) {
-			ms, err := r.AsInt64()
-			kit.ChildCheck(err)
-			if ms == -1 || ms > time.Minute.Milliseconds() {
-				lasting++
-			}
-		}
-		if cursor = page.Cursor; cursor == 0 {
-			return others, lasting
-		}
+		return n
 	}
+	keys, err := client.Do(kit.Background, client.B().Eval().Script(keysLeft).Numkeys(0).Build()).AsIntSlice()
+	kit.ChildCheck(err)
+	return left{field("pubsub_channels"), field("connected_clients"), field("total_connections_received"), keys[0], keys[1]}
 }
 
 // benchNames locks the names of each line of input once each, and says what it has then.

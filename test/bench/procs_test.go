@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
@@ -29,7 +30,7 @@ func (t *table) contention(b *testing.B, srv *redistest.Server) {
 	children := make([]*redistest.Proc, benchProcesses)
 	for i := range children {
 		children[i] = redistest.Child(b, "bench-contend", srv.Addr(), "contended", strconv.Itoa(goroutines), "0s")
-		answer(children[i], "ready")
+		expect(children[i], "ready")
 	}
 	totals := make([]float64, len(children))
 	var longest time.Duration
@@ -43,8 +44,7 @@ func (t *table) contention(b *testing.B, srv *redistest.Server) {
 			for i, c := range children {
 				var n float64
 				var wait time.Duration
-				_, err := fmt.Sscan(answer(c, "done "), &n, (*int64)(&wait))
-				kit.ChildCheck(err)
+				expect(c, "done ", &n, (*int64)(&wait))
 				totals[i] += n
 				sum += n
 				longest = max(longest, wait)
@@ -120,14 +120,12 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 	writer := redistest.Child(b, "bench-write", srv.Addr(), name, section.String())
 	sections := redistest.Child(b, "bench-contend", srv.Addr(), name+"-mutex", strconv.Itoa(benchGoroutines/2), section.String())
 	for _, c := range []*redistest.Proc{writer, sections} {
-		answer(c, "ready")
+		expect(c, "ready")
 	}
 	s := benchSession(b, srv)
 	rw, m := s.RWMutex(name), s.Mutex(name+"-mutex")
-	count := func(c *redistest.Proc) float64 {
-		var n float64
-		_, err := fmt.Sscan(answer(c, "done "), &n)
-		kit.ChildCheck(err)
+	count := func(c *redistest.Proc) (n float64) {
+		expect(c, "done ", &n)
 		return n
 	}
 	r := inTurns(benchRounds/10,
@@ -173,31 +171,24 @@ func benchWrite(args []string) { // address, name, section
 	defer client.Close()
 	section, err := time.ParseDuration(args[2])
 	kit.ChildCheck(err)
-	const goroutines = 8
-	work := make(chan struct{}, 1<<20)
-	var wg sync.WaitGroup
-	for range goroutines {
-		rw := s.RWMutex(args[1])
-		go func() {
-			for range work {
-				kit.ChildCheck(rw.Lock(kit.Background))
-				pass(section)
-				kit.ChildCheck(rw.Unlock(kit.Background))
-				wg.Done()
-			}
-		}()
-	}
+	var writers errgroup.Group
+	writers.SetLimit(8)
 	fmt.Println("ready")
 	count := 0
 	eachLine(func(line string) {
 		if line == "end" {
-			wg.Wait()
+			_ = writers.Wait()
 			fmt.Println("done", count)
 			count = 0
 			return
 		}
 		count++
-		wg.Add(1)
-		work <- struct{}{}
+		writers.Go(func() error {
+			rw := s.RWMutex(args[1])
+			kit.ChildCheck(rw.Lock(kit.Background))
+			pass(section)
+			kit.ChildCheck(rw.Unlock(kit.Background))
+			return nil
+		})
 	})
 }
