@@ -19,13 +19,13 @@ import (
 // redissons are the versions that the tests run with: the newest 3.x and 4.x.
 var redissons = []string{"3.52.0", "4.7.0"}
 
-var javas = map[string]*java{"3.52.0": {}, "4.7.0": {}}
+// classPaths build the Java side with each version, once, and return its class path.
+var classPaths = map[string]func() (string, error){}
 
-// java is the Java side, built with one version of Redisson.
-type java struct {
-	once      sync.Once
-	classpath string
-	err       error
+func init() {
+	for _, version := range redissons {
+		classPaths[version] = sync.OnceValues(func() (string, error) { return build(version) })
+	}
 }
 
 // javaFor returns the class path of the Java side, which it builds if need be. The
@@ -33,13 +33,12 @@ type java struct {
 // RELOCK_REQUIRE_JAVA.
 func javaFor(t testing.TB, version string) string {
 	t.Helper()
-	j := javas[version]
-	j.once.Do(func() { j.classpath, j.err = build(version) })
-	if errors.Is(j.err, exec.ErrNotFound) && os.Getenv("RELOCK_REQUIRE_JAVA") == "" {
-		t.Skipf("no Redisson here: %v", j.err)
+	path, err := classPaths[version]()
+	if errors.Is(err, exec.ErrNotFound) && os.Getenv("RELOCK_REQUIRE_JAVA") == "" {
+		t.Skipf("no Redisson here: %v", err)
 	}
-	require.NoError(t, j.err)
-	return j.classpath
+	require.NoError(t, err)
+	return path
 }
 
 var building sync.Mutex // Maven's local repository is not made for two at a time

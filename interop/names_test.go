@@ -19,25 +19,20 @@ var oddNames = []string{
 
 // Names with braces, colons and letters of any script mean the same lock to both.
 func TestNamesMeanTheSameLock(t *testing.T) {
-	t.Parallel()
-	eachRedisson(t, func(t *testing.T, version string) {
-		t.Parallel()
-		meet(t, version, single(redistest.Start(t), 30*time.Second))
-	})
+	eachPair(t, 30*time.Second, func(t *testing.T, _ where, g, j *peer) { meet(t, g, j) })
 }
 
 // In a cluster, where messages go through the shards.
 func TestClusterMeansTheSameLocks(t *testing.T) {
 	t.Parallel()
 	eachRedisson(t, func(t *testing.T, version string) {
-		cluster := redistest.StartCluster(t, 3, 0)
-		meet(t, version, where{"cluster", cluster.Nodes()[0].Addr(), 30 * time.Second})
+		at := where{"cluster", redistest.StartCluster(t, 3, 0).Nodes()[0].Addr(), 30 * time.Second}
+		meet(t, at.start(t, ""), at.start(t, version))
 	})
 }
 
 // meet has both sides exclude and wake each other under every name, far within a lease.
-func meet(t *testing.T, version string, at where) {
-	g, j := at.start(t, ""), at.start(t, version)
+func meet(t *testing.T, g, j *peer) {
 	for _, name := range oddNames {
 		for _, kind := range []string{"lock", "fair", "fenced", "write", "read"} {
 			for _, who := range [][2]*peer{{g, j}, {j, g}} {

@@ -6,12 +6,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -35,10 +37,8 @@ type peer struct {
 	id   string // of the session, or of Redisson's client
 	proc *redistest.Proc
 
-	mu    sync.Mutex // protects the following
-	last  int
-	calls map[string]chan string // by number
-	gone  bool
+	last  atomic.Int64
+	calls sync.Map // of chan string by number
 }
 
 // where is what a peer connects to.
@@ -54,7 +54,7 @@ func single(s *redistest.Server, lease time.Duration) where { return where{"sing
 func (at where) start(t testing.TB, version string) *peer {
 	t.Helper()
 	args := []string{at.mode, at.addr, strconv.FormatInt(at.lease.Milliseconds(), 10)}
-	p := &peer{t: t, java: version != "", calls: make(map[string]chan string)}
+	p := &peer{t: t, java: version != ""}
 	if p.java {
 		p.proc = redistest.Child(t, "java", append([]string{javaFor(t, version)}, args...)...)
 	} else {
@@ -63,11 +63,7 @@ func (at where) start(t testing.TB, version string) *peer {
 	var err error
 	p.id, err = p.proc.Expect("ready ", soon)
 	require.NoError(t, err, "starting %v", p)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		p.read()
-	}()
+	read := kit.Async(p.read)
 	t.Cleanup(func() {
 		p.proc.Kill()
 		<-read
@@ -82,24 +78,17 @@ func (p *peer) String() string {
 	return "Go"
 }
 
-func (p *peer) read() {
+// read takes down the answers, until the process ends.
+func (p *peer) read() error {
 	for {
 		line, err := p.proc.Line(time.Hour)
-		p.mu.Lock()
 		if err != nil {
-			p.gone = true
-			for _, c := range p.calls {
-				close(c)
-			}
-			p.mu.Unlock()
-			return
+			return err
 		}
 		number, answer, _ := strings.Cut(line, " ")
-		if c := p.calls[number]; c != nil {
-			delete(p.calls, number)
-			c <- answer
+		if c, ok := p.calls.LoadAndDelete(number); ok {
+			c.(chan string) <- answer
 		}
-		p.mu.Unlock()
 	}
 }
 
@@ -119,16 +108,9 @@ type call struct {
 
 // begin has a thread of the peer do something, and does not wait for that.
 func (p *peer) begin(thread, command string, args ...any) *call {
-	p.mu.Lock()
-	p.last++
-	number := strconv.Itoa(p.last)
+	number := strconv.FormatInt(p.last.Add(1), 10)
 	c := &call{p: p, c: make(chan string, 1)}
-	if p.gone {
-		close(c.c)
-	} else {
-		p.calls[number] = c.c
-	}
-	p.mu.Unlock()
+	p.calls.Store(number, c.c)
 	words := []string{number, thread, command}
 	for i, a := range args {
 		word := fmt.Sprint(a)
@@ -138,7 +120,7 @@ func (p *peer) begin(thread, command string, args ...any) *call {
 		words = append(words, word)
 	}
 	c.what = fmt.Sprintf("%v: %s", p, strings.Join(words[1:], " "))
-	_ = p.proc.Send(strings.Join(words, " ")) // if it has ended, the answer says so
+	_ = p.proc.Send(strings.Join(words, " ")) // if it has ended, there will be no answer
 	return c
 }
 
@@ -146,7 +128,7 @@ func (p *peer) begin(thread, command string, args ...any) *call {
 func (c *call) wait(d time.Duration) (a answer) {
 	line := ""
 	select {
-	case line = <-c.c: // which is closed if the process has ended
+	case line = <-c.c:
 	case <-time.After(d):
 		line = fmt.Sprint("no answer within ", d)
 	}
