@@ -1,7 +1,6 @@
 package faults_test
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,48 +14,10 @@ import (
 
 func init() { kit.Roles["faults-line"] = faultsLine }
 
-// faultsLine is a process of which so many goroutines wait for a FairMutex. Each says when it has had it.
-func faultsLine(args []string) { // address, name, goroutines
+// faultsLine is a process of which 10,000 goroutines wait for a FairMutex.
+func faultsLine(args []string) { // address, name
 	s, _ := kit.ChildSession(args[0])
-	n, err := strconv.Atoi(args[2])
-	kit.ChildCheck(err)
-	kit.ChildCheck(kit.Together(n, func(int) error {
-		l := s.FairMutex(args[1])
-		kit.ChildCheck(l.Lock(kit.Background))
-		kit.ChildCheck(l.Unlock(kit.Background))
-		fmt.Println("had")
-		return nil
-	}))
-}
-
-// lineUp starts a process with so many waiters, and returns when they are in line.
-func lineUp(t testing.TB, s *redistest.Server, name string, n int) *redistest.Proc {
-	t.Helper()
-	child := redistest.Child(t, "faults-line", s.Addr(), name, strconv.Itoa(n))
-	redistest.Eventually(t, 3*kit.Soon, "all to queue", func() bool { return contenders(t, s, name) == n })
-	return child
-}
-
-// Eight claims would be 40 s.
-func TestFrozenProcessWithManyWaitersCostsOneClaim(t *testing.T) {
-	t.Parallel()
-	const waiters = 8
-	s := redistest.Start(t)
-	held, next := kit.NewSession(t, s).FairMutex("it"), kit.NewSession(t, s).FairMutex("it")
-	kit.Lock(t, kit.Background, held)
-	child := lineUp(t, s, "it", waiters)
-	waiting := kit.Async(func() error { return next.Lock(kit.Background) })
-	redistest.Eventually(t, kit.Soon, "the other to queue", func() bool { return contenders(t, s, "it") == waiters+1 })
-	require.NoError(t, child.Freeze())
-	kit.Unlock(t, kit.Background, held)
-	require.NoError(t, kit.Receive(t, waiting, "who waits behind the frozen process"))
-	require.NoError(t, child.Thaw())
-	kit.Unlock(t, kit.Background, next)
-	for range waiters {
-		_, err := child.Expect("had", kit.Soon)
-		require.NoError(t, err)
-	}
-	freed(t, s, "it")
+	kit.ChildCheck(kit.Together(10000, func(int) error { return s.FairMutex(args[1]).Lock(kit.Background) }))
 }
 
 // A process is killed, and 10,000 places of it are left. Releases cost the server what they cost without.
@@ -83,7 +44,11 @@ func TestReleaseIsAsCheapWhateverTheDeadLeft(t *testing.T) {
 		return (scriptTime(s) - before) / (turns - few)
 	}
 	usual := cost("nobody died", func(string) {})
-	dead := cost("many died", func(name string) { lineUp(t, s, name, 10000).Kill() })
+	dead := cost("many died", func(name string) {
+		child := redistest.Child(t, "faults-line", s.Addr(), name)
+		redistest.Eventually(t, 3*kit.Soon, "all to queue", func() bool { return contenders(t, s, name) == 10000 })
+		child.Kill()
+	})
 	t.Log("server time of a turn:", usual, dead)
 	require.Less(t, dead, 10*usual)
 }

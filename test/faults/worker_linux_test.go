@@ -37,11 +37,9 @@ type worker struct {
 	Goroutines int
 	Lease      time.Duration
 	Tenure     time.Duration
-	Slow       int           // percent of the holds that take up to one and a half leases
-	Section    time.Duration // how long each hold takes instead, unless it is 0
-	Rest       time.Duration // between two holds
-	Hogs       int           // goroutines that do nothing but use the only processor
-	Sloppy     bool          // a seeded bug: it takes a hold for certain until it calls Unlock
+	Slow       int  // percent of the holds that take up to one and a half leases
+	Hogs       int  // goroutines that do nothing but use the only processor
+	Sloppy     bool // a seeded bug: it takes a hold for certain until it calls Unlock
 }
 
 func faultsWorker(args []string) { // worker, name, addresses
@@ -74,7 +72,6 @@ func faultsWorker(args []string) { // worker, name, addresses
 			if err := w.round(stop, sides[rand.N(len(sides))], n.Add(1)); err != nil && stop.Err() == nil {
 				return err
 			}
-			time.Sleep(w.Rest)
 		}
 		return nil
 	}))
@@ -118,9 +115,6 @@ func (w worker) round(ctx context.Context, l kit.Deadliner, n int64) error {
 	d := rand.N(300 * time.Microsecond)
 	if rand.N(100) < w.Slow {
 		d = rand.N(w.Lease * 3 / 2)
-	}
-	if w.Section > 0 {
-		d = w.Section
 	}
 	done, told := l.Done(), false
 	for end := time.Now().Add(d); time.Now().Before(end) && (!told || w.Sloppy); {
