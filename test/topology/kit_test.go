@@ -2,7 +2,6 @@ package topology_test
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -56,12 +55,10 @@ var pairings = []pairing{
 	{"reader and writer", readerOf, writerOf, true},
 	{"writer and reader", writerOf, readerOf, false},
 	alike("Group of one slot", func(p party, name string) relock.Locker {
-		s := p[0]
-		return relock.NewGroup(s.Mutex(name), s.Mutex(neighbour(name)))
+		return relock.NewGroup(mutexOf(p, name), mutexOf(p, neighbour(name)))
 	}),
 	alike("Group of all kinds", func(p party, name string) relock.Locker {
-		s := p[0]
-		return relock.NewGroup(s.Mutex(name), s.FairMutex(name+" fair"), s.RWMutex(name+" written"), s.RWMutex(name+" read").RLocker())
+		return relock.NewGroup(mutexOf(p, name), fairOf(p, name+" fair"), writerOf(p, name+" written"), readerOf(p, name+" read"))
 	}),
 	alike("Redlock", func(p party, name string) relock.Locker { return relock.NewRedlock(p, name) }),
 }
@@ -209,24 +206,14 @@ func (o *lossCount) expired(t testing.TB) (n int) {
 }
 
 // inStep waits until the replicas of a primary have what it has now.
-func inStep(t testing.TB, primary *redistest.Server, replicas int) {
+func inStep(t testing.TB, primary *redistest.Server, replicas int64) {
 	t.Helper()
-	var want int64 = -1
-	redistest.Eventually(t, kit.Soon, "the replicas to be in step", func() bool {
-		info := primary.Info("replication")
-		if want < 0 {
-			want, _ = strconv.ParseInt(info["master_repl_offset"], 10, 64)
-		}
-		good := 0
-		for key, value := range info {
-			_, offset, _ := strings.Cut(value, "offset=")
-			offset, _, _ = strings.Cut(offset, ",")
-			if n, err := strconv.ParseInt(offset, 10, 64); err == nil && strings.HasPrefix(key, "slave") && n >= want {
-				good++
-			}
-		}
-		return good >= replicas
-	})
+	conn, put := primary.Client(t).Dedicate()
+	defer put()
+	require.NoError(t, conn.Do(kit.Background, conn.B().Ping().Build()).Error()) // WAIT is for what was before it
+	n, err := conn.Do(kit.Background, conn.B().Wait().Numreplicas(replicas).Timeout(kit.Soon.Milliseconds()).Build()).AsInt64()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, n, replicas, "replicas in step")
 }
 
 func TestMain(m *testing.M) { kit.MainOfAll(m) }

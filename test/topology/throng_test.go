@@ -26,6 +26,8 @@ type throng struct {
 	lost    *lossCount
 	guarded []*guarded
 	short   atomic.Int64 // acquisitions that too few replicas had
+	failed  context.Context
+	fail    context.CancelCauseFunc // with what was wrong
 }
 
 // guarded is a number that a lock guards.
@@ -35,7 +37,6 @@ type guarded struct {
 	token  atomic.Int64 // the last one
 	writes atomic.Int64
 	turns  [2]atomic.Int64 // of each session
-	wrong  atomic.Pointer[error]
 }
 
 // throngLease is for how long a lock may stay held whose release was lost: the server
@@ -53,6 +54,7 @@ func startThrong(t testing.TB, d deployment, opts ...relock.SessionOption) *thro
 // newThrong has two sessions contend for a lock of each of some pairings.
 func newThrong(a, b party, lost *lossCount, of []pairing, name func(kinds string) string) *throng {
 	tr := &throng{lost: lost}
+	tr.failed, tr.fail = context.WithCancelCause(kit.Background)
 	tr.ctx, tr.stop = context.WithCancel(kit.Background)
 	for _, p := range of {
 		g := &guarded{name: name(p.kinds)}
@@ -80,7 +82,7 @@ func (tr *throng) drive(g *guarded, who int, l relock.Locker, reads bool) {
 			err = nil
 		}
 		if err != nil {
-			g.wrong.CompareAndSwap(nil, &err)
+			tr.fail(fmt.Errorf("%s: %w", g.name, err))
 			return
 		}
 		time.Sleep(rand.N(30 * time.Millisecond))
@@ -119,9 +121,9 @@ func (tr *throng) goesOn(t testing.TB) {
 		}
 	}
 	redistest.Eventually(t, 3*kit.Soon, "the locks to go round", func() bool {
-		tr.right(t)
 		for turn, n := range before {
 			if turn.Load() < n+turns {
+				require.NoError(t, context.Cause(tr.failed))
 				return false
 			}
 		}
@@ -129,22 +131,12 @@ func (tr *throng) goesOn(t testing.TB) {
 	})
 }
 
-// right checks that everything was right so far.
-func (tr *throng) right(t testing.TB) {
-	t.Helper()
-	for _, g := range tr.guarded {
-		if wrong := g.wrong.Load(); wrong != nil {
-			t.Fatalf("%s: %v", g.name, *wrong)
-		}
-	}
-}
-
 // end stops the traffic and checks it.
 func (tr *throng) end(t testing.TB) {
 	t.Helper()
 	tr.stop()
 	tr.wg.Wait()
-	tr.right(t)
+	require.NoError(t, context.Cause(tr.failed))
 	expired := tr.lost.expired(t)
 	total := int64(0)
 	for _, g := range tr.guarded {
