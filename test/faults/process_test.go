@@ -1,6 +1,8 @@
 package faults_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,21 +51,51 @@ func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
 	})
 }
 
-func TestKilledHolderFreesTheLock(t *testing.T) {
-	const lease = 700 * time.Millisecond
-	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
-		s := redistest.Start(t)
-		m := k.Holder(kit.NewSession(t, s, relock.WithLease(lease)))
-		child := kit.FaultsChild(t, s, "", lease, k.Name)
-		token := kit.TellToken(t, child)
-		waiting := kit.Async(func() error { return m.Lock(kit.Background) })
-		time.Sleep(2 * lease) // it is renewed
-		require.Empty(t, waiting)
-		child.Kill()
-		require.NoError(t, kit.Receive(t, waiting, "the lock of the killed process"))
-		if m, ok := m.(kit.FencedLocker); ok {
-			require.Greater(t, m.FencingToken(), token)
+func init() { kit.Roles["faults-line"] = faultsLine }
+
+// faultsLine is a process of which 10,000 goroutines wait for a FairMutex.
+func faultsLine(args []string) { // address, name
+	s, _ := kit.ChildSession(args[0])
+	kit.ChildCheck(kit.Together(10000, func(int) error { return s.FairMutex(args[1]).Lock(kit.Background) }))
+}
+
+// A process is killed, and 10,000 places of it are left. Releases cost the server what they cost without.
+func TestReleaseIsAsCheapWhateverTheDeadLeft(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	cost := func(name string, happens func(name string)) time.Duration { // to the server, of a hand-over
+		const few, turns = 20, 120 // the first few find out about the dead
+		a, b := kit.NewSession(t, s).FairMutex(name), kit.NewSession(t, s).FairMutex(name)
+		kit.Lock(t, kit.Background, a)
+		happens(name)
+		var before time.Duration
+		for i := range turns {
+			if i == few {
+				before = scriptTime(s)
+			}
+			got := kit.Async(func() error { return b.Lock(kit.Background) })
+			redistest.Eventually(t, kit.Soon, "the other to queue", func() bool { return contenders(t, s, name) > 0 })
+			kit.Unlock(t, kit.Background, a)
+			require.NoError(t, kit.Receive(t, got, "the next turn"))
+			a, b = b, a
 		}
-		kit.Unlock(t, kit.Background, m)
+		kit.Unlock(t, kit.Background, a)
+		return (scriptTime(s) - before) / (turns - few)
+	}
+	usual := cost("nobody died", func(string) {})
+	dead := cost("many died", func(name string) {
+		child := redistest.Child(t, "faults-line", s.Addr(), name)
+		redistest.Eventually(t, 3*kit.Soon, "all to queue", func() bool { return contenders(t, s, name) == 10000 })
+		child.Kill()
 	})
+	t.Log("server time of a turn:", usual, dead)
+	require.Less(t, dead, 10*usual)
+}
+
+// scriptTime returns how long the server has spent on scripts.
+func scriptTime(s *redistest.Server) time.Duration {
+	_, text, _ := strings.Cut(s.Info("commandstats")["cmdstat_evalsha"], "usec=")
+	text, _, _ = strings.Cut(text, ",")
+	us, _ := strconv.ParseInt(text, 10, 64)
+	return time.Duration(us) * time.Microsecond
 }

@@ -3,10 +3,8 @@ package topology_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -40,50 +37,6 @@ func documentedACL(t *testing.T) []string {
 		}
 	}
 	return rule
-}
-
-// commandsOfScripts returns what the scripts call, also in branches that are seldom taken.
-func commandsOfScripts(t *testing.T) []string {
-	t.Helper()
-	commands := map[string]bool{}
-	for _, script := range peek.Scripts().All() {
-		for _, m := range regexp.MustCompile(`\bp?call\('(\w+)'`).FindAllStringSubmatch(script.Text, -1) {
-			commands[m[1]] = true
-		}
-	}
-	require.Greater(t, len(commands), 20)
-	return slices.Sorted(maps.Keys(commands))
-}
-
-// Each right that is missing is named by NewSession, before a release can fail half-way for it: that
-// left the lock taken for a lease.
-func TestEachCommandIsAskedForAtTheStart(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	permit(t, documentedACL(t), server)
-	d := permitted(replicated{server})
-	for _, command := range commandsOfScripts(t) {
-		right := command
-		if command == "pubsub" {
-			right += "|numsub"
-		}
-		admin(t, server, "ACL", "SETUSER", "relock", "-"+command)
-		if command == "pubsub" || command == "hrandfield" { // relock can do without
-			kit.SessionOn(t, d.Client(t))
-		} else {
-			require.Contains(t, refusal(t, d), command)
-		}
-		admin(t, server, "ACL", "SETUSER", "relock", "+"+right)
-	}
-	admin(t, server, "ACL", "SETUSER", "relock", "-hdel", "-zcount")
-	require.Contains(t, refusal(t, d), "may not run hdel, zcount in scripts: give it +hdel +zcount ")
-	admin(t, server, "ACL", "SETUSER", "relock", "+hdel", "+zcount")
-	kit.SessionOn(t, d.Client(t))
-	reply, err := server.Do("KEYS", "*")
-	require.NoError(t, err)
-	for _, key := range reply.([]any) {
-		require.Regexp(t, `^relock_session:\{[0-9a-f-]+\}$`, key, "a label, or what asking has left")
-	}
 }
 
 // A user with the documented rule can do everything, and nothing that is needed is refused on the way.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -207,4 +208,53 @@ func TestCrowdOfCallsEndsWhileRedisHangs(t *testing.T) {
 	require.NoError(t, s.Thaw())
 	redistest.Eventually(t, kit.Quickly, "everything to be released", func() bool { return len(kit.Keys(t, client)) == 0 })
 	goesOn(t, session.Mutex("0"), session.Mutex("1"), short, fixed)
+}
+
+// While a script of somebody else keeps the server busy it answers BUSY to everything.
+func TestBusyServerIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--lua-time-limit", "20")
+	session := kit.NewSession(t, s)
+	wanted, ended := session.Mutex("wanted"), session.Mutex("ended")
+	kit.Lock(t, kit.Background, ended)
+	free := redistest.KeepBusy(t, s)
+	redistest.Eventually(t, kit.Soon, "Lock to say why", func() bool {
+		ctx, cancel := kit.ContextFor(500 * time.Millisecond)
+		defer cancel()
+		err := wanted.Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		return strings.Contains(err.Error(), "BUSY")
+	})
+	locked := kit.Async(func() error { return wanted.Lock(kit.Background) })
+	unlocked := kit.Async(func() error { return ended.Unlock(kit.Background) })
+	time.Sleep(500 * time.Millisecond) // they try again and again
+	require.Empty(t, locked)
+	require.Empty(t, unlocked)
+	free()
+	require.NoError(t, kit.Receive(t, locked, "Lock"))
+	require.NoError(t, kit.Receive(t, unlocked, "Unlock"))
+	kit.Unlock(t, kit.Background, wanted)
+	freed(t, s, "ended")
+}
+
+// A server that is out of memory takes nothing new in, and says so at once; what is held is still renewed and released.
+func TestHoldsSurviveWhereMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	s := redistest.Start(t)
+	session := kit.NewSession(t, s, relock.WithLease(lease))
+	held, wanted := session.Mutex("held"), session.Mutex("wanted")
+	goesOn(t, wanted)
+	kit.Lock(t, kit.Background, held)
+	do(t, s, "CONFIG", "SET", "maxmemory", "1")
+	require.ErrorContains(t, wanted.Lock(kit.Background), "OOM")
+	ok, err := wanted.TryLock(kit.Background)
+	require.False(t, ok)
+	require.ErrorContains(t, err, "OOM")
+	time.Sleep(2 * lease) // several renewals
+	require.NoError(t, held.Err())
+	kit.Unlock(t, kit.Background, held)
+	require.Empty(t, append(holders(t, s, "held"), holders(t, s, "wanted")...), "nor does a failed acquire leave anything")
+	do(t, s, "CONFIG", "SET", "maxmemory", "0")
+	goesOn(t, held, wanted)
 }
