@@ -158,12 +158,11 @@ func TestCertainHoldsNeverOverlapUnderFaults(t *testing.T) {
 			}
 			goOn(t, "afterwards", 3, k.workers...)
 			var all []certainHold
-			lost := 0
 			for _, w := range append(k.gone, k.workers...) {
-				all, lost = append(all, w.stop(t)...), lost+w.lost
+				all = append(all, w.stop(t)...)
 			}
 			took := rawNow() - began
-			t.Logf("%d holds in %v, %d of them lost", len(all), took, lost)
+			t.Logf("%d holds in %v", len(all), took)
 			if c.loses {
 				_, stale := sweep(all)
 				require.Empty(t, stale)
@@ -204,7 +203,6 @@ func TestSoakSeesAHolderThatIgnoresItsDeadline(t *testing.T) {
 	time.Sleep(lease / 10)
 	require.NoError(t, sloppy.Thaw())
 	overlaps, stale := sweep(append(sound.stop(t), sloppy.stop(t)...))
-	require.Positive(t, sloppy.lost)
 	require.NotEmpty(t, overlaps)
 	require.Empty(t, stale, "the tokens tell which of the two is the later holder")
 }

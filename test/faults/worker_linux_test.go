@@ -3,7 +3,6 @@ package faults_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -29,7 +28,6 @@ func init() { kit.Roles["faults-worker"] = faultsWorker }
 //
 //	b <hold> <time> <token> <deadline>   Lock has returned
 //	e <hold> <time>                      Unlock is called, or the deadline was earlier
-//	l <hold>                             and says that the hold was lost
 //
 // The process may be killed between any two of them.
 type worker struct {
@@ -127,14 +125,10 @@ func (w worker) round(ctx context.Context, l kit.Deadliner, n int64) error {
 	}
 	// What is written before the call is what another process must not see before.
 	fmt.Printf("e %d %d\n", n, min(rawNow(), until))
-	err := l.Unlock(kit.Background)
-	if errors.Is(err, relock.ErrLost) {
-		fmt.Println("l", n)
+	if err := l.Unlock(kit.Background); w.Kind != "Redlock" { // a majority of its servers may be away
+		return kit.LostOrNil(err)
 	}
-	if w.Kind == "Redlock" {
-		return nil // a majority of the servers may be away
-	}
-	return kit.LostOrNil(err)
+	return nil
 }
 
 // deadline returns the local deadline by the clock that all processes share, or what
@@ -164,7 +158,6 @@ type workerProc struct {
 	mu    sync.Mutex // protects following
 	open  map[int64]certainHold
 	holds []certainHold
-	lost  int // of which so many were lost
 }
 
 func startWorker(t testing.TB, name string, w worker, at ...kit.Addressed) *workerProc {
@@ -203,8 +196,6 @@ func (p *workerProc) read() error {
 			h.to = at
 			p.holds = append(p.holds, h)
 			delete(p.open, n)
-		case "l":
-			p.lost++
 		}
 		p.mu.Unlock()
 	}

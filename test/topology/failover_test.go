@@ -99,12 +99,6 @@ func TestLocksGoOnThroughFailoversOfACluster(t *testing.T) {
 	)
 }
 
-// startUncovered starts a cluster of three that goes on when one of them is gone.
-func startUncovered(t testing.TB) *redistest.Cluster {
-	t.Helper()
-	return redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
-}
-
 // nameOn returns a name of which a master has the slot.
 func nameOn(c *redistest.Cluster, node *redistest.Server, prefix string) string {
 	for i := 0; ; i++ {
@@ -119,7 +113,7 @@ func nameOn(c *redistest.Cluster, node *redistest.Server, prefix string) string 
 func TestHungNodeCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	const lease, each = 3 * time.Second, 5
-	c := startUncovered(t)
+	c := redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
 	hung, well := c.Nodes()[0], c.Nodes()[1:]
 	var losses lossCount
 	join := parties(t, c, relock.WithLease(lease), relock.WithObserver(&losses))
@@ -145,7 +139,21 @@ func TestHungNodeCostsTheOthersNothing(t *testing.T) {
 	}
 	goOn()
 	losses.none(t)
+	var clients []rueidis.Client // of sessions that are started, used and closed meanwhile
+	for range 8 {
+		clients = append(clients, c.Client(t))
+	}
 	require.NoError(t, hung.Freeze())
+	require.NoError(t, kit.Together(len(clients), func(i int) error {
+		ctx, cancel := kit.ContextFor(kit.Soon)
+		defer cancel()
+		s, err := relock.NewSession(ctx, clients[i])
+		if err != nil {
+			return err
+		}
+		m := s.Mutex(nameOn(c, well[0], fmt.Sprint("lock ", i)))
+		return errors.Join(m.Lock(ctx), m.Unlock(ctx), s.Close(ctx))
+	}))
 	for began := time.Now(); time.Since(began) < kit.Stress(t, 10*time.Second); {
 		goOn()
 	}
@@ -168,27 +176,4 @@ func TestHungNodeCostsTheOthersNothing(t *testing.T) {
 		name, _, _ := strings.Cut(e.Name, ", ") // the first of a group, which are all of one slot
 		require.Same(t, hung, c.NodeForKey(name), "%s was lost, of a master that is well", name)
 	}
-}
-
-// A session can be started, used and closed while a node hangs: any other node answers
-// what it wants to know.
-func TestSessionStartsWhileANodeHangs(t *testing.T) {
-	t.Parallel()
-	c := startUncovered(t)
-	var clients []rueidis.Client
-	for range 8 {
-		clients = append(clients, c.Client(t))
-	}
-	require.NoError(t, c.Nodes()[0].Freeze())
-	defer func() { require.NoError(t, c.Nodes()[0].Thaw()) }()
-	require.NoError(t, kit.Together(len(clients), func(i int) error {
-		ctx, cancel := kit.ContextFor(kit.Soon)
-		defer cancel()
-		s, err := relock.NewSession(ctx, clients[i])
-		if err != nil {
-			return err
-		}
-		m := s.Mutex(nameOn(c, c.Nodes()[1], fmt.Sprint("lock ", i)))
-		return errors.Join(m.Lock(ctx), m.Unlock(ctx), s.Close(ctx))
-	}))
 }
