@@ -13,11 +13,6 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-func init() {
-	kit.Roles["bench-successor"] = benchSuccessor
-	kit.Roles["bench-message"] = benchMessage
-}
-
 // handOverKinds are a lock that is held, and one of the same name that waits for it.
 var handOverKinds = []struct {
 	title, name string

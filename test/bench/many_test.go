@@ -79,13 +79,13 @@ func (t *table) manyHolds(b *testing.B, srv *redistest.Server) {
 	defer s.Close(kit.Background)
 	lockUnlock(kit.Background, s.Mutex("first"))
 
-	goroutines, heap := runtime.NumGoroutine(), heapInUse()
+	goroutines, heap := runtime.NumGoroutine(), kit.HeapInUse()
 	mutexes := make([]*relock.Mutex, holds)
 	for i := range mutexes {
 		mutexes[i] = s.Mutex("held-" + strconv.Itoa(i))
 		kit.ChildCheck(mutexes[i].Lock(kit.Background))
 	}
-	perHold := float64(heapInUse()-heap) / holds
+	perHold := float64(kit.HeapInUse()-heap) / holds
 
 	const periods = 3
 	time.Sleep(lease / 3) // the first period is that of the acquisitions
@@ -104,22 +104,9 @@ func (t *table) manyHolds(b *testing.B, srv *redistest.Server) {
 	runtime.KeepAlive(mutexes)
 }
 
-func heapInUse() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
-func init() { kit.Roles["bench-names"] = benchNames }
-
 var namesOnce = flag.Int("names", 100_000, "names that are locked once")
 
-const (
-	namesGoroutines = 64
-	namesHeap       = 1 << 20 // bytes left of all names together, at most
-)
+const namesGoroutines = 64
 
 // manyNames measures what is left of names that are locked once and never again, in the
 // process and on the server: nothing but the keys of the fencing tokens, which expire. The
@@ -149,7 +136,7 @@ func (t *table) manyNames(b *testing.B, _ *redistest.Server) {
 	t.counts("  connections left", float64(server.clients-serverBefore.clients), 0)
 	t.counts("  connections made", float64(server.connections-serverBefore.connections), 0)
 	t.counts("  goroutines left", float64(goroutines-goroutinesBefore), 0)
-	t.counts("  bytes of heap left", float64(heap-heapBefore), namesHeap)
+	t.counts("  bytes of heap left", float64(heap-heapBefore), 1<<20) // of all names together
 	t.counts("  keys left that are no fencing tokens", float64(server.keys), 0)
 	t.counts("  fencing tokens that do not expire within a minute", float64(server.lasting), 0)
 }
@@ -200,6 +187,6 @@ func benchNames(args []string) { // address
 			}
 			return nil
 		}))
-		fmt.Println("done", heapInUse(), runtime.NumGoroutine())
+		fmt.Println("done", kit.HeapInUse(), runtime.NumGoroutine())
 	})
 }

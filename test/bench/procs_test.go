@@ -15,20 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-func init() {
-	kit.Roles["bench-contend"] = benchContend
-	kit.Roles["bench-write"] = benchWrite
-}
-
-const benchProcesses = 4
-
 // contention measures processes that want the same lock, with several goroutines
 // each. The floor is the pair floor: what each of them would pay at best if it asked
 // Redis and had nobody to wait for.
 func (t *table) contention(b *testing.B, srv *redistest.Server) {
-	const goroutines = 8
-	const span = 200 * time.Millisecond
-	children := make([]*redistest.Proc, benchProcesses)
+	const processes, goroutines, span = 4, 8, 200 * time.Millisecond
+	children := make([]*redistest.Proc, processes)
 	for i := range children {
 		children[i] = redistest.Child(b, "bench-contend", srv.Addr(), "contended", strconv.Itoa(goroutines), "0s")
 		expect(children[i], "ready")
@@ -84,7 +76,7 @@ func benchContend(args []string) { // address, name, goroutines, section
 			wait := int64(time.Since(start))
 			for old := longest.Load(); wait > old && !longest.CompareAndSwap(old, wait); old = longest.Load() {
 			}
-			pass(section)
+			time.Sleep(section)
 			count.Add(1)
 			kit.ChildCheck(m.Unlock(kit.Background))
 		})
@@ -135,7 +127,7 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 			start := time.Now()
 			throughput(span, benchGoroutines, func(int) {
 				kit.ChildCheck(rw.RLock(kit.Background))
-				pass(section)
+				time.Sleep(section)
 				kit.ChildCheck(rw.RUnlock(kit.Background))
 				if reads.Add(1)%99 == 0 {
 					_ = writer.Send("write")
@@ -148,7 +140,7 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 			_ = sections.Send(span.String())
 			ours := throughput(span, benchGoroutines/2, func(int) {
 				kit.ChildCheck(m.Lock(kit.Background))
-				pass(section)
+				time.Sleep(section)
 				kit.ChildCheck(m.Unlock(kit.Background))
 			})
 			return ours + count(sections)/float64(span)
@@ -156,13 +148,6 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 	)
 	t.reaches(fmt.Sprintf("%d readers, 1 %% writes elsewhere, sections of %v", benchGoroutines, section), r[0], r[1],
 		" (Mutex, two processes)", perSecond, target, 1)
-}
-
-// pass lets the time of a section go by.
-func pass(section time.Duration) {
-	if section > 0 {
-		time.Sleep(section)
-	}
 }
 
 // benchWrite writes once for each line of input, in a few goroutines, and tells at the
@@ -187,14 +172,12 @@ func benchWrite(args []string) { // address, name, section
 		writers.Go(func() error {
 			rw := s.RWMutex(args[1])
 			kit.ChildCheck(rw.Lock(kit.Background))
-			pass(section)
+			time.Sleep(section)
 			kit.ChildCheck(rw.Unlock(kit.Background))
 			return nil
 		})
 	})
 }
-
-func init() { kit.Roles["bench-herd"] = benchHerd }
 
 const (
 	herdSection = 500 * time.Microsecond

@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -190,6 +191,13 @@ func eachLine(f func(line string)) {
 }
 
 func TestMain(m *testing.M) { kit.Main(m) }
+
+func init() {
+	maps.Copy(kit.Roles, map[string]func([]string){
+		"bench-successor": benchSuccessor, "bench-message": benchMessage, "bench-names": benchNames,
+		"bench-contend": benchContend, "bench-write": benchWrite, "bench-herd": benchHerd,
+	})
+}
 
 // bare sends the scripts that relock sends, with the same arguments, through
 // rueidis alone. What it takes is the floor under relock's figures.

@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"fmt"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -18,14 +18,11 @@ import (
 // Another user of the same Redis, who may publish on every session's channel and knows its id, and
 // who writes nonsense to the keys beside a lock.
 
-// waitsFor has l wait for a lock, and returns what its Lock will return.
+// waitsFor has a session wait for its lock l, and returns what Lock will return.
 func waitsFor(t testing.TB, s *relock.Session, l relock.Locker) <-chan error {
 	t.Helper()
 	locked := kit.Async(func() error { return l.Lock(kit.Background) })
-	redistest.Eventually(t, kit.Soon, "somebody to wait", func() bool {
-		state, err := s.Inspect(kit.Background, "lock")
-		return err == nil && state.Waiters > 0 || len(locked) > 0
-	})
+	redistest.Eventually(t, kit.Soon, "somebody to wait", func() bool { return peek.Engine(s).Waits("lock") || len(locked) > 0 })
 	return locked
 }
 
@@ -113,7 +110,7 @@ func forge(t *testing.T, k *kit.LockKind, connect connects, sharded bool) {
 		heardAll(t, victim, owner)
 	}
 	publish()
-	locked := waitsFor(t, owner, waits)
+	locked := waitsFor(t, victim, waits)
 	publish()
 	require.NoError(t, held.Err())
 	require.Empty(t, locked, "somebody else's lock is granted")
@@ -159,24 +156,16 @@ func TestHugeMessagesDoNotStayInMemory(t *testing.T) { // not parallel: it measu
 			kit.Lock(t, kit.Background, m)
 			id := s.ID()
 			heardAll(t, s, other)
-			before := inUse()
+			before := kit.HeapInUse()
 			for n := range messages {
 				do(t, server, "PUBLISH", "relock_session:"+id, fmt.Sprintf(format, n+1000, strings.Repeat("7", size), id))
 			}
 			heardAll(t, s, other)
-			require.Less(t, inUse()-before, int64(most))
-			redistest.Eventually(t, kit.Soon, "memory to be free again", func() bool { return inUse()-before < most/4 })
+			require.Less(t, kit.HeapInUse()-before, int64(most))
+			redistest.Eventually(t, kit.Soon, "memory to be free again", func() bool { return kit.HeapInUse()-before < most/4 })
 			kit.Unlock(t, kit.Background, m)
 		})
 	}
-}
-
-func inUse() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // Unlock returned ErrLost for an intact hold, or an error, and the lock stayed taken for its lease.
@@ -194,7 +183,7 @@ func TestDamagedKeyBesideALockStopsNoRelease(t *testing.T) {
 				kit.Lock(t, kit.Background, held)
 				var locked <-chan error
 				if waiter {
-					locked = waitsFor(t, a, waits)
+					locked = waitsFor(t, b, waits)
 				}
 				damaged := key + ":{" + prefix + "lock}"
 				send(t, client, []string{"DEL", damaged}, []string{"RPUSH", damaged, "x"})
@@ -237,7 +226,7 @@ func TestFenceThatIsNoTokenCountsAsNone(t *testing.T) {
 			kit.Lock(t, kit.Background, held)
 			last := tokenIsReal(t, client, held, prefix+"lock", 0)
 			spoil(last)
-			locked := waitsFor(t, a, waits)
+			locked := waitsFor(t, b, waits)
 			kit.Unlock(t, kit.Background, held)
 			require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
 			last = tokenIsReal(t, client, waits, prefix+"lock", last)

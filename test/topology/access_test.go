@@ -74,20 +74,3 @@ func TestInspectFindsLabelsInOtherSlots(t *testing.T) {
 		}
 	}
 }
-
-// Who is not permitted to write or read labels has none.
-func TestLocksWorkWithoutPermissionForLabels(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	admin(t, srv, "ACL", "SETUSER", "default", "resetkeys", "~lock*", "~relock_fence:*", "~relock_queue:*", "~relock_rwqueue:*")
-	s := kit.NewSession(t, srv, relock.WithLabel("worker"))
-	m := s.Mutex("lock")
-	for range 3 {
-		kit.Lock(t, kit.Background, m)
-		st, err := s.Inspect(kit.Background, "lock")
-		require.NoError(t, err)
-		require.Len(t, st.Holders, 1)
-		require.Empty(t, st.Holders[0].Label)
-		kit.Unlock(t, kit.Background, m)
-	}
-}

@@ -103,15 +103,6 @@ func TestLocksGoOnThroughFailoversOfACluster(t *testing.T) {
 	)
 }
 
-// nameOn returns a name of which a master has the slot.
-func nameOn(c *redistest.Cluster, node *redistest.Server, prefix string) string {
-	for i := 0; ; i++ {
-		if name := fmt.Sprint(prefix, " ", i); c.NodeForKey(name) == node {
-			return name
-		}
-	}
-}
-
 // One master hangs for several leases. Those who hold locks of the other two keep them, and those who want locks
 // there have turns; also where calls of the same sessions wait for the master that hangs, and clean up after themselves.
 func TestHungNodeCostsTheOthersNothing(t *testing.T) {

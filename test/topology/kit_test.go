@@ -59,7 +59,8 @@ var pairings = []pairing{
 	{"reader and writer", readerOf, writerOf, true},
 	{"writer and reader", writerOf, readerOf, false},
 	alike("Group of one slot", func(p party, name string) relock.Locker {
-		return relock.NewGroup(mutexOf(p, name), mutexOf(p, neighbour(name)))
+		other := nameWhere(name, func(other string) bool { return redistest.Slot(other) == redistest.Slot(name) })
+		return relock.NewGroup(mutexOf(p, name), mutexOf(p, other))
 	}),
 	alike("Group of all kinds", func(p party, name string) relock.Locker {
 		return relock.NewGroup(mutexOf(p, name), fairOf(p, name+" fair"), writerOf(p, name+" written"), readerOf(p, name+" read"))
@@ -79,13 +80,18 @@ func writerOf(p party, name string) relock.Locker { return p[0].RWMutex(name) }
 
 func readerOf(p party, name string) relock.Locker { return p[0].RWMutex(name).RLocker() }
 
-// neighbour returns another name with the same slot, which begins with the name.
-func neighbour(name string) string {
+// nameWhere returns a name with a prefix for which something is true.
+func nameWhere(prefix string, is func(name string) bool) string {
 	for i := 0; ; i++ {
-		if other := fmt.Sprint(name, " ", i); redistest.Slot(other) == redistest.Slot(name) {
-			return other
+		if name := fmt.Sprint(prefix, " ", i); is(name) {
+			return name
 		}
 	}
+}
+
+// nameOn returns a name of which a master has the slot.
+func nameOn(c *redistest.Cluster, node *redistest.Server, prefix string) string {
+	return nameWhere(prefix, func(name string) bool { return c.NodeForKey(name) == node })
 }
 
 // duel is one session that holds a lock while another one waits for it.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,10 +180,14 @@ func documentedACL(t *testing.T) []string {
 func TestDocumentedPermissionsSuffice(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 1)
-	permit(t, append(documentedACL(t), more(t, "For `WithReplicas` add `([^`]*)`")...), primary)
-	everyKindOfLock(t, permitted(replicated{primary}))
+	rule := append(documentedACL(t), more(t, "For `WithReplicas` add `([^`]*)`")...)
+	permit(t, rule, primary)
 	everyKindOfLock(t, permitted(replicated{primary}), relock.WithReplicas(1, kit.Soon))
 	nothingRefused(t, append(replicas, primary)...)
+
+	labels := more(t, "Without `(~relock_session[^`]*)` everything works")[0]
+	permit(t, slices.DeleteFunc(rule, func(word string) bool { return word == labels }), primary)
+	everyKindOfLock(t, permitted(replicated{primary}), relock.WithLabel("nobody sees it"))
 }
 
 // In a cluster the client is also sent on, from a slot that is being moved.
@@ -258,9 +263,11 @@ func everyKindOfLock(t *testing.T, d deployment, opts ...relock.SessionOption) {
 	handOver(t, all)
 
 	for _, d := range duels(t, a, b, "goods:") {
-		state, err := b[0].Inspect(kit.Background, d.name)
-		require.NoError(t, err, d.kinds)
-		require.NotEqual(t, relock.Unlocked, state.Mode, d.kinds)
+		redistest.Eventually(t, kit.Soon, d.kinds+" to be locked here", func() bool { // a Redlock has its majority without
+			state, err := b[0].Inspect(kit.Background, d.name)
+			require.NoError(t, err, d.kinds)
+			return state.Mode != relock.Unlocked
+		})
 		was, err := b[0].ForceUnlock(kit.Background, d.name)
 		require.NoError(t, err, d.kinds)
 		require.True(t, was, d.kinds)
