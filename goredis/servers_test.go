@@ -16,7 +16,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/goredis"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -251,7 +250,7 @@ func excludes(t testing.TB, o options) {
 		kit.Lock(t, ctx, mine)
 		require.EqualValues(t, 1, rdb.Exists(ctx, name).Val(), "go-redis does not see the lock on %s", name)
 		got := kit.Async(func() error { return theirs.Lock(ctx) })
-		redistest.Eventually(t, kit.Soon, "the other session to wait", func() bool { return peek.Engine(b).Waits(name) })
+		kit.Waits(t, b, name)
 		require.Empty(t, got, "two have %s", name)
 		kit.Unlock(t, ctx, mine)
 		require.NoError(t, kit.Receive(t, got, "the other session to get in"))

@@ -91,8 +91,7 @@ func TestKilledHolderOfEitherSideFreesItsLocks(t *testing.T) {
 				var waiting []*call
 				for _, kind := range kinds {
 					victim.do("holder", "lock", kind, kind)
-					wanted := rival(kind)
-					waiting = append(waiting, other.begin(kind, "lock", wanted, kind))
+					waiting = append(waiting, other.begin(kind, "lock", rival(kind), kind))
 				}
 				// Another reader beside it, which lives on, and one in a mixed company.
 				victim.do("holder", "lock", "read", "shared")

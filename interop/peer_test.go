@@ -182,12 +182,7 @@ func TestMain(m *testing.M) {
 }
 
 // rival returns the kind of lock that excludes one of a kind.
-func rival(kind string) string {
-	if kind == "read" {
-		return "write"
-	}
-	return kind
-}
+func rival(kind string) string { return strings.Replace(kind, "read", "write", 1) }
 
 // redissons are the versions that the tests run with: the newest 3.x and 4.x.
 var redissons = []string{"3.52.0", "4.7.0"}

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shares has one process hammer a lock beside others, for several pairs of kinds: its own, and theirs. Each side must get
-// at least a tenth of an even share of the turns, by the number of its processes. RELOCK_INTEROP_SHARE sets for how long:
-// 3 s have 30 turns of 100 ms for either side, which leaves much to chance.
+// shares has one process hammer a lock beside others, for several pairs of kinds: its own, and theirs. Each side
+// must get at least a tenth of an even share of the turns, by the number of its processes. RELOCK_INTEROP_SHARE
+// sets for how long: 3 s have 30 turns of 100 ms for either side, which leaves much to chance.
 func shares(t *testing.T, server *redistest.Server, d time.Duration, title string, peers []*peer, last [2]string) {
 	for _, kinds := range [][2]string{{"lock", "lock"}, {"fair", "fair"}, {"write", "write"}, {"read", "write"}, last} {
 		t.Run(fmt.Sprintf(title, kinds[0], kinds[1]), func(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +21,7 @@ import (
 func waitsFor(t testing.TB, s *relock.Session, l relock.Locker) <-chan error {
 	t.Helper()
 	locked := kit.Async(func() error { return l.Lock(kit.Background) })
-	redistest.Eventually(t, kit.Soon, "somebody to wait", func() bool { return peek.Engine(s).Waits("lock") || len(locked) > 0 })
+	kit.Waits(t, s, "lock")
 	return locked
 }
 

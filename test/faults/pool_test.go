@@ -8,7 +8,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -100,7 +99,7 @@ func TestWaitersPollWhileThePoolIsExhausted(t *testing.T) {
 		held, waits := k.Holder(other), k.Of(s)
 		kit.Lock(t, kit.Background, held)
 		got := kit.Async(func() error { return waits.Lock(kit.Background) })
-		redistest.Eventually(t, kit.Soon, "a waiter", func() bool { return peek.Engine(s).Waits("lock") })
+		kit.Waits(t, s, "lock")
 
 		// Somebody takes the session's connection when that is given up.
 		taken := kit.Async(func() func() { _, put := client.Dedicate(); return put })

@@ -65,21 +65,21 @@ func TestReleaseIsAsCheapWhateverTheDeadLeft(t *testing.T) {
 	s := redistest.Start(t)
 	cost := func(name string, happens func(name string)) time.Duration { // to the server, of a hand-over
 		const few, turns = 20, 120 // the first few find out about the dead
-		a, b := kit.NewSession(t, s).FairMutex(name), kit.NewSession(t, s).FairMutex(name)
-		kit.Lock(t, kit.Background, a)
+		sessions := []*relock.Session{kit.NewSession(t, s), kit.NewSession(t, s)}
+		locks := []*relock.FairMutex{sessions[0].FairMutex(name), sessions[1].FairMutex(name)}
+		kit.Lock(t, kit.Background, locks[0])
 		happens(name)
 		var before time.Duration
 		for i := range turns {
 			if i == few {
 				before = scriptTime(s)
 			}
-			got := kit.Async(func() error { return b.Lock(kit.Background) })
-			redistest.Eventually(t, kit.Soon, "the other to queue", func() bool { return contenders(t, s, name) > 0 })
-			kit.Unlock(t, kit.Background, a)
+			held, next := i%2, 1-i%2
+			got := kit.Async(func() error { return locks[next].Lock(kit.Background) })
+			kit.Waits(t, sessions[next], name)
+			kit.Unlock(t, kit.Background, locks[held])
 			require.NoError(t, kit.Receive(t, got, "the next turn"))
-			a, b = b, a
 		}
-		kit.Unlock(t, kit.Background, a)
 		return (scriptTime(s) - before) / (turns - few)
 	}
 	usual := cost("nobody died", func(string) {})

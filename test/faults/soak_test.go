@@ -60,6 +60,10 @@ func (k *soak) while() time.Duration {
 	return soakLease/10 + time.Duration(k.rnd.Int64N(int64(soakLease*7/5)))
 }
 
+func (k *soak) pause(what string) {
+	do(k.t, k.server, "CLIENT", "PAUSE", fmt.Sprint(k.while().Milliseconds()), what)
+}
+
 // faults are what may happen beside the outages of the kit.
 var faults = map[string]func(k *soak){
 	"process frozen": func(k *soak) {
@@ -89,8 +93,8 @@ var faults = map[string]func(k *soak){
 	},
 	"scripts flushed":      func(k *soak) { do(k.t, k.server, "SCRIPT", "FLUSH") },
 	"subscriptions killed": func(k *soak) { do(k.t, k.server, "CLIENT", "KILL", "TYPE", "PUBSUB") },
-	"clients paused":       func(k *soak) { do(k.t, k.server, "CLIENT", "PAUSE", fmt.Sprint(k.while().Milliseconds()), "ALL") },
-	"writing paused":       func(k *soak) { do(k.t, k.server, "CLIENT", "PAUSE", fmt.Sprint(k.while().Milliseconds()), "WRITE") },
+	"clients paused":       func(k *soak) { k.pause("ALL") },
+	"writing paused":       func(k *soak) { k.pause("WRITE") },
 	"Redis killed at once": func(k *soak) {
 		k.server.Kill()
 		require.NoError(k.t, k.server.Restart())
@@ -307,8 +311,8 @@ func sweep(holds []certainHold) (overlaps, stale []string) {
 func checkSweep(t testing.TB, holds []certainHold) {
 	t.Helper()
 	overlaps, stale := sweep(holds)
-	assert.Empty(t, overlaps[:min(10, len(overlaps))], "%d times two certain holds at once, of %d", len(overlaps), len(holds))
-	assert.Empty(t, stale[:min(10, len(stale))], "%d tokens that are not larger, of %d", len(stale), len(holds))
+	assert.Empty(t, overlaps[:min(10, len(overlaps))], "two certain holds at once, %d times", len(overlaps))
+	assert.Empty(t, stale[:min(10, len(stale))], "%d tokens that are not larger", len(stale))
 }
 
 func TestSweepSeesOverlapsAndTokensOutOfOrder(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -104,7 +103,7 @@ func TestLocksGoOnThroughFailoversOfACluster(t *testing.T) {
 }
 
 // One master hangs for several leases. Those who hold locks of the other two keep them, and those who want locks
-// there have turns; also where calls of the same sessions wait for the master that hangs, and clean up after themselves.
+// there have turns; also where calls of the same sessions wait for the master that hangs.
 func TestHungNodeCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	const lease, each = 3 * time.Second, 5
@@ -186,8 +185,8 @@ func elsewhere(t testing.TB, c *redistest.Cluster, key string) *redistest.Server
 	return nil
 }
 
-// The slots of locks that are held, waited for, and in use by a throng are moved, those of the throng to and fro. A grant
-// that nobody hears of would block its lock until the claim lapses: no lock of the throng expires.
+// The slots of locks that are held, waited for, and in use by a throng are moved, those of the throng to and fro.
+// A grant that nobody hears of would block its lock until the claim lapses: no lock of the throng expires.
 func TestLocksMoveWithTheirSlots(t *testing.T) {
 	t.Parallel()
 	const lease = 6 * time.Second
@@ -198,7 +197,8 @@ func TestLocksMoveWithTheirSlots(t *testing.T) {
 		listener := kit.NewClient(t, s)
 		ctx, cancel := context.WithCancel(kit.Background)
 		defer cancel()
-		go listener.Receive(ctx, listener.B().Subscribe().Channel("__keyevent@0__:expired").Build(), func(m rueidis.PubSubMessage) {
+		expiries := listener.B().Subscribe().Channel("__keyevent@0__:expired").Build()
+		go listener.Receive(ctx, expiries, func(m rueidis.PubSubMessage) {
 			mu.Lock()
 			defer mu.Unlock()
 			expired[m.Message] = true
@@ -256,7 +256,7 @@ func TestHalfMovedLockIsFreeInTheEnd(t *testing.T) {
 		held, waiting := p.holds(a, name), p.waits(b, name)
 		kit.Lock(t, kit.Background, held)
 		got := kit.Async(func() error { return waiting.Lock(kit.Background) })
-		redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool { return peek.Engine(b[0]).Waits(name) })
+		kit.Waits(t, b[0], name)
 		m, err := c.BeginMigration(redistest.Slot(name), elsewhere(t, c, name))
 		require.NoError(t, err)
 		require.NoError(t, m.Move(name))

@@ -14,7 +14,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -63,7 +62,8 @@ var pairings = []pairing{
 		return relock.NewGroup(mutexOf(p, name), mutexOf(p, other))
 	}),
 	alike("Group of all kinds", func(p party, name string) relock.Locker {
-		return relock.NewGroup(mutexOf(p, name), fairOf(p, name+" fair"), writerOf(p, name+" written"), readerOf(p, name+" read"))
+		reader, writer := readerOf(p, name+" read"), writerOf(p, name+" written")
+		return relock.NewGroup(mutexOf(p, name), fairOf(p, name+" fair"), writer, reader)
 	}),
 	alike("Redlock", func(p party, name string) relock.Locker { return relock.NewRedlock(p, name) }),
 }
@@ -72,12 +72,9 @@ func alike(kinds string, f func(party, string) relock.Locker) pairing {
 	return pairing{kinds, f, f, false}
 }
 
-func mutexOf(p party, name string) relock.Locker { return p[0].Mutex(name) }
-
-func fairOf(p party, name string) relock.Locker { return p[0].FairMutex(name) }
-
+func mutexOf(p party, name string) relock.Locker  { return p[0].Mutex(name) }
+func fairOf(p party, name string) relock.Locker   { return p[0].FairMutex(name) }
 func writerOf(p party, name string) relock.Locker { return p[0].RWMutex(name) }
-
 func readerOf(p party, name string) relock.Locker { return p[0].RWMutex(name).RLocker() }
 
 // nameWhere returns a name with a prefix for which something is true.
@@ -115,7 +112,7 @@ func duels(t testing.TB, a, b party, prefix string) (all []*duel) {
 	}
 	for _, d := range all {
 		if d.kinds != "Redlock" { // which waits nowhere: it asks again
-			redistest.Eventually(t, kit.Soon, "somebody to wait for "+d.name, func() bool { return peek.Engine(d.two).Waits(d.name) })
+			kit.Waits(t, d.two, d.name)
 		}
 	}
 	return all
@@ -221,7 +218,8 @@ func inStep(t testing.TB, primary *redistest.Server, replicas int64) {
 	conn, put := primary.Client(t).Dedicate()
 	defer put()
 	require.NoError(t, conn.Do(kit.Background, conn.B().Ping().Build()).Error()) // WAIT is for what was before it
-	n, err := conn.Do(kit.Background, conn.B().Wait().Numreplicas(replicas).Timeout(kit.Soon.Milliseconds()).Build()).AsInt64()
+	wait := conn.B().Wait().Numreplicas(replicas).Timeout(kit.Soon.Milliseconds()).Build()
+	n, err := conn.Do(kit.Background, wait).AsInt64()
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, n, replicas, "replicas in step")
 }

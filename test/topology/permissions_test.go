@@ -86,8 +86,8 @@ func refusal(t testing.TB, d deployment, opts ...relock.SessionOption) string {
 	return err.Error()
 }
 
-// A session that cannot work says so when it starts, and what is missing, before a release can fail half-way for it: that
-// left the lock taken for a lease.
+// A session that cannot work says so when it starts, and what is missing, before a release can fail half-way for it:
+// that left the lock taken for a lease.
 func TestWhatTheServerLacksIsReported(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -75,7 +74,7 @@ func TestRedissonsWaitersHearOfEveryRelease(t *testing.T) {
 				if behind {
 					w := r.waiter(party{other}, name)
 					got = kit.Async(func() error { return errors.Join(w.Lock(kit.Background), w.Unlock(kit.Background)) })
-					redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool { return peek.Engine(other).Waits(name) })
+					kit.Waits(t, other, name)
 				}
 				r.free(t, ctx, s, l, name)
 				require.Equal(t, r.message, kit.Receive(t, heard, "the message of "+name))

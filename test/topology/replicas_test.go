@@ -147,7 +147,8 @@ func TestMoreReplicasThanThereAreAreRefused(t *testing.T) {
 	bare := cluster.Masters()[0]
 	cluster.Replica(bare).Kill()
 	redistest.Eventually(t, kit.Soon, "it to be missed", func() bool { return bare.Info("replication")["connected_slaves"] == "0" })
-	require.Contains(t, refusal(t, cluster, relock.WithReplicas(1, time.Second)), "the primary at "+bare.Addr()+" has 0 connected")
+	text := refusal(t, cluster, relock.WithReplicas(1, time.Second))
+	require.Contains(t, text, "the primary at "+bare.Addr()+" has 0 connected")
 }
 
 // Through Sentinel a client may still be connected to what was the primary. The session begins when
