@@ -227,7 +227,8 @@ func (w *world) report() string {
 	}
 	b.WriteString("\nfaults:\n")
 	for _, t := range w.troubles {
-		fmt.Fprintf(&b, "%+v\n", t.fault)
+		fmt.Fprintln(&b, t.at, t.kind, "process", t.proc, "server", t.server, "for", t.lasts, "by", t.step, "n", t.n, t.text,
+			"after a Lock", t.after)
 	}
 	b.WriteString("\ncalls:\n")
 	for _, c := range w.calls {
