@@ -13,9 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Benchmarks for comparing versions with benchstat. One operation is a Lock and an
-// Unlock. BenchmarkTable in test/bench measures a floor in turns with each figure, which says
-// more on a machine that is not idle.
+// Benchmarks for comparing versions with benchstat. One operation is a Lock and an Unlock. BenchmarkTable in test/bench
+// measures a floor in turns with each figure, which says more on a machine that is not idle.
 
 var kinds = map[string]func(s *relock.Session, name string) relock.Locker{
 	"Mutex":        func(s *relock.Session, name string) relock.Locker { return s.Mutex(name) },
