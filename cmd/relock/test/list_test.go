@@ -74,14 +74,14 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 
 	// A lock that was acquired long ago, as a token that is gone tells.
 	admin(t, s, "DEL", "relock_fence:{goods:1}")
-	require.Regexp(t, `^goods:1: held \(mutex\), for >1m00s(.*\n)*free: not locked`, run(t, s, "inspect", "goods:1", "free").ends(0))
+	text := run(t, s, "inspect", "goods:1", "free").ends(0)
+	require.Regexp(t, `^goods:1: held \(mutex\), for >1m00s(.*\n)*free: not locked`, text)
 	all = parsed(t, run(t, s, "inspect", "--json", "goods:1", "free").ends(0))
 	require.True(t, all[0].HeldAtLeast)
 	require.EqualValues(t, 60_000, *all[0].Held)
 	require.Equal(t, "unlocked", all[1].Mode)
 	require.NotNil(t, all[1].Holders)
-
-	text := run(t, s, "list").ends(0)
+	text = run(t, s, "list").ends(0)
 	for _, want := range []string{"goods:4 ", "and 1 more", `"strange\n\x1b[31mname"`, "\nother  ", "NAME"} {
 		require.Contains(t, text, want)
 	}
