@@ -31,7 +31,7 @@ func TestUnlockOfALostHoldDoesNotEndThatOfTheNext(t *testing.T) {
 		e := newEngine(t, client, time.Hour)
 		l := newLock(e, k, "a", LockConfig{})
 		require.NoError(t, l.Lock(background))
-		lost := l.latest()
+		lost := l.refresh(l.handle.Latest())
 		unblock := func() {}
 		if k == wire.Read { // readers ask only while a writer waits
 			writer := newLock(newEngine(t, client, time.Hour), wire.Write, "a", LockConfig{})
@@ -67,7 +67,7 @@ func TestRequestThatIsExecutedAfterTheUnlock(t *testing.T) {
 	e := newEngine(t, client, time.Hour)
 	l := newLock(e, wire.Plain, "a", LockConfig{})
 	require.NoError(t, l.Lock(background))
-	held := l.latest().Lease()
+	held := l.refresh(l.handle.Latest()).Lease()
 	held.Indeterminate = true // as after a request without a reply
 	require.NoError(t, l.Unlock(background))
 	token, _, err := e.proto.Acquire(transport.Background(), &held.Ref, l.leaseMS, false)

@@ -33,7 +33,7 @@ func TestLocksOfAPipelineAreAnsweredOneByOne(t *testing.T) {
 			require.NoError(t, l.Lock(ctx))
 		}
 	}
-	c := NewCall(ctx, nil, e.Clock, "a group", event.Group, "lock group", false)
+	c := NewCall(ctx, nil, "a group", event.Group, "lock group", false)
 	held, errs := TryAll(ctx, o, locks, &c)
 	for i, l := range locks {
 		require.Equal(t, l.Name() != "taken" && l.Name() != "damaged", held[i], l.Name())
@@ -65,7 +65,7 @@ func TestPipelineOfAClosedEngine(t *testing.T) {
 	o := new(arbiter.Owner)
 	require.NoError(t, l.Lock(arbiter.WithOwner(background, o)))
 	require.NoError(t, e.Close(background))
-	c := NewCall(background, nil, e.Clock, "a group", event.Group, "lock group", false)
+	c := NewCall(background, nil, "a group", event.Group, "lock group", false)
 	held, errs := TryAll(background, o, []*Lock{l}, &c)
 	require.False(t, held[0])
 	require.ErrorIs(t, errs[0], lockerr.ErrClosed)

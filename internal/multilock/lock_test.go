@@ -62,9 +62,8 @@ func TestMembersOfOneNameAreLockedTogether(t *testing.T) {
 func TestGroupWhoseMembersExcludeEachOtherIsRefused(t *testing.T) {
 	s := engine.New(nil, engine.Config{Lease: time.Minute})
 	m, f := lock(s, wire.Plain, "a"), lock(s, wire.Fair, "a")
-	var none *member
 	for what, g := range map[string]*Group{
-		"no member": New(), "nil": New(m, nil), "a nil pointer": New(m, none), "two kinds of a lock": New(m, f),
+		"no member": New(), "nil": New(m, nil), "two kinds of a lock": New(m, f),
 	} {
 		require.ErrorIs(t, g.Lock(background), lockerr.ErrOption, what)
 		require.ErrorIs(t, g.Unlock(background), lockerr.ErrOption, what)
