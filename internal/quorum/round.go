@@ -59,11 +59,10 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 			most = pauseMost
 		}
 		r.table.Report(w, err) // for those that queue behind
-		r.pause(ctx, timing.Jitter(pause))
-		pause = min(2*pause, most)
-		if ctx.Err() != nil {
+		if r.pause(ctx, timing.Jitter(pause)); ctx.Err() != nil {
 			return nil, r.ended(ctx, c, taken, err)
 		}
+		pause = min(2*pause, most)
 	}
 }
 
