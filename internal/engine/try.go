@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -14,11 +15,12 @@ import (
 // How a Group locks and unlocks several locks of one engine: as TryLock and Unlock do, with the
 // requests in one pipeline for each node.
 
-// Piped reports whether l may be one of several.
-func (l *Lock) Piped() bool { return l.config.Err == nil && l.e.Config.Replicas == 0 }
-
-// SameKey reports whether another lock has the key of l.
-func (l *Lock) SameKey(other *Lock) bool { return l.keys.Name == other.keys.Name }
+// PipesWith reports whether l and another lock may be asked in one pipeline: not if they have one key.
+func (l *Lock) PipesWith(other Locker) bool {
+	o, ok := other.(*Lock)
+	return ok && l.e == o.e && l.keys.Name != o.keys.Name &&
+		cmp.Or(l.config.Err, o.config.Err) == nil && l.e.Config.Replicas == 0
+}
 
 // TryAll makes one attempt to lock each of several locks of an engine for o, on behalf of a call, as
 // TryLock would.

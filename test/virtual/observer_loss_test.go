@@ -234,9 +234,9 @@ func TestObserverIsToldWhyAGroupWasLost(t *testing.T) {
 		cause string
 	}{
 		"a lock":         {func(s *relock.Session) relock.Locker { return s.Mutex("b") }, "a, b", "it was forced open"},
-		"a group":        {func(s *relock.Session) relock.Locker { return relock.NewGroup(s.Mutex("b"), s.Mutex("c")) }, "b, c, a", "it was forced open"},
+		"a group":        {func(s *relock.Session) relock.Locker { return relock.NewGroup(s.Mutex("b"), s.Mutex("c")) }, "a, b, c", "it was forced open"},
 		"a Redlock":      {func(s *relock.Session) relock.Locker { return relock.NewRedlock([]*relock.Session{s}, "b") }, "a, b", "it was forced open"},
-		"a foreign lock": {func(s *relock.Session) relock.Locker { return plain{s.Mutex("b")} }, "virtual_test.plain, a", "a member of the group was lost"},
+		"a foreign lock": {func(s *relock.Session) relock.Locker { return plain{s.Mutex("b")} }, "a, virtual_test.plain", "a member of the group was lost"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
