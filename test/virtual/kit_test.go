@@ -268,17 +268,27 @@ func lost(t testing.TB, l relock.Locker) time.Time {
 	return time.Now()
 }
 
-// A renewals notes when the rounds of renewals end.
+// A renewals keeps the rounds of renewals.
 type renewals struct {
 	relock.NopObserver
-	mu    sync.Mutex
-	times []time.Time
+	mu     sync.Mutex
+	rounds []relock.RenewEvent
+	times  []time.Time // when they ended
 }
 
-func (r *renewals) Renewed(relock.RenewEvent) {
+func (r *renewals) Renewed(e relock.RenewEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.times = append(r.times, time.Now())
+	r.rounds, r.times = append(r.rounds, e), append(r.times, time.Now())
+}
+
+// takeRounds returns the rounds since the last call.
+func (r *renewals) takeRounds() []relock.RenewEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rounds := r.rounds
+	r.rounds = nil
+	return rounds
 }
 
 // since returns how long after start rounds ended, each time once.

@@ -78,28 +78,6 @@ func TestLeaseIsRenewedEveryThirdOfIt(t *testing.T) {
 	}
 }
 
-// Renewals of several lengths go together, and none comes later for that.
-func TestLeasesOfSeveralLengthsAreKept(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
-		var held []relock.Locker
-		for _, d := range lengths {
-			held = append(held, p.s[0].Mutex(d.String(), relock.WithLease(d)))
-			require.NoError(t, held[len(held)-1].Lock(background))
-			time.Sleep(d / 7)
-		}
-		held = append(held, p.held(relock.WithLease(20*time.Second)))
-		for range 30 {
-			time.Sleep(7 * time.Second)
-			require.LessOrEqual(t, w.ttl(), 20*time.Second)
-			require.GreaterOrEqual(t, w.ttl(), 40*time.Second/3)
-		}
-		for _, l := range held {
-			require.NoError(t, l.Err())
-		}
-	})
-}
-
 // The hold has the lease of the value that acquired it, whichever value its owner locks again
 // through; and what is left of a fixed one.
 func TestReentryKeepsTheLeaseOfTheAcquisition(t *testing.T) {
@@ -240,43 +218,6 @@ func TestRenewalWhoseReplyIsLateCountsFromItsSending(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		p.partition()
 		require.Equal(t, lease/3+told(lease), lost(t, l).Sub(start))
-	})
-}
-
-func TestLockWaitsAsLongAsItsContext(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		if !w.exclusive() {
-			return
-		}
-		p, other := w.process(), w.process()
-		p.held()
-		const wait = 100 * time.Second
-		start := time.Now()
-		ctx, cancel := context.WithTimeout(background, wait)
-		defer cancel()
-		require.ErrorIs(t, other.lock().Lock(ctx), context.DeadlineExceeded)
-		require.Equal(t, wait, time.Since(start))
-		start = time.Now()
-		ok, err := other.lock().TryLock(background)
-		require.NoError(t, err)
-		require.False(t, ok)
-		require.Zero(t, time.Since(start))
-	})
-}
-
-// One message after the release, the waiter of another process has the lock.
-func TestReleaseIsHeardAtOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		if !w.exclusive() || w.typ.redis > 1 { // a Redlock pauses
-			return
-		}
-		p, other := w.process(), w.process()
-		l := p.held()
-		const later = 3 * time.Minute
-		time.AfterFunc(later, func() { _ = l.Unlock(background) })
-		start := time.Now()
-		other.held()
-		require.Equal(t, later, time.Since(start))
 	})
 }
 
