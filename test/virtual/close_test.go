@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
@@ -13,27 +14,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 )
 
 // closeMost is how much longer than its context Close may take.
 const closeMost = 350 * time.Millisecond
 
-// closeAll closes the sessions of p with a context that ends after d, and returns the first error.
-func (p *process) closeAll(d time.Duration) (first error) {
+// closeAll closes the sessions of p with a context that ends after d.
+func (p *process) closeAll(d time.Duration) error {
 	ctx, cancel := context.WithTimeout(background, d)
 	defer cancel()
-	for _, s := range p.s {
-		if err := s.Close(ctx); first == nil {
-			first = err
-		}
-	}
-	return first
+	return kit.Together(len(p.s), func(i int) error { return p.s[i].Close(ctx) })
 }
 
 // Close left goroutines for 5 s or more, which could touch a client that was closed.
 func TestCloseEndsWithItsContextAndLeavesNothing(t *testing.T) {
 	partition := func(p *process) { p.partition() }
-	for state, begin := range map[string]func(*process){
+	for state, fault := range map[string]func(*process){
 		"healthy": func(*process) {}, "hangs": partition, "dies": (*process).refuse,
 		"hangs, then dies": func(p *process) { p.partition(); time.Sleep(20 * time.Second); p.refuse() },
 		"hangs for long":   func(p *process) { p.partition(); time.Sleep(20 * time.Second) },
@@ -41,27 +38,28 @@ func TestCloseEndsWithItsContextAndLeavesNothing(t *testing.T) {
 		for holds, bound := range map[int]time.Duration{0: time.Second, 1: 0, 9: time.Second, 300: time.Second} {
 			t.Run(fmt.Sprint(state, ", ", holds, " holds"), func(t *testing.T) {
 				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { closeIn(t, begin, holds, bound, state == "healthy") })
+				synctest.Test(t, func(t *testing.T) { closeIn(t, fault, holds, bound, state == "healthy") })
 			})
 		}
 	}
 }
 
-func closeIn(t *testing.T, begin func(*process), holds int, bound time.Duration, healthy bool) {
+func closeIn(t *testing.T, fault func(*process), holds int, bound time.Duration, healthy bool) {
 	w := newWorld(t, &lockTypes[0])
 	p := w.process()
 	s := p.s[0]
 	var locks []relock.Locker
 	for i := range holds {
-		l := []relock.Locker{s.Mutex(fmt.Sprint(i)), s.FairMutex(fmt.Sprint(i)), s.RWMutex(fmt.Sprint(i)), s.RWMutex(fmt.Sprint(i)).RLocker()}[i%4]
+		name := fmt.Sprint(i)
+		rw := s.RWMutex(name)
+		l := []relock.Locker{s.Mutex(name), s.FairMutex(name), rw, rw.RLocker()}[i%4]
 		require.NoError(t, l.Lock(background))
 		locks = append(locks, l)
 	}
 	w.do("HSET", "waited for", "7b1c5a52-5a0e-4c57-9b55-0d8f8d1a6c11:47", "1")
-	waiting := make(chan error, 1)
-	go func() { waiting <- s.Mutex("waited for").Lock(background) }()
+	waiting := begin(background, s.Mutex("waited for"))
 	synctest.Wait()
-	begin(p)
+	fault(p)
 	var err error
 	require.LessOrEqual(t, took(func() { err = p.closeAll(bound) }), bound+closeMost)
 	if !healthy && holds > 0 {
@@ -77,15 +75,16 @@ func closeIn(t *testing.T, begin func(*process), holds int, bound time.Duration,
 	synctest.Wait()
 	require.ErrorIs(t, <-waiting, relock.ErrClosed)
 	require.Empty(t, left(t), "goroutines of relock")
-	require.Zero(t, took(func() { require.Equal(t, err == nil || holds == 0, s.Close(background) == nil, "the same answer") }))
+	again := took(func() { require.Equal(t, err == nil || holds == 0, s.Close(background) == nil, "the same answer") })
+	require.Zero(t, again)
 }
 
 // An Unlock that waits for Redis while the session closes ends with Close. The hold was certain
 // when it was called.
 func TestCloseEndsUnlocks(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		if w.typ.redis > 1 {
-			return // closed one after the other
+		if w.typ == redlock {
+			return // its requests have contexts of their own, and are not pipelined
 		}
 		p := w.process()
 		l := p.lock()
@@ -93,8 +92,7 @@ func TestCloseEndsUnlocks(t *testing.T) {
 		defer cancel()
 		require.NoError(t, l.Lock(ctx)) // from now on requests are pipelined, and can be given up
 		p.partition()
-		unlocked := make(chan error, 1)
-		go func() { unlocked <- l.Unlock(background) }()
+		unlocked := kit.Async(func() error { return l.Unlock(background) })
 		synctest.Wait()
 		require.LessOrEqual(t, took(func() { require.Error(t, p.closeAll(0)) }), closeMost)
 		synctest.Wait()
@@ -103,11 +101,124 @@ func TestCloseEndsUnlocks(t *testing.T) {
 	})
 }
 
+// Close names what is not released, also if an Unlock was to release it, and releases it if it can.
+func TestCloseTellsOfUnconfirmedUnlocks(t *testing.T) {
+	for what, outage := range map[string]time.Duration{"over soon": time.Second, "long": time.Hour} {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				p := w.process()
+				l := p.held()
+				synctest.Wait()
+				heal := p.partition()
+				require.NoError(t, l.Unlock(background)) // gives up after 2 s
+				time.AfterFunc(outage, heal)
+				err := p.closeAll(10 * time.Second)
+				require.True(t, err != nil || w.free(), "Close returned nil, and the lock is still in Redis")
+				time.Sleep(3 * time.Second)
+				require.True(t, outage > time.Minute || w.free(), "left behind, 3 s after Close: %v", err)
+			})
+		})
+	}
+}
+
+// closeDuringLock has a new process 10 ms away from Redis begin to lock, and then close; meanwhile
+// is called just before that. It returns the lock and what Lock will return.
+func closeDuringLock(
+	w *world, ctx context.Context, after, bound time.Duration, meanwhile func(*process),
+) (relock.Locker, <-chan error) {
+	w.process()      // has the servers know the scripts
+	p := w.process() // has one call at a time: rueidis waits for the reply whatever happens
+	p.delay(10 * time.Millisecond)
+	l := p.lock()
+	locked := begin(ctx, l)
+	time.Sleep(after)
+	meanwhile(p)
+	_ = p.closeAll(bound)
+	return l, locked
+}
+
+// endedByClose checks what Lock has returned, and that a hold that it got is lost.
+func endedByClose(t *testing.T, l relock.Locker, locked <-chan error) (granted bool) {
+	t.Helper()
+	if err := <-locked; err != nil {
+		require.ErrorIs(t, err, relock.ErrClosed)
+		return false
+	}
+	require.True(t, kit.IsClosed(l.Done()))
+	require.ErrorIs(t, l.Err(), relock.ErrLost)
+	require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+	return true
+}
+
+// The lock of a hold whose grant came during Close stayed taken for its lease.
+func TestHoldGrantedDuringCloseIsLostAndReleased(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		granted := 0
+		for after := time.Millisecond; after < 80*time.Millisecond; after += 7 * time.Millisecond {
+			for _, ctx := range []context.Context{background, t.Context()} { // rueidis waits for the reply, or not
+				l, locked := closeDuringLock(w, ctx, after, time.Second, func(*process) {})
+				if endedByClose(t, l, locked) {
+					granted++
+				}
+				require.True(t, w.free(), "closed after %v", after)
+			}
+		}
+		require.NotZero(t, granted)
+	})
+}
+
+// So did its Done stay open for good if Close had not waited for the reply.
+func TestHoldGrantedAfterAnAbandonedCloseIsLost(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var heal func()
+		l, locked := closeDuringLock(w, background, 5*time.Millisecond, 0, func(p *process) { heal = p.partition() })
+		one := w.typ.redis == 1 && len(w.typ.names) == 1 // others need more than this request
+		require.True(t, !one || len(locked) == 0)
+		heal()
+		require.True(t, endedByClose(t, l, locked) || !one)
+	})
+}
+
+// A session closes while goroutines of it and of others wait: its holders are told, its waiters
+// end, nothing of it is left, and who waits elsewhere gets in at once.
+func TestCloseLetsTheOthersIn(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l, next := p.held(), other.opposite()
+		got := begin(background, next)
+		ended := kit.Async(func() error {
+			return kit.Together(4, func(i int) error {
+				err := p.opposite().Lock([]context.Context{background, p.s[0].NewContext(background)}[i%2])
+				if !errors.Is(err, relock.ErrClosed) || errors.Is(err, context.Canceled) {
+					return fmt.Errorf("it ended with %w", err)
+				}
+				return nil
+			})
+		})
+		time.Sleep(time.Minute)
+		start := time.Now()
+		require.NoError(t, p.closeAll(time.Minute))
+		require.NoError(t, <-ended)
+		require.NoError(t, <-got)
+		require.LessOrEqual(t, time.Since(start), w.slow()+100*time.Millisecond)
+		lost(t, l)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Unlock(background))
+		time.Sleep(time.Second)
+		require.True(t, w.free())
+		_, err := l.TryLock(background)
+		require.ErrorIs(t, err, relock.ErrClosed)
+	})
+}
+
 var goroutine = regexp.MustCompile(`(?m)^goroutine \d+ .*synctest bubble (\d+)`)
 
 // stuck matches what nothing can end in rueidis: a call on its synchronous path, dialing, and
 // closing.
-var stuck = regexp.MustCompile(`rueidis\.(\(\*pipe\)\.(syncDo|syncDoMulti|Close)|_newPipe|\(\*mux\)\._pipe|\(\*singleconnect\))`)
+var stuck = regexp.MustCompile(
+	`rueidis\.(\(\*pipe\)\.(syncDo|syncDoMulti|Close)|_newPipe|\(\*mux\)\._pipe|\(\*singleconnect\))`)
 
 // left returns the stacks of this bubble's goroutines that a session has started or runs in,
 // without those stuck in rueidis.

@@ -207,3 +207,63 @@ func TestLockOfACutOffHolderIsFreeAfterItsLease(t *testing.T) {
 		})
 	}
 }
+
+// Which of two goroutines calls a bare Unlock cannot be known: the one whose hold was lost, or the
+// one that has the lock now. So through the value of the loss nobody without an owner gets in
+// before the lost hold was unlocked; all others do, and that Unlock ends nothing of theirs.
+func TestWhoSharesAValueWithALostHoldWaitsForItsUnlock(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l, owner := p.held(), p.s[0].NewContext(background)
+		p.force()
+		lost(t, l)
+		_, err := l.TryLock(background)
+		require.ErrorIs(t, err, relock.ErrLost)
+		got := begin(background, l)
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		require.ErrorIs(t, l.Lock(ctx), context.DeadlineExceeded, "nor does waiting help")
+		require.NoError(t, p.held().Unlock(background)) // past the one that waits
+		require.NoError(t, l.Lock(owner))
+		require.Empty(t, got)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+		require.NoError(t, l.Unlock(owner), "the late Unlock ended an owner's hold")
+		require.NoError(t, <-got)
+		require.NoError(t, l.Unlock(background))
+		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+
+		// One that waits like this ends with the session, and the unlock is due all the same.
+		require.NoError(t, l.Lock(background))
+		p.force()
+		lost(t, l)
+		got = begin(background, l)
+		time.Sleep(time.Second)
+		require.NoError(t, p.closeAll(time.Minute))
+		require.ErrorIs(t, <-got, relock.ErrClosed)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+	})
+}
+
+// An owner whose hold was lost gets ErrLost from Lock and TryLock of that lock, of either side of an RWMutex,
+// until it has unlocked: it used to enter the side that was left again.
+func TestOwnerThatLostOneSideMustUnlockFirst(t *testing.T) {
+	alone(t, reader, func(t *testing.T, w *world) {
+		s := w.process().s[0]
+		short, long := s.RWMutex("a", relock.WithMaxHold(time.Second)), s.RWMutex("a")
+		for gone, sides := range [][]relock.Locker{{short, long.RLocker()}, {long, short.RLocker()}} {
+			ctx, left := s.NewContext(background), sides[1-gone]
+			for _, side := range sides {
+				require.NoError(t, side.Lock(ctx))
+			}
+			time.Sleep(2 * time.Second)
+			require.ErrorIs(t, sides[gone].Err(), relock.ErrLost)
+			require.NoError(t, left.Err())
+			_, err := left.TryLock(ctx)
+			require.ErrorIs(t, err, relock.ErrLost)
+			require.ErrorIs(t, left.Lock(ctx), relock.ErrLost)
+			require.ErrorIs(t, sides[gone].Unlock(ctx), relock.ErrLost)
+			require.NoError(t, left.Unlock(ctx))
+			time.Sleep(time.Second)
+		}
+	})
+}

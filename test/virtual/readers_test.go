@@ -1,6 +1,7 @@
 package virtual_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,4 +134,25 @@ func TestReaderThatIsGoneHoldsForItsOwnLeaseOnly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What one reader of a handle has is not cut short by the next.
+func TestReaderOfAHandleKeepsItsDeadline(t *testing.T) {
+	alone(t, reader, func(t *testing.T, w *world) {
+		p, q := w.process(), w.process()
+		l := p.lock(relock.WithFixedLease(lease))
+		require.NoError(t, l.Lock(background))
+		start := time.Now()
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(background)
+		go func() { _ = q.s[0].RWMutex("a").Lock(ctx) }()
+		time.Sleep(time.Second)
+		second := begin(background, l)
+		time.Sleep(time.Second)
+		cancel()
+		require.NoError(t, <-second)
+		p.partition()
+		at := lost(t, l).Sub(start)
+		require.GreaterOrEqual(t, at, told(lease))
+	})
 }
