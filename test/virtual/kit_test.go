@@ -125,11 +125,7 @@ func (w *world) process(opts ...relock.SessionOption) *process {
 // lock returns a value of the lock.
 func (p *process) lock(o ...relock.LockOption) relock.Locker { return p.w.typ.make(p.s, o...) }
 
-func (p *process) delay(d time.Duration) {
-	for i, r := range p.w.redis {
-		r.Delay(p.s[i], d)
-	}
-}
+func (p *process) delay(d time.Duration) { p.networks(func(n *memredis.Process) { n.Delay(d) }) }
 
 // refuse breaks all connections, and no new one can be made until the process heals.
 func (p *process) refuse() { p.networks(down) }
@@ -146,9 +142,7 @@ func (p *process) networks(f func(*memredis.Process)) {
 // partition lets nothing pass until heal is called; connections stay.
 func (p *process) partition() (heal func()) {
 	var heals []func()
-	for i, r := range p.w.redis {
-		heals = append(heals, r.Partition(p.s[i]))
-	}
+	p.networks(func(n *memredis.Process) { heals = append(heals, n.Cut()) })
 	return func() {
 		for _, heal := range heals {
 			heal()
@@ -213,21 +207,21 @@ func took(f func()) time.Duration {
 // readWrite reports whether the lock "a" is an RWMutex.
 func (w *world) readWrite() bool { return w.typ.name == "reader" || w.typ.name == "writer" }
 
-// free reports whether nothing of the lock is left in Redis.
-func (w *world) free() bool {
+// has reports whether one of these keys is on a server.
+func (w *world) has(keys ...string) bool {
 	w.t.Helper()
 	for _, r := range w.redis {
-		c := r.Client()
-		for _, name := range w.typ.names {
-			n, err := c.Do(background, c.B().Exists().Key(name).Build()).AsInt64()
-			require.NoError(w.t, err)
-			if n > 0 {
-				return false
-			}
+		n, err := r.Client().Do(background, r.Client().B().Exists().Key(keys...).Build()).AsInt64()
+		require.NoError(w.t, err)
+		if n > 0 {
+			return true
 		}
 	}
-	return true
+	return false
 }
+
+// free reports whether nothing of the lock is left in Redis.
+func (w *world) free() bool { return !w.has(w.typ.names...) }
 
 // fields returns the fields of the lock "a" on the first server.
 func (w *world) fields() []string {
