@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 )
 
 func TestFixedLeaseEndsAtItsDeadline(t *testing.T) {
@@ -19,24 +20,23 @@ func TestFixedLeaseEndsAtItsDeadline(t *testing.T) {
 			start := time.Now()
 			l := p.held(relock.WithFixedLease(d))
 			// A reader's lease ends at a full millisecond of the server's clock, in lock and key alike.
-			require.Contains(t, []time.Duration{d, d - time.Millisecond}[:map[bool]int{true: 2, false: 1}[w.typ.name == "reader"]], w.ttl())
-			if dl, ok := l.(interface{ Deadline() (time.Time, bool) }); ok {
-				at, held := dl.Deadline()
+			require.Contains(t, []time.Duration{d, d - time.Millisecond}[:1+map[bool]int{true: 1}[!w.exclusive()]], w.ttl())
+			if l, ok := l.(kit.Deadliner); ok {
+				at, held := l.Deadline()
 				require.True(t, held)
 				require.Equal(t, certain(d), at.Sub(start), "lease %v", d)
 			}
-			got := make(chan time.Time, 2) // no waiter waits for a poll
+			var got []<-chan time.Time // no waiter waits for a poll
 			for _, waiter := range []relock.Locker{p.opposite(), other.opposite()} {
-				go func() {
-					if waiter.Lock(background) == nil {
-						got <- time.Now()
-						_ = waiter.Unlock(background)
-					}
-				}()
+				got = append(got, kit.Async(func() time.Time {
+					_ = waiter.Lock(background)
+					defer func() { _ = waiter.Unlock(background) }()
+					return time.Now()
+				}))
 			}
 			require.Equal(t, told(d), lost(t, l).Sub(start), "lease %v", d)
 			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-			for range cap(got) {
+			for _, got := range got {
 				require.LessOrEqual(t, (<-got).Sub(start), d+2*w.slow()+50*time.Millisecond, "lease %v", d)
 			}
 			time.Sleep(time.Second)
@@ -187,19 +187,19 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 		for _, renewals := range []int{0, 3} {
 			p := w.process()
 			p.delay(delay)
-			start := time.Now()
-			l := p.held()
-			for round := range renewals {
-				if dl, ok := l.(interface{ Deadline() (time.Time, bool) }); ok {
-					at, held := dl.Deadline()
-					require.True(t, held)
+			l, start := p.lock(), time.Now()
+			require.ErrorIs(t, relock.Do(background, l, func(ctx context.Context) error {
+				for round := range renewals {
+					at, ok := relock.Deadline(ctx)
+					require.True(t, ok)
 					require.Equal(t, time.Duration(round)*lease/3+certain(lease), at.Sub(start))
 					require.LessOrEqual(t, time.Until(at), w.ttl())
+					time.Sleep(time.Until(start.Add(time.Duration(round)*lease/3 + lease/2)))
 				}
-				time.Sleep(time.Until(start.Add(time.Duration(round)*lease/3 + lease/2)))
-			}
-			p.partition()
-			require.Equal(t, time.Duration(renewals)*lease/3+told(lease), lost(t, l).Sub(start), "after %d renewals", renewals)
+				p.partition()
+				require.Equal(t, time.Duration(renewals)*lease/3+told(lease), lost(t, l).Sub(start), "after %d renewals", renewals)
+				return nil
+			}), relock.ErrLost)
 			time.Sleep(lease) // until it has ended in Redis, too
 		}
 	})
@@ -218,21 +218,5 @@ func TestRenewalWhoseReplyIsLateCountsFromItsSending(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		p.partition()
 		require.Equal(t, lease/3+told(lease), lost(t, l).Sub(start))
-	})
-}
-
-func TestDeadlineInDoMovesWithTheRenewals(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
-		start := time.Now()
-		require.NoError(t, relock.Do(background, p.lock(), func(ctx context.Context) error {
-			for round := range 3 {
-				if at, ok := relock.Deadline(ctx); ok || round > 0 || w.exclusive() {
-					require.Equal(t, time.Duration(round)*lease/3+certain(lease), at.Sub(start))
-				}
-				time.Sleep(time.Until(start.Add(time.Duration(round)*lease/3 + lease/2)))
-			}
-			return ctx.Err()
-		}))
 	})
 }

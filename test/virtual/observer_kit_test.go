@@ -33,41 +33,27 @@ func call(name string) context.Context { return context.WithValue(background, ca
 type recorder struct {
 	renewals
 	events []event
-	kinds  map[relock.Kind]bool
 	held   int // Acquired less Released and Lost
 	waits  int // Waiting less Acquired with Waited
 }
 
-func (r *recorder) note(ctx context.Context, k relock.Kind, of any, held, waits int) {
+func (r *recorder) note(ctx context.Context, of any, held, waits int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, event{ctx.Value(callKey{}), of})
-	if r.kinds == nil {
-		r.kinds = make(map[relock.Kind]bool)
-	}
-	r.kinds[k] = true
 	r.held += held
 	r.waits += waits
 }
 
-func (r *recorder) Waiting(ctx context.Context, e relock.WaitEvent) { r.note(ctx, e.Kind, e, 0, 1) }
+func (r *recorder) Waiting(ctx context.Context, e relock.WaitEvent) { r.note(ctx, e, 0, 1) }
 
 func (r *recorder) Acquired(ctx context.Context, e relock.AcquireEvent) {
-	var held, waits int
-	if e.Held {
-		held = 1
-	}
-	if e.Waited {
-		waits = -1
-	}
-	r.note(ctx, e.Kind, e, held, waits)
+	r.note(ctx, e, map[bool]int{true: 1}[e.Held], map[bool]int{true: -1}[e.Waited])
 }
 
-func (r *recorder) Released(ctx context.Context, e relock.ReleaseEvent) {
-	r.note(ctx, e.Kind, e, -1, 0)
-}
+func (r *recorder) Released(ctx context.Context, e relock.ReleaseEvent) { r.note(ctx, e, -1, 0) }
 
-func (r *recorder) Lost(e relock.LostEvent) { r.note(background, e.Kind, e, -1, 0) }
+func (r *recorder) Lost(e relock.LostEvent) { r.note(background, e, -1, 0) }
 
 // take returns the events since the last take.
 func (r *recorder) take() []event {
@@ -110,7 +96,6 @@ func onEachObserved(t *testing.T, f func(t *testing.T, o *observation)) {
 		time.Sleep(time.Second) // what goes on in the background
 		require.Zero(t, r.held, "held, by the events")
 		require.Zero(t, r.waits, "waiting, by the events")
-		require.Equal(t, map[relock.Kind]bool{o.kind: true}, r.kinds, "the kinds that report")
 	})
 }
 

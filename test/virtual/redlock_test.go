@@ -241,29 +241,6 @@ func TestHangingDeploymentIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// Grants that come when the round is over are given back, by a call that fails for them, and by a
-// hold that does without.
-func TestGrantsThatComeAfterTheRoundAreGivenBack(t *testing.T) {
-	inFive(t, func(t *testing.T, w *world, p *process) {
-		slow := func(n *memredis.Process) { n.Delay(time.Second) } // as long as a round takes, each way
-		for range 3 {
-			p.on(slow, 0, 1, 2)
-			ok, err := p.lock().TryLock(background)
-			require.False(t, ok)
-			require.Error(t, err)
-			time.Sleep(10 * time.Second)
-			require.True(t, w.free())
-			p.on(heal, 0, 1)
-			l := p.held()
-			time.Sleep(10 * time.Second)
-			require.NoError(t, l.Unlock(background))
-			time.Sleep(10 * time.Second)
-			require.True(t, w.free())
-			p.on(heal, 2)
-		}
-	})
-}
-
 // A Lock that is between two rounds need not make another one to find out that no majority is open.
 func TestCloseEndsTheLockOfARedlockAtOnce(t *testing.T) {
 	inFive(t, func(t *testing.T, w *world, p *process) {
@@ -275,28 +252,4 @@ func TestCloseEndsTheLockOfARedlockAtOnce(t *testing.T) {
 		}
 		require.Zero(t, took(func() { require.ErrorIs(t, <-ended, relock.ErrClosed) }))
 	})
-}
-
-// A deployment that is slow has two requests under way, that of the round and that of a repair. If it loses its data
-// between them it grants both. The hold forgot one of them: it was renewed for ever, and the deployment was lost to
-// everybody.
-func TestRedlockForgetsNoPartOfASlowDeploymentThatLosesItsData(t *testing.T) {
-	t.Parallel()
-	for range 30 { // the repair is sent after a random pause
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, redlock)
-			p := w.process()
-			w.redis[2].Delay(p.s[2], 450*time.Millisecond)
-			time.Sleep(2 * time.Second)
-			l := p.held()
-			time.Sleep(800 * time.Millisecond)
-			w.one(2).do("FLUSHALL")
-			time.Sleep(3 * lease)
-			require.NoError(t, l.Err())
-			require.Equal(t, 3, w.holders())
-			require.NoError(t, l.Unlock(background))
-			time.Sleep(3 * lease)
-			require.True(t, w.free())
-		})
-	}
 }
