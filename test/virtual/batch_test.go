@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/memredis"
 )
 
@@ -47,13 +46,13 @@ func TestForbiddenKeyCostsNoOtherHold(t *testing.T) {
 func TestDamagedLockCostsNoOtherWaiterItsPlace(t *testing.T) {
 	for what, damage := range map[string]func(s *memredis.Server){
 		"WRONGTYPE": func(s *memredis.Server) { // found when the free lock is granted
-			s.Mini.Del("bad")
-			s.Mini.Del("relock_fence:{bad}")
-			_, _ = s.Mini.Push("relock_fence:{bad}", "no token")
+			s.Mini.Del("a")
+			s.Mini.Del("relock_fence:{a}")
+			_, _ = s.Mini.Push("relock_fence:{a}", "no token")
 		},
-		"NOPERM": func(s *memredis.Server) { s.FailKey("bad", noRight) },
+		"NOPERM": func(s *memredis.Server) { s.FailKey("a", noRight) },
 	} {
-		for i := range lockTypes[:4] { // those of one name
+		for i := range lockTypes[:3] {
 			t.Run(what+" "+lockTypes[i].name, func(t *testing.T) {
 				alone(t, &lockTypes[i], func(t *testing.T, w *world) {
 					p, other := w.process(), w.process()
@@ -68,46 +67,31 @@ func TestDamagedLockCostsNoOtherWaiterItsPlace(t *testing.T) {
 						}
 						return all
 					}
-					named := func(p *process, name string, reads bool) relock.Locker {
-						switch rw := p.s[0].RWMutex(name); {
-						case w.typ.name == "Mutex":
-							return p.s[0].Mutex(name)
-						case w.typ == fair:
-							return p.s[0].FairMutex(name)
-						case reads:
-							return rw.RLocker()
-						default:
-							return rw
-						}
+					good := func(s *relock.Session) []relock.Locker {
+						return []relock.Locker{s.Mutex("good 1"), s.FairMutex("good 2"), s.RWMutex("good 3"), s.RWMutex("good 4")}
 					}
-					var held []relock.Locker
+					p.held()
+					bad, held, waits := begin(background, other.lock()), good(p.s[0]), good(other.s[0])
+					waits[3] = other.s[0].RWMutex("good 4").RLocker()
 					var got []<-chan error
-					for i, name := range []string{"bad", "good 1", "good 2", "good 3"} {
-						l := named(p, name, false)
+					for i, l := range held {
 						require.NoError(t, l.Lock(background))
-						held = append(held, l)
-						for range min(1+2*i, 3) { // of the bad one by one
-							next := named(other, name, i > 0 && !w.exclusive())
-							got = append(got, kit.Async(func() error {
-								if err := next.Lock(background); err != nil {
-									return err
-								}
-								return next.Unlock(background)
-							}))
+						for range 3 {
+							got = append(got, lockAndUnlock(waits[i]))
 						}
 					}
 					time.Sleep(time.Second)
 					before := queues()
-					require.Len(t, before, 3)
+					require.Len(t, before, len(held))
 					damage(server)
 					w.redis[0].Disconnect(other.s[0]) // it looks at all of them when it is back
-					require.ErrorContains(t, <-got[0], what)
+					require.ErrorContains(t, <-bad, what)
 					time.Sleep(3 * claim)
 					require.Equal(t, before, queues(), "places")
-					for _, l := range held[1:] {
+					for _, l := range held {
 						require.NoError(t, l.Unlock(background))
 					}
-					for _, got := range got[1:] {
+					for _, got := range got {
 						require.NoError(t, <-got)
 					}
 				})

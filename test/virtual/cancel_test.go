@@ -12,28 +12,37 @@ import (
 )
 
 // The context ends at the instant in which the lock is given to the call, from within the process or by another one,
-// alone or together with another call of its owner. Whichever the call sees first, it leaves nothing, and the other
-// has its own hold.
+// alone or together with another call of its owner. Whichever the call sees first, it leaves nothing, also of a place
+// that was taken for it, and the other call has its own hold.
 func TestGrantAtTheInstantOfACancelLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		p, other := w.process(relock.WithTenure(time.Hour)), w.process()
-		for i := range 24 {
-			holder, l := []*process{p, other}[i%2].opposite(), p.lock()
+		// One passes the lock on, one queues again for its next goroutine.
+		passes, queues, other := w.process(relock.WithTenure(time.Hour)), w.process(relock.WithTenure(0)), w.process()
+		for i := range 48 {
+			p, beside, waits := []*process{passes, queues}[i%2], i/4%2 == 1, i/8%2 == 1
+			holder, l, theirs := []*process{p, other}[i/2%2].opposite(), p.lock(), other.opposite()
 			require.NoError(t, holder.Lock(background))
-			owner, beside := background, i >= 16
+			owner := background
 			if beside {
 				owner = p.s[0].NewContext(background)
 			}
 			ctx, cancel := context.WithCancel(owner)
 			left := begin(ctx, l)
-			var stays <-chan error
+			var stays, got <-chan error
 			if beside {
 				stays = begin(owner, l)
 			}
 			time.Sleep(lease / 2)
+			if waits {
+				got = lockAndUnlock(theirs)
+				time.Sleep(time.Second)
+			}
 			synctest.Wait()
-			if i%4 < 2 { // the call has been told of its end, and is still queued
+			switch i / 16 {
+			case 0: // the call has been told of its end, and is still queued
 				cancel()
+			case 1:
+				go cancel()
 			}
 			require.NoError(t, holder.Unlock(background))
 			cancel()
@@ -52,8 +61,10 @@ func TestGrantAtTheInstantOfACancelLeavesNothing(t *testing.T) {
 				require.NoError(t, l.Unlock(owner))
 			}
 			require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
-			time.Sleep(lease / 3) // for what it gives back in the background
-			require.True(t, w.free())
+			if !waits {
+				got = lockAndUnlock(theirs)
+			}
+			w.endsSoon(got)
 		}
 	})
 }
@@ -96,56 +107,28 @@ func TestGrantToOneThatHasLeftIsPassedOn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p, far, next := w.process(), w.process(), w.process()
 		for range 3 {
-			held, l := p.opposite(), next.opposite()
+			held := p.opposite()
 			require.NoError(t, held.Lock(background))
 			ctx, cancel := context.WithCancel(background)
 			left := begin(ctx, far.lock())
 			time.Sleep(time.Second)
-			got := locking(l)
+			got := lockAndUnlock(next.opposite())
+			time.Sleep(time.Second)
 			heal := far.partition()
 			require.NoError(t, held.Unlock(background))
 			synctest.Wait()
 			cancel()
 			require.ErrorIs(t, <-left, context.Canceled)
 			heal()
-			w.hasSoon(l, got)
+			w.endsSoon(got)
 		}
 	})
 }
 
-// What a release queues for the next goroutine of a process, which leaves just then, is given up: who
-// waits elsewhere, before or after that, gets in at once.
-func TestPlaceTakenForAGoroutineThatLeavesIsGivenUp(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p, other := w.process(relock.WithTenure(0)), w.process()
-		for i := range 20 {
-			held, leaves, theirs := p.opposite(), p.lock(), other.opposite()
-			require.NoError(t, held.Lock(background))
-			ctx, cancel := context.WithCancel(background)
-			left := begin(ctx, leaves)
-			time.Sleep(time.Second)
-			var got <-chan error
-			if i%2 == 0 {
-				got = locking(theirs)
-			}
-			go cancel()
-			require.NoError(t, held.Unlock(background))
-			if err := <-left; err == nil {
-				require.NoError(t, leaves.Unlock(background))
-			}
-			if i%2 == 1 {
-				got = begin(background, theirs)
-			}
-			w.hasSoon(theirs, got)
-		}
-	})
-}
-
-// hasSoon checks that l is locked before a claim would have ended, and that nothing of it is left then.
-func (w *world) hasSoon(l relock.Locker, got <-chan error) {
+// endsSoon checks that a turn ends before a claim would have ended, and that nothing is left of the lock then.
+func (w *world) endsSoon(turn <-chan error) {
 	w.t.Helper()
-	require.LessOrEqual(w.t, took(func() { require.NoError(w.t, <-got) }), w.slow()+1100*time.Millisecond)
-	require.NoError(w.t, l.Unlock(background))
+	require.LessOrEqual(w.t, took(func() { require.NoError(w.t, <-turn) }), w.slow()+1100*time.Millisecond)
 	time.Sleep(5 * time.Second)
 	require.True(w.t, w.free())
 }

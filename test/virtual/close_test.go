@@ -2,7 +2,6 @@ package virtual_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
@@ -29,9 +28,8 @@ func (p *process) closeAll(d time.Duration) error {
 
 // Close left goroutines for 5 s or more, which could touch a client that was closed.
 func TestCloseEndsWithItsContextAndLeavesNothing(t *testing.T) {
-	partition := func(p *process) { p.partition() }
 	for state, fault := range map[string]func(*process){
-		"healthy": func(*process) {}, "hangs": partition, "dies": (*process).refuse,
+		"healthy": func(*process) {}, "hangs": func(p *process) { p.partition() }, "dies": (*process).refuse,
 		"hangs, then dies": func(p *process) { p.partition(); time.Sleep(20 * time.Second); p.refuse() },
 		"hangs for long":   func(p *process) { p.partition(); time.Sleep(20 * time.Second) },
 	} {
@@ -186,19 +184,19 @@ func TestCloseLetsTheOthersIn(t *testing.T) {
 		p, other := w.process(), w.process()
 		l, next := p.held(), other.opposite()
 		got := begin(background, next)
-		ended := kit.Async(func() error {
-			return kit.Together(4, func(i int) error {
-				err := p.opposite().Lock([]context.Context{background, p.s[0].NewContext(background)}[i%2])
-				if !errors.Is(err, relock.ErrClosed) || errors.Is(err, context.Canceled) {
-					return fmt.Errorf("it ended with %w", err)
-				}
-				return nil
-			})
-		})
+		var ended []<-chan error
+		for i := range 4 {
+			ctx := []context.Context{background, p.s[0].NewContext(background)}[i%2]
+			ended = append(ended, begin(ctx, p.opposite()))
+		}
 		time.Sleep(time.Minute)
 		start := time.Now()
 		require.NoError(t, p.closeAll(time.Minute))
-		require.NoError(t, <-ended)
+		for _, ended := range ended {
+			err := <-ended
+			require.ErrorIs(t, err, relock.ErrClosed)
+			require.NotErrorIs(t, err, context.Canceled)
+		}
 		require.NoError(t, <-got)
 		require.LessOrEqual(t, time.Since(start), w.slow()+100*time.Millisecond)
 		lost(t, l)

@@ -163,6 +163,16 @@ func begin(ctx context.Context, l relock.Locker) <-chan error {
 	return kit.Async(func() error { return l.Lock(ctx) })
 }
 
+// lockAndUnlock locks and unlocks l in a goroutine, and returns the error.
+func lockAndUnlock(l relock.Locker) <-chan error {
+	return kit.Async(func() error {
+		if err := l.Lock(background); err != nil {
+			return err
+		}
+		return l.Unlock(background)
+	})
+}
+
 // exclusive reports whether the lock excludes its own type.
 func (w *world) exclusive() bool { return w.typ.name != "reader" }
 

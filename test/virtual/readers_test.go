@@ -37,13 +37,14 @@ func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
 					require.NoError(t, rw.Lock(owner))
 					require.NoError(t, rw.Lock(owner))
 					readers := []relock.Locker{p.lock(), other.lock(), other.lock(), p.lock()}
-					writers := []relock.Locker{p.opposite(), third.opposite()}
-					var read, written []<-chan error
+					var read []<-chan error
 					for _, r := range readers {
 						read = append(read, locking(r))
 					}
-					for _, w := range writers {
-						written = append(written, locking(w))
+					written := make(chan relock.Locker, 2)
+					for _, p := range []*process{p, third} {
+						go func() { l := p.opposite(); _ = l.Lock(background); written <- l }()
+						time.Sleep(time.Second)
 					}
 					lose()
 					require.NoError(t, rw.RLock(owner))
@@ -52,9 +53,10 @@ func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
 					require.NoError(t, rw.Unlock(owner))
 					require.Equal(t, token, rw.FencingToken(), "locked twice")
 					time.Sleep(10 * time.Second)
-					for _, c := range append(read, written...) {
+					for _, c := range read {
 						require.Empty(t, c)
 					}
+					require.Empty(t, written)
 					lose()
 					start := time.Now()
 					require.NoError(t, rw.Unlock(owner))
@@ -72,21 +74,14 @@ func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
 					}
 					require.NoError(t, rw.RUnlock(owner))
 					time.Sleep(10 * time.Second)
-					require.Zero(t, len(written[0])+len(written[1]), "beside the owner, which has read twice")
+					require.Empty(t, written, "beside the owner, which has read twice")
 					lose()
 					require.NoError(t, rw.RUnlock(owner))
-					for range writers {
-						i := 0
-						select {
-						case err := <-written[0]:
-							require.NoError(t, err)
-						case err := <-written[1]:
-							require.NoError(t, err)
-							i = 1
-						}
+					for range cap(written) {
+						l := <-written
 						time.Sleep(time.Second)
-						require.Empty(t, written[1-i], "two writers")
-						require.NoError(t, writers[i].Unlock(background))
+						require.Empty(t, written, "two writers")
+						require.NoError(t, l.Unlock(background))
 					}
 					time.Sleep(10 * time.Second)
 					require.True(t, w.free())
