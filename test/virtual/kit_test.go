@@ -163,10 +163,12 @@ func begin(ctx context.Context, l relock.Locker) <-chan error {
 	return kit.Async(func() error { return l.Lock(ctx) })
 }
 
-// lockAndUnlock locks and unlocks l in a goroutine, and returns the error.
+// lockAndUnlock locks and unlocks l in a goroutine, and returns the error. It gives up after an hour.
 func lockAndUnlock(l relock.Locker) <-chan error {
 	return kit.Async(func() error {
-		if err := l.Lock(background); err != nil {
+		ctx, cancel := context.WithTimeout(background, time.Hour)
+		defer cancel()
+		if err := l.Lock(ctx); err != nil {
 			return err
 		}
 		return l.Unlock(background)
