@@ -13,11 +13,13 @@ import (
 
 // The context ends at the instant in which the lock is given to the call, from within the process or by another one,
 // alone or together with another call of its owner. Whichever the call sees first, it leaves nothing, also of a place
-// that was taken for it, and the other call has its own hold.
+// that was taken for it, and the other call has its own hold. By the events each wait and each hold has an end.
 func TestGrantAtTheInstantOfACancelLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
+		r := new(recorder)
 		// One passes the lock on, one queues again for its next goroutine.
-		passes, queues, other := w.process(relock.WithTenure(time.Hour)), w.process(relock.WithTenure(0)), w.process()
+		seen, other := relock.WithObserver(r), w.process()
+		passes, queues := w.process(seen, relock.WithTenure(time.Hour)), w.process(seen, relock.WithTenure(0))
 		for i := range 48 {
 			p, beside, waits := []*process{passes, queues}[i%2], i/4%2 == 1, i/8%2 == 1
 			holder, l, theirs := []*process{p, other}[i/2%2].opposite(), p.lock(), other.opposite()
@@ -65,6 +67,8 @@ func TestGrantAtTheInstantOfACancelLeavesNothing(t *testing.T) {
 				got = lockAndUnlock(theirs)
 			}
 			w.endsSoon(got)
+			require.Zero(t, r.held, "held, by the events")
+			require.Zero(t, r.waits, "waiting, by the events")
 		}
 	})
 }

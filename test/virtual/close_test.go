@@ -77,43 +77,38 @@ func closeIn(t *testing.T, fault func(*process), holds int, bound time.Duration,
 	require.Zero(t, again)
 }
 
-// An Unlock that waits for Redis while the session closes ends with Close. The hold was certain
-// when it was called.
-func TestCloseEndsUnlocks(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		if w.typ == redlock {
-			return // its requests have contexts of their own, and are not pipelined
-		}
-		p := w.process()
-		l := p.lock()
-		ctx, cancel := context.WithCancel(background)
-		defer cancel()
-		require.NoError(t, l.Lock(ctx)) // from now on requests are pipelined, and can be given up
-		p.partition()
-		unlocked := kit.Async(func() error { return l.Unlock(background) })
-		synctest.Wait()
-		require.LessOrEqual(t, took(func() { require.Error(t, p.closeAll(0)) }), closeMost)
-		synctest.Wait()
-		require.Len(t, unlocked, 1)
-		require.NoError(t, <-unlocked)
-	})
-}
-
+// An Unlock that waits for Redis while the session closes ends with Close: the hold was certain when it was called.
 // Close names what is not released, also if an Unlock was to release it, and releases it if it can.
 func TestCloseTellsOfUnconfirmedUnlocks(t *testing.T) {
-	for what, outage := range map[string]time.Duration{"over soon": time.Second, "long": time.Hour} {
+	for what, row := range map[string]struct{ outage, bound time.Duration }{
+		"over soon": {time.Second, 10 * time.Second}, "long": {time.Hour, 10 * time.Second},
+		"Unlock is under way": {time.Hour, 0},
+	} {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, w *world) {
-				p := w.process()
-				l := p.held()
+				p, ctx, cancel := w.process(), background, func() {}
+				if row.bound == 0 { // requests are pipelined, and can be given up, but for those of a Redlock's parts
+					ctx, cancel = context.WithCancel(ctx)
+				}
+				defer cancel()
+				l := p.lock()
+				require.NoError(t, l.Lock(ctx))
 				synctest.Wait()
 				heal := p.partition()
-				require.NoError(t, l.Unlock(background)) // gives up after 2 s
-				time.AfterFunc(outage, heal)
-				err := p.closeAll(10 * time.Second)
+				unlocked := kit.Async(func() error { return l.Unlock(background) })
+				synctest.Wait()
+				if row.bound > 0 {
+					time.Sleep(2 * time.Second) // it gives up
+				}
+				time.AfterFunc(row.outage, heal)
+				var err error
+				require.LessOrEqual(t, took(func() { err = p.closeAll(row.bound) }), row.bound+closeMost)
+				synctest.Wait()
+				require.True(t, len(unlocked) == 1 || row.bound == 0 && w.typ == redlock)
+				require.NoError(t, <-unlocked)
 				require.True(t, err != nil || w.free(), "Close returned nil, and the lock is still in Redis")
 				time.Sleep(3 * time.Second)
-				require.True(t, outage > time.Minute || w.free(), "left behind, 3 s after Close: %v", err)
+				require.True(t, row.outage > time.Minute || w.free(), "left behind, 3 s after Close: %v", err)
 			})
 		})
 	}
@@ -127,8 +122,8 @@ func TestHoldGrantedDuringCloseIsLostAndReleased(t *testing.T) {
 		granted, grantedLate := 0, 0
 		for after := time.Millisecond; after < 80*time.Millisecond; after += 7 * time.Millisecond {
 			for i := range 4 {
-				ctx, abandoned := []context.Context{background, t.Context()}[i%2], i > 1 // rueidis waits for the reply, or not
-				p := w.process()                                                         // has one call at a time: rueidis waits for the reply whatever happens
+				ctx, abandoned := []context.Context{background, t.Context()}[i%2], i > 1
+				p := w.process() // has one call at a time: rueidis waits for the reply, unless ctx can end
 				p.delay(10 * time.Millisecond)
 				l := p.lock()
 				locked := begin(ctx, l)

@@ -23,28 +23,38 @@ func (p *process) force() (was bool) {
 	return was
 }
 
-// Neither the holder nor who waits needs to look.
-func TestForceUnlockIsToldAtOnce(t *testing.T) {
+// Neither the holder nor who waits needs to look if the lock is forced open, by a session of theirs or by another one.
+// If it is deleted, the holder is told by its next renewal, and who waits gets in within seconds; a goroutine of
+// the same process when the holder is told.
+func TestOpenedLockIsLostAndFreeSoon(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		for _, by := range []*process{p, other} {
-			for _, to := range []*process{p, other} {
-				l, next := p.held(), to.opposite()
-				got := begin(background, next)
-				time.Sleep(time.Second)
-				start := time.Now()
-				require.True(t, by.force())
-				require.NoError(t, <-got)
-				// After the turn of a process that wakes as well.
-				require.LessOrEqual(t, time.Since(start), w.slow()+100*time.Millisecond)
-				require.LessOrEqual(t, lost(t, l).Sub(start), w.slow()+100*time.Millisecond)
-				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-				require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
-				require.NoError(t, next.Err(), "the next one's hold stays")
-				require.NoError(t, next.Unlock(background))
-				time.Sleep(time.Second)
-				require.False(t, by.force())
-			}
+		atOnce := w.slow() + 100*time.Millisecond // after the turn of a process that wakes as well
+		for _, row := range []struct {
+			open       func()
+			to         *process
+			free, told time.Duration // within which the waiter gets in, and the holder is told
+		}{
+			{func() { require.True(t, p.force()) }, p, atOnce, atOnce},
+			{func() { require.True(t, p.force()) }, other, atOnce, atOnce},
+			{func() { require.True(t, other.force()) }, p, atOnce, atOnce},
+			{func() { require.True(t, other.force()) }, other, atOnce, atOnce},
+			{w.del, p, lease/3 + 5*time.Second, lease/3 + time.Second},
+			{w.del, other, 5 * time.Second, lease/3 + time.Second},
+		} {
+			l, next := p.held(), row.to.opposite()
+			got := kit.Async(func() time.Time { _ = next.Lock(background); return time.Now() })
+			time.Sleep(5 * time.Second)
+			start := time.Now()
+			row.open()
+			require.LessOrEqual(t, (<-got).Sub(start), row.free)
+			require.LessOrEqual(t, lost(t, l).Sub(start), row.told)
+			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+			require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+			require.NoError(t, next.Err(), "the late Unlock ended the next one's hold")
+			require.NoError(t, next.Unlock(background))
+			time.Sleep(time.Second)
+			require.False(t, other.force())
 		}
 	})
 }

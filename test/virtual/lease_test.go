@@ -121,7 +121,9 @@ func TestReentryKeepsTheLeaseOfTheAcquisition(t *testing.T) {
 // For a lease of another length it is released, and acquired with that.
 func TestHoldIsPassedOnAmongEqualLeases(t *testing.T) {
 	const short = 6 * time.Second
-	leases := map[time.Duration][]relock.LockOption{0: nil, lease: {relock.WithLease(lease)}, short: {relock.WithLease(short)}}
+	leases := map[time.Duration][]relock.LockOption{
+		0: nil, lease: {relock.WithLease(lease)}, short: {relock.WithLease(short)},
+	}
 	onEach(t, func(t *testing.T, w *world) {
 		if !w.passedOn() && w.typ.redis == 1 {
 			return

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/memredis"
 	"github.com/relock-go/relock/internal/peek"
 )
@@ -61,26 +60,6 @@ func TestHoldThatIsGoneIsLostAtTheNextRenewal(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Who waits gets in within seconds after the deletion; a goroutine of the same process when the holder is told.
-func TestDeletedLockIsFreeWithinSeconds(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p, other := w.process(), w.process()
-		for from, most := range map[*process]time.Duration{p: lease/3 + 5*time.Second, other: 5 * time.Second} {
-			l, waiter := p.held(), from.opposite()
-			in := kit.Async(func() time.Time { _ = waiter.Lock(background); return time.Now() })
-			time.Sleep(5 * time.Second)
-			deleted := time.Now()
-			w.del()
-			require.LessOrEqual(t, (<-in).Sub(deleted), most, "until the waiter got in")
-			require.LessOrEqual(t, lost(t, l).Sub(deleted), lease/3+time.Second, "until the holder was told")
-			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-			require.NoError(t, waiter.Err(), "the late Unlock ended another's hold")
-			require.NoError(t, waiter.Unlock(background))
-			time.Sleep(time.Second)
-		}
-	})
 }
 
 // A fault of half the lease costs nothing, even if it begins when the renewal is due: the hold is renewed after it.
@@ -189,25 +168,6 @@ func TestSuspendIsNoticedThoughNobodyCalls(t *testing.T) {
 	})
 }
 
-// The lease runs out in Redis after the loss was told, and the next one gets in then.
-func TestLockOfACutOffHolderIsFreeAfterItsLease(t *testing.T) {
-	for _, d := range lengths {
-		t.Run(d.String(), func(t *testing.T) {
-			onEach(t, func(t *testing.T, w *world) {
-				p, other := w.process(), w.process()
-				start := time.Now()
-				l := p.held(relock.WithLease(d))
-				time.Sleep(d / 4)
-				p.partition()
-				require.NoError(t, other.opposite().Lock(background))
-				require.GreaterOrEqual(t, time.Since(start), d)
-				require.LessOrEqual(t, time.Since(start), d+w.slow()+time.Second)
-				require.ErrorIs(t, l.Err(), relock.ErrLost)
-			})
-		})
-	}
-}
-
 // Which of two goroutines calls a bare Unlock cannot be known: the one whose hold was lost, or the
 // one that has the lock now. So through the value of the loss nobody without an owner gets in
 // before the lost hold was unlocked; all others do, and that Unlock ends nothing of theirs.
@@ -231,16 +191,6 @@ func TestWhoSharesAValueWithALostHoldWaitsForItsUnlock(t *testing.T) {
 		require.NoError(t, <-got)
 		require.NoError(t, l.Unlock(background))
 		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
-
-		// One that waits like this ends with the session, and the unlock is due all the same.
-		require.NoError(t, l.Lock(background))
-		p.force()
-		lost(t, l)
-		got = begin(background, l)
-		time.Sleep(time.Second)
-		require.NoError(t, p.closeAll(time.Minute))
-		require.ErrorIs(t, <-got, relock.ErrClosed)
-		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 	})
 }
 

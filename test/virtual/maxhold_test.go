@@ -11,56 +11,50 @@ import (
 	"github.com/relock-go/relock/internal/kit"
 )
 
-// holdBounds are when a hold must end, and when its last renewal is sent, which sets what is left
-// of it: the lease is that if it is longer.
-var holdBounds = map[time.Duration]time.Duration{
-	500 * time.Millisecond: 2 * (500 * time.Millisecond / 3),
-	3 * time.Second:        2 * time.Second,
-	25 * time.Second:       2 * (25 * time.Second / 3),
-	31 * time.Second:       30 * time.Second,
-	time.Minute:            50 * time.Second,
-}
-
 // Counted from the grant, whether it was waited for or not, and whatever its owner locks again. Who
-// waits gets in then.
+// waits gets in then. The last renewal sets what is left of the hold: the lease is that if it is longer.
 func TestMaxHoldEndsOnTime(t *testing.T) {
-	for most, last := range holdBounds {
-		for _, wait := range []time.Duration{0, 20 * time.Second} {
-			if wait > 0 && most > 3*time.Second {
-				continue
-			}
-			t.Run(fmt.Sprint(most, " after ", wait), func(t *testing.T) {
-				onEach(t, func(t *testing.T, w *world) {
-					seen := new(recorder)
-					p, other := w.process(relock.WithObserver(seen)), w.process()
-					owner := p.s[0].NewContext(background)
-					l := p.lock(relock.WithMaxHold(most))
-					if wait > 0 {
-						before := other.opposite()
-						require.NoError(t, before.Lock(background))
-						time.AfterFunc(wait, func() { _ = before.Unlock(background) })
-					}
-					require.NoError(t, l.Lock(owner))
-					start := time.Now()
-					time.Sleep(most / 2)
-					require.NoError(t, l.Lock(owner)) // which does not prolong it
-					got := kit.Async(func() time.Time { _ = other.opposite().Lock(background); return time.Now() })
-					left := (most - last).Truncate(time.Millisecond)
-					took, want := lost(t, l).Sub(start), last+told(left)
-					require.GreaterOrEqual(t, took, want-time.Millisecond)
-					if wait > 0 { // a claim is renewed a little later than a lease, so less of it is margin
-						want = most - 2*time.Millisecond
-					}
-					require.LessOrEqual(t, took, want+time.Millisecond)
-					for range 2 {
-						require.ErrorIs(t, l.Unlock(owner), relock.ErrLost)
-					}
-					require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
-					require.LessOrEqual(t, (<-got).Sub(start), most+w.slow()+50*time.Millisecond)
-					require.Contains(t, fmt.Sprint(seen.takeLosses()), "WithMaxHold")
-				})
+	for _, row := range []struct{ most, last, wait time.Duration }{ // last is when the last renewal is sent
+		{500 * time.Millisecond, 2 * (500 * time.Millisecond / 3), 0},
+		{500 * time.Millisecond, 2 * (500 * time.Millisecond / 3), 20 * time.Second},
+		{3 * time.Second, 2 * time.Second, 0},
+		{3 * time.Second, 2 * time.Second, 20 * time.Second},
+		{25 * time.Second, 2 * (25 * time.Second / 3), 0},
+		{31 * time.Second, 30 * time.Second, 0},
+		{time.Minute, 50 * time.Second, 0},
+	} {
+		most, last, wait := row.most, row.last, row.wait
+		t.Run(fmt.Sprint(most, " after ", wait), func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				seen := new(recorder)
+				p, other := w.process(relock.WithObserver(seen)), w.process()
+				owner := p.s[0].NewContext(background)
+				l := p.lock(relock.WithMaxHold(most))
+				if wait > 0 {
+					before := other.opposite()
+					require.NoError(t, before.Lock(background))
+					time.AfterFunc(wait, func() { _ = before.Unlock(background) })
+				}
+				require.NoError(t, l.Lock(owner))
+				start := time.Now()
+				time.Sleep(most / 2)
+				require.NoError(t, l.Lock(owner)) // which does not prolong it
+				got := kit.Async(func() time.Time { _ = other.opposite().Lock(background); return time.Now() })
+				left := (most - last).Truncate(time.Millisecond)
+				took, want := lost(t, l).Sub(start), last+told(left)
+				require.GreaterOrEqual(t, took, want-time.Millisecond)
+				if wait > 0 { // a claim is renewed a little later than a lease, so less of it is margin
+					want = most - 2*time.Millisecond
+				}
+				require.LessOrEqual(t, took, want+time.Millisecond)
+				for range 2 {
+					require.ErrorIs(t, l.Unlock(owner), relock.ErrLost)
+				}
+				require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
+				require.LessOrEqual(t, (<-got).Sub(start), most+w.slow()+50*time.Millisecond)
+				require.Contains(t, fmt.Sprint(seen.takeLosses()), "WithMaxHold")
 			})
-		}
+		})
 	}
 }
 

@@ -134,11 +134,3 @@ func (o *observation) wantLost(held time.Duration, cause string) {
 	e.Cause = nil
 	require.Equal(o.t, relock.LostEvent{Name: o.title, Kind: o.kind, Held: held}, e)
 }
-
-// taken returns a lock of another process that excludes o's, held.
-func (o *observation) taken() relock.Locker {
-	o.t.Helper()
-	l := o.process().opposite()
-	require.NoError(o.t, l.Lock(background))
-	return l
-}

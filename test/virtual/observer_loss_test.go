@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/relocktest"
 )
 
@@ -39,18 +38,6 @@ func TestObserverIsToldOfEachLossWithItsCause(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A hold that Unlock finds lost is reported like any other.
-func TestObserverIsToldOfALossThatUnlockFinds(t *testing.T) {
-	onEachObserved(t, func(t *testing.T, o *observation) {
-		l := o.p.held()
-		o.r.take()
-		time.Sleep(time.Second)
-		o.do("FLUSHALL")
-		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-		o.wantLost(time.Second, "it is not in Redis any more")
-	})
 }
 
 // A FairMutex may be granted what Redis forgot that this process holds, before a renewal finds out.
@@ -151,34 +138,32 @@ func TestObserverIsToldOfRenewals(t *testing.T) {
 
 // A group and a Redlock tell each observer of their sessions, and each of them once.
 func TestObserversOfSeveralSessionsAreEachToldOnce(t *testing.T) {
-	for what, of := range map[string]func(s []*relock.Session) relock.Locker{
-		"Group": func(s []*relock.Session) relock.Locker {
-			return relock.NewGroup(s[0].Mutex("a"), s[1].Mutex("b"), s[2].Mutex("c"))
-		},
-		"Redlock": func(s []*relock.Session) relock.Locker { return relock.NewRedlock(s, "a") },
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				shared, own := new(recorder), new(recorder)
-				var s []*relock.Session
-				for _, o := range []relock.Observer{shared, shared, own} {
-					s = append(s, relocktest.New(t).Session(relock.WithObserver(o)))
-				}
-				l := of(s)
-				require.NoError(t, l.Lock(background))
-				require.NoError(t, l.Unlock(background))
-				time.Sleep(time.Second)
-				require.NoError(t, l.Lock(background))
-				for _, s := range s {
-					require.NoError(t, s.Close(background))
-				}
-				synctest.Wait()
-				require.Len(t, shared.take(), 4)
-				require.Len(t, own.take(), 4)
-				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, of := range []func(s []*relock.Session) relock.Locker{
+			func(s []*relock.Session) relock.Locker {
+				return relock.NewGroup(s[0].Mutex("a"), s[1].Mutex("b"), s[2].Mutex("c"))
+			},
+			func(s []*relock.Session) relock.Locker { return relock.NewRedlock(s, "a") },
+		} {
+			shared, own := new(recorder), new(recorder)
+			var s []*relock.Session
+			for _, o := range []relock.Observer{shared, shared, own} {
+				s = append(s, relocktest.New(t).Session(relock.WithObserver(o)))
+			}
+			l := of(s)
+			require.NoError(t, l.Lock(background))
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(time.Second)
+			require.NoError(t, l.Lock(background))
+			for _, s := range s {
+				require.NoError(t, s.Close(background))
+			}
+			synctest.Wait()
+			require.Len(t, shared.take(), 4)
+			require.Len(t, own.take(), 4)
+			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+		}
+	})
 }
 
 // plain hides the type of a lock.
@@ -186,58 +171,28 @@ type plain struct{ relock.Locker }
 
 // An observer is told why a group was lost, also by a member of which it hears nothing else.
 func TestObserverIsToldWhyAGroupWasLost(t *testing.T) {
-	const forced = "it was forced open"
-	for what, row := range map[string]struct {
-		title, cause string
-		other        func(s *relock.Session) relock.Locker // a member of a session without an observer
-	}{
-		"a lock": {"a, b", forced, func(s *relock.Session) relock.Locker { return s.Mutex("b") }},
-		"a group": {"b, c, a", forced, func(s *relock.Session) relock.Locker {
-			return relock.NewGroup(s.Mutex("b"), s.Mutex("c"))
-		}},
-		"a Redlock": {"a, b", forced, func(s *relock.Session) relock.Locker {
-			return relock.NewRedlock([]*relock.Session{s}, "b")
-		}},
-		"a foreign lock": {"virtual_test.plain, a", "a member of the group was lost",
-			func(s *relock.Session) relock.Locker { return plain{s.Mutex("b")} }},
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				redis, r := relocktest.New(t), new(recorder)
-				deaf := redis.Session()
-				g := relock.NewGroup(redis.Session(relock.WithObserver(r)).Mutex("a"), row.other(deaf))
-				require.NoError(t, g.Lock(background))
-				r.take()
-				time.Sleep(time.Second)
-				redis.Lose("b")
-				o := &observation{world: &world{t: t}, r: r, kind: relock.KindGroup, title: row.title}
-				o.wantLost(time.Second, row.cause)
-				require.ErrorIs(t, g.Unlock(background), relock.ErrLost)
-				o.wants()
-			})
-		})
-	}
-}
-
-// Goroutines of one owner that wait enter together: each Lock has its end, and its hold another.
-func TestGoroutinesOfOneOwnerAreObservedOneByOne(t *testing.T) {
-	onEachObserved(t, func(t *testing.T, o *observation) {
-		if !o.exclusive() || o.kind == relock.KindGroup {
-			return // they are not contended, or re-entrant in their members
+	synctest.Test(t, func(t *testing.T) {
+		const forced = "it was forced open"
+		redis, r := relocktest.New(t), new(recorder)
+		s, deaf := redis.Session(relock.WithObserver(r)), redis.Session()
+		for _, row := range []struct {
+			title, cause string
+			other        relock.Locker
+		}{
+			{"a, b", forced, deaf.Mutex("b")},
+			{"b, c, a", forced, relock.NewGroup(deaf.Mutex("b"), deaf.Mutex("c"))},
+			{"a, b", forced, relock.NewRedlock([]*relock.Session{deaf}, "b")},
+			{"virtual_test.plain, a", "a member of the group was lost", plain{deaf.Mutex("b")}},
+		} {
+			g := relock.NewGroup(s.Mutex("a"), row.other)
+			require.NoError(t, g.Lock(background))
+			r.take()
+			time.Sleep(time.Second)
+			redis.Lose("b")
+			o := &observation{world: &world{t: t}, r: r, kind: relock.KindGroup, title: row.title}
+			o.wantLost(time.Second, row.cause)
+			require.ErrorIs(t, g.Unlock(background), relock.ErrLost)
+			o.wants()
 		}
-		holder, ctx, l := o.taken(), o.p.s[0].NewContext(background), o.p.lock()
-		got := kit.Async(func() error { return kit.Together(2, func(int) error { return l.Lock(ctx) }) })
-		synctest.Wait()
-		o.wants(o.waiting(nil), o.waiting(nil))
-		require.NoError(t, holder.Unlock(background))
-		require.NoError(t, <-got)
-		for _, e := range o.r.take() {
-			require.True(t, e.of.(relock.AcquireEvent).Held)
-		}
-		time.Sleep(time.Second)
-		require.NoError(t, l.Unlock(ctx))
-		o.wants()
-		require.NoError(t, l.Unlock(ctx))
-		o.wants(o.released(nil, time.Second), o.released(nil, time.Second))
 	})
 }

@@ -34,8 +34,6 @@ func (p *process) on(f func(*memredis.Process), which ...int) {
 	}
 }
 
-func hang(n *memredis.Process) { n.Cut() }
-
 func heal(n *memredis.Process) { n.Heal() }
 
 // one returns a world of one of the servers.
@@ -52,7 +50,7 @@ func (w *world) holders() (n int) {
 	return n
 }
 
-var outages = map[string]func(*memredis.Process){"hang": hang, "down": down}
+var outages = map[string]func(*memredis.Process){"hang": func(n *memredis.Process) { n.Cut() }, "down": down}
 
 func down(p *memredis.Process) { p.Refuse() }
 
@@ -228,7 +226,7 @@ func TestHangingDeploymentIsNotWaitedFor(t *testing.T) {
 			require.Equal(t, 4, w.holders())
 			require.NoError(t, l.Unlock(background))
 		}
-		p.on(hang, 4)
+		p.on(outages["hang"], 4)
 		for range 4 {
 			require.LessOrEqual(t, took(pair), time.Millisecond)
 		}

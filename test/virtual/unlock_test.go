@@ -28,7 +28,6 @@ func (p *process) freeAgain() {
 // A hold that was certain when Unlock was called has protected its section to the end: Unlock waits
 // for Redis for two seconds, and leaves the release to the background.
 func TestUnlockWaitsForRedisForTwoSeconds(t *testing.T) {
-	const most = 2 * time.Second
 	for fault := range outages {
 		for _, cancellable := range []bool{false, true} { // the synchronous and the pipelined path of rueidis
 			for _, opts := range [][]relock.LockOption{nil, {relock.WithFixedLease(time.Second)}} {
@@ -44,7 +43,7 @@ func TestUnlockWaitsForRedisForTwoSeconds(t *testing.T) {
 						require.NoError(t, l.Lock(ctx))
 						time.Sleep(500 * time.Millisecond)
 						p.networks(outages[fault])
-						require.LessOrEqual(t, took(func() { require.NoError(t, l.Unlock(ctx)) }), most)
+						require.LessOrEqual(t, took(func() { require.NoError(t, l.Unlock(ctx)) }), 2*time.Second)
 						require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
 						require.ErrorIs(t, l.Unlock(ctx), relock.ErrNotHeld)
 						time.Sleep(3 * time.Second)
@@ -58,10 +57,11 @@ func TestUnlockWaitsForRedisForTwoSeconds(t *testing.T) {
 }
 
 // A hold that had ended before, or that Redis does not have any more, was no protection; nor one whose process stood
-// still past the deadline, if the call comes before the watchdog has looked.
+// still past the deadline, if the call comes before the watchdog has looked. The observer is told of such a loss, too.
 func TestUnlockOfALostHoldSaysSoAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		p, still := w.process(), w.process()
+		seen := new(recorder)
+		p, still := w.process(relock.WithObserver(seen)), w.process()
 		ended := p.held(relock.WithFixedLease(time.Second))
 		time.Sleep(time.Second)
 		gone := p.held()
@@ -74,6 +74,9 @@ func TestUnlockOfALostHoldSaysSoAtOnce(t *testing.T) {
 			require.Zero(t, took(func() { require.ErrorIs(t, l.Unlock(background), relock.ErrLost) }))
 			require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
 		}
+		losses := seen.takeLosses()
+		require.Len(t, losses, 2)
+		require.EqualError(t, losses[1].Cause, "it is not in Redis any more")
 		p.freeAgain()
 	})
 }
