@@ -55,13 +55,6 @@ var (
 	_ func(context.Context) (time.Time, bool)                                         = relock.Deadline
 )
 
-// What the lock types have beside Locker.
-type (
-	named    interface{ Name() string }
-	deadline interface{ Deadline() (time.Time, bool) }
-	fenced   interface{ FencingToken() int64 }
-)
-
 var (
 	_ relock.Locker = (*relock.Mutex)(nil)
 	_ relock.Locker = (*relock.FairMutex)(nil)
@@ -69,9 +62,11 @@ var (
 	_ relock.Locker = (*relock.Group)(nil)
 	_ relock.Locker = (*relock.Redlock)(nil)
 
-	_ = []named{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Redlock)(nil)}
-	_ = []deadline{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Redlock)(nil)}
-	_ = []fenced{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil)}
+	_ = []interface { // what lock types have beside Locker
+		Name() string
+		Deadline() (time.Time, bool)
+	}{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Redlock)(nil)}
+	_ = []interface{ FencingToken() int64 }{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil)}
 
 	_ func(*relock.RWMutex, context.Context) error         = (*relock.RWMutex).RLock
 	_ func(*relock.RWMutex, context.Context) (bool, error) = (*relock.RWMutex).TryRLock

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
-
 	"github.com/relock-go/relock"
 )
 
@@ -43,31 +40,12 @@ func (s *shelf) SetStock(stock int, token int64) error {
 }
 
 // A holder stands still between reading and writing. Meanwhile it loses the lock, and
-// somebody else has it. The holder is told, and what it writes too late is refused.
-func Example_lostLock() {
-	mini, err := miniredis.Run()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer mini.Close()
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress:       []string{mini.Addr()},
-		ForceSingleClient: true, // only for miniredis
-		DisableCache:      true,
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
+// somebody else has it. The holder is told, and what it writes too late is refused. The token goes with the work, not with
+// the handle: the latest hold taken through that may be another's.
+func ExampleToken() {
+	session, done := newExampleSession()
+	defer done()
 	ctx := context.Background()
-	session, err := relock.NewSession(ctx, client)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer session.Close(ctx)
 
 	store := &shelf{stock: 10}
 	sell := func(pause func(ctx context.Context)) error {
@@ -82,7 +60,7 @@ func Example_lostLock() {
 		})
 	}
 
-	err = sell(func(holder context.Context) {
+	err := sell(func(holder context.Context) {
 		// As if the lease had run out while this process was frozen.
 		if _, err := session.ForceUnlock(ctx, "goods:1000:1"); err != nil {
 			fmt.Println(err)

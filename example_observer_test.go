@@ -6,6 +6,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,47 +39,34 @@ func ExampleObserver() {
 	var m metrics
 	session, done := newExampleSession(relock.WithObserver(&m))
 	ctx := context.Background()
-	for _, name := range []string{"a", "b"} {
-		if err := session.Mutex(name).Lock(ctx); err != nil {
-			log.Fatal(err)
-		}
-	}
-	if _, err := session.Mutex("a").TryLock(ctx); err != nil {
-		log.Fatal(err)
-	}
+	fmt.Println(session.Mutex("a").Lock(ctx), session.Mutex("b").Lock(ctx))
+	fmt.Println(session.Mutex("a").TryLock(ctx))
 	fmt.Println("held", m.held.Load(), "missed", m.missed.Load())
 	done() // closes the session, with both locks held
 	fmt.Println("held", m.held.Load(), "lost", m.lost.Load())
 
 	// Output:
+	// <nil> <nil>
+	// false <nil>
 	// held 2 missed 1
 	// held 0 lost 2
 }
 
-// exampleLogger logs to the output without what differs from run to run.
-func exampleLogger(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
-		Level: level,
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			switch a.Key {
-			case "time", "wait", "held", "token":
-				return slog.Attr{}
-			}
-			return a
-		},
-	}))
-}
-
-// With a Redis that answers, a logger at level info hears of losses alone.
+// With a Redis that answers, a logger at level info hears of losses alone. Observers(logs, others) has others told as well.
 func ExampleSlogObserver() {
 	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
-		session, done := newExampleSession(relock.WithObserver(relock.SlogObserver(exampleLogger(level))))
-		ctx := context.Background()
-		for _, name := range []string{"orders", "report"} {
-			err := relock.Do(ctx, session.Mutex(name), func(context.Context) error { return nil })
-			if err != nil {
-				log.Fatal(err)
+		options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if slices.Contains([]string{"time", "wait", "held", "token"}, a.Key) {
+				return slog.Attr{} // differs from run to run
 			}
+			return a
+		}}
+		logs := relock.SlogObserver(slog.New(slog.NewTextHandler(os.Stdout, options)))
+		session, done := newExampleSession(relock.WithObserver(logs))
+		ctx := context.Background()
+		err := relock.Do(ctx, session.Mutex("orders"), func(context.Context) error { return nil })
+		if err != nil {
+			log.Fatal(err)
 		}
 		lock := session.RWMutex("stock", relock.WithFixedLease(20*time.Millisecond))
 		if err := lock.RLock(ctx); err != nil {
@@ -92,31 +80,6 @@ func ExampleSlogObserver() {
 	// level=ERROR msg="relock: lost" lock=stock kind=read cause="its lease ran out"
 	// level=DEBUG msg="relock: acquired" lock=orders kind=mutex contended=false handoff=false
 	// level=DEBUG msg="relock: released" lock=orders kind=mutex
-	// level=DEBUG msg="relock: acquired" lock=report kind=mutex contended=false handoff=false
-	// level=DEBUG msg="relock: released" lock=report kind=mutex
 	// level=DEBUG msg="relock: acquired" lock=stock kind=read contended=false handoff=false
 	// level=ERROR msg="relock: lost" lock=stock kind=read cause="its lease ran out"
-}
-
-func ExampleObservers() {
-	var m metrics
-	logs := relock.SlogObserver(exampleLogger(slog.LevelDebug))
-	session, done := newExampleSession(relock.WithObserver(relock.Observers(&m, logs)))
-	defer done()
-	ctx := context.Background()
-	lock := session.FairMutex("lock")
-	if err := lock.Lock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("held", m.held.Load())
-	if err := lock.Unlock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("held", m.held.Load())
-
-	// Output:
-	// level=DEBUG msg="relock: acquired" lock=lock kind=fair contended=false handoff=false
-	// held 1
-	// level=DEBUG msg="relock: released" lock=lock kind=fair
-	// held 0
 }

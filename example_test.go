@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -52,16 +53,12 @@ func ExampleSession() {
 		log.Fatal(err)
 	}
 	lock := session.Mutex("report:2026")
-	if err := lock.Lock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	if err := session.Close(ctx); err != nil {
-		log.Fatal(err)
-	}
+	fmt.Println(lock.Lock(ctx), session.Close(ctx))
 	fmt.Println(lock.Err())
 	fmt.Println(lock.Lock(ctx))
 
 	// Output:
+	// <nil> <nil>
 	// relock: lock "report:2026": lock lost: the session was closed
 	// relock: lock "report:2026": session closed
 }
@@ -120,70 +117,6 @@ func ExampleMutex() {
 	// held: false
 }
 
-// Of two holders, the later one has the larger token. What the lock protects can tell
-// from that who is late.
-func ExampleMutex_FencingToken() {
-	session, done := newExampleSession()
-	defer done()
-	ctx := context.Background()
-
-	var newest int64 // the largest token that the store has seen
-	write := func(token int64, text string) {
-		if token < newest {
-			fmt.Println("refused:", text)
-			return
-		}
-		newest = token
-		fmt.Println("written:", text)
-	}
-
-	slow, fast := session.Mutex("file"), session.Mutex("file")
-	if err := slow.Lock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	token := slow.FencingToken()
-	// The holder sleeps for too long, and the lock is given to somebody else.
-	if _, err := session.ForceUnlock(ctx, "file"); err != nil {
-		log.Fatal(err)
-	}
-	if err := fast.Lock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	write(fast.FencingToken(), "by the one who has the lock")
-	write(token, "by the one who had it")
-
-	// Output:
-	// written: by the one who has the lock
-	// refused: by the one who had it
-}
-
-// Locks under one minted context belong to one owner: its functions may lock what
-// their callers have locked already.
-func ExampleSession_NewContext() {
-	session, done := newExampleSession()
-	defer done()
-	account := session.Mutex("account:7")
-
-	deposit := func(ctx context.Context, amount int) error {
-		return relock.Do(ctx, account, func(context.Context) error {
-			fmt.Println("deposit", amount)
-			return nil
-		})
-	}
-	handle := func(ctx context.Context) error {
-		ctx = session.NewContext(ctx) // one owner for this request
-		return relock.Do(ctx, account, func(ctx context.Context) error {
-			return errors.Join(deposit(ctx, 30), deposit(ctx, 12))
-		})
-	}
-	fmt.Println(handle(context.Background()))
-
-	// Output:
-	// deposit 30
-	// deposit 12
-	// <nil>
-}
-
 // What Redis knows of a lock, whoever has it.
 func ExampleSession_Inspect() {
 	session, done := newExampleSession()
@@ -200,18 +133,191 @@ func ExampleSession_Inspect() {
 			fmt.Println("ours:", holder.Session == session.ID(), "count:", holder.Count)
 		}
 	}
-	lock := session.Mutex("lock")
-	if err := lock.Lock(ctx); err != nil {
-		log.Fatal(err)
-	}
+	err := relock.Do(ctx, session.Mutex("lock"), func(context.Context) error {
+		show()
+		return nil
+	})
 	show()
-	if err := lock.Unlock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	show()
+	fmt.Println(err)
 
 	// Output:
 	// exclusive 1
 	// ours: true count: 1
 	// unlocked 0
+	// <nil>
+}
+
+// Goroutines get a FairMutex in the order in which they asked for it, on whichever
+// machine they are.
+func ExampleFairMutex() {
+	session, done := newExampleSession()
+	defer done()
+	ctx := context.Background()
+
+	first := session.FairMutex("tickets")
+	fmt.Println("first:", first.Lock(ctx))
+	var waiting sync.WaitGroup
+	for i := range 3 {
+		waiting.Go(func() {
+			_ = relock.Do(ctx, session.FairMutex("tickets"), func(context.Context) error {
+				fmt.Println("number", i+1)
+				return nil
+			})
+		})
+		for { // until it has its place
+			if state, _ := session.Inspect(ctx, "tickets"); state.Waiters == i+1 {
+				break
+			}
+		}
+	}
+	err := first.Unlock(ctx)
+	waiting.Wait()
+	fmt.Println("first:", err)
+
+	// Output:
+	// first: <nil>
+	// number 1
+	// number 2
+	// number 3
+	// first: <nil>
+}
+
+// Any number of readers, or one writer.
+func ExampleRWMutex() {
+	session, done := newExampleSession()
+	defer done()
+	ctx := context.Background()
+
+	catalog := session.RWMutex("catalog")
+	fmt.Println("readers:", catalog.RLock(ctx), catalog.RLock(ctx))
+	ok, err := catalog.TryLock(ctx)
+	fmt.Println("writer beside readers:", ok, err)
+	fmt.Println("readers:", catalog.RUnlock(ctx), catalog.RUnlock(ctx))
+	ok, err = catalog.TryLock(ctx)
+	fmt.Println("writer alone:", ok, err)
+
+	// Output:
+	// readers: <nil> <nil>
+	// writer beside readers: false <nil>
+	// readers: <nil> <nil>
+	// writer alone: true <nil>
+}
+
+// Do tells its function by its context when the lock is lost. Before a step that cannot be interrupted, look at how long
+// the hold is certain.
+func ExampleDo() {
+	session, done := newExampleSession()
+	defer done()
+
+	err := relock.Do(context.Background(), session.Mutex("lock"), func(ctx context.Context) error {
+		if at, ok := relock.Deadline(ctx); !ok || time.Until(at) < 5*time.Second {
+			return errors.New("too late to start")
+		}
+		fmt.Println("started")
+		if _, err := session.ForceUnlock(ctx, "lock"); err != nil { // as if an operator had done it
+			return err
+		}
+		<-ctx.Done()
+		return fmt.Errorf("given up: %w", context.Cause(ctx))
+	})
+	fmt.Println(errors.Is(err, relock.ErrLost))
+
+	// Output:
+	// started
+	// true
+}
+
+// Code that knows sync.Locker can use a distributed lock, here a sync.Cond. Mind that
+// a Cond tells goroutines of this process only.
+func ExampleSyncLocker() {
+	session, done := newExampleSession()
+	defer done()
+
+	cond := sync.NewCond(relock.SyncLocker(session.Mutex("lock")))
+	ready := false
+	go func() {
+		cond.L.Lock()
+		defer cond.L.Unlock()
+		ready = true
+		cond.Broadcast()
+	}()
+	cond.L.Lock()
+	for !ready {
+		cond.Wait()
+	}
+	cond.L.Unlock()
+	fmt.Println(ready)
+
+	// Output:
+	// true
+}
+
+// A lock with a lease of its own is not renewed: it ends on time, even if the holder
+// does not notice.
+func ExampleWithFixedLease() {
+	session, done := newExampleSession()
+	defer done()
+	ctx := context.Background()
+
+	lock := session.Mutex("slot", relock.WithFixedLease(50*time.Millisecond))
+	fmt.Println(lock.Lock(ctx))
+	<-lock.Done()
+	fmt.Println(lock.Unlock(ctx))
+
+	// Output:
+	// <nil>
+	// relock: unlock "slot": lock lost: its lease ran out
+}
+
+// A job that any one instance may do, but not two at once.
+func ExampleTryDo() {
+	session, done := newExampleSession()
+	defer done()
+
+	instance := func(name string, job func()) {
+		ran, err := relock.TryDo(context.Background(), session.Mutex("nightly-job"), func(context.Context) error {
+			job()
+			return nil
+		})
+		fmt.Println(name, ran, err)
+	}
+	instance("first", func() {
+		instance("second", func() {})
+	})
+
+	// Output:
+	// second false <nil>
+	// first true <nil>
+}
+
+// A request takes its session and its owner along in its context: locks under one minted context belong to one owner. Code
+// deep down, which has only that, locks what its caller may hold already; elsewhere it is called without the lock.
+func ExampleFromContext() {
+	session, done := newExampleSession()
+	defer done()
+
+	book := func(ctx context.Context, amount int) error { // in a package of its own
+		session, ok := relock.FromContext(ctx)
+		if !ok {
+			return errors.New("book: no session in ctx")
+		}
+		return relock.Do(ctx, session.Mutex("account:7"), func(context.Context) error {
+			fmt.Println("booked", amount)
+			return nil
+		})
+	}
+	transfer := func(ctx context.Context) error { // must not be interrupted between the two
+		return relock.Do(ctx, session.Mutex("account:7"), func(ctx context.Context) error {
+			return errors.Join(book(ctx, -30), book(ctx, 12))
+		})
+	}
+
+	ctx := session.NewContext(context.Background()) // as a request arrives
+	fmt.Println(book(ctx, 5), transfer(ctx))
+
+	// Output:
+	// booked 5
+	// booked -30
+	// booked 12
+	// <nil> <nil>
 }

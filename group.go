@@ -8,12 +8,12 @@ import (
 )
 
 // A Group locks several locks as one: all or nothing. Its members may be of any type and any session,
-// also groups themselves. The hold is that of all members: Done closes when the first of them is lost,
-// and an owner that holds it enters again.
+// also groups, which stand for their members. The hold is that of all members: Done closes when the first
+// of them is lost, and an owner that holds it enters again.
 //
-// Groups that share members cannot deadlock each other: members are locked in the order of their names,
-// and where names do not decide, the group does not wait for one while it holds another. The members of
-// one session are tried in one pipeline; if one of them is taken, the others are given back.
+// Groups that share members cannot deadlock each other: the members of one session are tried in one
+// pipeline, and if one of them is taken, the others are given back. If that does not help, the group waits
+// for one while it holds others, but only for one whose name comes after theirs.
 type Group struct {
 	_ noCopy
 	l *multilock.Group
@@ -26,11 +26,12 @@ var _ Locker = (*Group)(nil)
 // locked twice. Members that exclude each other in two sessions are found if the server tells its run
 // id; a Lock of them waits for itself otherwise.
 func NewGroup(locks ...Locker) *Group {
-	members := make([]multilock.Locker, len(locks))
+	members := make([]engine.Locker, len(locks))
 	for i, l := range locks {
-		members[i] = l
 		if own, ok := l.(ourLocker); ok && !isNil(l) {
 			members[i] = own.member()
+		} else if !isNil(l) {
+			members[i] = l
 		}
 	}
 	return &Group{l: multilock.New(members...)}

@@ -8,29 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNamesDoNotExcludeEachOther(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s := kit.NewSession(t, at)
-		kit.Lock(t, kit.Background, s.Mutex("a"))
-		kit.Lock(t, kit.Background, s.Mutex("b"))
-		kit.Lock(t, kit.Background, kit.NewSession(t, at).Mutex("{a}"))
-	})
-}
-
-func TestTryLock(t *testing.T) {
-	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
-		s, other := kit.NewSession(t, at), kit.NewSession(t, at)
-		m := s.Mutex("lock")
-		require.True(t, kit.TryLock(t, kit.Background, m), "free")
-		require.False(t, kit.TryLock(t, kit.Background, m), "held through this value")
-		require.False(t, kit.TryLock(t, kit.Background, s.Mutex("lock")), "held in this session")
-		require.False(t, kit.TryLock(t, kit.Background, other.Mutex("lock")), "held in another session")
-		require.NoError(t, m.Err(), "failing attempts change nothing")
-		kit.Unlock(t, kit.Background, m)
-		require.True(t, kit.TryLock(t, kit.Background, other.Mutex("lock")), "free again")
-	})
-}
-
 // Somebody asks Redis in vain, so nobody in the session holds anything; an attempt
 // in the same session neither waits for that call nor overtakes it.
 func TestTryLockIsFalseWhileAGoroutineContends(t *testing.T) {

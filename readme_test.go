@@ -6,8 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/snippets"
 )
+
+func TestMain(m *testing.M) { kit.Main(m) }
 
 // Every Go program in README.md and docs compiles as it stands. A snippet that is not a program
 // is one of a function body. Code that uses other libraries is marked golang, and compiled by bench.

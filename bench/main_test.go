@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/snippets"
 	"go.uber.org/goleak"
 )
@@ -25,18 +25,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// needRedis skips a test where there is no redis-server, unless the environment says
-// that there must be one.
-func needRedis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); errors.Is(err, exec.ErrNotFound) &&
-		os.Getenv("RELOCK_REDIS_SERVER") == "" && os.Getenv("RELOCK_REQUIRE_REDIS") == "" {
-		t.Skip("redis-server is not installed")
-	}
-}
-
 func TestQuickRunHasEveryScenarioOfEveryLibrary(t *testing.T) {
-	needRedis(t)
+	redistest.Start(t) // skips the test where there is none
 	dir := t.TempDir()
 	md, svg, herd := filepath.Join(dir, "table.md"), filepath.Join(dir, "chart.svg"), filepath.Join(dir, "herd.svg")
 	var out, errs bytes.Buffer

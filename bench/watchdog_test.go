@@ -14,9 +14,8 @@ import (
 // oneLock is a library with one lock, in memory, that breaks as it is told.
 type oneLock struct {
 	token chan struct{}
-	loses atomic.Int64  // the wake-up of so many waiters
-	deaf  chan struct{} // a waiter that has lost its wake-up does not mind its context; it waits for this
-	fails error         // of every Unlock
+	loses atomic.Int64 // the wake-up of so many waiters
+	fails error        // of every Unlock
 }
 
 func newOneLock() *oneLock {
@@ -31,9 +30,7 @@ func (l *oneLock) close()             {}
 func (l *oneLock) Lock(ctx context.Context) error {
 	token := l.token
 	if l.loses.Add(-1) >= 0 {
-		if token = l.deaf; l.deaf != nil {
-			ctx = context.WithoutCancel(ctx)
-		}
+		token = nil
 	}
 	select {
 	case <-token:
@@ -83,23 +80,6 @@ func TestFaultsAreCounted(t *testing.T) {
 	out, _ := raceOn(t, l)
 	assert.Equal(t, out.Acquired, out.Errors, "every Unlock fails")
 	assert.Equal(t, "not yours", out.FirstError)
-}
-
-func TestWaiterThatIgnoresItsContextIsGivenUp(t *testing.T) {
-	t.Parallel()
-	l := newOneLock()
-	l.deaf = make(chan struct{})
-	l.loses.Store(1)
-	r := newRunner(t.Context())
-	go func() {
-		defer close(r.ended)
-		_ = l.Lock(r.ctx)
-	}()
-	out := watch([]*runner{r}, time.Now(), 50*time.Millisecond, 50*time.Millisecond)
-	assert.EqualValues(t, 1, out.Stuck)
-	assert.EqualValues(t, 1, out.Hung)
-	close(l.deaf)
-	<-r.ended
 }
 
 func TestViolationsAreSeen(t *testing.T) {

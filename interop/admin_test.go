@@ -7,18 +7,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/relock-go/relock/internal/redistest"
 )
 
 // What either side says of a lock that the other holds.
 func TestEachSideSeesTheHoldsOfTheOther(t *testing.T) {
-	t.Parallel()
-	eachRedisson(t, func(t *testing.T, version string) {
-		t.Parallel()
-		const lease = 20 * time.Second
-		at := single(redistest.Start(t), lease)
-		g, j := at.start(t, ""), at.start(t, version)
+	const lease = 20 * time.Second
+	eachPair(t, lease, func(t *testing.T, _ where, g, j *peer) {
 		for _, kind := range []string{"lock", "fenced", "fair", "write", "read"} {
 			g.do("a", "lock", kind, "Go "+kind)
 			var locked, mine bool
@@ -50,12 +44,9 @@ func TestEachSideSeesTheHoldsOfTheOther(t *testing.T) {
 // Either side can open what the other holds. A relock holder is told at once if relock
 // has done it, else by its next renewal; a waiter of either side gets in.
 func TestForceUnlockFromEitherSide(t *testing.T) {
-	t.Parallel()
-	eachRedisson(t, func(t *testing.T, version string) {
-		t.Parallel()
-		const lease = 6 * time.Second
-		at := single(redistest.Start(t), lease)
-		g, j, h := at.start(t, ""), at.start(t, version), at.start(t, "")
+	const lease = 6 * time.Second
+	eachPair(t, lease, func(t *testing.T, at where, g, j *peer) {
+		h := at.start(t, "")
 		for _, kind := range []string{"lock", "fair", "write", "read", "fenced"} {
 			t.Run(kind, func(t *testing.T) {
 				g.t, j.t, h.t = t, t, t

@@ -32,6 +32,16 @@ func eachRedisson(t *testing.T, f func(t *testing.T, version string)) {
 	}
 }
 
+// eachPair runs a test in parallel for each version, with a server and a process of either side.
+func eachPair(t *testing.T, lease time.Duration, f func(t *testing.T, at where, g, j *peer)) {
+	t.Parallel()
+	eachRedisson(t, func(t *testing.T, version string) {
+		t.Parallel()
+		at := single(redistest.Start(t), lease)
+		f(t, at, at.start(t, ""), at.start(t, version))
+	})
+}
+
 // Two processes of each side add to a counter under one lock, by reading and then
 // writing: it is exact only if they exclude each other, and each of them must get its
 // turns. RELOCK_INTEROP_STRESS sets how long, which is short by default.
@@ -41,21 +51,19 @@ func TestHammeredCounterIsExact(t *testing.T) {
 		at := single(server, 10*time.Second)
 		peers := []*peer{at.start(t, version), at.start(t, version), at.start(t, ""), at.start(t, "")}
 		for _, kind := range []string{"lock", "rw", "fair", "fenced"} {
-			t.Run(kind, func(t *testing.T) { hammer(t, version, server, peers, kind) })
+			t.Run(kind, func(t *testing.T) {
+				d := setting(t, "RELOCK_INTEROP_STRESS", 3*time.Second)
+				var calls []*call
+				for _, p := range peers {
+					p.t = t
+					for _, thread := range []string{"a", "b"} {
+						calls = append(calls, p.begin(thread, "hammer", kind, "hammered "+kind, kind, d.Milliseconds(), 0))
+					}
+				}
+				counted(t, server, kind, calls, d)
+			})
 		}
 	})
-}
-
-func hammer(t *testing.T, version string, server *redistest.Server, peers []*peer, kind string) {
-	d := setting(t, "RELOCK_INTEROP_STRESS", 3*time.Second)
-	var calls []*call
-	for _, p := range peers {
-		p.t = t
-		for _, thread := range []string{"a", "b"} {
-			calls = append(calls, p.begin(thread, "hammer", kind, "hammered "+kind, kind, d.Milliseconds(), 0))
-		}
-	}
-	counted(t, server, kind, calls, d)
 }
 
 // counted returns how many turns each hammer had, after all have ended. The counter must be exact

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"golang.org/x/sys/unix"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
@@ -38,9 +37,7 @@ type thread struct {
 func goPeer(args []string) {
 	client, err := kit.Connect(args[1], func(o *rueidis.ClientOption) { o.ForceSingleClient = args[0] == "single" })
 	kit.ChildCheck(err)
-	lease, err := time.ParseDuration(args[2] + "ms")
-	kit.ChildCheck(err)
-	s, err := relock.NewSession(kit.Background, client, relock.WithLease(lease))
+	s, err := relock.NewSession(kit.Background, client, relock.WithLease(ms(args[2])))
 	kit.ChildCheck(err)
 	g := &gopher{session: s, client: client, threads: make(map[string]*thread)}
 	g.say("ready " + s.ID())
@@ -57,11 +54,11 @@ func goPeer(args []string) {
 	}
 }
 
-// now returns the host's monotonic clock, which Java's System.nanoTime reads too.
-func now() int64 {
-	var ts unix.Timespec
-	kit.ChildCheck(unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts))
-	return ts.Nano()
+// ms reads milliseconds.
+func ms(text string) time.Duration {
+	d, err := time.ParseDuration(text + "ms")
+	kit.ChildCheck(err)
+	return d
 }
 
 func (g *gopher) say(line string) {
@@ -72,9 +69,9 @@ func (g *gopher) say(line string) {
 
 func (th *thread) run() {
 	for words := range th.orders {
-		start := now()
+		start := kit.Monotonic()
 		result, err := th.obey(words[2], words[3:])
-		end := now()
+		end := kit.Monotonic()
 		if err != nil {
 			result = "error " + err.Error()
 		} else {
@@ -90,21 +87,14 @@ func (th *thread) obey(command string, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if command == "hammer" {
-		return th.hammer(kind, name, args[2:])
-	}
-	var d time.Duration
-	if len(args) > 2 {
-		if d, err = time.ParseDuration(args[2] + "ms"); err != nil {
-			return "", err
-		}
-	}
 	l := th.lock(kind, name)
 	switch command {
+	case "hammer":
+		return th.hammer(kind, name, args[2], ms(args[3]), ms(args[4]))
 	case "lock":
 		return "true", l.Lock(th.ctx)
 	case "lease":
-		l = newLock(s, kind, name, relock.WithFixedLease(d))
+		l = newLock(s, kind, name, relock.WithFixedLease(ms(args[2])))
 		th.locks[kind+" "+name] = l
 		return "true", l.Lock(th.ctx)
 	case "try":
@@ -156,49 +146,42 @@ var halves = []string{":a", ":b"}
 
 // hammer does what the hammer of the Java side does: until a time has passed it has the lock, for as long as a section
 // says, and adds to two counters, by reading and then writing.
-func (th *thread) hammer(kind, name string, args []string) (string, error) { // counter, ms, ms of a section
-	exclusive, shared := th.lock(kind, name), th.lock("read", name)
-	d, err := time.ParseDuration(args[1] + "ms")
-	if err != nil {
-		return "", err
-	}
-	section, err := time.ParseDuration(args[2] + "ms")
+func (th *thread) hammer(kind, name, counter string, d, section time.Duration) (string, error) {
+	exclusive, shared, c := th.lock(kind, name), th.lock("read", name), th.g.client
 	var writes, reads, torn int
-	once := func(l relock.Locker, write bool) (err error) {
-		if err := l.Lock(th.ctx); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, l.Unlock(th.ctx)) }()
-		c := th.g.client
-		var n [2]int64
-		for i, half := range halves {
-			n[i], err = c.Do(th.ctx, c.B().Get().Key(args[0]+half).Build()).AsInt64()
-			if err != nil && !rueidis.IsRedisNil(err) {
-				return err
+	once := func(write bool) func(context.Context) error {
+		return func(ctx context.Context) (err error) {
+			var n [2]int64
+			for i, half := range halves {
+				n[i], err = c.Do(ctx, c.B().Get().Key(counter+half).Build()).AsInt64()
+				if err != nil && !rueidis.IsRedisNil(err) {
+					return err
+				}
 			}
-		}
-		if n[0] != n[1] {
-			torn++
-		}
-		time.Sleep(section)
-		if !write {
-			reads++
+			if n[0] != n[1] {
+				torn++
+			}
+			time.Sleep(section)
+			if !write {
+				reads++
+				return nil
+			}
+			writes++
+			for i, half := range halves {
+				err = c.Do(ctx, c.B().Set().Key(counter+half).Value(fmt.Sprint(n[i]+1)).Build()).Error()
+				if err != nil {
+					return err
+				}
+			}
 			return nil
 		}
-		writes++
-		for i, half := range halves {
-			err = c.Do(th.ctx, c.B().Set().Key(args[0]+half).Value(fmt.Sprint(n[i]+1)).Build()).Error()
-			if err != nil {
-				return err
-			}
-		}
-		return nil
 	}
+	var err error
 	for i, end := 0, time.Now().Add(d); err == nil && time.Now().Before(end); i++ {
 		if kind == "read" || kind == "rw" && i%4 != 0 {
-			err = once(shared, false)
+			err = relock.Do(kit.Background, shared, once(false))
 		} else {
-			err = once(exclusive, true)
+			err = relock.Do(kit.Background, exclusive, once(true))
 		}
 	}
 	return fmt.Sprint(writes, " ", reads, " ", torn), err

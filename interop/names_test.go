@@ -19,25 +19,20 @@ var oddNames = []string{
 
 // Names with braces, colons and letters of any script mean the same lock to both.
 func TestNamesMeanTheSameLock(t *testing.T) {
-	t.Parallel()
-	eachRedisson(t, func(t *testing.T, version string) {
-		t.Parallel()
-		meet(t, version, single(redistest.Start(t), 30*time.Second))
-	})
+	eachPair(t, 30*time.Second, func(t *testing.T, _ where, g, j *peer) { meet(t, g, j) })
 }
 
 // In a cluster, where messages go through the shards.
 func TestClusterMeansTheSameLocks(t *testing.T) {
 	t.Parallel()
 	eachRedisson(t, func(t *testing.T, version string) {
-		cluster := redistest.StartCluster(t, 3, 0)
-		meet(t, version, where{"cluster", cluster.Nodes()[0].Addr(), 30 * time.Second})
+		at := where{"cluster", redistest.StartCluster(t, 3, 0).Nodes()[0].Addr(), 30 * time.Second}
+		meet(t, at.start(t, ""), at.start(t, version))
 	})
 }
 
 // meet has both sides exclude and wake each other under every name, far within a lease.
-func meet(t *testing.T, version string, at where) {
-	g, j := at.start(t, ""), at.start(t, version)
+func meet(t *testing.T, g, j *peer) {
 	for _, name := range oddNames {
 		for _, kind := range []string{"lock", "fair", "fenced", "write", "read"} {
 			for _, who := range [][2]*peer{{g, j}, {j, g}} {
@@ -64,16 +59,26 @@ func TestPrivateKeysOfRedissonAreLeftAlone(t *testing.T) {
 	s := kit.NewSession(t, server, relock.WithLease(time.Second))
 
 	waiter := "d1b1a4c6-0f62-4a51-9e51-6f3a1b0c9d11:47"
-	for _, command := range [][]string{
+	private := [][]string{
 		{"SET", "redisson_unlock_latch:{x}:0123456789abcdef0123456789abcdef", "1"},
 		{"SET", "redisson_lock_token:{x}", "7"},
 		{"RPUSH", "redisson_lock_queue:{x}", waiter},
 		{"ZADD", "redisson_lock_timeout:{x}", "99999999999999", waiter},
-	} {
+	}
+	for _, command := range private {
 		_, err := server.Do(command...)
 		require.NoError(t, err)
 	}
-	before := dump(t, server)
+	dump := func() (values []any) { // byte by byte
+		for _, command := range private {
+			value, err := server.Do("DUMP", command[1])
+			require.NoError(t, err)
+			values = append(values, value)
+		}
+		require.NotContains(t, values, nil)
+		return values
+	}
+	before := dump()
 	for range 3 {
 		for _, l := range []relock.Locker{s.Mutex("x"), s.FairMutex("x"), s.RWMutex("x"), s.RWMutex("x").RLocker(),
 			relock.NewGroup(s.Mutex("x"), s.Mutex("y")), s.Mutex("x", relock.WithFixedLease(time.Second))} {
@@ -88,18 +93,5 @@ func TestPrivateKeysOfRedissonAreLeftAlone(t *testing.T) {
 			_ = l.Unlock(ctx) // the other member of a group
 		}
 	}
-	require.Equal(t, before, dump(t, server))
-}
-
-// dump returns Redisson's private keys, byte by byte.
-func dump(t *testing.T, server *redistest.Server) map[string]any {
-	keys, err := server.Do("KEYS", "redisson_*")
-	require.NoError(t, err)
-	values := make(map[string]any)
-	for _, key := range keys.([]any) {
-		values[key.(string)], err = server.Do("DUMP", key.(string))
-		require.NoError(t, err)
-	}
-	require.Len(t, values, 4)
-	return values
+	require.Equal(t, before, dump())
 }

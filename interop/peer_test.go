@@ -1,18 +1,24 @@
 package interop_test
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-
-	"github.com/relock-go/relock/internal/redistest"
 )
 
 const soon = 30 * time.Second // bounds the wait for what comes quickly on an idle machine
@@ -35,10 +41,8 @@ type peer struct {
 	id   string // of the session, or of Redisson's client
 	proc *redistest.Proc
 
-	mu    sync.Mutex // protects the following
-	last  int
-	calls map[string]chan string // by number
-	gone  bool
+	last  atomic.Int64
+	calls sync.Map // of chan string by number
 }
 
 // where is what a peer connects to.
@@ -54,7 +58,7 @@ func single(s *redistest.Server, lease time.Duration) where { return where{"sing
 func (at where) start(t testing.TB, version string) *peer {
 	t.Helper()
 	args := []string{at.mode, at.addr, strconv.FormatInt(at.lease.Milliseconds(), 10)}
-	p := &peer{t: t, java: version != "", calls: make(map[string]chan string)}
+	p := &peer{t: t, java: version != ""}
 	if p.java {
 		p.proc = redistest.Child(t, "java", append([]string{javaFor(t, version)}, args...)...)
 	} else {
@@ -63,11 +67,7 @@ func (at where) start(t testing.TB, version string) *peer {
 	var err error
 	p.id, err = p.proc.Expect("ready ", soon)
 	require.NoError(t, err, "starting %v", p)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		p.read()
-	}()
+	read := kit.Async(p.read)
 	t.Cleanup(func() {
 		p.proc.Kill()
 		<-read
@@ -82,24 +82,17 @@ func (p *peer) String() string {
 	return "Go"
 }
 
-func (p *peer) read() {
+// read takes down the answers, until the process ends.
+func (p *peer) read() error {
 	for {
 		line, err := p.proc.Line(time.Hour)
-		p.mu.Lock()
 		if err != nil {
-			p.gone = true
-			for _, c := range p.calls {
-				close(c)
-			}
-			p.mu.Unlock()
-			return
+			return err
 		}
 		number, answer, _ := strings.Cut(line, " ")
-		if c := p.calls[number]; c != nil {
-			delete(p.calls, number)
-			c <- answer
+		if c, ok := p.calls.LoadAndDelete(number); ok {
+			c.(chan string) <- answer
 		}
-		p.mu.Unlock()
 	}
 }
 
@@ -119,16 +112,9 @@ type call struct {
 
 // begin has a thread of the peer do something, and does not wait for that.
 func (p *peer) begin(thread, command string, args ...any) *call {
-	p.mu.Lock()
-	p.last++
-	number := strconv.Itoa(p.last)
+	number := strconv.FormatInt(p.last.Add(1), 10)
 	c := &call{p: p, c: make(chan string, 1)}
-	if p.gone {
-		close(c.c)
-	} else {
-		p.calls[number] = c.c
-	}
-	p.mu.Unlock()
+	p.calls.Store(number, c.c)
 	words := []string{number, thread, command}
 	for i, a := range args {
 		word := fmt.Sprint(a)
@@ -138,7 +124,7 @@ func (p *peer) begin(thread, command string, args ...any) *call {
 		words = append(words, word)
 	}
 	c.what = fmt.Sprintf("%v: %s", p, strings.Join(words[1:], " "))
-	_ = p.proc.Send(strings.Join(words, " ")) // if it has ended, the answer says so
+	_ = p.proc.Send(strings.Join(words, " ")) // if it has ended, there will be no answer
 	return c
 }
 
@@ -146,7 +132,7 @@ func (p *peer) begin(thread, command string, args ...any) *call {
 func (c *call) wait(d time.Duration) (a answer) {
 	line := ""
 	select {
-	case line = <-c.c: // which is closed if the process has ended
+	case line = <-c.c:
 	case <-time.After(d):
 		line = fmt.Sprint("no answer within ", d)
 	}
@@ -196,9 +182,64 @@ func TestMain(m *testing.M) {
 }
 
 // rival returns the kind of lock that excludes one of a kind.
-func rival(kind string) string {
-	if kind == "read" {
-		return "write"
+func rival(kind string) string { return strings.Replace(kind, "read", "write", 1) }
+
+// redissons are the versions that the tests run with: the newest 3.x and 4.x.
+var redissons = []string{"3.52.0", "4.7.0"}
+
+// classPaths build the Java side with each version, once, and return its class path.
+var classPaths = map[string]func() (string, error){}
+
+func init() {
+	for _, version := range redissons {
+		classPaths[version] = sync.OnceValues(func() (string, error) { return build(version) })
 	}
-	return kind
+}
+
+// javaFor returns the class path of the Java side, which it builds if need be. The
+// test is skipped where there is no Java or no Maven, unless the environment sets
+// RELOCK_REQUIRE_JAVA.
+func javaFor(t testing.TB, version string) string {
+	t.Helper()
+	path, err := classPaths[version]()
+	if errors.Is(err, exec.ErrNotFound) && os.Getenv("RELOCK_REQUIRE_JAVA") == "" {
+		t.Skipf("no Redisson here: %v", err)
+	}
+	require.NoError(t, err)
+	return path
+}
+
+var building sync.Mutex // Maven's local repository is not made for two at a time
+
+func build(version string) (classpath string, err error) {
+	building.Lock()
+	defer building.Unlock()
+	for _, tool := range []string{"java", "javac", "mvn"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return "", err
+		}
+	}
+	target, err := filepath.Abs(filepath.Join("java", "target", version))
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(target, "classpath")
+	mvn := exec.Command("mvn", "-q", "-B", "-f", "java/pom.xml", "-Dredisson.version="+version,
+		"compile", "dependency:build-classpath", "-Dmdep.outputFile="+file)
+	if out, err := mvn.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(mvn.Args, " "), err, out)
+	}
+	jars, err := os.ReadFile(file)
+	return filepath.Join(target, "classes") + ":" + strings.TrimSpace(string(jars)), err
+}
+
+// javaPeer is the role of a helper process that becomes the Java side. It ends with
+// the test, as the process does that it was.
+func javaPeer(args []string) {
+	java, err := exec.LookPath("java")
+	kit.ChildCheck(err)
+	kit.ChildCheck(syscall.Exec(java, append([]string{
+		"java", "-Xmx192m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+		"-cp", args[0], "relock.interop.Peer",
+	}, args[1:]...), os.Environ()))
 }

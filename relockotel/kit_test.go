@@ -39,45 +39,41 @@ func newTelemetry(t testing.TB, opts ...relockotel.Option) *telemetry {
 	return x
 }
 
-// points returns the series of a metric by their attributes: the values of counters, or the numbers of observations of
-// histograms and their sums, rounded to milliseconds.
-func (x *telemetry) points(name string) (counts map[string]int64, sums map[string]time.Duration) {
+// point is one series: the value of a counter, or how many observations a histogram has, and their sum.
+type point struct {
+	n   int64
+	sum time.Duration
+}
+
+// points returns the series of a metric by their attributes.
+func (x *telemetry) points(name string) map[string]point {
 	x.t.Helper()
-	var all metricdata.ResourceMetrics
-	require.NoError(x.t, x.metrics.Collect(background, &all))
-	counts, sums = make(map[string]int64), make(map[string]time.Duration)
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			if m.Name != name {
-				continue
+	points := make(map[string]point)
+	for _, m := range x.collect() {
+		if m.Name != name {
+			continue
+		}
+		switch d := m.Data.(type) {
+		case metricdata.Sum[int64]:
+			for _, p := range d.DataPoints {
+				points[words(p.Attributes)] = point{n: p.Value}
 			}
-			switch d := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				for _, p := range d.DataPoints {
-					counts[words(p.Attributes)] = p.Value
-				}
-			case metricdata.Histogram[float64]:
-				require.Equal(x.t, "s", m.Unit)
-				for _, p := range d.DataPoints {
-					counts[words(p.Attributes)] = int64(p.Count)
-					sums[words(p.Attributes)] = time.Duration(p.Sum * 1e9).Round(time.Millisecond)
-				}
+		case metricdata.Histogram[float64]:
+			require.Equal(x.t, "s", m.Unit)
+			for _, p := range d.DataPoints {
+				points[words(p.Attributes)] = point{int64(p.Count), time.Duration(p.Sum * 1e9).Round(time.Millisecond)}
 			}
 		}
 	}
-	return counts, sums
+	return points
 }
 
-func (x *telemetry) series(name string) map[string]int64 {
+// collect returns all metrics.
+func (x *telemetry) collect() []metricdata.Metrics {
 	x.t.Helper()
-	counts, _ := x.points(name)
-	return counts
-}
-
-func (x *telemetry) sum(name, attributes string) time.Duration {
-	x.t.Helper()
-	_, sums := x.points(name)
-	return sums[attributes]
+	var all metricdata.ResourceMetrics
+	require.NoError(x.t, x.metrics.Collect(background, &all))
+	return all.ScopeMetrics[0].Metrics
 }
 
 // words returns attributes as text.
@@ -104,14 +100,6 @@ func lockOf(kind string, s []*relock.Session, name string, o ...relock.LockOptio
 		return relock.NewGroup(s[0].Mutex(name, o...), s[0].Mutex(name+"2", o...))
 	}
 	return relock.NewRedlock(s, name, o...)
-}
-
-// rivalOf returns a lock that excludes those of a kind: for readers a writer.
-func rivalOf(kind string, s []*relock.Session) relock.Locker {
-	if kind == "read" {
-		kind = "write"
-	}
-	return lockOf(kind, s, "lock")
 }
 
 // onEach runs f in a bubble for each kind of lock, with the servers.

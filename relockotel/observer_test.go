@@ -2,6 +2,11 @@ package relockotel_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
 )
 
@@ -24,11 +30,11 @@ func TestMetricsOfHoldsAndWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, kind string, redis []*relocktest.Redis) {
 		x, of := newTelemetry(t), "kind="+kind
 		s, other := sessions(redis, relock.WithObserver(x.observer)), sessions(redis)
-		rival := rivalOf(kind, other)
+		rival := lockOf(strings.Replace(kind, "read", "write", 1), other, "lock") // which excludes it
 		now := func(holds, waiters int) {
 			t.Helper()
-			require.EqualValues(t, holds, x.series("relock.holds")[of])
-			require.EqualValues(t, waiters, x.series("relock.waiters")[of])
+			require.EqualValues(t, holds, x.points("relock.holds")[of].n)
+			require.EqualValues(t, waiters, x.points("relock.waiters")[of].n)
 		}
 		l := lockOf(kind, s, "lock")
 		require.NoError(t, l.Lock(background))
@@ -36,7 +42,7 @@ func TestMetricsOfHoldsAndWaits(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		require.NoError(t, l.Unlock(background))
 		now(0, 0)
-		require.Equal(t, 3*time.Second, x.sum("relock.hold.duration", of))
+		require.Equal(t, 3*time.Second, x.points("relock.hold.duration")[of].sum)
 
 		require.NoError(t, rival.Lock(background))
 		ok, err := l.TryLock(background)
@@ -58,13 +64,13 @@ func TestMetricsOfHoldsAndWaits(t *testing.T) {
 		require.Error(t, lockOf(kind, s, "{").Lock(background))
 
 		for outcome, n := range map[string]int{"held": 2, "missed": 1, "canceled": 1, "error": 1} {
-			require.EqualValues(t, n, x.series("relock.acquisitions")[of+" outcome="+outcome], outcome)
+			require.EqualValues(t, n, x.points("relock.acquisitions")[of+" outcome="+outcome].n, outcome)
 		}
-		require.EqualValues(t, 5, x.series("relock.wait.duration")[of])
-		require.EqualValues(t, 2, x.series("relock.hold.duration")[of])
+		require.EqualValues(t, 5, x.points("relock.wait.duration")[of].n)
+		require.EqualValues(t, 2, x.points("relock.hold.duration")[of].n)
 		now(0, 0)
-		require.Zero(t, x.series("relock.losses")[of])
-		require.GreaterOrEqual(t, x.sum("relock.wait.duration", of), 3*time.Second)
+		require.Zero(t, x.points("relock.losses")[of].n)
+		require.GreaterOrEqual(t, x.points("relock.wait.duration")[of].sum, 3*time.Second)
 	})
 }
 
@@ -105,24 +111,17 @@ func TestLossesByCause(t *testing.T) {
 			lose.do(s)
 			<-l.Done()
 			synctest.Wait()
-			require.EqualValues(t, map[string]int64{cause: 1}, only(x.series("relock.losses"), kind), cause)
-			require.EqualValues(t, 0, x.series("relock.holds")["kind="+kind], cause)
-			require.EqualValues(t, 1, x.series("relock.hold.duration")["kind="+kind], cause)
+			for attributes, p := range x.points("relock.losses") { // a group's members have series of their own kind
+				if strings.HasSuffix(attributes, " kind="+kind) {
+					require.Equal(t, attributes == "cause="+cause+" kind="+kind, p.n == 1, "%s: %d of %s", cause, p.n, attributes)
+				}
+			}
+			require.EqualValues(t, 0, x.points("relock.holds")["kind="+kind].n, cause)
+			require.EqualValues(t, 1, x.points("relock.hold.duration")["kind="+kind].n, cause)
 			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 			time.Sleep(time.Minute) // nothing of it is left
 		}
 	})
-}
-
-// only returns the series of a kind by their cause, without those at 0.
-func only(all map[string]int64, kind string) map[string]int64 {
-	of := make(map[string]int64)
-	for attributes, n := range all {
-		if cause, ok := strings.CutSuffix(attributes, " kind="+kind); ok && n != 0 {
-			of[strings.TrimPrefix(cause, "cause=")] = n
-		}
-	}
-	return of
 }
 
 func TestRenewals(t *testing.T) {
@@ -131,11 +130,11 @@ func TestRenewals(t *testing.T) {
 		s := redis.Session(relock.WithObserver(x.observer))
 		require.NoError(t, s.Mutex("lock").Lock(background))
 		time.Sleep(45 * time.Second)
-		require.EqualValues(t, 4, x.series("relock.renewal.duration")[""])
-		require.Equal(t, map[string]int64{"": 0}, x.series("relock.renewal.failures"))
+		require.EqualValues(t, 4, x.points("relock.renewal.duration")[""].n)
+		require.Equal(t, map[string]point{"": {}}, x.points("relock.renewal.failures"))
 		heal := redis.Partition(s)
 		time.Sleep(20 * time.Second)
-		require.Positive(t, x.series("relock.renewal.failures")[""])
+		require.Positive(t, x.points("relock.renewal.failures")[""].n)
 		heal()
 	})
 }
@@ -145,7 +144,7 @@ func TestSpans(t *testing.T) {
 		x := newTelemetry(t)
 		s, other := sessions(redis, relock.WithObserver(x.observer)), sessions(redis)
 		ctx, parent := x.tracing.Tracer("test").Start(background, "request")
-		rival := rivalOf(kind, other)
+		rival := lockOf(strings.Replace(kind, "read", "write", 1), other, "lock") // which excludes it
 		require.NoError(t, rival.Lock(background))
 		start := time.Now()
 		time.AfterFunc(time.Second, func() { _ = rival.Unlock(background) })
@@ -181,11 +180,98 @@ func TestSpans(t *testing.T) {
 }
 
 func TestNilProvidersAreRefused(t *testing.T) {
-	_, err := relockotel.NewObserver(relockotel.WithMeterProvider(nil))
-	require.ErrorContains(t, err, "relockotel: a provider is nil")
-	_, err = relockotel.NewObserver(relockotel.WithTracerProvider(nil))
-	require.Error(t, err)
-	o, err := relockotel.NewObserver(nil)
-	require.NoError(t, err)
-	require.NotNil(t, o)
+	for _, opt := range []relockotel.Option{relockotel.WithMeterProvider(nil), relockotel.WithTracerProvider(nil)} {
+		_, err := relockotel.NewObserver(opt)
+		require.ErrorContains(t, err, "relockotel: a provider is nil")
+	}
+}
+
+var metricNames = []string{
+	"relock.acquisitions", "relock.hold.duration", "relock.holds", "relock.losses",
+	"relock.renewal.duration", "relock.renewal.failures", "relock.wait.duration", "relock.waiters",
+}
+
+var untraced = relockotel.WithTracerProvider(noop.NewTracerProvider())
+
+// report reports every event of a lock to o.
+func report(o relock.Observer, name string, kind relock.Kind) {
+	o.Waiting(background, relock.WaitEvent{Name: name, Kind: kind})
+	o.Acquired(background, relock.AcquireEvent{Name: name, Kind: kind, Held: true, Contended: true, Waited: true, Token: 7})
+	o.Lost(relock.LostEvent{Name: name, Kind: kind, Held: time.Second, Cause: errors.New("it was forced open")})
+	o.Acquired(background, relock.AcquireEvent{Name: name, Kind: kind, Contended: true})
+	o.Acquired(background, relock.AcquireEvent{Name: name, Kind: kind, Err: fmt.Errorf("lock %s", name)})
+	o.Acquired(background, relock.AcquireEvent{Name: name, Kind: kind, Held: true})
+	o.Released(background, relock.ReleaseEvent{Name: name, Kind: kind, Held: time.Second, Err: fmt.Errorf("unlock %s", name)})
+	o.Renewed(relock.RenewEvent{Holds: 1, Duration: time.Millisecond, Err: fmt.Errorf("renew %s", name)})
+}
+
+var result = regexp.MustCompile(` ?(cause|outcome)=\w+`)
+
+// The number of series does not depend on the number of names.
+func TestSeriesStayFew(t *testing.T) {
+	orders := relockotel.WithName(func(lock string) string {
+		if !strings.HasPrefix(lock, "order:") {
+			return ""
+		}
+		return "order"
+	})
+	for what, c := range map[string]struct {
+		opt  relockotel.Option
+		want []string
+	}{
+		"no names":   {nil, []string{"kind=mutex"}},
+		"a nil func": {relockotel.WithName(nil), []string{"kind=mutex"}},
+		"a few":      {orders, []string{"kind=mutex", "kind=mutex lock.name=order"}},
+	} {
+		x := newTelemetry(t, c.opt, untraced)
+		for i := range 10000 {
+			report(x.observer, fmt.Sprint([]string{"order:", "cart:"}[i%2], i), relock.KindMutex)
+		}
+		for _, metric := range metricNames {
+			of := make(map[string]bool)
+			for attributes := range x.points(metric) {
+				of[strings.TrimSpace(result.ReplaceAllString(attributes, ""))] = true
+			}
+			want := c.want
+			if strings.HasPrefix(metric, "relock.renewal") {
+				want = []string{""}
+			}
+			require.ElementsMatch(t, want, slices.Collect(maps.Keys(of)), what+": "+metric)
+		}
+	}
+}
+
+// An increase from nothing is none for Prometheus: counters start at 0.
+func TestCountersStartAtZero(t *testing.T) {
+	x := newTelemetry(t)
+	x.observer.Acquired(background, relock.AcquireEvent{Name: "a", Kind: relock.KindRead, Held: true})
+	causes := map[string]point{}
+	for _, cause := range []string{"expired", "ended", "max_hold", "gone", "forced", "closed", "other"} {
+		causes["cause="+cause+" kind=read"] = point{}
+	}
+	require.Equal(t, causes, x.points("relock.losses"))
+	for _, outcome := range []string{"held", "missed", "canceled", "error"} {
+		require.Contains(t, x.points("relock.acquisitions"), "kind=read outcome="+outcome)
+	}
+	require.Contains(t, x.points("relock.waiters"), "kind=read")
+	require.Contains(t, x.points("relock.renewal.failures"), "")
+	x.observer.Lost(relock.LostEvent{Name: "a", Kind: relock.KindRead, Cause: errors.New("something new")})
+	causes["cause=other kind=read"] = point{n: 1}
+	require.Equal(t, causes, x.points("relock.losses"))
+}
+
+// Without a span to record, an event costs no allocation but those of the tracer.
+func TestMetricsAllocateNothing(t *testing.T) {
+	for what, opt := range map[string]relockotel.Option{
+		"no names": nil, "names": relockotel.WithName(func(string) string { return "order" }),
+	} {
+		x := newTelemetry(t, opt, untraced)
+		cause := errors.New("it was forced open")
+		require.Zero(t, testing.AllocsPerRun(1000, func() {
+			x.observer.Waiting(background, relock.WaitEvent{Name: "a", Kind: relock.KindMutex})
+			x.observer.Released(background, relock.ReleaseEvent{Name: "a", Kind: relock.KindMutex})
+			x.observer.Lost(relock.LostEvent{Name: "a", Kind: relock.KindMutex, Cause: cause})
+			x.observer.Renewed(relock.RenewEvent{Err: cause})
+		}), what)
+	}
 }

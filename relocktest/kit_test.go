@@ -2,6 +2,8 @@ package relocktest_test
 
 import (
 	"context"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,10 +20,9 @@ var background = context.Background()
 
 // What a lease of 30 s, the default, means for its holder.
 const (
-	lease  = 30 * time.Second
-	margin = lease/500 + 2*time.Millisecond // by which it is assumed to be shorter
-	told   = lease - margin - time.Millisecond
-	renew  = lease / 3
+	lease = 30 * time.Second
+	told  = lease - lease/500 - 3*time.Millisecond // by then its loss
+	renew = lease / 3
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,61 +78,33 @@ func onEach(t *testing.T, f func(t *testing.T, w *world)) {
 	}
 }
 
-// each calls f for each Redis and the process's session on it, and returns a function that calls
-// what f has returned.
-func (w *world) each(f func(r *relocktest.Redis, s *relock.Session) (undo func())) (undo func()) {
-	var undos []func()
+// each calls f for each Redis and the process's session on it.
+func (w *world) each(f func(r *relocktest.Redis, s *relock.Session)) {
 	for i, r := range w.redis {
-		undos = append(undos, f(r, w.s[i]))
-	}
-	return func() {
-		for _, undo := range undos {
-			undo()
-		}
+		f(r, w.s[i])
 	}
 }
 
-// hold locks, and fails the test if that does not succeed within an hour.
+// hold locks.
 func (w *world) hold() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(background, time.Hour)
-	defer cancel()
-	require.NoError(w.t, w.lock.Lock(ctx))
+	require.NoError(w.t, w.lock.Lock(background))
 }
 
 // exclusive reports whether the lock excludes its own kind.
 func (w *world) exclusive() bool { return !strings.HasSuffix(w.t.Name(), "/read") }
 
-// keys returns the keys in Redis except fencing tokens and labels of sessions, which stay for a
-// while by design.
+// stays matches fencing tokens and what Redis knows of sessions, which stay for a while by design.
+var stays = regexp.MustCompile(`^relock_(fence|seen|session):`)
+
+// keys returns the other keys in Redis.
 func (w *world) keys() (left []string) {
 	for _, r := range w.redis {
-		c := r.Client()
-		all, err := c.Do(background, c.B().Keys().Pattern("*").Build()).AsStrSlice()
+		all, err := r.Client().Do(background, r.Client().B().Keys().Pattern("*").Build()).AsStrSlice()
 		require.NoError(w.t, err)
-		for _, k := range all {
-			if !strings.HasPrefix(k, "relock_fence:") && !strings.HasPrefix(k, "relock_seen:") && !strings.HasPrefix(k, "relock_session:") {
-				left = append(left, k)
-			}
-		}
+		left = append(left, slices.DeleteFunc(all, stays.MatchString)...)
 	}
 	return left
-}
-
-// unlocked reports whether nobody holds the lock in Redis.
-func (w *world) unlocked() bool {
-	w.t.Helper()
-	for _, r := range w.redis {
-		s := r.Session()
-		for _, name := range w.names {
-			state, err := s.Inspect(background, name)
-			require.NoError(w.t, err)
-			if state.Mode != relock.Unlocked {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // ends waits for the end of the hold, and returns how long that took.

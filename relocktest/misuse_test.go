@@ -40,12 +40,8 @@ func TestMisuseIsSaid(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &tester{TB: t}
 			r, foreign := relocktest.New(f), relocktest.New(t).Session()
-			done := make(chan struct{})
-			go func() { // Fatal ends it
-				defer close(done)
-				misuse.do(r, foreign)
-			}()
-			<-done
+			go misuse.do(r, foreign) // Fatal ends it
+			synctest.Wait()
 			require.Len(t, f.messages, 1)
 			require.Contains(t, f.messages[0], "relocktest: ")
 			require.Contains(t, f.messages[0], misuse.want)
@@ -60,11 +56,11 @@ func TestATestMayEndInAnyState(t *testing.T) {
 		start := time.Now()
 		t.Cleanup(func() { require.Less(t, time.Since(start), time.Minute) })
 		w.hold()
-		for i, r := range w.redis {
-			r.DropReplies(w.s[i], 100)
-			r.Delay(w.s[i], time.Hour)
-			r.Partition(w.s[i])
-		}
+		w.each(func(r *relocktest.Redis, s *relock.Session) {
+			r.DropReplies(s, 100)
+			r.Delay(s, time.Hour)
+			r.Partition(s)
+		})
 		waiting := w.redis[0].Session().Mutex(w.names[0])
 		go func() { _ = waiting.Lock(background) }()
 		time.Sleep(time.Second)

@@ -1,28 +1,18 @@
 package main
 
 import (
-	"context"
 	"maps"
-	"os"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-func TestMain(m *testing.M) {
-	redistest.RunChild(map[string]func([]string){"cron": func(args []string) {
-		os.Args = append(os.Args[:1], args...)
-		main()
-	}})
-	goleak.VerifyTestMain(m, redistest.Leaks()...)
-}
+func TestMain(m *testing.M) { redistest.RunMain(m, "cron", main) }
 
 // ticks returns how many lines there are for each tick that some host looked at, and how often its job was done.
 func ticks(out string) (lines, done map[string]int) {
@@ -58,19 +48,6 @@ func tenTicks(t *testing.T, out *redistest.Buffer) {
 	})
 }
 
-func TestHostsInMemoryDoEachTickOnce(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	var out redistest.Buffer
-	ended := make(chan error, 1)
-	go redistest.WithoutFIPS(func() { // the Redis in memory computes SHA-1
-		ended <- run(ctx, []string{"-every=50ms", "-work=5ms", "-lease=1m"}, &out)
-	})
-	tenTicks(t, &out)
-	interrupt()
-	require.NoError(t, <-ended)
-	onceEach(t, out.String(), 1)
-}
-
 // startHost starts a process with one host and appends its lines to out.
 func startHost(t *testing.T, out *redistest.Buffer, args ...string) *redistest.Proc {
 	t.Helper()
@@ -86,8 +63,7 @@ func TestProcessesOnServerDoEachTickOnce(t *testing.T) {
 	hosts := []*redistest.Proc{startHost(t, &out, args...), startHost(t, &out, args...), startHost(t, &out, args...)}
 	tenTicks(t, &out)
 	for _, p := range hosts {
-		require.NoError(t, syscall.Kill(p.PID(), syscall.SIGINT))
-		require.NoError(t, p.Wait(), "interrupted")
+		require.NoError(t, p.Interrupt())
 	}
 	onceEach(t, out.String(), len(hosts))
 }

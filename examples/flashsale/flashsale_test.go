@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -27,12 +25,7 @@ func sell(t *testing.T, want int, args ...string) (stdout string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	var got int
-	sale := func() { got = run(t.Context(), args, &out, &errs) }
-	if slices.Contains(args, "-redis") {
-		sale()
-	} else {
-		redistest.WithoutFIPS(sale) // the Redis in memory computes SHA-1
-	}
+	redistest.WithoutFIPS(func() { got = run(t.Context(), args, &out, &errs) }) // the Redis in memory computes SHA-1
 	require.Equal(t, want, got, "exit status\n%s%s", &out, &errs)
 	return out.String()
 }
@@ -72,50 +65,41 @@ func TestSaleOnServerLeavesNothingThere(t *testing.T) {
 
 func TestInterruptedSaleEndsAndCleansUp(t *testing.T) {
 	mini, _ := redistest.Mini(t)
-	ctx, interrupt := context.WithCancel(t.Context())
-	status := make(chan int)
-	go func() {
-		status <- run(ctx, []string{"-redis", mini.Addr(), "-work=10m"}, io.Discard, io.Discard)
-	}()
+	var status int
+	interrupt := redistest.Running(t, func(ctx context.Context) error {
+		status = run(ctx, []string{"-redis", mini.Addr(), "-work=10m"}, io.Discard, io.Discard)
+		return nil
+	})
 	redistest.Eventually(t, 20*time.Second, "a buyer to have the lock", func() bool {
 		return strings.Contains(strings.Join(mini.Keys(), " "), "relock_fence:")
 	})
 	interrupt()
-	require.Equal(t, 130, <-status)
+	require.Equal(t, 130, status)
 	require.Empty(t, mini.Keys(), "left in Redis")
 }
-
-// counter counts the holds that were lost.
-type counter struct {
-	relock.NopObserver
-	lost atomic.Int64
-}
-
-func (c *counter) Lost(relock.LostEvent) { c.lost.Add(1) }
 
 // Somebody forces the lock open again and again, as if leases ran out. Every buyer is
 // served nevertheless, and none has two orders.
 func TestLostLockCostsNoBuyerTheItem(t *testing.T) {
 	_, client := redistest.Mini(t)
-	var lost counter
-	session, err := relock.NewSession(t.Context(), client, relock.WithObserver(&lost))
-	require.NoError(t, err)
-	defer session.Close(context.Background())
+	session := kit.SessionOn(t, client)
 	in := &instance{client: client, session: session, lock: article, sale: "sale", work: 5 * time.Millisecond}
 	const stock = 1000
 	require.NoError(t, client.Do(t.Context(), client.B().Hset().Key("sale").FieldValue().
 		FieldValue("stock", strconv.Itoa(stock)).Build()).Error())
 	served := 0
-	for ; served < 5 || lost.lost.Load() < 5; served++ {
+	for lost := 0; served < 5 || lost < 5; served++ {
 		require.Less(t, served, stock, "forced open again and again, the lock was never lost")
-		forced := make(chan struct{})
+		forced := make(chan bool, 1)
 		go func() {
-			defer close(forced)
 			time.Sleep(in.work / 2) // so that it often falls into the sale, not that it must
-			_, _ = session.ForceUnlock(context.Background(), article)
+			opened, _ := session.ForceUnlock(context.Background(), article)
+			forced <- opened
 		}()
 		sold, err := in.buy(t.Context(), fmt.Sprint("order ", served))
-		<-forced
+		if <-forced {
+			lost++
+		}
 		require.NoError(t, err)
 		require.True(t, sold, "buyer %d", served)
 	}

@@ -1,32 +1,23 @@
 package main
 
 import (
-	"context"
 	"io"
 	"log"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-func TestMain(m *testing.M) {
-	redistest.RunChild(map[string]func([]string){"worker": func(args []string) {
-		os.Args = append(os.Args[:1], args...)
-		main()
-	}})
-	goleak.VerifyTestMain(m, redistest.Leaks()...)
-}
+func TestMain(m *testing.M) { redistest.RunMain(m, "worker", main) }
 
 // start starts a worker in a process of its own.
 func start(t *testing.T, out *redistest.Buffer, args ...string) *redistest.Proc {
@@ -92,9 +83,7 @@ func until(t *testing.T, out *redistest.Buffer, what string, reached func(r reco
 
 func TestLeaderStopsWhenItsLockIsForcedOpen(t *testing.T) {
 	server := redistest.Start(t)
-	operator, err := relock.NewSession(t.Context(), server.Client(t), relock.WithPrefix("leader:"))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = operator.Close(context.Background()) })
+	operator := kit.NewSession(t, server, relock.WithPrefix("leader:"))
 	var out redistest.Buffer
 	for range 3 {
 		start(t, &out, "-redis", server.Addr(), "-lease=1m") // only force ends its lock
@@ -132,23 +121,8 @@ func TestAnotherLeadsWhenTheLeaderIsGone(t *testing.T) {
 		return leader
 	}
 	next().Kill()
-	leader := next()
-	require.NoError(t, syscall.Kill(leader.PID(), syscall.SIGINT))
+	require.NoError(t, next().Interrupt())
 	next()
-	require.NoError(t, leader.Wait(), "interrupted")
-}
-
-func TestWorkersInMemoryTakeTurns(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	var out redistest.Buffer
-	ended := make(chan error, 1)
-	go redistest.WithoutFIPS(func() { // the Redis in memory computes SHA-1
-		ended <- run(ctx, []string{"-pace=20ms", "-lease=1m"}, &out)
-	})
-	until(t, &out, "several leaders", func(r record) bool { return len(r.leads) > 1 && len(r.steps) > 10 })
-	interrupt()
-	require.NoError(t, <-ended)
-	read(t, &out)
 }
 
 func TestStepOfAFormerLeaderIsRefused(t *testing.T) {

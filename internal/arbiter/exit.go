@@ -21,6 +21,7 @@ type Exit[L comparable] struct {
 	Hold    *Hold[L]   // that it was for; nil if the outcome is NotHeld
 	Lease   L          // that the hold rests on
 	Lost    []*Hold[L] // if the outcome is Expired
+	Last    bool       // no other unlock of the hold is to come
 	Next    int64      // of Release: the class of the waiter of this process that wants the lock next, 0 if there is none that takes over leases
 }
 
@@ -90,7 +91,8 @@ func (e *entry[L]) exit(h *Hold[L], cause error) (x Exit[L]) {
 	default:
 		x.Outcome, x.Next = e.exitWriter(h)
 	}
-	if h.count == 0 && h.State() == Lost {
+	x.Last = h.count == 0
+	if x.Last && h.State() == Lost {
 		h.Owner.setLost(e.side(h.side), nil)
 	}
 	return x

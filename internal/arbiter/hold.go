@@ -23,8 +23,7 @@ const (
 	Read              // shared with other readers
 )
 
-// A Hold is one owner's possession of one lock. Its methods are safe for
-// concurrent use.
+// A Hold is one owner's possession of one lock. Its methods are safe for concurrent use.
 type Hold[L comparable] struct {
 	Owner  *Owner
 	Token  int64 // fencing token

@@ -3,11 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/clock"
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lockerr"
-	"github.com/relock-go/relock/internal/transport"
 )
 
 // A Call is one call of Lock or TryLock of what the user locks. A Group and a Redlock lock their members
@@ -19,24 +21,37 @@ type Call struct {
 	Wait bool            // Lock, not TryLock
 
 	observer event.Observer // nil: nobody is told
-	clock    Clock
 	start    int64
 	told     event.AcquireEvent
 	hold     Held  // what it got; nil for a re-entry, which is not reported
 	whole    *Call // that it is a part of
 }
 
-// A Clock tells the time of calls.
-type Clock interface{ Now() int64 }
+// Now is the time of calls: those of a group are of several engines.
+var Now = clock.New().Now
 
 // NewCall returns a call that starts now.
-func NewCall(ctx context.Context, o event.Observer, clock Clock, name string, k event.Kind, op string, wait bool) Call {
+func NewCall(ctx context.Context, o event.Observer, name string, k event.Kind, op string, wait bool) Call {
 	if !wait {
 		op = "try " + op
 	}
 	return Call{
-		Ctx: ctx, Op: op, Try: !wait, Wait: wait, observer: o, clock: clock, start: clock.Now(), told: event.AcquireEvent{Name: name, Kind: k},
+		Ctx: ctx, Op: op, Try: !wait, Wait: wait, observer: o, start: Now(), told: event.AcquireEvent{Name: name, Kind: k},
 	}
+}
+
+// ObserverOf returns the observers of engines, each once (by ==); nil if there is none.
+func ObserverOf(engines ...*Engine) event.Observer {
+	var all event.All
+	for _, e := range engines {
+		if o := e.Config.Observer; o != nil && !slices.Contains(all, o) {
+			all = append(all, o)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
 }
 
 // Got records the hold that the call got, perhaps from another goroutine of this process.
@@ -64,14 +79,14 @@ func (c *Call) Contend() {
 }
 
 // Waited returns how long the call takes already.
-func (c *Call) Waited() time.Duration { return time.Duration(c.clock.Now() - c.start) }
+func (c *Call) Waited() time.Duration { return time.Duration(Now() - c.start) }
 
 // End reports the end of the call.
 func (c *Call) End(held bool, err error) {
 	if c.observer == nil || held && c.hold == nil {
 		return
 	}
-	now := c.clock.Now()
+	now := Now()
 	e := c.told
 	e.Held, e.Err, e.Wait = held, err, time.Duration(now-c.start)
 	e.Contended = e.Contended || !held && err == nil
@@ -87,13 +102,15 @@ func (c *Call) End(held bool, err error) {
 	}
 }
 
-// ReportLoss reports the loss of h.
-func ReportLoss(o event.Observer, h Held, name string, k event.Kind, now int64) {
+// ReportLoss reports the loss of holds.
+func ReportLoss[L comparable](o event.Observer, holds []*arbiter.Hold[L], name string, k event.Kind) {
 	if o == nil {
 		return
 	}
-	for _, at := range h.Over(true) {
-		o.Lost(event.LostEvent{Name: name, Kind: k, Held: time.Duration(now - at), Cause: h.Cause()})
+	for _, h := range holds {
+		for _, at := range h.Over(true) {
+			o.Lost(event.LostEvent{Name: name, Kind: k, Held: time.Duration(Now() - at), Cause: h.Cause()})
+		}
 	}
 }
 
@@ -106,11 +123,11 @@ type Unlocking struct {
 }
 
 // Unlock returns an unlock of h, called now, nil if nobody observes it. It ends one of several readers, or all of h.
-func Unlock(o event.Observer, h Held, all bool, name string, k event.Kind, clock Clock) *Unlocking {
+func Unlock(o event.Observer, h Held, all bool, name string, k event.Kind) *Unlocking {
 	if o == nil {
 		return nil
 	}
-	return &Unlocking{o, clock.Now(), h.Over(all), event.ReleaseEvent{Name: name, Kind: k}}
+	return &Unlocking{o, Now(), h.Over(all), event.ReleaseEvent{Name: name, Kind: k}}
 }
 
 // End reports the end of the unlock, which returns err. cause is that of a loss that it has found, unless err
@@ -133,9 +150,6 @@ func (u *Unlocking) End(ctx context.Context, err, cause error) {
 		u.observer.Released(ctx, r)
 	}
 }
-
-// Transient reports whether the error of a TryLock may pass by itself.
-func Transient(err error) bool { return transport.Transient(err) }
 
 // Part returns a call for a part of what c locks, of which nobody is told but that c waits.
 func (c *Call) Part(wait bool) *Call {

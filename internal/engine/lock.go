@@ -129,7 +129,7 @@ func (l *Lock) lock(ctx context.Context, wait bool) (bool, error) {
 		return true, nil
 	}
 	c := spareCalls.Get().(*Call)
-	*c = NewCall(ctx, l.e.Config.Observer, l.e.Clock, l.Name(), kinds[l.kind], ops[l.kind][0], wait)
+	*c = NewCall(ctx, l.e.Config.Observer, l.Name(), kinds[l.kind], ops[l.kind][0], wait)
 	ok, err := l.Acquire(ctx, o, c)
 	c.End(ok, err)
 	*c = Call{}

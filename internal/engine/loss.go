@@ -39,9 +39,7 @@ func (e *Engine) Renewed(n int, took time.Duration, first error) {
 // lost follows up the loss of the holds on a lease: only a read lease may have several.
 func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	e.watchdog.Remove(l)
-	for _, h := range holds {
-		ReportLoss(e.Config.Observer, h, e.nameOf(l.Keys.Name), kinds[l.Kind], e.Clock.Now())
-	}
+	ReportLoss(e.Config.Observer, holds, e.nameOf(l.Keys.Name), kinds[l.Kind])
 	switch {
 	case cause == lockerr.ErrLostAtClose:
 		e.releaseClosed(l)
@@ -59,6 +57,14 @@ func (l *Lock) loseIfExpired(h *lease.Hold) bool {
 	}
 	l.e.Lost(on, lockerr.ErrExpired)
 	return true
+}
+
+// refresh returns h, which may be nil, after loseIfExpired.
+func (l *Lock) refresh(h *lease.Hold) *lease.Hold {
+	if h != nil {
+		l.loseIfExpired(h)
+	}
+	return h
 }
 
 // Heard handles a message, and reports whether it is not for those who wait for one on its channel. To the session
@@ -100,38 +106,27 @@ func (e *Engine) leasesOf(key string) []*lease.Lease {
 	return slices.Concat(as[wire.Plain].Leases(key), as[wire.Fair].Leases(key), as[wire.Read].Leases(key))
 }
 
-// latest returns the latest hold taken through l, nil if there was none.
-func (l *Lock) latest() *lease.Hold {
-	h := l.handle.Latest()
-	if h != nil {
-		l.loseIfExpired(h)
-	}
-	return h
-}
-
 // Done returns a channel that is closed when the latest hold ends.
-func (l *Lock) Done() <-chan struct{} {
-	if h := l.latest(); h != nil {
-		return h.Done()
-	}
-	return arbiter.Closed
-}
+func (l *Lock) Done() <-chan struct{} { return DoneOf(l.refresh(l.handle.Latest())) }
 
 // Err returns nil while the latest hold is held, else ErrLost or ErrNotHeld.
-func (l *Lock) Err() error {
-	if h := l.latest(); h != nil {
-		return HoldErr("lock", l.Name(), h)
+func (l *Lock) Err() error { return ErrOf("lock", l.Name(), l.refresh(l.handle.Latest())) }
+
+// DoneOf returns the result of Done for the latest hold, nil if there was none.
+func DoneOf[L comparable](h *arbiter.Hold[L]) <-chan struct{} {
+	if h == nil {
+		return arbiter.Closed
 	}
-	return lockerr.New("lock", l.Name(), lockerr.ErrNotHeld)
+	return h.Done()
 }
 
-// HoldErr returns the result of Err for a hold.
-func HoldErr(op, name string, h Held) error {
-	switch h.State() {
-	case arbiter.Lost:
-		return lockerr.New(op, name, h.Cause())
-	case arbiter.Ended:
+// ErrOf returns the result of Err for the latest hold, nil if there was none.
+func ErrOf[L comparable](op, name string, h *arbiter.Hold[L]) error {
+	switch {
+	case h == nil || h.State() == arbiter.Ended:
 		return lockerr.New(op, name, lockerr.ErrNotHeld)
+	case h.State() == arbiter.Lost:
+		return lockerr.New(op, name, h.Cause())
 	}
 	return nil
 }

@@ -10,39 +10,43 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Member is a lock of this module as part of a group, or of a Do.
-type Member interface {
-	// Acquire locks it for o, who is in ctx, on behalf of a call, which waits or makes one attempt.
-	Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (bool, error)
-
-	// Unlock ends one Lock of the owner in ctx.
+// A Locker is what a group needs of a lock of any type.
+type Locker interface {
+	Lock(ctx context.Context) error
+	TryLock(ctx context.Context) (bool, error)
 	Unlock(ctx context.Context) error
+	Done() <-chan struct{}
+}
 
-	// ReleaseInBackground ends one Lock of o without waiting for Redis. ctx is for observers.
-	ReleaseInBackground(ctx context.Context, o *arbiter.Owner)
-
-	// Name is for people.
-	Name() string
-
-	// Order returns the place in the order in which groups lock, the same in every process:
-	// by key, then by rank. An empty key has no place.
-	Order() (key string, rank int)
-
-	// Engines returns the engines that must be open for the lock to be acquired.
-	Engines() []*Engine
-
-	// Parts returns the locks it takes in engines.
-	Parts() []Part
+// A Member is a lock of this module, whose holds a Do knows.
+type Member interface {
+	Locker
+	Name() string // for people
 
 	// HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 	HeldBy(o *arbiter.Owner) Held
 
-	// DeadlineOf returns until when h, a hold of the lock, is certain, if it is live and that is
-	// known.
+	// DeadlineOf returns until when h, a hold of the lock, is certain, if it is live and that is known.
 	DeadlineOf(h Held) (time.Time, bool)
 
 	// Taken returns the parts with a key that h, a hold of the lock, has now.
 	Taken(h Held, key string) []Part
+}
+
+// A Leaf is a member that is no group: a group locks it as one of several.
+type Leaf interface {
+	Member
+
+	// Acquire locks it for o, who is in ctx, on behalf of a call, which waits or makes one attempt.
+	Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (bool, error)
+
+	// ReleaseInBackground ends one Lock of o without waiting for Redis. ctx is for observers.
+	ReleaseInBackground(ctx context.Context, o *arbiter.Owner)
+
+	// Order returns the place in the order in which groups lock, the same in every process: by key, then by rank.
+	Order() (key string, rank int)
+
+	Parts() []Part // the locks that it takes in engines
 
 	// WaitsForItself reports whether Lock by o under ctx would wait for a Do that ctx comes from.
 	WaitsForItself(ctx context.Context, o *arbiter.Owner) bool
@@ -78,9 +82,6 @@ func (l *Lock) Order() (key string, rank int) {
 	return l.keys.Name, 0
 }
 
-// Engines returns the engine of the lock.
-func (l *Lock) Engines() []*Engine { return []*Engine{l.e} }
-
 // Parts returns the lock itself.
 func (l *Lock) Parts() []Part { return []Part{l.part()} }
 
@@ -90,12 +91,10 @@ var families = [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "
 
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (l *Lock) HeldBy(o *arbiter.Owner) Held {
-	h := l.table.Newest(&l.handle, o)
-	if h == nil {
-		return nil
+	if h := l.refresh(l.table.Newest(&l.handle, o)); h != nil {
+		return h
 	}
-	l.loseIfExpired(h)
-	return h
+	return nil
 }
 
 // DeadlineOf returns until when h is certain, if it is live.

@@ -78,7 +78,7 @@ func (u *unlocking) exit(o *arbiter.Owner) {
 		u.Outcome = arbiter.WasLost
 	case arbiter.Release, arbiter.Passed, arbiter.Left:
 		all := u.kind != wire.Read || u.Hold.State() != arbiter.Live
-		u.told = Unlock(u.e.Config.Observer, u.Hold, all, u.Name(), kinds[u.kind], u.e.Clock)
+		u.told = Unlock(u.e.Config.Observer, u.Hold, all, u.Name(), kinds[u.kind])
 	}
 }
 

@@ -18,7 +18,7 @@ func TestRequestThatIsExecutedAfterTheUnlock(t *testing.T) {
 	var l Lock
 	l.Init(newEngine(t, client, time.Hour), wire.Plain, "a", LockConfig{})
 	require.NoError(t, l.Lock(background))
-	held := l.latest().Lease()
+	held := l.handle.Latest().Lease()
 	held.Indeterminate = true // as after a request without a reply
 	require.NoError(t, l.Unlock(background))
 	token, _, err := l.e.proto.Acquire(transport.Background(), &held.Ref, wire.Millis(time.Hour), false)

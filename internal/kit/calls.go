@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -87,4 +88,13 @@ func IsClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
+}
+
+// HeapInUse returns how much memory of this process is in use, after a collection of garbage.
+func HeapInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -54,6 +54,12 @@ func Queued(t testing.TB, s *relock.Session, name string, n int) {
 	})
 }
 
+// Waits waits until a call of a session waits for a lock.
+func Waits(t testing.TB, s *relock.Session, name string) {
+	t.Helper()
+	redistest.Eventually(t, Soon, "somebody to wait for "+name, func() bool { return peek.Engine(s).Waits(name) })
+}
+
 // HashOf returns the fields of a hash.
 func HashOf(t testing.TB, client rueidis.Client, key string) map[string]string {
 	t.Helper()

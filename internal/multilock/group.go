@@ -5,25 +5,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/timing"
 )
 
 // A Group locks its members as one: all or none. It is safe for concurrent use.
 type Group struct {
-	members   []Locker        // in canonical order
-	known     []engine.Member // those of this module
-	strangers []stranger      // the others
-	err       error           // misuse, returned by every operation
-	observer  event.Observer  // those of the members' sessions
-	name      string          // for observers: the members' names
+	leaves    []engine.Leaf   // the members of this module, in canonical order
+	strangers []engine.Locker // the others
+	members   []engine.Locker // all of them, in this order
+	keys      []string        // the members' in the order that is the same for all groups; empty if a member has none
+	batches   [][]int         // members that are asked together, by index: each once
+	engines   []*engine.Engine
+	err       error          // misuse, returned by every operation
+	observer  event.Observer // those of the members' sessions
+	name      string         // for observers: the members' names
 
 	// Members may be shared with others, so nothing but them excludes anybody: every hold is one of a reader, and
 	// every call asks by itself.
@@ -31,92 +35,92 @@ type Group struct {
 	handle arbiter.Handle[*hold]
 }
 
-// A Locker is a lock of any type. One that is no engine.Member is a stranger.
-type Locker interface {
-	Unlock(ctx context.Context) error
-}
-
-// stranger is a lock of a type that this module does not know.
-type stranger interface {
-	Lock(ctx context.Context) error
-	TryLock(ctx context.Context) (bool, error)
-	Done() <-chan struct{}
-}
-
 var rules = arbiter.Rules[*hold]{
 	Open:     true,
-	Now:      clock{}.Now,
-	Certain:  func(*hold, int64) bool { return true },                 // each loss is told
-	Outlasts: func(newer, _ *hold) bool { return !newer.lost.Load() }, // the members' leases began later
+	Now:      engine.Now,
+	Certain:  func(*hold, int64) bool { return true }, // each loss is told
+	Outlasts: func(_, _ *hold) bool { return true },   // the members' leases of the newer one began later
 }
 
 // New returns a group of locks. Its first call reports misuse: no member, a nil member, or members
-// that exclude each other. A lock that is a member twice is locked twice.
-func New(locks ...Locker) *Group {
-	g := &Group{members: slices.Clone(locks), table: arbiter.NewTable(rules)}
+// that exclude each other. A lock that is a member twice is locked twice. A group stands for its members.
+func New(locks ...engine.Locker) *Group {
+	g := &Group{table: arbiter.NewTable(rules)}
 	g.table.Init(&g.handle, "", arbiter.Read)
 	if len(locks) == 0 {
 		g.err = fmt.Errorf("%w: a group needs at least one member", lockerr.ErrOption)
 	}
 	for _, l := range locks {
-		if v := reflect.ValueOf(l); l == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		switch l := l.(type) {
+		case nil:
 			g.err = fmt.Errorf("%w: a member of the group is nil", lockerr.ErrOption)
-			return g
+		case *Group:
+			g.leaves, g.strangers = append(g.leaves, l.leaves...), append(g.strangers, l.strangers...)
+			g.err = cmp.Or(g.err, l.err)
+		case engine.Leaf:
+			g.leaves = append(g.leaves, l)
+		default:
+			g.strangers = append(g.strangers, l)
 		}
 	}
-	slices.SortStableFunc(g.members, func(a, b Locker) int {
-		ak, ai := orderOf(a)
-		bk, bi := orderOf(b)
+	slices.SortStableFunc(g.leaves, func(a, b engine.Leaf) int {
+		ak, ai := a.Order()
+		bk, bi := b.Order()
 		return cmp.Or(cmp.Compare(ak, bk), ai-bi)
 	})
+	for _, l := range g.leaves {
+		key, _ := l.Order()
+		g.members, g.keys = append(g.members, l), append(g.keys, key)
+	}
+	g.members, g.keys = append(g.members, g.strangers...), append(g.keys, make([]string, len(g.strangers))...)
 	var names []string
-	for _, l := range g.members {
-		if m, ok := l.(engine.Member); ok {
-			g.known = append(g.known, m)
-		} else {
-			g.strangers = append(g.strangers, l.(stranger))
-		}
+	for i, l := range g.members {
 		names = append(names, nameOf(l))
+		g.addToBatch(i)
 	}
 	g.name = strings.Join(names, ", ")
-	g.checkParts()
+	g.addSessions()
 	return g
 }
 
-// checkParts finds members that can never be locked together, and the members' observers.
-func (g *Group) checkParts() {
-	taken := make(map[[2]string]engine.Part) // by deployment and key
-	var observers event.All
-	for _, p := range g.Parts() {
-		at := [2]string{p.Engine.Deployment(), p.Key}
-		other, ok := taken[at]
-		if ok && (p.Family != other.Family || p.Engine != other.Engine && !(p.Shared && other.Shared)) {
-			g.err = fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, p.Key)
-		}
-		taken[at] = p
-		if o := p.Engine.Config.Observer; o != nil && !slices.Contains(observers, o) {
-			observers = append(observers, o)
-		}
-	}
-	if len(observers) > 0 {
-		g.observer = observers
-	}
-}
-
-// orderOf returns the place of a member in the canonical order; an empty key is none.
-func orderOf(l Locker) (key string, rank int) {
-	if m, ok := l.(engine.Member); ok {
-		return m.Order()
-	}
-	return "", 0
-}
-
 // nameOf returns the name of a member, or its type if it has none.
-func nameOf(l Locker) string {
+func nameOf(l engine.Locker) string {
 	if n, ok := l.(interface{ Name() string }); ok {
 		return n.Name()
 	}
 	return fmt.Sprintf("%T", l)
+}
+
+// addToBatch adds a member to a batch of members that are tried at the same time. Members of one key are in different
+// batches: the second enters with what the owner got by the first. So are strangers, who may be anything.
+func (g *Group) addToBatch(i int) {
+	at := slices.IndexFunc(g.batches, func(b []int) bool {
+		return g.keys[i] != "" && !slices.ContainsFunc(b, func(j int) bool { return g.keys[j] == g.keys[i] || g.keys[j] == "" })
+	})
+	if at < 0 {
+		at, g.batches = len(g.batches), append(g.batches, nil)
+	}
+	g.batches[at] = append(g.batches[at], i)
+}
+
+// addSessions notes the sessions of the members, and finds members that can never be locked together.
+func (g *Group) addSessions() {
+	taken := make(map[[2]string]engine.Part) // by deployment and key
+	var all []*engine.Engine
+	for _, l := range g.leaves {
+		if l, ok := l.(*engine.Lock); ok { // a Redlock can be acquired without any of its sessions
+			g.engines = append(g.engines, l.Engine())
+		}
+		for _, p := range l.Parts() {
+			at := [2]string{p.Engine.Deployment(), p.Key}
+			other, ok := taken[at]
+			if ok && (p.Family != other.Family || p.Engine != other.Engine && !(p.Shared && other.Shared)) {
+				g.err = fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, p.Key)
+			}
+			taken[at], all = p, append(all, p.Engine)
+		}
+	}
+	g.observer = engine.ObserverOf(all...)
 }
 
 // Lock locks every member.
@@ -128,43 +132,33 @@ func (g *Group) Lock(ctx context.Context) error {
 // TryLock makes one attempt to lock every member.
 func (g *Group) TryLock(ctx context.Context) (bool, error) { return g.lock(ctx, false) }
 
-func (g *Group) lock(ctx context.Context, wait bool) (bool, error) {
-	c := engine.NewCall(ctx, g.observer, clock{}, g.name, event.Group, "lock group", wait)
-	ok, err := g.Acquire(ctx, g.handle.OwnerOf(ctx), &c)
-	c.End(ok, err)
-	return ok, err
-}
-
-// clock is the clock of groups, whose members may be of several engines.
-type clock struct{}
-
-var epoch = time.Now()
-
-func (clock) Now() int64 { return int64(time.Since(epoch)) }
-
-// Acquire locks every member for o on behalf of a call, which waits or makes one attempt.
-func (g *Group) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (bool, error) {
-	members := cmp.Or(arbiter.OwnerOf(ctx), new(arbiter.Owner)) // a handle does not enter again what is a member twice
+func (g *Group) lock(ctx context.Context, wait bool) (ok bool, err error) {
+	c := engine.NewCall(ctx, g.observer, g.name, event.Group, "lock group", wait)
+	defer func() { c.End(ok, err) }()
+	o, members := g.handle.OwnerOf(ctx), arbiter.OwnerOf(ctx)
+	if members == nil {
+		members = new(arbiter.Owner) // a handle does not enter again what is a member twice
+	}
+	waits := func(l engine.Leaf) bool { return l.WaitsForItself(ctx, members) }
 	switch {
 	case g.err != nil:
 		return false, lockerr.New(c.Op, "", g.err)
 	case ctx.Err() != nil:
 		return false, lockerr.Ended(c.Op, "", ctx, nil)
-	case g.HeldBy(o) == nil && c.Wait && g.WaitsForItself(ctx, members):
+	case g.HeldBy(o) == nil && wait && slices.ContainsFunc(g.leaves, waits):
 		return false, lockerr.New(c.Op, "", lockerr.ErrDeadlock)
 	}
 	w := g.table.Waiter(&g.handle, o, false, 0)
 	defer g.table.Free(w)
-	for {
-		switch g.table.Enter(w, c.Wait) {
+	for ; ; g.table.Quit(w) {
+		switch g.table.Enter(w, wait) {
 		case arbiter.Entered:
 			return true, nil
 		case arbiter.UnlockFirst:
 			return false, lockerr.New(c.Op, "", lockerr.ErrUnlockFirst)
-		case arbiter.Queued:
+		case arbiter.Queued: // for the unlock of a hold that was lost
 			c.Contend()
-			engines := g.Engines()
-			if slices.ContainsFunc(engines, (*engine.Engine).Closed) || !engine.Await(ctx, w.C, engines) {
+			if slices.ContainsFunc(g.engines, (*engine.Engine).Closed) || !engine.Await(ctx, w.C, g.engines) {
 				g.table.Quit(w)
 				if ctx.Err() != nil {
 					return false, lockerr.Ended(c.Op, "", ctx, lockerr.ErrUnlockFirst)
@@ -172,152 +166,267 @@ func (g *Group) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 				return false, lockerr.New(c.Op, "", lockerr.ErrClosed)
 			}
 		}
-		h := &hold{g: g, owner: members, stop: make(chan struct{})}
-		if ok, err := g.acquire(arbiter.WithOwner(ctx, members), h, c); !ok {
+		h := &hold{g: g, owner: members, parts: make([]engine.Held, len(g.members))}
+		if ok, err := h.acquire(arbiter.WithOwner(ctx, members), &c); !ok {
 			g.table.Quit(w)
+			h.giveBack(ctx, -1)
 			return false, err
 		}
 		g.HeldBy(o) // what others of o have lost is not to go on with h
 		granted, spare := g.table.GrantRead(w, h, true, 0)
-		if spare != nil && spare.end() {
-			spare.giveBack(ctx, g.members)
+		if spare != h {
+			h.watch()
 		}
-		if h.lost.Load() { // perhaps before the table knew it
-			h.lose()
+		if spare != nil {
+			_ = spare.unlock(ctx)
 		}
-		if granted != nil {
+		if granted != nil { // otherwise it must wait for an unlock
 			c.Got(granted, false)
 			return true, nil
 		}
-		g.table.Quit(w) // it must wait for an unlock
 	}
 }
 
 // Unlock unlocks every member, even if others fail, and joins their errors.
-func (g *Group) Unlock(ctx context.Context) error {
+func (g *Group) Unlock(ctx context.Context) (err error) {
 	const op = "unlock group"
 	if g.err != nil {
 		return lockerr.New(op, "", g.err)
 	}
-	x, last, told := g.exit(arbiter.OwnerOf(ctx))
-	if x.Outcome == arbiter.NotHeld {
+	x := g.table.Exit(&g.handle, arbiter.OwnerOf(ctx), nil)
+	var told *engine.Unlocking
+	switch x.Outcome {
+	case arbiter.NotHeld:
 		return lockerr.New(op, "", lockerr.ErrNotHeld)
+	case arbiter.Left, arbiter.Release:
+		told = engine.Unlock(g.observer, x.Hold, x.Outcome == arbiter.Release, g.name, event.Group)
 	}
-	var err error
-	if last {
+	if x.Last {
 		err = x.Lease.unlock(ctx)
 	}
-	if x.Outcome == arbiter.WasLost && !errors.Is(err, lockerr.ErrLost) { // a member of another type need not say so
+	if x.Outcome == arbiter.WasLost && !errors.Is(err, lockerr.ErrLost) { // a stranger need not say so
 		err = lockerr.Join(lockerr.New(op, "", x.Hold.Cause()), err)
 	}
 	told.End(ctx, err, x.Lease.cause())
 	return err
 }
 
-// ReleaseInBackground ends one Lock of o without waiting for Redis.
-func (g *Group) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
-	x, last, told := g.exit(o)
-	if last {
-		x.Lease.giveBack(ctx, g.members)
-	}
-	told.End(ctx, nil, nil)
-}
-
-// exit ends one Lock of o in the arbiter, and reports whether it was the last one of the hold, so that the members
-// are to be unlocked.
-func (g *Group) exit(o *arbiter.Owner) (x arbiter.Exit[*hold], last bool, told *engine.Unlocking) {
-	x = g.table.Exit(&g.handle, o, nil)
-	switch x.Outcome {
-	case arbiter.WasLost:
-		last = g.table.Newest(&g.handle, x.Hold.Owner) != x.Hold && x.Lease.end()
-	case arbiter.Left, arbiter.Release:
-		told = engine.Unlock(g.observer, x.Hold, x.Outcome == arbiter.Release, g.name, event.Group, clock{})
-		last = x.Outcome == arbiter.Release && x.Lease.end()
-	}
-	return x, last, told
-}
-
 // Done returns a channel that is closed when the latest hold taken through g ends.
-func (g *Group) Done() <-chan struct{} {
-	if l := refresh(g.handle.Latest()); l != nil {
-		return l.Done()
-	}
-	return arbiter.Closed
-}
+func (g *Group) Done() <-chan struct{} { return engine.DoneOf(refresh(g.handle.Latest())) }
 
 // Err returns nil while the latest hold taken through g is held, else ErrLost or ErrNotHeld.
-func (g *Group) Err() error {
-	if l := refresh(g.handle.Latest()); l != nil {
-		return engine.HoldErr("group", "", l)
-	}
-	return lockerr.New("group", "", lockerr.ErrNotHeld)
-}
+func (g *Group) Err() error { return engine.ErrOf("group", "", refresh(g.handle.Latest())) }
 
-// refresh loses l, if it is not nil, if a member is lost or past its deadline: a process that was frozen may look
-// before its watchdog does.
-func refresh(l *locked) engine.Held {
-	if l == nil {
-		return nil
-	}
-	h := l.Lease()
-	for _, m := range h.g.known {
-		m.HeldBy(h.owner)
-	}
-	for _, done := range h.dones {
-		select {
-		case <-done:
-			h.lose()
-		default:
+// refresh loses l, if it is not nil, if a member is past its deadline: a process that was frozen may look before its
+// watchdog does.
+func refresh(l *arbiter.Hold[*hold]) *arbiter.Hold[*hold] {
+	if l != nil {
+		for _, m := range l.Lease().g.leaves {
+			m.HeldBy(l.Lease().owner)
 		}
 	}
 	return l
 }
 
-// The following make a group a Member of another one.
+// How a group acquires its members.
+//
+// It tries all of them at the same time. If one is taken it gives the others back, waits for that one
+// while it holds nothing, and tries the rest again. If others are always faster, it begins to keep what comes before
+// the one that it waits for: so each wait brings it further in the canonical order. Two groups cannot deadlock each
+// other: while a call holds a member it waits only for one that is later in that order.
+
+const (
+	togetherRounds = 3                     // before members are kept
+	roundPause     = 20 * time.Microsecond // after the second round; later ones double it
+)
+
+// hold is what one call has locked: every member once. It is lost with the first of them.
+type hold struct {
+	g       *Group
+	owner   *arbiter.Owner      // of the members' holds
+	parts   []engine.Held       // by member; nil: it is not locked
+	onEnd   func(arbiter.State) // of parts
+	watches sync.WaitGroup      // of strangers
+}
+
+// foreign is the hold of a stranger, as far as its Done channel tells.
+type foreign = arbiter.Hold[int]
+
+// acquire locks all members, or some of them before it fails.
+func (h *hold) acquire(ctx context.Context, c *engine.Call) (bool, error) {
+	for round := 0; ; round++ {
+		taken, err := h.try(ctx, c)
+		switch {
+		case taken < 0:
+			return true, nil
+		case !c.Wait || err != nil && ctx.Err() != nil:
+			return false, err
+		case err == nil:
+			c.Contend()
+		}
+		if round < togetherRounds {
+			h.giveBack(ctx, -1)
+		} else {
+			h.giveBack(ctx, taken)
+		}
+		if round > 0 {
+			timing.Pause(ctx, timing.Jitter(roundPause<<min(round, 9)))
+		}
+		if err == nil && ctx.Err() != nil {
+			return false, lockerr.Taken(c.Op, nameOf(h.g.members[taken]), ctx, c.Waited())
+		}
+		if ok, err := h.lock(ctx, taken, c.Part(true)); !ok {
+			return false, err // that which try has found, unless it has passed
+		}
+	}
+}
+
+// try makes one attempt to lock the members that h lacks, one batch after the other. It returns the first that is taken
+// or in trouble, or was lost meanwhile; -1 if h has them all.
+func (h *hold) try(ctx context.Context, c *engine.Call) (taken int, err error) {
+	taken = -1
+	for _, b := range h.g.batches {
+		b = slices.DeleteFunc(slices.Clone(b), func(i int) bool { return h.parts[i] != nil })
+		for n, err2 := range h.tryBatch(ctx, b, c) {
+			if h.parts[b[n]] == nil && (taken < 0 || err == nil && err2 != nil) {
+				taken, err = b[n], err2
+			}
+		}
+		if taken >= 0 {
+			return taken, err
+		}
+	}
+	return slices.IndexFunc(h.parts, func(p engine.Held) bool { return p.State() != arbiter.Live }), nil
+}
+
+// tryBatch makes one attempt to lock each of a batch, all at the same time: the client sends what overlaps together.
+func (h *hold) tryBatch(ctx context.Context, b []int, c *engine.Call) []error {
+	errs := make([]error, len(b))
+	var all sync.WaitGroup
+	for n, i := range b {
+		all.Go(func() { _, errs[n] = h.lock(ctx, i, c.Part(false)) })
+	}
+	all.Wait()
+	return errs
+}
+
+// lock locks one member on behalf of a call, which waits or makes one attempt.
+func (h *hold) lock(ctx context.Context, i int, c *engine.Call) (ok bool, err error) {
+	switch l := h.g.members[i].(type) {
+	case engine.Leaf:
+		ok, err = l.Acquire(ctx, h.owner, c)
+	default:
+		if ok = c.Wait; ok {
+			err = l.Lock(ctx)
+		} else {
+			ok, err = l.TryLock(ctx)
+		}
+	}
+	if ok = ok && err == nil; ok {
+		h.took(i)
+	}
+	return ok, err
+}
+
+// took notes that a member is locked.
+func (h *hold) took(i int) {
+	if i < len(h.g.leaves) {
+		h.parts[i] = h.g.leaves[i].HeldBy(h.owner)
+		return
+	}
+	f, done := new(foreign), h.g.members[i].Done()
+	h.parts[i] = f
+	h.watches.Go(func() { // ends with f
+		select {
+		case <-done:
+			f.End(arbiter.Lost, lockerr.ErrMember)
+		case <-f.Done():
+		}
+	})
+}
+
+// watch makes h, which the table knows, lost when one of its members is. That is told with a shard of the member's
+// arbiter locked, so the loss is reported a moment later.
+func (h *hold) watch() {
+	g := h.g
+	h.onEnd = func(s arbiter.State) {
+		if s == arbiter.Lost {
+			lost := g.table.Lose(g.handle.Name(), h, h.cause())
+			time.AfterFunc(0, func() { engine.ReportLoss(g.observer, lost, g.name, event.Group) })
+		}
+	}
+	for _, p := range h.parts {
+		p.OnEnd(&h.onEnd)
+	}
+}
+
+// cause returns why a member was lost.
+func (h *hold) cause() error {
+	for _, p := range h.parts {
+		if cause := p.Cause(); cause != nil {
+			return cause
+		}
+	}
+	return lockerr.ErrMember
+}
+
+// giveBack unlocks the members without waiting for Redis, but those that come before another one in the canonical
+// order, unless that is -1. ctx is for observers.
+func (h *hold) giveBack(ctx context.Context, next int) {
+	ctx = arbiter.WithOwner(context.WithoutCancel(ctx), h.owner)
+	keys := h.g.keys
+	for i, p := range h.parts {
+		if p == nil || p.State() == arbiter.Live && i < next && keys[i] < keys[next] {
+			continue
+		}
+		h.parts[i] = nil
+		if i < len(h.g.leaves) {
+			h.g.leaves[i].ReleaseInBackground(ctx, h.owner)
+		} else {
+			p.(*foreign).End(arbiter.Ended, nil)
+			_ = h.g.members[i].Unlock(ctx)
+		}
+	}
+}
+
+// unlock unlocks all members at the same time, so that a server that does not answer keeps no other member locked.
+func (h *hold) unlock(ctx context.Context) error {
+	ctx = arbiter.WithOwner(ctx, h.owner)
+	errs := make([]error, len(h.parts))
+	var all sync.WaitGroup
+	for i, l := range h.g.members {
+		all.Go(func() { errs[i] = l.Unlock(ctx) })
+	}
+	all.Wait()
+	for i, p := range h.parts {
+		if p.Forget(&h.onEnd); i >= len(h.g.leaves) {
+			p.(*foreign).End(arbiter.Ended, nil)
+		}
+	}
+	h.watches.Wait()
+	return lockerr.Join(errs...)
+}
+
+// The following make a group an engine.Member.
 
 // Name returns the members' names.
 func (g *Group) Name() string { return g.name }
 
-// Order returns no place: members have several names.
-func (g *Group) Order() (string, int) { return "", 0 }
-
-// Engines returns those of all members.
-func (g *Group) Engines() (all []*engine.Engine) {
-	for _, m := range g.known {
-		all = append(all, m.Engines()...)
-	}
-	return all
-}
-
-// Parts returns those of all members.
-func (g *Group) Parts() (all []engine.Part) {
-	for _, m := range g.known {
-		all = append(all, m.Parts()...)
-	}
-	return all
-}
-
-// WaitsForItself reports whether Lock by o would wait for a Do that ctx comes from, as one of the
-// members would.
-func (g *Group) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
-	return engine.ScopeOf(ctx) != nil && slices.ContainsFunc(g.known, func(m engine.Member) bool {
-		return m.WaitsForItself(ctx, o)
-	})
-}
-
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (g *Group) HeldBy(o *arbiter.Owner) engine.Held {
-	return refresh(g.table.Newest(&g.handle, o))
+	if l := refresh(g.table.Newest(&g.handle, o)); l != nil {
+		return l
+	}
+	return nil
 }
 
 // DeadlineOf returns the first of the members' deadlines, if h is live and all are known.
 func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
-	holds := h.(*locked).Lease().holds
 	if h.State() != arbiter.Live || len(g.strangers) > 0 {
 		return first, false
 	}
-	for i, m := range g.known {
-		at, ok := m.DeadlineOf(holds[i])
+	for i, l := range g.leaves {
+		at, ok := l.DeadlineOf(h.(*arbiter.Hold[*hold]).Lease().parts[i])
 		if !ok {
 			return time.Time{}, false
 		}
@@ -334,8 +443,8 @@ func (g *Group) Taken(h engine.Held, key string) (parts []engine.Part) {
 	if h.State() == arbiter.Ended {
 		return nil
 	}
-	for i, m := range g.known {
-		parts = append(parts, m.Taken(h.(*locked).Lease().holds[i], key)...)
+	for i, l := range g.leaves {
+		parts = append(parts, l.Taken(h.(*arbiter.Hold[*hold]).Lease().parts[i], key)...)
 	}
 	return parts
 }

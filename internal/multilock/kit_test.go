@@ -2,6 +2,8 @@ package multilock
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,12 +17,22 @@ type journal struct {
 	did []string
 }
 
-// taken returns what was done since the last time.
+// taken returns what was done since the last time. What is tried in a row may be tried at the same time: it is sorted,
+// but a name that comes again starts the next row.
 func (j *journal) taken() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	did := j.did
 	j.did = nil
+	for from := range did {
+		to := from
+		for to < len(did) && strings.HasPrefix(did[to], "try ") && !slices.Contains(did[from:to], did[to]) {
+			to++
+		}
+		if from == 0 || !strings.HasPrefix(did[from-1], "try ") {
+			slices.Sort(did[from:to])
+		}
+	}
 	return did
 }
 
@@ -74,11 +86,14 @@ func (l *strange) Name() string                 { return l.name }
 // member is a lock that has a place in the order.
 type member struct {
 	*strange
-	arbiter.Hold[int]     // of any owner
-	after             int // of locks of one name, which comes first
+	*arbiter.Hold[int]                        // of any owner
+	after              int                    // of locks of one name, which comes first
+	look               func(o *arbiter.Owner) // when it is asked for its hold
 }
 
-func (j *journal) member(name string) *member { return &member{strange: j.strange(name)} }
+func (j *journal) member(name string) *member {
+	return &member{strange: j.strange(name), Hold: new(arbiter.Hold[int]), look: func(*arbiter.Owner) {}}
+}
 
 func (m *member) Acquire(ctx context.Context, _ *arbiter.Owner, c *engine.Call) (bool, error) {
 	if !c.Wait {
@@ -89,12 +104,11 @@ func (m *member) Acquire(ctx context.Context, _ *arbiter.Owner, c *engine.Call) 
 
 func (m *member) Done() <-chan struct{}                               { return m.Hold.Done() }
 func (m *member) Order() (string, int)                                { return m.name, m.after }
-func (m *member) Engines() []*engine.Engine                           { return nil }
-func (m *member) HeldBy(*arbiter.Owner) engine.Held                   { return &m.Hold }
+func (m *member) HeldBy(o *arbiter.Owner) engine.Held                 { m.look(o); return m.Hold }
 func (m *member) ReleaseInBackground(context.Context, *arbiter.Owner) { m.note("give back") }
 func (m *member) Parts() []engine.Part                                { return nil }
 func (m *member) DeadlineOf(engine.Held) (time.Time, bool)            { return time.Time{}, false }
 func (m *member) Taken(engine.Held, string) []engine.Part             { return nil }
 func (m *member) WaitsForItself(context.Context, *arbiter.Owner) bool { return false }
 
-var _ engine.Member = (*member)(nil)
+var _ engine.Leaf = (*member)(nil)

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/redistest"
@@ -57,35 +56,4 @@ func TestMembersOfOneNameAreLockedTogether(t *testing.T) {
 		require.NoError(t, g.Unlock(background), what)
 		require.ErrorIs(t, g.Unlock(background), lockerr.ErrNotHeld, what)
 	}
-}
-
-func TestGroupWhoseMembersExcludeEachOtherIsRefused(t *testing.T) {
-	s := engine.New(nil, engine.Config{Lease: time.Minute})
-	m, f := lock(s, wire.Plain, "a"), lock(s, wire.Fair, "a")
-	var none *member
-	for what, g := range map[string]*Group{
-		"no member": New(), "nil": New(m, nil), "a nil pointer": New(m, none), "two kinds of a lock": New(m, f),
-	} {
-		require.ErrorIs(t, g.Lock(background), lockerr.ErrOption, what)
-		require.ErrorIs(t, g.Unlock(background), lockerr.ErrOption, what)
-	}
-}
-
-// An owner enters its group again. Without one, the members exclude whoever locks through the group.
-func TestOwnerEntersItsGroupAgain(t *testing.T) {
-	t.Parallel()
-	e := newEngine(t)
-	g := New(lock(e, wire.Plain, "a"), lock(e, wire.Fair, "b"))
-	ctx := arbiter.WithOwner(background, new(arbiter.Owner))
-	require.NoError(t, g.Lock(ctx))
-	require.NoError(t, g.Lock(ctx))
-	ok, err := g.TryLock(background)
-	require.NoError(t, err)
-	require.False(t, ok)
-	require.NoError(t, g.Unlock(ctx))
-	require.NoError(t, g.Err())
-	require.NoError(t, g.Unlock(ctx))
-	require.ErrorIs(t, g.Unlock(ctx), lockerr.ErrNotHeld)
-	require.NoError(t, g.Lock(background))
-	require.NoError(t, g.Unlock(background))
 }

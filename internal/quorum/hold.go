@@ -11,7 +11,6 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
-	"golang.org/x/sync/errgroup"
 )
 
 // hold is one acquisition of a Redlock: what this process holds on each deployment, whichever of
@@ -80,12 +79,11 @@ func (h *hold) take(caller context.Context, i int) (bool, error) {
 	if kept {
 		h.parts[i] = p
 	}
-	got, drop := kept, !lost && !kept
 	h.mu.Unlock()
-	if drop {
+	if !kept {
 		n.DropPart(p)
 	}
-	return got, nil
+	return kept, nil
 }
 
 // left returns how long a majority of the deployments is certain.
@@ -114,13 +112,14 @@ func (h *hold) has(i int) bool {
 	return h.parts[i] != nil
 }
 
-func (h *hold) countLocked() (n int) {
-	for _, p := range h.parts {
-		if p != nil {
-			n++
+// with returns the deployments that have a part, or those that have none.
+func with(part bool, parts []*lease.Lease) (deployments []int) {
+	for i, p := range parts {
+		if (p != nil) == part {
+			deployments = append(deployments, i)
 		}
 	}
-	return n
+	return deployments
 }
 
 // begin begins the hold once the table knows it.
@@ -135,7 +134,7 @@ func (h *hold) begin() {
 // parts.
 func (h *hold) assess() {
 	h.mu.Lock()
-	lost := h.state == held && h.countLocked() < h.r.quorum()
+	lost := h.state == held && len(with(true, h.parts)) < h.r.quorum()
 	if h.state == held && !lost {
 		h.pause = h.r.lease / 20
 		h.scheduleLocked()
@@ -154,13 +153,13 @@ func (h *hold) lose(cause error) {
 }
 
 func (h *hold) reportLost(holds []*locked) {
-	for _, l := range holds {
-		engine.ReportLoss(h.r.observer, l, h.r.name, event.Redlock, h.r.e.Clock.Now())
-	}
+	engine.ReportLoss(h.r.observer, holds, h.r.name, event.Redlock)
 }
 
-// discard gives every part back without waiting for Redis.
+// discard gives every part back without waiting for Redis. The next call of this process may ask, if an unlock ended
+// the hold.
 func (h *hold) discard() {
+	defer h.r.table.Released(h.r.handle.Name(), h, nil, 0)
 	for i, p := range h.end() {
 		if p != nil {
 			h.r.nodes[i].DropPart(p)
@@ -187,7 +186,7 @@ const leastRepair = 10 * time.Millisecond
 // repaired: a fixed lease does not start again, and the maximal hold may be over.
 func (h *hold) scheduleLocked() {
 	r := h.r
-	if h.state != held || h.repair != nil || r.cfg.Fixed || h.countLocked() == len(h.parts) ||
+	if h.state != held || h.repair != nil || r.cfg.Fixed || len(with(false, h.parts)) == 0 ||
 		r.cfg.MaxHold > 0 && r.cfg.MaxHold-time.Duration(r.e.Clock.Now()-h.since) < leastRepair {
 		return
 	}
@@ -198,21 +197,18 @@ func (h *hold) scheduleLocked() {
 // repairParts asks once for the missing parts; failures are tried again.
 func (h *hold) repairParts() {
 	h.mu.Lock()
-	var missing []int
-	for i, p := range h.parts {
-		if p == nil && h.state == held && h.r.nodes[i].Engine().Connected() { // if its other connection does not answer, this one would not
-			missing = append(missing, i)
-		}
+	missing := with(false, h.parts)
+	if h.state != held {
+		missing = nil
 	}
 	h.mu.Unlock()
-	var all errgroup.Group
-	for _, i := range missing {
-		all.Go(func() error {
-			_, _ = h.take(context.Background(), i) // it is tried again
-			return nil
-		})
+	missing = slices.DeleteFunc(missing, func(i int) bool {
+		return !h.r.nodes[i].Engine().Connected() // if its other connection does not answer, this one would not
+	})
+	answers := ask(missing, func(i int) (bool, error) { return h.take(context.Background(), i) })
+	for range missing {
+		<-answers // what failed is tried again
 	}
-	_ = all.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.repair = nil

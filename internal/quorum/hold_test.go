@@ -105,33 +105,6 @@ func TestLostMajorityIsTold(t *testing.T) {
 	redistest.Eventually(t, time.Minute, "the release of what was left", func() bool { return !servers[2].Exists("a") })
 }
 
-// Goroutines of this process exclude each other, and pass the lock on; who waits too long is told that
-// it is taken.
-func TestGoroutinesQueueForARedlock(t *testing.T) {
-	t.Parallel()
-	sessions, servers := deployments(t, 3)
-	for _, s := range sessions {
-		s.Engine.Config.Tenure = time.Hour
-	}
-	r := New(sessions, "a", engine.LockConfig{})
-	require.NoError(t, r.Lock(background))
-	hold := r.handle.Latest().Lease()
-	got := make(chan error, 1)
-	go func() { got <- r.Lock(background) }()
-	redistest.Eventually(t, time.Minute, "the second call to queue", func() bool { return r.Queued() == 1 })
-	ok, err := r.TryLock(background)
-	require.NoError(t, err)
-	require.False(t, ok)
-	require.NoError(t, r.Unlock(background))
-	require.NoError(t, <-got)
-	require.Same(t, hold, r.handle.Latest().Lease(), "it is passed on")
-	require.NoError(t, r.Unlock(background))
-	require.ErrorIs(t, r.Unlock(background), lockerr.ErrNotHeld)
-	for _, s := range servers {
-		redistest.Eventually(t, time.Minute, "the release", func() bool { return !s.Exists("a") })
-	}
-}
-
 // A call that queues behind one that asks is told what that one has learnt, also after it has begun to wait.
 func TestQueuedCallIsToldWhatTheOneBeforeHasLearnt(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,8 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +21,8 @@ type Redlock struct {
 	name     string
 	key      string         // the least of the locks' keys, which depend on the sessions' prefixes
 	nodes    []*engine.Lock // of the deployments
-	lease    time.Duration  // the shortest of the deployments'
+	engines  []*engine.Engine
+	lease    time.Duration // the shortest of the deployments'
 	cfg      engine.LockConfig
 	err      error          // misuse, returned by every operation
 	e        *engine.Engine // of the session with the least id; its clock is the lock's
@@ -58,14 +59,12 @@ func NewTable(e *engine.Engine) *Table {
 // New returns the lock of a name over the deployments of sessions. Its first call reports misuse:
 // no session, two of one deployment, a bad name or option.
 func New(sessions []Session, name string, cfg engine.LockConfig) *Redlock {
-	r := &Redlock{name: name, cfg: cfg}
+	r := &Redlock{name: name, cfg: cfg, table: nowhere}
 	if len(sessions) == 0 {
 		r.err = fmt.Errorf("%w: a Redlock needs at least one session, better three or five", lockerr.ErrOption)
-		return r
 	}
 	deployments := make(map[string]bool)
 	var ids []string
-	var observers event.All
 	for _, s := range sessions {
 		e := s.Engine
 		if e == nil {
@@ -74,10 +73,7 @@ func New(sessions []Session, name string, cfg engine.LockConfig) *Redlock {
 		}
 		l := new(engine.Lock)
 		l.Init(e, wire.Plain, name, cfg)
-		if r.err == nil {
-			r.err = l.Invalid()
-		}
-		if deployments[e.Deployment()] && r.err == nil {
+		if r.err = cmp.Or(r.err, l.Invalid()); deployments[e.Deployment()] && r.err == nil {
 			r.err = fmt.Errorf("%w: two sessions of the Redlock lead to the same Redis", lockerr.ErrOption)
 		}
 		deployments[e.Deployment()] = true
@@ -87,24 +83,19 @@ func New(sessions []Session, name string, cfg engine.LockConfig) *Redlock {
 		if key, _ := l.Order(); r.key == "" || key < r.key {
 			r.key = key
 		}
-		if o := e.Config.Observer; o != nil && !slices.Contains(observers, o) {
-			observers = append(observers, o)
-		}
 		if r.e == nil || e.ID() < r.e.ID() {
 			r.e, r.table = e, s.Table
 		}
-		r.nodes, ids = append(r.nodes, l), append(ids, e.ID())
+		r.nodes, r.engines, ids = append(r.nodes, l), append(r.engines, e), append(ids, e.ID())
 	}
-	if len(observers) > 0 {
-		r.observer = observers
-	}
-	if r.e == nil {
-		return r
-	}
+	r.observer = engine.ObserverOf(r.engines...)
 	slices.Sort(ids)
 	r.table.Init(&r.handle, name+"\x00"+strings.Join(ids, " "), arbiter.Write)
 	return r
 }
+
+// nowhere is the table of Redlocks without a session, which are never locked.
+var nowhere = arbiter.NewTable(arbiter.Rules[*hold]{})
 
 // Name returns the name of the lock.
 func (r *Redlock) Name() string { return r.name }
@@ -113,21 +104,8 @@ func (r *Redlock) quorum() int { return len(r.nodes)/2 + 1 }
 
 // closed reports whether the sessions that are open are no majority any more.
 func (r *Redlock) closed() bool {
-	open := 0
-	for _, e := range r.engines() {
-		if !e.Closed() {
-			open++
-		}
-	}
-	return open < r.quorum()
-}
-
-// engines returns those of all deployments.
-func (r *Redlock) engines() (all []*engine.Engine) {
-	for _, n := range r.nodes {
-		all = append(all, n.Engine())
-	}
-	return all
+	open := slices.DeleteFunc(slices.Clone(r.engines), (*engine.Engine).Closed)
+	return len(open) < r.quorum()
 }
 
 // Lock locks r. It waits for deployments that are down, even if they are a majority.
@@ -140,21 +118,14 @@ func (r *Redlock) Lock(ctx context.Context) error {
 func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.lock(ctx, false) }
 
 func (r *Redlock) lock(ctx context.Context, wait bool) (bool, error) {
-	if r.e == nil {
-		return false, lockerr.New("lock", r.name, r.err)
-	}
-	c := engine.NewCall(ctx, r.observer, r.e.Clock, r.name, event.Redlock, "lock", wait)
+	c := engine.NewCall(ctx, r.observer, r.name, event.Redlock, "lock", wait)
 	ok, err := r.Acquire(ctx, r.handle.OwnerOf(ctx), &c)
 	c.End(ok, err)
 	return ok, err
 }
 
-// errLateHold: a call was passed a hold that had expired by the time the call woke up. The call
-// has given it back and must start over.
-var errLateHold = errors.New("the hold expired before the call that received it woke up")
-
 // Acquire locks r for o on behalf of a call, which waits or makes one attempt.
-func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (ok bool, err error) {
+func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (bool, error) {
 	switch {
 	case r.err != nil:
 		return false, lockerr.New(c.Op, r.name, r.err)
@@ -165,11 +136,7 @@ func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call)
 	}
 	ctx, stop := r.cfg.Bounded(ctx, c)
 	defer stop()
-	err = errLateHold
-	for err == errLateHold {
-		ok, err = r.enter(ctx, o, c)
-	}
-	return ok, err
+	return r.enter(ctx, o, c)
 }
 
 // enter waits for the call's turn in this process and then, unless another goroutine passes the
@@ -191,10 +158,9 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 			return false, err
 		}
 		if h := r.table.Answer(w); h != nil {
-			if h.Lease().left() <= 0 {
-				h.Lease().lose(lockerr.ErrExpired)
+			if refresh(h).State() != arbiter.Live { // it expired before this call woke up
 				r.giveBack(h)
-				return false, errLateHold
+				return r.enter(ctx, o, c)
 			}
 			c.Got(h, true)
 			return true, nil
@@ -214,7 +180,7 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 // awaitTurn blocks until the arbiter answers w. If the call ends first, it takes w out of the queue, gives
 // back what w was granted meanwhile, and returns why.
 func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (err error) {
-	for !engine.Await(ctx, w.C, r.engines()) {
+	for !engine.Await(ctx, w.C, r.engines) {
 		switch b := r.table.Blocked(&r.handle); {
 		case ctx.Err() != nil && r.handle.MustUnlockFirst(w.Owner):
 			err = lockerr.Ended(c.Op, r.name, ctx, lockerr.ErrUnlockFirst)
@@ -258,7 +224,6 @@ func (r *Redlock) Unlock(ctx context.Context) error {
 		return lockerr.New(op, r.name, x.Hold.Cause())
 	case arbiter.Release:
 		err = x.Lease.release(ctx)
-		r.table.Released(r.handle.Name(), x.Lease, nil, 0)
 	}
 	told.End(ctx, err, lockerr.ErrGone)
 	return err
@@ -269,7 +234,6 @@ func (r *Redlock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
 	x, told := r.exit(o)
 	if x.Outcome == arbiter.Release {
 		x.Lease.discard()
-		r.table.Released(r.handle.Name(), x.Lease, nil, 0)
 	}
 	told.End(ctx, nil, nil)
 }
@@ -282,7 +246,6 @@ func (r *Redlock) giveBack(h *locked) {
 		x.Lease.reportLost(x.Lost)
 	case arbiter.Release:
 		x.Lease.discard()
-		r.table.Released(r.handle.Name(), x.Lease, nil, 0)
 	}
 }
 
@@ -294,66 +257,42 @@ func (r *Redlock) exit(o *arbiter.Owner) (x arbiter.Exit[*hold], told *engine.Un
 		x.Lease.reportLost(x.Lost)
 		x.Outcome = arbiter.WasLost
 	case arbiter.Release, arbiter.Passed:
-		told = engine.Unlock(r.observer, x.Hold, true, r.name, event.Redlock, r.e.Clock)
+		told = engine.Unlock(r.observer, x.Hold, true, r.name, event.Redlock)
 	}
 	return x, told
 }
 
-// latest returns the latest hold, nil if there was none. If its deadline has passed it is lost
-// now: a process that was frozen may look before its watchdogs do.
-func (r *Redlock) latest() *locked {
-	if r.e == nil {
-		return nil
-	}
-	h := r.handle.Latest()
-	loseIfExpired(h)
-	return h
-}
-
-func loseIfExpired(h *locked) {
+// refresh returns h after it has lost it, unless it is nil, if its deadline has passed: a process that was frozen may
+// look before its watchdogs do.
+func refresh(h *locked) *locked {
 	if h != nil && h.State() == arbiter.Live && h.Lease().left() <= 0 {
 		h.Lease().lose(lockerr.ErrExpired)
 	}
+	return h
 }
 
 // Done returns a channel that is closed when the latest hold taken through r ends.
-func (r *Redlock) Done() <-chan struct{} {
-	if h := r.latest(); h != nil {
-		return h.Done()
-	}
-	return arbiter.Closed
-}
+func (r *Redlock) Done() <-chan struct{} { return engine.DoneOf(refresh(r.handle.Latest())) }
 
 // Err returns nil while the latest hold taken through r is held, else ErrLost or ErrNotHeld.
-func (r *Redlock) Err() error {
-	if h := r.latest(); h != nil {
-		return engine.HoldErr("lock", r.name, h)
-	}
-	return lockerr.New("lock", r.name, lockerr.ErrNotHeld)
-}
+func (r *Redlock) Err() error { return engine.ErrOf("lock", r.name, refresh(r.handle.Latest())) }
 
 // Deadline returns until when the latest hold taken through r is certain, if it is live.
 func (r *Redlock) Deadline() (time.Time, bool) {
-	h := r.latest()
-	if h == nil {
-		return time.Time{}, false
+	if h := refresh(r.handle.Latest()); h != nil {
+		return r.DeadlineOf(h)
 	}
-	return r.DeadlineOf(h)
+	return time.Time{}, false
 }
 
-// The following make a Redlock an engine.Member.
+// The following make a Redlock an engine.Leaf.
 
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (r *Redlock) HeldBy(o *arbiter.Owner) engine.Held {
-	if r.e == nil {
-		return nil
+	if h := refresh(r.table.Newest(&r.handle, o)); h != nil {
+		return h
 	}
-	h := r.table.Newest(&r.handle, o)
-	if h == nil {
-		return nil
-	}
-	loseIfExpired(h)
-	return h
+	return nil
 }
 
 // DeadlineOf returns until when h is certain, if it is live.
@@ -366,8 +305,7 @@ func (r *Redlock) DeadlineOf(h engine.Held) (time.Time, bool) {
 
 // Taken returns the locks with a key that h, if it is live, has on the deployments.
 func (r *Redlock) Taken(h engine.Held, key string) (taken []engine.Part) {
-	loseIfExpired(h.(*locked))
-	if h.State() != arbiter.Live {
+	if refresh(h.(*locked)).State() != arbiter.Live {
 		return nil
 	}
 	for i, p := range r.Parts() {
@@ -381,23 +319,13 @@ func (r *Redlock) Taken(h engine.Held, key string) (taken []engine.Part) {
 // WaitsForItself reports whether Lock by o would wait for Dos that ctx comes from, because they
 // leave no majority.
 func (r *Redlock) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
-	if engine.ScopeOf(ctx) == nil {
-		return false
-	}
-	n := 0
-	for _, p := range r.Parts() {
-		if p.WaitsForItself(ctx, o) {
-			n++
-		}
-	}
-	return n > len(r.nodes)-r.quorum()
+	waits := func(p engine.Part) bool { return p.WaitsForItself(ctx, o) }
+	free := slices.DeleteFunc(r.Parts(), waits)
+	return len(free) < r.quorum()
 }
 
 // Order puts Redlocks after the other locks of a key.
 func (r *Redlock) Order() (key string, rank int) { return r.key, 2 }
-
-// Engines returns none: a Redlock can be acquired without any of them.
-func (r *Redlock) Engines() []*engine.Engine { return nil }
 
 // Parts returns the lock of each deployment. Redlocks over the same sessions are the same lock.
 func (r *Redlock) Parts() (all []engine.Part) {

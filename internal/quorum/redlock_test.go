@@ -7,7 +7,6 @@ import (
 
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/stretchr/testify/require"
 )
 
@@ -79,19 +78,6 @@ func TestShortestLeaseOfTheDeploymentsCounts(t *testing.T) {
 	all := sessions(30*time.Second, 10*time.Second, time.Minute)
 	require.Equal(t, 10*time.Second, New(all, "a", engine.LockConfig{}).lease)
 	require.Equal(t, 20*time.Second, New(all, "a", engine.LockConfig{Lease: 20 * time.Second}).lease, "unless the lock has its own")
-}
-
-func TestRedlockNeedsSessionsOfDifferentDeployments(t *testing.T) {
-	all := sessions(time.Second, time.Second, time.Second)
-	require.NoError(t, New(all, "a", engine.LockConfig{}).err)
-	for what, r := range map[string]*Redlock{
-		"none":              New(nil, "a", engine.LockConfig{}),
-		"nil":               New(append(all[:2:2], Session{}), "a", engine.LockConfig{}),
-		"one of them twice": New(append(all[:2:2], all[1]), "a", engine.LockConfig{}),
-	} {
-		require.ErrorIs(t, r.Lock(background), lockerr.ErrOption, what)
-	}
-	require.ErrorIs(t, New(all, "", engine.LockConfig{}).Lock(background), lockerr.ErrName)
 }
 
 // Which session's clock and queue count does not depend on the order of the sessions.

@@ -42,8 +42,7 @@ func validity(lease, elapsed time.Duration) time.Duration {
 func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (*hold, error) {
 	pause, taken := pauseLeast, false
 	for {
-		h, err := r.round(ctx, c)
-		var permanent *permanentError
+		h, permanent, err := r.round(ctx, c)
 		switch {
 		case h != nil:
 			return h, nil
@@ -51,21 +50,19 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 			return nil, r.ended(ctx, c, taken, err)
 		case r.closed():
 			return nil, lockerr.New(c.Op, r.name, lockerr.ErrClosed)
-		case !c.Wait || errors.As(err, &permanent):
+		case !c.Wait || permanent:
 			return nil, err
 		}
+		most := backOff
 		if taken = err == nil; taken {
 			c.Contend()
+			most = pauseMost
 		}
 		r.table.Report(w, err) // for those that queue behind
-		r.pause(ctx, timing.Jitter(pause))
-		if pause *= 2; err == nil {
-			pause = min(pause, pauseMost)
-		}
-		pause = min(pause, backOff)
-		if ctx.Err() != nil {
+		if r.pause(ctx, timing.Jitter(pause)); ctx.Err() != nil {
 			return nil, r.ended(ctx, c, taken, err)
 		}
+		pause = min(2*pause, most)
 	}
 }
 
@@ -74,15 +71,9 @@ func (r *Redlock) pause(ctx context.Context, d time.Duration) {
 	ctx, stop := timing.Within(ctx, d)
 	defer stop()
 	for ctx.Err() == nil && !r.closed() {
-		engine.Await(ctx, nil, r.engines())
+		engine.Await(ctx, nil, r.engines)
 	}
 }
-
-// permanentError is a round error that will not go away: no majority is left of the deployments
-// that do not refuse for good.
-type permanentError struct{ error }
-
-func (p *permanentError) Unwrap() error { return p.error }
 
 // connected returns the deployments to ask: those whose other connection answers, if they are a majority, or all.
 // A deployment that hangs would get more and more requests.
@@ -107,48 +98,53 @@ type answer struct {
 	err error
 }
 
-// round asks the deployments once, concurrently. If they do not suffice it gives back what it got; the
-// error is theirs if so many failed that no majority was left.
-func (r *Redlock) round(ctx context.Context, c *engine.Call) (*hold, error) {
-	h, asked := newHold(r), r.connected()
-	answers := make(chan answer, len(asked))
-	for _, i := range asked {
-		go func() { // ends in time; the engine's Close waits for it
-			got, err := h.take(ctx, i)
+// ask sends a request to each of several deployments, concurrently. The requests end in time, also if nobody waits for
+// the answers, and Close of an engine waits for its own.
+func ask(deployments []int, request func(i int) (got bool, err error)) <-chan answer {
+	answers := make(chan answer, len(deployments))
+	for _, i := range deployments {
+		go func() {
+			got, err := request(i)
 			answers <- answer{i, got, err}
 		}()
 	}
+	return answers
+}
+
+// round asks the deployments once. If they do not suffice it gives back what it got; the error is theirs if so many
+// failed that no majority was left. It is permanent if no majority is left of those that do not refuse for good.
+func (r *Redlock) round(ctx context.Context, c *engine.Call) (got *hold, permanent bool, err error) {
+	h, asked := newHold(r), r.connected()
+	answers := ask(asked, func(i int) (bool, error) { return h.take(ctx, i) })
 	errs := make([]error, len(r.nodes))
-	got, failed, refused := 0, len(r.nodes)-len(asked), 0
+	granted, failed, refused := 0, len(r.nodes)-len(asked), 0
 	for range asked {
 		a := <-answers
 		switch {
 		case a.got:
-			got++
+			granted++
 		case a.err != nil:
 			errs[a.i] = a.err
 			failed++
 		default:
 			refused++
 		}
-		if got >= r.quorum() || len(r.nodes)-refused < r.quorum() {
+		if granted >= r.quorum() || len(r.nodes)-refused < r.quorum() {
 			break
 		}
 	}
 	elapsed := time.Duration(r.e.Clock.Now() - h.since)
 	switch {
-	case got >= r.quorum() && validity(r.lease, elapsed) > 0:
-		awaitRest(answers, len(r.nodes)-got-failed-refused, elapsed)
-		return h, nil
-	case got >= r.quorum():
-		h.discard()
-		return nil, lockerr.New(c.Op, r.name, engine.ErrLate)
+	case granted >= r.quorum() && validity(r.lease, elapsed) > 0:
+		awaitRest(answers, len(r.nodes)-granted-failed-refused, elapsed)
+		return h, false, nil
+	case granted >= r.quorum():
+		err = lockerr.New(c.Op, r.name, engine.ErrLate)
+	case refused == 0 || len(r.nodes)-failed < r.quorum(): // otherwise it is taken
+		permanent, err = r.roundError(ctx, c.Op, errs)
 	}
 	h.discard()
-	if refused > 0 && len(r.nodes)-failed >= r.quorum() {
-		return nil, nil // taken
-	}
-	return nil, r.roundError(ctx, c.Op, errs)
+	return nil, permanent, err
 }
 
 // awaitRest gives n more deployments as long to answer as the others took. A deployment that is released later than
@@ -165,7 +161,7 @@ func awaitRest(answers <-chan answer, n int, took time.Duration) {
 }
 
 // roundError returns the error of a round in which no majority of the deployments answered.
-func (r *Redlock) roundError(ctx context.Context, op string, errs []error) error {
+func (r *Redlock) roundError(ctx context.Context, op string, errs []error) (permanent bool, err error) {
 	willing := len(r.nodes)
 	for i, err := range errs {
 		if err == nil {
@@ -176,41 +172,29 @@ func (r *Redlock) roundError(ctx context.Context, op string, errs []error) error
 			willing--
 		}
 	}
-	err := lockerr.New(op, r.name, errs...)
-	if willing < r.quorum() {
-		err = &permanentError{err}
-	}
-	return err
+	return willing < r.quorum(), lockerr.New(op, r.name, errs...)
 }
 
 // release gives every part back, and waits until a majority has confirmed that, or all have answered. The rest
 // goes on.
 func (h *hold) release(ctx context.Context) error {
 	r, parts := h.r, h.end()
+	defer r.table.Released(r.handle.Name(), h, nil, 0)
 	start := r.e.Clock.Now()
-	answers := make(chan answer, len(parts))
-	for i, p := range parts {
-		if p == nil {
-			answers <- answer{i: i}
-			continue
-		}
-		go func() { // ends in time: see engine.Lock.ReleasePart
-			held, err := r.nodes[i].ReleasePart(ctx, p)
-			answers <- answer{i, held, err}
-		}()
-	}
-	held := 0
+	held := with(true, parts)
+	answers := ask(held, func(i int) (bool, error) { return r.nodes[i].ReleasePart(ctx, parts[i]) })
+	n := 0
 	errs := []error{lockerr.ErrGone}
-	for i := range parts {
+	for i := range held {
 		a := <-answers
 		if a.err != nil {
 			errs = append(errs, a.err)
 		}
 		if a.got {
-			held++
+			n++
 		}
-		if held >= r.quorum() {
-			awaitRest(answers, len(parts)-i-1, time.Duration(r.e.Clock.Now()-start))
+		if n >= r.quorum() {
+			awaitRest(answers, len(held)-i-1, time.Duration(r.e.Clock.Now()-start))
 			return nil
 		}
 	}

@@ -1,15 +1,20 @@
 package redistest
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // What a helper process is told by its environment.
@@ -36,6 +41,32 @@ func RunChild(roles map[string]func(args []string)) {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// RunMain is the TestMain of a program: it makes the program's main function a role of [RunChild], and checks that the
+// tests leave no goroutines.
+func RunMain(m *testing.M, role string, main func()) {
+	RunChild(map[string]func([]string){role: func(args []string) {
+		os.Args = append(os.Args[:1], args...)
+		main()
+	}})
+	goleak.VerifyTestMain(m, Leaks()...)
+}
+
+// Running runs a program in this process, with a Redis in memory, until interrupt is called or the test ends. The
+// program must then return nil.
+func Running(t testing.TB, program func(ctx context.Context) error) (interrupt func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go WithoutFIPS(func() { ended <- program(ctx) })
+	interrupt = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("redistest: interrupted: %v", err)
+		}
+	})
+	t.Cleanup(interrupt)
+	return interrupt
 }
 
 func runRole(roles map[string]func(args []string), role string) error {
@@ -216,6 +247,15 @@ func (p *Proc) Thaw() error {
 // Kill ends the process with SIGKILL, frozen or not, and returns once it is
 // gone. It does nothing when the process has ended.
 func (p *Proc) Kill() { p.proc.kill() }
+
+// Interrupt sends what Ctrl-C sends, and waits like Wait.
+func (p *Proc) Interrupt() error {
+	proc, err := os.FindProcess(p.PID())
+	if err == nil {
+		err = proc.Signal(os.Interrupt)
+	}
+	return errors.Join(err, p.Wait())
+}
 
 // Wait blocks until the process has ended and its output was read. It returns
 // nil for exit code 0, else what [exec.Cmd.Wait] returns, without failing the test.

@@ -39,7 +39,10 @@ func Within(parent context.Context, d time.Duration) (context.Context, context.C
 
 // Pause sleeps for d, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
-	ctx, stop := context.WithTimeout(ctx, d)
-	defer stop()
-	<-ctx.Done()
+	timer := time.NewTimer(d) // not a context's, which would use ctx for a moment longer
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }

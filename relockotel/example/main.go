@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	defer server.Close()
 
 	fmt.Fprintf(stdout, "http://%s/metrics\n", listener.Addr())
-	if err := work(ctx, *addr, observer, *workers, *pace); err != nil {
+	if err := work(ctx, *addr, observer, *workers, *pace); err != nil && ctx.Err() == nil {
 		return err
 	}
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {

@@ -13,11 +13,6 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-func init() {
-	kit.Roles["bench-successor"] = benchSuccessor
-	kit.Roles["bench-message"] = benchMessage
-}
-
 // handOverKinds are a lock that is held, and one of the same name that waits for it.
 var handOverKinds = []struct {
 	title, name string
@@ -47,7 +42,7 @@ func (t *table) handOver(b *testing.B, srv *redistest.Server) {
 	s := benchSession(b, srv)
 	successor := redistest.Child(b, "bench-successor", srv.Addr())
 	bare := redistest.Child(b, "bench-message", srv.Addr(), "hand-over")
-	answer(bare, "subscribed")
+	expect(bare, "subscribed")
 
 	script, err := client.Do(kit.Background, client.B().ScriptLoad().
 		Script("redis.call('hdel', KEYS[1], ARGV[1]) return redis.call('publish', ARGV[2], '0')").Build()).ToString()
@@ -55,22 +50,24 @@ func (t *table) handOver(b *testing.B, srv *redistest.Server) {
 	hold := func() {
 		kit.ChildCheck(client.Do(kit.Background, client.B().Hset().Key("hand-bare").FieldValue().FieldValue("holder", "1").Build()).Error())
 	}
-	measured := []func() float64{func() float64 {
-		return handOverTime(each, bare, hold, func() {
+	var measured []func() float64
+	for _, release := range []func(){
+		func() {
 			for _, r := range client.DoMulti(kit.Background,
 				client.B().Hdel().Key("hand-bare").Field("holder").Build(),
 				client.B().Publish().Channel("hand-over").Message("0").Build()) {
 				n, err := r.AsInt64()
 				benchCheck(n == 1 && err == nil, "HDEL or PUBLISH: %d, %v", n, err)
 			}
-		})
-	}, func() float64 {
-		return handOverTime(each, bare, hold, func() {
+		},
+		func() {
 			n, err := client.Do(kit.Background, client.B().Evalsha().Sha1(script).Numkeys(1).
 				Key("hand-bare").Arg("holder", "hand-over").Build()).AsInt64()
 			benchCheck(n == 1 && err == nil, "EVALSHA: %d, %v", n, err)
-		})
-	}}
+		},
+	} {
+		measured = append(measured, func() float64 { return handOverTime(each, bare, hold, release) })
+	}
 	for i, kind := range handOverKinds {
 		held := kind.held(s, kind.name)
 		measured = append(measured, func() float64 {
@@ -80,9 +77,7 @@ func (t *table) handOver(b *testing.B, srv *redistest.Server) {
 				for !awaited(client, kind.name) {
 					time.Sleep(time.Millisecond)
 				}
-			}, func() {
-				kit.ChildCheck(held.Unlock(kit.Background))
-			})
+			}, func() { kit.ChildCheck(held.Unlock(kit.Background)) })
 		})
 	}
 	m := inTurns(rounds, measured...)
@@ -108,10 +103,10 @@ func handOverTime(times int, child *redistest.Proc, before, release func()) floa
 	for i := range waits {
 		before()
 		time.Sleep(4 * time.Millisecond)
-		start := monotonic()
+		start := kit.Monotonic()
 		release()
-		end, err := strconv.ParseInt(answer(child, "woken "), 10, 64)
-		kit.ChildCheck(err)
+		var end int64
+		expect(child, "woken ", &end)
 		waits[i] = float64(end - start)
 	}
 	return median(waits)
@@ -126,7 +121,7 @@ func benchSuccessor(args []string) { // address
 		kit.ChildCheck(err)
 		next := handOverKinds[kind].next(s, handOverKinds[kind].name)
 		kit.ChildCheck(next.Lock(kit.Background))
-		end := monotonic()
+		end := kit.Monotonic()
 		kit.ChildCheck(next.Unlock(kit.Background))
 		fmt.Println("woken", end)
 	})
@@ -139,7 +134,7 @@ func benchMessage(args []string) { // address, channel
 	listener, put := client.Dedicate()
 	defer put()
 	listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {
-		fmt.Println("woken", monotonic())
+		fmt.Println("woken", kit.Monotonic())
 	}})
 	kit.ChildCheck(listener.Do(kit.Background, listener.B().Subscribe().Channel(args[1]).Build()).Error())
 	fmt.Println("subscribed")
@@ -189,12 +184,12 @@ func farWait(held, next relock.Locker, before time.Duration) float64 {
 	locked := make(chan int64)
 	go func() {
 		err := next.Lock(ctx)
-		at := monotonic()
+		at := kit.Monotonic()
 		kit.ChildCheck(err)
 		locked <- at
 	}()
 	time.Sleep(before)
-	start := monotonic()
+	start := kit.Monotonic()
 	kit.ChildCheck(held.Unlock(ctx))
 	took := float64(<-locked - start)
 	kit.ChildCheck(next.Unlock(ctx))

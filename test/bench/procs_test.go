@@ -4,32 +4,26 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
+	"golang.org/x/sync/errgroup"
 )
-
-func init() {
-	kit.Roles["bench-contend"] = benchContend
-	kit.Roles["bench-write"] = benchWrite
-}
-
-const benchProcesses = 4
 
 // contention measures processes that want the same lock, with several goroutines
 // each. The floor is the pair floor: what each of them would pay at best if it asked
 // Redis and had nobody to wait for.
 func (t *table) contention(b *testing.B, srv *redistest.Server) {
-	const goroutines = 8
-	const span = 200 * time.Millisecond
-	children := make([]*redistest.Proc, benchProcesses)
+	const processes, goroutines, span = 4, 8, 200 * time.Millisecond
+	children := make([]*redistest.Proc, processes)
 	for i := range children {
 		children[i] = redistest.Child(b, "bench-contend", srv.Addr(), "contended", strconv.Itoa(goroutines), "0s")
-		answer(children[i], "ready")
+		expect(children[i], "ready")
 	}
 	totals := make([]float64, len(children))
 	var longest time.Duration
@@ -43,8 +37,7 @@ func (t *table) contention(b *testing.B, srv *redistest.Server) {
 			for i, c := range children {
 				var n float64
 				var wait time.Duration
-				_, err := fmt.Sscan(answer(c, "done "), &n, (*int64)(&wait))
-				kit.ChildCheck(err)
+				expect(c, "done ", &n, (*int64)(&wait))
 				totals[i] += n
 				sum += n
 				longest = max(longest, wait)
@@ -83,7 +76,7 @@ func benchContend(args []string) { // address, name, goroutines, section
 			wait := int64(time.Since(start))
 			for old := longest.Load(); wait > old && !longest.CompareAndSwap(old, wait); old = longest.Load() {
 			}
-			pass(section)
+			time.Sleep(section)
 			count.Add(1)
 			kit.ChildCheck(m.Unlock(kit.Background))
 		})
@@ -120,14 +113,12 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 	writer := redistest.Child(b, "bench-write", srv.Addr(), name, section.String())
 	sections := redistest.Child(b, "bench-contend", srv.Addr(), name+"-mutex", strconv.Itoa(benchGoroutines/2), section.String())
 	for _, c := range []*redistest.Proc{writer, sections} {
-		answer(c, "ready")
+		expect(c, "ready")
 	}
 	s := benchSession(b, srv)
 	rw, m := s.RWMutex(name), s.Mutex(name+"-mutex")
-	count := func(c *redistest.Proc) float64 {
-		var n float64
-		_, err := fmt.Sscan(answer(c, "done "), &n)
-		kit.ChildCheck(err)
+	count := func(c *redistest.Proc) (n float64) {
+		expect(c, "done ", &n)
 		return n
 	}
 	r := inTurns(benchRounds/10,
@@ -136,7 +127,7 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 			start := time.Now()
 			throughput(span, benchGoroutines, func(int) {
 				kit.ChildCheck(rw.RLock(kit.Background))
-				pass(section)
+				time.Sleep(section)
 				kit.ChildCheck(rw.RUnlock(kit.Background))
 				if reads.Add(1)%99 == 0 {
 					_ = writer.Send("write")
@@ -149,7 +140,7 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 			_ = sections.Send(span.String())
 			ours := throughput(span, benchGoroutines/2, func(int) {
 				kit.ChildCheck(m.Lock(kit.Background))
-				pass(section)
+				time.Sleep(section)
 				kit.ChildCheck(m.Unlock(kit.Background))
 			})
 			return ours + count(sections)/float64(span)
@@ -159,13 +150,6 @@ func (t *table) manyReaders(b *testing.B, srv *redistest.Server, section time.Du
 		" (Mutex, two processes)", perSecond, target, 1)
 }
 
-// pass lets the time of a section go by.
-func pass(section time.Duration) {
-	if section > 0 {
-		time.Sleep(section)
-	}
-}
-
 // benchWrite writes once for each line of input, in a few goroutines, and tells at the
 // line "end" how often it has.
 func benchWrite(args []string) { // address, name, section
@@ -173,31 +157,211 @@ func benchWrite(args []string) { // address, name, section
 	defer client.Close()
 	section, err := time.ParseDuration(args[2])
 	kit.ChildCheck(err)
-	const goroutines = 8
-	work := make(chan struct{}, 1<<20)
-	var wg sync.WaitGroup
-	for range goroutines {
-		rw := s.RWMutex(args[1])
-		go func() {
-			for range work {
-				kit.ChildCheck(rw.Lock(kit.Background))
-				pass(section)
-				kit.ChildCheck(rw.Unlock(kit.Background))
-				wg.Done()
-			}
-		}()
-	}
+	var writers errgroup.Group
+	writers.SetLimit(8)
 	fmt.Println("ready")
 	count := 0
 	eachLine(func(line string) {
 		if line == "end" {
-			wg.Wait()
+			_ = writers.Wait()
 			fmt.Println("done", count)
 			count = 0
 			return
 		}
 		count++
-		wg.Add(1)
-		work <- struct{}{}
+		writers.Go(func() error {
+			rw := s.RWMutex(args[1])
+			kit.ChildCheck(rw.Lock(kit.Background))
+			time.Sleep(section)
+			kit.ChildCheck(rw.Unlock(kit.Background))
+			return nil
+		})
 	})
+}
+
+const (
+	herdSection = 500 * time.Microsecond
+	herdWarmUp  = 400 * time.Millisecond
+	herdSpan    = 1500 * time.Millisecond
+	herdRounds  = 5
+	herdGrowth  = 1.25 // at most, from the smallest herd to the largest
+	herdUnfair  = 1.5  // the longest wait by that of a strict order of arrival, at most
+)
+
+// herdSizes are numbers of processes, which are compared.
+var herdSizes = [2]int{2, 128}
+
+var herdKinds = []struct {
+	name string
+	lock locker
+}{{"Mutex", mutexOf}, {"FairMutex", fairOf}, {"RWMutex, writers", writeOf}}
+
+// herdFigures are what a herd got and what it took.
+type herdFigures [4]float64
+
+const (
+	rate     = iota // acquisitions a second
+	server          // its time for each, in ns
+	commands        // of each, those of scripts too
+	longest         // wait, in ns
+)
+
+// herd measures processes that hammer one name with sections of half a millisecond, one
+// goroutine each. What a hand-over takes must not grow with their number. Sizes and lock
+// types are measured in turns; only those processes have a session that take part.
+func (t *table) herd(b *testing.B, srv *redistest.Server) {
+	sizes := least([2]int{2, 8}, herdSizes)
+	small, large := sizes[0], sizes[1]
+	h := herd{srv: srv, children: make([]*redistest.Proc, large)}
+	for i := range h.children {
+		h.children[i] = redistest.ChildIn(b, []string{"GOMAXPROCS=1"}, "bench-herd", srv.Addr())
+	}
+	h.expect(large, "started")
+	got := make([]map[int][]herdFigures, len(herdKinds))
+	for i := range herdKinds {
+		got[i] = make(map[int][]herdFigures)
+	}
+	for range least(1, herdRounds) {
+		for _, n := range sizes {
+			h.tell(n, "open")
+			h.expect(n, "opened")
+			for i := range herdKinds {
+				got[i][n] = append(got[i][n], h.run(i, n))
+			}
+			h.tell(n, "close")
+			h.expect(n, "closed")
+		}
+	}
+	for i, kind := range herdKinds {
+		t.herdRows(kind.name, small, large, got[i])
+	}
+}
+
+// herdRows compares the largest herd with the smallest one. Its longest wait is compared
+// with a place at the end of the queue: as many sections and hand-overs as there are processes.
+func (t *table) herdRows(kind string, small, large int, got map[int][]herdFigures) {
+	few, many := medians(got[small]), medians(got[large])
+	turn := 1e9 / few[rate] // a section and a hand-over
+	beside := fmt.Sprintf(" (n = %d)", small)
+	t.reaches(fmt.Sprintf("%d processes, sections of %v, %s", large, herdSection, kind),
+		many[rate]/1e9, few[rate]/1e9, beside, perSecond, 1/herdGrowth, 3)
+	t.grows("  server time of each", many[server], few[server], beside, took, herdGrowth, 3)
+	t.grows("  commands of each", many[commands], few[commands], beside,
+		func(n float64) string { return fmt.Sprintf("%.1f", n) }, herdGrowth, 3)
+	t.grows("  longest wait", many[longest], float64(large)*turn, fmt.Sprintf(" (%d × %s)", large, took(turn)),
+		func(ns float64) string { return fmt.Sprintf("%.0f ms", ns/1e6) }, herdUnfair, 3)
+}
+
+func medians(of []herdFigures) (m herdFigures) {
+	for i := range m {
+		var all []float64
+		for _, figures := range of {
+			all = append(all, figures[i])
+		}
+		m[i] = median(all)
+	}
+	return m
+}
+
+// herd is the parent's side of the processes.
+type herd struct {
+	srv      *redistest.Server
+	children []*redistest.Proc
+	runs     int
+}
+
+func (h *herd) tell(n int, line string) {
+	for _, c := range h.children[:n] {
+		_ = c.Send(line) // of which expect tells
+	}
+}
+
+// expect waits until each of n processes has said a word.
+func (h *herd) expect(n int, word string) {
+	for _, c := range h.children[:n] {
+		expect(c, word)
+	}
+}
+
+// run has n processes hammer a new name, and looks at the server in the meantime.
+func (h *herd) run(kind, n int) herdFigures {
+	h.runs++
+	start := kit.Monotonic() + int64(100*time.Millisecond)
+	from := start + int64(herdWarmUp)
+	span := least(herdSpan/5, herdSpan)
+	to := from + int64(span)
+	h.tell(n, fmt.Sprintf("run %d herd-%d %d %d %d", kind, h.runs, start, from, to))
+	sleepUntil(from)
+	cpu, commandsBefore := serverLoad(h.srv)
+	sleepUntil(to)
+	cpuAfter, commandsAfter := serverLoad(h.srv)
+	var total, most float64
+	for _, c := range h.children[:n] {
+		var count, wait float64
+		expect(c, "done ", &count, &wait)
+		total += count
+		most = max(most, wait)
+	}
+	benchCheck(total > 0, "nobody of %d processes got the lock", n)
+	return herdFigures{total / span.Seconds(), (cpuAfter - cpu) / total, (commandsAfter - commandsBefore) / total, most}
+}
+
+func sleepUntil(at int64) { time.Sleep(time.Duration(at - kit.Monotonic())) }
+
+// serverLoad returns the server's processor time in nanoseconds, and how many commands it
+// has executed, those of scripts among them.
+func serverLoad(srv *redistest.Server) (cpu, commands float64) {
+	for name, calls := range srv.CommandStats() {
+		if name != "info" {
+			commands += float64(calls)
+		}
+	}
+	return float64(srv.CPU()), commands
+}
+
+// benchHerd is a process of the herd. It counts what it gets from one point in time to
+// another, and goes on a little longer so that the herd has its full size until then.
+// The longest wait may have begun before and may end later.
+func benchHerd(args []string) { // address
+	const after = 100 * time.Millisecond
+	fmt.Println("started")
+	var s *relock.Session
+	var client rueidis.Client
+	eachLine(func(line string) {
+		switch line {
+		case "open":
+			s, client = kit.ChildSession(args[0])
+			fmt.Println("opened")
+		case "close":
+			kit.ChildCheck(s.Close(kit.Background))
+			client.Close()
+			fmt.Println("closed")
+		default:
+			var kind int
+			var name string
+			var start, from, to int64
+			_, err := fmt.Sscanf(line, "run %d %s %d %d %d", &kind, &name, &start, &from, &to)
+			kit.ChildCheck(err)
+			count, longest := hammer(herdKinds[kind].lock(s, name), start, from, to, to+int64(after))
+			fmt.Println("done", count, longest)
+		}
+	})
+}
+
+// hammer locks and unlocks from start to end. It counts between from and to.
+func hammer(l relock.Locker, start, from, to, end int64) (count, longest int64) {
+	sleepUntil(start)
+	for called := kit.Monotonic(); called < end; called = kit.Monotonic() {
+		kit.ChildCheck(l.Lock(kit.Background))
+		got := kit.Monotonic()
+		kit.Nap(herdSection)
+		kit.ChildCheck(l.Unlock(kit.Background))
+		if got >= from {
+			longest = max(longest, got-called)
+		}
+		if got >= from && got < to {
+			count++
+		}
+	}
+	return count, longest
 }

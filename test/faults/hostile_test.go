@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"fmt"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,14 +17,11 @@ import (
 // Another user of the same Redis, who may publish on every session's channel and knows its id, and
 // who writes nonsense to the keys beside a lock.
 
-// waitsFor has l wait for a lock, and returns what its Lock will return.
+// waitsFor has a session wait for its lock l, and returns what Lock will return.
 func waitsFor(t testing.TB, s *relock.Session, l relock.Locker) <-chan error {
 	t.Helper()
 	locked := kit.Async(func() error { return l.Lock(kit.Background) })
-	redistest.Eventually(t, kit.Soon, "somebody to wait", func() bool {
-		state, err := s.Inspect(kit.Background, "lock")
-		return err == nil && state.Waiters > 0 || len(locked) > 0
-	})
+	kit.Waits(t, s, "lock")
 	return locked
 }
 
@@ -88,41 +84,40 @@ func TestForgedMessagesGrantAndLoseNothing(t *testing.T) {
 
 type connects func(testing.TB, ...func(*rueidis.ClientOption)) rueidis.Client
 
+// two returns two sessions whose names have a prefix.
+func two(t testing.TB, connect connects, prefix string) (a, b *relock.Session) {
+	named := relock.WithPrefix(prefix)
+	return kit.SessionOn(t, connect(t), named), kit.SessionOn(t, connect(t), named)
+}
+
 func forge(t *testing.T, k *kit.LockKind, connect connects, sharded bool) {
 	attacker, key := connect(t), k.Name+" lock"
-	prefix := relock.WithPrefix(k.Name + " ")
-	victim, owner := kit.SessionOn(t, connect(t), prefix), kit.SessionOn(t, connect(t), prefix)
+	victim, owner := two(t, connect, k.Name+" ")
 	kept, held, waits := victim.Mutex("kept"), k.Holder(owner), k.Of(victim)
 	kit.Lock(t, kit.Background, kept)
-	id := victim.ID()
-	for _, early := range []bool{false, true} {
-		kit.Lock(t, kit.Background, held)
-		var locked <-chan error
-		if !early {
-			locked = waitsFor(t, owner, waits)
-		}
+	kit.Lock(t, kit.Background, held)
+	publish := func() {
 		var all [][]string
-		for _, m := range forgeries(id) {
+		for _, m := range forgeries(victim.ID()) {
 			m = strings.NewReplacer(" lock", " "+key, " kept", " "+k.Name+" kept").Replace(m)
-			all = append(all, []string{"PUBLISH", "relock_session:" + id, m})
+			all = append(all, []string{"PUBLISH", "relock_session:" + victim.ID(), m})
 			if sharded {
-				all = append(all, []string{"SPUBLISH", "relock_grant:{" + key + "}:" + id, m})
+				all = append(all, []string{"SPUBLISH", "relock_grant:{" + key + "}:" + victim.ID(), m})
 			}
 		}
 		send(t, attacker, all...)
 		heardAll(t, victim, owner)
-		if early {
-			locked = waitsFor(t, owner, waits)
-		}
-		kit.HoldersOf(t, victim, "lock")
-		require.NoError(t, held.Err())
-		require.Empty(t, locked, "somebody else's lock is granted")
-		require.NoError(t, kept.Err(), "a hold is lost")
-		kit.Unlock(t, kit.Background, held)
-		require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
-		tokenIsReal(t, attacker, waits, key, 1234567)
-		kit.Unlock(t, kit.Background, waits)
 	}
+	publish()
+	locked := waitsFor(t, victim, waits)
+	publish()
+	require.NoError(t, held.Err())
+	require.Empty(t, locked, "somebody else's lock is granted")
+	require.NoError(t, kept.Err(), "a hold is lost")
+	kit.Unlock(t, kit.Background, held)
+	require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
+	tokenIsReal(t, attacker, waits, key, 1234567)
+	kit.Unlock(t, kit.Background, waits)
 	kit.Unlock(t, kit.Background, kept)
 }
 
@@ -140,8 +135,7 @@ func heardAll(t testing.TB, s, other *relock.Session) {
 // Early grants for holds that nobody has were kept for good, however large: 102 MB.
 func TestHugeMessagesDoNotStayInMemory(t *testing.T) { // not parallel: it measures the process
 	server := redistest.Start(t)
-	_, err := server.Do("CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 0 0")
-	require.NoError(t, err)
+	do(t, server, "CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 0 0")
 	other := kit.NewSession(t, server)
 	const messages, size, most = 400, 256 << 10, 4 << 20
 	for kind, format := range map[string]string{ // %[1]d is a number of its own, %[2]s long, %[3]s the session
@@ -159,31 +153,18 @@ func TestHugeMessagesDoNotStayInMemory(t *testing.T) { // not parallel: it measu
 			s := kit.NewSession(t, server)
 			m := s.Mutex(kind)
 			kit.Lock(t, kit.Background, m)
-			id := kit.HoldersOf(t, s, kind)[0].Session
+			id := s.ID()
 			heardAll(t, s, other)
-			before := inUse()
+			before := kit.HeapInUse()
 			for n := range messages {
-				_, err := server.Do("PUBLISH", "relock_session:"+id, fmt.Sprintf(format, n+1000, strings.Repeat("7", size), id))
-				require.NoError(t, err)
+				do(t, server, "PUBLISH", "relock_session:"+id, fmt.Sprintf(format, n+1000, strings.Repeat("7", size), id))
 			}
 			heardAll(t, s, other)
-			require.Less(t, inUse()-before, int64(most))
-			redistest.Eventually(t, kit.Soon, "memory to be free again", func() bool { return inUse()-before < most/4 })
+			require.Less(t, kit.HeapInUse()-before, int64(most))
+			redistest.Eventually(t, kit.Soon, "memory to be free again", func() bool { return kit.HeapInUse()-before < most/4 })
 			kit.Unlock(t, kit.Background, m)
 		})
 	}
-}
-
-func twoSessions(t testing.TB, s *redistest.Server, prefix string) (a, b *relock.Session) {
-	return kit.NewSession(t, s, relock.WithPrefix(prefix)), kit.NewSession(t, s, relock.WithPrefix(prefix))
-}
-
-func inUse() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // Unlock returned ErrLost for an intact hold, or an error, and the lock stayed taken for its lease.
@@ -196,12 +177,12 @@ func TestDamagedKeyBesideALockStopsNoRelease(t *testing.T) {
 		} {
 			for _, waiter := range []bool{false, true} {
 				prefix := fmt.Sprint(key, waiter, " ")
-				a, b := twoSessions(t, server, prefix)
+				a, b := two(t, server.Client, prefix)
 				held, waits := k.Holder(a), k.Of(b)
 				kit.Lock(t, kit.Background, held)
 				var locked <-chan error
 				if waiter {
-					locked = waitsFor(t, a, waits)
+					locked = waitsFor(t, b, waits)
 				}
 				damaged := key + ":{" + prefix + "lock}"
 				send(t, client, []string{"DEL", damaged}, []string{"RPUSH", damaged, "x"})
@@ -232,7 +213,7 @@ func TestFenceThatIsNoTokenCountsAsNone(t *testing.T) {
 			"inf", "-inf", "nan", "1e30", "1e400", "garbage", "", "-5", "0x10", "1.5", "0", "1e15", " 7 ", "99999999999999999999",
 		} {
 			prefix := value + " "
-			a, b := twoSessions(t, server, prefix)
+			a, b := two(t, server.Client, prefix)
 			held, waits := k.Holder(a), k.Of(b)
 			spoil := func(last int64) {
 				redistest.Eventually(t, kit.Soon, "the clock to pass the last token", func() bool {
@@ -244,7 +225,7 @@ func TestFenceThatIsNoTokenCountsAsNone(t *testing.T) {
 			kit.Lock(t, kit.Background, held)
 			last := tokenIsReal(t, client, held, prefix+"lock", 0)
 			spoil(last)
-			locked := waitsFor(t, a, waits)
+			locked := waitsFor(t, b, waits)
 			kit.Unlock(t, kit.Background, held)
 			require.NoError(t, kit.Receive(t, locked, "the waiter to get in"))
 			last = tokenIsReal(t, client, waits, prefix+"lock", last)

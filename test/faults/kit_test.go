@@ -9,18 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unlockIsLost ends a lost hold.
-func unlockIsLost(t testing.TB, m *relock.Mutex) {
+func TestMain(m *testing.M) { kit.MainOfAll(m) }
+
+// do sends a command to a server past all clients, and returns the reply.
+func do(t testing.TB, s *redistest.Server, args ...string) any {
 	t.Helper()
-	require.ErrorIs(t, m.Unlock(kit.Background), relock.ErrLost)
+	reply, err := s.Do(args...)
+	require.NoError(t, err)
+	return reply
+}
+
+// contenders returns how many contenders queue for a lock.
+func contenders(t testing.TB, s *redistest.Server, name string) int {
+	t.Helper()
+	return int(do(t, s, "ZCARD", "relock_queue:{"+name+"}").(int64))
 }
 
 // holders returns the hold ids of the lock in Redis.
 func holders(t testing.TB, s *redistest.Server, name string) (ids []string) {
 	t.Helper()
-	reply, err := s.Do("HKEYS", name)
-	require.NoError(t, err)
-	for _, field := range reply.([]any) {
+	for _, field := range do(t, s, "HKEYS", name).([]any) {
 		if field != "mode" {
 			ids = append(ids, field.(string))
 		}
@@ -36,10 +44,12 @@ func holderID(t testing.TB, s *redistest.Server, name string) string {
 	return ids[0]
 }
 
-// freed waits until the lock is free in Redis: for less than a lease of 30 s.
-func freed(t testing.TB, s *redistest.Server, name string) {
+// freed waits until locks are free in Redis: for less than a lease of 30 s.
+func freed(t testing.TB, s *redistest.Server, names ...string) {
 	t.Helper()
-	redistest.Eventually(t, kit.Soon, name+" to be free in Redis", func() bool { return len(holders(t, s, name)) == 0 })
+	for _, name := range names {
+		redistest.Eventually(t, kit.Soon, name+" to be free in Redis", func() bool { return len(holders(t, s, name)) == 0 })
+	}
 }
 
 // goesOn takes and ends the lock once: things go on.
@@ -51,5 +61,3 @@ func goesOn(t testing.TB, locks ...*relock.Mutex) {
 		kit.Unlock(t, kit.Background, m)
 	}
 }
-
-func TestMain(m *testing.M) { kit.MainOfAll(m) }

@@ -1,7 +1,6 @@
 package faults_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -50,7 +48,7 @@ func started(t testing.TB, client rueidis.Client, opts ...relock.SessionOption) 
 }
 
 // Sessions that share a client need a connection of its pool each, in a cluster of each node's, and
-// WithReplicas takes one beside it.
+// WithReplicas takes one beside it. The application may give its connections back in time.
 func TestSessionSaysThatThePoolIsTooSmall(t *testing.T) {
 	t.Parallel()
 	primary, _ := redistest.StartReplicas(t, 1)
@@ -71,29 +69,10 @@ func TestSessionSaysThatThePoolIsTooSmall(t *testing.T) {
 	} {
 		giveBack := takePool(t, 1, c.takes...)
 		require.ErrorContains(t, kit.Receive(t, started(t, c.client, c.opts...), "an error"), poolOption, what)
+		waits := started(t, c.client)
 		giveBack()
-		if c.takes != nil {
-			require.NoError(t, kit.Receive(t, started(t, c.client), "the session of "+what))
-		}
+		require.NoError(t, kit.Receive(t, waits, "the session of "+what))
 	}
-}
-
-// A ctx that ends first does not hide why, and the application may give its connections back in time.
-func TestSessionWaitsForAConnectionOfThePool(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client, impatient := kit.NewClient(t, server, poolOf(2)), kit.NewClient(t, server, poolOf(2))
-	giveBack := takePool(t, 2, client, impatient)
-	ctx, cancel := kit.ContextFor(4 * time.Second)
-	defer cancel()
-	_, err := relock.NewSession(ctx, impatient)
-	require.ErrorContains(t, err, poolOption)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	got := started(t, client)
-	time.Sleep(100 * time.Millisecond)
-	require.Empty(t, got)
-	giveBack()
-	require.NoError(t, kit.Receive(t, got, "the session to start"))
 }
 
 // The application takes all connections of the pool while a session has its own.
@@ -120,13 +99,12 @@ func TestWaitersPollWhileThePoolIsExhausted(t *testing.T) {
 		held, waits := k.Holder(other), k.Of(s)
 		kit.Lock(t, kit.Background, held)
 		got := kit.Async(func() error { return waits.Lock(kit.Background) })
-		redistest.Eventually(t, kit.Soon, "a waiter", func() bool { return peek.Engine(s).Waits("lock") })
+		kit.Waits(t, s, "lock")
 
 		// Somebody takes the session's connection when that is given up.
 		taken := kit.Async(func() func() { _, put := client.Dedicate(); return put })
 		redistest.Eventually(t, kit.Soon, "the session's connection to be taken", func() bool {
-			_, err := server.Do("CLIENT", "KILL", "TYPE", "pubsub")
-			require.NoError(t, err)
+			do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
 			time.Sleep(50 * time.Millisecond)
 			return len(taken) > 0
 		})

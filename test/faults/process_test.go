@@ -1,6 +1,8 @@
 package faults_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,29 +51,51 @@ func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
 	})
 }
 
-func TestKilledHolderFreesTheLock(t *testing.T) {
-	const lease = 700 * time.Millisecond
-	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
-		s := redistest.Start(t)
-		m := k.Holder(kit.NewSession(t, s, relock.WithLease(lease)))
-		child := kit.FaultsChild(t, s, "", lease, k.Name)
-		token := kit.TellToken(t, child)
-		waiting := kit.Async(func() error { return m.Lock(kit.Background) })
-		time.Sleep(2 * lease) // it is renewed
-		require.Empty(t, waiting)
-		child.Kill()
-		require.NoError(t, kit.Receive(t, waiting, "the lock of the killed process"))
-		if m, ok := m.(kit.FencedLocker); ok {
-			require.Greater(t, m.FencingToken(), token)
-		}
-		kit.Unlock(t, kit.Background, m)
-	})
+func init() { kit.Roles["faults-line"] = faultsLine }
+
+// faultsLine is a process of which 10,000 goroutines wait for a FairMutex.
+func faultsLine(args []string) { // address, name
+	s, _ := kit.ChildSession(args[0])
+	kit.ChildCheck(kit.Together(10000, func(int) error { return s.FairMutex(args[1]).Lock(kit.Background) }))
 }
 
-// contenders returns how many contenders queue for a lock.
-func contenders(t testing.TB, s *redistest.Server, name string) int {
-	t.Helper()
-	n, err := s.Do("ZCARD", "relock_queue:{"+name+"}")
-	require.NoError(t, err)
-	return int(n.(int64))
+// A process is killed, and 10,000 places of it are left. Releases cost the server what they cost without.
+func TestReleaseIsAsCheapWhateverTheDeadLeft(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	cost := func(name string, happens func(name string)) time.Duration { // to the server, of a hand-over
+		const few, turns = 20, 120 // the first few find out about the dead
+		sessions := []*relock.Session{kit.NewSession(t, s), kit.NewSession(t, s)}
+		locks := []*relock.FairMutex{sessions[0].FairMutex(name), sessions[1].FairMutex(name)}
+		kit.Lock(t, kit.Background, locks[0])
+		happens(name)
+		var before time.Duration
+		for i := range turns {
+			if i == few {
+				before = scriptTime(s)
+			}
+			held, next := i%2, 1-i%2
+			got := kit.Async(func() error { return locks[next].Lock(kit.Background) })
+			kit.Waits(t, sessions[next], name)
+			kit.Unlock(t, kit.Background, locks[held])
+			require.NoError(t, kit.Receive(t, got, "the next turn"))
+		}
+		return (scriptTime(s) - before) / (turns - few)
+	}
+	usual := cost("nobody died", func(string) {})
+	dead := cost("many died", func(name string) {
+		child := redistest.Child(t, "faults-line", s.Addr(), name)
+		redistest.Eventually(t, 3*kit.Soon, "all to queue", func() bool { return contenders(t, s, name) == 10000 })
+		child.Kill()
+	})
+	t.Log("server time of a turn:", usual, dead)
+	require.Less(t, dead, 10*usual)
+}
+
+// scriptTime returns how long the server has spent on scripts.
+func scriptTime(s *redistest.Server) time.Duration {
+	_, text, _ := strings.Cut(s.Info("commandstats")["cmdstat_evalsha"], "usec=")
+	text, _, _ = strings.Cut(text, ",")
+	us, _ := strconv.ParseInt(text, 10, 64)
+	return time.Duration(us) * time.Microsecond
 }

@@ -3,9 +3,12 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/anishathalye/porcupine"
 
 	"github.com/relock-go/relock"
 )
@@ -51,7 +54,7 @@ func (w *world) checkError(c *call) {
 		if t.kind == dropReplies { // until that many commands were sent: of an idle process its label, every quarter of a lease
 			after = c.p.lease
 		}
-		if t.concerns(c) && t.from <= c.returned.at && (t.to < 0 || t.to+after >= c.called.at) &&
+		if t.concerns(c) && t.during(c.called.at, c.returned.at, after) &&
 			(c.op.try || t.kind == refuse && strings.Contains(c.err.Error(), t.text[:3])) {
 			return
 		}
@@ -61,7 +64,7 @@ func (w *world) checkError(c *call) {
 
 // mayBeTaken reports whether something may have been in the way of a TryLock.
 func (w *world) mayBeTaken(c *call) bool {
-	from := c.called.at - 10*w.slowest() - 50*time.Millisecond
+	from := c.called.at - 10*w.plan.slowest - 50*time.Millisecond
 	for _, d := range w.calls {
 		if d != c && overlap(c, d) && d.called.at <= c.returned.at && w.gone(d) >= from {
 			return true
@@ -74,7 +77,7 @@ func (w *world) mayBeTaken(c *call) bool {
 // whose process vanished, a place may be left in the queue, which has its turn.
 func (w *world) gone(c *call) time.Duration {
 	// Its release takes two round trips, if the server does not know the script.
-	if c.held || c.gone.seq == 0 && !w.troubledLocked(c, c.called.at, c.returned.at+4*w.slowest(), 0) {
+	if c.held || c.gone.seq == 0 && !w.troubledLocked(c, c.called.at, c.returned.at+4*w.plan.slowest, 0) {
 		return w.freed(c)
 	}
 	end := max(c.gone.at, c.returned.at)
@@ -85,14 +88,6 @@ func (w *world) gone(c *call) time.Duration {
 		}
 	}
 	return at + 10*time.Second
-}
-
-// slowest returns the longest delay of any process.
-func (w *world) slowest() (d time.Duration) {
-	for _, p := range w.plan.procs {
-		d = max(d, p.delay)
-	}
-	return d
 }
 
 // freed returns when a call was no longer in the way of others.
@@ -133,14 +128,14 @@ func (w *world) checkWait(c *call) {
 			vanished++
 		}
 	}
-	bound := 500*time.Millisecond + 20*w.slowest()
+	bound := 500*time.Millisecond + 20*w.plan.slowest
 	if c.parts[0].kind == redlock {
 		bound += 5 * time.Second
 	}
 	for _, t := range w.troubles { // which may have left something that others wait for
 		if t.from <= c.returned.at {
 			free = max(free, t.to)
-			bound = max(bound, w.plan.lease+max(1, vanished)*claim+w.steppedBack(0))
+			bound = max(bound, w.plan.lease+max(1, vanished)*claim+w.stepped(clockBack, 0))
 		}
 	}
 	if waited := c.returned.at - free; waited > bound {
@@ -188,10 +183,10 @@ func (w *world) checkTime(c *call) {
 	}
 }
 
-// steppedBack returns by how much the servers' clocks stepped back since a time.
-func (w *world) steppedBack(since time.Duration) (d time.Duration) {
+// stepped returns by how much the servers' clocks stepped, back or forward, since a time.
+func (w *world) stepped(kind faultKind, since time.Duration) (d time.Duration) {
 	for _, t := range w.troubles {
-		if t.kind == clockBack && t.from >= since {
+		if t.kind == kind && t.from >= since {
 			d += t.step
 		}
 	}
@@ -224,28 +219,257 @@ func (w *world) checkTokens(name string) {
 			if d.p != c.p {
 				first = w.firstOf(first)
 			}
-			after := c.returned.seq < first.called.seq || c.returned.seq < first.returned.seq && !w.excusedLocked(c.call, first)
-			if c.call == d.call || !after || c.token < d.token {
-				if c.call != d.call && c.token == d.token {
-					w.fail("tokens differ", "\n  %v\n  %v", c, d)
-				}
-				continue
+			after := c.returned.seq < first.called.seq ||
+				c.returned.seq < first.returned.seq && !w.gaveUpLocked(c.call) && !w.gaveUpLocked(first)
+			switch {
+			case c.call == d.call || c.token < d.token:
+			case !after && c.token == d.token:
+				w.fail("tokens differ", "\n  %v\n  %v", c, d)
+			case after && !w.forgotten(c.called.at, d.returned.at, restartEmpty, clockAhead, clockForward, evict, corrupt, damage):
+				w.fail("tokens grow", "\n  %v\n  %v", c, d)
 			}
-			if w.forgotten(c.called.at, d.returned.at) {
-				continue
-			}
-			w.fail("tokens grow", "\n  %v\n  %v", c, d)
 		}
 	}
 }
 
-// forgotten reports whether a server may have forgotten, in a span, a token that is ahead of its clock:
-// that has stepped back.
-func (w *world) forgotten(from, to time.Duration) bool {
+// forgotten reports whether a server may have forgotten, in a span, by time or one of the faults, a token that is ahead
+// of its clock: that has stepped back.
+func (w *world) forgotten(from, to time.Duration, by ...faultKind) bool {
 	within := func(from time.Duration, kinds ...faultKind) bool {
 		return slices.ContainsFunc(w.troubles, func(t *trouble) bool {
 			return t.from >= from && t.from <= to && slices.Contains(kinds, t.kind)
 		})
 	}
-	return within(0, clockBack) && (to-from > time.Minute || within(from, restartEmpty, clockAhead, clockForward, evict, corrupt, damage))
+	return within(0, clockBack) && (to-from > time.Minute || within(from, by...))
+}
+
+// overtakes is how often a waiter is overtaken at most by calls that came later, in a world where
+// nothing is wrong: nobody starves.
+const overtakes = 12
+
+// checkOrder checks who came first, of locks that have seen no fault.
+func (w *world) checkOrder() {
+	for _, c := range w.calls {
+		if !c.queues() || !w.isCalm(c.parts[0].name) {
+			continue
+		}
+		n := 0
+		for _, d := range w.calls {
+			if !d.queues() || d.parts[0].name != c.parts[0].name || d.returned.seq > c.returned.seq || !before(c, d) {
+				continue
+			}
+			n++ // d came later and was first
+		}
+		w.checkArrival(c)
+		if n > overtakes && c.parts[0].kind != redlock {
+			w.fail("nobody starves", "%d came later and were before %v", n, c)
+		}
+		w.checkPhases(c)
+	}
+}
+
+// checkArrival checks that the places of c's lock were served in order of arrival. Calls of a Mutex share
+// the place of their process.
+func (w *world) checkArrival(c *call) {
+	if c.parts[0].kind != fair && c.parts[0].kind != mutex {
+		return
+	}
+	if slices.ContainsFunc(w.sharing(c), func(d *call) bool { return len(d.parts) > 1 }) {
+		return // the Group may have had the lock, and given it back
+	}
+	latest := w.latest(c)
+	for _, d := range w.calls {
+		k := d.parts[0].kind
+		if !d.queues() || k != fair && k != mutex || !sameName(c, d) || d.returned.seq > c.returned.seq ||
+			d.p == c.p && k == mutex && c.parts[0].kind == mutex {
+			continue
+		}
+		earliest := d.called.at
+		for e := d; e != nil; e = w.passedBy(e) {
+			for _, f := range w.sharing(e) { // in order of their calls
+				if f.called.at < e.called.at && w.freed(f) >= e.called.at {
+					earliest = min(earliest, f.called.at)
+				}
+			}
+			earliest = min(earliest, e.called.at)
+		}
+		if latest < earliest+d.p.delay {
+			w.fail("places are served in order of arrival", "\n  %v\n  %v", c, d)
+		}
+	}
+}
+
+// sharing returns the other calls of a process that may share a call's place.
+func (w *world) sharing(c *call) (others []*call) {
+	k := c.parts[0].kind
+	for _, d := range w.calls {
+		if d != c && d.p == c.p && sameName(c, d) && overlap(c, d) &&
+			(k == mutex && d.parts[0].kind != fair || k == writer && d.parts[0].kind == writer) {
+			others = append(others, d)
+		}
+	}
+	return others
+}
+
+// latest returns when a call had a place in Redis at the latest: it may have waited in its process for
+// another one.
+func (w *world) latest(c *call) time.Duration {
+	latest := came(c)
+	for _, d := range w.sharing(c) {
+		end := w.freed(d)
+		if d.lost.seq != 0 {
+			end = d.lost.at
+		}
+		if end >= c.called.at && end <= c.returned.at {
+			latest = max(latest, end+came(c)-c.called.at)
+		}
+	}
+	return latest
+}
+
+// queues reports whether a call waited and then had a lock of its own.
+func (c *call) queues() bool { return c.held && !c.op.try && !c.nested && len(c.parts) == 1 }
+
+// checkPhases checks that a reader waits for one writer at most, not counting those whose lease
+// expired, and that readers that come while a writer waits do not join those that read.
+func (w *world) checkPhases(c *call) {
+	switch c.parts[0].kind {
+	case reader:
+		turns := make(map[int64]bool)
+		for _, d := range w.calls {
+			if d.held && d.lost.seq == 0 && d.parts[0].kind == writer && came(c) < d.returned.at && d.returned.seq < c.returned.seq {
+				turns[w.firstOf(d).tokens[0]] = true // which its process may pass on for a tenure
+			}
+		}
+		if len(turns) > 1 {
+			w.fail("a reader waits for one writer at most", "%d before %v", len(turns), c)
+		}
+	case writer:
+		latest := w.latest(c)
+		for _, d := range w.calls {
+			if !d.queues() || d.parts[0].kind != reader || d.returned.seq > c.returned.seq {
+				continue
+			}
+			// A reader may join others of its process for a tenure, and is let in with one that waits.
+			called := d.called.at
+			for _, e := range w.calls {
+				if e.p == d.p && e.held && e.parts[0] == d.parts[0] && e.returned.at == d.returned.at {
+					called = min(called, e.called.at)
+				}
+			}
+			if latest+d.p.tenure < called &&
+				!slices.ContainsFunc(w.calls, func(v *call) bool { // the readers' phase after v's
+					end := w.freed(v)
+					if !v.held {
+						end += came(v) - v.called.at // it may have been granted the lock when it left, and give it back
+					}
+					return v.parts[0].kind == writer && v.returned.seq < d.returned.seq && end+d.p.delay >= called
+				}) {
+				w.fail("a reader does not pass a writer that waits", "\n  %v\n  %v", c, d)
+			}
+		}
+	}
+}
+
+// firstOf returns the call that Redis granted the lock that c's process passed on to it; c itself if it
+// did not.
+func (w *world) firstOf(c *call) *call {
+	for d := w.passedBy(c); d != nil; d = w.passedBy(d) {
+		c = d
+	}
+	return c
+}
+
+// passedBy returns the call of the same process that passed its lock on to c, nil if there is none.
+func (w *world) passedBy(c *call) *call {
+	for _, d := range w.calls {
+		if d.held && d.p == c.p && d.parts[0] == c.parts[0] && d.tokens[0] == c.tokens[0]-1 {
+			return d
+		}
+	}
+	return nil
+}
+
+// came returns when a call was in Redis at the latest. The first use of a script takes more round
+// trips than the others.
+func came(c *call) time.Duration { return c.called.at + 12*c.p.delay + time.Millisecond }
+
+// before reports whether c came to Redis before d.
+func before(c, d *call) bool { return came(c) < d.called.at+d.p.delay }
+
+// A step is what a call does to a lock at one instant.
+type step struct {
+	owner   int
+	token   int64 // 0: it has none
+	acquire bool
+	reader  bool
+}
+
+// A lockState is what a lock is in the model: its holders, and its last token.
+type lockState struct {
+	readers int
+	writer  int // the owner; 0: nobody
+	token   int64
+}
+
+// next is the model of a lock. A hold ends after it began, as Porcupine knows from their times.
+func next(s lockState, x step) (bool, lockState) {
+	switch {
+	case x.acquire && x.reader:
+		s.readers++
+		return s.writer == 0 || s.writer == x.owner, s
+	case x.acquire:
+		free := s.writer == 0 && s.readers == 0 && (x.token == 0 || x.token > s.token)
+		s.writer, s.token = x.owner, x.token
+		return free, s
+	case x.reader:
+		s.readers--
+	default:
+		s.writer = 0
+	}
+	return true, s
+}
+
+var lockModel = porcupine.Model{
+	Init: func() any { return lockState{} },
+	Step: func(state, input, _ any) (bool, any) {
+		ok, s := next(state.(lockState), input.(step))
+		return ok, s
+	},
+}
+
+// checkLinear checks with Porcupine that the history of a lock is one that a lock in a single
+// process could have had, where a hold ends when its Unlock is called, or at any time after it
+// was lost. Where exclusion was given up there is no such history.
+func (w *world) checkLinear(name string) {
+	var history []porcupine.Operation
+	n := 0
+	for _, c := range w.calls {
+		for i, p := range c.parts {
+			if !c.held || p.name != name {
+				continue
+			}
+			x := step{owner: c.owner, acquire: true, reader: p.kind == reader}
+			if !x.reader && !w.forgotten(0, w.took, corrupt, damage) {
+				x.token = c.tokens[i]
+			}
+			n++
+			history = append(history, porcupine.Operation{ClientId: n, Input: x, Call: c.called.seq, Return: c.returned.seq})
+			x.acquire = false
+			end := porcupine.Operation{ClientId: n, Input: x, Call: c.last().seq, Return: math.MaxInt64}
+			if c.unlocked.seq != 0 && c.lost.seq == 0 && c.gone.seq == 0 {
+				end.Return = c.unlocked.seq
+			}
+			if end.Call != 0 {
+				history = append(history, end)
+			}
+		}
+	}
+	if n == 0 || n > 64 || w.given[name] > 0 || slices.ContainsFunc(w.calls, w.steppedLocked) {
+		return
+	}
+	w.linear++
+	if porcupine.CheckOperationsTimeout(lockModel, history, 10*time.Second) == porcupine.Illegal {
+		w.fail("the history is that of a lock", "Porcupine finds no order for %s", name)
+	}
 }

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/memredis"
+	"github.com/relock-go/relock/internal/peek"
 )
 
 // A stamp is when an event happened: the time of the world, and the event's number. The number of
@@ -37,21 +41,20 @@ type call struct {
 	lock     relock.Locker
 	members  []member // of a Group, or the lock
 	done     <-chan struct{}
-	promised time.Time     // the latest deadline that was seen
-	tokens   []int64       // of its parts; 0: it has none
-	missing  time.Duration // since when Redis does not have it; 0: it has
-	given    int           // how often its exclusion had been given up when it was called
+	ends     <-chan struct{} // done, or nil if its section does not heed that
+	promised time.Time       // the latest deadline that was seen
+	tokens   []int64         // of its parts; 0: it has none
+	missing  time.Duration   // since when Redis does not have it; 0: it has
+	given    int             // how often its exclusion had been given up when it was called
 }
 
 func (c *call) String() string {
-	s := fmt.Sprintf("#%-3d process %d actor %d: %v", c.id, c.p.id, c.actor, c.op) +
-		said("reads as well now", c.nested, "called", c.called.at, "returned", c.returned.at, "with", c.err,
-			"tokens", c.tokens, "lost", c.lost.at, "vanished", c.gone.at, "unlock", c.unlocking.at,
-			"unlocked", c.unlocked.at, "with", c.unlockErr)
-	if c.returned.seq != 0 && !c.held && c.err == nil {
-		s += ", taken"
-	}
-	return s
+	o := c.op
+	return fmt.Sprintf("#%-3d process %d actor %d: %v, try %v, owned %v, re-enters %v, reads as well %v, reads as well now %v, "+
+		"patience %v, section %v, lease %v, fixed lease %v, max hold %v, called %v, returned %v with %v, held %v, tokens %v, "+
+		"lost %v, vanished %v, unlock %v, unlocked %v with %v", c.id, c.p.id, c.actor, c.parts, o.try, o.owned, o.reenter, o.reads,
+		c.nested, o.patience, o.section, o.lease, o.fixed, o.maxHold, c.called.at, c.returned.at, c.err, c.held, c.tokens,
+		c.lost.at, c.gone.at, c.unlocking.at, c.unlocked.at, c.unlockErr)
 }
 
 // certain reports whether the call's hold counts now.
@@ -84,9 +87,7 @@ func (w *world) givenLocked(parts []part) (n int) {
 }
 
 func (w *world) calling(c *call) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sweepLocked()
+	defer w.sweep()()
 	c.id = len(w.calls)
 	if c.owner == 0 {
 		w.owners++
@@ -99,9 +100,7 @@ func (w *world) calling(c *call) {
 
 // returned notes the end of a Lock or TryLock, and checks that no other hold is certain.
 func (w *world) returned(c *call, held bool, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sweepLocked()
+	defer w.sweep()()
 	c.returned = w.stampLocked()
 	if c.p.gone.seq != 0 {
 		return // nobody sees it
@@ -114,15 +113,20 @@ func (w *world) returned(c *call, held bool, err error) {
 	if w.inheritsLocked(c) {
 		c.given = -1
 	}
-	c.done = c.lock.Done()
-	c.tokens = c.tokensOf()
+	if c.done = c.lock.Done(); c.op.heeds {
+		c.ends = c.done
+	}
+	for _, m := range c.members {
+		c.tokens = append(c.tokens, m.token())
+	}
 	for _, other := range w.calls {
-		if other != c && other.certain() && other.owner != c.owner && overlap(c, other) && !w.excusedLocked(c, other) {
-			w.failLocked("certain holds never overlap", "\n  %v\n  %v", other, c)
+		if other != c && other.certain() && other.owner != c.owner && overlap(c, other) &&
+			!w.gaveUpLocked(c) && !w.gaveUpLocked(other) {
+			w.fail("certain holds never overlap", "\n  %v\n  %v", other, c)
 		}
 	}
-	if closed(c.done) && !w.gaveUpLocked(c) && !c.p.closing {
-		w.failLocked("a hold is certain when Lock returns", "%v", c)
+	if kit.IsClosed(c.done) && !w.gaveUpLocked(c) && !c.p.closing {
+		w.fail("a hold is certain when Lock returns", "%v", c)
 	}
 	w.sampleLocked(c)
 	go w.follow(c)
@@ -144,19 +148,7 @@ func sameName(c, d *call) bool {
 }
 
 func overlap(c, d *call) bool {
-	for _, p := range c.parts {
-		for _, q := range d.parts {
-			if p.excludes(q) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// excusedLocked reports whether exclusion was given up since one of the calls.
-func (w *world) excusedLocked(c, d *call) bool {
-	return w.gaveUpLocked(c) || w.gaveUpLocked(d)
+	return slices.ContainsFunc(c.parts, func(p part) bool { return slices.ContainsFunc(d.parts, p.excludes) })
 }
 
 // gaveUpLocked reports whether the exclusion of a call was given up since it began.
@@ -166,17 +158,13 @@ func (w *world) gaveUpLocked(c *call) bool {
 
 // unlocking notes that Unlock is called next.
 func (w *world) unlocking(c *call) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sweepLocked()
+	defer w.sweep()()
 	w.sampleLocked(c)
 	c.unlocking = w.stampLocked()
 }
 
 func (w *world) unlocked(c *call, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sweepLocked()
+	defer w.sweep()()
 	c.unlocked, c.unlockErr = w.stampLocked(), err
 	if c.lost.seq == 0 && c.gone.seq == 0 {
 		w.freesLocked(c)
@@ -187,13 +175,13 @@ func (w *world) unlocked(c *call, err error) {
 		if w.hinderedLocked(c, c.unlocking.at, c.unlocked.at) {
 			break // it says what is wrong
 		}
-		w.failLocked("Unlock returns nil or ErrLost", "%v", c)
+		w.fail("Unlock returns nil or ErrLost", "%v", c)
 	case err == nil && c.lost.seq != 0:
-		w.failLocked("Unlock tells of a loss", "%v", c)
+		w.fail("Unlock tells of a loss", "%v", c)
 	case err != nil && c.lost.seq == 0 && !w.mayBeLostLocked(c):
-		w.failLocked("nothing is lost falsely", "%v", c)
+		w.fail("nothing is lost falsely", "%v", c)
 	case err == nil && !c.promised.IsZero() && !w.start.Add(c.unlocking.at).Before(c.promised):
-		w.failLocked("Unlock tells of a loss", "by the deadline: %v", c)
+		w.fail("Unlock tells of a loss", "by the deadline: %v", c)
 	}
 }
 
@@ -207,25 +195,22 @@ func (w *world) vanishLocked(p *process) {
 	}
 }
 
-// sweepLocked notes which holds have been lost, before anything else is noted.
-func (w *world) sweepLocked() {
+// sweep locks the world and notes which holds have been lost, before anything else is noted.
+func (w *world) sweep() (unlock func()) {
+	w.mu.Lock()
 	for _, c := range w.calls {
-		if !c.certain() {
-			continue
-		}
-		select {
-		case <-c.done:
-		default:
+		if !c.certain() || !kit.IsClosed(c.done) {
 			continue
 		}
 		c.lost = w.stampLocked()
 		if err := c.lock.Err(); !errors.Is(err, relock.ErrLost) {
-			w.failLocked("Err tells of a loss", "%v: %v", err, c)
+			w.fail("Err tells of a loss", "%v: %v", err, c)
 		}
 		if !w.mayBeLostLocked(c) {
-			w.failLocked("nothing is lost falsely", "the deadline was %v: %v", c.promised.Sub(w.start), c)
+			w.fail("nothing is lost falsely", "the deadline was %v: %v", c.promised.Sub(w.start), c)
 		}
 	}
+	return w.mu.Unlock
 }
 
 // mayBeLostLocked reports whether a hold may be lost now.
@@ -244,15 +229,132 @@ func (w *world) mayBeLostLocked(c *call) bool {
 
 // hinderedLocked reports whether scripts may have been refused for one of the call's locks in a span.
 func (w *world) hinderedLocked(c *call, from, to time.Duration) bool {
+	return w.troubledLocked(c, from, to, 2*time.Second, damage, forbid)
+}
+
+// troubledLocked reports whether something that concerns the call, of some kinds if there are any, was wrong in a span,
+// or within some time before it.
+func (w *world) troubledLocked(c *call, from, to, before time.Duration, kinds ...faultKind) bool {
 	return slices.ContainsFunc(w.troubles, func(t *trouble) bool {
-		return (t.kind == damage || t.kind == forbid) && t.concerns(c) && t.from <= to && (t.to < 0 || t.to+2*time.Second >= from)
+		return (len(kinds) == 0 || slices.Contains(kinds, t.kind)) && t.concerns(c) && t.during(from, to, before)
 	})
 }
 
-// troubledLocked reports whether something that concerns the call was wrong in a span, or
-// within some time before it.
-func (w *world) troubledLocked(c *call, from, to, before time.Duration) bool {
-	return slices.ContainsFunc(w.troubles, func(t *trouble) bool {
-		return t.from <= to && (t.to < 0 || t.to+before >= from) && t.concerns(c)
-	})
+// sampling is the interval between two looks at all holds.
+const sampling = 237 * time.Millisecond
+
+// follow watches a hold until it ends, and checks that a loss is told by its deadline.
+func (w *world) follow(c *call) {
+	for {
+		unlock := w.sweep()
+		w.sampleLocked(c)
+		left, certain := time.Until(c.promised), c.certain()
+		if certain && left <= 0 {
+			w.fail("a loss is told by the deadline", "%v: %v", c.promised.Sub(w.start), c)
+			certain = false
+		}
+		unlock()
+		if !certain {
+			return
+		}
+		select {
+		case <-c.done:
+		case <-time.After(left):
+		}
+	}
+}
+
+// watch looks at all holds now and then.
+func (w *world) watch() {
+	for w.pause(sampling) {
+		unlock := w.sweep()
+		for _, c := range w.calls {
+			w.sampleLocked(c)
+		}
+		unlock()
+	}
+}
+
+// sampleLocked notes the deadline of a certain hold, and checks that Redis has the hold for as
+// long.
+func (w *world) sampleLocked(c *call) {
+	if !c.certain() {
+		return
+	}
+	deadline, ok := c.deadline()
+	if !ok {
+		return // it has just ended
+	}
+	if deadline.After(c.promised) {
+		c.promised = deadline
+	}
+	w.missedLocked(c)
+	left := time.Until(deadline)
+	if left <= 0 || w.gaveUpLocked(c) || c.p.closing {
+		return
+	}
+	for _, p := range c.parts {
+		have := 0
+		var ttl time.Duration
+		sessions := c.p.s
+		if p.kind != redlock {
+			sessions = sessions[:1]
+		}
+		for i, s := range sessions {
+			// Clocks may have stepped in the lease of another call of the process, which began it.
+			if l, ok := leaseOf(w.servers[i], p.name, s); ok && l+w.stepped(clockForward, c.called.at-w.plan.lease) >= left {
+				have++
+			} else {
+				ttl = l
+			}
+		}
+		if have < len(sessions)/2+1 {
+			w.fail("Redis has what is certain", "%v left, in Redis %v of %s: %v", left, ttl, p.name, c)
+			c.promised = deadline
+		}
+	}
+}
+
+// missedLocked checks that a hold that Redis does not have any more is lost within a lease: no
+// renewal of it can succeed.
+func (w *world) missedLocked(c *call) {
+	most := max(c.p.lease, c.op.lease)
+	for _, p := range c.parts {
+		if p.kind == redlock {
+			return
+		}
+		if _, ok := leaseOf(w.servers[0], p.name, c.p.s[0]); !ok {
+			if c.missing == 0 {
+				c.missing = w.now()
+			} else if d := w.now() - c.missing; d > most {
+				w.fail("what Redis lost is lost within a lease", "after %v: %v", d, c)
+				c.missing = w.now()
+			}
+			return
+		}
+	}
+	c.missing = 0
+}
+
+// leaseOf returns how long a server keeps a lock for a session, if it does.
+func leaseOf(server *memredis.Server, name string, s *relock.Session) (time.Duration, bool) {
+	left, ok := server.TTL(name)
+	if !ok {
+		return 0, false
+	}
+	fields, _ := server.Mini.HKeys(name)
+	return left, slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, s.ID()+":") })
+}
+
+// settled checks that a session remembers nothing of its locks.
+func (w *world) settled(p *process, s *relock.Session) {
+	for _, name := range w.plan.names {
+		readers, writers := peek.Engine(s).QueuedRW(name)
+		if n := peek.Engine(s).Queued(name) + readers + writers; n > 0 {
+			w.fail("nothing is left in the process", "%d calls of process %d wait for %s", n, p.id, name)
+		}
+	}
+	if peek.Engine(s).KnowsRW() {
+		w.fail("nothing is left in the process", "process %d remembers an RWMutex", p.id)
+	}
 }

@@ -63,20 +63,23 @@ func (l *ledger) look() {
 
 func (l *ledger) read(name string) (e entry) {
 	e.holds, _ = l.server.Mini.HKeys(name)
-	queue := "relock_queue:{" + name + "}"
 	if name == "rw" {
-		e.mode, queue = l.server.Mini.HGet(name, "mode"), "relock_rwqueue:{rw}"
+		e.mode = l.server.Mini.HGet(name, "mode")
 		e.holds = slices.DeleteFunc(e.holds, func(id string) bool { return id == "mode" })
 	}
 	e.queue = make(map[string]int)
-	waiting, _ := l.server.Mini.ZMembers(queue)
-	scores, _ := l.server.Mini.SortedSet(queue)
+	waiting, _ := l.server.Mini.ZMembers(queueOf(name))
+	scores, _ := l.server.Mini.SortedSet(queueOf(name))
 	for i, place := range waiting {
 		if id, _, _ := strings.Cut(place, " "); scores[place] != 0 { // else it was granted the lock
 			e.queue[id] = i
 		}
 	}
 	return e
+}
+
+func queueOf(name string) string {
+	return map[bool]string{false: "relock_queue:{", true: "relock_rwqueue:{"}[name == "rw"] + name + "}"
 }
 
 func writes(id string) bool { return strings.HasSuffix(id, ":write") }
@@ -143,6 +146,6 @@ func (w *world) isCalm(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !slices.ContainsFunc(w.troubles, func(t *trouble) bool {
-		return t.kind != forge && t.kind != corrupt && (!t.kind.ofName() || t.text == name)
+		return t.kind != forge && t.kind != corrupt && (!slices.Contains(ofName, t.kind) || t.text == name)
 	})
 }

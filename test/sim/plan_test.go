@@ -1,9 +1,7 @@
 package sim_test
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"time"
 )
@@ -19,6 +17,7 @@ type plan struct {
 	actors  []actorPlan
 	faults  []fault       // in order of time
 	lease   time.Duration // the longest of any process
+	slowest time.Duration // delay of any process
 }
 
 type procPlan struct {
@@ -53,21 +52,15 @@ type part struct {
 	name string
 }
 
-type kind uint8
+type kind string
 
 const (
-	mutex kind = iota
-	fair
-	writer
-	reader
-	redlock
+	mutex   kind = "Mutex"
+	fair    kind = "FairMutex"
+	writer  kind = "writer"
+	reader  kind = "reader"
+	redlock kind = "Redlock"
 )
-
-func (k kind) String() string {
-	return [...]string{"Mutex", "FairMutex", "writer", "reader", "Redlock"}[k]
-}
-
-func (p part) String() string { return p.kind.String() + " " + p.name }
 
 // excludes reports whether two parts exclude each other.
 func (p part) excludes(q part) bool {
@@ -92,21 +85,19 @@ var themes = [][][]part{
 func newPlan(seed uint64) *plan {
 	r := rand.New(rand.NewPCG(seed, 0x5e1f))
 	p := &plan{seed: seed, servers: 1, row: rowOf(r)}
-	theme := pick(r, either(p.row.themes, themes)...)
-	for _, parts := range theme {
-		if parts[0].kind == redlock {
+	theme := pick(r, p.row.themes...)
+	for _, part := range slices.Concat(theme...) {
+		if part.kind == redlock {
 			p.servers = 3
 		}
-		for _, part := range parts {
-			if !slices.Contains(p.names, part.name) {
-				p.names = append(p.names, part.name)
-			}
+		if !slices.Contains(p.names, part.name) {
+			p.names = append(p.names, part.name)
 		}
 	}
 	most := 7 / p.servers // a process has a session on each
 	for range 2 + min(r.IntN(most), r.IntN(most)) {
 		proc := procPlan{
-			lease:  pick(r, either(p.row.leases, usual)...),
+			lease:  pick(r, p.row.leases...),
 			tenure: pick(r, 0, 10*time.Millisecond, 200*time.Millisecond),
 		}
 		if chance(r, 0.7) {
@@ -119,18 +110,10 @@ func newPlan(seed uint64) *plan {
 	}
 	p.row.act(r, p, theme)
 	for _, proc := range p.procs {
-		p.lease = max(p.lease, proc.lease)
+		p.lease, p.slowest = max(p.lease, proc.lease), max(p.slowest, proc.delay)
 	}
 	p.faults = append(p.faults, newFaults(r, p, theme)...)
 	return p
-}
-
-// either returns the first of two slices that is not empty.
-func either[T any](of, or []T) []T {
-	if len(of) > 0 {
-		return of
-	}
-	return or
 }
 
 // actAnyhow gives actors a few ops each.
@@ -184,21 +167,6 @@ func newOp(r *rand.Rand, theme [][]part, lease time.Duration) op {
 	return o
 }
 
-func (o *op) String() string {
-	return fmt.Sprint(o.parts) + said("try", o.try, "owned", o.owned, "re-enters", o.reenter, "reads as well", o.reads,
-		"patience", o.patience, "section", o.section, "lease", o.lease, "fixed lease", o.fixed, "max hold", o.maxHold)
-}
-
-// said joins names and values, without those that are zero.
-func said(pairs ...any) (s string) {
-	for i := 0; i < len(pairs); i += 2 {
-		if v := pairs[i+1]; v != nil && !reflect.ValueOf(v).IsZero() {
-			s += fmt.Sprintf(", %s %v", pairs[i], v)
-		}
-	}
-	return s
-}
-
 func chance(r *rand.Rand, p float64) bool { return r.Float64() < p }
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
@@ -206,4 +174,231 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 // upTo returns a time of at least 1 µs, so that few times are equal.
 func upTo(r *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(1+r.Int64N(int64(d/time.Microsecond))) * time.Microsecond
+}
+
+// A row is a kind of world.
+type row struct {
+	name   string
+	share  int // of all worlds
+	themes [][][]part
+	leases []time.Duration                   // of the sessions
+	act    func(*rand.Rand, *plan, [][]part) // adds the actors
+	calm   float64                           // the probability that there are no faults
+	kinds  [][]faultKind                     // a world has one of these lists
+	most   int                               // faults
+	brief  bool                              // all outages are shorter than half a lease
+}
+
+// rows are the kinds of worlds. The first two have everything, without and with the faults of the
+// others, of which each is about one thing, so that no other fault excuses what it does.
+var rows = []*row{
+	{
+		name: "plain", share: 59, themes: themes, leases: usual, act: actAnyhow, calm: 0.25, most: 6,
+		kinds: [][]faultKind{plain, plain, plain, risky, risky},
+	},
+	{
+		name: "any", share: 8, themes: themes, leases: usual, act: actAnyhow, most: 6,
+		kinds: [][]faultKind{slices.Concat(plain, special)},
+	},
+	{
+		name: "away", share: 7, themes: oneServer, act: actForLong, most: 3, brief: true,
+		leases: []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 30 * time.Second, 10 * time.Minute},
+		kinds:  [][]faultKind{{away}, append([]faultKind{away, away, away}, outages...)},
+	},
+	{name: "crowd", share: 6, themes: single, leases: usual, act: actInACrowd, calm: 1},
+	{
+		name: "hostile", share: 6, themes: oneServer, leases: usual, act: actAnyhow, most: 4,
+		kinds: [][]faultKind{{forge}, {corrupt}, {forge, corrupt, damage}},
+	},
+	{
+		name: "forbidden", share: 6, themes: many, act: actOnMany, most: 2,
+		leases: []time.Duration{time.Second, 3 * time.Second},
+		kinds:  [][]faultKind{{forbid}, {damage}},
+	},
+	{name: "shares", share: 2, themes: single, leases: usual, act: actInARace, calm: 1},
+	{
+		name: "clock", share: 6, themes: oneServer, act: actForLong, most: 3,
+		leases: []time.Duration{10 * time.Second, 30 * time.Second},
+		kinds:  [][]faultKind{{clockForward}},
+	},
+}
+
+var (
+	usual     = []time.Duration{time.Second, 3 * time.Second, 10 * time.Second} // leases
+	risky     = slices.Concat(plain, lossy)
+	oneServer = themes[:6]
+	single    = [][][]part{
+		{{{mutex, "a"}}},
+		{{{fair, "a"}}},
+		{{{mutex, "a"}}, {{fair, "a"}}},
+		{{{writer, "rw"}}},
+		{{{reader, "rw"}}, {{writer, "rw"}}},
+	}
+	many = [][][]part{
+		{{{mutex, "a"}}, {{mutex, "b"}}, {{fair, "c"}}, {{mutex, "d"}}, {{fair, "e"}}},
+		{{{fair, "a"}}, {{fair, "b"}}, {{fair, "c"}}, {{fair, "d"}}},
+	}
+)
+
+func rowOf(r *rand.Rand) *row {
+	n := r.IntN(100)
+	for _, row := range rows {
+		if n -= row.share; n < 0 {
+			return row
+		}
+	}
+	panic("the shares are less than 100")
+}
+
+// actForLong gives some ops sections of about a lease, and patience with them.
+func actForLong(r *rand.Rand, p *plan, theme [][]part) {
+	actAnyhow(r, p, theme)
+	for _, a := range p.actors {
+		for i := range a.ops {
+			long := min(2*p.procs[a.proc].lease, 15*time.Second)
+			if a.ops[i].section = min(a.ops[i].section, long); chance(r, 0.5) {
+				a.ops[i].section = upTo(r, long)
+			}
+			if chance(r, 0.7) {
+				a.ops[i].patience = 0
+			}
+		}
+	}
+}
+
+// actOnMany lets few processes hold, and wait for, several locks each.
+func actOnMany(r *rand.Rand, p *plan, theme [][]part) {
+	p.procs = p.procs[:2]
+	actForLong(r, p, theme)
+}
+
+// actInACrowd gives the first process many waiters, for whom others wait when it stops.
+func actInACrowd(r *rand.Rand, p *plan, theme [][]part) {
+	wait := func(proc, ops int, section time.Duration) {
+		a := actorPlan{proc: proc}
+		for range ops {
+			o := op{parts: pick(r, theme...), pause: upTo(r, 700*time.Millisecond), section: upTo(r, section)}
+			a.ops = append(a.ops, o)
+		}
+		p.actors = append(p.actors, a)
+	}
+	for range pick(r, 1, 1, 1, 10, 10, 10, 10, 100) {
+		wait(0, 1, 300*time.Millisecond)
+	}
+	for i := range 3 + r.IntN(4) {
+		wait(1+i%(len(p.procs)-1), 1+r.IntN(3), time.Second)
+	}
+	f := fault{kind: pick(r, vanish, vanishSilently, vanishSilently, cutBoth), at: upTo(r, time.Second)}
+	if f.kind == cutBoth {
+		f.lasts = upTo(r, time.Minute)
+	}
+	p.faults = append(p.faults, f)
+}
+
+// actInARace lets processes at distances of 0, 4 and 20 ms, and one at any, up to 40 ms, lock one name again and again. Only the
+// near ones have leases that end at once.
+func actInARace(r *rand.Rand, p *plan, theme [][]part) {
+	p.procs = nil
+	for _, ms := range []time.Duration{0, 4, 20, pick[time.Duration](r, 0, 4, 20, 40)} {
+		delay := ms * time.Millisecond
+		proc := procPlan{delay: delay, lease: 30 * time.Second, tenure: pick(r, 0, 10*time.Millisecond)}
+		if delay < 20*time.Millisecond && chance(r, 0.6) {
+			proc.lease = 60 * time.Millisecond
+		}
+		p.procs = append(p.procs, proc)
+	}
+	p.enough = 20 * len(p.procs)
+	parts := pick(r, theme...) // all of one side: readers do not share with writers
+	if parts[0].kind == reader {
+		parts = theme[1]
+	}
+	for i := range p.procs {
+		a := actorPlan{proc: i}
+		for range p.enough {
+			section := 5*time.Millisecond + upTo(r, 10*time.Millisecond)
+			a.ops = append(a.ops, op{parts: parts, pause: upTo(r, time.Millisecond), section: section})
+		}
+		p.actors = append(p.actors, a)
+	}
+}
+
+// checkShares checks that no process that contended had less than a tenth of an even share.
+func (w *world) checkShares() {
+	holds := slices.DeleteFunc(slices.Clone(w.calls), func(c *call) bool { return !c.held })
+	if len(holds) < w.plan.enough {
+		return
+	}
+	slices.SortFunc(holds, func(c, d *call) int { return int(c.returned.seq - d.returned.seq) })
+	turns := make(map[int]int)
+	for _, c := range w.calls {
+		turns[c.p.id] = 0
+	}
+	for _, c := range holds[:w.plan.enough] {
+		turns[c.p.id]++
+	}
+	for id, n := range turns {
+		if n < w.plan.enough/len(w.procs)/10 {
+			w.fail("no process has less than a tenth of an even share", "%d: %v of %d", id, turns, w.plan.enough)
+		}
+	}
+}
+
+// brief returns how long an outage lasts at most half a lease of some process.
+func brief(r *rand.Rand, p *plan) time.Duration {
+	return upTo(r, min(pick(r, p.procs...).lease/100*49, 20*time.Second))
+}
+
+// hadEnough reports whether a race is over.
+func (w *world) hadEnough() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.plan.enough > 0 && w.holds >= w.plan.enough
+}
+
+// claim is how long a lock is kept at most for a waiter that does not come.
+const claim = 5 * time.Second
+
+// handOver is how long a lock may be on its way from one process to the next.
+const handOver = 300 * time.Millisecond
+
+// checkCrowd checks that a process that stops keeps the others waiting for its lease and one claim, no
+// matter how many of its goroutines wait.
+func (w *world) checkCrowd() {
+	if w.plan.row.name != "crowd" {
+		return
+	}
+	for _, t := range w.troubles {
+		to := w.took
+		if t.kind == cutBoth {
+			to = t.to
+		}
+		for _, name := range w.plan.names {
+			if d, most := w.idle(name, t.proc, t.from, to), w.procs[t.proc].lease+claim+time.Second; d > most {
+				w.fail("what waits in a stopped process costs one claim in all", "%v without a holder of %s, while others waited", d, name)
+			}
+		}
+	}
+}
+
+// idle returns for how long, within a span, processes waited for a lock that none of them held, except a
+// stopped one. It does not count hand-overs.
+func (w *world) idle(name string, stopped int, from, to time.Duration) (sum time.Duration) {
+	const step = 5 * time.Millisecond
+	begun := from
+	for at := from; at < to; at += step {
+		waits, held := false, false
+		for _, c := range w.calls {
+			if c.p.id != stopped && c.parts[0].name == name && c.called.at <= at {
+				returned := c.returned.seq != 0 && c.returned.at <= at
+				waits = waits || !returned
+				held = held || returned && c.held && (c.last().seq == 0 || at < c.last().at)
+			}
+		}
+		if !waits || held {
+			begun = at
+		} else if at-begun > handOver {
+			sum += step
+		}
+	}
+	return sum
 }

@@ -2,9 +2,10 @@ package sim_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,10 +14,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/memredis"
+	"github.com/relock-go/relock/internal/peek"
 )
-
-var background = context.Background()
 
 // patience is how long an actor may need for all it does. It is virtual.
 const patience = 30 * time.Minute
@@ -38,9 +39,11 @@ type world struct {
 	holds    int            // that calls gave
 	given    map[string]int // by name: how often exclusion was given up
 	troubles []*trouble
-	failures []failure
 	took     time.Duration // virtual
 	linear   int           // histories that went through Porcupine
+
+	failing  sync.Mutex // protects failures
+	failures []failure
 }
 
 // A failure is something that must not happen.
@@ -63,10 +66,9 @@ func run(t *testing.T, p *plan, of keep) *world {
 	w := &world{plan: p, given: make(map[string]int)}
 	w.bubble(t, func() {
 		w.start, w.over = time.Now(), make(chan struct{}) // channels and times are the bubble's
-		if w.build() {
-			w.play(of)
-			w.settle()
-		}
+		w.build()
+		w.play(of)
+		w.settle()
 		w.end()
 		w.took = w.now()
 	})
@@ -86,69 +88,55 @@ func (w *world) bubble(t *testing.T, f func()) {
 }
 
 // build makes servers and processes.
-func (w *world) build() bool {
+func (w *world) build() {
 	for range w.plan.servers {
-		server, err := memredis.New()
-		if err != nil {
-			w.fail("the world starts", "%v", err)
-			return false
-		}
+		server := must(memredis.New())
 		w.servers = append(w.servers, server)
 		w.keepLedger(server)
 	}
 	for i, plan := range w.plan.procs {
 		p := &process{procPlan: plan, id: i}
-		p.ctx, p.cancel = context.WithCancel(background)
+		p.ctx, p.cancel = context.WithCancel(kit.Background)
 		w.procs = append(w.procs, p)
 		for _, server := range w.servers {
 			net := server.Process()
-			s := w.session(net, relock.WithLease(plan.lease), relock.WithTenure(plan.tenure))
-			if s == nil {
-				return false
-			}
+			p.nets = append(p.nets, net)
+			p.s = append(p.s, w.session(net, relock.WithLease(plan.lease), relock.WithTenure(plan.tenure)))
 			net.Delay(plan.delay)
-			p.nets, p.s = append(p.nets, net), append(p.s, s)
 		}
 	}
 	if slices.ContainsFunc(w.plan.faults, func(f fault) bool { return f.kind == force }) {
 		for _, server := range w.servers {
-			s := w.session(server.Process())
-			if s == nil {
-				return false
-			}
-			w.operators = append(w.operators, s)
+			w.operators = append(w.operators, w.session(server.Process()))
 		}
 	}
-	return true
 }
 
 func (w *world) session(net *memredis.Process, opts ...relock.SessionOption) *relock.Session {
-	client, err := net.Client()
-	if err == nil {
-		w.clients = append(w.clients, client)
-		var s *relock.Session
-		if s, err = relock.NewSession(background, client, opts...); err == nil {
-			return s
-		}
+	client := must(net.Client())
+	w.clients = append(w.clients, client)
+	return must(relock.NewSession(kit.Background, client, opts...))
+}
+
+// must returns what a world needs to start.
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err)
 	}
-	w.fail("the world starts", "%v", err)
-	return nil
+	return x
 }
 
 // play lets actors act and faults happen until all actors are done.
 func (w *world) play(of keep) {
 	w.start = time.Now()
 	var actors, others sync.WaitGroup
-	for i, plan := range w.plan.actors {
-		if of.actors.has(i) {
-			a := &actor{w: w, id: i, p: w.procs[plan.proc]}
-			actors.Go(func() { a.act(plan.ops) })
-		}
+	for _, i := range of.actors {
+		plan := w.plan.actors[i]
+		a := &actor{w: w, id: i, p: w.procs[plan.proc]}
+		actors.Go(func() { a.act(plan.ops) })
 	}
-	for i, f := range w.plan.faults {
-		if of.faults.has(i) {
-			others.Go(func() { w.inflict(f) })
-		}
+	for _, i := range of.faults {
+		others.Go(func() { w.inflict(w.plan.faults[i]) })
 	}
 	others.Go(w.watch)
 	done := make(chan struct{})
@@ -172,10 +160,8 @@ func (w *world) play(of keep) {
 
 // pause sleeps for d, and reports whether the actors still act.
 func (w *world) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-w.over:
 		return false
@@ -191,12 +177,12 @@ func (w *world) settle() {
 	}
 	time.Sleep(time.Second)
 	if len(w.troubles) == 0 {
-		w.empty("relock_fence:", "relock_session:", "relock_seen:")
+		w.empty(fresh)
 	}
-	for end := w.now() + 2*w.plan.lease + 20*time.Second + w.steppedBack(0); w.now() < end && w.keeps(); {
+	for end := w.now() + 2*w.plan.lease + 20*time.Second + w.stepped(clockBack, 0); w.now() < end && w.keeps(); {
 		time.Sleep(sampling)
 	}
-	w.empty("relock_fence:", "relock_session:") // labels
+	w.empty(lasting)
 	for _, p := range w.procs {
 		if p.gone.seq != 0 || p.closing {
 			continue
@@ -207,29 +193,28 @@ func (w *world) settle() {
 	}
 }
 
-// keeps reports whether servers have keys of more than fencing tokens and labels.
+var (
+	lasting = regexp.MustCompile("^relock_(fence|session):") // fencing tokens and labels
+	fresh   = regexp.MustCompile("^relock_(fence|session|seen):")
+)
+
+// keeps reports whether servers have other keys than those that last.
 func (w *world) keeps() bool {
 	return slices.ContainsFunc(w.servers, func(s *memredis.Server) bool {
-		return slices.ContainsFunc(s.Mini.Keys(), func(key string) bool {
-			return !hasPrefix(key, "relock_fence:", "relock_session:")
-		})
+		return slices.ContainsFunc(s.Mini.Keys(), func(key string) bool { return !lasting.MatchString(key) })
 	})
 }
 
-// empty checks that no keys are in Redis but those with these prefixes, which expire.
-func (w *world) empty(but ...string) {
+// empty checks that no keys are in Redis but those of some kinds, which expire.
+func (w *world) empty(but *regexp.Regexp) {
 	for i, server := range w.servers {
 		for _, key := range server.Mini.Keys() {
 			left, ok := server.TTL(key) // not ok if it has just expired
-			if ok && (!hasPrefix(key, but...) || left <= 0 || left > 61*time.Second+2*w.plan.lease+w.steppedBack(0)) {
+			if ok && (!but.MatchString(key) || left <= 0 || left > 61*time.Second+2*w.plan.lease+w.stepped(clockBack, 0)) {
 				w.fail("nothing is left in Redis", "server %d has %s, with %v to live", i, key, left)
 			}
 		}
 	}
-}
-
-func hasPrefix(key string, prefixes ...string) bool {
-	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // end ends everything, so that the bubble can end.
@@ -239,7 +224,7 @@ func (w *world) end() {
 		p.cancel()
 	}
 	for _, s := range w.operators {
-		_ = s.Close(background)
+		_ = s.Close(kit.Background)
 	}
 	for _, c := range w.clients {
 		c.Close()
@@ -252,7 +237,7 @@ func (w *world) end() {
 // close closes the sessions of a process.
 func (p *process) close(w *world, gone bool) {
 	for _, s := range p.s {
-		ctx, cancel := context.WithTimeout(background, 10*time.Second)
+		ctx, cancel := context.WithTimeout(kit.Background, 10*time.Second)
 		if gone {
 			cancel()
 		}
@@ -262,31 +247,182 @@ func (p *process) close(w *world, gone bool) {
 		if took := time.Since(start); took > 10*time.Second+400*time.Millisecond {
 			w.fail("Close ends with its context", "that of process %d took %v", p.id, took)
 		}
-		if closed(w.over) && !gone && !p.closing && err != nil {
+		if kit.IsClosed(w.over) && !gone && !p.closing && err != nil {
 			w.fail("Close releases everything", "process %d: %v", p.id, err)
 		}
 	}
 }
 
-func (p *process) vanish(silently bool) {
-	for _, net := range p.nets {
-		net.Vanish(silently)
-	}
-	p.cancel()
-}
-
 func (w *world) now() time.Duration { return time.Since(w.start) }
 
 func (w *world) fail(claim, format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.failLocked(claim, format, args...)
-}
-
-func (w *world) failLocked(claim, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	if w.took == 0 { // in the bubble
 		what = fmt.Sprintf("%v: %s", w.now(), what)
 	}
+	w.failing.Lock()
+	defer w.failing.Unlock()
 	w.failures = append(w.failures, failure{claim, what})
+}
+
+type actor struct {
+	w  *world
+	id int
+	p  *process
+}
+
+// act does one op after the other, until the process vanishes or its session is closed.
+func (a *actor) act(ops []op) {
+	for i := range ops {
+		if a.sleep(ops[i].pause, nil); a.p.ctx.Err() != nil || a.w.hadEnough() {
+			return
+		}
+		if err := a.do(&ops[i]); errors.Is(err, relock.ErrClosed) {
+			return
+		}
+	}
+}
+
+// sleep waits for d, or until the process vanishes or end is closed.
+func (a *actor) sleep(d time.Duration, end <-chan struct{}) {
+	select {
+	case <-time.After(d):
+	case <-a.p.ctx.Done():
+	case <-end:
+	}
+}
+
+func (a *actor) do(o *op) error {
+	ctx := a.p.ctx
+	if o.owned {
+		ctx = a.p.s[0].NewContext(ctx)
+	}
+	c := &call{op: o, p: a.p, actor: a.id, parts: o.parts}
+	c.make()
+	if held, err := a.lock(ctx, c); !held {
+		return err
+	}
+	a.sleep(o.section/2, c.ends)
+	if o.reenter {
+		a.reenter(ctx, c)
+	}
+	var read *call
+	if o.reads {
+		read = &call{op: o, p: a.p, actor: a.id, parts: []part{{reader, o.parts[0].name}}, owner: c.owner, nested: true}
+		read.make()
+		if held, _ := a.lock(ctx, read); !held {
+			read = nil
+		}
+	}
+	a.sleep(o.section-o.section/2, c.ends)
+	a.unlock(ctx, c)
+	if read != nil {
+		a.sleep(o.section/2, read.ends)
+		a.unlock(ctx, read)
+	}
+	return nil
+}
+
+// lock locks, and reports whether that gave a hold.
+func (a *actor) lock(ctx context.Context, c *call) (held bool, err error) {
+	if c.op.patience > 0 && !c.nested {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.op.patience)
+		defer cancel()
+	}
+	a.w.calling(c)
+	if c.op.try {
+		held, err = c.lock.TryLock(ctx)
+	} else {
+		err = c.lock.Lock(ctx)
+		held = err == nil
+	}
+	a.w.returned(c, held, err)
+	return held, err
+}
+
+func (a *actor) unlock(ctx context.Context, c *call) {
+	a.w.unlocking(c)
+	a.w.unlocked(c, c.lock.Unlock(ctx))
+}
+
+// reenter locks through another handle what the owner holds, and unlocks that again.
+func (a *actor) reenter(ctx context.Context, c *call) {
+	again := &call{op: c.op, p: c.p, parts: c.parts}
+	again.make()
+	start := time.Now()
+	err := again.lock.Lock(ctx)
+	took := time.Since(start)
+	if a.p.ctx.Err() == nil && (err == nil && took > 0 || err != nil && !kit.IsClosed(c.done)) {
+		a.w.fail("an owner re-enters", "after %v: %v: %v", took, err, c)
+	}
+	if err == nil {
+		if err := again.lock.Unlock(ctx); err != nil && !kit.IsClosed(c.done) {
+			a.w.fail("an owner re-enters", "unlock: %v: %v", err, c)
+		}
+	}
+}
+
+// make makes the handle of a call, a new one for each.
+func (c *call) make() {
+	var opts []relock.LockOption
+	if c.op.lease > 0 && !c.nested {
+		opts = append(opts, relock.WithLease(c.op.lease))
+	}
+	if c.op.fixed > 0 {
+		opts = append(opts, relock.WithFixedLease(c.op.fixed))
+	}
+	if c.op.maxHold > 0 {
+		opts = append(opts, relock.WithMaxHold(c.op.maxHold))
+	}
+	var lockers []relock.Locker
+	for _, p := range c.parts {
+		m := p.member(c.p, opts)
+		c.members, lockers = append(c.members, m), append(lockers, m.Locker)
+	}
+	if c.lock = lockers[0]; len(lockers) > 1 {
+		c.lock = relock.NewGroup(lockers...)
+	}
+}
+
+// deadline returns the first deadline of a call's locks, and whether it has all of them.
+func (c *call) deadline() (first time.Time, ok bool) {
+	for i, m := range c.members {
+		d, held := m.deadline()
+		if !held {
+			return d, false
+		}
+		if i == 0 || d.Before(first) {
+			first = d
+		}
+	}
+	return first, true
+}
+
+// A member is a lock that tells its deadline and its token, which is 0 if it has none.
+type member struct {
+	relock.Locker
+	deadline func() (time.Time, bool)
+	token    func() int64
+}
+
+func (p part) member(proc *process, opts []relock.LockOption) member {
+	none := func() int64 { return 0 }
+	s := proc.s[0]
+	switch p.kind {
+	case mutex:
+		m := s.Mutex(p.name, opts...)
+		return member{m, m.Deadline, m.FencingToken}
+	case fair:
+		m := s.FairMutex(p.name, opts...)
+		return member{m, m.Deadline, m.FencingToken}
+	case writer:
+		m := s.RWMutex(p.name, opts...)
+		return member{m, m.Deadline, m.FencingToken}
+	case reader:
+		m := s.RWMutex(p.name, opts...)
+		return member{m.RLocker(), peek.Reader(m).Deadline, none}
+	}
+	m := relock.NewRedlock(proc.s, p.name, opts...)
+	return member{m, m.Deadline, none}
 }

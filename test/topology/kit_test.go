@@ -1,17 +1,19 @@
 package topology_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"strconv"
+	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -56,12 +58,12 @@ var pairings = []pairing{
 	{"reader and writer", readerOf, writerOf, true},
 	{"writer and reader", writerOf, readerOf, false},
 	alike("Group of one slot", func(p party, name string) relock.Locker {
-		s := p[0]
-		return relock.NewGroup(s.Mutex(name), s.Mutex(neighbour(name)))
+		other := nameWhere(name, func(other string) bool { return redistest.Slot(other) == redistest.Slot(name) })
+		return relock.NewGroup(mutexOf(p, name), mutexOf(p, other))
 	}),
 	alike("Group of all kinds", func(p party, name string) relock.Locker {
-		s := p[0]
-		return relock.NewGroup(s.Mutex(name), s.FairMutex(name+" fair"), s.RWMutex(name+" written"), s.RWMutex(name+" read").RLocker())
+		reader, writer := readerOf(p, name+" read"), writerOf(p, name+" written")
+		return relock.NewGroup(mutexOf(p, name), fairOf(p, name+" fair"), writer, reader)
 	}),
 	alike("Redlock", func(p party, name string) relock.Locker { return relock.NewRedlock(p, name) }),
 }
@@ -70,21 +72,23 @@ func alike(kinds string, f func(party, string) relock.Locker) pairing {
 	return pairing{kinds, f, f, false}
 }
 
-func mutexOf(p party, name string) relock.Locker { return p[0].Mutex(name) }
-
-func fairOf(p party, name string) relock.Locker { return p[0].FairMutex(name) }
-
+func mutexOf(p party, name string) relock.Locker  { return p[0].Mutex(name) }
+func fairOf(p party, name string) relock.Locker   { return p[0].FairMutex(name) }
 func writerOf(p party, name string) relock.Locker { return p[0].RWMutex(name) }
-
 func readerOf(p party, name string) relock.Locker { return p[0].RWMutex(name).RLocker() }
 
-// neighbour returns another name with the same slot, which begins with the name.
-func neighbour(name string) string {
+// nameWhere returns a name with a prefix for which something is true.
+func nameWhere(prefix string, is func(name string) bool) string {
 	for i := 0; ; i++ {
-		if other := fmt.Sprint(name, " ", i); redistest.Slot(other) == redistest.Slot(name) {
-			return other
+		if name := fmt.Sprint(prefix, " ", i); is(name) {
+			return name
 		}
 	}
+}
+
+// nameOn returns a name of which a master has the slot.
+func nameOn(c *redistest.Cluster, node *redistest.Server, prefix string) string {
+	return nameWhere(prefix, func(name string) bool { return c.NodeForKey(name) == node })
 }
 
 // duel is one session that holds a lock while another one waits for it.
@@ -108,7 +112,7 @@ func duels(t testing.TB, a, b party, prefix string) (all []*duel) {
 	}
 	for _, d := range all {
 		if d.kinds != "Redlock" { // which waits nowhere: it asks again
-			redistest.Eventually(t, kit.Soon, "somebody to wait for "+d.name, func() bool { return peek.Engine(d.two).Waits(d.name) })
+			kit.Waits(t, d.two, d.name)
 		}
 	}
 	return all
@@ -209,24 +213,144 @@ func (o *lossCount) expired(t testing.TB) (n int) {
 }
 
 // inStep waits until the replicas of a primary have what it has now.
-func inStep(t testing.TB, primary *redistest.Server, replicas int) {
+func inStep(t testing.TB, primary *redistest.Server, replicas int64) {
 	t.Helper()
-	var want int64 = -1
-	redistest.Eventually(t, kit.Soon, "the replicas to be in step", func() bool {
-		info := primary.Info("replication")
-		if want < 0 {
-			want, _ = strconv.ParseInt(info["master_repl_offset"], 10, 64)
-		}
-		good := 0
-		for key, value := range info {
-			_, offset, _ := strings.Cut(value, "offset=")
-			offset, _, _ = strings.Cut(offset, ",")
-			if n, err := strconv.ParseInt(offset, 10, 64); err == nil && strings.HasPrefix(key, "slave") && n >= want {
-				good++
-			}
-		}
-		return good >= replicas
-	})
+	conn, put := primary.Client(t).Dedicate()
+	defer put()
+	require.NoError(t, conn.Do(kit.Background, conn.B().Ping().Build()).Error()) // WAIT is for what was before it
+	wait := conn.B().Wait().Numreplicas(replicas).Timeout(kit.Soon.Milliseconds()).Build()
+	n, err := conn.Do(kit.Background, wait).AsInt64()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, n, replicas, "replicas in step")
 }
 
 func TestMain(m *testing.M) { kit.MainOfAll(m) }
+
+// throng is sessions that contend for a lock of each pairing all the time. What the
+// locks guard is in this process, so no failover takes it back.
+type throng struct {
+	ctx     context.Context
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	lost    *lossCount
+	guarded []*guarded
+	short   atomic.Int64 // acquisitions that too few replicas had
+	failed  context.Context
+	fail    context.CancelCauseFunc // with what was wrong
+}
+
+// guarded is a number that a lock guards.
+type guarded struct {
+	name   string
+	number atomic.Int64 // is read, and a while later written
+	token  atomic.Int64 // the last one
+	writes atomic.Int64
+	turns  [2]atomic.Int64 // of each session
+}
+
+// throngLease is for how long a lock may stay held whose release was lost: the server
+// that ran it was a primary no longer, or was killed before its replicas knew.
+const throngLease = 4 * time.Second
+
+// startThrong starts two sessions for a throng.
+func startThrong(t testing.TB, d deployment, opts ...relock.SessionOption) *throng {
+	t.Helper()
+	lost := new(lossCount)
+	join := parties(t, d, append(opts, relock.WithLease(throngLease), relock.WithObserver(lost))...)
+	return newThrong(join(), join(), lost, pairings, func(kinds string) string { return "traffic " + kinds })
+}
+
+// newThrong has two sessions contend for a lock of each of some pairings.
+func newThrong(a, b party, lost *lossCount, of []pairing, name func(kinds string) string) *throng {
+	tr := &throng{lost: lost}
+	tr.failed, tr.fail = context.WithCancelCause(kit.Background)
+	tr.ctx, tr.stop = context.WithCancel(kit.Background)
+	for _, p := range of {
+		g := &guarded{name: name(p.kinds)}
+		tr.guarded = append(tr.guarded, g)
+		for i, l := range []relock.Locker{p.holds(a, g.name), p.waits(b, g.name)} {
+			reads := i == 0 && p.shared || i == 1 && p.kinds == "writer and reader"
+			tr.wg.Go(func() { tr.drive(g, i, l, reads) })
+		}
+	}
+	return tr
+}
+
+// drive takes and ends one lock again and again.
+func (tr *throng) drive(g *guarded, who int, l relock.Locker, reads bool) {
+	for tr.ctx.Err() == nil {
+		err := l.Lock(tr.ctx)
+		switch {
+		case err == nil:
+			err = errors.Join(g.use(l, reads), kit.LostOrNil(l.Unlock(kit.Background)))
+			g.turns[who].Add(1)
+		case tr.ctx.Err() != nil:
+			return
+		case strings.Contains(err.Error(), "replicas have acknowledged"):
+			tr.short.Add(1)
+			err = nil
+		}
+		if err != nil {
+			tr.fail(fmt.Errorf("%s: %w", g.name, err))
+			return
+		}
+		time.Sleep(rand.N(30 * time.Millisecond))
+	}
+}
+
+// use does what the lock is there for: one that reads wants the number to stay as it is,
+// the others add to it, not atomically.
+func (g *guarded) use(l relock.Locker, reads bool) error {
+	n, token, last := g.number.Load(), fencingToken(l), g.token.Load()
+	time.Sleep(rand.N(3 * time.Millisecond))
+	switch {
+	case l.Err() != nil: // the failover took longer than a lease
+		return nil
+	case g.number.Load() != n:
+		return errors.New("the number was changed by somebody else")
+	case reads:
+		return nil
+	case token > 0 && token <= last:
+		return fmt.Errorf("fencing token %d after %d", token, last)
+	}
+	g.token.Store(token)
+	g.number.Store(n + 1)
+	g.writes.Add(1)
+	return nil
+}
+
+// goesOn waits until each session has had each lock a few times more.
+func (tr *throng) goesOn(t testing.TB) {
+	t.Helper()
+	const turns = 3
+	before := make(map[*atomic.Int64]int64)
+	for _, g := range tr.guarded {
+		for i := range g.turns {
+			before[&g.turns[i]] = g.turns[i].Load()
+		}
+	}
+	redistest.Eventually(t, 3*kit.Soon, "the locks to go round", func() bool {
+		for turn, n := range before {
+			if turn.Load() < n+turns {
+				require.NoError(t, context.Cause(tr.failed))
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// end stops the traffic and checks it.
+func (tr *throng) end(t testing.TB) {
+	t.Helper()
+	tr.stop()
+	tr.wg.Wait()
+	require.NoError(t, context.Cause(tr.failed))
+	expired := tr.lost.expired(t)
+	total := int64(0)
+	for _, g := range tr.guarded {
+		require.Equal(t, g.writes.Load(), g.number.Load(), g.name)
+		total += g.writes.Load()
+	}
+	t.Logf("%d exclusive holds, %d expired, %d acquisitions that too few replicas had", total, expired, tr.short.Load())
+}

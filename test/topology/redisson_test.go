@@ -3,60 +3,49 @@ package topology_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
-// A release frees a lock while it is held, and may have another session wait for it before.
-type release func(t testing.TB, s *relock.Session, name string, wait func())
-
+// releasing is a way to free a lock, and what Redisson's waiters must hear of it on their channel.
 type releasing struct {
-	what, channel, message string // and what Redisson's waiters must hear of it on their channel
-	free                   release
-	waiter                 func(p party, name string) relock.Locker
+	what, channel, message string
+	held, waiter           func(p party, name string) relock.Locker
+	free                   func(t testing.TB, ctx context.Context, s *relock.Session, l relock.Locker, name string)
 }
 
-// releases are those of all kinds.
 var releases = []releasing{
-	{"Mutex", "redisson_lock__channel:", "0", unlocked(mutexOf), mutexOf},
-	{"FairMutex", "redisson_lock__channel:", "0", unlocked(fairOf), fairOf},
-	{"forced Mutex", "redisson_lock__channel:", "0", forced(mutexOf), nil}, // goes to relock's waiter
-	{"writer", "redisson_rwlock:", "1", unlocked(writerOf), writerOf},
-	{"reader", "redisson_rwlock:", "0", unlocked(readerOf), writerOf},
-	{"forced writer", "redisson_rwlock:", "1", forced(writerOf), nil},
-	{"forced reader", "redisson_rwlock:", "1", forced(readerOf), nil},
-	{"downgrade", "redisson_rwlock:", "1", func(t testing.TB, s *relock.Session, name string, wait func()) {
-		ctx, rw := s.NewContext(kit.Background), s.RWMutex(name)
-		kit.Lock(t, ctx, rw)
-		kit.Lock(t, ctx, rw.RLocker())
-		wait()
-		kit.Unlock(t, ctx, rw)
-		kit.Unlock(t, ctx, rw.RLocker())
-	}, readerOf},
+	{"Mutex", "redisson_lock__channel:", "0", mutexOf, mutexOf, unlock},
+	{"FairMutex", "redisson_lock__channel:", "0", fairOf, fairOf, unlock},
+	{"forced Mutex", "redisson_lock__channel:", "0", mutexOf, nil, force}, // goes to relock's waiter
+	{"writer", "redisson_rwlock:", "1", writerOf, writerOf, unlock},
+	{"reader", "redisson_rwlock:", "0", readerOf, writerOf, unlock},
+	{"forced writer", "redisson_rwlock:", "1", writerOf, nil, force},
+	{"forced reader", "redisson_rwlock:", "1", readerOf, nil, force},
+	{"downgrade", "redisson_rwlock:", "1", writerOf, readerOf, downgrade},
 }
 
-func unlocked(lock func(party, string) relock.Locker) release {
-	return func(t testing.TB, s *relock.Session, name string, wait func()) {
-		l := lock(party{s}, name)
-		kit.Lock(t, kit.Background, l)
-		wait()
-		kit.Unlock(t, kit.Background, l)
-	}
+func unlock(t testing.TB, ctx context.Context, _ *relock.Session, l relock.Locker, _ string) {
+	kit.Unlock(t, ctx, l)
 }
 
-func forced(lock func(party, string) relock.Locker) release {
-	return func(t testing.TB, s *relock.Session, name string, _ func()) {
-		kit.Lock(t, kit.Background, lock(party{s}, name))
-		was, err := s.ForceUnlock(kit.Background, name)
-		require.True(t, was && err == nil, "%v", err)
-	}
+func force(t testing.TB, ctx context.Context, s *relock.Session, _ relock.Locker, name string) {
+	was, err := s.ForceUnlock(ctx, name)
+	require.True(t, was && err == nil, "%v", err)
+}
+
+func downgrade(t testing.TB, ctx context.Context, _ *relock.Session, l relock.Locker, _ string) {
+	reader := l.(*relock.RWMutex).RLocker()
+	kit.Lock(t, ctx, reader)
+	kit.Unlock(t, ctx, l)
+	kit.Unlock(t, ctx, reader)
 }
 
 // Redisson's waiters listen to shards in a cluster that has them, and hear nothing else: where relock
@@ -71,41 +60,44 @@ func TestRedissonsWaitersHearOfEveryRelease(t *testing.T) {
 		if what == "a cluster" && redistest.Has(t, redistest.ShardedPubSub) {
 			subscribe = func(channel string) rueidis.Completed { return client.B().Ssubscribe().Channel(channel).Build() }
 		}
-		a, b := kit.SessionOn(t, client), kit.SessionOn(t, d.Client(t))
+		s, other := kit.SessionOn(t, client), kit.SessionOn(t, d.Client(t))
 		for _, r := range releases {
-			r.hears(t, client, subscribe, a, r.what, func() {})
-			if r.waiter == nil {
-				continue
+			for _, behind := range []bool{false, true} { // somebody waits behind the holder
+				if behind && r.waiter == nil {
+					continue
+				}
+				name := fmt.Sprint(r.what, behind)
+				heard := hear(t, client, subscribe(r.channel+"{"+name+"}"))
+				ctx, l := s.NewContext(kit.Background), r.held(party{s}, name)
+				kit.Lock(t, ctx, l)
+				var got <-chan error
+				if behind {
+					w := r.waiter(party{other}, name)
+					got = kit.Async(func() error { return errors.Join(w.Lock(kit.Background), w.Unlock(kit.Background)) })
+					kit.Waits(t, other, name)
+				}
+				r.free(t, ctx, s, l, name)
+				require.Equal(t, r.message, kit.Receive(t, heard, "the message of "+name))
+				if r.message == "1" { // for a waiter that is about to sleep
+					require.Equal(t, "00", kit.Receive(t, heard, "the second message of "+name))
+				}
+				if behind {
+					require.NoError(t, kit.Receive(t, got, "the waiter for "+name))
+				}
 			}
-			behind, name := make(<-chan error), r.what+" behind"
-			r.hears(t, client, subscribe, a, name, func() {
-				w := r.waiter(party{b}, name)
-				behind = kit.Async(func() error { return errors.Join(w.Lock(kit.Background), w.Unlock(kit.Background)) })
-				redistest.Eventually(t, kit.Soon, "somebody to wait for "+name, func() bool { return peek.Engine(b).Waits(name) })
-			})
-			require.NoError(t, kit.Receive(t, behind, "the waiter for "+name))
 		}
 	}
 }
 
-// hears subscribes as Redisson's waiters do, frees the lock, and checks what they hear.
-func (r releasing) hears(t testing.TB, c rueidis.Client, subscribe func(string) rueidis.Completed,
-	s *relock.Session, name string, wait func(),
-) {
+// hear subscribes as Redisson's waiters do, and returns what they hear.
+func hear(t testing.TB, c rueidis.Client, subscribe rueidis.Completed) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(kit.Background)
+	t.Cleanup(cancel)
 	ready, heard := make(chan struct{}), make(chan string, 100)
 	hook := sync.OnceFunc(func() { close(ready) })
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { hook() })
-	end := kit.Async(func() error {
-		return c.Receive(hooked, subscribe(r.channel+"{"+name+"}"), func(m rueidis.PubSubMessage) { heard <- m.Message })
-	})
-	kit.Receive(t, ready, "the subscription for "+name)
-	r.free(t, s, name, wait)
-	require.Equal(t, r.message, kit.Receive(t, heard, "the message of "+name))
-	if r.message == "1" { // for a waiter that is about to sleep
-		require.Equal(t, "00", kit.Receive(t, heard, "the second message of "+name))
-	}
-	cancel()
-	<-end
+	go c.Receive(hooked, subscribe, func(m rueidis.PubSubMessage) { heard <- m.Message })
+	kit.Receive(t, ready, "the subscription")
+	return heard
 }

@@ -11,8 +11,9 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/memredis"
-	"github.com/relock-go/relock/relocktest"
 )
+
+const noRight = "NOPERM No permissions to access a key"
 
 // A key that the user might no longer renew cost all holds of its batch.
 func TestForbiddenKeyCostsNoOtherHold(t *testing.T) {
@@ -20,13 +21,12 @@ func TestForbiddenKeyCostsNoOtherHold(t *testing.T) {
 		p := w.process()
 		l := p.held()
 		var bad []relock.Locker
-		for i, r := range w.redis {
-			s := p.s[i]
+		for i, s := range p.s {
 			for name, l := range map[string]relock.Locker{
 				"bad": s.Mutex("bad"), "bad writer": s.RWMutex("bad writer"), "bad reader": s.RWMutex("bad reader").RLocker(),
 			} {
 				require.NoError(t, l.Lock(background))
-				memredis.Of(r, s).Server().FailKey(name, "NOPERM No permissions to access a key")
+				memredis.Of(w.redis[i], s).Server().FailKey(name, noRight)
 				bad = append(bad, l)
 			}
 		}
@@ -44,30 +44,19 @@ func TestForbiddenKeyCostsNoOtherHold(t *testing.T) {
 // The damaged token of one free lock failed the looks at all locks that its process waited for: their
 // waiters lost their places.
 func TestDamagedLockCostsNoOtherWaiterItsPlace(t *testing.T) {
-	t.Parallel()
-	mutex := func(s *relock.Session, name string) relock.Locker { return s.Mutex(name) }
-	fair := func(s *relock.Session, name string) relock.Locker { return s.FairMutex(name) }
-	writer := func(s *relock.Session, name string) relock.Locker { return s.RWMutex(name) }
-	reader := func(s *relock.Session, name string) relock.Locker { return s.RWMutex(name).RLocker() }
-	type lockOf = func(s *relock.Session, name string) relock.Locker
-	for kind, of := range map[string]struct{ holds, waits lockOf }{
-		"Mutex": {mutex, mutex}, "FairMutex": {fair, fair}, "writer": {writer, writer}, "reader": {writer, reader},
+	for what, damage := range map[string]func(s *memredis.Server){
+		"WRONGTYPE": func(s *memredis.Server) { // found when the free lock is granted
+			s.Mini.Del("a")
+			s.Mini.Del("relock_fence:{a}")
+			_, _ = s.Mini.Push("relock_fence:{a}", "no token")
+		},
+		"NOPERM": func(s *memredis.Server) { s.FailKey("a", noRight) },
 	} {
-		for what, damage := range map[string]func(s *memredis.Server){
-			"WRONGTYPE": func(s *memredis.Server) { // found when the free lock is granted
-				s.Mini.Del("bad")
-				s.Mini.Del("relock_fence:{bad}")
-				_, err := s.Mini.Push("relock_fence:{bad}", "no token")
-				require.NoError(t, err)
-			},
-			"NOPERM": func(s *memredis.Server) { s.FailKey("bad", "NOPERM No permissions to access a key") },
-		} {
-			t.Run(kind+" "+what, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					r := relocktest.New(t)
-					a, b := r.Session(), r.Session()
-					server := memredis.Of(r, a).Server()
+		for i := range lockTypes[:3] {
+			t.Run(what+" "+lockTypes[i].name, func(t *testing.T) {
+				alone(t, &lockTypes[i], func(t *testing.T, w *world) {
+					p, other := w.process(), w.process()
+					server := memredis.Of(w.redis[0], p.s[0]).Server()
 					queues := func() (all []map[string]float64) {
 						for _, key := range server.Mini.Keys() {
 							if strings.Contains(key, "queue:{good") {
@@ -78,66 +67,37 @@ func TestDamagedLockCostsNoOtherWaiterItsPlace(t *testing.T) {
 						}
 						return all
 					}
-					var held []relock.Locker
-					var got []chan error
-					waits := func(l relock.Locker) {
-						got = append(got, make(chan error, 1))
-						go func(got chan error) {
-							err := l.Lock(background)
-							if err == nil {
-								err = l.Unlock(background)
-							}
-							got <- err
-						}(got[len(got)-1])
+					good := func(s *relock.Session) []relock.Locker {
+						return []relock.Locker{s.Mutex("good 1"), s.FairMutex("good 2"), s.RWMutex("good 3"), s.RWMutex("good 4")}
 					}
-					for _, name := range []string{"bad", "good 1", "good 2", "good 3"} {
-						l := of.holds(a, name)
+					p.held()
+					bad, held, waits := begin(background, other.lock()), good(p.s[0]), good(other.s[0])
+					waits[3] = other.s[0].RWMutex("good 4").RLocker()
+					var got []<-chan error
+					for i, l := range held {
 						require.NoError(t, l.Lock(background))
-						if name == "bad" {
-							waits(of.holds(b, name))
-							continue
-						}
-						held = append(held, l)
 						for range 3 {
-							waits(of.waits(b, name))
+							got = append(got, lockAndUnlock(waits[i]))
 						}
 					}
-					synctest.Wait()
 					time.Sleep(time.Second)
 					before := queues()
-					require.Len(t, before, 3)
+					require.Len(t, before, len(held))
 					damage(server)
-					r.Disconnect(b) // it looks at all of them when it is back
-					require.ErrorContains(t, <-got[0], what)
+					w.redis[0].Disconnect(other.s[0]) // it looks at all of them when it is back
+					require.ErrorContains(t, <-bad, what)
 					time.Sleep(3 * claim)
 					require.Equal(t, before, queues(), "places")
 					for _, l := range held {
 						require.NoError(t, l.Unlock(background))
 					}
-					for _, got := range got[1:] {
+					for _, got := range got {
 						require.NoError(t, <-got)
 					}
 				})
 			})
 		}
 	}
-}
-
-// One script releases the members of a group.
-func TestForbiddenMemberKeepsNoOtherOfItsGroupHeld(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := relocktest.New(t)
-		s := r.Session()
-		g := relock.NewGroup(s.Mutex("a"), s.Mutex("b"), s.Mutex("c"))
-		require.NoError(t, g.Lock(background))
-		server := memredis.Of(r, s).Server()
-		server.FailKey("b", "NOPERM No permissions to access a key")
-		require.NoError(t, g.Unlock(background))
-		require.False(t, server.Mini.Exists("a"))
-		require.True(t, server.Mini.Exists("b"))
-		require.False(t, server.Mini.Exists("c"))
-	})
 }
 
 // Waiters that a missing right has ended left their places in the queue, each of which cost a claim once the right
@@ -154,7 +114,7 @@ func TestPlacesOfRefusedWaitersAreGivenBack(t *testing.T) {
 			refused = append(refused, begin(background, other.lock()))
 		}
 		time.Sleep(time.Second)
-		allow := memredis.Of(w.redis[0], other.s[0]).Server().FailKey(w.typ.names[0], "NOPERM No permissions to access a key")
+		allow := memredis.Of(w.redis[0], other.s[0]).Server().FailKey(w.typ.names[0], noRight)
 		for _, got := range refused {
 			require.ErrorContains(t, <-got, "NOPERM")
 		}

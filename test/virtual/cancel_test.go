@@ -11,66 +11,64 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// The context ends at the instant in which the lock is given to the call, from within the process or
-// by another one. Whichever the call sees first, nothing is left.
+// The context ends at the instant in which the lock is given to the call, from within the process or by another one,
+// alone or together with another call of its owner. Whichever the call sees first, it leaves nothing, also of a place
+// that was taken for it, and the other call has its own hold. By the events each wait and each hold has an end.
 func TestGrantAtTheInstantOfACancelLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		p, other := w.process(relock.WithTenure(time.Hour)), w.process()
-		for i := range 20 {
-			holder, l := p.opposite(), []*process{p, other}[i%2].lock()
+		r := new(recorder)
+		// One passes the lock on, one queues again for its next goroutine.
+		seen, other := relock.WithObserver(r), w.process()
+		passes, queues := w.process(seen, relock.WithTenure(time.Hour)), w.process(seen, relock.WithTenure(0))
+		for i := range 48 {
+			p, beside, waits := []*process{passes, queues}[i%2], i/4%2 == 1, i/8%2 == 1
+			holder, l, theirs := []*process{p, other}[i/2%2].opposite(), p.lock(), other.opposite()
 			require.NoError(t, holder.Lock(background))
-			ctx, cancel := context.WithCancel(background)
-			got := begin(ctx, l)
+			owner := background
+			if beside {
+				owner = p.s[0].NewContext(background)
+			}
+			ctx, cancel := context.WithCancel(owner)
+			left := begin(ctx, l)
+			var stays, got <-chan error
+			if beside {
+				stays = begin(owner, l)
+			}
 			time.Sleep(lease / 2)
+			if waits {
+				got = lockAndUnlock(theirs)
+				time.Sleep(time.Second)
+			}
 			synctest.Wait()
-			if i%4 < 2 { // the call has been told of its end, and is still queued
+			switch i / 16 {
+			case 0: // the call has been told of its end, and is still queued
 				cancel()
+			case 1:
+				go cancel()
 			}
 			require.NoError(t, holder.Unlock(background))
 			cancel()
-			if err := <-got; err == nil {
-				require.NoError(t, l.Unlock(background))
-			} else {
-				require.ErrorIs(t, err, context.Canceled)
+			if beside {
+				require.NoError(t, <-stays)
 			}
-			time.Sleep(lease / 3) // for what it gives back in the background
-			require.True(t, w.free())
-		}
-	})
-}
-
-// A call that leaves while its owner is let in together with others gives back its own hold, and not
-// theirs.
-func TestCancelOfOneOfAnOwnersWaitersLeavesTheOthers(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p, other := w.process(), w.process()
-		for i := range 8 {
-			held, l, owner := []*process{p, other}[i%2].opposite(), p.lock(), p.s[0].NewContext(background)
-			require.NoError(t, held.Lock(background))
-			ctx, cancel := context.WithCancel(owner)
-			left, got := make(chan error, 1), make(chan error, 1)
-			go func() { left <- l.Lock(ctx) }()
-			go func() { got <- l.Lock(owner) }()
-			time.Sleep(lease / 2)
-			synctest.Wait()
-			if i%4 < 2 {
-				cancel()
-			}
-			require.NoError(t, held.Unlock(background))
-			cancel()
-			require.NoError(t, <-got)
 			if err := <-left; err == nil {
 				require.NoError(t, l.Unlock(owner))
 			} else {
 				require.ErrorIs(t, err, context.Canceled)
 			}
-			if len(w.typ.names) == 1 { // groups tell of the latest of the two
-				require.NoError(t, l.Err(), "one hold of the owner is left")
+			if beside {
+				if len(w.typ.names) == 1 { // groups tell of the latest of the two
+					require.NoError(t, l.Err(), "one hold of the owner is left")
+				}
+				require.NoError(t, l.Unlock(owner))
 			}
-			require.NoError(t, l.Unlock(owner))
 			require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
-			time.Sleep(lease / 3)
-			require.True(t, w.free())
+			if !waits {
+				got = lockAndUnlock(theirs)
+			}
+			w.endsSoon(got)
+			require.Zero(t, r.held, "held, by the events")
+			require.Zero(t, r.waits, "waiting, by the events")
 		}
 	})
 }
@@ -98,11 +96,7 @@ func TestWaiterThatLeavesIsInNoQueue(t *testing.T) {
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 			time.Sleep(5 * time.Second)
-			for _, r := range w.redis {
-				n, err := r.Client().Do(background, r.Client().B().Exists().Key("relock_queue:{a}", "relock_rwqueue:{a}").Build()).AsInt64()
-				require.NoError(t, err)
-				require.Zero(t, n, "it is in the queue")
-			}
+			require.False(t, w.has("relock_queue:{a}", "relock_rwqueue:{a}"), "it is in the queue")
 			if i%2 == 1 {
 				require.NoError(t, held.Unlock(background))
 				time.Sleep(time.Second)
@@ -122,55 +116,23 @@ func TestGrantToOneThatHasLeftIsPassedOn(t *testing.T) {
 			ctx, cancel := context.WithCancel(background)
 			left := begin(ctx, far.lock())
 			time.Sleep(time.Second)
-			l := next.opposite()
-			got := begin(background, l)
+			got := lockAndUnlock(next.opposite())
 			time.Sleep(time.Second)
 			heal := far.partition()
 			require.NoError(t, held.Unlock(background))
 			synctest.Wait()
 			cancel()
 			require.ErrorIs(t, <-left, context.Canceled)
-			start := time.Now()
 			heal()
-			require.NoError(t, <-got)
-			require.LessOrEqual(t, time.Since(start), w.slow()+time.Second, "a claim is longer")
-			require.NoError(t, l.Unlock(background))
-			time.Sleep(5 * time.Second)
-			require.True(t, w.free())
+			w.endsSoon(got)
 		}
 	})
 }
 
-// What a release queues for the next goroutine of a process, which leaves just then, is given up: who
-// waits elsewhere gets in at once.
-func TestPlaceTakenForAGoroutineThatLeavesIsGivenUp(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p, other := w.process(relock.WithTenure(0)), w.process()
-		for i := range 20 {
-			held, leaves, theirs := p.opposite(), p.lock(), other.opposite()
-			require.NoError(t, held.Lock(background))
-			ctx, cancel := context.WithCancel(background)
-			left, got := make(chan error, 1), make(chan error, 1)
-			go func() { left <- leaves.Lock(ctx) }()
-			time.Sleep(time.Second)
-			lock := func() { go func() { got <- theirs.Lock(background) }(); time.Sleep(time.Second) }
-			if i%2 == 0 {
-				lock()
-			}
-			go cancel()
-			require.NoError(t, held.Unlock(background))
-			if err := <-left; err == nil {
-				require.NoError(t, leaves.Unlock(background))
-			}
-			start := time.Now()
-			if i%2 == 1 {
-				lock()
-			}
-			require.NoError(t, <-got)
-			require.LessOrEqual(t, time.Since(start), w.slow()+1100*time.Millisecond, "a claim is longer")
-			require.NoError(t, theirs.Unlock(background))
-			time.Sleep(5 * time.Second)
-			require.True(t, w.free())
-		}
-	})
+// endsSoon checks that a turn ends before a claim would have ended, and that nothing is left of the lock then.
+func (w *world) endsSoon(turn <-chan error) {
+	w.t.Helper()
+	require.LessOrEqual(w.t, took(func() { require.NoError(w.t, <-turn) }), w.slow()+1100*time.Millisecond)
+	time.Sleep(5 * time.Second)
+	require.True(w.t, w.free())
 }

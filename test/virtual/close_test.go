@@ -13,55 +13,51 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 )
 
 // closeMost is how much longer than its context Close may take.
 const closeMost = 350 * time.Millisecond
 
-// closeAll closes the sessions of p with a context that ends after d, and returns the first error.
-func (p *process) closeAll(d time.Duration) (first error) {
+// closeAll closes the sessions of p with a context that ends after d.
+func (p *process) closeAll(d time.Duration) error {
 	ctx, cancel := context.WithTimeout(background, d)
 	defer cancel()
-	for _, s := range p.s {
-		if err := s.Close(ctx); first == nil {
-			first = err
-		}
-	}
-	return first
+	return kit.Together(len(p.s), func(i int) error { return p.s[i].Close(ctx) })
 }
 
 // Close left goroutines for 5 s or more, which could touch a client that was closed.
 func TestCloseEndsWithItsContextAndLeavesNothing(t *testing.T) {
-	partition := func(p *process) { p.partition() }
-	for state, begin := range map[string]func(*process){
-		"healthy": func(*process) {}, "hangs": partition, "dies": (*process).refuse,
+	for state, fault := range map[string]func(*process){
+		"healthy": func(*process) {}, "hangs": func(p *process) { p.partition() }, "dies": (*process).refuse,
 		"hangs, then dies": func(p *process) { p.partition(); time.Sleep(20 * time.Second); p.refuse() },
 		"hangs for long":   func(p *process) { p.partition(); time.Sleep(20 * time.Second) },
 	} {
 		for holds, bound := range map[int]time.Duration{0: time.Second, 1: 0, 9: time.Second, 300: time.Second} {
 			t.Run(fmt.Sprint(state, ", ", holds, " holds"), func(t *testing.T) {
 				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { closeIn(t, begin, holds, bound, state == "healthy") })
+				synctest.Test(t, func(t *testing.T) { closeIn(t, fault, holds, bound, state == "healthy") })
 			})
 		}
 	}
 }
 
-func closeIn(t *testing.T, begin func(*process), holds int, bound time.Duration, healthy bool) {
+func closeIn(t *testing.T, fault func(*process), holds int, bound time.Duration, healthy bool) {
 	w := newWorld(t, &lockTypes[0])
 	p := w.process()
 	s := p.s[0]
 	var locks []relock.Locker
 	for i := range holds {
-		l := []relock.Locker{s.Mutex(fmt.Sprint(i)), s.FairMutex(fmt.Sprint(i)), s.RWMutex(fmt.Sprint(i)), s.RWMutex(fmt.Sprint(i)).RLocker()}[i%4]
+		name := fmt.Sprint(i)
+		rw := s.RWMutex(name)
+		l := []relock.Locker{s.Mutex(name), s.FairMutex(name), rw, rw.RLocker()}[i%4]
 		require.NoError(t, l.Lock(background))
 		locks = append(locks, l)
 	}
 	w.do("HSET", "waited for", "7b1c5a52-5a0e-4c57-9b55-0d8f8d1a6c11:47", "1")
-	waiting := make(chan error, 1)
-	go func() { waiting <- s.Mutex("waited for").Lock(background) }()
+	waiting := begin(background, s.Mutex("waited for"))
 	synctest.Wait()
-	begin(p)
+	fault(p)
 	var err error
 	require.LessOrEqual(t, took(func() { err = p.closeAll(bound) }), bound+closeMost)
 	if !healthy && holds > 0 {
@@ -77,29 +73,121 @@ func closeIn(t *testing.T, begin func(*process), holds int, bound time.Duration,
 	synctest.Wait()
 	require.ErrorIs(t, <-waiting, relock.ErrClosed)
 	require.Empty(t, left(t), "goroutines of relock")
-	require.Zero(t, took(func() { require.Equal(t, err == nil || holds == 0, s.Close(background) == nil, "the same answer") }))
+	again := took(func() { require.Equal(t, err == nil || holds == 0, s.Close(background) == nil, "the same answer") })
+	require.Zero(t, again)
 }
 
-// An Unlock that waits for Redis while the session closes ends with Close. The hold was certain
-// when it was called.
-func TestCloseEndsUnlocks(t *testing.T) {
+// An Unlock that waits for Redis while the session closes ends with Close: the hold was certain when it was called.
+// Close names what is not released, also if an Unlock was to release it, and releases it if it can.
+func TestCloseTellsOfUnconfirmedUnlocks(t *testing.T) {
+	for what, row := range map[string]struct{ outage, bound time.Duration }{
+		"over soon": {time.Second, 10 * time.Second}, "long": {time.Hour, 10 * time.Second},
+		"Unlock is under way": {time.Hour, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				p, ctx, cancel := w.process(), background, func() {}
+				if row.bound == 0 { // requests are pipelined, and can be given up, but for those of a Redlock's parts
+					ctx, cancel = context.WithCancel(ctx)
+				}
+				defer cancel()
+				l := p.lock()
+				require.NoError(t, l.Lock(ctx))
+				synctest.Wait()
+				heal := p.partition()
+				unlocked := kit.Async(func() error { return l.Unlock(background) })
+				synctest.Wait()
+				if row.bound > 0 {
+					time.Sleep(2 * time.Second) // it gives up
+				}
+				time.AfterFunc(row.outage, heal)
+				var err error
+				require.LessOrEqual(t, took(func() { err = p.closeAll(row.bound) }), row.bound+closeMost)
+				synctest.Wait()
+				require.True(t, len(unlocked) == 1 || row.bound == 0 && w.typ == redlock)
+				require.NoError(t, <-unlocked)
+				require.True(t, err != nil || w.free(), "Close returned nil, and the lock is still in Redis")
+				time.Sleep(3 * time.Second)
+				require.True(t, row.outage > time.Minute || w.free(), "left behind, 3 s after Close: %v", err)
+			})
+		})
+	}
+}
+
+// The lock of a hold whose grant came during Close stayed taken for its lease. So did its Done stay open for good
+// if Close was abandoned before the reply came.
+func TestHoldGrantedDuringCloseIsLostAndReleased(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		if w.typ.redis > 1 {
-			return // closed one after the other
+		w.process() // has the servers know the scripts
+		granted, grantedLate := 0, 0
+		for after := time.Millisecond; after < 80*time.Millisecond; after += 7 * time.Millisecond {
+			for i := range 4 {
+				ctx, abandoned := []context.Context{background, t.Context()}[i%2], i > 1
+				p := w.process() // has one call at a time: rueidis waits for the reply, unless ctx can end
+				p.delay(10 * time.Millisecond)
+				l := p.lock()
+				locked := begin(ctx, l)
+				time.Sleep(after)
+				heal, bound := func() {}, time.Second
+				if abandoned {
+					heal, bound = p.partition(), 0
+				}
+				_ = p.closeAll(bound)
+				late := len(locked) == 0
+				heal()
+				if err := <-locked; err != nil {
+					require.ErrorIs(t, err, relock.ErrClosed)
+				} else {
+					require.True(t, kit.IsClosed(l.Done()))
+					require.ErrorIs(t, l.Err(), relock.ErrLost)
+					require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+					granted++
+					grantedLate += map[bool]int{true: 1}[late]
+				}
+				if !abandoned {
+					require.True(t, w.free(), "closed after %v", after)
+				}
+				time.Sleep(lease)
+			}
 		}
-		p := w.process()
-		l := p.lock()
-		ctx, cancel := context.WithCancel(background)
-		defer cancel()
-		require.NoError(t, l.Lock(ctx)) // from now on requests are pipelined, and can be given up
-		p.partition()
-		unlocked := make(chan error, 1)
-		go func() { unlocked <- l.Unlock(background) }()
-		synctest.Wait()
-		require.LessOrEqual(t, took(func() { require.Error(t, p.closeAll(0)) }), closeMost)
-		synctest.Wait()
-		require.Len(t, unlocked, 1)
-		require.NoError(t, <-unlocked)
+		require.NotZero(t, granted)
+		if w.typ.redis == 1 && len(w.typ.names) == 1 { // others need more than one request
+			require.NotZero(t, grantedLate)
+		}
+	})
+}
+
+// A session closes while goroutines of it and of others wait: its holders are told, its waiters
+// end, nothing of it is left, and who waits elsewhere gets in at once.
+func TestCloseLetsTheOthersIn(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l, next := p.held(), other.opposite()
+		got := begin(background, next)
+		var ended []<-chan error
+		for i := range 4 {
+			ctx := []context.Context{background, p.s[0].NewContext(background)}[i%2]
+			ended = append(ended, begin(ctx, p.opposite()))
+		}
+		time.Sleep(time.Minute)
+		start := time.Now()
+		require.NoError(t, p.closeAll(time.Minute))
+		for _, ended := range ended {
+			err := <-ended
+			require.ErrorIs(t, err, relock.ErrClosed)
+			require.NotErrorIs(t, err, context.Canceled)
+		}
+		require.NoError(t, <-got)
+		require.LessOrEqual(t, time.Since(start), w.slow()+100*time.Millisecond)
+		lost(t, l)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Unlock(background))
+		time.Sleep(time.Second)
+		require.True(t, w.free())
+		_, err := l.TryLock(background)
+		require.ErrorIs(t, err, relock.ErrClosed)
 	})
 }
 
@@ -107,7 +195,8 @@ var goroutine = regexp.MustCompile(`(?m)^goroutine \d+ .*synctest bubble (\d+)`)
 
 // stuck matches what nothing can end in rueidis: a call on its synchronous path, dialing, and
 // closing.
-var stuck = regexp.MustCompile(`rueidis\.(\(\*pipe\)\.(syncDo|syncDoMulti|Close)|_newPipe|\(\*mux\)\._pipe|\(\*singleconnect\))`)
+var stuck = regexp.MustCompile(
+	`rueidis\.(\(\*pipe\)\.(syncDo|syncDoMulti|Close)|_newPipe|\(\*mux\)\._pipe|\(\*singleconnect\))`)
 
 // left returns the stacks of this bubble's goroutines that a session has started or runs in,
 // without those stuck in rueidis.

@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,28 +17,35 @@ import (
 	"github.com/relock-go/relock/internal/memredis"
 )
 
-// What waiters cost the others that are dead, deaf or far.
+// What waiters cost the others that are dead, or stand still.
+
+// claim is the longest that a release grants the lock to the next in the queue, until that has renewed it.
+const claim = 5 * time.Second
 
 // exclusives are the types of locks in which each waits for the one before.
 var exclusives = lockTypes[:3]
+
+var fair, writer, redlock = &lockTypes[1], &lockTypes[2], &lockTypes[6]
 
 // eachExclusive runs f in a bubble for each of them.
 func eachExclusive(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
 	for i := range exclusives {
-		t.Run(exclusives[i].name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { f(t, newWorld(t, &exclusives[i])) })
-		})
+		t.Run(exclusives[i].name, func(t *testing.T) { alone(t, &exclusives[i], f) })
 	}
+}
+
+// die ends a process as its death does, noticed by the servers or not.
+func (p *process) die(silently bool) {
+	p.networks(func(n *memredis.Process) { n.Vanish(silently) })
 }
 
 // wait has a goroutine wait for the lock of the process, and returns once it is in line. The channel tells
 // when it had the lock, which it has for a section.
-func (p *process) wait(section time.Duration) <-chan time.Time {
+func (p *process) wait(section time.Duration, o ...relock.LockOption) <-chan time.Time {
 	had := make(chan time.Time, 1)
-	l := p.lock()
+	l := p.lock(o...)
 	go func() {
 		if l.Lock(background) == nil {
 			had <- time.Now()
@@ -55,7 +63,7 @@ func TestDeadWinnerBlocksForItsOwnLease(t *testing.T) {
 	for what, o := range map[string]relock.LockOption{
 		"renewed": relock.WithLease(short), "fixed": relock.WithFixedLease(short), "bounded": relock.WithMaxHold(short),
 	} {
-		for when, early := range map[string]bool{"dies waiting": true, "dies holding": false} {
+		for when, waits := range map[string]bool{"dies waiting": true, "dies holding": false} {
 			t.Run(what+" "+when, func(t *testing.T) {
 				eachExclusive(t, func(t *testing.T, w *world) {
 					holder, dies, next := w.process(), w.process(), w.process()
@@ -64,12 +72,12 @@ func TestDeadWinnerBlocksForItsOwnLease(t *testing.T) {
 					time.Sleep(time.Millisecond)
 					got := next.wait(0)
 					time.Sleep(7 * time.Second)
-					if early {
+					if waits {
 						dies.die(true)
 					}
 					start := time.Now()
 					require.NoError(t, held.Unlock(background))
-					if !early {
+					if !waits {
 						require.NoError(t, <-won)
 						dies.die(true)
 					}
@@ -80,70 +88,73 @@ func TestDeadWinnerBlocksForItsOwnLease(t *testing.T) {
 	}
 }
 
-// A grant must last until the winner can answer, whatever the lease of the one who released it.
-func TestFarWaiterHasTurnsBesideShortLeases(t *testing.T) {
-	const section, far = 20 * time.Millisecond, 40 * time.Millisecond
-	eachExclusive(t, func(t *testing.T, w *world) {
-		near := []*process{w.process(), w.process()}
-		away := w.process()
-		away.delay(far)
-		turns := make([]int, len(near))
-		end := time.Now().Add(20 * time.Second)
-		var wg sync.WaitGroup
-		for i, p := range near {
-			wg.Go(func() {
-				turns[i], _ = busy(p.lock(relock.WithLease(time.Duration(60+20*i)*time.Millisecond)), section, end)
-			})
-		}
-		n, longest := busy(away.lock(relock.WithLease(lease)), section, end)
-		wg.Wait()
-		t.Log(turns, n, longest)
-		require.GreaterOrEqual(t, 10*n, (turns[0]+turns[1]+n)/3, "a tenth of an even share")
-	})
-}
-
-// A process stands still, or is cut off while its connections stay, with any number of waiting goroutines: the
-// others wait for one claim in all. When it goes on, each of its waiters has its turn.
+// Processes stand still, or are cut off while their connections stay, with any number of waiting goroutines: the
+// others wait for one claim in all, and those who come later no longer. When the processes go on, each has its turn.
 func TestFrozenWaitersCostOneClaimTogether(t *testing.T) {
-	for _, n := range []int{1, 10, 100} {
-		for _, mixed := range []bool{false, true} {
-			t.Run(fmt.Sprint(n, map[bool]string{true: " among others", false: " before others"}[mixed]), func(t *testing.T) {
-				eachExclusive(t, func(t *testing.T, w *world) {
-					holder, frozen, a, b := w.process(), w.process(), w.process(), w.process()
-					held := holder.held()
-					var stand, others []<-chan time.Time
-					for i := range n {
-						stand = append(stand, frozen.wait(0))
-						if mixed && i < 20 {
-							others = append(others, []*process{a, b}[i%2].wait(time.Millisecond))
-						}
+	const most = claim + claim/3 + 100*time.Millisecond
+	for what, c := range map[string]struct {
+		processes, waiters int // that stand still
+		among              int // waiters of others, among them
+		leases             []time.Duration
+		most               time.Duration
+	}{
+		"one waiter":            {1, 1, 0, []time.Duration{lease}, most},
+		"ten":                   {1, 10, 0, []time.Duration{lease}, most},
+		"ten among others":      {1, 10, 10, []time.Duration{lease}, most},
+		"a hundred":             {1, 100, 0, []time.Duration{lease}, most},
+		"many among others":     {1, 100, 20, []time.Duration{lease}, most},
+		"a host with processes": {5, 10, 0, []time.Duration{lease}, most},
+		// A claim of less than 4 s lapses while its session still counts as seen: the next place is granted one as well.
+		"a shorter lease": {1, 2, 0, []time.Duration{3 * time.Second, lease}, 4*time.Second + claim + 100*time.Millisecond},
+		"short leases":    {1, 4, 0, []time.Duration{time.Second, time.Second, time.Second, lease}, 2 * claim},
+	} {
+		t.Run(what, func(t *testing.T) {
+			eachExclusive(t, func(t *testing.T, w *world) {
+				holder, a, b := w.process(), w.process(), w.process()
+				held, typ := holder.held(), w.typ
+				var frozen []*process
+				for range c.processes {
+					frozen = append(frozen, w.process())
+				}
+				var stand, others []<-chan time.Time
+				for i := range c.waiters {
+					if typ == writer && i%2 == 1 {
+						w.typ = reader // both sides wait
 					}
-					others = append(others, a.wait(time.Millisecond), b.wait(time.Millisecond))
-					time.Sleep(time.Second)
-					frozen.partition()
-					start := time.Now()
-					require.NoError(t, held.Unlock(background))
-					for _, had := range others {
-						assert.LessOrEqual(t, (<-had).Sub(start), claim+claim/3+100*time.Millisecond)
+					stand = append(stand, frozen[i%c.processes].wait(0, relock.WithLease(c.leases[i%len(c.leases)])))
+					w.typ = typ
+					if i < c.among {
+						others = append(others, []*process{a, b}[i%2].wait(time.Millisecond))
 					}
-					for range 3 { // and those who come later wait no longer
-						come := time.Now()
-						assert.LessOrEqual(t, (<-a.wait(0)).Sub(come), claim+claim/3+100*time.Millisecond)
-					}
-					assert.LessOrEqual(t, time.Since(start), 2*claim)
-					for _, had := range stand {
-						assert.Empty(t, had)
-					}
-					frozen.heal()
-					for _, had := range stand {
-						assert.LessOrEqual(t, time.Since(<-had), time.Minute)
-					}
-					assert.LessOrEqual(t, time.Since(start), time.Minute)
-					time.Sleep(2 * claim)
-					require.True(t, w.free())
-				})
+				}
+				others = append(others, a.wait(time.Millisecond), b.wait(time.Millisecond))
+				time.Sleep(time.Second)
+				for _, p := range frozen {
+					p.partition()
+				}
+				start := time.Now()
+				require.NoError(t, held.Unlock(background))
+				for _, had := range others {
+					assert.LessOrEqual(t, (<-had).Sub(start), c.most)
+				}
+				for range 3 {
+					come := time.Now()
+					assert.LessOrEqual(t, (<-a.wait(0)).Sub(come), most)
+				}
+				assert.LessOrEqual(t, time.Since(start), 2*claim)
+				for _, had := range stand {
+					assert.Empty(t, had)
+				}
+				for _, p := range frozen {
+					p.heal()
+				}
+				for _, had := range stand {
+					assert.LessOrEqual(t, (<-had).Sub(start), time.Minute)
+				}
+				time.Sleep(2 * claim)
+				require.True(t, w.free())
 			})
-		}
+		})
 	}
 }
 
@@ -154,13 +165,11 @@ func TestPlacesOfADeadProcessCostNothing(t *testing.T) {
 	eachExclusive(t, func(t *testing.T, w *world) {
 		cost := make(map[int]int64)
 		for _, n := range []int{1, 600} {
-			holder, dead := w.process(), w.process()
-			live := []*process{w.process(), w.process()}
+			holder, dead, live := w.process(), w.process(), []*process{w.process(), w.process()}
 			held := holder.held()
 			for range n {
-				go func() { _ = dead.lock().Lock(background) }()
+				dead.wait(0)
 			}
-			time.Sleep(time.Second)
 			dead.die(false)
 			_ = dead.closeAll(time.Millisecond) // which nobody hears
 			var had, commands, before atomic.Int64
@@ -169,19 +178,17 @@ func TestPlacesOfADeadProcessCostNothing(t *testing.T) {
 				return ""
 			})
 			var wg sync.WaitGroup
-			for _, p := range live {
-				for range 2 {
-					wg.Go(func() {
-						for l := p.lock(relock.WithFixedLease(lease)); had.Load() < turns; { // which is not passed on
-							_ = l.Lock(background)
-							if had.Add(1) == few {
-								before.Store(commands.Load())
-							}
-							time.Sleep(time.Millisecond)
-							_ = l.Unlock(background)
+			for i := range 4 {
+				wg.Go(func() {
+					for l := live[i%2].lock(relock.WithFixedLease(lease)); had.Load() < turns; { // which is not passed on
+						_ = l.Lock(background)
+						if had.Add(1) == few {
+							before.Store(commands.Load())
 						}
-					})
-				}
+						time.Sleep(time.Millisecond)
+						_ = l.Unlock(background)
+					}
+				})
 			}
 			synctest.Wait()
 			start := time.Now()
@@ -197,93 +204,80 @@ func TestPlacesOfADeadProcessCostNothing(t *testing.T) {
 	})
 }
 
-// A process hears nothing, since Redis refuses its subscription, but its commands work. It has turns beside
-// processes that hand the lock over without a pause.
-func TestWaiterThatCannotSubscribeHasTurns(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, w *world) {
-		deaf := w.process()
-		memredis.Of(w.redis[0], deaf.s[0]).Server().OnCommand(func(verb string, args []string) string {
-			if verb == "SUBSCRIBE" && strings.Contains(strings.Join(args, " "), deaf.s[0].ID()) {
-				return "ERR max number of clients reached"
-			}
-			return ""
-		})
-		deaf.networks((*memredis.Process).Break)
-		time.Sleep(time.Second)
-		const section, length = 20 * time.Millisecond, 30 * time.Second
-		end := time.Now().Add(length)
-		var crowd atomic.Int64
-		var wg sync.WaitGroup
-		for range 2 {
-			p := w.process()
-			for range 4 {
-				wg.Go(func() {
-					n, _ := busy(p.lock(), section, end)
-					crowd.Add(int64(n))
-				})
-			}
-		}
-		n, longest := busy(deaf.lock(), section, end)
-		wg.Wait()
-		t.Log(crowd.Load(), n, longest)
-		require.Greater(t, crowd.Load(), int64(length/section/3), "the others wait 100 ms at most for each of its turns")
-		require.GreaterOrEqual(t, n, 3, "turns")
-		require.Less(t, longest, 3*claim)
-	})
-}
-
-// In a process that stands still readers and writers wait: they cost one claim together, too.
-func TestFrozenReadersAndWritersCostOneClaimTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		writer := typeNamed("writer")
-		w := newWorld(t, writer)
-		holder, frozen, a, b := w.process(), w.process(), w.process(), w.process()
-		held := holder.held()
-		first := a.wait(time.Millisecond)
-		w.typ = reader
-		frozen.wait(0)
-		w.typ = writer
-		frozen.wait(0)
-		others := []<-chan time.Time{b.wait(time.Millisecond), first}
-		time.Sleep(time.Second)
-		frozen.partition()
-		start := time.Now()
-		require.NoError(t, held.Unlock(background))
-		for _, had := range others {
-			require.LessOrEqual(t, (<-had).Sub(start), claim+claim/3)
-		}
-		frozen.heal()
-		time.Sleep(lease)
-	})
-}
-
-// A claim of less than 4 s lapses while its session still counts as seen, so the next place of a frozen process is granted
-// the lock as well: for 5 s more at most.
-func TestFrozenWaitersWithLeasesOfSeveralLengthsCostTwoClaims(t *testing.T) {
-	for _, leases := range [][]time.Duration{
-		{3 * time.Second, lease}, {time.Second, time.Second, time.Second, lease},
-	} {
-		t.Run(fmt.Sprint(leases), func(t *testing.T) {
+// More waiters than are told to look live behind dead ones: once the claim has lapsed the lock is free for
+// moments only, and they have it in their order, before a newcomer.
+func TestManyWaitersBehindTheDeadKeepTheirOrder(t *testing.T) {
+	for _, c := range []struct{ live, dead int }{{90, 1}, {150, 100}, {400, 1}, {400, 100}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			alone(t, fair, func(t *testing.T, w *world) {
-				holder, frozen, a := w.process(), w.process(), w.process()
+				holder, dies, ps := w.process(), w.process(), []*process{w.process(), w.process()}
 				held := holder.held()
-				for _, d := range leases {
-					l := frozen.lock(relock.WithLease(d))
-					go func() {
-						if l.Lock(background) == nil {
-							_ = l.Unlock(background)
-						}
-					}()
-					time.Sleep(time.Millisecond)
+				for range c.dead {
+					dies.wait(0)
 				}
-				got := a.wait(0)
+				var line []<-chan time.Time
+				for i := range c.live {
+					line = append(line, ps[i%2].wait(time.Millisecond))
+				}
+				dies.die(true)
+				require.NoError(t, held.Unlock(background))
+				time.Sleep(claim + 50*time.Millisecond)
+				line = append(line, holder.wait(0))
+				for last := <-line[0]; len(line) > 1; line = line[1:] {
+					at := <-line[1]
+					require.Greater(t, at, last)
+					require.Less(t, at.Sub(last), 100*time.Millisecond)
+					last = at
+				}
 				time.Sleep(time.Second)
-				frozen.partition()
+			})
+		})
+	}
+}
+
+// Before the claim of a dead winner lapses the server's clock steps, so that nothing tells who is silent; or the user
+// has no right to the keys that tell it, as one set up for an older version. One at a time has the lock, and soon.
+func TestClaimThatLapsesUnnoticedMakesOneHolder(t *testing.T) {
+	const noRights = 0
+	for _, step := range []time.Duration{
+		noRights, -500 * time.Millisecond, -3 * time.Second, -time.Hour, 500 * time.Millisecond, time.Hour,
+	} {
+		t.Run(step.String(), func(t *testing.T) {
+			eachExclusive(t, func(t *testing.T, w *world) {
+				holder, dies, ps := w.process(), w.process(), []*process{w.process(), w.process(), w.process()}
+				if step == noRights {
+					memredis.Of(w.redis[0], holder.s[0]).Server().OnCommand(func(verb string, args []string) string {
+						if verb != "EXISTS" && len(args) > 0 &&
+							(strings.HasPrefix(args[0], "relock_yield") || strings.HasPrefix(args[0], "relock_seen")) {
+							return "NOPERM this user has no permissions to access one of the keys used as arguments"
+						}
+						return ""
+					})
+				}
+				held := holder.held()
+				dies.wait(0)
+				const section = 100 * time.Millisecond
+				var turns []<-chan time.Time
+				for _, p := range ps {
+					turns = append(turns, p.wait(section))
+				}
+				dies.die(true)
 				start := time.Now()
 				require.NoError(t, held.Unlock(background))
-				assert.LessOrEqual(t, (<-got).Sub(start), 4*time.Second+claim+100*time.Millisecond)
-				frozen.heal()
-				time.Sleep(lease)
+				time.Sleep(claim - section)
+				if step != noRights {
+					w.redis[0].StepClock(step)
+					w.do("DEL", "a") // a step back has the claim last longer
+				}
+				var at []time.Time
+				for _, had := range turns {
+					at = append(at, <-had)
+				}
+				time.Sleep(time.Second)
+				slices.SortFunc(at, time.Time.Compare)
+				require.GreaterOrEqual(t, at[1].Sub(at[0]), section)
+				require.GreaterOrEqual(t, at[2].Sub(at[1]), section)
+				require.Less(t, at[2].Sub(start), claim+claim/2)
 			})
 		})
 	}

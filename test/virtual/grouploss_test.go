@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/relocktest"
 )
 
@@ -16,35 +18,26 @@ import (
 // a hold that was lost already and that others had.
 func TestGroupLocksAgainWhatItLosesWhileItWaits(t *testing.T) {
 	t.Parallel()
-	for name, next := range map[string]bool{"free": false, "taken": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				redis := relocktest.New(t)
-				s, other := redis.Session(), redis.Session()
-				release := redis.Hold("b")
-				group := relock.NewGroup(s.FairMutex("a"), s.Mutex("b"))
-				locked := begin(background, group)
-				time.Sleep(time.Second)
-				redis.Lose("a")
-				a := other.FairMutex("a")
-				if next {
-					require.NoError(t, a.Lock(background))
-					time.AfterFunc(time.Minute, func() { _ = a.Unlock(background) })
-				}
-				start := time.Now()
-				time.Sleep(time.Second)
-				release()
-				require.NoError(t, <-locked)
-				require.Equal(t, next, time.Since(start) >= time.Minute)
-				require.NoError(t, group.Err())
-				ok, err := a.TryLock(background)
-				require.NoError(t, err)
-				require.False(t, ok)
-				require.NoError(t, group.Unlock(background))
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		redis := relocktest.New(t)
+		s := redis.Session()
+		a, group := redis.Session().FairMutex("a"), relock.NewGroup(s.FairMutex("a"), s.Mutex("b"))
+		release := redis.Hold("b")
+		locked := begin(background, group)
+		time.Sleep(time.Second)
+		redis.Lose("a")
+		require.NoError(t, a.Lock(background))
+		release()
+		time.Sleep(time.Minute)
+		require.Empty(t, locked)
+		require.NoError(t, a.Unlock(background))
+		require.NoError(t, <-locked)
+		require.NoError(t, group.Err())
+		ok, err := a.TryLock(background)
+		require.NoError(t, err)
+		require.False(t, ok)
+		require.NoError(t, group.Unlock(background))
+	})
 }
 
 // A server that does not answer keeps the members on others locked no longer than it takes to release
@@ -57,8 +50,7 @@ func TestUnlockOfAGroupTriesEveryMember(t *testing.T) {
 		group := relock.NewGroup(s.Mutex("a"), far.Mutex("b"), s.FairMutex("c"), far.RWMutex("d"), s.RWMutex("e"))
 		require.NoError(t, group.Lock(background))
 		heal := hangs.Partition(far)
-		unlocked := make(chan error, 1)
-		go func() { unlocked <- group.Unlock(background) }()
+		unlocked := kit.Async(func() error { return group.Unlock(background) })
 		synctest.Wait()
 		for _, name := range []string{"a", "c", "e"} {
 			ok, err := other.Mutex(name).TryLock(background)
@@ -73,27 +65,33 @@ func TestUnlockOfAGroupTriesEveryMember(t *testing.T) {
 	})
 }
 
-// A hold of a Group is certain as long as each of its members' is, whichever has the shortest lease.
+// A hold of a Group is certain as long as each of its members' is, whichever has the shortest lease or hold. The
+// other members are held until Unlock.
 func TestDeadlineOfAGroupIsTheFirstOfItsMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := relocktest.New(t).Session()
-		for i := range 5 {
-			d := func(member int) relock.LockOption {
-				return relock.WithFixedLease(time.Duration(1+(member+i)%5) * time.Second)
+		for slack, of := range map[time.Duration]func(time.Duration) relock.LockOption{
+			0: relock.WithFixedLease, 5 * time.Millisecond: relock.WithMaxHold, // which is renewed meanwhile
+		} {
+			for i := range 5 {
+				d := func(member int) relock.LockOption { return of(time.Duration(1+(member+i)%5) * time.Second) }
+				usual := s.Mutex("f")
+				group := relock.NewGroup(s.Mutex("a", d(0)), relock.NewGroup(s.FairMutex("b", d(1)), s.RWMutex("c", d(2))),
+					s.RWMutex("d", d(3)).RLocker(), relock.NewRedlock([]*relock.Session{s}, "e", d(4)), usual)
+				start := time.Now()
+				require.ErrorIs(t, relock.Do(background, group, func(ctx context.Context) error {
+					at, ok := relock.Deadline(ctx)
+					require.True(t, ok)
+					require.Equal(t, certain(time.Second), at.Sub(start))
+					<-ctx.Done()
+					require.InDelta(t, told(time.Second), time.Since(start), float64(slack))
+					require.NoError(t, usual.Err())
+					return nil
+				}), relock.ErrLost)
+				require.ErrorIs(t, usual.Err(), relock.ErrNotHeld)
+				time.Sleep(lease)
 			}
-			group := relock.NewGroup(s.Mutex("a", d(0)), relock.NewGroup(s.FairMutex("b", d(1)), s.RWMutex("c", d(2))),
-				s.RWMutex("d", d(3)).RLocker(), relock.NewRedlock([]*relock.Session{s}, "e", d(4)))
-			start := time.Now()
-			require.ErrorIs(t, relock.Do(background, group, func(ctx context.Context) error {
-				at, ok := relock.Deadline(ctx)
-				require.True(t, ok)
-				require.Equal(t, certain(time.Second), at.Sub(start))
-				<-ctx.Done()
-				require.Equal(t, told(time.Second), time.Since(start))
-				return nil
-			}), relock.ErrLost)
-			time.Sleep(lease)
 		}
 	})
 }
@@ -112,5 +110,33 @@ func TestUnlockOfAGroupOutlastsItsShortestLease(t *testing.T) {
 		ok, err := other.Mutex("b").TryLock(background)
 		require.NoError(t, err)
 		require.True(t, ok, "Unlock returned before the release")
+	})
+}
+
+// gone is a Locker of another module, which has an error of its own for a loss.
+type gone struct {
+	relock.Locker
+	done chan struct{}
+}
+
+var errGone = errors.New("their lock is gone")
+
+func (g *gone) Done() <-chan struct{}            { return g.done }
+func (g *gone) Unlock(ctx context.Context) error { _ = g.Locker.Unlock(ctx); return errGone }
+
+// A Group with a lost member of another module returned that one's error alone.
+func TestUnlockOfAGroupSaysThatAForeignMemberWasLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := relocktest.New(t).Session()
+		their := &gone{s.Mutex("b"), make(chan struct{})}
+		g := relock.NewGroup(s.Mutex("a"), their)
+		require.NoError(t, g.Lock(background))
+		close(their.done)
+		synctest.Wait()
+		require.ErrorIs(t, g.Err(), relock.ErrLost)
+		err := g.Unlock(background)
+		require.ErrorIs(t, err, errGone)
+		require.ErrorIs(t, err, relock.ErrLost)
 	})
 }

@@ -64,17 +64,55 @@ func (w *world) hasWhole(t *testing.T, l relock.Locker, d time.Duration, what ..
 	}
 }
 
+// It is renewed in its time after that, whatever the lease of the one that released the lock was; a fixed lease is set
+// once, and one that WithMaxHold bounds reaches no further.
 func TestHandedOverHoldHasItsWholeLeaseSoon(t *testing.T) {
-	eachHandOver(t, longAndShort, func(t *testing.T, w *world, d time.Duration) {
-		from, p := w.process(), w.process()
-		for _, wait := range waitedFor {
-			l := p.handOver(from, wait, relock.WithLease(d))
-			time.Sleep(soon)
-			w.hasWhole(t, l, d, wait)
-			require.NoError(t, l.Unlock(background))
-			time.Sleep(time.Second)
-		}
-	})
+	for what, lengths := range map[string][]time.Duration{
+		"renewed": longAndShort, "fixed": longAndShort, "bounded": {time.Second, 12 * time.Second, 50 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			eachHandOver(t, lengths, func(t *testing.T, w *world, d time.Duration) {
+				p, whole, latest := w.process(), d, told(d)+soon
+				option := map[string]relock.LockOption{"renewed": relock.WithLease(d), "fixed": relock.WithFixedLease(d)}[what]
+				if what == "bounded" {
+					option, whole, latest = relock.WithMaxHold(d), min(d, lease), d
+				}
+				for i, wait := range waitedFor {
+					l := p.handOver(w.process(relock.WithLease(longAndShort[i])), wait, option)
+					start := time.Now()
+					time.Sleep(soon)
+					w.hasWhole(t, l, whole, wait)
+					if d > time.Minute && wait != seen { // minutes of virtual time take seconds
+						require.NoError(t, l.Unlock(background))
+						continue
+					}
+					for range 9 {
+						before := w.ttl()
+						time.Sleep(d / 10)
+						require.NoError(t, l.Err())
+						switch left := w.ttl(); what {
+						case "renewed":
+							require.LessOrEqual(t, left, d)
+							require.GreaterOrEqual(t, left, d*2/3-d/100-time.Millisecond)
+						case "fixed":
+							require.InDelta(t, before-d/10, left, float64(time.Millisecond), "it was renewed")
+						case "bounded":
+							require.LessOrEqual(t, time.Since(start)+left, d)
+						}
+					}
+					if what == "renewed" {
+						require.NoError(t, l.Unlock(background))
+					} else {
+						took := lost(t, l).Sub(start)
+						require.GreaterOrEqual(t, took, told(d)-2*time.Millisecond)
+						require.LessOrEqual(t, took, latest)
+						require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+					}
+					time.Sleep(time.Second)
+				}
+			})
+		})
+	}
 }
 
 // Redis is away for almost half a lease, soon after a hand-over or a little later.
@@ -141,51 +179,6 @@ func TestShortSectionAfterAHandOverCostsNoRenewal(t *testing.T) {
 		require.Empty(t, rounds.since(start))
 		require.LessOrEqual(t, scripts.Load(), int64(len(ps)*turns*each+2), "scripts")
 	})
-}
-
-// A fixed lease is set to its length once, and one that WithMaxHold bounds reaches no further.
-func TestHandedOverFixedLeaseIsSetOnce(t *testing.T) {
-	eachHandOver(t, longAndShort, func(t *testing.T, w *world, d time.Duration) {
-		from, p := w.process(), w.process()
-		for _, wait := range waitedFor {
-			l := p.handOver(from, wait, relock.WithFixedLease(d))
-			start := time.Now()
-			time.Sleep(soon)
-			w.hasWhole(t, l, d, wait)
-			for range 3 {
-				before := w.ttl()
-				time.Sleep(d / 5)
-				require.InDelta(t, before-d/5, w.ttl(), float64(time.Millisecond), "it was renewed")
-			}
-			took := lost(t, l).Sub(start)
-			require.GreaterOrEqual(t, took, told(d)-2*time.Millisecond)
-			require.LessOrEqual(t, took, told(d)+soon)
-			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-			time.Sleep(time.Second)
-		}
-	})
-}
-
-func TestHandedOverBoundedHoldHasItsLeaseAndEnd(t *testing.T) {
-	for _, most := range []time.Duration{time.Second, 12 * time.Second, 50 * time.Second} {
-		eachHandOver(t, []time.Duration{lease}, func(t *testing.T, w *world, d time.Duration) {
-			from, p := w.process(), w.process()
-			for _, wait := range waitedFor {
-				l := p.handOver(from, wait, relock.WithMaxHold(most))
-				start := time.Now()
-				time.Sleep(soon)
-				w.hasWhole(t, l, min(d, most), "%v, waited for %v", most, wait)
-				for range 9 {
-					time.Sleep(most / 10)
-					require.NoError(t, l.Err())
-					require.LessOrEqual(t, time.Since(start)+w.ttl(), most)
-				}
-				require.LessOrEqual(t, lost(t, l).Sub(start), most)
-				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-				time.Sleep(time.Second)
-			}
-		})
-	}
 }
 
 // Something breaks once, while the lease is set or renewed for the first time: the reply is lost with the

@@ -125,11 +125,7 @@ func (w *world) process(opts ...relock.SessionOption) *process {
 // lock returns a value of the lock.
 func (p *process) lock(o ...relock.LockOption) relock.Locker { return p.w.typ.make(p.s, o...) }
 
-func (p *process) delay(d time.Duration) {
-	for i, r := range p.w.redis {
-		r.Delay(p.s[i], d)
-	}
-}
+func (p *process) delay(d time.Duration) { p.networks(func(n *memredis.Process) { n.Delay(d) }) }
 
 // refuse breaks all connections, and no new one can be made until the process heals.
 func (p *process) refuse() { p.networks(down) }
@@ -146,9 +142,7 @@ func (p *process) networks(f func(*memredis.Process)) {
 // partition lets nothing pass until heal is called; connections stay.
 func (p *process) partition() (heal func()) {
 	var heals []func()
-	for i, r := range p.w.redis {
-		heals = append(heals, r.Partition(p.s[i]))
-	}
+	p.networks(func(n *memredis.Process) { heals = append(heals, n.Cut()) })
 	return func() {
 		for _, heal := range heals {
 			heal()
@@ -167,6 +161,18 @@ func (p *process) held(o ...relock.LockOption) relock.Locker {
 // begin calls Lock in a goroutine, and returns what it will return.
 func begin(ctx context.Context, l relock.Locker) <-chan error {
 	return kit.Async(func() error { return l.Lock(ctx) })
+}
+
+// lockAndUnlock locks and unlocks l in a goroutine, and returns the error. It gives up after an hour.
+func lockAndUnlock(l relock.Locker) <-chan error {
+	return kit.Async(func() error {
+		ctx, cancel := context.WithTimeout(background, time.Hour)
+		defer cancel()
+		if err := l.Lock(ctx); err != nil {
+			return err
+		}
+		return l.Unlock(background)
+	})
 }
 
 // exclusive reports whether the lock excludes its own type.
@@ -213,21 +219,21 @@ func took(f func()) time.Duration {
 // readWrite reports whether the lock "a" is an RWMutex.
 func (w *world) readWrite() bool { return w.typ.name == "reader" || w.typ.name == "writer" }
 
-// free reports whether nothing of the lock is left in Redis.
-func (w *world) free() bool {
+// has reports whether one of these keys is on a server.
+func (w *world) has(keys ...string) bool {
 	w.t.Helper()
 	for _, r := range w.redis {
-		c := r.Client()
-		for _, name := range w.typ.names {
-			n, err := c.Do(background, c.B().Exists().Key(name).Build()).AsInt64()
-			require.NoError(w.t, err)
-			if n > 0 {
-				return false
-			}
+		n, err := r.Client().Do(background, r.Client().B().Exists().Key(keys...).Build()).AsInt64()
+		require.NoError(w.t, err)
+		if n > 0 {
+			return true
 		}
 	}
-	return true
+	return false
 }
+
+// free reports whether nothing of the lock is left in Redis.
+func (w *world) free() bool { return !w.has(w.typ.names...) }
 
 // fields returns the fields of the lock "a" on the first server.
 func (w *world) fields() []string {
@@ -268,17 +274,27 @@ func lost(t testing.TB, l relock.Locker) time.Time {
 	return time.Now()
 }
 
-// A renewals notes when the rounds of renewals end.
+// A renewals keeps the rounds of renewals.
 type renewals struct {
 	relock.NopObserver
-	mu    sync.Mutex
-	times []time.Time
+	mu     sync.Mutex
+	rounds []relock.RenewEvent
+	times  []time.Time // when they ended
 }
 
-func (r *renewals) Renewed(relock.RenewEvent) {
+func (r *renewals) Renewed(e relock.RenewEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.times = append(r.times, time.Now())
+	r.rounds, r.times = append(r.rounds, e), append(r.times, time.Now())
+}
+
+// takeRounds returns the rounds since the last call.
+func (r *renewals) takeRounds() []relock.RenewEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rounds := r.rounds
+	r.rounds = nil
+	return rounds
 }
 
 // since returns how long after start rounds ended, each time once.

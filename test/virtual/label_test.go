@@ -30,62 +30,41 @@ func label(t testing.TB, r *relocktest.Redis, s *relock.Session) (text string, t
 	return text, time.Duration(ms) * time.Millisecond
 }
 
+// A session has its label from its start until Close, whether it uses locks or not, and until its leases end if it
+// dies. Inspect tells it of holders.
 func TestInspectTellsTheLabelsOfHolders(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		var s []*relock.Session
-		for i, r := range w.redis {
-			s = append(s, r.Session(relock.WithLabel(fmt.Sprint("worker 7, server ", i))))
-		}
-		p := &process{w: w, s: s}
-		other := w.process()
-		inspect := func() {
+		const text = "worker 7"
+		other, dies, closes := w.process(), w.process(relock.WithLabel(text)), w.process(relock.WithLabel(text))
+		present := func(p *process, want string, least time.Duration) {
 			t.Helper()
 			for i, r := range w.redis {
+				text, ttl := label(t, r, p.s[i])
+				require.Equal(t, want, text)
+				require.GreaterOrEqual(t, ttl, least, "the lock outlives its label")
+			}
+		}
+		l := dies.held()
+		for range 30 {
+			for i := range w.redis {
 				for _, name := range w.typ.names {
 					st, err := other.s[i].Inspect(background, name)
 					require.NoError(t, err)
 					require.Len(t, st.Holders, 1)
-					require.Equal(t, fmt.Sprint("worker 7, server ", i), st.Holders[0].Label)
+					require.Equal(t, text, st.Holders[0].Label)
 				}
-				_, ttl := label(t, r, s[i])
-				require.GreaterOrEqual(t, ttl, w.ttl()-time.Millisecond, "the lock outlives its label")
 			}
-		}
-		l := p.held()
-		inspect()
-		for range 30 {
+			present(dies, text, w.ttl()-time.Millisecond)
+			present(closes, text, 0)
 			time.Sleep(7 * time.Second)
-			inspect()
 		}
-		p.partition() // as if it were dead
+		dies.partition() // as if it were dead
 		lost(t, l)
 		time.Sleep(lease)
-		for i, r := range w.redis {
-			text, _ := label(t, r, s[i])
-			require.Empty(t, text, "a dead process has a label")
-		}
-	})
-}
-
-// A session has its label from its start until Close, whether it uses locks or not.
-func TestLabelIsThereFromStartToClose(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		w.process()
-		p := w.process(relock.WithLabel("worker 7"))
-		present := func(want string) {
-			t.Helper()
-			for i, r := range w.redis {
-				text, _ := label(t, r, p.s[i])
-				require.Equal(t, want, text)
-			}
-		}
-		for range 10 {
-			present("worker 7")
-			time.Sleep(7 * time.Second)
-		}
-		p.held()
-		require.NoError(t, p.closeAll(time.Minute))
-		present("")
+		present(dies, "", 0)
+		closes.held()
+		require.NoError(t, closes.closeAll(time.Minute))
+		present(closes, "", 0)
 	})
 }
 

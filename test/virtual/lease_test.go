@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 )
 
 func TestFixedLeaseEndsAtItsDeadline(t *testing.T) {
@@ -19,24 +20,23 @@ func TestFixedLeaseEndsAtItsDeadline(t *testing.T) {
 			start := time.Now()
 			l := p.held(relock.WithFixedLease(d))
 			// A reader's lease ends at a full millisecond of the server's clock, in lock and key alike.
-			require.Contains(t, []time.Duration{d, d - time.Millisecond}[:map[bool]int{true: 2, false: 1}[w.typ.name == "reader"]], w.ttl())
-			if dl, ok := l.(interface{ Deadline() (time.Time, bool) }); ok {
-				at, held := dl.Deadline()
+			require.Contains(t, []time.Duration{d, d - time.Millisecond}[:1+map[bool]int{true: 1}[!w.exclusive()]], w.ttl())
+			if l, ok := l.(kit.Deadliner); ok {
+				at, held := l.Deadline()
 				require.True(t, held)
 				require.Equal(t, certain(d), at.Sub(start), "lease %v", d)
 			}
-			got := make(chan time.Time, 2) // no waiter waits for a poll
+			var got []<-chan time.Time // no waiter waits for a poll
 			for _, waiter := range []relock.Locker{p.opposite(), other.opposite()} {
-				go func() {
-					if waiter.Lock(background) == nil {
-						got <- time.Now()
-						_ = waiter.Unlock(background)
-					}
-				}()
+				got = append(got, kit.Async(func() time.Time {
+					_ = waiter.Lock(background)
+					defer func() { _ = waiter.Unlock(background) }()
+					return time.Now()
+				}))
 			}
 			require.Equal(t, told(d), lost(t, l).Sub(start), "lease %v", d)
 			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-			for range cap(got) {
+			for _, got := range got {
 				require.LessOrEqual(t, (<-got).Sub(start), d+2*w.slow()+50*time.Millisecond, "lease %v", d)
 			}
 			time.Sleep(time.Second)
@@ -76,28 +76,6 @@ func TestLeaseIsRenewedEveryThirdOfIt(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Renewals of several lengths go together, and none comes later for that.
-func TestLeasesOfSeveralLengthsAreKept(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
-		var held []relock.Locker
-		for _, d := range lengths {
-			held = append(held, p.s[0].Mutex(d.String(), relock.WithLease(d)))
-			require.NoError(t, held[len(held)-1].Lock(background))
-			time.Sleep(d / 7)
-		}
-		held = append(held, p.held(relock.WithLease(20*time.Second)))
-		for range 30 {
-			time.Sleep(7 * time.Second)
-			require.LessOrEqual(t, w.ttl(), 20*time.Second)
-			require.GreaterOrEqual(t, w.ttl(), 40*time.Second/3)
-		}
-		for _, l := range held {
-			require.NoError(t, l.Err())
-		}
-	})
 }
 
 // The hold has the lease of the value that acquired it, whichever value its owner locks again
@@ -143,7 +121,9 @@ func TestReentryKeepsTheLeaseOfTheAcquisition(t *testing.T) {
 // For a lease of another length it is released, and acquired with that.
 func TestHoldIsPassedOnAmongEqualLeases(t *testing.T) {
 	const short = 6 * time.Second
-	leases := map[time.Duration][]relock.LockOption{0: nil, lease: {relock.WithLease(lease)}, short: {relock.WithLease(short)}}
+	leases := map[time.Duration][]relock.LockOption{
+		0: nil, lease: {relock.WithLease(lease)}, short: {relock.WithLease(short)},
+	}
 	onEach(t, func(t *testing.T, w *world) {
 		if !w.passedOn() && w.typ.redis == 1 {
 			return
@@ -209,19 +189,19 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 		for _, renewals := range []int{0, 3} {
 			p := w.process()
 			p.delay(delay)
-			start := time.Now()
-			l := p.held()
-			for round := range renewals {
-				if dl, ok := l.(interface{ Deadline() (time.Time, bool) }); ok {
-					at, held := dl.Deadline()
-					require.True(t, held)
+			l, start := p.lock(), time.Now()
+			require.ErrorIs(t, relock.Do(background, l, func(ctx context.Context) error {
+				for round := range renewals {
+					at, ok := relock.Deadline(ctx)
+					require.True(t, ok)
 					require.Equal(t, time.Duration(round)*lease/3+certain(lease), at.Sub(start))
 					require.LessOrEqual(t, time.Until(at), w.ttl())
+					time.Sleep(time.Until(start.Add(time.Duration(round)*lease/3 + lease/2)))
 				}
-				time.Sleep(time.Until(start.Add(time.Duration(round)*lease/3 + lease/2)))
-			}
-			p.partition()
-			require.Equal(t, time.Duration(renewals)*lease/3+told(lease), lost(t, l).Sub(start), "after %d renewals", renewals)
+				p.partition()
+				require.Equal(t, time.Duration(renewals)*lease/3+told(lease), lost(t, l).Sub(start), "after %d renewals", renewals)
+				return nil
+			}), relock.ErrLost)
 			time.Sleep(lease) // until it has ended in Redis, too
 		}
 	})
@@ -240,58 +220,5 @@ func TestRenewalWhoseReplyIsLateCountsFromItsSending(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		p.partition()
 		require.Equal(t, lease/3+told(lease), lost(t, l).Sub(start))
-	})
-}
-
-func TestLockWaitsAsLongAsItsContext(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		if !w.exclusive() {
-			return
-		}
-		p, other := w.process(), w.process()
-		p.held()
-		const wait = 100 * time.Second
-		start := time.Now()
-		ctx, cancel := context.WithTimeout(background, wait)
-		defer cancel()
-		require.ErrorIs(t, other.lock().Lock(ctx), context.DeadlineExceeded)
-		require.Equal(t, wait, time.Since(start))
-		start = time.Now()
-		ok, err := other.lock().TryLock(background)
-		require.NoError(t, err)
-		require.False(t, ok)
-		require.Zero(t, time.Since(start))
-	})
-}
-
-// One message after the release, the waiter of another process has the lock.
-func TestReleaseIsHeardAtOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		if !w.exclusive() || w.typ.redis > 1 { // a Redlock pauses
-			return
-		}
-		p, other := w.process(), w.process()
-		l := p.held()
-		const later = 3 * time.Minute
-		time.AfterFunc(later, func() { _ = l.Unlock(background) })
-		start := time.Now()
-		other.held()
-		require.Equal(t, later, time.Since(start))
-	})
-}
-
-func TestDeadlineInDoMovesWithTheRenewals(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
-		start := time.Now()
-		require.NoError(t, relock.Do(background, p.lock(), func(ctx context.Context) error {
-			for round := range 3 {
-				if at, ok := relock.Deadline(ctx); ok || round > 0 || w.exclusive() {
-					require.Equal(t, time.Duration(round)*lease/3+certain(lease), at.Sub(start))
-				}
-				time.Sleep(time.Until(start.Add(time.Duration(round)*lease/3 + lease/2)))
-			}
-			return ctx.Err()
-		}))
 	})
 }

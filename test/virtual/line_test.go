@@ -2,138 +2,100 @@ package virtual_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/memredis"
 )
 
-// die ends a process as its death does, noticed by the servers or not.
-func (p *process) die(silently bool) {
-	p.networks(func(n *memredis.Process) { n.Vanish(silently) })
+// queue returns the key of the queue of the lock "a".
+func (w *world) queue() string {
+	if w.readWrite() {
+		return "relock_rwqueue:{a}"
+	}
+	return "relock_queue:{a}"
 }
 
-// A line is waiters for a lock, in order of arrival, behind a holder. Every third of them is doomed.
-type line struct {
-	held   relock.Locker
-	doomed []*process // with no other waiters
-	leave  []context.CancelFunc
-	all    []*process
-	turns  chan int
-}
-
-// newLine queues n waiters. The FairMutexes of a process have a place each; its other locks have one.
-func newLine(w *world, n int) *line {
-	q := &line{turns: make(chan int, n)}
-	if w.typ == fair {
-		n = 2 * n / 3
-	}
-	for i := range n {
-		q.all = append(q.all, w.process())
-		if i%3 == 2 {
-			q.doomed = append(q.doomed, q.all[i])
-		}
-	}
-	holder := w.process()
-	q.held = holder.held()
-	for i := range cap(q.turns) {
-		ctx, cancel := context.WithCancel(background)
-		if i%3 == 2 {
-			q.leave = append(q.leave, cancel)
-		}
-		l := q.all[i%n].lock()
-		go func() {
-			defer cancel()
-			if l.Lock(ctx) == nil {
-				q.turns <- i
-				_ = l.Unlock(background)
-			}
-		}()
-		time.Sleep(100 * time.Millisecond)
-	}
-	return q
-}
-
-// next returns the next n turns, and how long they took.
-func (q *line) next(n int) (turns []int, took time.Duration) {
-	start := time.Now()
-	for range n {
-		turns = append(turns, <-q.turns)
-	}
-	return turns, time.Since(start)
-}
-
-// Whatever happens to some of them, waiters are granted the lock in order of arrival. One that is
-// gone costs the others nothing if Redis knows it, and else a claim.
+// Whatever happens to some of them, waiters are granted the lock in order of arrival. All that are
+// gone cost the others nothing if Redis knows it, and else a claim.
 func TestWaitersAreGrantedTheLockInOrderOfArrival(t *testing.T) {
-	const n = 9
-	var everybody, stay []int
-	for i := range n {
-		everybody = append(everybody, i)
-		if i%3 != 2 {
-			stay = append(stay, i)
-		}
-	}
-	each := func(f func(p *process)) func(q *line) {
-		return func(q *line) {
-			for _, p := range q.doomed {
-				f(p)
-			}
-		}
-	}
 	for what, c := range map[string]struct {
-		harm  func(q *line)
-		left  []int
-		claim time.Duration // that one which is gone costs
+		harm func(p *process, leave func())
+		all  bool // are harmed, or every third, with no other waiters in its process
+		cost time.Duration
 	}{
-		"nothing": {func(*line) {}, everybody, 0},
-		"they leave": {func(q *line) {
-			for _, leave := range q.leave {
-				leave()
-			}
-		}, stay, 0},
-		"they close":        {each(func(p *process) { _ = p.closeAll(time.Minute) }), stay, 0},
-		"they die":          {each(func(p *process) { p.die(false) }), stay, 0},
-		"they die silently": {each(func(p *process) { p.die(true) }), stay, claim},
-		"they stand still":  {each(func(p *process) { p.partition() }), stay, claim},
-		"everything stands still": {func(q *line) {
-			for _, p := range q.all {
-				time.AfterFunc(2*time.Second, p.partition())
-			}
-		}, everybody, 2 * time.Second},
-		"connections break": {func(q *line) {
-			for _, p := range q.all {
-				p.networks((*memredis.Process).Break)
-			}
-			time.Sleep(time.Second)
-		}, everybody, 0},
+		"nothing":           {func(*process, func()) {}, true, 0},
+		"they leave":        {func(_ *process, leave func()) { leave() }, false, 0},
+		"they close":        {func(p *process, _ func()) { _ = p.closeAll(time.Minute) }, false, 0},
+		"they die":          {func(p *process, _ func()) { p.die(false) }, false, 0},
+		"they die silently": {func(p *process, _ func()) { p.die(true) }, false, claim + claim/3},
+		"they stand still":  {func(p *process, _ func()) { p.partition() }, false, claim + claim/3},
+		"all stand still for a while": {func(p *process, _ func()) {
+			time.AfterFunc(2*time.Second, p.partition())
+		}, true, 2 * time.Second},
+		"connections break": {func(p *process, _ func()) { p.networks((*memredis.Process).Break) }, true, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
-			onEach(t, func(t *testing.T, w *world) {
-				if !w.exclusive() || w.typ.redis > 1 || len(w.typ.names) > 1 {
-					return
+			eachExclusive(t, func(t *testing.T, w *world) {
+				const n = 9
+				var ps []*process
+				for range n {
+					ps = append(ps, w.process())
 				}
-				q := newLine(w, n)
-				c.harm(q)
+				if w.typ == fair {
+					ps = ps[:6] // each of its calls has a place
+				}
+				held := w.process().held()
+				turns := make(chan int, n)
+				var harms []func()
+				var stay, gone []int
+				for i := range n {
+					p := ps[i%len(ps)]
+					ctx, leave := context.WithCancel(background)
+					defer leave()
+					l := p.lock()
+					go func() {
+						if l.Lock(ctx) == nil {
+							turns <- i
+							_ = l.Unlock(background)
+						}
+					}()
+					time.Sleep(100 * time.Millisecond)
+					if c.all || i%3 == 2 {
+						harms = append(harms, func() { c.harm(p, leave) })
+					}
+					if c.all || i%3 != 2 {
+						stay = append(stay, i)
+					} else {
+						gone = append(gone, i)
+					}
+				}
+				for _, harm := range harms {
+					harm()
+				}
+				if what == "connections break" {
+					time.Sleep(time.Second)
+				}
 				synctest.Wait()
-				require.NoError(t, q.held.Unlock(background))
-				turns, took := q.next(len(c.left))
-				require.Equal(t, c.left, turns)
-				require.LessOrEqual(t, took, n/3*c.claim+100*time.Millisecond)
-				for _, p := range q.all {
+				start := time.Now()
+				require.NoError(t, held.Unlock(background))
+				for _, i := range stay {
+					require.Equal(t, i, <-turns)
+				}
+				require.LessOrEqual(t, time.Since(start), c.cost+100*time.Millisecond)
+				for _, p := range ps {
 					p.heal()
 				}
 				if what == "they stand still" { // and go on: they have not had the lock, and queue again
-					late, _ := q.next(n - len(stay))
-					require.False(t, slices.ContainsFunc(late, func(i int) bool { return i%3 != 2 }))
+					for range gone {
+						require.Contains(t, gone, <-turns)
+					}
 				}
 				time.Sleep(time.Minute)
-				require.Empty(t, q.turns)
+				require.Empty(t, turns)
 				require.True(t, w.free())
 			})
 		})
@@ -142,52 +104,45 @@ func TestWaitersAreGrantedTheLockInOrderOfArrival(t *testing.T) {
 
 // A waiter keeps nobody out, and nobody waits for it, once it is gone.
 func TestWaiterOfAnRWMutexThatIsGoneStopsNobody(t *testing.T) {
-	for what, leave := range map[string]func(p *process, cancel func()){
-		"cancelled": func(_ *process, cancel func()) { cancel() },
-		"closed":    func(p *process, _ func()) { _ = p.closeAll(time.Minute) },
-		"dead":      func(p *process, _ func()) { p.die(false) },
-		"lost":      func(p *process, _ func()) { p.die(true) },
-		"frozen":    func(p *process, _ func()) { p.partition() },
+	const moment = 100 * time.Millisecond
+	for what, c := range map[string]struct {
+		leave func(p *process, cancel func())
+		most  map[*lockType]time.Duration // that the next waits: behind a writer until it looks, behind a reader a claim
+	}{
+		"cancelled": {func(_ *process, cancel func()) { cancel() }, nil},
+		"closed":    {func(p *process, _ func()) { _ = p.closeAll(time.Minute) }, nil},
+		"dead":      {func(p *process, _ func()) { p.die(false) }, map[*lockType]time.Duration{writer: claim / 2}},
+		"lost": {func(p *process, _ func()) { p.die(true) }, map[*lockType]time.Duration{
+			writer: claim + claim/2, reader: claim,
+		}},
+		"frozen": {func(p *process, _ func()) { p.partition() }, map[*lockType]time.Duration{
+			writer: claim + claim/2, reader: claim,
+		}},
 	} {
-		for name, writes := range map[string]bool{"writer": true, "reader": false} {
-			t.Run(name+" "+what, func(t *testing.T) {
-				alone(t, reader, func(t *testing.T, w *world) {
-					side := func(p *process, writes bool) relock.Locker {
-						if rw := p.s[0].RWMutex("a"); writes {
-							return rw
-						}
-						return p.lock()
-					}
+		for _, sides := range [][2]*lockType{{writer, reader}, {reader, writer}} {
+			t.Run(sides[0].name+" "+what, func(t *testing.T) {
+				alone(t, sides[0], func(t *testing.T, w *world) {
 					p, goes, next := w.process(), w.process(), w.process()
-					held, l, after := side(p, !writes), side(goes, writes), side(next, !writes)
+					held, l, after := sides[1].make(p.s), sides[0].make(goes.s), sides[1].make(next.s)
 					require.NoError(t, held.Lock(background))
 					ctx, cancel := context.WithCancel(background)
 					defer cancel()
-					left, got := make(chan error, 1), make(chan error, 1)
-					go func() { left <- l.Lock(ctx) }()
+					left := begin(ctx, l)
 					time.Sleep(time.Second)
-					go func() { got <- after.Lock(background) }()
-					time.Sleep(time.Second)
+					got := locking(after)
 					require.Empty(t, got)
-					leave(goes, cancel)
+					c.leave(goes, cancel)
 					synctest.Wait()
 					start := time.Now()
-					if writes {
+					if sides[0] == writer {
 						require.NoError(t, <-got)
 						require.NoError(t, held.Err(), "who reads already is not disturbed")
 					}
 					require.NoError(t, held.Unlock(background))
-					if !writes {
+					if sides[0] == reader {
 						require.NoError(t, <-got)
 					}
-					most := 100 * time.Millisecond
-					if what == "lost" || what == "frozen" {
-						most += claim
-					}
-					if writes && what != "cancelled" && what != "closed" {
-						most += claim / 2 // until the one that waits looks
-					}
-					require.LessOrEqual(t, time.Since(start), most)
+					require.LessOrEqual(t, time.Since(start), moment+c.most[sides[0]])
 					require.NoError(t, after.Unlock(background))
 					if what == "frozen" {
 						goes.heal()
@@ -199,5 +154,75 @@ func TestWaiterOfAnRWMutexThatIsGoneStopsNobody(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A waiter that stood still when its turn came does not believe to have the lock, which others have had
+// since. It queues again, and keeps that place, although the queue itself would expire after 15 s.
+func TestWaiterThatWasPassedOverQueuesAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if !w.exclusive() || w.typ.redis > 1 {
+			return
+		}
+		holder, p, other := w.process(), w.process(), w.process()
+		c := w.redis[0].Client()
+		for range 5 {
+			held, l, next := holder.held(), p.lock(), other.lock()
+			got := locking(l)
+			last := locking(next)
+			heal := p.partition()
+			require.NoError(t, held.Unlock(background))
+			require.NoError(t, <-last)
+			heal()
+			time.Sleep(2 * time.Second)
+			places := func() []string {
+				ids, err := c.Do(background, c.B().Zrange().Key(w.queue()).Min("0").Max("-1").Build()).AsStrSlice()
+				require.NoError(t, err)
+				return ids
+			}
+			before := places()
+			require.Len(t, before, 1)
+			for range 40 {
+				time.Sleep(time.Second)
+				require.Equal(t, before, places())
+			}
+			require.Empty(t, got)
+			require.NoError(t, next.Err())
+			require.NoError(t, next.Unlock(background))
+			start := time.Now()
+			require.NoError(t, <-got)
+			require.Zero(t, time.Since(start))
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A release that falls into the gap between two subscriptions, or whose message is lost with the
+// connection, is found when the waiter is subscribed again: long before it would look by itself.
+func TestNoWakeUpIsLostWithASubscription(t *testing.T) {
+	for _, after := range []time.Duration{-time.Second, -time.Millisecond, 0, time.Millisecond, 50 * time.Millisecond} {
+		t.Run(after.String(), func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				p, other := w.process(), w.process()
+				for i := range 4 {
+					l, next := p.held(), other.opposite()
+					got := begin(background, next)
+					time.Sleep(10*time.Second + time.Duration(i)*797*time.Millisecond) // at any point between two looks
+					time.AfterFunc(2*time.Second, func() {
+						for k, r := range w.redis {
+							r.Disconnect(other.s[k])
+						}
+					})
+					time.Sleep(2*time.Second + after)
+					start := time.Now()
+					require.NoError(t, l.Unlock(background))
+					require.NoError(t, <-got)
+					require.LessOrEqual(t, time.Since(start), w.slow()+max(0, -after)+500*time.Millisecond)
+					require.NoError(t, next.Unlock(background))
+					time.Sleep(time.Second)
+				}
+			})
+		})
 	}
 }

@@ -2,91 +2,59 @@ package virtual_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/relocktest"
+	"github.com/relock-go/relock/internal/kit"
 )
 
-// losses records why holds were lost.
-type losses struct {
-	relock.NopObserver
-	mu  sync.Mutex
-	all []error
-}
-
-func (o *losses) Lost(e relock.LostEvent) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.all = append(o.all, e.Cause)
-}
-
-func (o *losses) causes() []error {
-	synctest.Wait() // until they are told
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.all
-}
-
-// holdBounds are when a hold must end, and when its last renewal is sent, which sets what is left
-// of it: the lease is that if it is longer.
-var holdBounds = map[time.Duration]time.Duration{
-	500 * time.Millisecond: 2 * (500 * time.Millisecond / 3),
-	3 * time.Second:        2 * time.Second,
-	25 * time.Second:       2 * (25 * time.Second / 3),
-	31 * time.Second:       30 * time.Second,
-	time.Minute:            50 * time.Second,
-}
-
 // Counted from the grant, whether it was waited for or not, and whatever its owner locks again. Who
-// waits gets in then.
+// waits gets in then. The last renewal sets what is left of the hold: the lease is that if it is longer.
 func TestMaxHoldEndsOnTime(t *testing.T) {
-	for most, last := range holdBounds {
-		for _, wait := range []time.Duration{0, 20 * time.Second} {
-			if wait > 0 && most > 3*time.Second {
-				continue
-			}
-			t.Run(fmt.Sprint(most, " after ", wait), func(t *testing.T) {
-				onEach(t, func(t *testing.T, w *world) {
-					seen := new(losses)
-					p, other := w.process(relock.WithObserver(seen)), w.process()
-					owner := p.s[0].NewContext(background)
-					l := p.lock(relock.WithMaxHold(most))
-					if wait > 0 {
-						before := other.opposite()
-						require.NoError(t, before.Lock(background))
-						time.AfterFunc(wait, func() { _ = before.Unlock(background) })
-					}
-					require.NoError(t, l.Lock(owner))
-					start := time.Now()
-					time.Sleep(most / 2)
-					require.NoError(t, l.Lock(owner)) // which does not prolong it
-					got := make(chan time.Time, 1)
-					go func() {
-						_ = other.opposite().Lock(background)
-						got <- time.Now()
-					}()
-					left := (most - last).Truncate(time.Millisecond)
-					took, want := lost(t, l).Sub(start), last+told(left)
-					require.GreaterOrEqual(t, took, want-time.Millisecond)
-					if wait > 0 { // a claim is renewed a little later than a lease, so less of it is margin
-						want = most - 2*time.Millisecond
-					}
-					require.LessOrEqual(t, took, want+time.Millisecond)
-					for range 2 {
-						require.ErrorIs(t, l.Unlock(owner), relock.ErrLost)
-					}
-					require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
-					require.LessOrEqual(t, (<-got).Sub(start), most+w.slow()+50*time.Millisecond)
-					require.Contains(t, fmt.Sprint(seen.causes()), "WithMaxHold")
-				})
+	for _, row := range []struct{ most, last, wait time.Duration }{ // last is when the last renewal is sent
+		{500 * time.Millisecond, 2 * (500 * time.Millisecond / 3), 0},
+		{500 * time.Millisecond, 2 * (500 * time.Millisecond / 3), 20 * time.Second},
+		{3 * time.Second, 2 * time.Second, 0},
+		{3 * time.Second, 2 * time.Second, 20 * time.Second},
+		{25 * time.Second, 2 * (25 * time.Second / 3), 0},
+		{31 * time.Second, 30 * time.Second, 0},
+		{time.Minute, 50 * time.Second, 0},
+	} {
+		most, last, wait := row.most, row.last, row.wait
+		t.Run(fmt.Sprint(most, " after ", wait), func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				seen := new(recorder)
+				p, other := w.process(relock.WithObserver(seen)), w.process()
+				owner := p.s[0].NewContext(background)
+				l := p.lock(relock.WithMaxHold(most))
+				if wait > 0 {
+					before := other.opposite()
+					require.NoError(t, before.Lock(background))
+					time.AfterFunc(wait, func() { _ = before.Unlock(background) })
+				}
+				require.NoError(t, l.Lock(owner))
+				start := time.Now()
+				time.Sleep(most / 2)
+				require.NoError(t, l.Lock(owner)) // which does not prolong it
+				got := kit.Async(func() time.Time { _ = other.opposite().Lock(background); return time.Now() })
+				left := (most - last).Truncate(time.Millisecond)
+				took, want := lost(t, l).Sub(start), last+told(left)
+				require.GreaterOrEqual(t, took, want-time.Millisecond)
+				if wait > 0 { // a claim is renewed a little later than a lease, so less of it is margin
+					want = most - 2*time.Millisecond
+				}
+				require.LessOrEqual(t, took, want+time.Millisecond)
+				for range 2 {
+					require.ErrorIs(t, l.Unlock(owner), relock.ErrLost)
+				}
+				require.ErrorIs(t, l.Unlock(owner), relock.ErrNotHeld)
+				require.LessOrEqual(t, (<-got).Sub(start), most+w.slow()+50*time.Millisecond)
+				require.Contains(t, fmt.Sprint(seen.takeLosses()), "WithMaxHold")
 			})
-		}
+		})
 	}
 }
 
@@ -101,8 +69,8 @@ func TestMaxHoldIsOfEachOwner(t *testing.T) {
 		bound := relock.WithMaxHold(most)
 		l := p.held(bound)
 		for _, opts := range [][]relock.LockOption{{bound}, nil, {bound}, {bound}} {
-			next, got := p.lock(opts...), make(chan error, 1)
-			go func() { got <- next.Lock(background) }()
+			next := p.lock(opts...)
+			got := begin(background, next)
 			time.Sleep(most * 3 / 4)
 			require.NoError(t, l.Unlock(background))
 			require.NoError(t, <-got)
@@ -112,47 +80,17 @@ func TestMaxHoldIsOfEachOwner(t *testing.T) {
 			}
 		}
 		// Goroutines of one owner enter together, and set the bound each for itself: that was a race.
-		owner, got := p.s[0].NewContext(background), make(chan error, 4)
-		next := p.lock(bound)
-		for range cap(got) {
-			go func() { got <- next.Lock(owner) }()
-		}
+		owner, next := p.s[0].NewContext(background), p.lock(bound)
+		got := kit.Async(func() error { return kit.Together(4, func(int) error { return next.Lock(owner) }) })
 		time.Sleep(time.Second)
 		require.NoError(t, l.Unlock(background))
 		start := time.Now()
-		for range cap(got) {
-			require.NoError(t, <-got)
-		}
+		require.NoError(t, <-got)
 		require.InDelta(t, most, lost(t, next).Sub(start), float64(w.slow()+100*time.Millisecond))
-		for range cap(got) {
+		for range 4 {
 			require.ErrorIs(t, next.Unlock(owner), relock.ErrLost)
 		}
 	})
-}
-
-// A Group keeps the options of its members, and is lost with the first of them.
-func TestGroupIsLostWithTheFirstOfItsMembers(t *testing.T) {
-	t.Parallel()
-	for what, opt := range map[string]relock.LockOption{
-		"fixed": relock.WithFixedLease(5 * time.Second), "bounded": relock.WithMaxHold(5 * time.Second),
-	} {
-		t.Run(what, func(t *testing.T) {
-			alone(t, &lockTypes[0], func(t *testing.T, w *world) {
-				s := w.process().s[0]
-				short, usual := s.Mutex("a", opt), s.Mutex("b")
-				for _, g := range []*relock.Group{relock.NewGroup(short, usual), relock.NewGroup(short, s.FairMutex("c"), usual)} {
-					start := time.Now()
-					require.NoError(t, g.Lock(background))
-					require.InDelta(t, 5*time.Second, lost(t, g).Sub(start), float64(50*time.Millisecond))
-					require.ErrorIs(t, short.Err(), relock.ErrLost)
-					require.NoError(t, usual.Err(), "held until Unlock")
-					require.ErrorIs(t, g.Unlock(background), relock.ErrLost)
-					require.ErrorIs(t, usual.Err(), relock.ErrNotHeld)
-					time.Sleep(time.Second)
-				}
-			})
-		})
-	}
 }
 
 // No lease in Redis reaches beyond the end of the hold, so the end of the process bounds it, too.
@@ -179,10 +117,8 @@ func TestMaxHoldBoundsADeadProcess(t *testing.T) {
 
 // What a Redlock takes again on a server that has lost its data does not outlast the hold.
 func TestMaxHoldBoundsWhatARedlockRepairs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const most = 50 * time.Second
-		w := newWorld(t, &lockTypes[len(lockTypes)-1])
+	const most = 50 * time.Second
+	alone(t, redlock, func(t *testing.T, w *world) {
 		p := w.process()
 		start := time.Now()
 		l := p.held(relock.WithMaxHold(most))
@@ -191,16 +127,12 @@ func TestMaxHoldBoundsWhatARedlockRepairs(t *testing.T) {
 			if i%10 == 5 {
 				w.redis[i/10%3].Restart(false)
 			}
-			for _, r := range w.redis {
-				one := world{t: t, typ: w.typ, redis: []*relocktest.Redis{r}}
-				require.LessOrEqual(t, time.Since(start)+one.ttl(), most)
+			for i := range w.redis {
+				require.LessOrEqual(t, time.Since(start)+w.one(i).ttl(), most)
 			}
 			require.NoError(t, l.Err())
 		}
-		for _, r := range w.redis {
-			one := world{t: t, typ: w.typ, redis: []*relocktest.Redis{r}}
-			require.False(t, one.free(), "it was not taken again")
-		}
+		require.Equal(t, 3, w.holders(), "it was not taken again")
 		require.InDelta(t, most, lost(t, l).Sub(start), float64(500*time.Millisecond))
 	})
 }

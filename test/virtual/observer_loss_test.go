@@ -1,8 +1,6 @@
 package virtual_test
 
 import (
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,64 +14,30 @@ import (
 func TestObserverIsToldOfEachLossWithItsCause(t *testing.T) {
 	for what, row := range map[string]struct {
 		opts  []relock.LockOption
-		lose  func(o *observation)
+		lose  func(p *process)
 		cause string
 	}{
-		"Redis is silent": {nil, func(o *observation) { o.t.Cleanup(o.p.partition()) },
+		"Redis is silent": {nil, func(p *process) { p.w.t.Cleanup(p.partition()) },
 			"its lease ran out before it could be renewed"},
-		"fixed lease": {[]relock.LockOption{relock.WithFixedLease(time.Minute)}, func(*observation) {},
-			"its lease ran out"},
-		"longest hold": {[]relock.LockOption{relock.WithMaxHold(time.Minute)}, func(*observation) {},
+		"fixed lease": {[]relock.LockOption{relock.WithFixedLease(time.Minute)}, func(*process) {}, "its lease ran out"},
+		"longest hold": {[]relock.LockOption{relock.WithMaxHold(time.Minute)}, func(*process) {},
 			"it was held for as long as WithMaxHold allows"},
-		"forced open": {nil, func(o *observation) {
-			time.Sleep(time.Second)
-			for _, s := range o.p.s { // a Redlock gives the last one back itself
-				_, err := s.ForceUnlock(background, o.typ.names[0])
-				require.NoError(o.t, err)
-			}
-		}, "it was forced open"},
-		"deleted": {nil, func(o *observation) {
-			for _, r := range o.redis {
-				c := r.Client()
-				require.NoError(o.t, c.Do(background, c.B().Flushall().Build()).Error())
-			}
-		}, "it is not in Redis any more"},
-		"closed": {nil, func(o *observation) {
-			time.Sleep(time.Second)
-			for _, s := range o.p.s {
-				require.NoError(o.t, s.Close(background))
-			}
-		}, "the session was closed"},
+		"forced open": {nil, func(p *process) { time.Sleep(time.Second); p.force() }, "it was forced open"},
+		"deleted":     {nil, func(p *process) { p.w.do("FLUSHALL") }, "it is not in Redis any more"},
+		"closed": {nil, func(p *process) { time.Sleep(time.Second); _ = p.closeAll(time.Minute) },
+			"the session was closed"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEachObserved(t, func(t *testing.T, o *observation) {
-				l := o.p.held(row.opts...)
+				l, start := o.p.held(row.opts...), time.Now()
 				o.r.take()
-				start := time.Now()
-				row.lose(o)
-				held := lost(t, l).Sub(start)
-				synctest.Wait()
-				o.wantLost(held, row.cause)
+				row.lose(o.p)
+				o.wantLost(lost(t, l).Sub(start), row.cause)
 				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 				o.wants()
 			})
 		})
 	}
-}
-
-// A hold that Unlock finds lost is reported like any other.
-func TestObserverIsToldOfALossThatUnlockFinds(t *testing.T) {
-	onEachObserved(t, func(t *testing.T, o *observation) {
-		l := o.p.held()
-		o.r.take()
-		time.Sleep(time.Second)
-		for _, r := range o.redis {
-			c := r.Client()
-			require.NoError(t, c.Do(background, c.B().Flushall().Build()).Error())
-		}
-		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-		o.wantLost(time.Second, "it is not in Redis any more")
-	})
 }
 
 // A FairMutex may be granted what Redis forgot that this process holds, before a renewal finds out.
@@ -89,10 +53,9 @@ func TestObserverIsToldOfALossThatTheNextLockFinds(t *testing.T) {
 		at := took(func() { require.NoError(t, next.Lock(background)) })
 		require.Equal(t, o.typ == fair, at == 0, at)
 		require.WithinDuration(t, time.Now(), lost(t, l), 0)
-		synctest.Wait()
-		losses := slices.DeleteFunc(o.r.take(), func(e event) bool { _, is := e.of.(relock.LostEvent); return !is })
+		losses := o.r.takeLosses()
 		require.Len(t, losses, 1)
-		require.EqualError(t, losses[0].of.(relock.LostEvent).Cause, "relock: lock lost: it is not in Redis any more")
+		require.EqualError(t, losses[0].Cause, "relock: lock lost: it is not in Redis any more")
 		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 		require.NoError(t, next.Unlock(background))
 	})
@@ -109,7 +72,7 @@ func TestObserverIsToldOfAReleaseThatIsNotConfirmed(t *testing.T) {
 		events := o.r.take()
 		require.Len(t, events, 1)
 		e, _ := events[0].of.(relock.ReleaseEvent)
-		if o.kind != relock.KindGroup && o.kind != relock.KindRedlock { // their members' events have it
+		if o.kind != relock.KindGroup && o.kind != relock.KindRedlock {
 			require.ErrorContains(t, e.Err, "no confirmation from Redis")
 		}
 		e.Err = nil
@@ -117,48 +80,33 @@ func TestObserverIsToldOfAReleaseThatIsNotConfirmed(t *testing.T) {
 	})
 }
 
-func TestReadersThroughOneHandleAreObservedOneByOne(t *testing.T) {
-	onEachObserved(t, func(t *testing.T, o *observation) {
-		if o.exclusive() {
-			return
-		}
-		l := o.p.lock()
-		for range 3 {
-			require.NoError(t, l.Lock(background))
-			time.Sleep(time.Second)
-		}
-		o.r.take()
-		require.NoError(t, l.Unlock(background))
-		o.wants(o.released(nil, 3*time.Second))
-		_, err := o.p.s[0].ForceUnlock(background, "a")
-		require.NoError(t, err)
-		synctest.Wait()
-		var held []time.Duration
-		for _, e := range o.r.take() {
-			held = append(held, e.of.(relock.LostEvent).Held)
-		}
-		require.Equal(t, []time.Duration{2 * time.Second, time.Second}, held)
-		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-	})
-}
-
-// Readers of a process share a lease, and each has a hold of its own to lose.
-func TestReadersOfOneLeaseAreEachReportedLost(t *testing.T) {
-	onEachObserved(t, func(t *testing.T, o *observation) {
-		if o.exclusive() {
-			return
-		}
-		readers := []relock.Locker{o.p.held(), o.p.held(), o.p.held()}
-		o.r.take()
-		t.Cleanup(o.p.partition())
-		for _, l := range readers {
-			lost(t, l)
-		}
-		synctest.Wait()
-		require.Len(t, o.r.take(), len(readers))
-		for _, l := range readers {
-			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+// Readers of a process share a lease, through one handle or several, and each has a hold of its own to end or to
+// lose.
+func TestReadersOfOneLeaseAreObservedOneByOne(t *testing.T) {
+	alone(t, reader, func(t *testing.T, w *world) {
+		r := new(recorder)
+		p := w.process(relock.WithObserver(r))
+		one := p.lock()
+		for _, locks := range [][]relock.Locker{{one, one, one}, {p.lock(), p.lock(), p.lock()}} {
+			r.take()
+			for i, l := range locks {
+				require.NoError(t, l.Lock(background))
+				e := r.take()[0].of.(relock.AcquireEvent)
+				require.Equal(t, i > 0, e.Handoff, "it joins")
+				time.Sleep(time.Second)
+			}
+			require.NoError(t, locks[0].Unlock(background))
+			require.Equal(t, 3*time.Second, r.take()[0].of.(relock.ReleaseEvent).Held)
+			p.force()
+			var held []time.Duration
+			for _, e := range r.takeLosses() {
+				held = append(held, e.Held)
+			}
+			require.ElementsMatch(t, []time.Duration{2 * time.Second, time.Second}, held)
+			for _, l := range locks[1:] {
+				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+			}
+			require.Zero(t, r.held)
 		}
 	})
 }
@@ -181,9 +129,8 @@ func TestObserverIsToldOfRenewals(t *testing.T) {
 		heal()
 		rounds := o.r.takeRounds()
 		require.NotEmpty(t, rounds)
-		failed := rounds[0]
-		require.ErrorContains(t, failed.Err, "relock: renew")
-		require.Equal(t, len(o.typ.names), failed.Holds)
+		require.ErrorContains(t, rounds[0].Err, "relock: renew")
+		require.Equal(t, len(o.typ.names), rounds[0].Holds)
 		time.Sleep(time.Second)
 		require.NoError(t, l.Unlock(background))
 	})
@@ -192,21 +139,18 @@ func TestObserverIsToldOfRenewals(t *testing.T) {
 // A group and a Redlock tell each observer of their sessions, and each of them once.
 func TestObserversOfSeveralSessionsAreEachToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for what, row := range map[string]struct {
-			kind relock.Kind
-			make func(s []*relock.Session) relock.Locker
-		}{
-			"group": {relock.KindGroup, func(s []*relock.Session) relock.Locker {
+		for _, of := range []func(s []*relock.Session) relock.Locker{
+			func(s []*relock.Session) relock.Locker {
 				return relock.NewGroup(s[0].Mutex("a"), s[1].Mutex("b"), s[2].Mutex("c"))
-			}},
-			"Redlock": {relock.KindRedlock, func(s []*relock.Session) relock.Locker { return relock.NewRedlock(s, "a") }},
+			},
+			func(s []*relock.Session) relock.Locker { return relock.NewRedlock(s, "a") },
 		} {
-			shared, own := newRecorder(row.kind), newRecorder(row.kind)
+			shared, own := new(recorder), new(recorder)
 			var s []*relock.Session
 			for _, o := range []relock.Observer{shared, shared, own} {
 				s = append(s, relocktest.New(t).Session(relock.WithObserver(o)))
 			}
-			l := row.make(s)
+			l := of(s)
 			require.NoError(t, l.Lock(background))
 			require.NoError(t, l.Unlock(background))
 			time.Sleep(time.Second)
@@ -215,9 +159,8 @@ func TestObserversOfSeveralSessionsAreEachToldOnce(t *testing.T) {
 				require.NoError(t, s.Close(background))
 			}
 			synctest.Wait()
-			for _, r := range []*recorder{shared, own} {
-				require.Len(t, r.take(), 4, what)
-			}
+			require.Len(t, shared.take(), 4)
+			require.Len(t, own.take(), 4)
 			require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 		}
 	})
@@ -228,63 +171,28 @@ type plain struct{ relock.Locker }
 
 // An observer is told why a group was lost, also by a member of which it hears nothing else.
 func TestObserverIsToldWhyAGroupWasLost(t *testing.T) {
-	for what, row := range map[string]struct {
-		other func(s *relock.Session) relock.Locker // a member of a session without an observer
-		title string
-		cause string
-	}{
-		"a lock":         {func(s *relock.Session) relock.Locker { return s.Mutex("b") }, "a, b", "it was forced open"},
-		"a group":        {func(s *relock.Session) relock.Locker { return relock.NewGroup(s.Mutex("b"), s.Mutex("c")) }, "b, c, a", "it was forced open"},
-		"a Redlock":      {func(s *relock.Session) relock.Locker { return relock.NewRedlock([]*relock.Session{s}, "b") }, "a, b", "it was forced open"},
-		"a foreign lock": {func(s *relock.Session) relock.Locker { return plain{s.Mutex("b")} }, "virtual_test.plain, a", "a member of the group was lost"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRecorder(relock.KindGroup)
-				redis := relocktest.New(t)
-				deaf := redis.Session()
-				g := relock.NewGroup(redis.Session(relock.WithObserver(r)).Mutex("a"), row.other(deaf))
-				require.NoError(t, g.Lock(background))
-				r.take()
-				time.Sleep(time.Second)
-				_, err := deaf.ForceUnlock(background, "b")
-				require.NoError(t, err)
-				synctest.Wait()
-				events := r.take()
-				require.Len(t, events, 1)
-				e := events[0].of.(relock.LostEvent)
-				require.EqualError(t, e.Cause, "relock: lock lost: "+row.cause)
-				e.Cause = nil
-				require.Equal(t, relock.LostEvent{Name: row.title, Kind: relock.KindGroup, Held: time.Second}, e)
-				require.ErrorIs(t, g.Unlock(background), relock.ErrLost)
-				require.Empty(t, r.take())
-			})
-		})
-	}
-}
-
-// Goroutines of one owner that wait enter together: each Lock has its end, and its hold another.
-func TestGoroutinesOfOneOwnerAreObservedOneByOne(t *testing.T) {
-	onEachObserved(t, func(t *testing.T, o *observation) {
-		if !o.exclusive() || o.kind == relock.KindGroup {
-			return // they are not contended, or re-entrant in their members
+	synctest.Test(t, func(t *testing.T) {
+		const forced = "it was forced open"
+		redis, r := relocktest.New(t), new(recorder)
+		s, deaf := redis.Session(relock.WithObserver(r)), redis.Session()
+		for _, row := range []struct {
+			title, cause string
+			other        relock.Locker
+		}{
+			{"a, b", forced, deaf.Mutex("b")},
+			{"a, b, c", forced, relock.NewGroup(deaf.Mutex("b"), deaf.Mutex("c"))},
+			{"a, b", forced, relock.NewRedlock([]*relock.Session{deaf}, "b")},
+			{"a, virtual_test.plain", "a member of the group was lost", plain{deaf.Mutex("b")}},
+		} {
+			g := relock.NewGroup(s.Mutex("a"), row.other)
+			require.NoError(t, g.Lock(background))
+			r.take()
+			time.Sleep(time.Second)
+			redis.Lose("b")
+			o := &observation{world: &world{t: t}, r: r, kind: relock.KindGroup, title: row.title}
+			o.wantLost(time.Second, row.cause)
+			require.ErrorIs(t, g.Unlock(background), relock.ErrLost)
+			o.wants()
 		}
-		holder, ctx, l := o.taken(), o.p.s[0].NewContext(background), o.p.lock()
-		var wg sync.WaitGroup
-		for range 2 {
-			wg.Go(func() { require.NoError(t, l.Lock(ctx)) })
-		}
-		synctest.Wait()
-		o.wants(o.waiting(nil), o.waiting(nil))
-		require.NoError(t, holder.Unlock(background))
-		wg.Wait()
-		for _, e := range o.r.take() {
-			require.True(t, e.of.(relock.AcquireEvent).Held)
-		}
-		time.Sleep(time.Second)
-		require.NoError(t, l.Unlock(ctx))
-		o.wants()
-		require.NoError(t, l.Unlock(ctx))
-		o.wants(o.released(nil, time.Second), o.released(nil, time.Second))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -35,15 +36,16 @@ func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
 				for range 2 {
 					require.NoError(t, rw.Lock(owner))
 					require.NoError(t, rw.Lock(owner))
-					readers := []relock.Locker{p.lock(), other.lock(), other.lock(), p.lock()}
-					writers := []relock.Locker{p.opposite(), third.opposite()}
-					var read, written []<-chan error
-					for _, r := range readers {
-						read = append(read, locking(r))
+					read, written := make(chan relock.Locker, 4), make(chan relock.Locker, 2)
+					locks := func(l relock.Locker, had chan<- relock.Locker) {
+						go func() { assert.NoError(t, l.Lock(background)); had <- l }()
+						time.Sleep(time.Second)
 					}
-					for _, w := range writers {
-						written = append(written, locking(w))
+					for _, p := range []*process{p, other, other, p} {
+						locks(p.lock(), read)
 					}
+					locks(p.opposite(), written)
+					locks(third.opposite(), written)
 					lose()
 					require.NoError(t, rw.RLock(owner))
 					require.NoError(t, rw.RLock(owner))
@@ -51,15 +53,15 @@ func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
 					require.NoError(t, rw.Unlock(owner))
 					require.Equal(t, token, rw.FencingToken(), "locked twice")
 					time.Sleep(10 * time.Second)
-					for _, c := range append(read, written...) {
-						require.Empty(t, c)
-					}
+					require.Zero(t, len(read)+len(written))
 					lose()
 					start := time.Now()
 					require.NoError(t, rw.Unlock(owner))
 					require.ErrorIs(t, rw.Err(), relock.ErrNotHeld)
-					for i, r := range readers {
-						require.NoError(t, <-read[i])
+					var readers []relock.Locker
+					for range cap(read) {
+						r := <-read
+						readers = append(readers, r)
 						require.LessOrEqual(t, time.Since(start), map[bool]time.Duration{true: time.Second}[lossy])
 						require.NoError(t, r.Err())
 					}
@@ -71,21 +73,14 @@ func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
 					}
 					require.NoError(t, rw.RUnlock(owner))
 					time.Sleep(10 * time.Second)
-					require.Zero(t, len(written[0])+len(written[1]), "beside the owner, which has read twice")
+					require.Empty(t, written, "beside the owner, which has read twice")
 					lose()
 					require.NoError(t, rw.RUnlock(owner))
-					for range writers {
-						i := 0
-						select {
-						case err := <-written[0]:
-							require.NoError(t, err)
-						case err := <-written[1]:
-							require.NoError(t, err)
-							i = 1
-						}
+					for range cap(written) {
+						l := <-written
 						time.Sleep(time.Second)
-						require.Empty(t, written[1-i], "two writers")
-						require.NoError(t, writers[i].Unlock(background))
+						require.Empty(t, written, "two writers")
+						require.NoError(t, l.Unlock(background))
 					}
 					time.Sleep(10 * time.Second)
 					require.True(t, w.free())
@@ -100,8 +95,8 @@ func TestDowngradeLetsReadersInAtOnce(t *testing.T) {
 func TestReaderThatIsGoneHoldsForItsOwnLeaseOnly(t *testing.T) {
 	t.Parallel()
 	const short = 6 * time.Second
-	for when, leave := range map[string]time.Duration{"the others leave before": short / 2, "the others leave later": 5 * lease} {
-		t.Run(when, func(t *testing.T) {
+	for when, leave := range map[string]time.Duration{"before": short / 2, "after": 5 * lease} {
+		t.Run("the others leave "+when, func(t *testing.T) {
 			alone(t, reader, func(t *testing.T, w *world) {
 				p, gone, writer := w.process(), w.process(), w.process()
 				held := p.held()

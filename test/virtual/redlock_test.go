@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/memredis"
-	"github.com/relock-go/relock/relocktest"
 )
 
 // inFive runs f in a bubble with a Redlock of five servers.
@@ -20,7 +20,7 @@ func inFive(t *testing.T, f func(t *testing.T, w *world, p *process)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		typ := lockTypes[len(lockTypes)-1]
+		typ := *redlock
 		typ.redis = 5
 		w := newWorld(t, &typ)
 		f(t, w, w.process())
@@ -34,62 +34,67 @@ func (p *process) on(f func(*memredis.Process), which ...int) {
 	}
 }
 
-func hang(n *memredis.Process) { n.Cut() }
-
 func heal(n *memredis.Process) { n.Heal() }
+
+// one returns a world of one of the servers.
+func (w *world) one(i int) *world { return &world{t: w.t, typ: w.typ, redis: w.redis[i : i+1]} }
 
 // holders returns on how many servers the lock is held.
 func (w *world) holders() (n int) {
 	synctest.Wait() // a majority was enough for Lock to return
-	for _, r := range w.redis {
-		if one := (&world{t: w.t, typ: w.typ, redis: []*relocktest.Redis{r}}); !one.free() {
+	for i := range w.redis {
+		if !w.one(i).free() {
 			n++
 		}
 	}
 	return n
 }
 
-var outages = map[string]func(*memredis.Process){"hang": hang, "down": down}
+var outages = map[string]func(*memredis.Process){"hang": func(n *memredis.Process) { n.Cut() }, "down": down}
 
 func down(p *memredis.Process) { p.Refuse() }
 
-// It is lost when fewer than a majority are certain, and nothing is left on the others then.
-func TestRedlockOutlivesAMinority(t *testing.T) {
-	for what, outage := range outages {
+// inOutages runs f like inFive for each way in which servers can be out of reach.
+func inOutages(t *testing.T, f func(t *testing.T, w *world, p *process, what string)) {
+	for what := range outages {
 		t.Run(what, func(t *testing.T) {
-			inFive(t, func(t *testing.T, w *world, p *process) {
-				other := w.process()
-				p.on(outage, 1, 3)
-				l := p.held() // pauses once for those that hang
-				start := time.Now()
-				require.Equal(t, 3, w.holders())
-				ok, err := other.lock().TryLock(background)
-				require.NoError(t, err)
-				require.False(t, ok)
-				time.Sleep(10 * lease)
-				require.NoError(t, l.Err())
-				p.on(heal, 1, 3)
-				time.Sleep(lease)
-				require.Equal(t, 5, w.holders(), "taken again where it was not")
-				p.on(outage, 0, 4)
-				time.Sleep(10 * lease)
-				require.NoError(t, l.Err())
-				last := time.Since(start).Truncate(lease / 3) // when the last renewals were due, about
-				p.on(outage, 2)
-				require.InDelta(t, last+lease, lost(t, l).Sub(start), float64(lease/3+time.Second))
-				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-				require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
-				time.Sleep(time.Minute)
-				require.True(t, w.free())
-			})
+			inFive(t, func(t *testing.T, w *world, p *process) { f(t, w, p, what) })
 		})
 	}
+}
+
+// It is lost when fewer than a majority are certain, and nothing is left on the others then.
+func TestRedlockOutlivesAMinority(t *testing.T) {
+	inOutages(t, func(t *testing.T, w *world, p *process, what string) {
+		other := w.process()
+		p.on(outages[what], 1, 3)
+		l := p.held() // pauses once for those that hang
+		start := time.Now()
+		require.Equal(t, 3, w.holders())
+		ok, err := other.lock().TryLock(background)
+		require.NoError(t, err)
+		require.False(t, ok)
+		time.Sleep(10 * lease)
+		require.NoError(t, l.Err())
+		p.on(heal, 1, 3)
+		time.Sleep(lease)
+		require.Equal(t, 5, w.holders(), "taken again where it was not")
+		p.on(outages[what], 0, 4)
+		time.Sleep(10 * lease)
+		require.NoError(t, l.Err())
+		last := time.Since(start).Truncate(lease / 3) // when the last renewals were due, about
+		p.on(outages[what], 2)
+		require.InDelta(t, last+lease, lost(t, l).Sub(start), float64(lease/3+time.Second))
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+		time.Sleep(time.Minute)
+		require.True(t, w.free())
+	})
 }
 
 // Servers that come back without their data are asked again, and count then.
 func TestServersThatLoseTheirDataAreRepairedWhileHeld(t *testing.T) {
 	inFive(t, func(t *testing.T, w *world, p *process) {
-		other := w.process()
 		l := p.held()
 		for _, which := range [][]int{{2, 3}, {0, 4}, {1}} {
 			for _, i := range which {
@@ -100,17 +105,15 @@ func TestServersThatLoseTheirDataAreRepairedWhileHeld(t *testing.T) {
 			require.NoError(t, l.Err())
 		}
 		// Forced open on a minority it is taken again; on a majority it is lost, at once.
-		for _, s := range other.s[:2] {
-			_, err := s.ForceUnlock(background, "a")
-			require.NoError(t, err)
+		for _, r := range w.redis[:2] {
+			r.Lose("a")
 		}
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 5, w.holders())
 		require.NoError(t, l.Err())
 		start := time.Now()
-		for _, s := range other.s[1:4] {
-			_, err := s.ForceUnlock(background, "a")
-			require.NoError(t, err)
+		for _, r := range w.redis[1:4] {
+			r.Lose("a")
 		}
 		require.Zero(t, lost(t, l).Sub(start))
 		time.Sleep(time.Second)
@@ -126,7 +129,7 @@ func TestUnlockSaysWhetherAMajorityHadTheRedlock(t *testing.T) {
 			l := p.held()
 			synctest.Wait()
 			for _, i := range gone {
-				(&world{t: t, redis: w.redis[i : i+1]}).do("DEL", "a")
+				w.one(i).del()
 			}
 			require.Equal(t, len(gone) > 2, errors.Is(l.Unlock(background), relock.ErrLost), "%v", gone)
 		}
@@ -135,101 +138,84 @@ func TestUnlockSaysWhetherAMajorityHadTheRedlock(t *testing.T) {
 
 // Lock rides it out; nothing is left of what fails.
 func TestRedlockFailsCleanlyWithoutAMajority(t *testing.T) {
-	for what, outage := range outages {
-		t.Run(what, func(t *testing.T) {
-			inFive(t, func(t *testing.T, w *world, p *process) {
-				p.on(outage, 0, 2, 4)
-				l := p.lock()
-				ok, err := l.TryLock(background)
-				require.False(t, ok)
-				require.Regexp(t, "deployment [135] of 5", err.Error()) // of those that were asked
-				require.NotRegexp(t, "deployment [24] of 5", err.Error())
-				require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
-				time.Sleep(2 * lease)
-				require.True(t, w.free())
-				ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
-				defer cancel()
-				require.ErrorIs(t, l.Lock(ctx), context.DeadlineExceeded)
-				start := time.Now()
-				time.AfterFunc(20*time.Millisecond, func() { p.on(heal, 2) })
-				require.NoError(t, l.Lock(background))
-				require.Less(t, time.Since(start), 5*time.Second)
-				require.NoError(t, l.Unlock(background))
-				p.on(heal, 0, 4)
-				time.Sleep(2 * lease)
-				require.True(t, w.free())
-			})
-		})
-	}
-}
-
-// parts counts what Redlocks take on their servers.
-type parts struct {
-	relock.NopObserver
-	taken atomic.Int64
-}
-
-func (p *parts) Acquired(_ context.Context, a relock.AcquireEvent) {
-	if a.Held && a.Kind == relock.KindMutex {
-		p.taken.Add(1)
-	}
+	inOutages(t, func(t *testing.T, w *world, p *process, what string) {
+		p.on(outages[what], 0, 2, 4)
+		l := p.lock()
+		ok, err := l.TryLock(background)
+		require.False(t, ok)
+		require.Regexp(t, "deployment [135] of 5", err.Error()) // of those that were asked
+		require.NotRegexp(t, "deployment [24] of 5", err.Error())
+		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
+		time.Sleep(2 * lease)
+		require.True(t, w.free())
+		ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, l.Lock(ctx), context.DeadlineExceeded)
+		start := time.Now()
+		time.AfterFunc(20*time.Millisecond, func() { p.on(heal, 2) })
+		require.NoError(t, l.Lock(background))
+		require.Less(t, time.Since(start), 5*time.Second)
+		require.NoError(t, l.Unlock(background))
+		p.on(heal, 0, 4)
+		time.Sleep(2 * lease)
+		require.True(t, w.free())
+	})
 }
 
 // What Lock takes and gives back on a minority wakes neither itself nor others that wait.
 func TestRedlocksAreNotWokenByWhatTheyGiveBack(t *testing.T) {
-	for what, outage := range outages {
-		t.Run(what, func(t *testing.T) {
-			inFive(t, func(t *testing.T, w *world, _ *process) {
-				var count parts
-				locked := make(chan relock.Locker, 2)
-				ps := []*process{w.process(relock.WithObserver(&count)), w.process(relock.WithObserver(&count))}
-				before := count.taken.Load()
-				for _, p := range ps {
-					p.on(outage, 0, 2, 4)
-					go func() { locked <- p.held() }()
+	inOutages(t, func(t *testing.T, w *world, p *process, what string) {
+		var taken atomic.Int64
+		for i := range w.redis {
+			memredis.Of(w.redis[i], p.s[i]).Server().OnCommand(func(verb string, args []string) string {
+				if verb == "HSET" && args[0] == "a" {
+					taken.Add(1)
 				}
-				// What is sent to servers that hang may be executed when they are back. It is cleaned up
-				// for as long as a lease.
-				down, within := time.Minute, 2*time.Second
-				if what == "hang" {
-					down, within = lease/2, 5*time.Second
-				}
-				time.Sleep(down)
-				rounds := float64(count.taken.Load()-before) / 2 / 2 // two servers, two processes
-				require.Less(t, rounds, 1.5*down.Seconds()+10)
-				start := time.Now()
-				for _, p := range ps {
-					p.on(heal, 2, 4)
-				}
-				for range ps {
-					l := <-locked
-					require.Less(t, time.Since(start), within)
-					require.NoError(t, l.Unlock(background))
-					start = time.Now()
-				}
+				return ""
 			})
-		})
-	}
+		}
+		ps := []*process{p, w.process()}
+		locked := make(chan relock.Locker, 2)
+		for _, p := range ps {
+			p.on(outages[what], 0, 2, 4)
+			go func() { locked <- p.held() }()
+		}
+		// What is sent to servers that hang may be executed when they are back. It is cleaned up
+		// for as long as a lease.
+		down, within := time.Minute, 2*time.Second
+		if what == "hang" {
+			down, within = lease/2, 5*time.Second
+		}
+		time.Sleep(down)
+		rounds := float64(taken.Load()) / 2 / 2 // two servers, two processes
+		require.Positive(t, rounds)
+		require.Less(t, rounds, 1.5*down.Seconds()+10)
+		start := time.Now()
+		for _, p := range ps {
+			p.on(heal, 2, 4)
+		}
+		for range ps {
+			l := <-locked
+			require.Less(t, time.Since(start), within)
+			require.NoError(t, l.Unlock(background))
+			start = time.Now()
+		}
+	})
 }
 
 // Servers that are down delay nobody who waits for an unlock on the others: he asks again every now and then.
 func TestRedlockFindsAnUnlockBesideAnOutage(t *testing.T) {
-	for what, outage := range outages {
-		t.Run(what, func(t *testing.T) {
-			inFive(t, func(t *testing.T, w *world, p *process) {
-				holder := w.process().held()
-				p.on(outage, 0, 2)
-				locked := make(chan relock.Locker)
-				go func() { locked <- p.held() }()
-				time.Sleep(time.Minute)
-				start := time.Now()
-				require.NoError(t, holder.Unlock(background))
-				l := <-locked
-				require.Less(t, time.Since(start), 200*time.Millisecond)
-				require.NoError(t, l.Unlock(background))
-			})
-		})
-	}
+	inOutages(t, func(t *testing.T, w *world, p *process, what string) {
+		holder := w.process().held()
+		p.on(outages[what], 0, 2)
+		locked := kit.Async(func() relock.Locker { return p.held() })
+		time.Sleep(time.Minute)
+		start := time.Now()
+		require.NoError(t, holder.Unlock(background))
+		l := <-locked
+		require.Less(t, time.Since(start), 200*time.Millisecond)
+		require.NoError(t, l.Unlock(background))
+	})
 }
 
 // One deployment that hangs is not waited for.
@@ -240,7 +226,7 @@ func TestHangingDeploymentIsNotWaitedFor(t *testing.T) {
 			require.Equal(t, 4, w.holders())
 			require.NoError(t, l.Unlock(background))
 		}
-		p.on(hang, 4)
+		p.on(outages["hang"], 4)
 		for range 4 {
 			require.LessOrEqual(t, took(pair), time.Millisecond)
 		}
@@ -253,45 +239,15 @@ func TestHangingDeploymentIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// Grants that come when the round is over are given back, by a call that fails for them, and by a
-// hold that does without.
-func TestGrantsThatComeAfterTheRoundAreGivenBack(t *testing.T) {
-	inFive(t, func(t *testing.T, w *world, p *process) {
-		slow := func(n *memredis.Process) { n.Delay(time.Second) } // as long as a round takes, each way
-		for range 3 {
-			p.on(slow, 0, 1, 2)
-			ok, err := p.lock().TryLock(background)
-			require.False(t, ok)
-			require.Error(t, err)
-			time.Sleep(10 * time.Second)
-			require.True(t, w.free())
-			p.on(heal, 0, 1)
-			l := p.held()
-			time.Sleep(10 * time.Second)
-			require.NoError(t, l.Unlock(background))
-			time.Sleep(10 * time.Second)
-			require.True(t, w.free())
-			p.on(heal, 2)
-		}
-	})
-}
-
 // A Lock that is between two rounds need not make another one to find out that no majority is open.
 func TestCloseEndsTheLockOfARedlockAtOnce(t *testing.T) {
 	inFive(t, func(t *testing.T, w *world, p *process) {
 		w.process().held()
-		ended := make(chan time.Time, 1)
-		go func() {
-			if err := p.lock().Lock(background); errors.Is(err, relock.ErrClosed) {
-				ended <- time.Now()
-			}
-			close(ended)
-		}()
+		ended := begin(background, p.lock())
 		time.Sleep(10 * time.Second)
 		for _, s := range p.s[:3] {
 			require.NoError(t, s.Close(background))
 		}
-		closed := time.Now()
-		require.Equal(t, closed, <-ended)
+		require.Zero(t, took(func() { require.ErrorIs(t, <-ended, relock.ErrClosed) }))
 	})
 }

@@ -1,24 +1,66 @@
 package virtual_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
+	"github.com/relock-go/relock/relocktest"
 )
 
-// busy takes and leaves a lock until the end, and returns how often it had it and the longest time that
-// it waited.
-func busy(l relock.Locker, section time.Duration, end time.Time) (n int, longest time.Duration) {
-	for time.Now().Before(end) {
+// A crowd takes and leaves locks all the time, until its end.
+type crowd struct {
+	section time.Duration
+	end     time.Time
+	wg      sync.WaitGroup
+	had     []*atomic.Int64 // turns, of each process
+}
+
+func crowdFor(length, section time.Duration) *crowd {
+	return &crowd{section: section, end: time.Now().Add(length)}
+}
+
+// join adds goroutines of a process.
+func (c *crowd) join(goroutines int, p *process, typ *lockType, o ...relock.LockOption) {
+	had := new(atomic.Int64)
+	c.had = append(c.had, had)
+	for range goroutines {
+		c.wg.Go(func() {
+			n, _ := c.turns(typ.make(p.s, o...))
+			had.Add(int64(n))
+		})
+	}
+}
+
+// others waits for the end, and returns how many turns each process has had, and all of them.
+func (c *crowd) others() (each []int, sum int) {
+	c.wg.Wait()
+	for _, n := range c.had {
+		each = append(each, int(n.Load()))
+		sum += int(n.Load())
+	}
+	return each, sum
+}
+
+// turns takes part here, and returns how often it had the lock and the longest time that it waited.
+func (c *crowd) turns(l interface {
+	Lock(context.Context) error
+	Unlock(context.Context) error
+}) (n int, longest time.Duration) {
+	for ; time.Now().Before(c.end); n++ {
 		longest = max(longest, took(func() { _ = l.Lock(background) }))
-		n++
-		time.Sleep(section)
+		time.Sleep(c.section)
 		_ = l.Unlock(background)
 	}
 	return n, longest
@@ -27,34 +69,16 @@ func busy(l relock.Locker, section time.Duration, end time.Time) (n int, longest
 // Processes whose goroutines want the lock all the time share it evenly, and one that has a single
 // goroutine has a turn in each round.
 func TestSaturatingProcessesShareTheLock(t *testing.T) {
-	const processes, goroutines = 4, 8
-	onEach(t, func(t *testing.T, w *world) {
-		if !w.exclusive() || w.typ.redis > 1 || len(w.typ.names) > 1 {
-			return
-		}
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		counts := make([]int, processes)
-		single := w.process()
-		ps := make([]*process, processes)
-		for i := range ps {
-			ps[i] = w.process()
-		}
-		end := time.Now().Add(2 * time.Second)
-		for i, p := range ps {
+	eachExclusive(t, func(t *testing.T, w *world) {
+		single, ps := w.process(), []*process{w.process(), w.process(), w.process(), w.process()}
+		c := crowdFor(2*time.Second, time.Millisecond)
+		for _, p := range ps {
 			p.delay(oneWay)
-			for range goroutines {
-				wg.Go(func() {
-					n, _ := busy(p.lock(), time.Millisecond, end)
-					mu.Lock()
-					defer mu.Unlock()
-					counts[i] += n
-				})
-			}
+			c.join(8, p, w.typ)
 		}
 		single.delay(oneWay)
-		n, longest := busy(single.lock(), time.Millisecond, end)
-		wg.Wait()
+		n, longest := c.turns(single.lock())
+		counts, _ := c.others()
 		t.Log(counts, n, longest)
 		require.LessOrEqual(t, slices.Max(counts), 2*slices.Min(counts))
 		require.Less(t, longest, 250*time.Millisecond)
@@ -64,31 +88,21 @@ func TestSaturatingProcessesShareTheLock(t *testing.T) {
 // Goroutines that read keep no writer out, and goroutines that write no reader, within a process and
 // among processes, near and far.
 func TestNeitherReadersNorWritersStarve(t *testing.T) {
-	for _, writes := range []bool{false, true} {
+	for _, sides := range [][2]*lockType{{reader, writer}, {writer, reader}} {
 		for _, apart := range []bool{false, true} {
 			for _, far := range []time.Duration{0, 50 * time.Millisecond} {
-				t.Run(fmt.Sprint(writes, apart, far), func(t *testing.T) {
+				t.Run(fmt.Sprint(sides[1].name, apart, far), func(t *testing.T) {
 					alone(t, reader, func(t *testing.T, w *world) {
-						side := func(p *process, writes bool) relock.Locker {
-							if writes {
-								return p.s[0].RWMutex("a")
-							}
-							return p.lock()
-						}
 						ps := []*process{w.process(), w.process(), w.process()}
 						if !apart {
 							ps = []*process{ps[0], ps[0], ps[0]}
 						}
-						end := time.Now().Add(time.Second)
-						var wg sync.WaitGroup
-						for _, p := range ps[:2] {
-							for range 4 {
-								wg.Go(func() { busy(side(p, !writes), 5*time.Millisecond, end) })
-							}
-						}
+						c := crowdFor(time.Second, 5*time.Millisecond)
+						c.join(4, ps[0], sides[0])
+						c.join(4, ps[1], sides[0])
 						ps[2].delay(far)
-						n, longest := busy(side(ps[2], writes), 5*time.Millisecond, end)
-						wg.Wait()
+						n, longest := c.turns(sides[1].make(ps[2].s))
+						c.others()
 						t.Log(n, longest)
 						require.Greater(t, n, 2)
 						require.Less(t, longest, time.Second)
@@ -96,5 +110,94 @@ func TestNeitherReadersNorWritersStarve(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A grant must last until the winner can answer, whatever the lease of the one who released it.
+func TestFarWaiterHasTurnsBesideShortLeases(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, w *world) {
+		a, b, away := w.process(), w.process(), w.process()
+		away.delay(40 * time.Millisecond)
+		c := crowdFor(20*time.Second, 20*time.Millisecond)
+		c.join(1, a, w.typ, relock.WithLease(60*time.Millisecond))
+		c.join(1, b, w.typ, relock.WithLease(80*time.Millisecond))
+		n, longest := c.turns(away.lock())
+		each, sum := c.others()
+		t.Log(each, n, longest)
+		require.GreaterOrEqual(t, 10*n, (sum+n)/3, "a tenth of an even share")
+	})
+}
+
+// A process hears nothing, since Redis refuses its subscription, but its commands work. It has turns beside
+// processes that hand the lock over without a pause.
+func TestWaiterThatCannotSubscribeHasTurns(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, w *world) {
+		deaf, near := w.process(), []*process{w.process(), w.process()}
+		memredis.Of(w.redis[0], deaf.s[0]).Server().OnCommand(func(verb string, args []string) string {
+			if verb == "SUBSCRIBE" && strings.Contains(strings.Join(args, " "), deaf.s[0].ID()) {
+				return "ERR max number of clients reached"
+			}
+			return ""
+		})
+		deaf.networks((*memredis.Process).Break)
+		time.Sleep(time.Second)
+		const section, length = 20 * time.Millisecond, 30 * time.Second
+		c := crowdFor(length, section)
+		c.join(4, near[0], w.typ)
+		c.join(4, near[1], w.typ)
+		n, longest := c.turns(deaf.lock())
+		_, others := c.others()
+		t.Log(others, n, longest)
+		require.Greater(t, others, int(length/section/3), "the others wait 100 ms at most for each of its turns")
+		require.GreaterOrEqual(t, n, 3, "turns")
+		require.Less(t, longest, 3*claim)
+	})
+}
+
+// The names a and {a} share a slot: a release of one granted the lock to a waiter of the other, and everybody waited
+// 5 s for that claim to expire.
+func TestSimilarNamesDoNotDelayEachOther(t *testing.T) {
+	t.Parallel()
+	type lockOf func(s *relock.Session, name string) relock.Locker
+	mutex := func(s *relock.Session, name string) relock.Locker { return s.Mutex(name) }
+	fair := func(s *relock.Session, name string) relock.Locker { return s.FairMutex(name) }
+	writer := func(s *relock.Session, name string) relock.Locker { return s.RWMutex(name) }
+	reader := func(s *relock.Session, name string) relock.Locker { return s.RWMutex(name).RLocker() }
+	group := func(s *relock.Session, name string) relock.Locker {
+		return relock.NewGroup(s.Mutex(name), s.FairMutex(name+"b"), s.RWMutex(name+"c"))
+	}
+	redlock := func(s *relock.Session, name string) relock.Locker {
+		return relock.NewRedlock([]*relock.Session{s}, name)
+	}
+	for kinds, pair := range map[string][2]lockOf{ // the second excludes both
+		"Mutex and FairMutex": {mutex, fair}, "FairMutex": {fair, fair}, "writer": {writer, writer},
+		"reader and writer": {reader, writer}, "Group and Mutex": {group, mutex}, "Redlock": {redlock, redlock},
+	} {
+		t.Run(kinds, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				redis := relocktest.New(t)
+				var wg sync.WaitGroup
+				for process := range 2 { // in each two calls of each kind for each name
+					s := redis.Session(relock.WithTenure(0)) // each unlock goes to the queue
+					redis.Delay(s, time.Duration(1+process)*100*time.Microsecond)
+					for i := range 8 {
+						l := pair[i%2](s, []string{"a", "{a}"}[i/4])
+						wg.Go(func() {
+							for range 8 {
+								ctx, cancel := context.WithTimeout(background, time.Second)
+								defer cancel()
+								if !assert.NoError(t, l.Lock(ctx)) {
+									return
+								}
+								time.Sleep(time.Millisecond)
+								assert.NoError(t, l.Unlock(background))
+							}
+						})
+					}
+				}
+				wg.Wait()
+			})
+		})
 	}
 }

@@ -3,7 +3,6 @@ package virtual_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,14 +34,16 @@ func (w *world) isTaken(t *testing.T, l relock.Locker) {
 	err := waits(t, l, 1500*time.Millisecond)
 	require.ErrorIs(t, err, relock.ErrTaken)
 	verb := map[bool]string{true: "lock", false: "rlock"}[w.exclusive()]
-	require.Regexp(t, fmt.Sprintf(`^relock: %s "a": lock taken by another holder for 1\.[5-9]s; context deadline exceeded; %v$`, verb, errStop), err.Error())
+	require.Regexp(t, `^relock: `+verb+` "a": lock taken by another holder for 1\.[5-9]s; context deadline exceeded; `+
+		errStop.Error()+`$`, err.Error())
 }
 
 // isSilent checks the error of a Lock whose Redis did not answer.
 func isSilent(t *testing.T, err error) {
 	t.Helper()
 	require.NotErrorIs(t, err, relock.ErrTaken)
-	require.Regexp(t, `; (no answer from Redis for \S+|i/o timeout|no connection: .+)$`, err.Error()) // to the request, or of its connection
+	// to the request, or of its connection
+	require.Regexp(t, `; (no answer from Redis for \S+|i/o timeout|no connection: .+)$`, err.Error())
 }
 
 func TestLockSaysThatItWasTaken(t *testing.T) {
@@ -51,6 +52,7 @@ func TestLockSaysThatItWasTaken(t *testing.T) {
 		holder := there.opposite()
 		require.NoError(t, holder.Lock(background))
 		w.isTaken(t, here.lock())
+		w.isTaken(t, w.process(relock.WithLease(50*time.Millisecond)).lock(relock.WithLease(lease)))
 
 		first := make(chan error)
 		go func() { first <- waits(t, here.lock(), 3*time.Second) }()

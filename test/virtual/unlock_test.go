@@ -3,7 +3,6 @@ package virtual_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -29,10 +28,7 @@ func (p *process) freeAgain() {
 // A hold that was certain when Unlock was called has protected its section to the end: Unlock waits
 // for Redis for two seconds, and leaves the release to the background.
 func TestUnlockWaitsForRedisForTwoSeconds(t *testing.T) {
-	const most = 2 * time.Second
-	for fault, begin := range map[string]func(*process){
-		"hangs": func(p *process) { p.partition() }, "refuses": (*process).refuse,
-	} {
+	for fault := range outages {
 		for _, cancellable := range []bool{false, true} { // the synchronous and the pipelined path of rueidis
 			for _, opts := range [][]relock.LockOption{nil, {relock.WithFixedLease(time.Second)}} {
 				t.Run(fmt.Sprint(fault, cancellable, len(opts)), func(t *testing.T) {
@@ -46,8 +42,8 @@ func TestUnlockWaitsForRedisForTwoSeconds(t *testing.T) {
 						l := p.lock(opts...)
 						require.NoError(t, l.Lock(ctx))
 						time.Sleep(500 * time.Millisecond)
-						begin(p)
-						require.LessOrEqual(t, took(func() { require.NoError(t, l.Unlock(ctx)) }), most)
+						p.networks(outages[fault])
+						require.LessOrEqual(t, took(func() { require.NoError(t, l.Unlock(ctx)) }), 2*time.Second)
 						require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
 						require.ErrorIs(t, l.Unlock(ctx), relock.ErrNotHeld)
 						time.Sleep(3 * time.Second)
@@ -60,48 +56,27 @@ func TestUnlockWaitsForRedisForTwoSeconds(t *testing.T) {
 	}
 }
 
-// A process stands still past the deadline, and the call comes before the watchdog has looked.
-func TestUnlockAfterTheDeadlineSaysThatTheHoldWasLost(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
-		l := p.held()
-		for _, s := range p.s {
-			peek.Engine(s).Clock.Skip(certain(lease))
-		}
-		require.Zero(t, took(func() { require.ErrorIs(t, l.Unlock(background), relock.ErrLost) }))
-		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
-		p.freeAgain()
-	})
-}
-
-// A hold that had ended before, or that Redis does not have any more, was no protection.
+// A hold that had ended before, or that Redis does not have any more, was no protection; nor one whose process stood
+// still past the deadline, if the call comes before the watchdog has looked. The observer is told of such a loss, too.
 func TestUnlockOfALostHoldSaysSoAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
+		seen := new(recorder)
+		p, still := w.process(relock.WithObserver(seen)), w.process()
 		ended := p.held(relock.WithFixedLease(time.Second))
 		time.Sleep(time.Second)
 		gone := p.held()
 		w.do("FLUSHALL")
-		for _, l := range []relock.Locker{ended, gone} {
+		late := still.held()
+		for _, s := range still.s {
+			peek.Engine(s).Clock.Skip(certain(lease))
+		}
+		for _, l := range []relock.Locker{ended, gone, late} {
 			require.Zero(t, took(func() { require.ErrorIs(t, l.Unlock(background), relock.ErrLost) }))
+			require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
 		}
+		losses := seen.takeLosses()
+		require.Len(t, losses, 2)
+		require.EqualError(t, losses[1].Cause, "it is not in Redis any more")
 		p.freeAgain()
-	})
-}
-
-// A release that comes late could end the next hold otherwise.
-func TestHoldIDsAreUsedOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
-		var used []string
-		for range 5 {
-			l := p.held()
-			id := slices.DeleteFunc(w.fields(), func(field string) bool { return field == "mode" })
-			require.Len(t, id, 1)
-			require.NotContains(t, used, id[0])
-			used = append(used, id[0])
-			require.NoError(t, l.Unlock(background))
-			time.Sleep(time.Second)
-		}
 	})
 }

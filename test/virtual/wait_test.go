@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,31 +16,44 @@ import (
 // passedOn reports whether holds of the type may go to another goroutine of the process.
 func (w *world) passedOn() bool { return w.typ.name == "Mutex" || w.typ.name == "writer" }
 
-// Who is passed a hold has at least half of its lease, even if Redis does not answer.
+// fenced is a lock with tokens.
+type fenced interface {
+	relock.Locker
+	FencingToken() int64
+}
+
+// Who is passed a hold has at least half of its lease, or a third of its claim, even if Redis does not answer.
 func TestHoldIsPassedOnOnlyWithHalfOfItsLease(t *testing.T) {
-	const latest = lease - lease/500 - 2*time.Millisecond - lease/2
-	for held, want := range map[time.Duration]bool{latest: true, latest + 1: false} {
-		t.Run(held.String(), func(t *testing.T) {
-			onEach(t, func(t *testing.T, w *world) {
-				if !w.passedOn() && w.typ != redlock {
-					return
-				}
-				p := w.process(relock.WithTenure(time.Hour))
-				l, next := p.held(), p.lock()
-				heal := p.partition()
-				got := false
-				go func() { got = next.Lock(background) == nil }()
-				time.Sleep(held)
-				go func() { _ = l.Unlock(background) }()
-				synctest.Wait()
-				require.Equal(t, want, got)
-				heal()
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				require.True(t, got)
-				require.NoError(t, next.Unlock(background))
+	for what, least := range map[string]time.Duration{"hold": lease / 2, "claim": claim / 3} {
+		for late, want := range map[time.Duration]bool{0: true, 1: false} {
+			t.Run(fmt.Sprint(what, " ", late), func(t *testing.T) {
+				onEach(t, func(t *testing.T, w *world) {
+					if !w.passedOn() && (w.typ != redlock || what == "claim") {
+						return
+					}
+					p, other := w.process(relock.WithTenure(time.Hour)), w.process()
+					l, left := p.lock(), certain(lease)
+					if what == "hold" {
+						require.NoError(t, l.Lock(background))
+					} else {
+						l = p.handOver(other, time.Second)
+						deadline, _ := l.(interface{ Deadline() (time.Time, bool) }).Deadline()
+						left = time.Until(deadline)
+						require.LessOrEqual(t, left, claim)
+					}
+					heal := p.partition()
+					next := p.lock()
+					got := begin(background, next)
+					time.Sleep(left - least + late)
+					go func() { _ = l.Unlock(background) }()
+					synctest.Wait()
+					require.Equal(t, want, len(got) > 0)
+					heal()
+					require.NoError(t, <-got)
+					require.NoError(t, next.Unlock(background))
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -55,7 +69,7 @@ func TestHoldIsPassedOnUntilItsTenureEnds(t *testing.T) {
 		for range cap(tokens) {
 			go func() {
 				l := p.held()
-				tokens <- l.(interface{ FencingToken() int64 }).FencingToken()
+				tokens <- l.(fenced).FencingToken()
 				time.Sleep(section)
 				_ = l.Unlock(background)
 			}()
@@ -72,12 +86,6 @@ func TestHoldIsPassedOnUntilItsTenureEnds(t *testing.T) {
 		}
 		require.Equal(t, []bool{true, true, false, true, true, false}, passed)
 	})
-}
-
-// fenced is a lock with tokens.
-type fenced interface {
-	relock.Locker
-	FencingToken() int64
 }
 
 // A block of tokens is used to its end and not beyond: the next block may begin right behind it. A

@@ -1,9 +1,10 @@
 package test
 
 import (
+	"crypto/rand"
+	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,38 +17,22 @@ import (
 // Everybody can read arguments in the process list, but not the environment. The command does not
 // get a password that was in an argument.
 func TestPasswordsAreNotInTheProcessList(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, "--requirepass", "secret")
-	with := "redis://:secret@" + s.Addr()
+	s, password := server(t), rand.Text()
+	admin(t, s, "ACL", "SETUSER", "user", "on", ">"+password, "~*", "&*", "+@all")
+	with := "redis://user:" + password + "@" + s.Addr()
 	for _, args := range [][]string{{"--redis", with}, {"--redis=" + with}} {
-		cmd := command("localhost:1", append(args, "run", "job", "--", "sh", "-c", "echo pid $$; env; read line")...)
-		in, err := cmd.StdinPipe()
-		require.NoError(t, err)
-		r := start(t, cmd)
+		r, end := waiting(t, command("localhost:1", append(args, sh("", "job", "echo pid $$; env; "+waits)...)...))
 		pid := r.number("pid")
-		for _, p := range append(childrenOf(t, r.cmd.Process.Pid), r.cmd.Process.Pid, pid) {
-			line, err := os.ReadFile("/proc/" + strconv.Itoa(p) + "/cmdline")
-			require.NoError(t, err)
-			require.NotContains(t, string(line), "secret", "the process list")
+		lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		require.NoError(t, err)
+		require.Contains(t, lines, fmt.Sprintf("/proc/%d/cmdline", pid))
+		for _, file := range lines {
+			line, _ := os.ReadFile(file)
+			require.NotContains(t, string(line), password, "the process list")
 		}
-		_ = in.Close()
-		r.ends(1)
-		require.NotContains(t, r.out.String()+r.err.String(), "secret", "the command's environment")
+		end()
+		require.NotContains(t, r.out.String()+r.err.String(), password, "the command's environment")
 	}
-}
-
-func childrenOf(t testing.TB, pid int) (all []int) {
-	t.Helper()
-	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
-	require.NoError(t, err)
-	for _, name := range tasks {
-		text, _ := os.ReadFile(name)
-		for f := range strings.FieldsSeq(string(text)) {
-			n, _ := strconv.Atoi(f)
-			all = append(all, n)
-		}
-	}
-	return all
 }
 
 func TestSocketUserDatabaseAndPasswordFile(t *testing.T) {
@@ -61,9 +46,8 @@ func TestSocketUserDatabaseAndPasswordFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("pass@word\n"), 0o600))
 	start(t, command(s.Addr(), "list")).ends(69)
 	for _, address := range []string{"redis://operator:pass%40word@" + s.Addr() + "/3", "redis://operator@" + s.Addr() + "?db=3&password_file=" + file} {
-		r := start(t, command(address, "run", "job", "--", program, "list", "--json"))
-		r.ends(0)
-		require.Equal(t, []string{"job"}, names(t, r), address)
+		text := start(t, command(address, "run", "job", "--", program, "list", "--json")).ends(0)
+		require.Equal(t, "job", parsed(t, text)[0].Name, address)
 		start(t, command("redis://operator:pass%40word@"+s.Addr()+"/4", "run", "-n", "job", "--", "true")).ends(0)
 	}
 }
@@ -77,10 +61,8 @@ func TestSentinel(t *testing.T) {
 		hosts = append(hosts, n.Addr())
 	}
 	address := "redis://" + strings.Join(hosts, ",") + "?master_set=relock"
-	end := waiting(t, address, "", "job")
-	l := start(t, command(address, "list", "--json"))
-	l.ends(0)
-	require.Equal(t, []string{"job"}, names(t, l))
+	_, end := waiting(t, command(address, sh("", "job", waits)...))
+	require.Equal(t, "job", parsed(t, start(t, command(address, "list", "--json")).ends(0))[0].Name)
 	find(t, examined(t, address, 0), "ok", "Sentinel names the primary")
 	end()
 }
@@ -90,15 +72,14 @@ func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	address := "redis://" + cluster.Nodes()[0].Addr() + "," + cluster.Nodes()[1].Addr()
 	for _, name := range []string{"a", "b", "c", "{tag}:d"} {
-		r := start(t, command(address, "run", name, "--", program, "list", "--json"))
-		r.ends(0)
-		require.Equal(t, []string{name}, names(t, r))
-		require.NotNil(t, parsed(t, r)[0].Held)
+		all := parsed(t, start(t, command(address, "run", name, "--", program, "list", "--json")).ends(0))
+		require.Len(t, all, 1)
+		require.Equal(t, name, all[0].Name)
+		require.NotNil(t, all[0].Held)
 	}
-	waiting := start(t, command(address, sh("-s", "job", "echo ready; sleep 1000")...))
-	waiting.says("ready")
-	waiting.signal(syscall.SIGTERM)
-	waiting.ends(143)
+	r, _ := waiting(t, command(address, sh("-s", "job", waits)...))
+	r.signal(syscall.SIGTERM)
+	r.ends(143)
 }
 
 func TestTLSWithClientCertificates(t *testing.T) {

@@ -36,8 +36,7 @@ func find(t testing.TB, all []finding, severity, text string) {
 }
 
 func TestDoctorSaysWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
+	s := server(t)
 	for _, c := range []struct {
 		set            []string
 		status         int
@@ -70,7 +69,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 		require.Positive(t, admin(t, s, "PTTL", key.(string)), key)
 	}
 	find(t, examined(t, "localhost:1", 2), "problem", "connect cannot connect")
-	text := prints(t, redistest.Start(t), 0, "doctor")
+	text := run(t, redistest.Start(t), "doctor").ends(0)
 	require.Contains(t, text, "ok       permissions     all ")
 	require.NotContains(t, text, "+hset")
 }

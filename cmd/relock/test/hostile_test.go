@@ -10,8 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/relock-go/relock/internal/redistest"
 )
 
 // hostile is what a terminal acts on: an escape, a control character of two bytes, and one that is no
@@ -30,14 +28,12 @@ func acts(t testing.TB, what, text string) {
 
 // Whoever may write to Redis must not write to the operator's terminal.
 func TestNothingOfRedisActsOnTheTerminal(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	const id = "4f1b9a52-8d9e-8c55-9d0c-000000000001"
+	s := server(t)
 	name := "name" + hostile
-	admin(t, s, "HSET", name, id+":1", "1", "mode", "write"+hostile)
-	admin(t, s, "HSET", "more", id+":1", "1")
-	admin(t, s, "HSET", "fields", id+":1", "1", id+":1:"+hostile, "1")
-	admin(t, s, "SET", "relock_session:{"+id+"}", "label"+hostile)
+	holds(t, s, name, "more", "fields")
+	admin(t, s, "HSET", name, "mode", "write"+hostile)
+	admin(t, s, "HSET", "fields", stranger+":1:"+hostile, "1")
+	admin(t, s, "SET", "relock_session:{"+stranger+"}", "label"+hostile)
 	for _, args := range [][]string{
 		{"list"}, {"list", "--json"}, {"inspect", name, "more", "fields"}, {"inspect", "--json", name, "more", "fields"},
 		{"run", "-n", name, "--", "true"}, {"unlock", "--yes", "free" + hostile}, {"__complete", "inspect", ""},
@@ -52,19 +48,15 @@ func TestNothingOfRedisActsOnTheTerminal(t *testing.T) {
 	}
 	for _, name := range []string{name, "fields"} {
 		x := at(t, command(s.Addr(), "unlock", name))
-		x.shows(0, "[y/N]")
+		x.shows("[y/N]")
 		acts(t, "unlock", strings.ReplaceAll(x.out.String(), "\r\n", "\n"))
-		x.types("n\n")
-		x.ends(1)
+		x.quits("n\n", 1)
 	}
 	x := topAt(t, s)
 	x.displays(`^more`)
-	x.types("nu")
-	x.displays(`\[y/N\]`)
-	x.types("n\r")
-	x.displays("^holder")
-	x.types(" q")
-	x.ends(0)
+	x.presses("nu", `\[y/N\]`)
+	x.presses("n\r", "^holder")
+	x.quits(" q", 0)
 	for _, bad := range []string{"\x1b]0;", "\u009b", "\x9b32", "\a"} {
 		require.NotContains(t, x.out.String(), bad)
 	}
@@ -78,18 +70,11 @@ func TestErrorsOfRedisAreEscapedAndCutShort(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			go func() { // ends with the connection
 				defer c.Close()
-				for buf := make([]byte, 1<<12); ; {
-					n, err := c.Read(buf)
-					if err != nil {
-						return
-					}
+				buf := make([]byte, 1<<12)
+				for n, err := c.Read(buf); err == nil; n, err = c.Read(buf) {
 					reply := strings.TrimSuffix(hostile, "\r")
 					if bytes.Contains(buf[:n], []byte("qQ1jJ7")) {
 						reply = "unknown command `AUTH`, with args beginning with: `user`, `qQ1jJ7`, "

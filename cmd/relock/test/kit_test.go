@@ -1,23 +1,23 @@
 package test
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -66,29 +66,38 @@ func (r *running) kill() {
 	}
 }
 
+// server starts a server for a test that runs beside others.
+func server(t *testing.T) *redistest.Server {
+	t.Helper()
+	t.Parallel()
+	return redistest.Start(t)
+}
+
 // run starts relock on a server.
 func run(t testing.TB, s *redistest.Server, args ...string) *running {
 	t.Helper()
 	return start(t, command(s.Addr(), args...))
 }
 
-// waiting starts a shell script under a lock, which ends with status 1 when the function that it returns is called.
-func waiting(t testing.TB, address, flags, name string) (end func()) {
+// waiting starts a shell script under a lock, which waits until the function that it returns is called, and ends with
+// status 1.
+func waiting(t testing.TB, cmd *exec.Cmd) (r *running, end func()) {
 	t.Helper()
-	cmd := command(address, sh(flags, name, "echo ready; read line")...)
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
-	r := start(t, cmd)
+	r = start(t, cmd)
 	r.says("ready")
-	return func() {
+	return r, func() {
 		t.Helper()
 		_ = in.Close()
 		r.ends(1)
 	}
 }
 
-// ends waits for the end and checks the exit status.
-func (r *running) ends(status int) {
+const waits = "echo ready; read line"
+
+// ends waits for the end, checks the exit status, and returns the output.
+func (r *running) ends(status int) string {
 	r.t.Helper()
 	select {
 	case <-r.ended:
@@ -96,67 +105,47 @@ func (r *running) ends(status int) {
 		r.t.Fatalf("%v has not ended", r.cmd.Args[1:])
 	}
 	require.Equal(r.t, status, r.status, "status of %v\nout: %s\nerr: %s", r.cmd.Args[1:], &r.out, &r.err)
-}
-
-// prints runs relock on a server, which must end with a status, and returns its output.
-func prints(t testing.TB, s *redistest.Server, status int, args ...string) string {
-	t.Helper()
-	r := run(t, s, args...)
-	r.ends(status)
 	return r.out.String()
 }
 
 // says waits until a text is among what was written to standard output.
-func (r *running) says(text string) {
-	r.t.Helper()
-	wrote(r.t, &r.out, text)
-}
+func (r *running) says(text string) { wrote(r.t, &r.out, text) }
 
 // warns waits for a text on standard error.
-func (r *running) warns(text string) {
-	r.t.Helper()
-	wrote(r.t, &r.err, text)
-}
+func (r *running) warns(text string) { wrote(r.t, &r.err, text) }
 
 func wrote(t testing.TB, b *redistest.Buffer, text string) {
 	t.Helper()
 	redistest.Eventually(t, soon, strconv.Quote(text), func() bool { return strings.Contains(b.String(), text) })
 }
 
-func (r *running) signal(s os.Signal) {
-	r.t.Helper()
-	require.NoError(r.t, r.cmd.Process.Signal(s))
-}
+func (r *running) signal(s os.Signal) { require.NoError(r.t, r.cmd.Process.Signal(s)) }
 
 // number waits for a line "<what> <number>" of standard output, and returns the number.
 func (r *running) number(what string) (n int) {
 	r.t.Helper()
+	line := regexp.MustCompile("(?m)^" + what + ` (\d+)\n`)
 	redistest.Eventually(r.t, soon, what, func() bool {
-		for line := range strings.Lines(r.out.String()) {
-			if text, ok := strings.CutPrefix(line, what+" "); ok && strings.HasSuffix(text, "\n") {
-				n, _ = strconv.Atoi(strings.TrimSpace(text))
-				return true
-			}
+		found := line.FindStringSubmatch(r.out.String())
+		if found != nil {
+			n, _ = strconv.Atoi(found[1])
 		}
-		return false
+		return found != nil
 	})
 	return n
 }
 
-// alive reports whether a process exists and is no zombie.
-func alive(pid int) bool {
-	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-		return false
-	}
-	state, err := stateOf(pid)
-	return err == nil && state != "Z" || errors.Is(err, os.ErrPermission)
+// status returns what /proc says of a process: as its State a letter, T if it has stopped.
+func status(pid int, field string) string {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	_, rest, _ := strings.Cut(string(text), field+":")
+	return strings.Fields(rest + " gone")[0]
 }
 
-// stateOf returns the letter for what a process does: T if it has stopped.
-func stateOf(pid int) (string, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, rest, _ := strings.Cut(string(text), ") ")
-	return rest[:min(1, len(rest))], err
+// alive reports whether a process exists and is no zombie.
+func alive(pid int) bool {
+	state := status(pid, "State")
+	return state != "gone" && state != "Z"
 }
 
 // sh returns the arguments of run for a shell script under a lock.
@@ -164,30 +153,23 @@ func sh(flags string, name, script string) []string {
 	return append(append([]string{"run"}, strings.Fields(flags)...), name, "--", "sh", "-c", script)
 }
 
-// catches tells from /proc whether a process has a handler for a signal.
-func catches(pid int, s syscall.Signal) bool {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	_, mask, _ := strings.Cut(string(text), "SigCgt:\t")
-	bits, _ := strconv.ParseUint(strings.Fields(mask + " 0")[0], 16, 64)
-	return bits&(1<<(s-1)) != 0
+// holds has an unknown process hold locks.
+func holds(t testing.TB, s *redistest.Server, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		admin(t, s, "HSET", name, stranger+":1", "1")
+	}
 }
 
-// session starts a session of the library on a server.
-func session(t testing.TB, s *redistest.Server) *relock.Session {
-	t.Helper()
-	session, err := relock.NewSession(t.Context(), s.Client(t))
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, session.Close(context.Background())) })
-	return session
-}
+const stranger = "4f1b9a52-8d9e-8c55-9d0c-000000000001" // the id of its session
 
 // hold has somebody else hold a lock until the function that it returns is called.
 func hold(t testing.TB, l relock.Locker) (release func()) {
 	t.Helper()
-	require.NoError(t, l.Lock(t.Context()))
+	kit.Lock(t, kit.Background, l)
 	return func() {
 		t.Helper()
-		require.NoError(t, l.Unlock(context.Background()))
+		kit.Unlock(t, kit.Background, l)
 	}
 }
 
@@ -207,14 +189,6 @@ func locked(t testing.TB, s *redistest.Server, name string, want bool) {
 	})
 }
 
-// forced opens a lock.
-func forced(t testing.TB, s *relock.Session, name string) {
-	t.Helper()
-	was, err := s.ForceUnlock(t.Context(), name)
-	require.NoError(t, err)
-	require.True(t, was)
-}
-
 // soon is when something that is not measured must have happened, on a slow machine too.
 const soon = time.Minute
 
@@ -229,27 +203,19 @@ func TestMain(m *testing.M) {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
-	os.Exit(build(m))
-}
-
-func build(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "relock")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
 	program = filepath.Join(dir, "relock")
-	args := []string{"build", "-o", program}
-	if os.Getenv("RELOCK_RACE") != "" {
-		args = append(args, "-race")
-	}
-	if out, err := exec.Command("go", append(args, "..")...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
-		return 1
+	race := "-race=" + strconv.FormatBool(os.Getenv("RELOCK_RACE") != "")
+	if out, err := exec.Command("go", "build", race, "-o", program, "..").CombinedOutput(); err != nil {
+		log.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"RELOCK_REDIS", "RELOCK_NAME", "RELOCK_TOKEN"} {
 		os.Unsetenv(name)
 	}
-	return m.Run()
+	ended := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(ended)
 }

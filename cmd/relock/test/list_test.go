@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
 // listed is what --json prints of a lock.
 type listed struct {
-	Name    string
-	Mode    string
-	Kind    string
+	Name, Mode, Kind string
+
 	Holders []struct {
 		ID, Session string
 		Count       int
@@ -29,26 +29,16 @@ type listed struct {
 	Waiters     int
 }
 
-func parsed(t testing.TB, r *running) (all []listed) {
+func parsed(t testing.TB, text string) (all []listed) {
 	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(r.out.String()), &all))
-	return all
-}
-
-// names returns what list --json names.
-func names(t testing.TB, r *running) (all []string) {
-	t.Helper()
-	for _, l := range parsed(t, r) {
-		all = append(all, l.Name)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &all))
 	return all
 }
 
 func TestListShowsLocksAndNothingElse(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
+	s := server(t)
 	began := time.Now()
-	locker, other := session(t, s), session(t, s)
+	locker, other := kit.NewSession(t, s), kit.NewSession(t, s)
 	defer hold(t, locker.Mutex("goods:1"))()
 	defer hold(t, locker.Mutex("strange\n\x1b[31mname"))()
 	defer hold(t, locker.FairMutex("goods:2"))()
@@ -56,20 +46,15 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	defer hold(t, locker.RWMutex("goods:4").RLocker())()
 	defer hold(t, other.RWMutex("goods:4").RLocker())()
 	defer hold(t, other.Mutex("other"))()
-	big := []string{"HSET", "application:big"} // and other data, which is no lock
-	for i := range 5000 {
-		big = append(big, fmt.Sprint(i), "x")
-	}
-	admin(t, s, big...)
+	// and other data, which is no lock
+	admin(t, s, "EVAL", "for i = 1, 5000 do redis.call('HSET', 'application:big', i, 'x') end", "0")
 	admin(t, s, "HSET", "application:user", "mode", "dark", "name", "x")
 	admin(t, s, "SET", "goods:text", "x")
 	admin(t, s, "ZADD", "goods:zset", "1", locker.ID()+":1")
 	waiter := run(t, s, "run", "--fair", "goods:2", "--", "true")
 	redistest.Eventually(t, soon, "a waiter", func() bool { return admin(t, s, "ZCARD", "relock_queue:{goods:2}") == int64(1) })
 
-	r := run(t, s, "list", "--json", "goods:*")
-	r.ends(0)
-	all := parsed(t, r)
+	all := parsed(t, run(t, s, "list", "--json", "goods:*").ends(0))
 	var got []string
 	for _, l := range all {
 		got = append(got, fmt.Sprintf("%s %s %s %d %d", l.Name, l.Mode, l.Kind, len(l.Holders), l.Waiters))
@@ -87,7 +72,16 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	require.True(t, strings.HasPrefix(h.ID, locker.ID()+":"), h.ID)
 	require.Equal(t, 1, h.Count)
 
-	text := prints(t, s, 0, "list")
+	// A lock that was acquired long ago, as a token that is gone tells.
+	admin(t, s, "DEL", "relock_fence:{goods:1}")
+	text := run(t, s, "inspect", "goods:1", "free").ends(0)
+	require.Regexp(t, `^goods:1: held \(mutex\), for >1m00s(.*\n)*free: not locked`, text)
+	all = parsed(t, run(t, s, "inspect", "--json", "goods:1", "free").ends(0))
+	require.True(t, all[0].HeldAtLeast)
+	require.EqualValues(t, 60_000, *all[0].Held)
+	require.Equal(t, "unlocked", all[1].Mode)
+	require.NotNil(t, all[1].Holders)
+	text = run(t, s, "list").ends(0)
 	for _, want := range []string{"goods:4 ", "and 1 more", `"strange\n\x1b[31mname"`, "\nother  ", "NAME"} {
 		require.Contains(t, text, want)
 	}
@@ -96,62 +90,47 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	waiter.ends(143)
 }
 
-// A lock that was acquired long ago, as a token that is gone tells.
-func TestInspectSaysForHowLongAtLeast(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	defer hold(t, session(t, s).Mutex("goods"))()
-	admin(t, s, "DEL", "relock_fence:{goods}")
-	text := prints(t, s, 0, "inspect", "goods", "free")
-	require.Contains(t, text, "goods: held (mutex), for >1m00s")
-	require.Contains(t, text, "free: not locked")
-	r := run(t, s, "inspect", "--json", "goods", "free")
-	r.ends(0)
-	all := parsed(t, r)
-	require.Len(t, all, 2)
-	require.True(t, all[0].HeldAtLeast)
-	require.EqualValues(t, 60_000, *all[0].Held)
-	require.Equal(t, "unlocked", all[1].Mode)
-	require.NotNil(t, all[1].Holders)
+// asked starts unlock of a held lock, goods, which asks.
+func asked(t testing.TB, s *redistest.Server) *terminal {
+	t.Helper()
+	x := at(t, command(s.Addr(), "unlock", "goods"))
+	x.shows("goods: ", "Open it? [y/N]")
+	return x
 }
 
 func TestUnlockAsksFirst(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := session(t, s).Mutex("goods")
-	defer hold(t, session(t, s).Mutex("other"))()
+	s := server(t)
+	m := kit.NewSession(t, s).Mutex("goods")
+	defer hold(t, kit.NewSession(t, s).Mutex("other"))()
 	_ = hold(t, m)
 	for answer, status := range map[string]int{"n\n": 1, "\n": 1, "yesterday\n": 1, ctrlC: 130} {
-		x := at(t, command(s.Addr(), "unlock", "goods"))
-		x.shows(x.shows(0, "goods: held"), "Open it? [y/N]")
+		x := asked(t, s)
 		x.types(answer)
 		x.ends(status)
 		if status == 1 {
-			x.shows(0, "left as it is")
+			x.shows("left as it is")
 		}
 		require.NoError(t, m.Err(), "after %q", answer)
 	}
-	x := at(t, command(s.Addr(), "unlock", "goods"))
-	x.shows(0, "[y/N]")
-	x.types("y\n")
-	x.ends(0)
-	x.shows(0, "goods: opened")
+	x := asked(t, s)
+	x.quits("y\n", 0)
+	x.shows("goods: opened")
+	require.Contains(t, x.text(), "goods: held")
 	<-m.Done()
 	locked(t, s, "goods", false)
 	locked(t, s, "other", true)
 	_ = m.Unlock(t.Context())
 
 	_ = hold(t, m)
-	require.JSONEq(t, `{"name": "goods", "unlocked": true}`, prints(t, s, 0, "unlock", "--yes", "--json", "goods"))
+	require.JSONEq(t, `{"name": "goods", "unlocked": true}`, run(t, s, "unlock", "--yes", "--json", "goods").ends(0))
 	<-m.Done()
 	_ = m.Unlock(t.Context())
 }
 
 // The answer is for the holder that the question showed, however late it comes.
 func TestUnlockOpensOnlyWhatTheQuestionShowed(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	shown, other := session(t, s), session(t, s)
+	s := server(t)
+	shown, other := kit.NewSession(t, s), kit.NewSession(t, s)
 	for _, kind := range []func(s *relock.Session) relock.Locker{
 		func(s *relock.Session) relock.Locker { return s.Mutex("goods") },
 		func(s *relock.Session) relock.Locker { return s.RWMutex("goods") },
@@ -159,23 +138,19 @@ func TestUnlockOpensOnlyWhatTheQuestionShowed(t *testing.T) {
 	} {
 		for _, by := range []*relock.Session{shown, other} { // the same process may hold it again
 			release := hold(t, kind(shown))
-			x := at(t, command(s.Addr(), "unlock", "goods"))
-			x.shows(0, "[y/N]")
+			x := asked(t, s)
 			release()
 			next := kind(by)
 			release = hold(t, next)
-			x.types("y\n")
-			x.ends(1)
-			x.shows(0, "goods has changed hands and was left as it is")
+			x.quits("y\n", 1)
+			x.shows("goods has changed hands and was left as it is")
 			require.NoError(t, next.Err(), "%T", next)
 			release()
 		}
 	}
 	release := hold(t, shown.Mutex("goods"))
-	x := at(t, command(s.Addr(), "unlock", "goods"))
-	x.shows(0, "[y/N]")
+	x := asked(t, s)
 	release()
-	x.types("y\n")
-	x.ends(1)
-	x.shows(0, "goods is not locked")
+	x.quits("y\n", 1)
+	x.shows("goods is not locked")
 }

@@ -3,17 +3,16 @@ package connect
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestAddresses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("from a file\n"), 0o600))
 	type want struct {
 		hosts                    string
 		user, password           string
@@ -37,16 +36,10 @@ func TestAddresses(t *testing.T) {
 		"redis://s?master_set=one&sentinel_password=p": {hosts: "s:6379", master: "one", sentinelPassword: "p"},
 	} {
 		o, err := Options(address)
-		if err != nil {
-			t.Errorf("%s: %v", address, err)
-			continue
-		}
-		got := want{
+		require.NoError(t, err, address)
+		require.Equal(t, w, want{
 			strings.Join(o.InitAddress, " "), o.Username, o.Password, o.SelectDB, o.TLSConfig != nil, o.Sentinel.MasterSet, o.Sentinel.Password,
-		}
-		if !reflect.DeepEqual(got, w) {
-			t.Errorf("%s: %+v, want %+v", address, got, w)
-		}
+		}, address)
 	}
 }
 
@@ -64,12 +57,11 @@ func TestMistakesInAddressesAreExplainedWithoutThePassword(t *testing.T) {
 		"rediss://u:secret@h?cert=/nowhere&key=/nowhere": "client certificate",
 	} {
 		_, err := Options(address)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v, want %q", address, err, want)
-		}
-		if masked, had := Mask(address); strings.Contains(masked, "secret") || !had && strings.Contains(address, "secret") {
-			t.Errorf("%s: masked %s", address, masked)
-		}
+		require.ErrorContains(t, err, want, address)
+		require.NotContains(t, err.Error(), "secret", address)
+		masked, had := Mask(address)
+		require.NotContains(t, masked, "secret", address)
+		require.True(t, had || !strings.Contains(address, "secret"), address)
 	}
 }
 
@@ -89,19 +81,16 @@ func TestNoPartOfAPasswordIsPrinted(t *testing.T) {
 			after := map[bool]string{false: "@h:6379,i/2", true: ""}[strings.Contains(before, "?")]
 			address := before + password + after
 			o, err := Options(address)
-			got := o.Password
-			if after == "" {
-				got = o.Sentinel.Password
+			if err != nil {
+				require.NotRegexp(t, parts, err.Error(), address)
+			} else {
+				require.Equal(t, password, o.Password+o.Sentinel.Password, address)
+				split := strings.ContainsAny(password, "/?#") && after != ""
+				require.False(t, split, "a part of the password is the host's: %s", address)
 			}
-			if err == nil && got != password || err != nil && parts.MatchString(err.Error()) {
-				t.Errorf("%s: password %q, %v", address, got, err)
-			}
-			if masked, had := Mask(address); !had || parts.MatchString(masked) {
-				t.Errorf("%s: masked %s, %v", address, masked, had)
-			}
-			if err == nil && strings.ContainsAny(password, "/?#") && after != "" {
-				t.Errorf("%s: a part of the password is the host's", address)
-			}
+			masked, had := Mask(address)
+			require.True(t, had, address)
+			require.NotRegexp(t, parts, masked, address)
 		}
 	}
 }

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/gdamore/tcell/v2"
+	"github.com/stretchr/testify/require"
 )
 
 // tcell passes control characters on.
 func TestScreenHasNoControlCharacters(t *testing.T) {
 	screen := tcell.NewSimulationScreen("UTF-8")
-	if err := screen.Init(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, screen.Init())
 	defer screen.Fini()
 	screen.SetSize(120, 24)
 	m := newModel(nil, Options{Server: "server\x1b]0;x\a", Pattern: "\u009bx"})
@@ -24,8 +23,6 @@ func TestScreenHasNoControlCharacters(t *testing.T) {
 	for _, c := range cells {
 		all.WriteString(string(c.Runes))
 	}
-	text := all.String()
-	if strings.ContainsAny(text, "\x1b\a\u009b\uFFFD") || !strings.Contains(text, `fails\x1b]0;owned\a\x9b`) {
-		t.Errorf("%q", text)
-	}
+	require.False(t, strings.ContainsAny(all.String(), "\x1b\a\u009b\uFFFD"), "%q", all.String())
+	require.Contains(t, all.String(), `fails\x1b]0;owned\a\x9b`)
 }

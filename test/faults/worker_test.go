@@ -3,7 +3,6 @@ package faults_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,10 +10,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
@@ -31,7 +28,6 @@ func init() { kit.Roles["faults-worker"] = faultsWorker }
 //
 //	b <hold> <time> <token> <deadline>   Lock has returned
 //	e <hold> <time>                      Unlock is called, or the deadline was earlier
-//	l <hold>                             and says that the hold was lost
 //
 // The process may be killed between any two of them.
 type worker struct {
@@ -39,11 +35,9 @@ type worker struct {
 	Goroutines int
 	Lease      time.Duration
 	Tenure     time.Duration
-	Slow       int           // percent of the holds that take up to one and a half leases
-	Section    time.Duration // how long each hold takes instead, unless it is 0
-	Rest       time.Duration // between two holds
-	Hogs       int           // goroutines that do nothing but use the only processor
-	Sloppy     bool          // a seeded bug: it takes a hold for certain until it calls Unlock
+	Slow       int  // percent of the holds that take up to one and a half leases
+	Hogs       int  // goroutines that do nothing but use the only processor
+	Sloppy     bool // a seeded bug: it takes a hold for certain until it calls Unlock
 }
 
 func faultsWorker(args []string) { // worker, name, addresses
@@ -76,7 +70,6 @@ func faultsWorker(args []string) { // worker, name, addresses
 			if err := w.round(stop, sides[rand.N(len(sides))], n.Add(1)); err != nil && stop.Err() == nil {
 				return err
 			}
-			time.Sleep(w.Rest)
 		}
 		return nil
 	}))
@@ -121,9 +114,6 @@ func (w worker) round(ctx context.Context, l kit.Deadliner, n int64) error {
 	if rand.N(100) < w.Slow {
 		d = rand.N(w.Lease * 3 / 2)
 	}
-	if w.Section > 0 {
-		d = w.Section
-	}
 	done, told := l.Done(), false
 	for end := time.Now().Add(d); time.Now().Before(end) && (!told || w.Sloppy); {
 		select {
@@ -135,14 +125,10 @@ func (w worker) round(ctx context.Context, l kit.Deadliner, n int64) error {
 	}
 	// What is written before the call is what another process must not see before.
 	fmt.Printf("e %d %d\n", n, min(rawNow(), until))
-	err := l.Unlock(kit.Background)
-	if errors.Is(err, relock.ErrLost) {
-		fmt.Println("l", n)
+	if err := l.Unlock(kit.Background); w.Kind != "Redlock" { // a majority of its servers may be away
+		return kit.LostOrNil(err)
 	}
-	if w.Kind == "Redlock" {
-		return nil // a majority of the servers may be away
-	}
-	return kit.LostOrNil(err)
+	return nil
 }
 
 // deadline returns the local deadline by the clock that all processes share, or what
@@ -159,17 +145,7 @@ func (w worker) deadline(l kit.Deadliner, was time.Duration) time.Duration {
 	return was
 }
 
-// rawNow reads CLOCK_MONOTONIC, which all processes of a host share: unlike Go's
-// time, which each process counts from its own start.
-func rawNow() time.Duration {
-	const clockMonotonic = 1
-	var ts syscall.Timespec
-	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&ts)), 0)
-	if errno != 0 {
-		panic(errno)
-	}
-	return time.Duration(ts.Nano())
-}
+func rawNow() time.Duration { return time.Duration(kit.Monotonic()) }
 
 // workerProc is a worker as its test sees it.
 type workerProc struct {
@@ -182,7 +158,6 @@ type workerProc struct {
 	mu    sync.Mutex // protects following
 	open  map[int64]certainHold
 	holds []certainHold
-	lost  int // of which so many were lost
 }
 
 func startWorker(t testing.TB, name string, w worker, at ...kit.Addressed) *workerProc {
@@ -221,8 +196,6 @@ func (p *workerProc) read() error {
 			h.to = at
 			p.holds = append(p.holds, h)
 			delete(p.open, n)
-		case "l":
-			p.lost++
 		}
 		p.mu.Unlock()
 	}

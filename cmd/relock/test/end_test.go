@@ -2,6 +2,8 @@ package test
 
 import (
 	"fmt"
+	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -13,9 +15,7 @@ import (
 // "consul lock" killed the shell and left what it had started running (#2022, #873). The exit status is the
 // command's own in case of loss, too.
 func TestLossEndsTheCommand(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	operator := session(t, s)
+	s := server(t)
 	for name, c := range map[string]struct {
 		flags, script string
 		status        int
@@ -33,7 +33,7 @@ func TestLossEndsTheCommand(t *testing.T) {
 			t.Parallel()
 			r := run(t, s, sh(c.flags, name, c.script)...)
 			child := r.number("child")
-			forced(t, operator, name)
+			run(t, s, "unlock", "--yes", name).ends(0)
 			r.ends(c.status)
 			r.warns("the lock is lost")
 			r.says(c.says)
@@ -45,8 +45,7 @@ func TestLossEndsTheCommand(t *testing.T) {
 // A command whose host is cut off from Redis has ended when somebody else gets the lock. With
 // "consul lock" both ran for 90 s (#9788).
 func TestCutOffCommandEndsBeforeTheNextBegins(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
+	s := server(t)
 	for name, script := range map[string]string{
 		"which ends when told": `sh -c 'echo child $$; while :; do sleep 0.02; done'; :`,
 		"which must be killed": `trap "" TERM; sh -c 'echo child $$; while :; do sleep 0.02; done'; :`,
@@ -61,8 +60,7 @@ func TestCutOffCommandEndsBeforeTheNextBegins(t *testing.T) {
 				next := run(t, s, sh("-v -x", lock, fmt.Sprintf(`case $(cut -d " " -f 3 /proc/%d/stat) in ""|Z) echo alone;; *) echo overlap; esac`, child))...)
 				next.warns("waiting")
 				proxy.Blackhole(true)
-				next.ends(0)
-				require.Equal(t, "alone\n", next.out.String())
+				require.Equal(t, "alone\n", next.ends(0))
 				<-r.ended
 			})
 		}
@@ -71,8 +69,7 @@ func TestCutOffCommandEndsBeforeTheNextBegins(t *testing.T) {
 
 // A job may not take longer than --max-hold, however long the lease is, and is told before.
 func TestMaxHoldEndsTheCommand(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
+	s := server(t)
 	r := run(t, s, sh("--lease 1h --max-hold 3s", "job", `trap 'exit 5' TERM; while :; do sleep 0.02; done`)...)
 	r.ends(5)
 	r.warns("ending the command")
@@ -81,8 +78,7 @@ func TestMaxHoldEndsTheCommand(t *testing.T) {
 // relock that is killed cannot end its command. The kernel and the guard do; and the lock is free
 // within a lease, after which others waited for a minute (etcdctl #8365) or a day (cronlock #11).
 func TestCommandEndsWhenRelockIsKilled(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
+	s := server(t)
 	r := run(t, s, sh("--lease 3s", "job", `echo shell $$; sh -c 'echo child $$; while :; do sleep 0.02; done'; :`)...)
 	shell, child := r.number("shell"), r.number("child")
 	r.signal(syscall.SIGKILL)
@@ -92,8 +88,7 @@ func TestCommandEndsWhenRelockIsKilled(t *testing.T) {
 
 // A process that stands still for longer than its lease has lost the lock when it goes on.
 func TestCommandEndsWhenRelockStoodStill(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
+	s := server(t)
 	r := run(t, s, sh("--lease 2s", "job", `trap "" TERM; echo child $$; while :; do sleep 0.02; done`)...)
 	child := r.number("child")
 	r.signal(syscall.SIGSTOP)
@@ -107,4 +102,93 @@ func TestCommandEndsWhenRelockStoodStill(t *testing.T) {
 func TestRenewedLockKeepsTheCommand(t *testing.T) {
 	t.Parallel()
 	run(t, redistest.Start(t), sh("--lease 3s --grace 1m", "job", "sleep 7")...).ends(0)
+}
+
+var passedOn = map[string]syscall.Signal{
+	"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
+}
+
+// trap is a script that exits with 9 on a signal, after what it has started has noticed the
+// signal too.
+const trap = `
+	trap 'echo above; exit 9' %[1]s
+	sh -c 'trap "echo below; exit" %[1]s; echo ready; while :; do sleep 0.02; done'
+	while :; do sleep 0.02; done`
+
+// "consul lock" passed TERM on and no other signal, and only to a shell: its commands lived on without the lock
+// (#2489, #797, #3754). It discarded signals until it had the lock (#4439).
+func TestSignalsReachTheWholeGroupAndEndWaits(t *testing.T) {
+	s := server(t)
+	for name, sig := range passedOn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lock := "job " + name
+			r := run(t, s, sh("", lock, fmt.Sprintf(trap, name))...)
+			r.says("ready")
+			waiter := run(t, s, "run", "-v", lock, "--", "echo", "ran")
+			waiter.warns("waiting")
+			waiter.signal(sig)
+			require.Empty(t, waiter.ends(128+int(sig)), "the command ran")
+			r.signal(sig)
+			require.Regexp(t, "(?s)below.*above", r.ends(9))
+			locked(t, s, lock, false)
+		})
+	}
+}
+
+// A signal waits for as long as a command is stopped, and the lock would be lost without its hearing it.
+func TestStoppedCommandGoesOnToEnd(t *testing.T) {
+	s := server(t)
+	for name, end := range map[string]func(r *running){
+		"signal": func(r *running) { r.signal(syscall.SIGTERM) },
+		"loss":   func(*running) { run(t, s, "unlock", "--yes", "job loss").ends(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, s, sh("--grace 30s", "job "+name,
+				`trap 'exit 9' TERM; echo pid $$; kill -STOP $$; while :; do sleep 0.02; done`)...)
+			pid := r.number("pid")
+			redistest.Eventually(t, soon, "the stop", func() bool { return status(pid, "State") == "T" })
+			end(r)
+			r.ends(9)
+		})
+	}
+}
+
+// A server that accepts and never answers must not keep anybody from giving up. Whether the lock is taken nobody knows then.
+func TestHungServerIsNoConflictAndSignalsEndIt(t *testing.T) {
+	s := server(t)
+	require.NoError(t, s.Freeze())
+	run(t, s, "run", "-w", "1s", "-E", "75", "job", "--", "true").ends(69)
+	r := run(t, s, "run", "job", "--", "echo", "ran")
+	redistest.Eventually(t, soon, "its handling of signals", func() bool {
+		caught, _ := strconv.ParseUint(status(r.cmd.Process.Pid, "SigCgt"), 16, 64)
+		return caught&(1<<(syscall.SIGTERM-1)) != 0
+	})
+	r.signal(syscall.SIGTERM)
+	r.ends(143)
+}
+
+// nohup ignores HUP for the command, too.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	s := server(t)
+	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" run job -- sh -c 'echo pid $$; while :; do sleep 0.02; done'`, program)
+	cmd.Env = append(cmd.Environ(), "RELOCK_REDIS="+s.Addr())
+	r := start(t, cmd)
+	pid := r.number("pid")
+	r.signal(syscall.SIGHUP)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGHUP))
+	r.signal(syscall.SIGTERM)
+	r.ends(143)
+}
+
+// What a command leaves in the background by itself goes on; the lock is for the command.
+func TestLockDoesNotWaitForDaemons(t *testing.T) {
+	s := server(t)
+	r := run(t, s, sh("", "job", `sh -c 'echo pid $$; sleep 100' >&2 2>/dev/null & echo daemon $!`)...)
+	r.ends(0)
+	pid := r.number("daemon")
+	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+	locked(t, s, "job", false)
+	require.True(t, alive(pid), "it was killed")
 }

@@ -1,9 +1,0 @@
-package relock_test
-
-import (
-	"testing"
-
-	"github.com/relock-go/relock/internal/kit"
-)
-
-func TestMain(m *testing.M) { kit.Main(m) }

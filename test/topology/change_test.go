@@ -1,0 +1,268 @@
+package topology_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// failoverLease is longer than any failover here takes, and a third of it is short
+// enough to wait for a renewal.
+const failoverLease = 12 * time.Second
+
+// change is something that puts another server in charge.
+type change struct {
+	what string
+	do   func(t *testing.T)
+	// what the sessions of the traffic need for exclusion meanwhile
+	opts []relock.SessionOption
+}
+
+// survive checks that locks of every kind go on through changes of a deployment: holds
+// stay, and those that wait get in after the unlock, although the one who has held and
+// the one who waits have met the change half-way; and that nobody is let in beside
+// somebody else, whose holds are short and met by the change at any point.
+func survive(t *testing.T, d deployment, settled func(t *testing.T), changes ...change) {
+	t.Helper()
+	var losses lossCount
+	join := parties(t, d, relock.WithLease(failoverLease), relock.WithObserver(&losses))
+	a, b := join(), join()
+	long := duels(t, a, b, "long")
+	for _, c := range changes {
+		short := duels(t, a, b, c.what)
+		tr := startThrong(t, d, c.opts...)
+		tr.goesOn(t)
+		settled(t)
+		start := time.Now()
+		c.do(t)
+		took := time.Since(start)
+		stand(t, long)
+		slowest := handOver(t, short)
+		tr.goesOn(t)
+		t.Logf("%s: over after %v, slowest to enter then %v, all go round again after %v", c.what, took, slowest, time.Since(start))
+		tr.end(t)
+	}
+	renewed(t, long, failoverLease)
+	handOver(t, long)
+	losses.none(t)
+}
+
+func TestLocksGoOnThroughFailoversOfSentinel(t *testing.T) {
+	t.Parallel()
+	d := redistest.StartSentinel(t)
+	all := []relock.SessionOption{relock.WithReplicas(2, time.Second)}
+	survive(t, d, func(t *testing.T) { inStep(t, d.Primary(), 2) },
+		change{"SENTINEL FAILOVER", func(t *testing.T) {
+			_, err := d.Failover()
+			require.NoError(t, err)
+		}, all},
+		change{"SIGKILL", func(t *testing.T) {
+			old := d.Primary()
+			old.Kill()
+			_, err := d.WaitFailover(old)
+			require.NoError(t, err)
+			require.NoError(t, old.Restart())
+		}, all},
+	)
+}
+
+func TestLocksGoOnThroughFailoversOfACluster(t *testing.T) {
+	t.Parallel()
+	d := redistest.StartCluster(t, 3, 1)
+	settled := func(t *testing.T) {
+		for _, m := range d.Masters() {
+			inStep(t, m, 1)
+		}
+	}
+	survive(t, d, settled,
+		change{"CLUSTER FAILOVER", func(t *testing.T) { // which loses nothing
+			for _, m := range d.Masters() {
+				require.NoError(t, d.Failover(d.Replica(m)))
+			}
+		}, nil},
+		change{"SIGKILL", func(t *testing.T) {
+			for _, m := range d.Masters() {
+				m.Kill()
+				require.NoError(t, d.WaitFailover(m))
+				require.NoError(t, m.Restart())
+			}
+			require.NoError(t, d.Settle())
+		}, []relock.SessionOption{relock.WithReplicas(1, time.Second)}},
+	)
+}
+
+// One master hangs for several leases. Those who hold locks of the other two keep them, and those who want locks
+// there have turns; also where calls of the same sessions wait for the master that hangs.
+func TestHungNodeCostsTheOthersNothing(t *testing.T) {
+	t.Parallel()
+	const lease, each = 3 * time.Second, 5
+	c := redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	hung, well := c.Nodes()[0], c.Nodes()[1:]
+	var losses lossCount
+	join := parties(t, c, relock.WithLease(lease), relock.WithObserver(&losses))
+	a, b := join(), join()
+	here := pairings[:7] // the groups of all kinds are of several nodes, as are Redlocks
+	held := make(map[*redistest.Server][]relock.Locker)
+	throngs := make(map[*redistest.Server]*throng)
+	for _, node := range c.Nodes() {
+		for _, p := range here {
+			for i := range each {
+				l := p.holds(a, nameOn(c, node, fmt.Sprint("held ", i, p.kinds)))
+				kit.Lock(t, kit.Background, l)
+				held[node] = append(held[node], l)
+				time.Sleep(lease / 60) // so that they are due apart
+			}
+		}
+		throngs[node] = newThrong(a, b, &losses, here, func(kinds string) string { return nameOn(c, node, "traffic "+kinds) })
+	}
+	goOn := func() {
+		for _, node := range well {
+			throngs[node].goesOn(t)
+		}
+	}
+	goOn()
+	losses.none(t)
+	var clients []rueidis.Client // of sessions that are started, used and closed meanwhile
+	for range 8 {
+		clients = append(clients, c.Client(t))
+	}
+	require.NoError(t, hung.Freeze())
+	require.NoError(t, kit.Together(len(clients), func(i int) error {
+		ctx, cancel := kit.ContextFor(kit.Soon)
+		defer cancel()
+		s, err := relock.NewSession(ctx, clients[i])
+		if err != nil {
+			return err
+		}
+		m := s.Mutex(nameOn(c, well[0], fmt.Sprint("lock ", i)))
+		return errors.Join(m.Lock(ctx), m.Unlock(ctx), s.Close(ctx))
+	}))
+	for began := time.Now(); time.Since(began) < kit.Stress(t, 10*time.Second); {
+		goOn()
+	}
+	require.NoError(t, hung.Thaw())
+	require.NoError(t, c.Settle())
+	for _, node := range well {
+		throngs[node].end(t)
+		for _, l := range held[node] {
+			require.NoError(t, l.Err())
+		}
+	}
+	throngs[hung].stop()
+	throngs[hung].wg.Wait()
+	for _, l := range held[hung] {
+		require.Error(t, l.Err())
+	}
+	losses.mu.Lock()
+	defer losses.mu.Unlock()
+	for _, e := range losses.losses {
+		name, _, _ := strings.Cut(e.Name, ", ") // the first of a group, which are all of one slot
+		require.Same(t, hung, c.NodeForKey(name), "%s was lost, of a master that is well", name)
+	}
+}
+
+// elsewhere returns a master that does not have the slot of a key.
+func elsewhere(t testing.TB, c *redistest.Cluster, key string) *redistest.Server {
+	t.Helper()
+	from := c.NodeForKey(key)
+	for _, m := range c.Masters() {
+		if m != from {
+			return m
+		}
+	}
+	t.Fatal("there is no other master")
+	return nil
+}
+
+// The slots of locks that are held, waited for, and in use by a throng are moved, those of the throng to and fro.
+// A grant that nobody hears of would block its lock until the claim lapses: no lock of the throng expires.
+func TestLocksMoveWithTheirSlots(t *testing.T) {
+	t.Parallel()
+	const lease = 6 * time.Second
+	c := redistest.StartCluster(t, 3, 0, "--notify-keyspace-events", "Ex")
+	var mu sync.Mutex
+	expired := make(map[string]bool)
+	for _, s := range c.Masters() {
+		listener := kit.NewClient(t, s)
+		ctx, cancel := context.WithCancel(kit.Background)
+		defer cancel()
+		expiries := listener.B().Subscribe().Channel("__keyevent@0__:expired").Build()
+		go listener.Receive(ctx, expiries, func(m rueidis.PubSubMessage) {
+			mu.Lock()
+			defer mu.Unlock()
+			expired[m.Message] = true
+		})
+		redistest.Eventually(t, kit.Soon, "the subscription", func() bool { return len(s.Channels()) == 1 })
+	}
+	var losses lossCount
+	join := parties(t, c, relock.WithLease(lease), relock.WithObserver(&losses))
+	a, b := join(), join()
+	all := duels(t, a, b, "moved")
+	th := startThrong(t, c)
+	homes := make(map[*duel]*redistest.Server)
+	for round := range 5 {
+		th.goesOn(t)
+		for _, g := range th.guarded {
+			require.NoError(t, c.MigrateSlot(redistest.Slot(g.name), elsewhere(t, c, g.name)))
+		}
+		for _, d := range all {
+			if round == 0 {
+				homes[d] = elsewhere(t, c, d.name)
+				require.NoError(t, c.MigrateSlot(redistest.Slot(d.name), homes[d]))
+			}
+		}
+	}
+	stand(t, all)
+	for d, home := range homes {
+		if !redistest.Has(t, redistest.ShardedPubSub) || d.kinds == "Redlock" {
+			continue // plain messages go to every node; a Redlock polls, as there are no patterns of sharded channels
+		}
+		redistest.Eventually(t, kit.Soon, "the subscription to follow "+d.name, func() bool {
+			return slices.ContainsFunc(home.Channels(), func(channel string) bool {
+				return strings.Contains(channel, "{"+d.name+"}")
+			})
+		})
+	}
+	th.goesOn(t)
+	renewed(t, all, lease)
+	t.Logf("slowest to enter then %v", handOver(t, all))
+	th.end(t)
+	losses.none(t)
+	for _, g := range th.guarded {
+		require.False(t, expired[g.name], g.name)
+	}
+}
+
+// While a slot is half moved no node runs a script for keys of which it has some and not others. A lock that is
+// unlocked meanwhile is free once the slot is whole, or its lease has ended.
+func TestHalfMovedLockIsFreeInTheEnd(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	join := parties(t, c, relock.WithLease(4*time.Second))
+	a, b := join(), join()
+	for _, p := range pairings[:len(pairings)-1] { // a Redlock has its majority elsewhere
+		name := "half moved " + p.kinds
+		held, waiting := p.holds(a, name), p.waits(b, name)
+		kit.Lock(t, kit.Background, held)
+		got := kit.Async(func() error { return waiting.Lock(kit.Background) })
+		kit.Waits(t, b[0], name)
+		m, err := c.BeginMigration(redistest.Slot(name), elsewhere(t, c, name))
+		require.NoError(t, err)
+		require.NoError(t, m.Move(name))
+		_ = held.Unlock(kit.Background)
+		require.NoError(t, m.Finish())
+		require.NoError(t, kit.Receive(t, got, name+": the waiter to enter"))
+		kit.Unlock(t, kit.Background, waiting)
+	}
+}
