@@ -17,12 +17,12 @@ var rooms = []struct {
 }{
 	{1420, []string{"."}},
 	{1170, []string{"internal/arbiter"}},
-	{3450, []string{"internal/engine", "internal/lease", "internal/queue"}},
+	{3375, []string{"internal/engine", "internal/lease", "internal/queue"}},
 	{860, []string{"internal/wire"}},
 	{1800, []string{"internal/transport", "internal/pubsub"}},
-	{630, []string{"internal/multilock"}},
-	{865, []string{"internal/quorum"}},
-	{545, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
+	{464, []string{"internal/multilock"}},
+	{765, []string{"internal/quorum"}},
+	{549, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
 	{1165, []string{"lua", "lua/lib"}},
 }
 

@@ -114,40 +114,20 @@ func ReportLoss[L comparable](o event.Observer, holds []*arbiter.Hold[L], name s
 	}
 }
 
-// An Unlocking is an unlock that is reported once it is done.
-type Unlocking struct {
-	observer event.Observer
-	now      int64
-	calls    []int64 // when the calls of Lock returned that it ends
-	told     event.ReleaseEvent
-}
-
-// Unlock returns an unlock of h, called now, nil if nobody observes it. It ends one of several readers, or all of h.
-func Unlock(o event.Observer, h Held, all bool, name string, k event.Kind) *Unlocking {
+// ReportUnlock reports the end of an unlock of h, which was called at start and has ended all calls of Lock, or that of
+// one of several readers. If err is ErrLost the unlock has found the hold lost.
+func ReportUnlock(
+	ctx context.Context, o event.Observer, h Held, all bool, name string, k event.Kind, start int64, err error,
+) {
 	if o == nil {
-		return nil
-	}
-	return &Unlocking{o, Now(), h.Over(all), event.ReleaseEvent{Name: name, Kind: k}}
-}
-
-// End reports the end of the unlock, which returns err. cause is that of a loss that it has found, unless err
-// says it.
-func (u *Unlocking) End(ctx context.Context, err, cause error) {
-	if u == nil {
 		return
 	}
-	if errors.Is(err, lockerr.ErrGone) {
-		cause = lockerr.ErrGone
-	}
-	for _, at := range u.calls {
-		r := u.told
-		r.Held = time.Duration(u.now - at)
-		if errors.Is(err, lockerr.ErrLost) {
-			u.observer.Lost(event.LostEvent{Name: r.Name, Kind: r.Kind, Held: r.Held, Cause: cause})
-			continue
+	for _, at := range h.Over(all) {
+		if held := time.Duration(start - at); errors.Is(err, lockerr.ErrLost) {
+			o.Lost(event.LostEvent{Name: name, Kind: k, Held: held, Cause: lockerr.CauseOf(err)})
+		} else {
+			o.Released(ctx, event.ReleaseEvent{Name: name, Kind: k, Held: held, Err: err})
 		}
-		r.Err = err
-		u.observer.Released(ctx, r)
 	}
 }
 

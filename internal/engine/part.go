@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/relock-go/relock/internal/lease"
@@ -59,8 +60,8 @@ func (l *Lock) ReleasePart(ctx context.Context, p *lease.Lease) (held bool, err 
 		l.e.cleaner.Add(p, p.Indeterminate, nil)
 		return false, nil
 	}
-	r := l.e.release(ctx, p, 0)
-	return r.held, r.err
+	err = l.e.release(ctx, p, 0)
+	return !errors.Is(err, lockerr.ErrGone), err
 }
 
 // DropPart releases a part in the background.

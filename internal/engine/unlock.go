@@ -27,27 +27,44 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if l.table.ExitInner(&l.handle, o) {
 		return nil
 	}
-	l.e.track()
-	defer l.e.End()
-	u := unlocking{Lock: l}
-	u.exit(o)
-	r := release{held: true}
-	if u.Outcome == arbiter.Release {
-		r = l.e.release(ctx, u.Lease, u.Next)
-	}
-	return u.finish(ctx, r)
+	return l.unlock(ctx, o, true)
 }
 
 // ReleaseInBackground ends one Lock of o without waiting for Redis. ctx is for observers.
 func (l *Lock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
-	l.e.track() // nobody else would release what exit has ended
+	_ = l.unlock(ctx, o, false)
+}
+
+// unlock ends one Lock of o, or of what was last taken through l if o is nil. It returns ErrLost if Redis did not have
+// the hold; what is not confirmed was protected to its end all the same.
+func (l *Lock) unlock(ctx context.Context, o *arbiter.Owner, wait bool) (err error) {
+	l.e.track() // nobody else would release what Exit has ended
 	defer l.e.End()
-	u := unlocking{Lock: l}
-	u.exit(o)
-	if u.Outcome == arbiter.Release {
-		l.e.releaseLater(u.Lease)
+	start, op := Now(), ops[l.kind][1]
+	x := l.table.Exit(&l.handle, o, lockerr.ErrExpired)
+	switch x.Outcome {
+	case arbiter.NotHeld:
+		return lockerr.New(op, l.Name(), lockerr.ErrNotHeld)
+	case arbiter.Kept:
+		return nil
+	case arbiter.Expired: // for the caller such a hold was lost, like any other
+		l.e.lost(x.Lease, lockerr.ErrExpired, x.Lost)
+		return lockerr.New(op, l.Name(), lockerr.ErrExpired)
+	case arbiter.WasLost:
+		return lockerr.New(op, l.Name(), x.Hold.Cause())
 	}
-	_ = u.finish(ctx, release{held: true})
+	all := l.kind != wire.Read || x.Hold.State() != arbiter.Live
+	switch {
+	case x.Outcome == arbiter.Release && wait:
+		err = lockerr.New(op, l.Name(), l.e.release(ctx, x.Lease, x.Next))
+	case x.Outcome == arbiter.Release:
+		l.e.releaseLater(x.Lease)
+	}
+	ReportUnlock(ctx, l.e.Config.Observer, x.Hold, all, l.Name(), kinds[l.kind], start, err)
+	if errors.Is(err, lockerr.ErrLost) {
+		return err
+	}
+	return nil
 }
 
 // giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
@@ -62,61 +79,16 @@ func (l *Lock) giveBack(h *lease.Hold) {
 	}
 }
 
-// unlocking is an unlock that the arbiter has counted.
-type unlocking struct {
-	*Lock
-	arbiter.Exit[*lease.Lease]
-	told *Unlocking
-}
-
-// exit ends one Lock of o, or of what was last taken through l if o is nil, in the arbiter.
-func (u *unlocking) exit(o *arbiter.Owner) {
-	u.Exit = u.table.Exit(&u.handle, o, lockerr.ErrExpired)
-	switch u.Outcome {
-	case arbiter.Expired: // for the caller such a hold was lost, like any other
-		u.e.lost(u.Lease, lockerr.ErrExpired, u.Lost)
-		u.Outcome = arbiter.WasLost
-	case arbiter.Release, arbiter.Passed, arbiter.Left:
-		all := u.kind != wire.Read || u.Hold.State() != arbiter.Live
-		u.told = Unlock(u.e.Config.Observer, u.Hold, all, u.Name(), kinds[u.kind])
-	}
-}
-
-// finish completes an unlock, and returns its error: what Redis does not confirm was protected to its end all
-// the same.
-func (u *unlocking) finish(ctx context.Context, r release) (err error) {
-	op := ops[u.kind][1]
-	switch {
-	case u.Outcome == arbiter.NotHeld:
-		return lockerr.New(op, u.Name(), lockerr.ErrNotHeld)
-	case u.Outcome == arbiter.WasLost:
-		return lockerr.New(op, u.Name(), u.Hold.Cause())
-	case !r.held:
-		err = lockerr.New(op, u.Name(), lockerr.ErrGone, r.err)
-		u.told.End(ctx, err, lockerr.ErrGone)
-	case r.err != nil:
-		u.told.End(ctx, lockerr.New(op, u.Name(), r.err), nil)
-	default:
-		u.told.End(ctx, nil, nil)
-	}
-	return err
-}
-
 // Unlock waits for Redis as long as its context lives, but at least unlockLeast and at most unlockMost.
 const (
 	unlockLeast = 100 * time.Millisecond
 	unlockMost  = 2 * time.Second
 )
 
-// release is the outcome of a release.
-type release struct {
-	held bool  // Redis had the hold, as far as that is known
-	err  error // why Redis has not confirmed the release, or that the hold was gone
-}
-
 // release releases l, with as many tries as it takes. If Redis does not confirm it in time, the
-// cleaner goes on. next is the class of the waiter of this process that comes next; see arbiter.Exit.
-func (e *Engine) release(ctx context.Context, l *lease.Lease, next int64) release {
+// cleaner goes on, and the error says why. It is ErrGone if Redis did not have the hold, as far as that is known.
+// next is the class of the waiter of this process that comes next; see arbiter.Exit.
+func (e *Engine) release(ctx context.Context, l *lease.Lease, next int64) error {
 	io := e.proto.NewContext(ctx)
 	now := e.Clock.Now()
 	until := now + int64(unlockMost)
@@ -128,14 +100,14 @@ func (e *Engine) release(ctx context.Context, l *lease.Lease, next int64) releas
 		stop := context.AfterFunc(ctx, func() { e.watchdog.GiveUp(l, io, now+int64(unlockLeast)) })
 		defer stop()
 	}
-	queued, err := e.sendRelease(io, l, until, e.successor(l, next), false)
-	r := e.settle(l, queued, err)
+	queued, err := e.sendRelease(io, l, until, e.successor(l, next))
+	err = e.settle(l, queued, err)
 	io.Free()
-	return r
+	return err
 }
 
 // settle follows up the release of l, which has failed with err or queued a lease.
-func (e *Engine) settle(l, queued *lease.Lease, err error) release {
+func (e *Engine) settle(l, queued *lease.Lease, err error) error {
 	damaged := err != nil && errors.As(err, new(wire.Damage)) // a key beside the lock, which has been released
 	switch {
 	case err == nil || err == lockerr.ErrGone || damaged:
@@ -154,8 +126,10 @@ func (e *Engine) settle(l, queued *lease.Lease, err error) release {
 		e.arbiters[l.Kind].Released(l.Keys.Name, l, nil, 0)
 		e.releaseSoon(l, l.Indeterminate, func() {}) // its key may outlive our deadline
 	}
-	foreign := err != nil && !damaged && strings.Contains(err.Error(), "WRONGTYPE") // somebody has replaced the key
-	return release{held: err != lockerr.ErrGone && !foreign, err: err}
+	if err != nil && !damaged && strings.Contains(err.Error(), "WRONGTYPE") { // somebody has replaced the key
+		return lockerr.Join(lockerr.ErrGone, err)
+	}
+	return err
 }
 
 // successor returns a lease to queue with the release of l, for the goroutine that waits for the lock. Its
@@ -172,7 +146,8 @@ func (e *Engine) successor(l *lease.Lease, class int64) *lease.Lease {
 // sendRelease sends the release of l until a time. It returns what it has queued, nil if nothing; or
 // lockerr.ErrGone if the hold was gone although it was certain, errUnconfirmed, or an error for good.
 // A release that is sent again, or answered after the deadline, need not find the hold.
-func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64, next *lease.Lease, resent bool) (queued *lease.Lease, err error) {
+func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64, next *lease.Lease) (queued *lease.Lease, err error) {
+	resent := false
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		now := e.Clock.Now()
 		if io.Err() != nil || now >= until {

@@ -51,6 +51,13 @@ type loss struct {
 func (l *loss) Error() string        { return ErrLost.Error() + ": " + l.why }
 func (l *loss) Is(target error) bool { return target == ErrLost || target == l.kind }
 
+// CauseOf returns why a hold was lost, of an error that says so.
+func CauseOf(err error) error {
+	cause := ErrGone.(*loss)
+	errors.As(err, &cause)
+	return cause
+}
+
 // ErrUnlockFirst: a hold was lost and not unlocked since. Its owner gets no new one inside the
 // section that the loss has broken, nor does a call without an owner through its handle.
 var ErrUnlockFirst = fmt.Errorf("%w: unlock the lost hold before locking again", ErrLost)

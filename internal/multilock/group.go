@@ -193,13 +193,12 @@ func (g *Group) Unlock(ctx context.Context) (err error) {
 	if g.err != nil {
 		return lockerr.New(op, "", g.err)
 	}
-	x := g.table.Exit(&g.handle, arbiter.OwnerOf(ctx), nil)
-	var told *engine.Unlocking
+	start, x := engine.Now(), g.table.Exit(&g.handle, arbiter.OwnerOf(ctx), nil)
 	switch x.Outcome {
 	case arbiter.NotHeld:
 		return lockerr.New(op, "", lockerr.ErrNotHeld)
-	case arbiter.Left, arbiter.Release:
-		told = engine.Unlock(g.observer, x.Hold, x.Outcome == arbiter.Release, g.name, event.Group)
+	case arbiter.Kept:
+		return nil
 	}
 	if x.Last {
 		err = x.Lease.unlock(ctx)
@@ -207,7 +206,7 @@ func (g *Group) Unlock(ctx context.Context) (err error) {
 	if x.Outcome == arbiter.WasLost && !errors.Is(err, lockerr.ErrLost) { // a stranger need not say so
 		err = lockerr.Join(lockerr.New(op, "", x.Hold.Cause()), err)
 	}
-	told.End(ctx, err, x.Lease.cause())
+	engine.ReportUnlock(ctx, g.observer, x.Hold, x.Outcome == arbiter.Release, g.name, event.Group, start, err)
 	return err
 }
 

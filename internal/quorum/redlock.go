@@ -211,31 +211,37 @@ func (r *Redlock) ended(ctx context.Context, c *engine.Call, taken bool, err err
 // Unlock ends one Lock of r. The last one waits until a majority has confirmed the release; the others continue in the
 // background. It returns ErrLost if no majority had the lock until then.
 func (r *Redlock) Unlock(ctx context.Context) error {
-	const op = "unlock"
 	if r.err != nil {
-		return lockerr.New(op, r.name, r.err)
+		return lockerr.New("unlock", r.name, r.err)
 	}
-	x, told := r.exit(arbiter.OwnerOf(ctx))
-	var err error
-	switch x.Outcome {
-	case arbiter.NotHeld:
-		return lockerr.New(op, r.name, lockerr.ErrNotHeld)
-	case arbiter.WasLost:
-		return lockerr.New(op, r.name, x.Hold.Cause())
-	case arbiter.Release:
-		err = x.Lease.release(ctx)
-	}
-	told.End(ctx, err, lockerr.ErrGone)
-	return err
+	return r.unlock(ctx, arbiter.OwnerOf(ctx), (*hold).release)
 }
 
 // ReleaseInBackground ends one Lock of o without waiting for Redis.
 func (r *Redlock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
-	x, told := r.exit(o)
-	if x.Outcome == arbiter.Release {
-		x.Lease.discard()
+	_ = r.unlock(ctx, o, func(h *hold, _ context.Context) error { h.discard(); return nil })
+}
+
+// unlock ends one Lock of o, or of what was last taken through r if o is nil.
+func (r *Redlock) unlock(
+	ctx context.Context, o *arbiter.Owner, release func(*hold, context.Context) error,
+) (err error) {
+	start, x := engine.Now(), r.table.Exit(&r.handle, o, lockerr.ErrExpired)
+	switch x.Outcome {
+	case arbiter.NotHeld:
+		return lockerr.New("unlock", r.name, lockerr.ErrNotHeld)
+	case arbiter.Kept:
+		return nil
+	case arbiter.Expired: // for the caller such a hold was lost, like any other
+		x.Lease.reportLost(x.Lost)
+		return lockerr.New("unlock", r.name, lockerr.ErrExpired)
+	case arbiter.WasLost:
+		return lockerr.New("unlock", r.name, x.Hold.Cause())
+	case arbiter.Release:
+		err = release(x.Lease, ctx)
 	}
-	told.End(ctx, nil, nil)
+	engine.ReportUnlock(ctx, r.observer, x.Hold, true, r.name, event.Redlock, start, err)
+	return err
 }
 
 // giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
@@ -247,19 +253,6 @@ func (r *Redlock) giveBack(h *locked) {
 	case arbiter.Release:
 		x.Lease.discard()
 	}
-}
-
-// exit ends one Lock of o in the arbiter.
-func (r *Redlock) exit(o *arbiter.Owner) (x arbiter.Exit[*hold], told *engine.Unlocking) {
-	x = r.table.Exit(&r.handle, o, lockerr.ErrExpired)
-	switch x.Outcome {
-	case arbiter.Expired: // for the caller such a hold was lost, like any other
-		x.Lease.reportLost(x.Lost)
-		x.Outcome = arbiter.WasLost
-	case arbiter.Release, arbiter.Passed:
-		told = engine.Unlock(r.observer, x.Hold, true, r.name, event.Redlock)
-	}
-	return x, told
 }
 
 // refresh returns h after it has lost it, unless it is nil, if its deadline has passed: a process that was frozen may
