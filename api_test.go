@@ -38,7 +38,10 @@ var (
 	_ func(relock.Observer) relock.SessionOption                              = relock.WithObserver
 	_ func(time.Duration) relock.LockOption                                   = relock.WithFixedLease
 	_ func(time.Duration) relock.LockOption                                   = relock.WithMaxHold
-	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrDeadlock, relock.ErrName, relock.ErrOption, relock.ErrNotLock, relock.ErrTaken}
+	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrDeadlock, relock.ErrName, relock.ErrOption, relock.ErrNotLock, relock.ErrTaken, relock.ErrExpired, relock.ErrGone, relock.ErrForced}
+	_ func(time.Duration) relock.LockOption                                   = relock.WithMinHold
+	_ func(time.Duration) relock.LockOption                                   = relock.WithWait
+	_                                                                         = relock.State{Mode: relock.Unlocked, Holders: nil, TTL: 0, Waiters: 0, Token: int64(0), Age: 0, Permits: 0}
 	_ []relock.Mode                                                           = []relock.Mode{relock.Unlocked, relock.Exclusive, relock.Shared}
 	_                                                                         = relock.RenewEvent{Holds: 0, Duration: 0, Err: nil}
 	_ relock.Observer                                                         = relock.NopObserver{}

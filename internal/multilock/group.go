@@ -115,7 +115,7 @@ func (g *Group) addSessions() {
 			at := [2]string{p.Engine.Deployment(), p.Key}
 			other, ok := taken[at]
 			if ok && (p.Family != other.Family || p.Engine != other.Engine && !(p.Shared && other.Shared)) {
-				g.err = fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, p.Key)
+				g.err = fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, nameOf(l))
 			}
 			taken[at], all = p, append(all, p.Engine)
 		}

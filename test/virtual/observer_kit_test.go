@@ -123,14 +123,14 @@ func (o *observation) released(by any, held time.Duration) event {
 	return event{by, relock.ReleaseEvent{Name: o.title, Kind: o.kind, Held: held}}
 }
 
-// wantLost takes the events, which must be one loss with a cause of that text.
-func (o *observation) wantLost(held time.Duration, cause string) {
+// wantLost takes the events, which must be one loss with a cause of that text, and returns the cause.
+func (o *observation) wantLost(held time.Duration, cause string) error {
 	o.t.Helper()
 	synctest.Wait()
 	events := o.r.take()
 	require.Len(o.t, events, 1)
 	e, _ := events[0].of.(relock.LostEvent)
 	require.EqualError(o.t, e.Cause, "relock: lock lost: "+cause)
-	e.Cause = nil
-	require.Equal(o.t, relock.LostEvent{Name: o.title, Kind: o.kind, Held: held}, e)
+	require.Equal(o.t, relock.LostEvent{Name: o.title, Kind: o.kind, Held: held, Cause: e.Cause}, e)
+	return e.Cause
 }

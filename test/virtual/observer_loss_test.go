@@ -1,6 +1,7 @@
 package virtual_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,25 +16,34 @@ func TestObserverIsToldOfEachLossWithItsCause(t *testing.T) {
 	for what, row := range map[string]struct {
 		opts  []relock.LockOption
 		lose  func(p *process)
+		is    error
 		cause string
 	}{
 		"Redis is silent": {nil, func(p *process) { p.w.t.Cleanup(p.partition()) },
-			"its lease ran out before it could be renewed"},
-		"fixed lease": {[]relock.LockOption{relock.WithFixedLease(time.Minute)}, func(*process) {}, "its lease ran out"},
+			relock.ErrExpired, "its lease ran out before it could be renewed"},
+		"fixed lease": {[]relock.LockOption{relock.WithFixedLease(time.Minute)}, func(*process) {},
+			relock.ErrExpired, "its lease ran out"},
 		"longest hold": {[]relock.LockOption{relock.WithMaxHold(time.Minute)}, func(*process) {},
-			"it was held for as long as WithMaxHold allows"},
-		"forced open": {nil, func(p *process) { time.Sleep(time.Second); p.force() }, "it was forced open"},
-		"deleted":     {nil, func(p *process) { p.w.do("FLUSHALL") }, "it is not in Redis any more"},
+			relock.ErrExpired, "it was held for as long as WithMaxHold allows"},
+		"forced open": {nil, func(p *process) { time.Sleep(time.Second); p.force() },
+			relock.ErrForced, "it was forced open"},
+		"deleted": {nil, func(p *process) { p.w.do("FLUSHALL") }, relock.ErrGone, "it is not in Redis any more"},
 		"closed": {nil, func(p *process) { time.Sleep(time.Second); _ = p.closeAll(time.Minute) },
-			"the session was closed"},
+			relock.ErrClosed, "the session was closed"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEachObserved(t, func(t *testing.T, o *observation) {
 				l, start := o.p.held(row.opts...), time.Now()
 				o.r.take()
 				row.lose(o.p)
-				o.wantLost(lost(t, l).Sub(start), row.cause)
-				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+				cause := o.wantLost(lost(t, l).Sub(start), row.cause)
+				for _, err := range []error{cause, l.Err(), l.Unlock(background)} {
+					require.ErrorIs(t, err, relock.ErrLost)
+					for _, other := range []error{relock.ErrExpired, relock.ErrForced, relock.ErrGone, relock.ErrClosed} {
+						require.Equal(t, other == row.is, errors.Is(err, other), "%v is %v", err, other)
+					}
+					require.ErrorContains(t, err, row.cause)
+				}
 				o.wants()
 			})
 		})
