@@ -2,7 +2,11 @@ package relock
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/wire"
@@ -33,13 +37,29 @@ type sessionConfig struct {
 }
 
 func sessionConfigOf(opts []SessionOption) (engine.Config, error) {
-	c := sessionConfig{Config: engine.Config{Lease: defaultLease, Tenure: defaultTenure, Label: wire.DefaultLabel()}}
+	c := sessionConfig{Config: engine.Config{Lease: defaultLease, Tenure: defaultTenure, Label: defaultLabel()}}
 	for _, o := range opts {
 		if o != nil {
 			o.applySession(&c)
 		}
 	}
 	return c.Config, c.err
+}
+
+// defaultLabel returns program@host:pid.
+func defaultLabel() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	label := fmt.Sprintf("%s@%s:%d", filepath.Base(os.Args[0]), host, os.Getpid())
+	label = strings.ToValidUTF8(label[max(0, len(label)-wire.MaxLabel):], "?")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, label)
 }
 
 type lockConfig struct {

@@ -7,17 +7,11 @@ import (
 
 // What tests observe, through package peek.
 
-// Queued returns how many calls on a Mutex wait for a goroutine of this process. The one that
-// asks Redis is not counted.
+// Queued returns how many calls on a Mutex or RWMutex wait for a goroutine of this process. Those that ask Redis are not
+// counted.
 func (e *Engine) Queued(name string) int {
-	return e.arbiters[wire.Plain].Waiting(e.keyOf(name), arbiter.Write)
-}
-
-// QueuedRW returns how many readers and writers of an RWMutex wait for a goroutine of this
-// process. Those that ask Redis are not counted.
-func (e *Engine) QueuedRW(name string) (readers, writers int) {
-	rws, key := e.arbiters[wire.Read], e.keyOf(name)
-	return rws.Waiting(key, arbiter.Read), rws.Waiting(key, arbiter.Write)
+	mutexes, rws, key := e.arbiters[wire.Plain], e.arbiters[wire.Read], e.keyOf(name)
+	return mutexes.Waiting(key, arbiter.Write) + rws.Waiting(key, arbiter.Read) + rws.Waiting(key, arbiter.Write)
 }
 
 // KnowsRW reports whether the arbiter has an entry for any RWMutex.

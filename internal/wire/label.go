@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
@@ -14,29 +12,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-const maxLabel = 256 // bytes
-
-// DefaultLabel returns program@host:pid.
-func DefaultLabel() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	label := fmt.Sprintf("%s@%s:%d", filepath.Base(os.Args[0]), host, os.Getpid())
-	label = strings.ToValidUTF8(label[max(0, len(label)-maxLabel):], "?")
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, label)
-}
+// MaxLabel is how long a label may be, in bytes.
+const MaxLabel = 256
 
 // CheckLabel returns an error if text cannot be a session's label.
 func CheckLabel(text string) error {
 	switch {
-	case len(text) > maxLabel:
-		return fmt.Errorf("it is %d bytes long, more than %d", len(text), maxLabel)
+	case len(text) > MaxLabel:
+		return fmt.Errorf("it is %d bytes long, more than %d", len(text), MaxLabel)
 	case !utf8.ValidString(text):
 		return errors.New("it is not valid UTF-8")
 	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
