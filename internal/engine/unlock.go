@@ -93,8 +93,8 @@ func (e *Engine) release(ctx context.Context, l *lease.Lease, next int64) error 
 	now := e.Clock.Now()
 	until := now + int64(unlockMost)
 	e.watchdog.Stop(l, io, until)
-	if rests := l.Since + int64(l.MinHold); rests > now {
-		l.Rests, l.RestID = rests, e.newID(l.Kind)
+	if l.MinHold > 0 {
+		l.Rest = &wire.Rest{ID: e.newID(l.Kind)}
 	}
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { e.watchdog.GiveUp(l, io, now+int64(unlockLeast)) })

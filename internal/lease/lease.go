@@ -41,11 +41,10 @@ type Lease struct {
 	Sent          int64 // when the acquisition was sent
 	Since         int64 // when it was acquired: the tenure starts
 	Began         int64 // when its time began to count: Since if another's release has granted it, else Sent
-	MinHold       time.Duration
-	Fixed         bool  // the caller wants it not to be renewed
-	Indeterminate bool  // a request got no reply and may still be executed
-	Rests         int64 // until when nobody gets the lock, although it is released; 0: it is free then
-	Queued        bool  // it may have a place in the queue, or another's release may grant it
+	MinHold       time.Duration // from Since, for which the lock rests after its release
+	Fixed         bool // the caller wants it not to be renewed
+	Indeterminate bool // a request got no reply and may still be executed
+	Queued        bool // it may have a place in the queue, or another's release may grant it
 
 	OnLost func(cause error) // of a part of a Redlock, which no arbiter knows; nil: of a lock
 
@@ -152,7 +151,9 @@ func Certain(l *Lease, now int64) bool { return now < l.Deadline.Load() }
 
 // ToRelease returns l for a release that is sent now.
 func (l *Lease) ToRelease(now int64) *wire.Ref {
-	l.Rest = max(time.Duration(l.Rests-now), 0)
+	if l.Rest != nil {
+		l.Rest.For = max(l.MinHold-time.Duration(now-l.Since), 0)
+	}
 	return &l.Ref
 }
 

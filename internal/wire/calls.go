@@ -117,7 +117,7 @@ func (p *Protocol) reading(buf *callBuffer, l *Ref, leaseMS, writer, join string
 func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err error) {
 	var buf callBuffer
 	c := p.releasing(&buf, l)
-	if next != nil && l.Rest == 0 {
+	if next != nil && l.Rest == nil {
 		c.Args = append(c.Args, place(next))
 	}
 	told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
@@ -139,10 +139,11 @@ func (p *Protocol) releasing(buf *callBuffer, l *Ref) transport.Call {
 		c.Args = append(buf[4:4], l.ID, k.Channel, k.Prefix, claimMS(l))
 	}
 	switch {
-	case l.Rest > 0 && l.Kind == Read:
-		c.Args = append(c.Args, l.RestID, Millis(l.Rest))
-	case l.Rest > 0:
-		c.Args = append(c.Args, "", l.RestID, Millis(l.Rest))
+	case l.Rest == nil || l.Rest.For == 0:
+	case l.Kind == Read:
+		c.Args = append(c.Args, l.Rest.ID, Millis(l.Rest.For))
+	default:
+		c.Args = append(c.Args, "", l.Rest.ID, Millis(l.Rest.For))
 	}
 	return c
 }

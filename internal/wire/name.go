@@ -135,7 +135,11 @@ type Ref struct {
 	Kind    Kind
 	Renewed bool // to its length for as long as it is held
 
-	// Unless Rest is 0, the release leaves the lock to RestID for as long.
-	Rest   time.Duration
-	RestID string
+	Rest *Rest // to whom the release leaves the lock; nil: to the next
+}
+
+// Rest is a hold that keeps a lock for a while after its release.
+type Rest struct {
+	ID  string
+	For time.Duration // 0: it is over
 }

@@ -14,7 +14,7 @@ func TestLockRestsUnderAnotherID(t *testing.T) {
 			r.must("FLUSHALL")
 			has(k, 1)(r)
 			l, resting := r.lease(k, 1), r.lease(k, 51)
-			l.Rest, l.RestID = rest, resting.ID
+			l.Rest = &Rest{resting.ID, rest}
 			_, err := r.Release(ctx0, l, nil)
 			require.NoError(t, err)
 			require.Equal(t, []string{resting.ID}, fieldsOf(r))
@@ -49,12 +49,12 @@ func TestReaderRestsBesideOthers(t *testing.T) {
 		has(Read, 1)(r)
 		has(Read, 2)(r)
 		l := r.reader(1)
-		l.Rest, l.RestID = 5*time.Minute, r.reader(51).ID
+		l.Rest = &Rest{r.reader(51).ID, 5 * time.Minute}
 		_, err := r.Release(ctx0, l, nil)
 		require.NoError(t, err)
 		r.end(r.reader(2))
-		require.Equal(t, []string{l.RestID}, fieldsOf(r))
-		require.InDelta(t, l.Rest, r.pttl(r.name), float64(time.Second/2))
+		require.Equal(t, []string{l.Rest.ID}, fieldsOf(r))
+		require.InDelta(t, l.Rest.For, r.pttl(r.name), float64(time.Second/2))
 		r.mustList(1)
 	})
 }

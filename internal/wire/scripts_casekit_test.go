@@ -116,7 +116,7 @@ func endsFor(k Kind, n, next int) func(r *rig) string {
 func rests(k Kind, n int) func(r *rig) string {
 	return func(r *rig) string {
 		l := r.lease(k, n)
-		l.Rest, l.RestID = time.Minute, r.lease(k, n+50).ID
+		l.Rest = &Rest{r.lease(k, n+50).ID, time.Minute}
 		return releases(r, l, nil)
 	}
 }
