@@ -38,13 +38,13 @@ type Lease struct {
 	wire.Ref
 
 	// Written before the watchdog knows the lease, or by the call that owns it.
-	Sent          int64 // when the acquisition was sent
-	Since         int64 // when it was acquired: the tenure starts
-	Began         int64 // when its time began to count: Since if another's release has granted it, else Sent
+	Sent          int64         // when the acquisition was sent
+	Since         int64         // when it was acquired: the tenure starts
+	Began         int64         // when its time began to count: Since if another's release has granted it, else Sent
 	MinHold       time.Duration // from Since, for which the lock rests after its release
-	Fixed         bool // the caller wants it not to be renewed
-	Indeterminate bool // a request got no reply and may still be executed
-	Queued        bool // it may have a place in the queue, or another's release may grant it
+	Fixed         bool          // the caller wants it not to be renewed
+	Indeterminate bool          // a request got no reply and may still be executed
+	Queued        bool          // it may have a place in the queue, or another's release may grant it
 
 	OnLost func(cause error) // of a part of a Redlock, which no arbiter knows; nil: of a lock
 

@@ -90,16 +90,16 @@ func (e *Error) Unwrap() []error { return e.errs }
 // New returns an *Error with those of errs that are neither nil nor wrapped by one before, nil if there
 // are none.
 func New(op, name string, errs ...error) error {
-	e := &Error{op: op, name: name}
+	var kept []error
 	for _, err := range errs {
-		if err != nil && !slices.ContainsFunc(e.errs, func(k error) bool { return errors.Is(k, err) }) {
-			e.errs = append(e.errs, err)
+		if err != nil && !slices.ContainsFunc(kept, func(k error) bool { return errors.Is(k, err) }) {
+			kept = append(kept, err)
 		}
 	}
-	if len(e.errs) == 0 {
+	if len(kept) == 0 {
 		return nil
 	}
-	return e
+	return &Error{op, name, kept}
 }
 
 // Ended returns the failure of an operation whose ctx has ended, with the context's error and

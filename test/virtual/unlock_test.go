@@ -76,7 +76,7 @@ func TestUnlockOfALostHoldSaysSoAtOnce(t *testing.T) {
 		}
 		losses := seen.takeLosses()
 		require.Len(t, losses, 2)
-		require.EqualError(t, losses[1].Cause, "it is not in Redis any more")
+		require.EqualError(t, losses[1].Cause, "relock: lock lost: it is not in Redis any more")
 		p.freeAgain()
 	})
 }
