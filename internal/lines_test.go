@@ -18,7 +18,7 @@ var rooms = []struct {
 	{1420, []string{"."}},
 	{1170, []string{"internal/arbiter"}},
 	{3360, []string{"internal/engine", "internal/lease", "internal/queue"}},
-	{840, []string{"internal/wire"}},
+	{845, []string{"internal/wire"}},
 	{1800, []string{"internal/transport", "internal/pubsub"}},
 	{464, []string{"internal/multilock"}},
 	{765, []string{"internal/quorum"}},
