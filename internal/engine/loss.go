@@ -17,7 +17,6 @@ import (
 // Lost ends the local holds on a lease that is lost, and reports the loss. It implements lease.Owner.
 func (e *Engine) Lost(l *lease.Lease, cause error) {
 	if l.OnLost != nil {
-		e.watchdog.Remove(l)
 		if _, held := e.parts.LoadAndDelete(forcedID(l)); held {
 			e.lost(l, cause, nil)
 			l.OnLost(cause)
