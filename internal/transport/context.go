@@ -93,8 +93,14 @@ func (c *Context) Cancel() {
 	}
 }
 
-// Bound sets the deadline of the following call on conn, which may last for d.
-func (c *Context) Bound(conn *Conn, d time.Duration) { c.Conn, c.Most = conn, min(d, Patience) }
+// Bound sets the deadline of the following call on conn, which may last for d. It has none if the context with its
+// values can end: then Cancel must be able to end the call.
+func (c *Context) Bound(conn *Conn, d time.Duration) {
+	c.Conn, c.Most = conn, min(d, Patience)
+	if c.Context.Done() != nil {
+		c.Most = 0
+	}
+}
 
 // Done returns a channel that Cancel closes.
 func (c *Context) Done() <-chan struct{} { return c.ended }

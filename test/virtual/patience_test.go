@@ -21,7 +21,6 @@ func TestUnlockWaitsWhileItsContextLives(t *testing.T) {
 		}
 	}
 	onEach(t, func(t *testing.T, w *world) {
-		p := w.process()
 		for want, context := range map[time.Duration]func() (context.Context, func()){
 			2 * time.Second: func() (context.Context, func()) { return background, func() {} },
 			300 * time.Millisecond: func() (context.Context, func()) {
@@ -30,6 +29,7 @@ func TestUnlockWaitsWhileItsContextLives(t *testing.T) {
 			500 * time.Millisecond: after(500 * time.Millisecond),
 			100 * time.Millisecond: after(10 * time.Millisecond),
 		} {
+			p := w.process() // whose connections have never been pipelined
 			l := p.held()
 			heal := p.partition()
 			ctx, stop := context()
@@ -39,6 +39,7 @@ func TestUnlockWaitsWhileItsContextLives(t *testing.T) {
 			time.Sleep(lease)
 			require.True(t, w.free())
 		}
+		p := w.process()
 		l := p.held()
 		heal := p.partition()
 		ended, cancel := context.WithCancel(background)
