@@ -63,7 +63,7 @@ func TestEveryFieldOfOptionsHasItsFate(t *testing.T) {
 			assert.False(t, isCarried || isRefused, name)
 			continue
 		}
-		if !assert.True(t, isCarried || isRefused, "%s is neither carried over, nor refused, nor ignored for a reason", name) {
+		if !assert.True(t, isCarried || isRefused, "%s is neither carried over, nor refused, nor ignored", name) {
 			continue
 		}
 		o := new(redis.Options)
