@@ -47,6 +47,12 @@ func authenticate(r *rueidis.ClientOption, o *redis.UniversalOptions, l login) {
 	}
 }
 
+// overNetwork has r dial a single server over that network.
+func overNetwork(r *rueidis.ClientOption, o *redis.UniversalOptions, network string) {
+	d := &dialer{custom: o.Dialer, network: network, timeout: dialTimeout(o), tls: o.TLSConfig}
+	r.DialCtxFn = d.dial
+}
+
 func isUnix(addr string) bool { return strings.HasPrefix(addr, "/") }
 
 // dialTimeout returns the bound for making a connection.
@@ -57,6 +63,7 @@ func dialTimeout(o *redis.UniversalOptions) time.Duration {
 // A dialer makes connections for rueidis.
 type dialer struct {
 	custom    func(ctx context.Context, network, addr string) (net.Conn, error) // or nil
+	network   string                                                            // "": by the address
 	timeout   time.Duration
 	tls       *tls.Config // nil: none
 	sentinels *tls.Config // what rueidis passes for a sentinel; a mark, and not used otherwise
@@ -74,8 +81,8 @@ func (d *dialer) dial(ctx context.Context, addr string, plain *net.Dialer, mark 
 }
 
 func (d *dialer) connect(ctx context.Context, addr string, plain *net.Dialer) (net.Conn, error) {
-	network := "tcp"
-	if isUnix(addr) {
+	network := cmp.Or(d.network, "tcp")
+	if d.network == "" && isUnix(addr) {
 		network = "unix"
 	}
 	switch {

@@ -69,3 +69,26 @@ func TestCoreDoesNotKnowGoRedis(t *testing.T) {
 		require.NotContains(t, string(text), "redis/go-redis", name)
 	}
 }
+
+func ExampleFromOptions() {
+	server, err := miniredis.Run() // in the place of yours
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+
+	opts, err := redis.ParseURL("redis://" + server.Addr() + "/3?read_timeout=2s")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, err := goredis.FromOptions(opts)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	fmt.Println(client.Do(context.Background(), client.B().Ping().Build()).ToString())
+	// Output: PONG <nil>
+}

@@ -6,7 +6,7 @@
 //
 // Metrics, in seconds where they are durations:
 //
-//	relock.wait.duration      histogram        {kind}           how long Lock and TryLock took
+//	relock.wait.duration      histogram        {kind, outcome}  how long Lock and TryLock took
 //	relock.hold.duration      histogram        {kind}           how long locks were held
 //	relock.acquisitions       counter          {kind, outcome}  held, missed (by TryLock), canceled, error
 //	relock.losses             counter          {kind, cause}    expired, ended, max_hold, gone, forced, closed, other
@@ -16,8 +16,10 @@
 //	relock.renewal.failures   counter                           rounds of renewals with an error
 //
 // kind is mutex, fair, read, write, group or redlock. A Group or Redlock reports as itself; its members
-// report nothing. Counters start at 0 when a kind of lock is first used. Names are no attribute, so that the series stay few however many locks there are; see
-// [WithName].
+// report nothing. Counters start at 0 when a kind of lock is first used. Names are no attribute, so that
+// the series stay few however many locks there are; [WithName] adds classes of names, which the alerts need.
+//
+// The scope of metrics and spans has the version of this module.
 //
 // The span relock.lock is a child of the caller's, from the call of Lock or TryLock to its end. It has
 // lock.name, lock.kind, lock.contended, lock.handoff, lock.outcome and, if there is one, lock.token. It is an

@@ -68,6 +68,7 @@ type series struct {
 	add              []metric.AddOption
 	record           []metric.RecordOption
 	outcomes, causes map[string][]metric.AddOption
+	waits            map[string][]metric.RecordOption // by outcome
 }
 
 type seriesKey struct {
@@ -126,9 +127,11 @@ func newSeries(key seriesKey) *series {
 	s := &series{
 		add: []metric.AddOption{with()}, record: []metric.RecordOption{with()},
 		outcomes: make(map[string][]metric.AddOption), causes: make(map[string][]metric.AddOption),
+		waits: make(map[string][]metric.RecordOption),
 	}
 	for _, o := range outcomes {
-		s.outcomes[o] = []metric.AddOption{with(attribute.String("outcome", o))}
+		of := with(attribute.String("outcome", o))
+		s.outcomes[o], s.waits[o] = []metric.AddOption{of}, []metric.RecordOption{of}
 	}
 	for _, c := range causes {
 		s.causes[c] = []metric.AddOption{with(attribute.String("cause", c))}

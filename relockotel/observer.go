@@ -34,8 +34,9 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) {
 func WithTracerProvider(p trace.TracerProvider) Option { return func(c *config) { c.tracers = p } }
 
 // WithName adds the attribute lock.name to metrics: f(lock), or nothing where that is empty. Each
-// value makes series of its own, so let f return one of a few: the part of a name before its id,
-// for example. Without WithName metrics have no names. Spans always have the whole name.
+// value makes series of its own, so let f return the class of a lock, one of a few: the part of its
+// name before an id, for example. Without WithName metrics have no names. Spans always have the whole
+// name. The alerts find a stuck lock by its class, and leave out classes that start with "leader".
 func WithName(f func(lock string) string) Option { return func(c *config) { c.name = f } }
 
 // NewObserver returns an observer for [relock.WithObserver]. One may serve any number of
@@ -50,9 +51,10 @@ func NewObserver(opts ...Option) (relock.Observer, error) {
 	if c.meters == nil || c.tracers == nil {
 		return nil, errors.New("relockotel: a provider is nil; leave the option out for the global one")
 	}
-	o := &observer{tracer: c.tracers.Tracer(scope)}
+	version := version()
+	o := &observer{tracer: c.tracers.Tracer(scope, trace.WithInstrumentationVersion(version))}
 	o.name = c.name
-	if err := o.instruments(c.meters.Meter(scope)); err != nil {
+	if err := o.instruments(c.meters.Meter(scope, metric.WithInstrumentationVersion(version))); err != nil {
 		return nil, fmt.Errorf("relockotel: %w", err)
 	}
 	return o, nil
@@ -70,7 +72,7 @@ func (o *observer) Waiting(ctx context.Context, e relock.WaitEvent) {
 func (o *observer) Acquired(ctx context.Context, e relock.AcquireEvent) {
 	result, s := outcome(e), o.of(e.Name, e.Kind)
 	o.acquisitions.Add(ctx, 1, s.outcomes[result]...)
-	o.wait.Record(ctx, e.Wait.Seconds(), s.record...)
+	o.wait.Record(ctx, e.Wait.Seconds(), s.waits[result]...)
 	if e.Waited {
 		o.waiters.Add(ctx, -1, s.add...)
 	}
@@ -146,17 +148,8 @@ func (o *observer) span(ctx context.Context, e relock.AcquireEvent, result strin
 	s.End(trace.WithTimestamp(end))
 }
 
-// causes are words for the losses of [relock.LostEvent]; texts are those of its causes.
-var (
-	causes = []string{expired, ended, maxHold, gone, forced, closed, other}
-	texts  = map[string]string{
-		"its lease ran out before it could be renewed":  expired,
-		"its lease ran out":                             ended,
-		"it was held for as long as WithMaxHold allows": maxHold,
-		"it is not in Redis any more":                   gone,
-		"it was forced open":                            forced,
-	}
-)
+// causes are words for the losses of [relock.LostEvent].
+var causes = []string{expired, ended, maxHold, gone, forced, closed, other}
 
 const (
 	expired = "expired"
@@ -169,11 +162,22 @@ const (
 )
 
 func cause(err error) string {
-	if errors.Is(err, relock.ErrClosed) {
+	switch {
+	case errors.Is(err, relock.ErrClosed):
 		return closed
+	case errors.Is(err, relock.ErrForced):
+		return forced
+	case errors.Is(err, relock.ErrGone):
+		return gone
+	case errors.Is(err, relock.ErrExpired):
+		return cmp.Or(limits[strings.TrimPrefix(err.Error(), relock.ErrLost.Error()+": ")], expired)
 	}
-	if err == nil {
-		return other
-	}
-	return cmp.Or(texts[strings.TrimPrefix(err.Error(), relock.ErrLost.Error()+": ")], other)
+	return other
+}
+
+// limits are the words for the ends that the holder itself has set. They are ErrExpired too, and only
+// their texts tell.
+var limits = map[string]string{
+	"its lease ran out":                             ended,
+	"it was held for as long as WithMaxHold allows": maxHold,
 }

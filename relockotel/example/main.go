@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -47,8 +48,14 @@ func observe() (relock.Observer, http.Handler, error) {
 		return nil, nil, err
 	}
 	provider := metric.NewMeterProvider(metric.WithReader(reader))
-	observer, err := relockotel.NewObserver(relockotel.WithMeterProvider(provider))
+	observer, err := relockotel.NewObserver(relockotel.WithMeterProvider(provider), relockotel.WithName(class))
 	return observer, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), err
+}
+
+// class returns the class of a lock, which the alerts go by: of order:4711 it is order.
+func class(lock string) string {
+	class, _, _ := strings.Cut(lock, ":")
+	return class
 }
 
 // run uses locks, and serves their metrics, until ctx ends.
