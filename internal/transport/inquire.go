@@ -43,13 +43,6 @@ func (c *Conn) Inquire(ctx context.Context, words ...string) rueidis.RedisResult
 	return r
 }
 
-// InquireAt asks one node of a cluster, which may hang.
-func (c *Conn) InquireAt(ctx context.Context, node rueidis.Client, words ...string) rueidis.RedisResult {
-	ctx, cancel := timing.Within(ctx, nodeTimeout)
-	defer cancel()
-	return c.Ask(ctx, node, c.Client.B().Arbitrary(words...).Build())
-}
-
 // AnyNode asks one node of a cluster after the other until one answers. A node may hang, so
 // it waits only nodeTimeout before it asks the next one as well, and then for all of them. It
 // gives up no wait before that: rueidis makes its pool larger for each that is ended.

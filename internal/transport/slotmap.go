@@ -105,7 +105,9 @@ func (m *SlotMap) Run(ctx context.Context) {
 // Look asks one node after the other until one answers.
 func (m *SlotMap) Look(ctx context.Context) {
 	for addr, node := range m.conn.Client.Nodes() { // in random order
-		reply, err := m.conn.InquireAt(ctx, node, "CLUSTER", "SLOTS").ToArray()
+		within, stop := timing.Within(ctx, nodeTimeout) // it may hang
+		reply, err := m.conn.Ask(within, node, node.B().ClusterSlots().Build()).ToArray()
+		stop()
 		if _, refused := Code(err); refused {
 			return
 		}
