@@ -82,7 +82,11 @@ func runHeld(ctx, as context.Context, o *arbiter.Owner, l Locker, f func(context
 		defer close(watched)
 		select {
 		case <-ended:
-			scope.Lost = lockerr.New("Do", nameOf(member), scope.Cause())
+			cause := scope.Cause()
+			if member == nil {
+				cause = lockerr.CauseOf(l.Err(), cause)
+			}
+			scope.Lost = lockerr.New("Do", nameOf(member), cause)
 			cancel(scope.Lost)
 		case <-fctx.Done():
 		}

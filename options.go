@@ -206,7 +206,9 @@ func WithWait(d time.Duration) LockOption {
 // with [TryDo] runs once per period although it is short and the clocks of its hosts differ: let d be
 // longer than they differ, and shorter than the period (ShedLock calls this lockAtLeastFor). Such a hold
 // is not passed on to other goroutines. A hold that is lost, or ended by Close, ends at once; so does the
-// write side of a lock whose owner reads on. d is at least 1 ms.
+// write side of a lock whose owner reads on, and the read side of one whose owner writes. The minimum is
+// that of the handle whose Lock has acquired the hold, not of one by which its owner enters again. d is at
+// least 1 ms.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.MinHold = d

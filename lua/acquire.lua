@@ -24,7 +24,7 @@
 local lock, queue, id, lease = KEYS[1], KEYS[3], ARGV[1], ARGV[2]
 local prefix = ARGV[5] ~= '' and ARGV[5] or nil
 local function take()
-  local token, bad = fence(KEYS[2])
+  local token, bad = fence(KEYS[2], lease)
   if not token then return redis.error_reply(bad) end
   if prefix then redis.call('hset', lock, 'mode', 'write', id, '1') else redis.call('hset', lock, id, '1') end
   redis.call('pexpire', lock, lease)

@@ -42,9 +42,8 @@ if held ~= 1 then
   return 0
 end
 local most, leaving, bare = 0, {}, true
-if rest then
-  local q = {lock = lock, queue = queue, prefix = prefix}
-  local no = enter(q, redis.call('hget', lock, 'mode'), {rest}, ARGV[6])
+if rest and redis.call('hget', lock, 'mode') == 'read' then -- otherwise its owner writes on
+  local no = enter({lock = lock, queue = queue, prefix = prefix}, 'read', {rest}, ARGV[6])
   if no then return no end
   readers = readers + 1
 end

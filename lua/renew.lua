@@ -1,5 +1,5 @@
 --!df flags=allow-undeclared-keys
--- Renews the leases of many exclusive holds, and keeps their last fencing tokens as long. It does not shorten the
+-- Renews the leases of many exclusive holds, and keeps their last fencing tokens. It does not shorten the
 -- expiry of a read-write lock whose writer has a longer lease as a reader.
 --
 --   KEYS   the locks
@@ -16,12 +16,12 @@
 local call, pcall, ids, gone = redis.call, redis.pcall, ARGV, {}
 local t = call('time')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local run, left, ends, kept = #KEYS - 1, 0, nil, nil
+local run, left, ends, lease = #KEYS - 1, 0, nil, nil
 for i, key in ipairs(KEYS) do
   if left == 0 then
     run = run + 2
-    left, ends = tonumber(ARGV[run]), string.format('%.0f', now + ARGV[run + 1])
-    kept = string.format('%.0f', now + math.max(ARGV[run + 1], 60000)) -- lib/fence.lua
+    left, lease = tonumber(ARGV[run]), tonumber(ARGV[run + 1])
+    ends = string.format('%.0f', now + lease)
   end
   left = left - 1
   if pcall('hexists', key, ids[i]) ~= 1 then
@@ -29,7 +29,10 @@ for i, key in ipairs(KEYS) do
   elseif string.sub(ids[i], -6) ~= ':write' or now + call('pttl', key) < tonumber(ends) then
     call('pexpireat', key, ends)
   end
-  local name = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
-  pcall('pexpireat', 'relock_fence:' .. name, kept)
+  local fence = 'relock_fence:' .. (string.find(key, '{', 1, true) and key or '{' .. key .. '}')
+  local kept = pcall('pttl', fence)
+  if type(kept) == 'number' and kept > 0 and kept < 2 * lease then
+    pcall('pexpireat', fence, string.format('%.0f', now + 2 * lease + 60000))
+  end
 end
 return gone

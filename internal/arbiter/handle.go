@@ -70,6 +70,16 @@ func (v *Handle[L]) lostOf(o *Owner) *Hold[L] {
 	return h
 }
 
+// LossOf returns why o has lost a hold, on either side, which it must unlock first; nil if there is none.
+func (v *Handle[L]) LossOf(o *Owner) error {
+	for _, side := range []Side{Write, Read} {
+		if h, _ := o.lostOn(lockSide{v.guard, v.name, side}).(*Hold[L]); h != nil {
+			return h.Cause()
+		}
+	}
+	return nil
+}
+
 // MustUnlockFirst reports whether a call of o may not have the lock now, since a hold that it lost, on either
 // side, awaits its unlock: the section that the loss has broken still runs.
 func (v *Handle[L]) MustUnlockFirst(o *Owner) bool {

@@ -124,7 +124,7 @@ func ReportUnlock(
 	}
 	for _, at := range h.Over(all) {
 		if held := time.Duration(start - at); errors.Is(err, lockerr.ErrLost) {
-			o.Lost(event.LostEvent{Name: name, Kind: k, Held: held, Cause: lockerr.CauseOf(err)})
+			o.Lost(event.LostEvent{Name: name, Kind: k, Held: held, Cause: lockerr.CauseOf(err, lockerr.ErrGone)})
 		} else {
 			o.Released(ctx, event.ReleaseEvent{Name: name, Kind: k, Held: held, Err: err})
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
-	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -47,7 +46,7 @@ func (c *LockConfig) Passable() bool { return !c.Fixed && c.MaxHold == 0 && c.Mi
 
 // Bounded returns a context for a call that does not outlast its wait.
 func (c *LockConfig) Bounded(ctx context.Context, call *Call) (context.Context, context.CancelFunc) {
-	if !call.Wait || c.Wait == 0 {
+	if call.Try || c.Wait == 0 {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, c.Wait)
@@ -185,7 +184,7 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 	case arbiter.Upgrade:
 		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUpgrade)
 	case arbiter.UnlockFirst:
-		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst)
+		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
 	case arbiter.Queued:
 		c.Contend()
 		if err := a.awaitTurn(); err != nil {
@@ -195,12 +194,11 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 			return l.enterWith(h, c)
 		}
 	}
-	if !c.Wait && ctx.Done() != nil {
+	if a.io = transport.ForCaller(ctx, l.e.callCtx); !c.Wait {
 		var stop func()
-		ctx, stop = timing.Within(ctx, l.e.callCtx.Most)
+		a.io, stop = l.e.proto.BoundedFor(ctx, l.e.callCtx.Most)
 		defer stop()
 	}
-	a.io = transport.ForCaller(ctx, l.e.callCtx)
 	if l.kind == wire.Read {
 		return a.acquireRead()
 	}

@@ -16,6 +16,7 @@ type Locker interface {
 	TryLock(ctx context.Context) (bool, error)
 	Unlock(ctx context.Context) error
 	Done() <-chan struct{}
+	Err() error
 }
 
 // A Member is a lock of this module, whose holds a Do knows.

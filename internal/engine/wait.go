@@ -79,7 +79,7 @@ func (a *attempt) newLease() *lease.Lease {
 			Renewed: a.config.Passable(),
 		},
 		Fixed:   a.config.Fixed,
-		MinHold: a.config.MinHold,
+		MinHold: min(a.config.MinHold, time.Duration(lease.Forever)),
 	}
 }
 
@@ -285,7 +285,7 @@ func (a *attempt) ended() error {
 	case a.ctx.Err() == nil:
 		return lockerr.New(op, a.Name(), lockerr.ErrClosed, a.last)
 	case a.handle.MustUnlockFirst(a.w.Owner):
-		return lockerr.Ended(op, a.Name(), a.ctx, lockerr.ErrUnlockFirst)
+		return lockerr.Ended(op, a.Name(), a.ctx, lockerr.Join(lockerr.ErrUnlockFirst, a.handle.LossOf(a.w.Owner)))
 	}
 	if b := a.table.Blocked(&a.handle); a.taken || b.Held && !b.Lease.Late.Load() {
 		return lockerr.Taken(op, a.Name(), a.ctx, a.c.Waited())

@@ -152,7 +152,9 @@ func Certain(l *Lease, now int64) bool { return now < l.Deadline.Load() }
 // ToRelease returns l for a release that is sent now.
 func (l *Lease) ToRelease(now int64) *wire.Ref {
 	if l.Rest != nil {
-		l.Rest.For = max(l.MinHold-time.Duration(now-l.Since), 0)
+		if l.Rest.For = l.MinHold - time.Duration(now-l.Since); l.Rest.For > 0 {
+			l.Rest.For += 2*time.Millisecond - 1 // Redis counts whole ones, of its clock too
+		}
 	}
 	return &l.Ref
 }

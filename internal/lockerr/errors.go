@@ -51,11 +51,12 @@ type loss struct {
 func (l *loss) Error() string        { return ErrLost.Error() + ": " + l.why }
 func (l *loss) Is(target error) bool { return target == ErrLost || target == l.kind }
 
-// CauseOf returns why a hold was lost, of an error that says so.
-func CauseOf(err error) error {
-	cause := ErrGone.(*loss)
-	errors.As(err, &cause)
-	return cause
+// CauseOf returns why a hold was lost, if err says so, else other.
+func CauseOf(err, other error) error {
+	if cause := (*loss)(nil); errors.As(err, &cause) {
+		return cause
+	}
+	return other
 }
 
 // ErrUnlockFirst: a hold was lost and not unlocked since. Its owner gets no new one inside the

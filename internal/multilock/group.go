@@ -155,7 +155,7 @@ func (g *Group) lock(ctx context.Context, wait bool) (ok bool, err error) {
 		case arbiter.Entered:
 			return true, nil
 		case arbiter.UnlockFirst:
-			return false, lockerr.New(c.Op, "", lockerr.ErrUnlockFirst)
+			return false, lockerr.New(c.Op, "", lockerr.ErrUnlockFirst, g.handle.LossOf(o))
 		case arbiter.Queued: // for the unlock of a hold that was lost
 			c.Contend()
 			if slices.ContainsFunc(g.engines, (*engine.Engine).Closed) || !engine.Await(ctx, w.C, g.engines) {
@@ -258,7 +258,7 @@ func (h *hold) acquire(ctx context.Context, c *engine.Call) (bool, error) {
 		switch {
 		case taken < 0:
 			return true, nil
-		case !c.Wait || err != nil && ctx.Err() != nil:
+		case !c.Wait || err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
 			return false, err
 		case err == nil:
 			c.Contend()
@@ -284,7 +284,12 @@ func (h *hold) acquire(ctx context.Context, c *engine.Call) (bool, error) {
 // or in trouble, or was lost meanwhile; -1 if h has them all.
 func (h *hold) try(ctx context.Context, c *engine.Call) (taken int, err error) {
 	taken = -1
-	for _, b := range h.g.batches {
+	batches := h.g.batches
+	if c.Try { // in order: of several that do this at the same time, one gets all
+		batches = slices.Collect(slices.Chunk(slices.Concat(batches...), 1))
+		slices.SortFunc(batches, slices.Compare)
+	}
+	for _, b := range batches {
 		b = slices.DeleteFunc(slices.Clone(b), func(i int) bool { return h.parts[i] != nil })
 		for n, err2 := range h.tryBatch(ctx, b, c) {
 			if h.parts[b[n]] == nil && (taken < 0 || err == nil && err2 != nil) {
@@ -338,7 +343,7 @@ func (h *hold) took(i int) {
 	h.watches.Go(func() { // ends with f
 		select {
 		case <-done:
-			f.End(arbiter.Lost, lockerr.ErrMember)
+			f.End(arbiter.Lost, lockerr.CauseOf(h.g.members[i].Err(), lockerr.ErrMember))
 		case <-f.Done():
 		}
 	})

@@ -82,6 +82,7 @@ func (l *strange) TryLock(context.Context) (bool, error) {
 func (l *strange) Unlock(context.Context) error { l.note("unlock"); return nil }
 func (l *strange) Done() <-chan struct{}        { return l.done }
 func (l *strange) Name() string                 { return l.name }
+func (l *strange) Err() error                   { return nil }
 
 // member is a lock that has a place in the order.
 type member struct {

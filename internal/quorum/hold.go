@@ -44,7 +44,7 @@ func newHold(r *Redlock) *hold {
 // take asks one deployment, and reports whether it has granted the lock. The end of caller ends the request only while
 // the lock is not held: later the grant belongs to the hold. A request has no deadline for rueidis, which
 // would close the connection of a deployment that does not answer.
-func (h *hold) take(caller context.Context, i int) (bool, error) {
+func (h *hold) take(caller context.Context, i int, age time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), h.r.bound())
 	defer cancel()
 	defer context.AfterFunc(caller, func() {
@@ -74,6 +74,7 @@ func (h *hold) take(caller context.Context, i int) (bool, error) {
 	if p == nil {
 		return false, err
 	}
+	p.MinHold -= age
 	h.mu.Lock()
 	kept = !lost && h.state != ended && h.parts[i] == nil // a deployment that loses its data may grant two requests
 	if kept {
@@ -205,7 +206,8 @@ func (h *hold) repairParts() {
 	missing = slices.DeleteFunc(missing, func(i int) bool {
 		return !h.r.nodes[i].Engine().Connected() // if its other connection does not answer, this one would not
 	})
-	answers := ask(missing, func(i int) (bool, error) { return h.take(context.Background(), i) })
+	age := time.Duration(h.r.e.Clock.Now() - h.since)
+	answers := ask(missing, func(i int) (bool, error) { return h.take(context.Background(), i, age) })
 	for range missing {
 		<-answers // what failed is tried again
 	}

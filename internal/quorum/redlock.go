@@ -149,7 +149,7 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 		c.Entered(r.table.Answer(w))
 		return true, nil
 	case arbiter.UnlockFirst:
-		return false, lockerr.New(c.Op, r.name, lockerr.ErrUnlockFirst)
+		return false, lockerr.New(c.Op, r.name, lockerr.ErrUnlockFirst, r.handle.LossOf(o))
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Queued:

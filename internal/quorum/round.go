@@ -115,7 +115,7 @@ func ask(deployments []int, request func(i int) (got bool, err error)) <-chan an
 // failed that no majority was left. It is permanent if no majority is left of those that do not refuse for good.
 func (r *Redlock) round(ctx context.Context, c *engine.Call) (got *hold, permanent bool, err error) {
 	h, asked := newHold(r), r.connected()
-	answers := ask(asked, func(i int) (bool, error) { return h.take(ctx, i) })
+	answers := ask(asked, func(i int) (bool, error) { return h.take(ctx, i, 0) })
 	errs := make([]error, len(r.nodes))
 	granted, failed, refused := 0, len(r.nodes)-len(asked), 0
 	for range asked {

@@ -53,6 +53,15 @@ func (c *Conn) Bounded(parent context.Context, d time.Duration) (ctx context.Con
 	return &timed{ctx, c, min(d, Patience)}, stop
 }
 
+// BoundedFor is Bounded for a caller's ctx, whose deadline is never passed on.
+func (c *Conn) BoundedFor(ctx context.Context, d time.Duration) (io context.Context, stop func()) {
+	if ctx.Done() == nil {
+		return c.Bounded(ctx, d)
+	}
+	ctx, stop = timing.Within(ctx, d)
+	return NoDeadline{ctx}, stop
+}
+
 // Context is the context of Redis calls that only Cancel ends, not its caller's context. It
 // has the caller's values.
 type Context struct {

@@ -139,7 +139,7 @@ func (p *Protocol) releasing(buf *callBuffer, l *Ref) transport.Call {
 		c.Args = append(buf[4:4], l.ID, k.Channel, k.Prefix, claimMS(l))
 	}
 	switch {
-	case l.Rest == nil || l.Rest.For == 0:
+	case l.Rest == nil || l.Rest.For <= 0:
 	case l.Kind == Read:
 		c.Args = append(c.Args, l.Rest.ID, Millis(l.Rest.For))
 	default:

@@ -141,5 +141,5 @@ type Ref struct {
 // Rest is a hold that keeps a lock for a while after its release.
 type Rest struct {
 	ID  string
-	For time.Duration // 0: it is over
+	For time.Duration // unless it is over
 }

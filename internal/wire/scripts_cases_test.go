@@ -33,6 +33,8 @@ func rwCases() []scriptCase {
 		{"acquire of a held lock", has(Plain, 2), tries(Plain, 1), "taken", same},
 		{"release", has(Plain, 1), ends(Plain, 1), "told 0", "told -1"},
 		{"renew", has(Plain, 1), renews(Plain, 1), "kept", same},
+		{"renew a hold whose token is about to be forgotten",
+			all(has(Plain, 1), runs("PEXPIRE", "relock_fence:{a}", "1500")), renews(Plain, 1), "kept", same},
 		{"renew of a hold that is gone", has(Plain, 2), renews(Plain, 1), "gone", same},
 
 		{"read", nothing, asks(Read, 1), "join", same},

@@ -5,12 +5,12 @@
 --
 -- If there is no last token, all data may just have been lost. Then the number is 2 ms ahead, further than any token
 -- was before: blocks and next numbers are 1 ms ahead at most, and no server runs a script in the 2 µs that two
--- numbers take. The key expires a minute after the clock has passed the token; it is only needed if the clock steps
--- back.
+-- numbers take. The key expires a minute, or a lease if that is longer, after the clock has passed the token, and not
+-- while a hold is renewed. It is needed if the clock steps back, and for those who inspect the lock.
 --
 --   clock      returns the time of the server (ms)
 --   lastToken  returns the last token of a lock, or nil: somebody may have written anything there
---   fence      issues a token. It returns it, also as text, or nil and an error
+--   fence      issues a token for a hold with a lease (ms). It returns it, also as text, or nil and an error
 --
 -- Lua formats large numbers as 1.78e+15, hence string.format.
 
@@ -26,12 +26,13 @@ end
 
 local function lastToken(key) return tokenIn(redis.pcall('get', key)) end
 
-local function fence(key)
+local function fence(key, lease)
   local t = redis.call('time')
   local ms = t[1] * 1000 + math.floor(t[2] / 1000)
   local token = ms * 1024
   local text = string.format('%.0f', token)
-  local last = redis.pcall('set', key, text, 'px', '60000', 'get')
+  local kept = math.max(60000, tonumber(lease) or 0)
+  local last = redis.pcall('set', key, text, 'px', kept, 'get')
   if type(last) == 'table' then return nil, last.err end
   last = tokenIn(last)
   if last and last < token then return token, text end
@@ -42,6 +43,6 @@ local function fence(key)
   end
   if token % 1024 == 0 then token = token + 1 end
   text = string.format('%.0f', token)
-  redis.call('set', key, text, 'px', 60000 + math.max(math.ceil(token / 1024) - ms, 0))
+  redis.call('set', key, text, 'px', kept + math.max(math.ceil(token / 1024) - ms, 0))
   return token, text
 end
