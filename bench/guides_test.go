@@ -49,7 +49,10 @@ func openGuide(t *testing.T, opts ...relock.SessionOption) *guide {
 	return &guide{s, session, redislock.New(s.c), redsync.New(goredis.NewPool(s.c)), locker}
 }
 
-func bothRedislock(ctx context.Context, rl *redislock.Client, session *relock.Session, work func(context.Context) error) error {
+// section is what a lock protects.
+type section = func(context.Context) error
+
+func bothRedislock(ctx context.Context, rl *redislock.Client, session *relock.Session, work section) error {
 	lock, err := rl.Obtain(ctx, "order:1", 30*time.Second, nil) // with your options, and refreshed as before
 	if err != nil {
 		return err
@@ -62,7 +65,7 @@ func bothRedislock(ctx context.Context, rl *redislock.Client, session *relock.Se
 	return relock.Do(ctx, session.Mutex("order:1"), work)
 }
 
-func bothRedsync(ctx context.Context, rs *redsync.Redsync, session *relock.Session, work func(context.Context) error) error {
+func bothRedsync(ctx context.Context, rs *redsync.Redsync, session *relock.Session, work section) error {
 	mutex := rs.NewMutex("order:1") // with your options, and extended as before
 	if err := mutex.LockContext(ctx); err != nil {
 		return err
@@ -75,7 +78,7 @@ func bothRedsync(ctx context.Context, rs *redsync.Redsync, session *relock.Sessi
 	return relock.Do(ctx, session.Mutex("order:1"), work)
 }
 
-func bothRueidislock(ctx context.Context, locker rueidislock.Locker, session *relock.Session, work func(context.Context) error) error {
+func bothRueidislock(ctx context.Context, locker rueidislock.Locker, session *relock.Session, work section) error {
 	ctx, unlock, err := locker.WithContext(ctx, "order:1")
 	if err != nil {
 		return err
@@ -88,23 +91,24 @@ func bothRueidislock(ctx context.Context, locker rueidislock.Locker, session *re
 func shows(t *testing.T, document, function string) {
 	source, err := os.ReadFile("guides_test.go")
 	require.NoError(t, err)
-	body := regexp.MustCompile(`(?s)\nfunc `+function+`\(.*?\n(.*?)\n}\n`).FindSubmatch(source)[1]
+	body := regexp.MustCompile(`(?s)\nfunc ` + function + `\(.*?\n(.*?)\n}\n`).FindSubmatch(source)[1]
 	text, err := os.ReadFile(document)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "```golang\n"+regexp.MustCompile("(?m)^\t").ReplaceAllString(string(body), "")+"\n```")
+	shown := regexp.MustCompile("(?m)^\t").ReplaceAllString(string(body), "")
+	require.Contains(t, string(text), "```golang\n"+shown+"\n```")
 }
 
 // Work under both locks has both, and leaves none, also if it panics.
 func TestBothLocksAreHeldAndReleased(t *testing.T) {
 	g := openGuide(t, relock.WithPrefix("lock:"))
-	for library, both := range map[string]func(context.Context, func(context.Context) error) error{
-		"redislock": func(ctx context.Context, work func(context.Context) error) error {
+	for library, both := range map[string]func(context.Context, section) error{
+		"redislock": func(ctx context.Context, work section) error {
 			return bothRedislock(ctx, g.rl, g.session, work)
 		},
-		"redsync": func(ctx context.Context, work func(context.Context) error) error {
+		"redsync": func(ctx context.Context, work section) error {
 			return bothRedsync(ctx, g.rs, g.session, work)
 		},
-		"rueidislock": func(ctx context.Context, work func(context.Context) error) error {
+		"rueidislock": func(ctx context.Context, work section) error {
 			return bothRueidislock(ctx, g.locker, g.session, work)
 		},
 	} {
@@ -157,7 +161,8 @@ func TestLibrariesAtEachOthersKey(t *testing.T) {
 	}
 
 	require.NoError(t, ours.Lock(ctx))
-	_, err := g.rl.Obtain(ctx, "order:1", time.Minute, &redislock.Options{RetryStrategy: redislock.LinearBackoff(time.Hour)})
+	again := &redislock.Options{RetryStrategy: redislock.LinearBackoff(time.Hour)}
+	_, err := g.rl.Obtain(ctx, "order:1", time.Minute, again)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.NotErrorIs(t, err, redislock.ErrNotObtained)
 	mutex := g.rs.NewMutex("order:1", redsync.WithTries(2))

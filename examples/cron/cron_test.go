@@ -110,7 +110,9 @@ func TestAnotherHostTakesOverForTheSameTick(t *testing.T) {
 // someDone waits until the jobs of three ticks are done.
 func someDone(t *testing.T, out *redistest.Buffer) {
 	t.Helper()
-	redistest.Eventually(t, time.Minute, "three ticks", func() bool { return strings.Count(out.String(), ": done\n") >= 3 })
+	redistest.Eventually(t, time.Minute, "three ticks", func() bool {
+		return strings.Count(out.String(), ": done\n") >= 3
+	})
 }
 
 func TestHostsInMemoryDoTheJob(t *testing.T) {
@@ -150,8 +152,12 @@ func TestJobOfAKilledHostIsDone(t *testing.T) {
 	args := []string{"-redis", server.Addr(), "-hosts=1", "-every=1s", "-lease=1s"}
 	var first, second redistest.Buffer
 	killed := startHost(t, &first, append(args, "-work=1h")...)
-	redistest.Eventually(t, time.Minute, "the job to start", func() bool { return strings.Contains(first.String(), "started") })
+	redistest.Eventually(t, time.Minute, "the job to start", func() bool {
+		return strings.Contains(first.String(), "started")
+	})
 	startHost(t, &second, append(args, "-work=1ms")...)
 	killed.Kill()
-	redistest.Eventually(t, time.Minute, "another host to do the job", func() bool { return strings.Contains(second.String(), ": done") })
+	redistest.Eventually(t, time.Minute, "another host to do the job", func() bool {
+		return strings.Contains(second.String(), ": done")
+	})
 }
