@@ -34,10 +34,10 @@ func TestObserverTellsAddressAndTerm(t *testing.T) {
 		}
 		session := redis.Session(relock.WithPrefix("leader:"))
 		running.Go(func() { observe(ctx, session, time.Second, log.New(&out, "observer: ", 0)) })
-		time.Sleep(10 * time.Minute)
+		time.Sleep(3 * time.Minute)
 		for range 4 {
 			redis.Lose("leader:" + lock)
-			time.Sleep(10 * time.Minute)
+			time.Sleep(3 * time.Minute)
 		}
 		stop()
 		running.Wait()
