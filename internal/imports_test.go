@@ -68,6 +68,7 @@ var allowed = []struct {
 	{"examples/flashsale", []string{".", "examples/internal/demo"}},
 	{"examples/orders", []string{".", "examples/internal/demo"}},
 	{"examples/leader", []string{".", "examples/internal/demo"}},
+	{"examples/recipes", []string{"."}},
 	{"test/mutants", nil},
 	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}}, // for the tests of the public API
 }

@@ -35,8 +35,8 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	work := flags.Duration("work", 200*time.Millisecond, "what the job takes")
 	lease := flags.Duration("lease", 5*time.Second, "how long the lock of a host that has died stays locked")
 	_ = flags.Parse(args)
-	if *hosts < 1 || *every < time.Millisecond {
-		return errors.New("-hosts must be at least 1, and -every at least 1ms")
+	if *hosts < 1 || *every < 10*time.Millisecond {
+		return errors.New("-hosts must be at least 1, and -every at least 10ms")
 	}
 
 	client, _, done, err := demo.Client(*addr)
@@ -55,10 +55,10 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		h := &host{client: client, session: session, job: report(*work)}
+		h := &host{session: session, every: *every, job: report(*work)}
 		h.log = log.New(stdout, fmt.Sprintf("host %d.%d: ", os.Getpid(), i+1), 0)
 		running.Go(func() {
-			h.cron(ctx, *every)
+			h.cron(ctx)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
 			if err := session.Close(ctx); err != nil {

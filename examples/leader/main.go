@@ -1,5 +1,5 @@
 // Leader elects one of several workers. The leader works as long as it holds the lock,
-// stops when it has lost it, and another takes over.
+// stops when it has lost it, and another takes over. An observer tells who leads, by the lock.
 //
 //	go run ./examples/leader                                    # three workers, on a Redis in memory
 //	go run ./examples/leader -redis localhost:6379 -workers 1   # one; run it in several terminals
@@ -7,7 +7,7 @@
 // On the Redis in memory somebody forces the lock open every few seconds. On yours, do it
 // yourself: relock unlock leader:lock. Or kill the leader, or stop Redis with SIGSTOP.
 //
-// What has to be right is in worker.go. Ctrl-C ends it.
+// What has to be right is in worker.go, and in observer.go for whoever must find the leader. Ctrl-C ends it.
 package main
 
 import (
@@ -53,7 +53,10 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	for i := range *workers {
 		// In production there is one session to a process. Two sessions in one
 		// process are as far apart as two processes.
-		session, err := relock.NewSession(ctx, client, relock.WithPrefix("leader:"), relock.WithLease(*lease))
+		// The label is where others reach the worker.
+		address := fmt.Sprintf("worker-%d-%d.example:80", os.Getpid(), i+1)
+		session, err := relock.NewSession(ctx, client, relock.WithPrefix("leader:"), relock.WithLease(*lease),
+			relock.WithLabel(address))
 		if err != nil {
 			return err
 		}
@@ -67,7 +70,13 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 				w.log.Print(err)
 			}
 		})
-		if inMemory && i == 0 {
+		if i > 0 {
+			continue
+		}
+		running.Go(func() {
+			observe(ctx, session, *pace/2, log.New(stdout, fmt.Sprintf("observer %d: ", os.Getpid()), 0))
+		})
+		if inMemory {
 			running.Go(func() { depose(ctx, session, 3*(*pace)) })
 		}
 	}

@@ -70,6 +70,39 @@ func (c Code) program(document string, line int, block string) string {
 	return "package main\nimport (\n" + imports.String() + ")\nfunc main() {}\nfunc _(" + c.Params + ") error {\n{\n" + at + block + "\n}\nreturn nil\n}\n"
 }
 
+// Same fails unless every block of a language in a document is a part of a file that matches the pattern, however
+// it is indented, and has at most so many lines.
+func Same(t testing.TB, document, language string, lines int, pattern string) {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	must(t, err)
+	files, err := filepath.Glob(pattern)
+	must(t, err)
+	sources := ""
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		must(t, err)
+		sources += "\n" + flush(string(source)) + "\n"
+	}
+	blocks := regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```").FindAllStringSubmatchIndex(string(text), -1)
+	if len(blocks) == 0 {
+		t.Errorf("no %s in %s", language, document)
+	}
+	for _, found := range blocks {
+		block := string(text[found[2]:found[3]])
+		line := strings.Count(string(text[:found[2]]), "\n") + 1
+		if n := strings.Count(block, "\n") + 1; n > lines {
+			t.Errorf("%s:%d: %d lines, at most %d", document, line, n, lines)
+		}
+		if !strings.Contains(sources, "\n"+flush(block)+"\n") {
+			t.Errorf("%s:%d: not in %s", document, line, pattern)
+		}
+	}
+}
+
+// flush returns a text without the tabs at the starts of its lines.
+func flush(text string) string { return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "") }
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -43,6 +43,7 @@ func Open(addr string) (*Redis, error) {
 		if err != nil {
 			return nil, fmt.Errorf("starting a Redis in memory: %w", err)
 		}
+		mini.ClockTTL(true) // keys expire
 		r.Name, r.close = "a Redis in memory", mini.Close
 		r.Option.InitAddress = []string{mini.Addr()}
 		r.Option.ForceSingleClient = true // it answers CLUSTER, but is none
