@@ -6,7 +6,7 @@
 # RELOCK_NO_INSTALL=1 keeps it from installing anything.
 set -euo pipefail
 
-oldest=7 # what README.md says is of 7.0; for 6.2 see test-servers.sh
+oldest=7 # what docs/operating.md says is of 7.0; for 6.2 see test-servers.sh
 
 have() { command -v "$1" >/dev/null 2>&1; }
 

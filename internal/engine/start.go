@@ -194,7 +194,7 @@ func (e *Engine) commands(ctx context.Context) error {
 		return nil
 	}
 	if err == nil && len(lacking) > 0 {
-		err = fmt.Errorf("this Redis user may not run %s in scripts: give it +%s with ACL SETUSER; README.md has the whole rule",
+		err = fmt.Errorf("this Redis user may not run %s in scripts: give it +%s with ACL SETUSER; docs/operating.md has the whole rule",
 			strings.Join(lacking, ", "), strings.Join(lacking, " +"))
 	}
 	return err

@@ -153,17 +153,17 @@ func TestLocksWorkWithoutWhatTheyDoNotNeed(t *testing.T) {
 	}
 }
 
-// more returns what README.md says after where, as arguments of ACL SETUSER.
+// more returns what docs/operating.md says after where, as arguments of ACL SETUSER.
 func more(t *testing.T, where string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/operating.md")
 	require.NoError(t, err)
 	found := regexp.MustCompile(where).FindSubmatch(text)
-	require.NotNil(t, found, "no permissions in README.md: %s", where)
+	require.NotNil(t, found, "no permissions in docs/operating.md: %s", where)
 	return strings.Fields(string(found[1]))
 }
 
-// documentedACL returns the rule that README.md gives for a user of the locks whose
+// documentedACL returns the rule that docs/operating.md gives for a user of the locks whose
 // names start with goods:, as the arguments of a command.
 func documentedACL(t *testing.T) []string {
 	t.Helper()

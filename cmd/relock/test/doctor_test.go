@@ -91,11 +91,11 @@ func TestDoctorKnowsReplicasAndClusters(t *testing.T) {
 	}
 }
 
-// A user with the rule of README.md has all that locks need, for names that start so; doctor
+// A user with the rule of docs/operating.md has all that locks need, for names that start so; doctor
 // tries every command of the rule.
 func TestDoctorAgreesWithTheDocumentedPermissions(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../README.md")
+	text, err := os.ReadFile("../../../docs/operating.md")
 	require.NoError(t, err)
 	line := regexp.MustCompile(`(?m)^ACL SETUSER .*$`).FindString(string(text))
 	if !redistest.Has(t, redistest.FineRules) {

@@ -44,7 +44,7 @@ func (e *Exam) permissions(ctx context.Context) {
 		return
 	}
 	e.say(Note, "permissions", fmt.Sprintf("of %d that were tried, these are missing", tried),
-		"the README of relock has the rule for ACL SETUSER; if this user may only use names that start so, say: relock doctor PREFIX")
+		"docs/operating.md of relock has the rule for ACL SETUSER; if this user may only use names that start so, say: relock doctor PREFIX")
 }
 
 // send sends one command. Some have no key.

@@ -18,7 +18,7 @@ type probe struct {
 }
 
 // probes returns one probe for each command that relock uses, those that create something last.
-// A test compares the names with the rule in README.md.
+// A test compares the names with the rule in docs/operating.md.
 func (e *Exam) probes(k keys) []probe {
 	const (
 		scripts, tests = "running scripts", "testing a lock"
