@@ -144,7 +144,7 @@ func TestLocksAreSharedWithTheLibrary(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	locker := session(t, s)
-	for flags, kind := range map[string]string{"": "mutex", "-x": "write", "-s": "read", "--fair": "mutex"} {
+	for flags, kind := range map[string]string{"": "exclusive", "-x": "exclusive", "-s": "shared", "--fair": "exclusive"} {
 		name := "job" + flags
 		end := waiting(t, s.Addr(), flags, name)
 		list := run(t, s, "list", "--json", name)

@@ -22,7 +22,8 @@ func newList() *cobra.Command {
 		Use:   "list [PATTERN]",
 		Short: "List the locks that are held",
 		Long: `list shows the locks that are held, with holder, time held, time to live, and waiters.
-PATTERN is one of SCAN: * and ? stand for any characters, [ab] for one of some.
+PATTERN is one of SCAN: * and ? stand for any characters, [ab] for one of some. With
+--prefix it is of the names behind the prefix, and no other keys are looked at.
 
 It looks at all keys, in steps of 500 (SCAN), and at no more than a few fields of
 each hash to tell whether it is a lock.`,
@@ -36,7 +37,7 @@ each hash to tell whether it is a lock.`,
 			}
 			defer done()
 			pattern := strings.Join(args, "")
-			names, err := locks.All(ctx, r.Client, pattern)
+			names, err := locks.All(ctx, r.Client, r.Prefix, pattern)
 			if err != nil {
 				return failed(err)
 			}
@@ -69,21 +70,22 @@ func printTable(w io.Writer, all []locks.Lock) error {
 		if n := len(l.Holders); n > 1 {
 			holder += fmt.Sprintf(" and %d more", n-1)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", locks.Printable(l.Name), l.Kind, holder, locks.HeldFor(l), locks.TimeToLive(l), l.Waiters)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", locks.Printable(l.Name), l.Kind(), holder, locks.HeldFor(l), locks.TimeToLive(l), l.Waiters)
 	}
 	return t.Flush()
 }
 
 // lockJSON is a lock as --json prints it. Fields may be added.
 type lockJSON struct {
-	Name        string       `json:"name"`
-	Mode        string       `json:"mode"`
-	Kind        string       `json:"kind,omitempty"`
-	Holders     []holderJSON `json:"holders"`
-	TTL         int64        `json:"ttl_ms"` // -1: it does not expire
-	Held        *int64       `json:"held_ms,omitempty"`
-	HeldAtLeast bool         `json:"held_at_least,omitempty"`
-	Waiters     int          `json:"waiters"`
+	Name    string       `json:"name"`
+	Mode    string       `json:"mode"`
+	Kind    string       `json:"kind,omitempty"`
+	Holders []holderJSON `json:"holders"`
+	TTL     int64        `json:"ttl_ms"` // -1: it does not expire
+	Held    *int64       `json:"held_ms,omitempty"`
+	Waiters int          `json:"waiters"`
+	Token   int64        `json:"token,omitempty"`
+	Permits int          `json:"permits,omitempty"`
 }
 
 type holderJSON struct {
@@ -97,8 +99,9 @@ func printJSON(w io.Writer, all []locks.Lock) error {
 	out := make([]lockJSON, len(all))
 	for i, l := range all {
 		o := lockJSON{
-			Name: l.Name, Mode: l.Mode.String(), Kind: l.Kind, Holders: []holderJSON{},
-			TTL: max(-1, int64(l.TTL/time.Millisecond)), HeldAtLeast: l.AtLeast, Waiters: l.Waiters,
+			Name: l.Name, Mode: l.Mode.String(), Kind: l.Kind(), Holders: []holderJSON{},
+			TTL: max(-1, int64(l.TTL/time.Millisecond)), Waiters: l.Waiters,
+			Token: l.Token, Permits: l.Permits,
 		}
 		if l.Held > 0 {
 			ms := l.Held.Milliseconds()
@@ -137,9 +140,4 @@ func escapedJSON(text []byte) []byte {
 		}
 	}
 	return out
-}
-
-// escape returns a pattern of SCAN that only matches text.
-func escape(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }

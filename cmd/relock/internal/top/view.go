@@ -140,7 +140,7 @@ func (m *model) tableLine(r *row) line {
 	if r.Name == m.selected {
 		style = marked
 	}
-	return line{m.cells(locks.Printable(r.Name), r.Kind, by, held, ttl, fmt.Sprint(r.Waiters)), style}
+	return line{m.cells(locks.Printable(r.Name), r.Kind(), by, held, ttl, fmt.Sprint(r.Waiters)), style}
 }
 
 // holder says who holds a lock, in a word.
@@ -186,7 +186,7 @@ func (m *model) details() []line {
 	}
 	lines := []line{
 		{locks.Printable(r.Name), bold},
-		{fmt.Sprintf("mode       %s (%s)", r.Mode, r.Kind), plain},
+		{fmt.Sprintf("mode       %s (%s)", r.Mode, r.Kind()), plain},
 		{"held       " + locks.HeldFor(r.Lock), plain},
 		{"TTL        " + locks.TimeToLive(r.Lock), plain},
 		{fmt.Sprintf("waiters    %d", r.Waiters), plain},
