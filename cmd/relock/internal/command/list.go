@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,7 +14,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
+	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func newList() *cobra.Command {
@@ -63,7 +66,8 @@ each hash to tell whether it is a lock.`,
 
 // printTable prints one line for each lock.
 func printTable(w io.Writer, all []locks.Lock) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	var table bytes.Buffer
+	t := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tKIND\tHOLDER\tHELD\tTTL\tWAITERS")
 	for _, l := range all {
 		holder := l.Holder()
@@ -72,7 +76,36 @@ func printTable(w io.Writer, all []locks.Lock) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", locks.Printable(l.Name), l.Kind(), holder, locks.HeldFor(l), locks.TimeToLive(l), l.Waiters)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || widest(table.String()) <= width { // or it is no terminal
+		_, err := w.Write(table.Bytes())
+		return err
+	}
+	return printNarrow(w, all)
+}
+
+// printNarrow prints a table for a narrow terminal: who holds a lock is on a line of its own.
+func printNarrow(w io.Writer, all []locks.Lock) error {
+	for _, l := range all {
+		fmt.Fprintf(w, "%s\n  %s, held %s, TTL %s, waiters %d\n", locks.Printable(l.Name), l.Kind(), locks.HeldFor(l), locks.TimeToLive(l), l.Waiters)
+		for _, h := range l.Holders {
+			if _, err := fmt.Fprintf(w, "  by %s\n", locks.Who(h)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// widest returns how many columns the longest line has.
+func widest(text string) (columns int) {
+	for line := range strings.Lines(text) {
+		columns = max(columns, uniseg.StringWidth(line))
+	}
+	return columns
 }
 
 // lockJSON is a lock as --json prints it. Fields may be added.
