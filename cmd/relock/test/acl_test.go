@@ -52,7 +52,9 @@ func everyLock(t testing.TB, a, b *relock.Session, prefix string) {
 		func(s *relock.Session) relock.Locker {
 			return relock.NewGroup(s.Mutex(prefix+"g1"), s.FairMutex(prefix+"g2"), s.RWMutex(prefix+"g3"))
 		},
-		func(s *relock.Session) relock.Locker { return s.Mutex(prefix+"rests", relock.WithMinHold(time.Millisecond)) },
+		func(s *relock.Session) relock.Locker {
+			return s.Mutex(prefix+"rests", relock.WithMinHold(time.Millisecond))
+		},
 	} {
 		first, second := kind(a), kind(b)
 		require.NoError(t, first.Lock(t.Context()))
