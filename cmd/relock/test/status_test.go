@@ -120,7 +120,7 @@ func TestInnerCommandDoesNotGetTheOuterToken(t *testing.T) {
 func TestLocksAreSharedWithTheLibrary(t *testing.T) {
 	s := server(t)
 	locker := kit.NewSession(t, s)
-	for flags, kind := range map[string]string{"": "mutex", "-x": "write", "-s": "read", "--fair": "mutex"} {
+	for flags, kind := range map[string]string{"": "exclusive", "-x": "exclusive", "-s": "shared", "--fair": "exclusive"} {
 		name := "job" + flags
 		_, end := waiting(t, command(s.Addr(), sh(flags, name, waits)...))
 		require.Equal(t, kind, parsed(t, run(t, s, "list", "--json", name).ends(0))[0].Kind)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/cmd/relock/internal/connect"
 	"github.com/relock-go/relock/cmd/relock/internal/job"
@@ -16,6 +17,7 @@ import (
 type attempt struct {
 	reader *locks.Reader   // nil if there is no session
 	lock   relock.Locker   // nil if it could not be acquired
+	since  time.Time       // when it was acquired
 	hold   context.Context // knows the hold's token and deadline; its end means nothing
 	err    error
 }
@@ -52,25 +54,22 @@ func (r *runner) attempt(ctx context.Context) {
 		r.acquired <- a
 	}
 	within := startWithin
-	if r.wait.set {
-		within = min(within, max(r.wait.Duration, time.Second))
+	if r.wait.set { // -w covers connecting too
+		within = max(r.wait.Duration, time.Second)
 	}
+	began := time.Now()
 	start, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	client, err := connect.Open(start, address(r.cmd))
+	client, session, err := r.connect(start)
 	if err != nil {
 		fail(err)
 		return
 	}
-	session, err := relock.NewSession(start, client, relock.WithLease(r.lease.Duration))
-	if err != nil {
-		fail(err)
-		return
-	}
-	a.reader = &locks.Reader{Client: client, Session: session}
+	r.left = max(0, r.wait.Duration-time.Since(began))
+	a.reader = &locks.Reader{Client: client, Session: session, Prefix: prefix(r.cmd)}
 	lock := r.newLock(session)
 	ran, err := r.do(ctx, lock, a.reader, func(hold context.Context) error {
-		a.lock, a.hold = lock, hold
+		a.lock, a.hold, a.since = lock, hold, time.Now()
 		r.acquired <- a
 		<-ctx.Done()
 		return nil
@@ -80,6 +79,34 @@ func (r *runner) attempt(ctx context.Context) {
 		return
 	}
 	r.unlocked <- err
+}
+
+// connect starts a session. With -w it tries until ctx ends, unless Redis refuses for good.
+func (r *runner) connect(ctx context.Context) (rueidis.Client, *relock.Session, error) {
+	opts := []relock.SessionOption{relock.WithLease(r.lease.Duration), relock.WithPrefix(prefix(r.cmd))}
+	if r.label != "" {
+		opts = append(opts, relock.WithLabel(r.label))
+	}
+	for {
+		client, err := connect.Open(ctx, address(r.cmd))
+		var session *relock.Session
+		if err == nil {
+			if session, err = relock.NewSession(ctx, client, opts...); err == nil {
+				return client, session, nil
+			}
+			client.Close()
+			err = connect.Explained(ctx, address(r.cmd), err)
+		}
+		if !r.wait.set || !connect.Passing(err) {
+			return nil, nil, err
+		}
+		r.note("%v; trying again", err)
+		select {
+		case <-ctx.Done():
+			return nil, nil, err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // do calls f with the lock, which it acquires as the flags say. If the lock is taken it does
@@ -99,7 +126,7 @@ func (r *runner) do(ctx context.Context, l relock.Locker, reader *locks.Reader, 
 	}
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if r.wait.set {
-		within, cancel = context.WithTimeout(ctx, r.wait.Duration)
+		within, cancel = context.WithTimeout(ctx, r.left)
 	}
 	defer cancel()
 	err = relock.Do(within, l, func(hold context.Context) error {
@@ -116,6 +143,9 @@ func (r *runner) newLock(s *relock.Session) relock.Locker {
 	var opts []relock.LockOption
 	if r.maxHold.set {
 		opts = append(opts, relock.WithMaxHold(r.maxHold.Duration))
+	}
+	if r.minHold.set {
+		opts = append(opts, relock.WithMinHold(r.minHold.Duration))
 	}
 	switch {
 	case r.shared:

@@ -18,14 +18,15 @@ func newDoctor() *cobra.Command {
 		Long: `doctor connects as a program that uses relock would, and says whether locks work there: the
 version, the permissions command by command, eviction, replicas, the cluster, pub/sub,
 the clock, and the round trip. It tries them with a lock that nobody else uses, whose
-name starts with PREFIX: give one if the user may only use names that start so.
+name starts with PREFIX (behind that of --prefix): give one if the user may only use names
+that start so.
 
 Exit status: 0 if all is well, 1 if there is a warning, 2 if locks do not work.`,
 		Example: "  relock doctor goods:",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found := []doctor.Finding{}
-			e := doctor.Exam{Address: address(cmd), Prefix: strings.Join(args, ""), Found: func(f doctor.Finding) {
+			e := doctor.Exam{Address: address(cmd), Prefix: prefix(cmd) + strings.Join(args, ""), Found: func(f doctor.Finding) {
 				if asJSON {
 					found = append(found, f)
 				} else if verbose || !f.Detail {

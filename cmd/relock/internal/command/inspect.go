@@ -11,12 +11,17 @@ import (
 )
 
 func newInspect() *cobra.Command {
-	var asJSON bool
+	var asJSON, quiet bool
 	cmd := &cobra.Command{
-		Use:               "inspect NAME…",
-		Short:             "Show all that is known of some locks",
-		Long:              "inspect shows who holds a lock, for how long already, and how many wait for it.",
-		Example:           "  relock inspect goods:1000:1",
+		Use:   "inspect NAME…",
+		Short: "Show all that is known of some locks",
+		Long: `inspect shows who holds a lock, for how long already, and how many wait for it. With -q
+it prints nothing, and its exit status says whether the locks are held.
+
+Exit status: 0, with -q if all of them are held; 1 with -q if one is free; 65 if a key holds
+something that is no lock, and 64 and 69 as always.`,
+		Example: `  relock inspect goods:1000:1
+  if relock inspect -q nightly-report; then echo "the report is running"; fi`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -27,14 +32,21 @@ func newInspect() *cobra.Command {
 			}
 			defer done()
 			var all []locks.Lock
+			free := false
 			for _, name := range names {
 				l, err := r.Read(ctx, name)
 				if err != nil {
 					return failed(err)
 				}
 				all = append(all, l)
+				free = free || !l.Locked()
 			}
-			if asJSON {
+			switch {
+			case quiet && free:
+				return &exit{status: statusFree}
+			case quiet:
+				return nil
+			case asJSON:
 				return printJSON(os.Stdout, all)
 			}
 			for _, l := range all {
@@ -44,24 +56,36 @@ func newInspect() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing; exit with 0 if all are held, 1 if one is free")
+	cmd.MarkFlagsMutuallyExclusive("json", "quiet")
 	return cmd
 }
 
-// describe prints a lock in words.
+// describe prints a lock in words, a few to the line, so that a narrow terminal breaks none of them.
 func describe(w io.Writer, l locks.Lock) {
 	name := locks.Printable(l.Name)
 	if !l.Locked() {
 		fmt.Fprintf(w, "%s: not locked%s\n", name, waiters(l))
 		return
 	}
-	how := "held"
+	how := l.Kind()
 	if l.Mode == relock.Shared {
-		how = fmt.Sprintf("read by %d", len(l.Holders))
+		how += fmt.Sprintf(" by %d", len(l.Holders))
 	}
-	fmt.Fprintf(w, "%s: %s (%s), for %s, expires in %s unless renewed%s\n",
-		name, how, l.Kind, locks.HeldFor(l), locks.TimeToLive(l), waiters(l))
+	held := ""
+	if l.Held > 0 {
+		held = ", for " + locks.HeldFor(l)
+	}
+	fmt.Fprintf(w, "%s: held (%s)%s%s\n", name, how, held, waiters(l))
+	fmt.Fprintf(w, "  expires in %s unless renewed\n", locks.TimeToLive(l))
+	if l.Token > 0 {
+		fmt.Fprintf(w, "  token %d\n", l.Token)
+	}
 	for _, h := range l.Holders {
-		fmt.Fprintf(w, "  by %s (%s)\n", locks.Who(h), h.ID)
+		fmt.Fprintf(w, "  by %s\n", locks.Who(h))
+		if h.Label != "" {
+			fmt.Fprintf(w, "    %s\n", locks.Printable(h.ID))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,7 +14,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
+	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func newList() *cobra.Command {
@@ -22,7 +25,8 @@ func newList() *cobra.Command {
 		Use:   "list [PATTERN]",
 		Short: "List the locks that are held",
 		Long: `list shows the locks that are held, with holder, time held, time to live, and waiters.
-PATTERN is one of SCAN: * and ? stand for any characters, [ab] for one of some.
+PATTERN is one of SCAN: * and ? stand for any characters, [ab] for one of some. With
+--prefix it is of the names behind the prefix, and no other keys are looked at.
 
 It looks at all keys, in steps of 500 (SCAN), and at no more than a few fields of
 each hash to tell whether it is a lock.`,
@@ -36,7 +40,7 @@ each hash to tell whether it is a lock.`,
 			}
 			defer done()
 			pattern := strings.Join(args, "")
-			names, err := locks.All(ctx, r.Client, pattern)
+			names, err := locks.All(ctx, r.Client, r.Prefix, pattern)
 			if err != nil {
 				return failed(err)
 			}
@@ -62,28 +66,59 @@ each hash to tell whether it is a lock.`,
 
 // printTable prints one line for each lock.
 func printTable(w io.Writer, all []locks.Lock) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	var table bytes.Buffer
+	t := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tKIND\tHOLDER\tHELD\tTTL\tWAITERS")
 	for _, l := range all {
 		holder := l.Holder()
 		if n := len(l.Holders); n > 1 {
 			holder += fmt.Sprintf(" and %d more", n-1)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", locks.Printable(l.Name), l.Kind, holder, locks.HeldFor(l), locks.TimeToLive(l), l.Waiters)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", locks.Printable(l.Name), l.Kind(), holder, locks.HeldFor(l), locks.TimeToLive(l), l.Waiters)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || widest(table.String()) <= width { // or it is no terminal
+		_, err := w.Write(table.Bytes())
+		return err
+	}
+	return printNarrow(w, all)
+}
+
+// printNarrow prints a table for a narrow terminal: who holds a lock is on a line of its own.
+func printNarrow(w io.Writer, all []locks.Lock) error {
+	for _, l := range all {
+		fmt.Fprintf(w, "%s\n  %s, held %s, TTL %s, waiters %d\n", locks.Printable(l.Name), l.Kind(), locks.HeldFor(l), locks.TimeToLive(l), l.Waiters)
+		for _, h := range l.Holders {
+			if _, err := fmt.Fprintf(w, "  by %s\n", locks.Who(h)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// widest returns how many columns the longest line has.
+func widest(text string) (columns int) {
+	for line := range strings.Lines(text) {
+		columns = max(columns, uniseg.StringWidth(line))
+	}
+	return columns
 }
 
 // lockJSON is a lock as --json prints it. Fields may be added.
 type lockJSON struct {
-	Name        string       `json:"name"`
-	Mode        string       `json:"mode"`
-	Kind        string       `json:"kind,omitempty"`
-	Holders     []holderJSON `json:"holders"`
-	TTL         int64        `json:"ttl_ms"` // -1: it does not expire
-	Held        *int64       `json:"held_ms,omitempty"`
-	HeldAtLeast bool         `json:"held_at_least,omitempty"`
-	Waiters     int          `json:"waiters"`
+	Name    string       `json:"name"`
+	Mode    string       `json:"mode"`
+	Kind    string       `json:"kind,omitempty"`
+	Holders []holderJSON `json:"holders"`
+	TTL     int64        `json:"ttl_ms"` // -1: it does not expire
+	Held    *int64       `json:"held_ms,omitempty"`
+	Waiters int          `json:"waiters"`
+	Token   int64        `json:"token,omitempty"`
+	Permits int          `json:"permits,omitempty"`
 }
 
 type holderJSON struct {
@@ -97,8 +132,9 @@ func printJSON(w io.Writer, all []locks.Lock) error {
 	out := make([]lockJSON, len(all))
 	for i, l := range all {
 		o := lockJSON{
-			Name: l.Name, Mode: l.Mode.String(), Kind: l.Kind, Holders: []holderJSON{},
-			TTL: max(-1, int64(l.TTL/time.Millisecond)), HeldAtLeast: l.AtLeast, Waiters: l.Waiters,
+			Name: l.Name, Mode: l.Mode.String(), Kind: l.Kind(), Holders: []holderJSON{},
+			TTL: max(-1, int64(l.TTL/time.Millisecond)), Waiters: l.Waiters,
+			Token: l.Token, Permits: l.Permits,
 		}
 		if l.Held > 0 {
 			ms := l.Held.Milliseconds()
@@ -137,9 +173,4 @@ func escapedJSON(text []byte) []byte {
 		}
 	}
 	return out
-}
-
-// escape returns a pattern of SCAN that only matches text.
-func escape(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }

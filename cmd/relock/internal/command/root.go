@@ -40,6 +40,9 @@ The server is that of --redis, else of $RELOCK_REDIS, else localhost:6379:
   rediss://…       with TLS; parameters ca, cert and key name PEM files
   unix:///path     a socket
 
+With --prefix, or $RELOCK_PREFIX, names are those of a program that uses WithPrefix:
+what its log calls order:1 is order:1 here too, and lock:order:1 in Redis.
+
 A cluster is recognized. With master_set=NAME the hosts are Sentinels. Passwords are
 best kept in $RELOCK_REDIS or in a file (password_file=FILE): a password in an argument
 is hidden from the process list only after an instant.`,
@@ -48,7 +51,9 @@ is hidden from the process list only after an instant.`,
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().String("redis", "", "`URL` of Redis (default $RELOCK_REDIS, else "+connect.Default+")")
-	root.AddCommand(newRun(), newList(), newInspect(), newUnlock(), newTop(), newDoctor(), newMan())
+	root.PersistentFlags().String("prefix", "", "stands before the names of all locks: `P` of WithPrefix (default $RELOCK_PREFIX)")
+	root.AddCommand(newRun(), newList(), newInspect(), newUnlock(), newTop(), newDoctor(), newACL(), newVersion(), newMan())
+	freeOfBashCompletion(root)
 	return root
 }
 
@@ -72,6 +77,14 @@ func address(cmd *cobra.Command) string {
 	return connect.Default
 }
 
+// prefix returns what stands before the names of locks.
+func prefix(cmd *cobra.Command) string {
+	if p, _ := cmd.Flags().GetString("prefix"); cmd.Flags().Changed("prefix") {
+		return p
+	}
+	return os.Getenv("RELOCK_PREFIX")
+}
+
 // open connects and starts a session. close ends both.
 func open(ctx context.Context, cmd *cobra.Command) (r *locks.Reader, close func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
@@ -80,11 +93,11 @@ func open(ctx context.Context, cmd *cobra.Command) (r *locks.Reader, close func(
 	if err != nil {
 		return nil, nil, failed(err)
 	}
-	session, err := relock.NewSession(ctx, client)
+	session, err := relock.NewSession(ctx, client, relock.WithPrefix(prefix(cmd)))
 	if err != nil {
-		return nil, nil, failed(err)
+		return nil, nil, failed(connect.Explained(ctx, address(cmd), err))
 	}
-	return &locks.Reader{Client: client, Session: session}, func() {
+	return &locks.Reader{Client: client, Session: session, Prefix: prefix(cmd)}, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		_ = session.Close(ctx) // what could not be released ends with its lease
@@ -100,7 +113,7 @@ func completeNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobr
 	if err != nil {
 		return nil, nothing
 	}
-	names, err := locks.All(ctx, client, escape(typed)+"*")
+	names, err := locks.All(ctx, client, prefix(cmd), locks.Exactly(typed)+"*")
 	if err != nil {
 		return nil, nothing
 	}

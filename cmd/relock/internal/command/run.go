@@ -2,6 +2,8 @@ package command
 
 import (
 	"errors"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,7 +12,8 @@ import (
 // runFlags are the flags of run.
 type runFlags struct {
 	noWait, shared, exclusive, fair, verbose, quiet bool
-	wait, lease, maxHold, grace                     duration
+	wait, lease, minHold, maxHold, grace            duration
+	label                                           string
 	conflict                                        int
 }
 
@@ -49,6 +52,12 @@ func newRun() *cobra.Command {
 		},
 	}
 	f.define(cmd)
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if !slices.Contains(os.Args, "--") { // probably a flag of the command
+			return usage("%s (%v)", needsDashes, err)
+		}
+		return err
+	})
 	return cmd
 }
 
@@ -61,7 +70,9 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.BoolVarP(&f.exclusive, "exclusive", "x", false, "exclude those that use -s, and have them stand aside while this waits")
 	fs.BoolVar(&f.fair, "fair", false, "wait in order of arrival")
 	fs.Var(&f.lease, "lease", "length `D` of the lease, renewed every third of it; so soon is the lock of a dead host free")
-	fs.Var(&f.maxHold, "max-hold", "end the command after `D` at the latest")
+	fs.Var(&f.minHold, "min-hold", "keep the lock taken until `D` after it was acquired, also if the command ends before")
+	fs.StringVar(&f.label, "label", "", "who holds the lock, for people: `TEXT` instead of relock@host:pid")
+	fs.Var(&f.maxHold, "max-hold", "the command has ended after `D`: TERM comes the grace before that (half of D if that is shorter)")
 	fs.Var(&f.grace, "grace", "when the lock is lost, kill `D` after TERM")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say what happens to the lock")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing of a lock that is taken or lost")
@@ -76,18 +87,24 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	case dash == 0 || len(args) == 0:
 		return usage("run needs the name of a lock: relock run NAME -- COMMAND")
 	case dash != 1:
-		return usage(`run needs "--" between the name of the lock and the command: relock run NAME -- COMMAND`)
+		return usage(needsDashes)
 	case len(args) == 1:
 		return usage("run needs a command after --")
 	case f.conflict < 0 || f.conflict > 255:
 		return usage("-E %d: an exit status is from 0 to 255", f.conflict)
 	case f.lease.Duration < minLease:
 		return usage("--lease %v: must be at least %v", f.lease.Duration, minLease)
+	case f.minHold.set && f.minHold.Duration < time.Millisecond:
+		return usage("--min-hold %v: must be at least 1ms", f.minHold.Duration)
+	case f.maxHold.set && f.grace.set && f.maxHold.Duration > 0 && f.grace.Duration >= f.maxHold.Duration:
+		return usage("--grace %v: must be shorter than --max-hold", f.grace.Duration)
 	case f.maxHold.set && f.maxHold.Duration <= 0:
 		return usage("--max-hold %v: must be more than nothing", f.maxHold.Duration)
 	}
 	return nil
 }
+
+const needsDashes = `run needs "--" between the name of the lock and the command: relock run NAME -- COMMAND`
 
 // minLease leaves time to end a command before its lock is lost.
 const minLease = time.Second

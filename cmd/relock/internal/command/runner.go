@@ -29,8 +29,9 @@ type runner struct {
 
 	acquired chan attempt // what became of it, once
 	held     attempt
-	finished func()     // the command has ended: unlock
-	unlocked chan error // the end of that
+	left     time.Duration // of -w, when the session has started
+	finished func()        // the command has ended: unlock
+	unlocked chan error    // the end of that
 }
 
 func newRunner(cmd *cobra.Command, f *runFlags, name string, command []string) *runner {
@@ -93,14 +94,23 @@ func (r *runner) note(format string, a ...any) {
 }
 
 func (r *runner) job(path string) *job.Job {
+	var end time.Time
+	grace := r.grace.Duration
+	if r.maxHold.set {
+		end = r.held.since.Add(r.maxHold.Duration)
+		if !r.grace.set {
+			grace = min(grace, r.maxHold.Duration/2)
+		}
+	}
 	return &job.Job{
 		Path: path, Args: r.command, Env: r.env(),
 		Signals:  r.signals,
 		Lost:     r.held.lock.Done(),
 		Held:     func() bool { return r.held.lock.Err() == nil },
 		Deadline: func() (time.Time, bool) { return relock.Deadline(r.held.hold) },
-		Lead:     max(r.grace.Duration, r.lease.Duration/20),
-		Grace:    r.grace.Duration,
+		Lead:     max(grace, r.lease.Duration/20),
+		MaxHold:  end,
+		Grace:    grace,
 		Report: func(format string, a ...any) {
 			if !r.quiet {
 				say(fmt.Errorf("%s: %w", locks.Printable(r.name), fmt.Errorf(format, a...)))

@@ -15,6 +15,7 @@ import (
 const (
 	statusOK          = 0
 	statusConflict    = 1  // run: the lock is taken, unless -E says otherwise
+	statusFree        = 1  // inspect -q: one of the locks is free
 	statusNothing     = 1  // unlock: nothing was done
 	statusUsage       = 64 // the command line is wrong
 	statusNotLock     = 65 // the key holds something that is no lock

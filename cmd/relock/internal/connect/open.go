@@ -36,7 +36,8 @@ func Open(ctx context.Context, address string) (rueidis.Client, error) {
 				r.client.Close()
 			}
 		}()
-		return nil, context.Cause(ctx)
+		masked, _ := Mask(address)
+		return nil, fmt.Errorf("cannot connect to %s: it does not answer (%w)", masked, context.Cause(ctx))
 	case r := <-opened:
 		if r.err != nil {
 			masked, _ := Mask(address)
@@ -48,6 +49,15 @@ func Open(ctx context.Context, address string) (rueidis.Client, error) {
 		}
 		return r.client, nil
 	}
+}
+
+// Explained names the server in an error of a session that was not answered before ctx ended.
+func Explained(ctx context.Context, address string, err error) error {
+	if err == nil || ctx.Err() == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	masked, _ := Mask(address)
+	return fmt.Errorf("%s does not answer: %w", masked, err)
 }
 
 // AddressError says that the address is wrong: a mistake of the user, not of the server.

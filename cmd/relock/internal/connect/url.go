@@ -48,6 +48,9 @@ func Options(address string) (rueidis.ClientOption, error) {
 	if err := secure(&o, q); err != nil {
 		return o, err
 	}
+	if u.Scheme != "unix" {
+		o.DialCtxFn = dial
+	}
 	// relock caches nothing, and an ACL need not allow what only describes the client.
 	o.DisableCache = true
 	o.ClientSetInfo = rueidis.DisableClientSetInfo

@@ -18,6 +18,7 @@ type Job struct {
 	Held     func() bool                   // whether the lock is still held, asked after a stop
 	Deadline func() (time.Time, bool)      // until when the lock is certain, if that is known
 	Lead     time.Duration                 // how long before the deadline the group is told to end, if there is time
+	MaxHold  time.Time                     // when the command must have ended; zero: never
 	Grace    time.Duration                 // from TERM to KILL
 	Report   func(format string, a ...any) // what the user should know
 }

@@ -121,18 +121,34 @@ func (s *supervisor) lead(deadline time.Time) time.Duration {
 	return min(s.job.Lead, s.third)
 }
 
+// bounded reports whether a deadline is that of the longest hold, and not of a lease that may be renewed. Deadlines
+// are earlier than leases end, by a little.
+func (s *supervisor) bounded(deadline time.Time) bool {
+	return !s.job.MaxHold.IsZero() && time.Until(s.job.MaxHold) <= time.Until(deadline)*101/100+boundSlack
+}
+
+const boundSlack = 50 * time.Millisecond
+
 // act does what is due, and returns when to look again.
 func (s *supervisor) act() time.Duration {
 	now := time.Now()
 	next := time.Hour
-	if deadline, ok := s.job.Deadline(); ok && !s.warned {
-		if next = deadline.Add(-s.lead(deadline)).Sub(now); next <= 0 {
+	deadline, ok := s.job.Deadline()
+	if !s.job.MaxHold.IsZero() && !s.warned {
+		if next = s.job.MaxHold.Add(-s.job.Grace).Sub(now); next <= 0 {
+			s.job.Report("--max-hold is over in %v; ending the command", s.job.MaxHold.Sub(now).Round(time.Millisecond))
+			s.end()
+		}
+	}
+	if ok && !s.warned && !s.bounded(deadline) {
+		left := deadline.Add(-s.lead(deadline)).Sub(now)
+		if next = min(next, left); left <= 0 {
 			s.job.Report("the lock is certain for %v only; ending the command", deadline.Sub(now).Round(time.Millisecond))
 			s.end()
 		}
 	}
 	if !s.killAt.IsZero() && !s.killed {
-		if next = s.killAt.Sub(now); next <= 0 {
+		if next = min(next, s.killAt.Sub(now)); !s.killAt.After(now) {
 			s.killed = true
 			s.process.signal(syscall.SIGKILL)
 		}

@@ -11,9 +11,20 @@ import (
 type Lock struct {
 	Name string
 	relock.State
-	Kind    string        // mutex, fair, read or write; empty if it is not locked
 	Held    time.Duration // how long it has been held; 0 if that is not known
 	AtLeast bool          // it has been held for Held or longer
+}
+
+// Kind returns how the lock is held, as far as Redis knows: it does not tell a Mutex from a FairMutex, or from the
+// write side of an RWMutex. It is empty if nobody holds the lock.
+func (l Lock) Kind() string {
+	switch {
+	case !l.Locked():
+		return ""
+	case l.Permits > 0:
+		return "semaphore"
+	}
+	return l.Mode.String()
 }
 
 // Locked reports whether somebody holds the lock.

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,18 +21,23 @@ const sample = 10
 // lock may be seen twice; one that is held throughout is seen.
 type Scan struct {
 	client  rueidis.Client
-	pattern string
+	prefix  string
+	pattern string           // of keys; "" matches all
 	nodes   []rueidis.Client // the primaries that are left; the first is being scanned
 	cursor  uint64
 }
 
-// NewScan begins a scan for names that match a pattern as SCAN knows it; "" matches all.
-func NewScan(ctx context.Context, c rueidis.Client, pattern string) (*Scan, error) {
+// NewScan begins a scan for names that match a pattern as SCAN knows it; "" matches all. Only keys that start with
+// prefix are looked at, and names are without it.
+func NewScan(ctx context.Context, c rueidis.Client, prefix, pattern string) (*Scan, error) {
 	nodes, err := Primaries(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	s := &Scan{client: c, pattern: pattern}
+	if prefix != "" {
+		pattern = Exactly(prefix) + cmp.Or(pattern, "*")
+	}
+	s := &Scan{client: c, prefix: prefix, pattern: pattern}
 	for _, n := range nodes {
 		s.nodes = append(s.nodes, n.Client)
 	}
@@ -81,15 +87,20 @@ func (s *Scan) locks(ctx context.Context, keys []string) ([]string, error) {
 			fields = append(fields, entry.Elements[f])
 		}
 		if isLock(fields) {
-			found = append(found, keys[i])
+			found = append(found, strings.TrimPrefix(keys[i], s.prefix))
 		}
 	}
 	return found, nil
 }
 
-// All returns the names of all locks that match a pattern, in order.
-func All(ctx context.Context, c rueidis.Client, pattern string) ([]string, error) {
-	s, err := NewScan(ctx, c, pattern)
+// Exactly returns a pattern of SCAN that matches a text and nothing else.
+func Exactly(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}
+
+// All returns the names of all locks that match a pattern, in order; see [NewScan].
+func All(ctx context.Context, c rueidis.Client, prefix, pattern string) ([]string, error) {
+	s, err := NewScan(ctx, c, prefix, pattern)
 	if err != nil {
 		return nil, err
 	}

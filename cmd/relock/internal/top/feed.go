@@ -33,13 +33,13 @@ type (
 // step makes one step of a scan, or begins one.
 func (m *model) step(s *locks.Scan) command {
 	m.steps++
-	client, pattern := m.reader.Client, m.Pattern
+	client, prefix, pattern := m.reader.Client, m.reader.Prefix, m.Pattern
 	return func(ctx context.Context) message {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
 		if s == nil {
 			var err error
-			if s, err = locks.NewScan(ctx, client, pattern); err != nil {
+			if s, err = locks.NewScan(ctx, client, prefix, pattern); err != nil {
 				return scanned{err: err}
 			}
 		}

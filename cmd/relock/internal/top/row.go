@@ -74,7 +74,7 @@ var orders = []order{
 	{"waiters", func(a, b *row) int { return cmp.Compare(b.Waiters, a.Waiters) }},
 	{"held", func(a, b *row) int { return cmp.Compare(b.Held, a.Held) }},
 	{"ttl", func(a, b *row) int { return cmp.Compare(a.TTL, b.TTL) }},
-	{"kind", func(a, b *row) int { return strings.Compare(a.Kind, b.Kind) }},
+	{"kind", func(a, b *row) int { return strings.Compare(a.Kind(), b.Kind()) }},
 }
 
 // arrange returns the rows to show, in order.

@@ -9,7 +9,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-const headLines, footLines = 3, 2
+const headLines, footLines = 3, 4
 
 var (
 	plain  = tcell.StyleDefault
@@ -30,8 +30,9 @@ var help = []string{
 	"p                          pause: ask Redis for nothing",
 	"q                          leave",
 	"",
-	"Heat is who has most waiters, then whose holder changes most often. A \">\" means that a lock",
-	"has been held for longer than that: Redis keeps the time of an acquisition for a minute.",
+	"Heat is who has most waiters, then whose holder changes most often. A \">\"",
+	"means that a lock has been seen for that long: readers and Redisson's locks",
+	"have no token that tells since when they are held.",
 	"",
 	"any key goes back",
 }
@@ -90,7 +91,7 @@ func (m *model) head() []line {
 	if m.reverse {
 		direction = ", reversed"
 	}
-	status := fmt.Sprintf("%s  %d held, %d waiting, by %s%s", m.Server, held, waiters, m.by.name, direction)
+	status := fmt.Sprintf("%d held, %d waiting, by %s%s", held, waiters, m.by.name, direction)
 	if m.Pattern != "" {
 		status += ", only " + m.Pattern
 	}
@@ -104,29 +105,41 @@ func (m *model) head() []line {
 		status += ", paused"
 	}
 	return []line{
-		{"relock top  " + status, bold}, {},
+		{"relock top  " + status + "  " + m.Server, bold}, {},
 		{m.cells("NAME", "KIND", "HOLDER", "HELD", "TTL", "WAITERS"), bold},
 	}
 }
 
-// cells returns one line of the table. Name and holder share what the others leave.
+// cells returns one line of the table. Name and holder share what the others leave; what does not fit there is shown
+// in whole below, for the selected lock.
 func (m *model) cells(name, kind, holder, held, ttl, waiters string) string {
-	const others = 6 + 8 + 7 + 7 + 5*2
+	const others = 9 + 7 + 6 + 7 + 5*2
 	room := max(20, m.width-others)
-	forHolder := min(36, room/2)
-	return fit(name, room-forHolder) + "  " + fit(kind, 6) + "  " + fit(holder, forHolder) + "  " +
-		fit(held, 8) + "  " + fit(ttl, 7) + "  " + fit(waiters, 7)
+	forHolder := min(36, room*11/20)
+	return fit(name, room-forHolder) + "  " + fit(kind, 9) + "  " + fit(holder, forHolder) + "  " +
+		fit(held, 7) + "  " + fit(ttl, 6) + "  " + fit(waiters, 7)
 }
 
-// fit returns a text in so many columns.
+// fit returns a text in so many columns. What is too long loses its middle: names begin alike, and a process's number
+// is at the end of its label.
 func fit(text string, columns int) string {
 	if uniseg.StringWidth(text) > columns {
-		var b strings.Builder
-		left := columns - 1
-		for g := uniseg.NewGraphemes(text); g.Next() && g.Width() <= left; left -= g.Width() {
-			b.WriteString(g.Str())
+		var all []string
+		for g := uniseg.NewGraphemes(text); g.Next(); {
+			all = append(all, g.Str())
 		}
-		text = b.String() + "…"
+		head, tail := "", ""
+		for i, j := 0, len(all)-1; i <= j; i, j = i+1, j-1 {
+			if uniseg.StringWidth(head+all[i]+tail) > columns-1 {
+				break
+			}
+			head += all[i]
+			if uniseg.StringWidth(head+all[j]+tail) > columns-1 {
+				break
+			}
+			tail = all[j] + tail
+		}
+		text = head + "…" + tail
 	}
 	return text + strings.Repeat(" ", max(0, columns-uniseg.StringWidth(text)))
 }
@@ -140,7 +153,7 @@ func (m *model) tableLine(r *row) line {
 	if r.Name == m.selected {
 		style = marked
 	}
-	return line{m.cells(locks.Printable(r.Name), r.Kind, by, held, ttl, fmt.Sprint(r.Waiters)), style}
+	return line{m.cells(locks.Printable(r.Name), r.Kind(), by, held, ttl, fmt.Sprint(r.Waiters)), style}
 }
 
 // holder says who holds a lock, in a word.
@@ -164,7 +177,7 @@ func (m *model) nothing() string {
 
 // foot says what the table costs, and what keys do or what is asked.
 func (m *model) foot() []line {
-	load := fmt.Sprintf("load: at most %d SCANs of %d keys and %d reads a second; this scan: %d, last refresh: %d of %d locks",
+	load := fmt.Sprintf("load: at most %d SCANs of %d keys, %d reads a second; now %d, %d of %d locks",
 		m.Steps, locks.Step, m.Reads, m.steps, m.reads, len(m.rows))
 	last := line{"Enter inspect  u open  / filter  s sort  r reverse  p pause  ? help  q quit", faint}
 	switch {
@@ -176,7 +189,38 @@ func (m *model) foot() []line {
 	case m.failed != nil:
 		last = line{m.failed.Error(), urgent}
 	}
-	return []line{{load, faint}, last}
+	chosen := ""
+	if r := m.current(); r != nil {
+		chosen = locks.Printable(r.Name)
+		if r.Locked() {
+			chosen += "  " + holder(r.Lock)
+		}
+	}
+	foot := wrapped(last, m.width)
+	if len(foot) == 1 {
+		foot = append([]line{{load, faint}}, foot...)
+	}
+	if len(foot) == 2 {
+		foot = append(wrapped(line{chosen, plain}, m.width), foot...)
+	}
+	for len(foot) < footLines {
+		foot = append([]line{{}}, foot...)
+	}
+	return foot[len(foot)-footLines:]
+}
+
+// wrapped returns a line in as many as it needs.
+func wrapped(l line, width int) []line {
+	var all []line
+	var b strings.Builder
+	for g := uniseg.NewGraphemes(locks.Escaped(l.text)); g.Next(); {
+		if width > 0 && uniseg.StringWidth(b.String())+g.Width() > width {
+			all = append(all, line{b.String(), l.style})
+			b.Reset()
+		}
+		b.WriteString(g.Str())
+	}
+	return append(all, line{b.String(), l.style})
 }
 
 func (m *model) details() []line {
@@ -186,13 +230,13 @@ func (m *model) details() []line {
 	}
 	lines := []line{
 		{locks.Printable(r.Name), bold},
-		{fmt.Sprintf("mode       %s (%s)", r.Mode, r.Kind), plain},
+		{"mode       " + r.Kind(), plain},
 		{"held       " + locks.HeldFor(r.Lock), plain},
 		{"TTL        " + locks.TimeToLive(r.Lock), plain},
 		{fmt.Sprintf("waiters    %d", r.Waiters), plain},
 	}
 	for _, h := range r.Holders {
-		lines = append(lines, line{fmt.Sprintf("holder     %s (%s)", locks.Who(h), h.ID), plain})
+		lines = append(lines, line{"holder     " + locks.Who(h), plain}, line{"           " + locks.Printable(h.ID), plain})
 	}
 	return append(lines, line{}, line{"u opens it, any other key goes back", faint})
 }
