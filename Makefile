@@ -15,6 +15,7 @@
 # make interop     relock and the real Redisson share locks: a quarter of an hour; needs
 #                  Java and Maven. STRESS, LEASE, SAMPLES, SHARE: see interop/README.md
 # make cover       coverage, of the library by all its tests
+# make release-check  what a release would publish can be installed and imported
 # make fmt, tidy   fix what lint and CI report
 
 GO          ?= go
@@ -33,7 +34,7 @@ PACKAGES ?= ./test/virtual ./test/locks ./...
 # Most tests wait, so more of them run at once than there are processors.
 PARALLEL ?= 8
 
-.PHONY: test test-all test-servers sim redis lint fmt tidy bench bench-peers interop cover mutants
+.PHONY: test test-all test-servers sim redis lint fmt tidy bench bench-peers interop cover mutants release-check
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
@@ -67,7 +68,10 @@ fmt:
 	gofmt -w .
 
 tidy:
-	@for m in $(MODULES); do (set -x; cd $$m && $(GO) mod tidy) || exit; done
+	@GO=$(GO) bash scripts/tidy.sh
+
+release-check:
+	$(GO) run ./test/release
 
 bench: redis
 	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -timeout 10m $(BENCHFLAGS) ./test/bench $(if $(NAMES),-args -names $(NAMES))
@@ -86,7 +90,7 @@ bench-peers: redis
 	mkdir -p bench/out
 	cd bench && $(GO) run . -md out/peers.md -svg out/peers.svg -herd out/herd.svg $(PEERFLAGS)
 
-COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(examples|test/mutants|internal/(redistest|peek|kit|snippets))" | paste -sd, -)
+COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(examples|test/(mutants|release)|internal/(redistest|peek|kit|snippets))" | paste -sd, -)
 
 cover: redis
 	RELOCK_ALL=1 $(GO) test -timeout 10m -coverpkg=$(COVERED) -coverprofile=cover.out ./...
