@@ -129,7 +129,7 @@ func TestMinHoldIsKeptByALateRelease(t *testing.T) {
 // down and up again.
 func TestJobRunsOncePerPeriodInSpiteOfClocks(t *testing.T) {
 	t.Parallel()
-	periods := 500
+	periods := 100
 	if os.Getenv("RELOCK_ALL") != "" {
 		periods = 10000
 	}
