@@ -98,7 +98,7 @@ func TestTextsOfErrors(t *testing.T) {
 		{upgrade(), `lock "a": a read hold cannot be upgraded; unlock the read side first`},
 
 		{after(forced, m, m.Err), `lock "a": lock lost: it was forced open`},
-		{within(m.Lock), `lock "a": context deadline exceeded; lock lost: unlock the lost hold before locking again`},
+		{within(m.Lock), `lock "a": context deadline exceeded; lock lost: unlock the lost hold before locking again; lock lost: it was forced open`},
 		{m.Unlock(kit.Background), `unlock "a": lock lost: it was forced open`},
 		{after(deleted, m, func() error { return m.Unlock(kit.Background) }), `unlock "a": lock lost: it is not in Redis any more`},
 		{after(func(string) { deleted("a"); deleted("b") }, g, func() error { return g.Unlock(kit.Background) }), `unlock "a": lock lost: it is not in Redis any more; unlock "b": lock lost: it is not in Redis any more`},

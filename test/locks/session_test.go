@@ -136,7 +136,7 @@ func TestCallsDoNotMakeRueidisStartGoroutines(t *testing.T) {
 	for _, k := range kinds[:4] {
 		l := k.on(s, k.name)
 		require.NoError(t, l.Lock(kit.Background))
-		require.NoError(t, l.Unlock(ctx))
+		require.NoError(t, l.Unlock(kit.Background)) // a context that can end must be able to end it
 	}
 	m := s.Mutex("renewed")
 	require.NoError(t, m.Lock(kit.Background))
