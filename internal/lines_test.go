@@ -17,7 +17,7 @@ var rooms = []struct {
 }{
 	{1420, []string{"."}},
 	{1180, []string{"internal/arbiter"}},
-	{3360, []string{"internal/engine", "internal/lease", "internal/queue"}},
+	{3365, []string{"internal/engine", "internal/lease", "internal/queue"}},
 	{845, []string{"internal/wire"}},
 	{1810, []string{"internal/transport", "internal/pubsub"}},
 	{468, []string{"internal/multilock"}},

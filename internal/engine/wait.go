@@ -270,7 +270,7 @@ const silentFrom = time.Second
 // unanswered records that the call has ended during a request. An error before that says more.
 func (a *attempt) unanswered() {
 	d := time.Duration(a.e.Clock.Now() - a.asked)
-	if a.last == nil && (d >= silentFrom || !a.taken) {
+	if a.last == nil && (d >= silentFrom || !a.taken && !a.c.Contended()) {
 		a.taken, a.last = false, transport.Unanswered(context.DeadlineExceeded, d)
 	}
 }
@@ -287,7 +287,8 @@ func (a *attempt) ended() error {
 	case a.handle.MustUnlockFirst(a.w.Owner):
 		return lockerr.Ended(op, a.Name(), a.ctx, lockerr.Join(lockerr.ErrUnlockFirst, a.handle.LossOf(a.w.Owner)))
 	}
-	if b := a.table.Blocked(&a.handle); a.taken || b.Held && !b.Lease.Late.Load() {
+	b := a.table.Blocked(&a.handle)
+	if late := b.Held && b.Lease.Late.Load(); a.taken || b.Held && !late || a.last == nil && a.c.Contended() && !late {
 		return lockerr.Taken(op, a.Name(), a.ctx, a.c.Waited())
 	}
 	return lockerr.Ended(op, a.Name(), a.ctx, a.last)

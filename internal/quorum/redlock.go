@@ -202,7 +202,7 @@ func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *en
 // ended returns the error of a call whose ctx has ended. The last round failed with err, perhaps
 // only because of that.
 func (r *Redlock) ended(ctx context.Context, c *engine.Call, taken bool, err error) error {
-	if taken {
+	if taken || err == nil && c.Contended() {
 		return lockerr.Taken(c.Op, r.name, ctx, c.Waited())
 	}
 	return lockerr.Ended(c.Op, r.name, ctx, lockerr.Bare(err))

@@ -141,3 +141,27 @@ func TestLockWaitsNoLongerThanWithWait(t *testing.T) {
 		require.True(t, w.free())
 	})
 }
+
+// A wait may end in the very moment in which the lock changes hands: somebody else has had it all the same.
+func TestWaitThatEndsAtAHandOverSaysTaken(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if !w.exclusive() {
+			return
+		}
+		processes := []*process{w.process(), w.process(), w.process()}
+		var all sync.WaitGroup
+		for i := range 30 {
+			l := processes[i%3].lock(relock.WithWait(300 * time.Millisecond))
+			all.Go(func() {
+				err := relock.Do(background, l, func(context.Context) error {
+					time.Sleep(100 * time.Millisecond)
+					return nil
+				})
+				if err != nil {
+					require.ErrorIs(t, err, relock.ErrTaken)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
