@@ -21,7 +21,7 @@ var rooms = []struct {
 	{845, []string{"internal/wire"}},
 	{1810, []string{"internal/transport", "internal/pubsub"}},
 	{468, []string{"internal/multilock"}},
-	{767, []string{"internal/quorum"}},
+	{772, []string{"internal/quorum"}},
 	{550, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
 	{1165, []string{"lua", "lua/lib"}},
 }

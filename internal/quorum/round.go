@@ -41,12 +41,16 @@ func validity(lease, elapsed time.Duration) time.Duration {
 // acquire makes rounds for w until one succeeds, or one round if the call does not wait.
 func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (*hold, error) {
 	pause, taken := pauseLeast, false
+	var last error // of the round before
 	for {
 		h, permanent, err := r.round(ctx, c)
 		switch {
 		case h != nil:
 			return h, nil
 		case ctx.Err() != nil:
+			if c.Contended() { // the end of ctx has cut this round short
+				err = last
+			}
 			return nil, r.ended(ctx, c, taken, err)
 		case r.closed():
 			return nil, lockerr.New(c.Op, r.name, lockerr.ErrClosed)
@@ -54,6 +58,7 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 			return nil, err
 		}
 		most := backOff
+		last = err
 		if taken = err == nil; taken {
 			c.Contend()
 			most = pauseMost
