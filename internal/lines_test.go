@@ -17,12 +17,12 @@ var rooms = []struct {
 }{
 	{1420, []string{"."}},
 	{1180, []string{"internal/arbiter"}},
-	{3365, []string{"internal/engine", "internal/lease", "internal/queue"}},
+	{3366, []string{"internal/engine", "internal/lease", "internal/queue"}},
 	{845, []string{"internal/wire"}},
 	{1810, []string{"internal/transport", "internal/pubsub"}},
 	{468, []string{"internal/multilock"}},
 	{772, []string{"internal/quorum"}},
-	{550, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
+	{552, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
 	{1165, []string{"lua", "lua/lib"}},
 }
 

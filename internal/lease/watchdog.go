@@ -93,11 +93,13 @@ func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
 	w.renewAfterLocked(l, l.Deadline.Load()-l.CertainUntil(0))
 }
 
+const together = time.Millisecond // for which a renewal waits for others: one that misses a round waits for its end
+
 // renewAfterLocked schedules the renewal that follows a success that was sent at sent.
 func (w *Watchdog) renewAfterLocked(l *Lease, sent int64) {
 	at, slack := l.nextRenewal(sent)
 	l.renewal.Slack = min(slack, w.Lease/12)
-	w.renewals.Set(&l.renewal, at)
+	w.renewals.Set(&l.renewal, max(at, w.Clock.Now()+int64(together)))
 }
 
 // RenewNow has l renewed at once, which tells whether Redis still has it.

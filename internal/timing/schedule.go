@@ -41,10 +41,8 @@ func NewSchedule[T any](clock interface{ Now() int64 }, mu sync.Locker) *Schedul
 	return &Schedule[T]{Kick: make(chan struct{}, 1), clock: clock, mu: mu}
 }
 
-// Run hands work what is due, whenever that is and after each signal, until done is closed.
-//
-// It never selects a timer that has run out before, where it can: in a bubble of testing/synctest two goroutines that
-// do so at the same time crash the race detector of Go 1.26.
+// Run hands work what is due, whenever that is and after each signal, until done is closed. It does not begin with a
+// timer of 0: two goroutines of a bubble that receive from timers that ran out crash the race detector of Go 1.26.
 func (s *Schedule[T]) Run(done <-chan struct{}, work func(due []T)) {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()

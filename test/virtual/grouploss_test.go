@@ -140,3 +140,23 @@ func TestUnlockOfAGroupSaysThatAForeignMemberWasLost(t *testing.T) {
 		require.ErrorIs(t, err, relock.ErrLost)
 	})
 }
+
+// Redis is so far away that a renewal is due when the members are acquired. One that missed the first round of
+// renewals would be lost before the second.
+func TestGroupWithShortLeasesIsKeptFarAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := relocktest.New(t)
+		s := redis.Session(relock.WithLease(time.Second))
+		g := relock.NewGroup(s.Mutex("a"), s.Mutex("b"))
+		kit.Lock(t, background, g)
+		kit.Unlock(t, background, g)
+		redis.Delay(s, 180*time.Millisecond)
+		kit.Lock(t, background, g)
+		select {
+		case <-g.Done():
+			t.Fatal(g.Err())
+		case <-time.After(time.Minute):
+		}
+		kit.Unlock(t, background, g)
+	})
+}
