@@ -353,7 +353,9 @@ func (a *actor) reenter(ctx context.Context, c *call) {
 	start := time.Now()
 	err := again.lock.Lock(ctx)
 	took := time.Since(start)
-	if a.p.ctx.Err() == nil && (err == nil && took > 0 || err != nil && !kit.IsClosed(c.done)) {
+	closed := errors.Is(err, relock.ErrClosed) && kit.IsClosed(a.p.s[0].Done()) // a reader's session, whose holds are not lost yet
+	refused := err != nil && !kit.IsClosed(c.done) && !closed
+	if a.p.ctx.Err() == nil && (err == nil && took > 0 || refused) {
 		a.w.fail("an owner re-enters", "after %v: %v: %v", took, err, c)
 	}
 	if err == nil {
