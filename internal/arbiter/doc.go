@@ -11,7 +11,8 @@
 // # Invariants
 //
 //   - At most one of exclusive hold and contender is set per name (in an open table, every
-//     call asks Redis for itself, and there is no contender).
+//     call asks Redis for itself, and there is no contender), unless the hold was adopted from
+//     another process while the contender asked.
 //   - An owner has at most one hold on each side of a name that awaits an unlock, live or lost.
 //     While it has a lost one, it gets no other.
 //   - A hold ends exactly once. Whoever ends it closes its Done channel and calls its functions.

@@ -47,6 +47,18 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 	return Queued
 }
 
+// EnterBeside has w, which wants the exclusive side, ask Redis for itself, whoever else does: for a lock that others
+// have handed to it. It reports false if w's owner must unlock first what it has lost.
+func (t *Table[L]) EnterBeside(w *Waiter[L]) bool {
+	e := w.Via.shard.lock(w.Via.name)
+	defer e.unlock()
+	if !w.eligible() {
+		return false
+	}
+	e.ask(w, true)
+	return true
+}
+
 // lockFor is lock for what w wants, and returns the time. If w's owner has a hold past its deadline, on either side,
 // that is lost first: after a pause of the process nobody else may have noticed yet.
 func (s *shard[L]) lockFor(w *Waiter[L]) (e *entry[L], now int64) {

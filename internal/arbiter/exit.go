@@ -30,7 +30,23 @@ type Exit[L comparable] struct {
 func (t *Table[L]) Exit(via *Handle[L], o *Owner, cause error) Exit[L] {
 	e := via.shard.lock(via.name)
 	defer e.unlock()
-	var h *Hold[L]
+	return e.exit(e.meant(via, o), true, cause)
+}
+
+// HandOff is Exit of an exclusive hold that goes to another process: no goroutine of this one is passed it. If its owner
+// has locked it more than once, the outcome is Kept, and nothing has changed.
+func (t *Table[L]) HandOff(via *Handle[L], o *Owner, cause error) Exit[L] {
+	e := via.shard.lock(via.name)
+	defer e.unlock()
+	h := e.meant(via, o)
+	if h != nil && h.count > 1 {
+		return Exit[L]{Outcome: Kept, Hold: h, Lease: h.lease}
+	}
+	return e.exit(h, false, cause)
+}
+
+// meant returns the hold that an unlock through via by o is for, nil if there is none.
+func (e *entry[L]) meant(via *Handle[L], o *Owner) (h *Hold[L]) {
 	if o != nil {
 		h = e.live(o, via.side)
 	}
@@ -40,7 +56,7 @@ func (t *Table[L]) Exit(via *Handle[L], o *Owner, cause error) Exit[L] {
 	if h == nil && o == nil {
 		h = via.lastLocked()
 	}
-	return e.exit(h, cause)
+	return h
 }
 
 // ExitInner counts one unlock by o that is not the last one of its hold, if it has locked more than once. Exit
@@ -63,11 +79,12 @@ func (t *Table[L]) ExitInner(via *Handle[L], o *Owner) bool {
 func (t *Table[L]) Return(via *Handle[L], h *Hold[L], cause error) Exit[L] {
 	e := via.shard.lock(via.name)
 	defer e.unlock()
-	return e.exit(h, cause)
+	return e.exit(h, true, cause)
 }
 
-// exit counts one unlock for h. If its lease has run out, the loss has that cause.
-func (e *entry[L]) exit(h *Hold[L], cause error) (x Exit[L]) {
+// exit counts one unlock for h, whose lease may be passed on to another goroutine. If it has run out, the loss has that
+// cause.
+func (e *entry[L]) exit(h *Hold[L], pass bool, cause error) (x Exit[L]) {
 	if h == nil || h.count == 0 {
 		return x
 	}
@@ -89,7 +106,7 @@ func (e *entry[L]) exit(h *Hold[L], cause error) (x Exit[L]) {
 			x.Outcome = Left
 		}
 	default:
-		x.Outcome, x.Next = e.exitWriter(h)
+		x.Outcome, x.Next = e.exitWriter(h, pass)
 	}
 	x.Last = h.count == 0
 	if x.Last && h.State() == Lost {
@@ -100,11 +117,12 @@ func (e *entry[L]) exit(h *Hold[L], cause error) (x Exit[L]) {
 
 // exitWriter ends the exclusive hold. It passes the lease to the next waiter of this
 // process, unless readers wait, who go first, or the owner reads on or is about to: Redis may be
-// granting it the read side under this very lease.
-func (e *entry[L]) exitWriter(h *Hold[L]) (out Outcome, next int64) {
+// granting it the read side under this very lease. While a contender asks Redis, who came before the waiters, the hold
+// was adopted.
+func (e *entry[L]) exitWriter(h *Hold[L], pass bool) (out Outcome, next int64) {
 	h.End(Ended, nil)
 	w := e.queues[Write].first()
-	if w != nil && w.Passable && e.unread() {
+	if pass && w != nil && w.Passable && e.contenders[Write] == nil && e.unread() {
 		now := e.Now()
 		if token, ok := e.Pass(h.lease, w.Class, now); ok {
 			w.leave()

@@ -144,6 +144,11 @@ func (e *entry[L]) admit(h *Hold[L]) {
 	if c := e.contenders[Read]; c != nil && c.Owner == o {
 		c.signal()
 	}
+	if c := e.contenders[Write]; c != nil && c.Owner == o && h.side == Write { // h was adopted
+		e.stop(c)
+		c.grant(h)
+		c.signal()
+	}
 	if o.queued.Load() == 0 {
 		return
 	}

@@ -105,7 +105,10 @@ var (
 
 // op returns the operation of a call for errors. A group's are told as if its members were locked by it.
 func (l *Lock) op(c *Call) string {
-	if c.Try {
+	switch {
+	case c.Op == opAdopt:
+		return opAdopt
+	case c.Try:
 		return "try " + ops[l.kind][0]
 	}
 	return ops[l.kind][0]

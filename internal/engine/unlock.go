@@ -42,16 +42,8 @@ func (l *Lock) unlock(ctx context.Context, o *arbiter.Owner, wait bool) (err err
 	defer l.e.End()
 	start, op := Now(), ops[l.kind][1]
 	x := l.table.Exit(&l.handle, o, lockerr.ErrExpired)
-	switch x.Outcome {
-	case arbiter.NotHeld:
-		return lockerr.New(op, l.Name(), lockerr.ErrNotHeld)
-	case arbiter.Kept:
-		return nil
-	case arbiter.Expired: // for the caller such a hold was lost, like any other
-		l.e.lost(x.Lease, lockerr.ErrExpired, x.Lost)
-		return lockerr.New(op, l.Name(), lockerr.ErrExpired)
-	case arbiter.WasLost:
-		return lockerr.New(op, l.Name(), x.Hold.Cause())
+	if err := l.notHeld(x, op); err != nil || x.Outcome == arbiter.Kept {
+		return err
 	}
 	all := l.kind != wire.Read || x.Hold.State() != arbiter.Live
 	switch {
@@ -63,6 +55,20 @@ func (l *Lock) unlock(ctx context.Context, o *arbiter.Owner, wait bool) (err err
 	ReportUnlock(ctx, l.e.Config.Observer, x.Hold, all, l.Name(), kinds[l.kind], start, err)
 	if errors.Is(err, lockerr.ErrLost) {
 		return err
+	}
+	return nil
+}
+
+// notHeld returns why x was not the end of a hold that was certain, nil if it was.
+func (l *Lock) notHeld(x arbiter.Exit[*lease.Lease], op string) error {
+	switch x.Outcome {
+	case arbiter.NotHeld:
+		return lockerr.New(op, l.Name(), lockerr.ErrNotHeld)
+	case arbiter.Expired: // for the caller such a hold was lost, like any other
+		l.e.lost(x.Lease, lockerr.ErrExpired, x.Lost)
+		return lockerr.New(op, l.Name(), lockerr.ErrExpired)
+	case arbiter.WasLost:
+		return lockerr.New(op, l.Name(), x.Hold.Cause())
 	}
 	return nil
 }

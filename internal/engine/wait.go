@@ -27,6 +27,7 @@ type attempt struct {
 	w       *waiter
 	st      arbiterStanding // of a reader
 	backoff time.Duration   // before the next request, after some that were refused
+	from    string          // the hold id of a ticket to adopt; empty: Redis is asked for a lock of its own
 
 	// The last answer of Redis.
 	taken bool  // the lock is taken
@@ -175,21 +176,29 @@ func (a *attempt) claim(l *lease.Lease, g queue.Grant) (outcome, error) {
 	}
 	// Too old to be certain for long, not confirmed by the replicas, or too short: ask, without queueing, until
 	// Redis answers. If the claim has expired, another contender has the lock.
+	out, _, err := a.insist(l)
+	if out == again {
+		a.answered(nil)
+	}
+	return out, err
+}
+
+// insist sends a request for l, without queueing, until Redis answers: granted, or again with the wait of the answer.
+func (a *attempt) insist(l *lease.Lease) (outcome, time.Duration, error) {
 	l.Token = 0
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
-		_, err := a.send(l, false)
+		ttl, err := a.send(l, false)
 		switch {
 		case err == nil && l.Token > 0:
-			return granted, nil
+			return granted, 0, nil
 		case err == nil:
-			a.answered(nil)
-			return again, nil
+			return again, ttl, nil
 		}
 		if err := a.check(err); err != nil {
-			return over, err
+			return over, 0, err
 		}
 		if done, err := a.pause(timing.Jitter(backoff), nil); done || err != nil {
-			return over, err
+			return over, 0, err
 		}
 	}
 }
@@ -204,9 +213,12 @@ func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err err
 		l.Sent = a.e.Clock.Now()
 		a.asked = l.Sent
 		var token int64
-		if a.kind == wire.Read {
+		switch {
+		case a.from != "":
+			token, ttl, err = a.e.proto.Handoff(a.io, a.from, &l.Ref)
+		case a.kind == wire.Read:
 			token, ttl, err = a.sendRead(l, enqueue)
-		} else {
+		default:
 			token, ttl, err = a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, enqueue)
 		}
 		enqueue = false

@@ -31,8 +31,8 @@ var (
 	ErrTaken    = errors.New("relock: lock taken by another holder")
 )
 
-// Why a hold was lost. Each is ErrLost as well; ErrEnded and ErrMaxHold are ErrExpired,
-// ErrMember is ErrGone, and ErrLostAtClose is ErrClosed.
+// Why a hold was lost. Each is ErrLost as well; ErrEnded, ErrMaxHold and ErrTooLate are ErrExpired,
+// ErrMember, ErrUsed and ErrElsewhere are ErrGone, and ErrLostAtClose is ErrClosed.
 var (
 	ErrExpired     error = &loss{"its lease ran out before it could be renewed", nil}
 	ErrEnded       error = &loss{"its lease ran out", ErrExpired} // it was not to be renewed
@@ -41,6 +41,11 @@ var (
 	ErrForced      error = &loss{"it was forced open", nil}
 	ErrMember      error = &loss{"a member of the group was lost", ErrGone} // which does not tell why
 	ErrLostAtClose error = &loss{"the session was closed", ErrClosed}
+
+	// Of a hold that was handed off.
+	ErrTooLate   error = &loss{"the time of its ticket is over", ErrExpired}
+	ErrUsed      error = &loss{"the ticket was used before, or the lock was opened or is gone", ErrGone}
+	ErrElsewhere error = &loss{"the ticket is of another Redis deployment, or this one has started again without it", ErrGone}
 )
 
 type loss struct {

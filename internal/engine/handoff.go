@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+// How a hold goes to another process. One script gives it from hold id to hold id: from the holder's to that of a
+// ticket, which nothing renews, and from there to that of who adopts it. So the lock is taken all the time. The first
+// has ended its hold before the script is sent, and the second has one when it has been answered.
+
+const (
+	opHandOff = "hand off"
+	opAdopt   = "adopt"
+
+	leastHandoff = 10 * time.Millisecond
+)
+
+var (
+	errInDo  = errors.New("a Do around this call has locked it, and is to unlock it: use Lock")
+	errTwice = errors.New("its owner has locked it more than once: unlock the inner ones first")
+)
+
+// HandOff ends the hold of ctx's owner without a release. It returns a ticket, which keeps the lock for d.
+func (l *Lock) HandOff(ctx context.Context, d time.Duration) (ticket string, err error) {
+	fail := func(err error) (string, error) { return "", lockerr.New(opHandOff, l.Name(), err) }
+	inDo := l.part().around(ctx, func(_ *Scope, p Part) bool { return p.Engine == l.e })
+	switch {
+	case l.config.Err != nil:
+		return fail(l.config.Err)
+	case d < leastHandoff:
+		return fail(fmt.Errorf("%w: a ticket for %v: must be at least %v", lockerr.ErrOption, d, leastHandoff))
+	case inDo:
+		return fail(errInDo)
+	case ctx.Err() != nil:
+		return "", lockerr.Ended(opHandOff, l.Name(), ctx, nil)
+	}
+	l.e.track()
+	defer l.e.End()
+	start := Now()
+	x := l.table.HandOff(&l.handle, arbiter.OwnerOf(ctx), lockerr.ErrExpired)
+	if x.Outcome == arbiter.Kept {
+		return fail(errTwice)
+	}
+	if err := l.notHeld(x, opHandOff); err != nil {
+		return "", err
+	}
+	t := wire.NewTicket(l.e.Config.Prefix, l.Name(), l.e.id, l.e.deployment)
+	to := &lease.Lease{Ref: x.Lease.Ref}
+	to.ID, to.Length = t.HoldID(), d
+	token, err := l.e.sendHandoff(ctx, x.Lease, to)
+	switch {
+	case errors.Is(err, errUnconfirmed) && ctx.Err() != nil:
+		err = lockerr.Ended(opHandOff, l.Name(), ctx, err)
+	case errors.Is(err, errUnconfirmed):
+		err = lockerr.New(opHandOff, l.Name(), lockerr.ErrClosed, err)
+	default:
+		err = lockerr.New(opHandOff, l.Name(), err)
+	}
+	ReportUnlock(ctx, l.e.Config.Observer, x.Hold, true, l.Name(), kinds[l.kind], start, err)
+	if err != nil {
+		return "", err
+	}
+	t.Ends(token, d)
+	return t.Text(), nil
+}
+
+// sendHandoff gives the hold on l to the ticket to, with as many tries as it takes, until ctx, the lease or the session
+// ends. After an error what either may have is released in the background.
+func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (token int64, err error) {
+	io := e.proto.NewContext(ctx)
+	e.watchdog.Stop(l, io, l.Deadline.Load())
+	giveUp := func() { e.watchdog.GiveUp(l, io, e.Clock.Now()) }
+	defer context.AfterFunc(ctx, giveUp)()
+	defer context.AfterFunc(e.callCtx, giveUp)()
+	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
+		io.Bound(e.proto.Conn, time.Duration(l.Deadline.Load()-e.Clock.Now()))
+		token, _, err = e.proto.Handoff(io, l.ID, &to.Ref)
+		if err == nil || io.Err() != nil || !transport.Transient(err) {
+			break
+		}
+		timing.Pause(io, timing.Jitter(backoff))
+	}
+	held := lease.Certain(l, e.Clock.Now()+lease.Early)
+	switch {
+	case err == nil && token == 0 && held:
+		err = lockerr.ErrGone
+	case token == 0 && !held:
+		err = lockerr.ErrExpired
+	case err != nil && io.Err() != nil && transport.IsContextError(err):
+		err = errUnconfirmed
+	case err != nil && io.Err() != nil:
+		err = fmt.Errorf("%w; %w", errUnconfirmed, err)
+	}
+	if err != nil {
+		e.cleaner.Add(to, true, nil)
+	}
+	err = e.settle(l, nil, err)
+	io.Free()
+	return token, err
+}
+
+// Adopt makes l, a new handle, hold the lock that was handed off with that ticket.
+func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) error {
+	c := NewCall(ctx, l.e.Config.Observer, l.Name(), kinds[l.kind], opAdopt, true)
+	err := l.adopt(ctx, l.handle.OwnerOf(ctx), &c, t)
+	c.End(err == nil, err)
+	return err
+}
+
+func (l *Lock) adopt(ctx context.Context, o *arbiter.Owner, c *Call, t *wire.Ticket) error {
+	switch {
+	case l.config.Err != nil:
+		return lockerr.New(opAdopt, l.Name(), l.config.Err)
+	case ctx.Err() != nil:
+		return lockerr.Ended(opAdopt, l.Name(), ctx, nil)
+	case !l.e.Begin():
+		return lockerr.New(opAdopt, l.Name(), lockerr.ErrClosed)
+	}
+	defer l.e.End()
+	ctx, stop := l.config.Bounded(ctx, c)
+	defer stop()
+	w := l.table.Waiter(&l.handle, o, l.shares(), int64(l.config.Lease))
+	defer l.table.Free(w)
+	if !l.table.EnterBeside(w) {
+		return lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
+	}
+	a := attempt{Lock: l, ctx: ctx, io: transport.ForCaller(ctx, l.e.callCtx), c: c, w: w, from: t.HoldID()}
+	h := a.newLease()
+	out, now, err := a.insist(h)
+	if out == granted {
+		h.Top = h.Token + wire.Tokens(h.Token) - 1
+		if hold, used := l.table.Grant(w, h, h.Token); used {
+			l.e.took(h, l.config.MaxHold)
+			c.Got(hold, false)
+			return nil
+		}
+		l.e.releaseLater(h) // it is lost, or another of the owner's holds is
+	} else if h.Indeterminate {
+		l.e.cleaner.Add(h, true, nil)
+	}
+	if err == nil {
+		err = lockerr.New(opAdopt, l.Name(), l.e.whyUseless(t, now))
+	}
+	_, err = a.letIn(err)
+	return err
+}
+
+// whyUseless returns why a ticket had nothing to adopt, at a time of the server, since 1970.
+func (e *Engine) whyUseless(t *wire.Ticket, now time.Duration) error {
+	here := wire.HashDeployment(e.deployment)
+	switch {
+	case now.Milliseconds() >= t.Until:
+		return lockerr.ErrTooLate
+	case here != t.Deployment && here != 0 && t.Deployment != 0:
+		return lockerr.ErrElsewhere
+	}
+	return lockerr.ErrUsed
+}
+
+// ReadTicket returns the ticket with that text, if it is of a session with the same prefix.
+func (e *Engine) ReadTicket(text string) (*wire.Ticket, error) {
+	t, err := wire.ReadTicket(text)
+	if err != nil {
+		return nil, lockerr.New(opAdopt, "", err)
+	}
+	if t.Prefix != e.Config.Prefix {
+		return nil, lockerr.New(opAdopt, t.Name, fmt.Errorf("the ticket is of a session with the prefix %q, this one has %q (WithPrefix)",
+			t.Prefix, e.Config.Prefix))
+	}
+	return t, nil
+}
