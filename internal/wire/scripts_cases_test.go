@@ -24,6 +24,12 @@ func manyCases() []scriptCase {
 		{"force to the next, who was not named",
 			all(has(Fair, 1), wants(Fair, 2)), forcesFrom(1), "opened true", "other"},
 		{"force what is read", all(has(Read, 1), has(Read, 2)), forces, "opened true", "opened false"},
+		{"hand off", has(Plain, 1), handsOff(1, 2), "granted", same},
+		{"hand off what others queue for", all(has(Plain, 1), wants(Plain, 3)), handsOff(1, 2), "granted", same},
+		{"hand off, with a field added", all(has(Plain, 1), added), handsOff(1, 2), "granted", same},
+		{"hand off what is gone", has(Plain, 3), handsOff(1, 2), "gone", same},
+		{"hand off what has a ticket", all(has(Plain, 1), does(handsOff(1, 2))), handsOff(1, 3), "gone", same},
+		{"adopt", all(has(Plain, 1), does(handsOff(1, 2))), handsOff(2, 3), "granted", same},
 	}
 }
 

@@ -154,13 +154,18 @@ func (r *runner) newLock(s *relock.Session) relock.Locker {
 		return s.RWMutex(r.name, opts...)
 	case r.fair:
 		return s.FairMutex(r.name, opts...)
+	case r.handoff.set || r.adopt != "":
+		return &passed{Mutex: s.Mutex(r.name, opts...), r: r, session: s, opts: opts}
 	}
 	return s.Mutex(r.name, opts...)
 }
 
 // refused returns how the program ends without the lock.
 func (r *runner) refused(err error) error {
-	if !errors.Is(err, errTaken) {
+	switch {
+	case errors.Is(err, relock.ErrLost): // by the ticket
+		return &exit{r.conflict, err}
+	case !errors.Is(err, errTaken):
 		return failed(err)
 	}
 	e := &exit{status: r.conflict}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ type runFlags struct {
 	wait, lease, minHold, maxHold, grace            duration
 	label                                           string
 	conflict                                        int
+	passingFlags
 }
 
 const runLong = `run runs a command while it holds a lock. It waits for the lock first, unless -n or -w
@@ -29,26 +31,34 @@ When the lock is lost the group gets TERM, and KILL after the grace. When Redis 
 not confirm the lock in time, both come before somebody else can have it. What the
 command leaves in the background when it ends by itself goes on without the lock.
 
+With --handoff the lock is not released when the command has ended by itself with status 0:
+relock writes a ticket, and relock run --adopt goes on with the lock, at any host. The lock
+has never been free in between. A ticket is a secret, and works once. If the command fails,
+or was told to end, the lock is released.
+
 Exit status: the command's own, or 128 plus the signal that killed it; -E (default 1) if
-the lock is taken; 64 for a wrong command line; 65 if the name is that of something else
+the lock is taken, or the ticket of no use; 64 for a wrong command line; 65 if the name is that of something else
 than a lock; 69 if Redis cannot be reached or refuses; 126 and 127 if the command cannot
 be run or found.`
 
 func newRun() *cobra.Command {
 	f := &runFlags{lease: duration{Duration: 30 * time.Second}, grace: duration{Duration: 5 * time.Second}}
 	cmd := &cobra.Command{
-		Use:   "run [flags] NAME -- COMMAND [ARG…]",
+		Use:   "run [flags] [NAME] -- COMMAND [ARG…]",
 		Short: "Run a command while holding a lock",
 		Long:  runLong,
 		Example: `  relock run nightly-report -- ./report.sh
   relock run -n nightly-report -- ./report.sh   # do not wait if another host has it
-  relock run -w 30s -E 75 deploy -- make deploy`,
+  relock run -w 30s -E 75 deploy -- make deploy
+  relock run --handoff=1h --ticket-file t deploy -- make build
+  relock run --adopt @t -- make deploy`,
 		ValidArgsFunction: completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
-			return newRunner(cmd, f, args[0], args[1:]).run()
+			dash := cmd.ArgsLenAtDash()
+			return newRunner(cmd, f, strings.Join(args[:dash], ""), args[dash:]).run()
 		},
 	}
 	f.define(cmd)
@@ -74,6 +84,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.StringVar(&f.label, "label", "", "who holds the lock, for people: `TEXT` instead of relock@host:pid")
 	fs.Var(&f.maxHold, "max-hold", "the command has ended after `D`: TERM comes the grace before that (half of D if that is shorter)")
 	fs.Var(&f.grace, "grace", "when the lock is lost, kill `D` after TERM")
+	f.passingFlags.define(cmd)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say what happens to the lock")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing of a lock that is taken or lost")
 	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "fair")
@@ -84,11 +95,13 @@ func (f *runFlags) define(cmd *cobra.Command) {
 // check finds mistakes before anything is sent.
 func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
-	case dash == 0 || len(args) == 0:
+	case (dash == 0 || len(args) == 0) && f.adopt == "":
 		return usage("run needs the name of a lock: relock run NAME -- COMMAND")
-	case dash != 1:
+	case dash > 0 && f.adopt != "":
+		return usage("--adopt: the ticket says which lock; leave its name out")
+	case dash > 1 || dash < 0:
 		return usage(needsDashes)
-	case len(args) == 1:
+	case len(args) == dash:
 		return usage("run needs a command after --")
 	case f.conflict < 0 || f.conflict > 255:
 		return usage("-E %d: an exit status is from 0 to 255", f.conflict)
@@ -100,6 +113,10 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--grace %v: must be shorter than --max-hold", f.grace.Duration)
 	case f.maxHold.set && f.maxHold.Duration <= 0:
 		return usage("--max-hold %v: must be more than nothing", f.maxHold.Duration)
+	case f.handoff.set && f.handoff.Duration < 10*time.Millisecond:
+		return usage("--handoff %v: must be at least 10ms", f.handoff.Duration)
+	case f.file != "" && !f.handoff.set:
+		return usage("--ticket-file goes with --handoff")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,10 @@ type runner struct {
 	left     time.Duration // of -w, when the session has started
 	finished func()        // the command has ended: unlock
 	unlocked chan error    // the end of that
+
+	ticket    string   // to adopt
+	ticketTo  *os.File // where that of --handoff is written
+	succeeded bool     // the command has ended by itself, without an error; set before finished
 }
 
 func newRunner(cmd *cobra.Command, f *runFlags, name string, command []string) *runner {
@@ -43,6 +48,14 @@ func (r *runner) run() error {
 	if err != nil {
 		return cannotRun(r.command[0], err)
 	}
+	if r.ticket, err = r.readTicket(); err != nil {
+		return err
+	}
+	if r.handoff.set {
+		if r.ticketTo, err = r.openTicket(); err != nil {
+			return err
+		}
+	}
 	signals, stop := job.Signals()
 	defer stop()
 	r.signals = signals
@@ -51,21 +64,32 @@ func (r *runner) run() error {
 		r.leave()
 		return err
 	}
+	if p, ok := r.held.lock.(*passed); ok {
+		r.name = p.Name()
+	}
 	r.note("%s is held%s", r.name, r.token(", token "))
-	status, err := r.job(path).Run()
+	j := r.job(path)
+	status, err := j.Run()
+	r.succeeded = err == nil && status == 0 && !j.Signalled
 	if err != nil {
 		err = cannotRun(r.command[0], err)
 	} else if status != 0 {
 		err = &exit{status: status}
 	}
-	r.release()
+	if unlocked := r.release(); r.handoff.set && r.succeeded && unlocked != nil {
+		return failed(unlocked)
+	}
 	return err
 }
 
 // release unlocks, and says so if that was late.
-func (r *runner) release() {
+func (r *runner) release() (err error) {
 	r.finished()
-	switch err := <-r.unlocked; {
+	defer r.leave()
+	p, _ := r.held.lock.(*passed)
+	switch err = <-r.unlocked; {
+	case err == nil && p != nil && p.handedOff:
+		r.note("%s is handed off, for %v", r.name, r.handoff.Duration)
 	case err == nil:
 		r.note("%s is released", r.name)
 	case errors.Is(err, relock.ErrLost):
@@ -73,7 +97,7 @@ func (r *runner) release() {
 	default:
 		r.note("%v", err)
 	}
-	r.leave()
+	return err
 }
 
 // leave ends the session.
@@ -132,7 +156,7 @@ func (r *runner) token(prefix string) string {
 func (r *runner) env() []string {
 	var env []string
 	for _, e := range withoutHidden(os.Environ()) {
-		if !strings.HasPrefix(e, "RELOCK_NAME=") && !strings.HasPrefix(e, "RELOCK_TOKEN=") {
+		if name, _, _ := strings.Cut(e, "="); !slices.Contains([]string{"RELOCK_NAME", "RELOCK_TOKEN", ticketVariable}, name) {
 			env = append(env, e)
 		}
 	}

@@ -21,6 +21,8 @@ type Job struct {
 	MaxHold  time.Time                     // when the command must have ended; zero: never
 	Grace    time.Duration                 // from TERM to KILL
 	Report   func(format string, a ...any) // what the user should know
+
+	Signalled bool // set by Run: the command was told to end
 }
 
 // Signals are those that are passed on. One that was ignored when the program started, as by
@@ -68,6 +70,7 @@ func (j *Job) Run() (status int, err error) {
 		defer signal.Stop(s.stops)
 	}
 	s.supervise()
+	j.Signalled = s.signalled
 	t.take(p.group)
 	return s.status, nil
 }

@@ -1,0 +1,125 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/relock-go/relock"
+	"github.com/spf13/cobra"
+)
+
+// passingFlags are the flags of run by which a lock goes from one call of relock to another.
+type passingFlags struct {
+	handoff     duration
+	file, adopt string
+}
+
+const ticketVariable = "RELOCK_TICKET"
+
+func (f *passingFlags) define(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.Var(&f.handoff, "handoff", "when the command has succeeded, keep the lock for `D` for who has the ticket, which is printed (5m without =D)")
+	fs.Lookup("handoff").NoOptDefVal = "5m"
+	fs.StringVar(&f.file, "ticket-file", "", "write the ticket to `FILE`, that only you may read, instead of standard output")
+	fs.StringVar(&f.adopt, "adopt", "", "go on with the lock of a `TICKET`; @FILE has it in a file, env in $"+ticketVariable+": arguments are seen by others")
+	for _, kind := range []string{"shared", "exclusive", "fair"} {
+		cmd.MarkFlagsMutuallyExclusive("handoff", kind)
+		cmd.MarkFlagsMutuallyExclusive("adopt", kind)
+	}
+}
+
+// readTicket returns the ticket to adopt.
+func (f *passingFlags) readTicket() (ticket string, err error) {
+	file, isFile := strings.CutPrefix(f.adopt, "@")
+	switch {
+	case isFile:
+		var text []byte
+		text, err = os.ReadFile(file)
+		ticket = string(text)
+	case f.adopt == "env":
+		if ticket = os.Getenv(ticketVariable); ticket == "" {
+			err = errors.New("$" + ticketVariable + " is empty")
+		}
+	default:
+		ticket = f.adopt
+	}
+	if err != nil {
+		return "", &exit{statusUsage, fmt.Errorf("--adopt: %w", err)}
+	}
+	return strings.TrimSpace(ticket), nil
+}
+
+// openTicket returns where the ticket is to be written, before the lock is acquired: a ticket that nobody has keeps it
+// taken.
+func (f *passingFlags) openTicket() (*os.File, error) {
+	if f.file == "" {
+		return os.Stdout, nil
+	}
+	file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		err = file.Chmod(0o600)
+	}
+	if err != nil {
+		return nil, &exit{statusUsage, fmt.Errorf("--ticket-file: %w", err)}
+	}
+	return file, nil
+}
+
+// passed is a Mutex that comes from another process, or may go to one.
+type passed struct {
+	*relock.Mutex // set by Lock if it is adopted
+	r             *runner
+	session       *relock.Session
+	opts          []relock.LockOption
+	handedOff     bool
+}
+
+func (p *passed) Lock(ctx context.Context) error {
+	if p.r.adopt == "" {
+		return p.Mutex.Lock(ctx)
+	}
+	m, err := p.session.Adopt(ctx, p.r.ticket, p.opts...)
+	if err != nil {
+		return err
+	}
+	p.Mutex = m
+	return nil
+}
+
+func (p *passed) TryLock(ctx context.Context) (bool, error) {
+	if p.r.adopt == "" {
+		return p.Mutex.TryLock(ctx)
+	}
+	err := p.Lock(ctx)
+	return err == nil, err
+}
+
+// Unlock hands the lock off if the command has succeeded. If nobody can get the ticket the lock is released.
+func (p *passed) Unlock(ctx context.Context) error {
+	if !p.r.handoff.set || !p.r.succeeded {
+		return p.Mutex.Unlock(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin) // ctx has ended with the command
+	defer cancel()
+	ticket, err := p.Mutex.Handoff(ctx, p.r.handoff.Duration)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(p.r.ticketTo, ticket)
+	if p.r.ticketTo != os.Stdout {
+		err = errors.Join(err, p.r.ticketTo.Close())
+	}
+	if err == nil {
+		p.handedOff = true
+		return nil
+	}
+	err = fmt.Errorf("the ticket could not be written: %w", err)
+	m, failed := p.session.Adopt(ctx, ticket)
+	if failed == nil {
+		failed = m.Unlock(ctx)
+	}
+	return errors.Join(err, failed)
+}
