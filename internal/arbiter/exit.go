@@ -147,6 +147,9 @@ func (t *Table[L]) Released(name string, lease, place L, class int64) bool {
 		return false // lost meanwhile, or a read lease
 	}
 	e.releasing = nil
+	if e.contenders[Write] != nil {
+		return false // it asks already: the hold was adopted
+	}
 	e.promote()
 	w := e.contenders[Write]
 	if w == nil || !w.Passable || w.Class != class {

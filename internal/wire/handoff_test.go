@@ -93,6 +93,9 @@ func TestTicketIsReadAsItWasWritten(t *testing.T) {
 		require.NoError(rt, err)
 		require.Equal(rt, ticket, again)
 		require.True(rt, IsHoldOf(session("s"), again.HoldID()))
+		at := rapid.IntRange(0, len(again.secret)-1).Draw(rt, "byte")
+		again.secret[at]++
+		require.NotEqual(rt, ticket.HoldID(), again.HoldID(), "all of the secret counts")
 		i := rapid.IntRange(0, len(text)-2).Draw(rt, "at")
 		for _, bad := range []string{text[:i], text[i+1:], text[:i] + "_" + text[i+1:], text + text} {
 			if bad != text {
