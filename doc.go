@@ -134,6 +134,11 @@
 // an RWMutex, until it has unlocked. So unlock even after a loss. A hold that is renewed lasts until
 // its Unlock, or until Close, also if its handle is garbage.
 //
+// # Another process goes on
+//
+// [Mutex.Handoff] ends a hold without unlocking, and returns a ticket: whoever presents it in time,
+// in any process, has the lock ([Session.Adopt]). It is taken all the while. A ticket is a secret.
+//
 // # Waiting and fairness
 //
 // Whoever finds a lock taken queues in Redis and waits for a message: Unlock grants the lock to the

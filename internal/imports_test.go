@@ -66,6 +66,7 @@ var allowed = []struct {
 	{"examples/internal/demo", nil},
 	{"examples/cron", []string{".", "examples/internal/demo"}},
 	{"examples/flashsale", []string{".", "examples/internal/demo"}},
+	{"examples/handoff", []string{".", "examples/internal/demo"}},
 	{"examples/orders", []string{".", "examples/internal/demo"}},
 	{"examples/leader", []string{".", "examples/internal/demo"}},
 	{"examples/recipes", []string{"."}},
