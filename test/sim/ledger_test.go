@@ -54,7 +54,7 @@ func (l *ledger) look() {
 		}
 		for _, id := range now.holds {
 			l.seen[id] = true
-			if l.w.isCalm(name) && !slices.Contains(old.holds, id) {
+			if l.w.isCalm(name) && !l.w.wasPassed(name) && !slices.Contains(old.holds, id) {
 				l.checkTurn(name, id, old, now)
 			}
 		}
@@ -148,4 +148,11 @@ func (w *world) isCalm(name string) bool {
 	return !slices.ContainsFunc(w.troubles, func(t *trouble) bool {
 		return t.kind != forge && t.kind != corrupt && (!slices.Contains(ofName, t.kind) || t.text == name)
 	})
+}
+
+// wasPassed reports whether a lock was handed off: then its holder changes without a turn.
+func (w *world) wasPassed(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.passed[name]
 }

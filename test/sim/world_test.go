@@ -36,8 +36,9 @@ type world struct {
 	seq      int64      // of the last event
 	owners   int
 	calls    []*call
-	holds    int            // that calls gave
-	given    map[string]int // by name: how often exclusion was given up
+	holds    int             // that calls gave
+	given    map[string]int  // by name: how often exclusion was given up
+	passed   map[string]bool // by name: it was handed off
 	troubles []*trouble
 	took     time.Duration // virtual
 	linear   int           // histories that went through Porcupine
@@ -63,7 +64,7 @@ type process struct {
 
 // run runs a plan in a bubble, with some of its faults and actors.
 func run(t *testing.T, p *plan, of keep) *world {
-	w := &world{plan: p, given: make(map[string]int)}
+	w := &world{plan: p, given: make(map[string]int), passed: make(map[string]bool)}
 	w.bubble(t, func() {
 		w.start, w.over = time.Now(), make(chan struct{}) // channels and times are the bubble's
 		w.build()
@@ -315,6 +316,10 @@ func (a *actor) do(o *op) error {
 		}
 	}
 	a.sleep(o.section-o.section/2, c.ends)
+	if o.handsOff {
+		a.handOff(ctx, c)
+		return nil
+	}
 	a.unlock(ctx, c)
 	if read != nil {
 		a.sleep(o.section/2, read.ends)
