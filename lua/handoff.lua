@@ -1,6 +1,6 @@
 --!df flags=allow-undeclared-keys
--- Gives a hold of acquire.lua to another hold id: that of a holder to a ticket, or that of a ticket to who adopts it. The
--- lock is held all the time, and those who queue for it keep their places. Waiters hear that its lease has changed.
+-- Gives a hold of acquire.lua to another hold id: that of a holder to a ticket, or that of a ticket to who adopts it.
+-- The lock is held all the time, and those who queue for it keep their places. Waiters hear that its lease has changed.
 --
 --   KEYS   lock, queue, fence
 --   ARGV   hold id that has the lock; hold id that gets it; lease of that (ms)

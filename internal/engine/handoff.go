@@ -54,7 +54,7 @@ func (l *Lock) HandOff(ctx context.Context, d time.Duration) (ticket string, err
 	if err := l.notHeld(x, opHandOff); err != nil {
 		return "", err
 	}
-	t := wire.NewTicket(l.e.Config.Prefix, l.Name(), l.e.id, l.e.deployment)
+	t := wire.NewTicket(l.e.Config.Prefix, l.Name(), l.e.id)
 	to := &lease.Lease{Ref: x.Lease.Ref}
 	to.ID, to.Length = t.HoldID(), d
 	token, err := l.e.sendHandoff(ctx, x.Lease, to)
@@ -110,14 +110,9 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (token int
 }
 
 // Adopt makes l, a new handle, hold the lock that was handed off with that ticket.
-func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) error {
+func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) (err error) {
 	c := NewCall(ctx, l.e.Config.Observer, l.Name(), kinds[l.kind], opAdopt, true)
-	err := l.adopt(ctx, l.handle.OwnerOf(ctx), &c, t)
-	c.End(err == nil, err)
-	return err
-}
-
-func (l *Lock) adopt(ctx context.Context, o *arbiter.Owner, c *Call, t *wire.Ticket) error {
+	defer func() { c.End(err == nil, err) }()
 	switch {
 	case l.config.Err != nil:
 		return lockerr.New(opAdopt, l.Name(), l.config.Err)
@@ -127,14 +122,15 @@ func (l *Lock) adopt(ctx context.Context, o *arbiter.Owner, c *Call, t *wire.Tic
 		return lockerr.New(opAdopt, l.Name(), lockerr.ErrClosed)
 	}
 	defer l.e.End()
-	ctx, stop := l.config.Bounded(ctx, c)
+	ctx, stop := l.config.Bounded(ctx, &c)
 	defer stop()
+	o := l.handle.OwnerOf(ctx)
 	w := l.table.Waiter(&l.handle, o, l.shares(), int64(l.config.Lease))
 	defer l.table.Free(w)
 	if !l.table.EnterBeside(w) {
 		return lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
 	}
-	a := attempt{Lock: l, ctx: ctx, io: transport.ForCaller(ctx, l.e.callCtx), c: c, w: w, from: t.HoldID()}
+	a := attempt{Lock: l, ctx: ctx, io: transport.ForCaller(ctx, l.e.callCtx), c: &c, w: w, from: t.HoldID()}
 	h := a.newLease()
 	out, now, err := a.insist(h)
 	if out == granted {
@@ -148,23 +144,14 @@ func (l *Lock) adopt(ctx context.Context, o *arbiter.Owner, c *Call, t *wire.Tic
 	} else if h.Indeterminate {
 		l.e.cleaner.Add(h, true, nil)
 	}
-	if err == nil {
-		err = lockerr.New(opAdopt, l.Name(), l.e.whyUseless(t, now))
+	switch {
+	case err == nil && out == again && now.Milliseconds() >= t.Until:
+		err = lockerr.New(opAdopt, l.Name(), lockerr.ErrTooLate)
+	case err == nil:
+		err = lockerr.New(opAdopt, l.Name(), lockerr.ErrUsed)
 	}
 	_, err = a.letIn(err)
 	return err
-}
-
-// whyUseless returns why a ticket had nothing to adopt, at a time of the server, since 1970.
-func (e *Engine) whyUseless(t *wire.Ticket, now time.Duration) error {
-	here := wire.HashDeployment(e.deployment)
-	switch {
-	case now.Milliseconds() >= t.Until:
-		return lockerr.ErrTooLate
-	case here != t.Deployment && here != 0 && t.Deployment != 0:
-		return lockerr.ErrElsewhere
-	}
-	return lockerr.ErrUsed
 }
 
 // ReadTicket returns the ticket with that text, if it is of a session with the same prefix.

@@ -32,7 +32,7 @@ var (
 )
 
 // Why a hold was lost. Each is ErrLost as well; ErrEnded, ErrMaxHold and ErrTooLate are ErrExpired,
-// ErrMember, ErrUsed and ErrElsewhere are ErrGone, and ErrLostAtClose is ErrClosed.
+// ErrMember and ErrUsed are ErrGone, and ErrLostAtClose is ErrClosed.
 var (
 	ErrExpired     error = &loss{"its lease ran out before it could be renewed", nil}
 	ErrEnded       error = &loss{"its lease ran out", ErrExpired} // it was not to be renewed
@@ -43,9 +43,8 @@ var (
 	ErrLostAtClose error = &loss{"the session was closed", ErrClosed}
 
 	// Of a hold that was handed off.
-	ErrTooLate   error = &loss{"the time of its ticket is over", ErrExpired}
-	ErrUsed      error = &loss{"the ticket was used before, or the lock was opened or is gone", ErrGone}
-	ErrElsewhere error = &loss{"the ticket is of another Redis deployment, or this one has started again without it", ErrGone}
+	ErrTooLate error = &loss{"the time of its ticket is over", ErrExpired}
+	ErrUsed    error = &loss{"the ticket was used before or is of another Redis, or the lock was forced open or is gone", ErrGone}
 )
 
 type loss struct {

@@ -17,24 +17,14 @@ type Ticket struct {
 	Prefix, Name string // of the lock
 	Session      string // that handed it off
 	Until        int64  // when it ends, on the server's clock (ms)
-	Deployment   uint64 // a hash of its identity; 0: not known
 	secret       [16]byte
 }
 
 // NewTicket returns a ticket with a new secret.
-func NewTicket(prefix, name, session, deployment string) *Ticket {
-	t := &Ticket{Prefix: prefix, Name: name, Session: session, Deployment: HashDeployment(deployment)}
+func NewTicket(prefix, name, session string) *Ticket {
+	t := &Ticket{Prefix: prefix, Name: name, Session: session}
 	_, _ = rand.Read(t.secret[:]) // never fails
 	return t
-}
-
-// HashDeployment returns a deployment's identity as tickets contain it.
-func HashDeployment(id string) uint64 {
-	if strings.HasPrefix(id, "client ") { // the server has not told
-		return 0
-	}
-	sum := sha256.Sum256([]byte(id))
-	return binary.BigEndian.Uint64(sum[:])
 }
 
 // Ends sets when the ticket ends: d after the hold with that token began.
@@ -48,7 +38,7 @@ func (t *Ticket) HoldID() string {
 
 const (
 	ticketHead  = "relock_ticket_"
-	ticketLeast = 16 + 8 + 8 + sessionSize + 2 + 1 + ticketCheck
+	ticketLeast = 16 + 8 + sessionSize + 2 + 1 + ticketCheck
 	ticketCheck = 4 // bytes of a check sum
 	sessionSize = 36
 )
@@ -56,7 +46,6 @@ const (
 // Text returns the ticket as users pass it on: letters, digits, - and _.
 func (t *Ticket) Text() string {
 	b := binary.BigEndian.AppendUint64(t.secret[:], uint64(t.Until))
-	b = binary.BigEndian.AppendUint64(b, t.Deployment)
 	b = append(b, t.Session...)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(t.Prefix)))
 	b = append(b, t.Prefix+t.Name...)
@@ -80,8 +69,8 @@ func ReadTicket(text string) (*Ticket, error) {
 	}
 	t := new(Ticket)
 	b = b[copy(t.secret[:], b):]
-	t.Until, t.Deployment = int64(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint64(b[8:])
-	t.Session, b = string(b[16:16+sessionSize]), b[16+sessionSize:]
+	t.Until, b = int64(binary.BigEndian.Uint64(b)), b[8:]
+	t.Session, b = string(b[:sessionSize]), b[sessionSize:]
 	size := int(binary.BigEndian.Uint16(b))
 	if b = b[2:]; size >= len(b) || !IsHoldID(t.HoldID()) {
 		return nil, ErrTicket

@@ -167,7 +167,7 @@ func (w *world) unlocking(c *call) {
 func (w *world) unlocked(c *call, err error) {
 	defer w.sweep()()
 	c.unlocked, c.unlockErr = w.stampLocked(), err
-	if c.lost.seq == 0 && c.gone.seq == 0 {
+	if c.lost.seq == 0 && c.gone.seq == 0 && c.kept == 0 {
 		w.freesLocked(c)
 	}
 	switch {
