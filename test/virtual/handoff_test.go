@@ -105,7 +105,7 @@ func TestUnusedTicketFreesTheLock(t *testing.T) {
 	for _, d := range []time.Duration{10 * time.Millisecond, time.Second, lease, 5 * time.Minute} {
 		t.Run(d.String(), func(t *testing.T) {
 			onMutex(t, func(t *testing.T, w *world) {
-				a, b := w.process(), w.process()
+				a, b := w.process(relock.WithTenure(time.Hour)), w.process()
 				m := a.mutex()
 				require.NoError(t, m.Lock(background))
 				waiter := b.mutex()
@@ -205,6 +205,7 @@ func TestCancelledHandoffLeavesNothing(t *testing.T) {
 			t.Run(fmt.Sprint(outage, executed), func(t *testing.T) {
 				onMutex(t, func(t *testing.T, w *world) {
 					a, b := w.process(), w.process()
+					require.NoError(t, b.adopts(a.handsOff(d)).Unlock(background)) // the server knows the script
 					cut := func(p *process) (ctx context.Context) {
 						p.delay(time.Second) // each way
 						after := 500 * time.Millisecond
