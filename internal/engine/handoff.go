@@ -91,20 +91,27 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (token int
 		timing.Pause(io, timing.Jitter(backoff))
 	}
 	held := lease.Certain(l, e.Clock.Now()+lease.Early)
+	code, _ := transport.Code(err)
 	switch {
 	case err == nil && token == 0 && held:
 		err = lockerr.ErrGone
 	case token == 0 && !held:
 		err = lockerr.ErrExpired
+	case code == wire.CodeNotLock: // somebody has replaced the key
+		err = lockerr.Join(lockerr.ErrGone, err)
 	case err != nil && io.Err() != nil && transport.IsContextError(err):
 		err = errUnconfirmed
 	case err != nil && io.Err() != nil:
 		err = fmt.Errorf("%w; %w", errUnconfirmed, err)
 	}
+	end := err
 	if err != nil {
 		e.cleaner.Add(to, true, nil)
+		if !errors.Is(err, lockerr.ErrLost) {
+			end = errUnconfirmed // it is released in the background
+		}
 	}
-	err = e.settle(l, nil, err)
+	_ = e.settle(l, nil, end)
 	io.Free()
 	return token, err
 }

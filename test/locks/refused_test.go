@@ -27,6 +27,10 @@ func callAll(t testing.TB, l any) map[string]error {
 		name, method := v.Type().Method(i).Name, v.Method(i)
 		var args []reflect.Value
 		for j := range method.Type().NumIn() {
+			if method.Type().In(j) == reflect.TypeFor[time.Duration]() {
+				args = append(args, reflect.ValueOf(time.Minute))
+				continue
+			}
 			require.Equal(t, reflect.TypeFor[context.Context](), method.Type().In(j), name)
 			args = append(args, reflect.ValueOf(kit.Background))
 		}

@@ -277,6 +277,32 @@ func TestHandoffTellsOfALoss(t *testing.T) {
 	})
 }
 
+// Keys beside the lock, or in its place, are something else: the error says so, and the lock is not kept.
+func TestHandoffBesideADamagedKey(t *testing.T) {
+	onMutex(t, func(t *testing.T, w *world) {
+		p := w.process()
+		for key, gone := range map[string]bool{"relock_fence:{a}": false, "a": true} {
+			m := p.mutex()
+			require.NoError(t, m.Lock(background))
+			w.do("DEL", key)
+			w.do("SADD", key, "x")
+			_, err := m.Handoff(background, time.Hour)
+			require.ErrorIs(t, err, relock.ErrNotLock)
+			require.Equal(t, gone, errors.Is(err, relock.ErrGone), err)
+			require.ErrorIs(t, m.Unlock(background), relock.ErrNotHeld)
+			w.do("DEL", key)
+			time.Sleep(time.Second)
+			require.True(t, w.free())
+			ticket := p.handsOff(time.Hour)
+			w.do("DEL", key)
+			w.do("SADD", key, "x")
+			_, err = p.s[0].Adopt(background, ticket)
+			require.ErrorIs(t, err, relock.ErrNotLock)
+			w.do("DEL", "a", "relock_fence:{a}")
+		}
+	})
+}
+
 // Somebody opens the lock, or Redis loses it, while nobody has it but the ticket.
 func TestTicketIsLostWithItsLock(t *testing.T) {
 	onMutex(t, func(t *testing.T, w *world) {
