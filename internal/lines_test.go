@@ -18,7 +18,7 @@ var rooms = []struct {
 }{
 	{1420 + 46, []string{"."}},
 	{1180 + 39, []string{"internal/arbiter"}},
-	{3366 + 188, []string{"internal/engine", "internal/lease", "internal/queue"}},
+	{3366 + 195, []string{"internal/engine", "internal/lease", "internal/queue"}},
 	{845 + 89, []string{"internal/wire"}},
 	{1810, []string{"internal/transport", "internal/pubsub"}},
 	{468, []string{"internal/multilock"}},
@@ -28,7 +28,7 @@ var rooms = []struct {
 }
 
 // testLines is how many lines the tests of all modules may have.
-const testLines = 31100 + 920
+const testLines = 31100 + 960
 
 func TestRoomsKeepTheirSize(t *testing.T) {
 	t.Parallel()
