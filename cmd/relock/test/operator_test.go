@@ -110,6 +110,18 @@ func TestTLSToAPlainPortIsExplained(t *testing.T) {
 	require.Contains(t, r.err.String(), "write redis:// instead of rediss://")
 }
 
+// Nor does it wait with -w: the address stays wrong.
+func TestNoTLSToATLSPortIsExplained(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t, redistest.TLS)
+	_, address := redistest.StartTLS(t, redistest.NewAuthority(t))
+	for _, args := range [][]string{{"list"}, {"run", "-w", "1m", "job", "--", "true"}} {
+		r := start(t, command("redis://"+address, args...))
+		r.ends(69)
+		require.Contains(t, r.err.String(), "write rediss:// instead of redis://")
+	}
+}
+
 // The job ends by TERM the grace before the end of --max-hold, and is told so.
 func TestMaxHoldIsNamed(t *testing.T) {
 	t.Parallel()

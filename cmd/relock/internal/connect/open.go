@@ -27,6 +27,9 @@ func Open(ctx context.Context, address string) (rueidis.Client, error) {
 			c.Close()
 			c = nil
 		}
+		if err != nil {
+			err = wantsTLS(ctx, o, err)
+		}
 		opened <- result{c, err}
 	}()
 	select {

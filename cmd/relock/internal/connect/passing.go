@@ -23,7 +23,7 @@ func Passing(err error) bool {
 	case errors.As(err, &reply):
 		word, _, _ := strings.Cut(reply.Error(), " ")
 		return slices.Contains(passing, word)
-	case errors.As(err, new(*AddressError)), errors.As(err, new(*plainError)):
+	case errors.As(err, new(*AddressError)), errors.As(err, new(*schemeError)):
 		return false
 	case errors.Is(err, context.Canceled):
 		return false
