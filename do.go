@@ -11,19 +11,19 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
-// Do locks l, calls f, and unlocks l, also if f panics. It blocks as Lock does, for f, and as Unlock
-// does. The hold is that of this call, whoever else uses l.
+// Do locks l, calls f, and unlocks l, also if f panics. The hold is that of this call, whoever else
+// uses l.
 //
 // f's context is derived from ctx, and knows the hold: see [Token] and [Deadline]. If the lock is
-// lost, that context is cancelled with [ErrLost] and why as its cause: f should stop what needs the
+// lost, that context is cancelled, with [ErrLost] and why as its cause: f should stop what needs the
 // lock, and return. The end of ctx ends Lock and f's context, and leaves Unlock 100 ms; [WithWait]
-// bounds Lock alone. Do returns f's error joined with that of Unlock: it is ErrLost if the lock was
-// lost while f ran, even if f returned nil or its context's error.
+// bounds Lock alone. Do returns f's error joined with that of Unlock: ErrLost if the lock was lost
+// while f ran, even if f returned nil or its context's error.
 //
-// Lock inside f, under its context, of a key that this Do holds would wait for Do itself. So it
-// returns [ErrDeadlock], unless it is by the same owner ([Session.NewContext]), who enters again, or
-// reads inside a Do that reads. A Lock through another session waits. Work that is to have the lock
-// after Do must not derive its context from f's.
+// Lock under f's context of a key that this Do holds would wait for Do itself. So it returns
+// [ErrDeadlock], unless its owner is the same ([Session.NewContext]), who enters again, or both only
+// read. Through another session it waits. Work that is to have the lock after Do must not derive its
+// context from f's.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
 	if err := checkDo("Do", l, f); err != nil {
 		return err
@@ -137,9 +137,9 @@ func Token(ctx context.Context) int64 {
 	return engine.ScopeOf(ctx).Token()
 }
 
-// Deadline returns the time until which the hold that the innermost Do around ctx took is certain
-// as of now; renewals move it. For a Group it is the earliest of its members'. It reports false
-// outside of Do, after the hold, and for a Locker of another package.
+// Deadline returns the time until which the hold of the innermost Do around ctx is certain as of now;
+// renewals move it. For a Group it is the earliest of its members'. It reports false outside of Do,
+// after the hold, and for a Locker of another package.
 func Deadline(ctx context.Context) (time.Time, bool) {
 	return engine.ScopeOf(ctx).HoldDeadline()
 }

@@ -6,12 +6,12 @@ import "github.com/relock-go/relock/internal/lockerr"
 // operation, the lock's name, and the cause if there is one.
 var (
 	// ErrLost: the hold ended before Unlock. The error is also [ErrExpired], [ErrGone],
-	// [ErrForced] or [ErrClosed], which say why, each ErrLost as well but the last. Lock and
-	// TryLock return ErrLost to an owner that has not unlocked what it lost.
+	// [ErrForced] or [ErrClosed], which say why. Lock and TryLock return it to an owner that
+	// has not unlocked what it lost.
 	ErrLost = lockerr.ErrLost
 
-	// ErrExpired: the lease ran out: it could not be renewed, since Redis did not answer or
-	// the process or its host stood still; or its fixed or longest time was over.
+	// ErrExpired: the lease ran out: Redis did not answer, the process or its host stood
+	// still, or its fixed or longest time was over.
 	ErrExpired = lockerr.ErrExpired
 
 	// ErrGone: the hold is not in Redis any more: deleted, evicted, or lost with a failover
@@ -40,11 +40,11 @@ var (
 	ErrOption = lockerr.ErrOption
 
 	// ErrNotLock: the key of that name holds something that is no lock: data of an
-	// application, or a lock of another library. Nothing was changed. Choose another name,
-	// or a prefix for all names of the session ([WithPrefix]).
+	// application, or a lock of another library. Nothing was changed. Choose another name, or
+	// a prefix ([WithPrefix]).
 	ErrNotLock = lockerr.ErrNotLock
 
 	// ErrTaken joins ctx's error when Lock ended while somebody else had the lock. Without
-	// it Redis did not answer, or returned an error, which is joined then.
+	// it Redis did not answer, or its error is joined.
 	ErrTaken = lockerr.ErrTaken
 )

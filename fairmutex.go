@@ -13,15 +13,15 @@ import (
 // same name. A session's Mutexes have one place in its queue, a FairMutex one for each call. While
 // Redisson waits for the lock, it is left to Redisson for a moment now and then.
 //
-// Unlock gives the lock directly to the first waiter. One whose subscription is gone at that moment
-// is passed over at no cost, and has its place back when its session looks at the lock, at least
-// every 2 s. A process that is frozen while its connections stay open keeps the lock from the others
-// for one claim of 5 s, however many of its goroutines wait; for 9 s if some of these have leases of
-// less than 4 s. After that its waiters stand back until it looks again.
+// Unlock gives the lock to the first waiter. One whose subscription is gone is passed over, and has its
+// place back when its session looks at the lock, at least every 2 s. A process that is frozen while its
+// connections stay open keeps the lock from the others for one claim of 5 s, however many of its
+// goroutines wait; for 9 s if some of these have leases of less than 4 s. Then its waiters stand back
+// until it looks again.
 //
-// A waiter loses its place when it gives up, when it does not answer a grant within the claim, when
-// the queue is lost with Redis's data or because nobody could ask Redis for 15 s, and when more than
-// 10,000 waiters stand back. It queues again by itself.
+// A waiter loses its place when it gives up, does not answer a grant within the claim, when the queue is
+// lost with Redis's data or because nobody could ask Redis for 15 s, and when more than 10,000 waiters
+// stand back. It queues again by itself.
 type FairMutex struct {
 	_ noCopy
 	l engine.Lock

@@ -8,12 +8,12 @@ import (
 )
 
 // A Group locks several locks as one: all or nothing. Its members may be of any type and any session,
-// also groups, which stand for their members. The hold is that of all members: Done closes when the first
-// of them is lost, and an owner that holds it enters again.
+// also groups, which stand for their members. Done closes when the first member is lost; an owner that
+// holds the group enters again.
 //
-// Groups that share members cannot deadlock each other: the members of one session are tried in one
-// pipeline, and if one of them is taken, the others are given back. If that does not help, the group waits
-// for one while it holds others, but only for one whose name comes after theirs.
+// Groups that share members cannot deadlock each other: if a member is taken, the others are given back, or
+// the group waits for it while it holds only members whose names come before. The members of one session are
+// tried in one pipeline.
 type Group struct {
 	_ noCopy
 	l *multilock.Group
@@ -21,10 +21,9 @@ type Group struct {
 
 var _ Locker = (*Group)(nil)
 
-// NewGroup returns a group of locks. It sends nothing and cannot fail: no member, a nil member, or
-// members that exclude each other, are reported by the first call. A lock that is a member twice is
-// locked twice. Members that exclude each other in two sessions are found if the server tells its run
-// id; a Lock of them waits for itself otherwise.
+// NewGroup returns a group of locks. It sends nothing and cannot fail: the first call reports no member,
+// a nil one, or members that exclude each other. (Those of two sessions are found only if the server tells
+// its run id; else Lock waits for itself.) A lock that is a member twice is locked twice.
 func NewGroup(locks ...Locker) *Group {
 	members := make([]engine.Locker, len(locks))
 	for i, l := range locks {

@@ -38,9 +38,8 @@ type State struct {
 	TTL     time.Duration // what is left of the lease; negative if the key has none
 	Waiters int           // in the queue in Redis: calls of a FairMutex, sessions that want a Mutex
 
-	// Token is the fencing token of an exclusive hold of relock, 0 of another, or if it is not known: for
-	// example because Redis has evicted it. The goroutine that has the lock has a larger one if its
-	// process has passed the lock on.
+	// Token is the fencing token of an exclusive hold of relock; 0 of another, or if Redis has evicted it. The
+	// goroutine that has the lock has a larger one if its process has passed the lock on.
 	Token int64
 	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token
 
@@ -52,7 +51,7 @@ type Holder struct {
 	ID      string // hold id
 	Session string // session, or Redisson client, that has it
 	Label   string // who that is, see [WithLabel]; empty for Redisson, and if it is not known
-	Count   int    // how often it was locked; relock counts in the process, so 1
+	Count   int    // of Redisson's locks; relock counts in the process, so 1
 }
 
 // Inspect returns what Redis knows of the lock of that name, of relock or Redisson. It makes two round
@@ -97,9 +96,8 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 }
 
 // ForceUnlock opens the lock of that name whoever holds it, and reports whether it was locked. A holder
-// with relock hears of it at once: Done closes, with ErrLost. That does not stop what the holder does:
-// use it when the holder is known to be stuck or dead. If the key is no lock it changes nothing and
-// returns [ErrNotLock].
+// with relock is told at once, by [ErrForced]. That does not stop what the holder does: use it when the
+// holder is known to be stuck or dead. If the key is no lock it changes nothing and returns [ErrNotLock].
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return s.e.ForceUnlock(ctx, name)
 }

@@ -6,20 +6,20 @@ import (
 	"github.com/relock-go/relock/internal/event"
 )
 
-// An Observer receives events of the locks of a session, for metrics, traces and logs. It is called
+// An Observer receives events of a session's locks, for metrics, traces and logs. It is called
 // synchronously, from several goroutines at once: it must be safe for concurrent use, must not block,
 // and must not call back into the session. Embed [NopObserver] to stay compatible when events are
-// added. ctx is that of the call which the event is about.
+// added. ctx is the caller's.
 //
-//	Waiting(ctx, WaitEvent)     a Lock has found the lock taken, by this process or another, and waits now
+//	Waiting(ctx, WaitEvent)     a Lock has found the lock taken, by this process or another, and waits
 //	Acquired(ctx, AcquireEvent) a Lock or TryLock has ended, with the lock, without it, or with an error
 //	Released(ctx, ReleaseEvent) a hold was ended by its last Unlock
-//	Lost(LostEvent)             a hold has ended before its last Unlock, or its last Unlock returns [ErrLost]
+//	Lost(LostEvent)             a hold has ended before its last Unlock, or that returns [ErrLost]
 //	Renewed(RenewEvent)         a batch of leases was renewed, or could not be
 //
 // Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one Acquired
 // with Waited. Re-entry is no event. A [Group] and a [Redlock] report as themselves, once to each
-// observer of their sessions (by ==); their members report nothing.
+// observer of their sessions (by ==); their members do not.
 type Observer = event.Observer
 
 // Kind is the kind, or side, of the lock that an event is about.
@@ -36,10 +36,10 @@ const (
 
 // The events.
 type (
-	WaitEvent    = event.WaitEvent    // Name, Kind: the start of a wait
-	AcquireEvent = event.AcquireEvent // Name, Kind, Held, Wait, Contended, Waited, Handoff, Token, Err: the end of a Lock or TryLock
-	ReleaseEvent = event.ReleaseEvent // Name, Kind, Held, Err: the end of a hold by its last Unlock
-	LostEvent    = event.LostEvent    // Name, Kind, Held, Cause: the loss of a hold
+	WaitEvent    = event.WaitEvent    // Name, Kind
+	AcquireEvent = event.AcquireEvent // Name, Kind, Held, Wait, Contended, Waited, Handoff, Token, Err
+	ReleaseEvent = event.ReleaseEvent // Name, Kind, Held, Err
+	LostEvent    = event.LostEvent    // Name, Kind, Held, Cause
 	RenewEvent   = event.RenewEvent   // Holds, Duration, Err: one round of renewals, in a cluster those of one node
 )
 

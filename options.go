@@ -112,17 +112,17 @@ func (d leaseOption) applyLock(c *lockConfig) {
 	}
 }
 
-// WithLease sets the length of leases, of all locks of a session or of one handle. The watchdog renews
-// them every third of it for as long as the lock is held. The default is 30 s, the minimum 10 ms. A
-// short lease frees the locks of a dead process sooner; a long one survives a longer outage of Redis.
+// WithLease sets the length of leases, of all locks of a session or of one handle; the watchdog renews
+// them every third of it. The default is 30 s, the minimum 10 ms. A short lease frees the locks of a
+// dead process sooner; a long one survives a longer outage of Redis.
 //
 // Within the tenure a hold is passed on only to goroutines that lock with a lease of the same length.
 func WithLease(d time.Duration) Option { return leaseOption(d) }
 
 // WithPrefix puts a prefix before the names of all locks of the session: with WithPrefix("lock:") the
-// lock order:1 is at the key lock:order:1. Without, a name is the key, as in Redisson. The prefix
-// counts for the length of a name (1 KiB) and for its hash tag: with {shop}: all locks of the session
-// are in one slot of a cluster. Errors, events, Inspect and ForceUnlock use names without it.
+// lock order:1 is at the key lock:order:1. The prefix counts for the length of a name (1 KiB) and for its
+// hash tag: with {shop}: all locks of the session are in one slot of a cluster. Errors, events, Inspect
+// and ForceUnlock use names without it.
 func WithPrefix(prefix string) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Prefix = prefix
@@ -133,8 +133,8 @@ func WithPrefix(prefix string) SessionOption {
 }
 
 // WithLabel says who this process is, for people: [Session.Inspect] shows it beside what the session
-// holds. The default is program@host:pid. Redis keeps it in plain text as long as the session lives. A
-// label has at most 256 printable bytes; with an empty one nothing is kept.
+// holds. The default is program@host:pid. Redis keeps it in plain text while the session lives. It has at
+// most 256 printable bytes; an empty one is not kept.
 func WithLabel(label string) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Label = label
@@ -144,9 +144,9 @@ func WithLabel(label string) SessionOption {
 	})
 }
 
-// WithTenure sets the budget for passing a lock on within the process, without asking Redis, counted
-// from the acquisition. When it is spent and goroutines still wait, the process queues behind the
-// others. The default is 10 ms; 0 turns passing on off.
+// WithTenure sets for how long after the acquisition a process may pass a lock on among its goroutines
+// without asking Redis. After that it queues behind the others. The default is 10 ms; 0 turns passing
+// on off.
 func WithTenure(d time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Tenure = d
@@ -157,9 +157,9 @@ func WithTenure(d time.Duration) SessionOption {
 }
 
 // WithReplicas makes an acquisition count only once n replicas have acknowledged it (the WAIT
-// command). If they have not within timeout, it is undone and reported as an error. That narrows the
-// window in which a failover loses a lock, and does not close it. [NewSession] fails if fewer
-// replicas acknowledge in time, in a cluster those of one primary.
+// command). If they have not within timeout, it is undone, and Lock returns an error. That narrows the
+// window in which a failover loses a lock, and does not close it. [NewSession] fails if fewer replicas
+// acknowledge in time, in a cluster those of one primary.
 func WithReplicas(n int, timeout time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Replicas, c.AckWait = n, timeout
@@ -178,8 +178,8 @@ func WithObserver(o Observer) SessionOption {
 	})
 }
 
-// WithFixedLease gives the lock a lease that is not renewed: it ends d after the acquisition, also if
-// its owner has locked again. Such a hold is not passed on to other goroutines. The minimum is 10 ms.
+// WithFixedLease gives the lock a lease that is not renewed: it ends d (at least 10 ms) after the
+// acquisition, also if its owner has locked again. The hold is not passed on to other goroutines.
 func WithFixedLease(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.fixed = d
@@ -201,14 +201,14 @@ func WithWait(d time.Duration) LockOption {
 	})
 }
 
-// WithMinHold keeps the lock taken after Unlock, until d after the acquisition: nobody gets it, in this
-// process neither, nothing renews it, and those that wait get it then. Unlock returns as ever. So a job
-// with [TryDo] runs once per period although it is short and the clocks of its hosts differ: let d be
-// longer than they differ, and shorter than the period (ShedLock calls this lockAtLeastFor). Such a hold
-// is not passed on to other goroutines. A hold that is lost, or ended by Close, ends at once; so does the
-// write side of a lock whose owner reads on, and the read side of one whose owner writes. The minimum is
-// that of the handle whose Lock has acquired the hold, not of one by which its owner enters again. d is at
-// least 1 ms.
+// WithMinHold keeps the lock taken after Unlock, until d (at least 1 ms) after the acquisition: until then
+// nobody gets it, not in this process either, and nothing renews it. Unlock returns as ever. So a job with
+// [TryDo] runs once per period although it is short and the clocks of its hosts differ: let d be longer
+// than they differ, and shorter than the period (ShedLock calls this lockAtLeastFor).
+//
+// Such a hold is not passed on to other goroutines. If it is lost or ended by Close, it ends at once; so
+// does the write side of a lock whose owner reads on, and the read side of one whose owner writes. When an
+// owner enters again, the minimum of its first Lock counts.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.MinHold = d
@@ -219,8 +219,8 @@ func WithMinHold(d time.Duration) LockOption {
 }
 
 // WithMaxHold bounds how long a stuck holder can keep the lock: its lease is renewed, but the hold is
-// lost d after the acquisition at the latest, also if its owner has locked again. Such a hold is not
-// passed on to other goroutines. The minimum is 10 ms.
+// lost d (at least 10 ms) after the acquisition at the latest, also if its owner has locked again. It is
+// not passed on to other goroutines.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.MaxHold = d

@@ -8,16 +8,14 @@ import (
 	"github.com/relock-go/relock/internal/quorum"
 )
 
-// A Redlock is a lock over several independent Redis deployments: it is held as long as a majority of
-// them say so, and survives the loss of a minority with all data. The algorithm is that of the Redis
-// documentation ("Distributed Locks with Redis"). It is re-entrant per owner; handles of one name over
-// the same sessions are the same lock.
+// A Redlock is a lock over several independent Redis deployments, by the algorithm of the Redis
+// documentation: it is held as long as a majority of them say so, and survives the loss of a minority
+// with all data. It is re-entrant per owner; handles of one name over the same sessions are the same lock.
 //
-// Lock asks all deployments at the same time, each for a bounded time, and waits for a majority. The
-// hold counts only if its lease, less the time that took and the drift of clocks, is not over;
-// otherwise everything is given back, and tried again after a random pause of up to 150 ms. Every
-// deployment renews its part, and one that was missing is asked again. Done closes when fewer than a
-// majority are certain.
+// Lock asks all deployments at the same time, each for a bounded time, and waits for a majority. The hold
+// counts only if its lease, less the time that took and the drift of clocks, is not over; otherwise
+// everything is given back, and tried again after a random pause of up to 150 ms. Every part is renewed,
+// and a deployment that was missing is asked again. Done closes when fewer than a majority are certain.
 //
 // A deployment where the key of that name is no lock counts like one that is down; a majority of such
 // deployments is [ErrNotLock]. A Redlock has no fencing token: the deployments count independently. A
@@ -30,10 +28,10 @@ type Redlock struct {
 
 var _ Locker = (*Redlock)(nil)
 
-// NewRedlock returns a lock of the given name over the deployments of sessions: three or five that
-// share nothing. It sends nothing and cannot fail: no session, a nil one, two on one deployment, and a
-// bad name or option, are reported by the first call. The lease is the shortest of the sessions', or
-// that of [WithLease] or [WithFixedLease].
+// NewRedlock returns a lock of the given name over the deployments of sessions: three or five that share
+// nothing. It sends nothing and cannot fail: the first call reports no session, a nil one, two on one
+// deployment, or a bad name or option. The lease is the shortest of the sessions', unless an option gives
+// another.
 func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 	deployments := make([]quorum.Session, len(sessions))
 	for i, s := range sessions {

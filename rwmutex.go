@@ -14,12 +14,12 @@ import (
 //
 // Readers and writers of all processes take turns: a waiting writer stops new readers, and when a
 // writer is done, all readers that wait go before the next one. An owner that reads may read again
-// whatever waits. A writer may also read, and keeps reading when it unlocks the write side first. The
-// other way round is refused with [ErrUpgrade].
+// whatever waits. A writer may also read, and keeps reading when it unlocks the write side first; to
+// write while reading is refused with [ErrUpgrade].
 //
-// The readers of a session share one hold in Redis. For one tenure after Redis last said that no
-// writer waits, more of them join without asking. A reader whose lease has another length than the
-// session's, or is bounded ([WithFixedLease], [WithMaxHold]), has a hold of its own.
+// The readers of a session share one hold in Redis, which more of them join without asking for one tenure
+// after Redis last said that no writer waits. A reader whose lease has another length than the session's,
+// or is bounded ([WithFixedLease], [WithMaxHold]), has a hold of its own.
 type RWMutex struct {
 	_    noCopy
 	l    engine.Lock

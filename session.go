@@ -14,9 +14,9 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Session is a process's part in the locks of one Redis deployment: it has an identity, renews
-// leases, listens for messages, and makes handles of locks. One per process and deployment is enough.
-// [Session.Close] ends it. It must not be copied, and is safe for concurrent use.
+// A Session is a process's part in the locks of one Redis deployment: it renews leases, listens for
+// messages, and makes handles of locks. One per process and deployment is enough. It must not be copied,
+// and is safe for concurrent use.
 type Session struct {
 	_        noCopy
 	e        *engine.Engine
@@ -30,11 +30,11 @@ func init() {
 	peek.Scripts = func() *wire.Scripts { return scripts }
 }
 
-// NewSession starts a session on a client that the caller has made, and closes after the session.
-// It checks that the server is a primary, that every script may be run and every channel be used, and
-// says what is missing. While a failover is under way it waits for the primary. ctx bounds that, and
-// not the life of the session. The client may be of a single server, of Sentinel, or of a cluster.
-// Sessions that share a client exclude each other as those of different processes do.
+// NewSession starts a session on a client, which the caller closes after the session: of a single
+// server, of Sentinel, or of a cluster. It checks that the server is a primary, and that every script
+// and channel may be used, and says what is missing. During a failover it waits for the primary. ctx
+// bounds that, not the life of the session. Sessions that share a client exclude each other as those of
+// different processes do.
 func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOption) (*Session, error) {
 	if isNil(client) {
 		return nil, errors.New("relock: NewSession: the client is nil; pass what rueidis.NewClient returned")
@@ -60,17 +60,17 @@ func (s *Session) ID() string { return s.e.ID() }
 func (s *Session) Done() <-chan struct{} { return s.e.Done() }
 
 // Close ends the session: waiting calls return ErrClosed, every hold is lost and released in Redis,
-// goroutines and subscriptions end. It blocks until that is done or ctx ends. What it has not released
-// when ctx ends, or after 5 s without an answer, expires with its lease, and its error names it. An
-// ended ctx still gives Redis 100 ms.
+// goroutines and subscriptions end. It blocks until that is done or ctx ends; an ended ctx still gives
+// Redis 100 ms. What it has not released then, or after 5 s without an answer, expires with its lease,
+// and its error names it.
 //
-// Nothing of the session is left when Close returns, except that a call may be inside rueidis until the
-// client's own timeouts, when Redis hangs. Close may be called more than once; the client stays open.
+// Nothing of the session is left when Close returns, except that when Redis hangs a call may be inside
+// rueidis until the client's timeouts. Close may be called more than once; the client stays open.
 func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 
 // NewContext returns a context with a new owner in it, for a unit of work such as a request: whoever
-// locks under it, or a context derived from it, is that owner, for locks of any session. Goroutines that
-// share it do not exclude each other. The session travels with it: see [FromContext].
+// locks under it is that owner, for locks of any session. Goroutines that share it do not exclude each
+// other. The session travels with it: see [FromContext].
 func (s *Session) NewContext(ctx context.Context) context.Context {
 	return arbiter.WithOwner(ctx, &arbiter.Owner{Minter: s})
 }
