@@ -80,6 +80,31 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	waiter.ends(143)
 }
 
+// A terminal of 80 columns shows the whole of names and holders, and breaks no line.
+func TestListAndInspectFit80Columns(t *testing.T) {
+	s := server(t)
+	const name, label = "warehouse:eu-central-1:goods:1000:1234567890", "shop@shop-6d5f9c7b8-x2x7p.example.org:4711"
+	locker := kit.NewSession(t, s, relock.WithLabel(label))
+	defer hold(t, locker.Mutex(name))()
+	defer hold(t, locker.Mutex("short"))()
+	defer hold(t, locker.RWMutex("shared").RLocker())()
+	for _, args := range [][]string{{"list"}, {"inspect", name, "short", "shared", "free"}} {
+		x := atWidth(t, command(s.Addr(), args...), 80)
+		x.ends(0)
+		redistest.Eventually(t, soon, "all of it", func() bool {
+			text := x.text()
+			return strings.Contains(text, name) && strings.Count(text, "by "+label) == 3
+		})
+		for l := range strings.Lines(x.text()) {
+			require.LessOrEqual(t, len(strings.TrimRight(l, "\n")), 80, l)
+		}
+	}
+	defer hold(t, kit.NewSession(t, s, relock.WithLabel("a:1")).Mutex("x"))()
+	x := atWidth(t, command(s.Addr(), "list", "x"), 80)
+	x.ends(0)
+	x.shows("NAME  KIND") // what fits is a table
+}
+
 // asked starts unlock of a held lock, goods, which asks.
 func asked(t testing.TB, s *redistest.Server) *terminal {
 	t.Helper()

@@ -73,8 +73,13 @@ type terminal struct {
 // at starts a command at a terminal of its own.
 func at(t testing.TB, cmd *exec.Cmd) *terminal {
 	t.Helper()
+	return atWidth(t, cmd, columns)
+}
+
+func atWidth(t testing.TB, cmd *exec.Cmd, width uint16) *terminal {
+	t.Helper()
 	cmd.Env = append(cmd.Environ(), "TERM=xterm", "LANG=C.UTF-8")
-	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: columns})
+	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: width})
 	require.NoError(t, err)
 	x := &terminal{running: &running{t: t, cmd: cmd, ended: make(chan struct{})}, master: master}
 	copied := make(chan struct{})
