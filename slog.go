@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// SlogObserver returns an observer that logs to l ([slog.Default] if that is nil): losses as errors,
+// SlogObserver returns an observer that logs to l ([slog.Default] if that is nil): losses (by Close too) as errors,
 // failed renewals as warnings, the rest at debug level.
 func SlogObserver(l *slog.Logger) Observer {
 	if l == nil {
