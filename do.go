@@ -15,7 +15,7 @@ import (
 // uses l.
 //
 // f's context is derived from ctx, and knows the hold: see [Token] and [Deadline]. If the lock is
-// lost, that context is cancelled, with [ErrLost] and why as its cause: f should stop what needs the
+// lost, that context is cancelled with [ErrLost] and why as its cause: f should stop what needs the
 // lock, and return. The end of ctx ends Lock and f's context, and leaves Unlock 100 ms; [WithWait]
 // bounds Lock alone. Do returns f's error joined with that of Unlock: ErrLost if the lock was lost
 // while f ran, even if f returned nil or its context's error.
