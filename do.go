@@ -137,9 +137,9 @@ func Token(ctx context.Context) int64 {
 	return engine.ScopeOf(ctx).Token()
 }
 
-// Deadline returns the time until which the hold of the innermost Do around ctx is certain as of now;
-// renewals move it. For a Group it is the earliest of its members'. It reports false outside of Do,
-// after the hold, and for a Locker of another package.
+// Deadline returns the time until which the hold that the innermost Do around ctx took is certain
+// as of now; renewals move it. For a Group it is the earliest of its members'. It reports false
+// outside of Do, after the hold, and for a Locker of another package.
 func Deadline(ctx context.Context) (time.Time, bool) {
 	return engine.ScopeOf(ctx).HoldDeadline()
 }
