@@ -37,8 +37,8 @@
 // # Words
 //
 // An owner holds a lock: a unit of work such as a request, whose contexts carry it, or else the handle
-// through which it was locked, which is what [Session.Mutex] and its like return. Any number of handles
-// may be the same lock. A hold is one owner's possession of one lock, from Lock to Unlock or loss, and a
+// through which it was locked, which is what [Session.Mutex] and its like return. A hold
+// is one owner's possession of one lock, from Lock to Unlock or loss, and a
 // lease its time to live in Redis. A tenure is how long a process may pass a lock on among its goroutines
 // without asking Redis.
 //
@@ -85,7 +85,7 @@
 //     cannot be released, and what a dead process held, is free within a lease.
 //   - Nobody ends another owner's hold by an Unlock under an owner's context, through another handle, or
 //     after a loss.
-//   - No waiter sleeps for ever. Messages wake it early; a timer wakes it in any case.
+//   - No waiter sleeps for ever.
 //   - A request that is sent twice, because its reply was lost, has the outcome of one sent once.
 //   - 50 milliseconds after Lock has returned, a hold has its whole lease in Redis, also if another's Unlock
 //     has handed it over.
@@ -96,7 +96,7 @@
 //   - That a holder has stopped when its hold has ended. Check tokens, or watch Done where the harm is small.
 //   - That a lock survives loss of data in Redis. A failover loses a hold that the replica had not received;
 //     [WithReplicas] narrows that window. A server that restarts without its latest data, or evicts keys, loses
-//     holds as well: set maxmemory-policy to noeviction. Tokens grow all the same.
+//     holds as well: set maxmemory-policy to noeviction.
 //   - Exclusion when the server's clock jumps ahead: leases end early then. Clients' clocks are never compared
 //     with it; their rates may differ from its rate by at most 0.2 %.
 //   - Detection of a suspend outside Linux: a machine that was suspended believes in its holds for that much
