@@ -62,6 +62,9 @@ func (r *Redlock) Done() <-chan struct{} { return r.l.Done() }
 // Err tells of the latest hold; see [Locker].
 func (r *Redlock) Err() error { return r.l.Err() }
 
+// FencingToken returns the fencing token of the latest hold; see [Mutex.FencingToken].
+func (r *Redlock) FencingToken() int64 { return r.l.FencingToken() }
+
 // Deadline returns the time until which a majority of the deployments is certain as of
 // now; see [Mutex.Deadline].
 func (r *Redlock) Deadline() (time.Time, bool) { return r.l.Deadline() }

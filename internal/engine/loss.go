@@ -131,8 +131,10 @@ func ErrOf[L comparable](op, name string, h *arbiter.Hold[L]) error {
 }
 
 // FencingToken returns the token of the latest hold, also after its loss; 0 if there is none.
-func (l *Lock) FencingToken() int64 {
-	h := l.handle.Latest()
+func (l *Lock) FencingToken() int64 { return TokenOf(l.handle.Latest()) }
+
+// TokenOf returns the result of FencingToken for the latest hold, nil if there was none.
+func TokenOf[L comparable](h *arbiter.Hold[L]) int64 {
 	if h == nil || h.State() == arbiter.Ended {
 		return 0
 	}

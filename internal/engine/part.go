@@ -47,6 +47,17 @@ func (l *Lock) TryPart(ctx context.Context, maxHold time.Duration, lost func(cau
 	return nil, transport.Unanswered(err, time.Duration(p.Since-p.Sent))
 }
 
+// RaisePart raises the last token of l's lock to at least token where p holds it, and reports whether it does.
+func (l *Lock) RaisePart(ctx context.Context, p *lease.Lease, token int64) (held bool, err error) {
+	if !l.e.Begin() {
+		return false, lockerr.ErrClosed
+	}
+	defer l.e.End()
+	sent := l.e.Clock.Now()
+	held, err = l.e.proto.Raise(transport.ForCaller(ctx, l.e.callCtx), &p.Ref, token)
+	return held, transport.Unanswered(err, time.Duration(l.e.Clock.Now()-sent))
+}
+
 // ReleasePart releases a part, as Unlock does. It reports whether it was held until then; err tells why the
 // release is not confirmed.
 func (l *Lock) ReleasePart(ctx context.Context, p *lease.Lease) (held bool, err error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // hold is one acquisition of a Redlock: what this process holds on each deployment, whichever of
@@ -20,8 +21,12 @@ type hold struct {
 	r     *Redlock
 	since int64 // by r.e.Clock: when the first request was sent
 
+	chosen     chan struct{} // closed when first is, or when no part is taken any more
+	token, top int64         // the current token, and the last of its block; guarded by the arbiter's shard
+
 	mu     sync.Mutex     // protects the following
-	parts  []*lease.Lease // by deployment; nil: it has none
+	parts  []*lease.Lease // by deployment; nil: it has none. Those in it are where no later token is smaller
+	first  int64          // the hold's first token: the largest of a majority's
 	state  state
 	repair *time.Timer   // that is scheduled or runs
 	pause  time.Duration // before the next one
@@ -32,37 +37,22 @@ type hold struct {
 type state uint8
 
 const (
-	asked state = iota // requests are under way; the lock is not held yet
-	held               // the lock is held: lost parts are repaired, or the hold is lost
-	ended              // it is given up or lost: no part is taken any more
+	asked   state = iota // deployments are asked for the lock
+	raising              // the first token is chosen; the lock is not held yet
+	held                 // the lock is held: lost parts are repaired, or the hold is lost
+	ended                // it is given up or lost: no part is taken any more
 )
 
 func newHold(r *Redlock) *hold {
-	return &hold{r: r, since: r.e.Clock.Now(), parts: make([]*lease.Lease, len(r.nodes))}
+	return &hold{r: r, since: r.e.Clock.Now(), chosen: make(chan struct{}), parts: make([]*lease.Lease, len(r.nodes))}
 }
 
-// take asks one deployment, and reports whether it has granted the lock. The end of caller ends the request only while
-// the lock is not held: later the grant belongs to the hold. A request has no deadline for rueidis, which
-// would close the connection of a deployment that does not answer.
-func (h *hold) take(caller context.Context, i int, age time.Duration) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), h.r.bound())
-	defer cancel()
-	defer context.AfterFunc(caller, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.state != held {
-			cancel()
-		}
-	})()
-	n, most := h.r.nodes[i], h.r.cfg.MaxHold
-	if most > 0 {
-		most -= time.Duration(h.r.e.Clock.Now() - h.since) // the parts end together
-		if most <= 0 {
-			return false, nil
-		}
-	}
+// take asks one deployment for its part, whose grant it tells to granted, waits until the first token is chosen, and
+// raises the deployment's to that. Then the part is the hold's. take reports whether the token was chosen among
+// this deployment's and others: one that is larger, since its grant came too late, counts for no majority.
+func (h *hold) take(caller context.Context, i int, age time.Duration, granted func(answer)) (bool, error) {
 	var lost, kept bool // guarded by h.mu
-	p, err := n.TryPart(transport.NoDeadline{Context: ctx}, most, func(cause error) {
+	p, err := h.try(caller, i, func(cause error) {
 		h.mu.Lock()
 		lost, h.cause = true, cause
 		if kept {
@@ -71,20 +61,84 @@ func (h *hold) take(caller context.Context, i int, age time.Duration) (bool, err
 		h.mu.Unlock()
 		h.assess()
 	})
+	granted(answer{i, p != nil, err})
 	if p == nil {
 		return false, err
 	}
 	p.MinHold -= age
+	<-h.chosen
+	first, raised, err := h.raise(caller, i, p)
 	h.mu.Lock()
-	kept = !lost && h.state != ended && h.parts[i] == nil // a deployment that loses its data may grant two requests
+	kept = raised && !lost && h.state != ended && h.parts[i] == nil // a deployment that loses its data may grant two requests
 	if kept {
 		h.parts[i] = p
 	}
 	h.mu.Unlock()
 	if !kept {
-		n.DropPart(p)
+		h.r.nodes[i].DropPart(p)
 	}
-	return kept, nil
+	return kept && p.Token <= first, err
+}
+
+// try asks one deployment. Its token is one to choose from, until that is done.
+func (h *hold) try(caller context.Context, i int, lost func(cause error)) (*lease.Lease, error) {
+	ctx, stop := h.bounded(caller)
+	defer stop()
+	most := h.r.cfg.MaxHold
+	if most > 0 {
+		most -= time.Duration(h.r.e.Clock.Now() - h.since) // the parts end together
+		if most <= 0 {
+			return nil, nil
+		}
+	}
+	p, err := h.r.nodes[i].TryPart(ctx, most, lost)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p != nil && h.state == asked {
+		h.first = max(h.first, p.Token)
+	}
+	return p, err
+}
+
+// choose chooses the largest token until now for the first of the hold.
+func (h *hold) choose() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state, h.token, h.top = raising, h.first, h.first+wire.Tokens(h.first)-1
+	close(h.chosen)
+}
+
+// raise raises the token of a deployment to the hold's first, where it has p. A second round trip, after a majority
+// has granted the lock, makes the tokens of a Redlock grow:
+//
+// Of two holds, majorities have confirmed the tokens, and have a deployment in common. It had their parts one after the
+// other. When it had the former one, its token was raised to the former hold's first; later it issued one for the other
+// hold, which is larger, and of which the other hold's first is not smaller.
+func (h *hold) raise(caller context.Context, i int, p *lease.Lease) (first int64, raised bool, err error) {
+	h.mu.Lock()
+	first, over := h.first, h.state == ended
+	h.mu.Unlock()
+	if !over {
+		ctx, stop := h.bounded(caller)
+		defer stop()
+		raised, err = h.r.nodes[i].RaisePart(ctx, p, first)
+	}
+	return first, raised, err
+}
+
+// bounded returns a context for a request to one deployment. The end of caller ends it only while the lock is not
+// held: later the part belongs to the hold. It has no deadline for rueidis, which would close the connection of a
+// deployment that does not answer.
+func (h *hold) bounded(caller context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), h.r.bound())
+	forget := context.AfterFunc(caller, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.state != held {
+			cancel()
+		}
+	})
+	return transport.NoDeadline{Context: ctx}, func() { forget(); cancel() }
 }
 
 // left returns how long a majority of the deployments is certain.
@@ -172,6 +226,9 @@ func (h *hold) discard() {
 func (h *hold) end() (parts []*lease.Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.state == asked {
+		close(h.chosen)
+	}
 	h.state = ended
 	if h.repair != nil {
 		h.repair.Stop()
@@ -207,7 +264,7 @@ func (h *hold) repairParts() {
 		return !h.r.nodes[i].Engine().Connected() // if its other connection does not answer, this one would not
 	})
 	age := time.Duration(h.r.e.Clock.Now() - h.since)
-	answers := ask(missing, func(i int) (bool, error) { return h.take(context.Background(), i, age) })
+	answers := ask(missing, func(i int) (bool, error) { return h.take(context.Background(), i, age, func(answer) {}) })
 	for range missing {
 		<-answers // what failed is tried again
 	}

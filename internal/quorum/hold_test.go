@@ -37,13 +37,16 @@ func deployments(t *testing.T, n int) (all []Session, servers []*miniredis.Minir
 	return all, servers
 }
 
+// take asks the first deployment for its part.
+func take(h *hold) (bool, error) { return h.take(background, 0, 0, func(answer) {}) }
+
 // A repair may get its part at the instant in which the hold ends.
 func TestPartThatIsGrantedAfterTheEndIsGivenBack(t *testing.T) {
 	t.Parallel()
 	sessions, servers := deployments(t, 1)
 	h := newHold(New(sessions, "a", engine.LockConfig{}))
 	h.end()
-	got, err := h.take(background, 0, 0)
+	got, err := take(h)
 	require.NoError(t, err)
 	require.False(t, got)
 	require.False(t, h.has(0))
@@ -55,11 +58,12 @@ func TestSecondPartOfADeploymentIsGivenBack(t *testing.T) {
 	t.Parallel()
 	sessions, servers := deployments(t, 1)
 	h := newHold(New(sessions, "a", engine.LockConfig{}))
-	got, err := h.take(background, 0, 0)
+	h.choose()
+	got, err := take(h)
 	require.NoError(t, err)
-	require.True(t, got)
+	require.True(t, h.has(0))
 	servers[0].Del("a")
-	got, err = h.take(background, 0, 0)
+	got, err = take(h)
 	require.NoError(t, err)
 	require.False(t, got)
 	require.True(t, h.has(0))
@@ -72,7 +76,7 @@ func TestNoPartIsTakenWhenTheHoldIsOver(t *testing.T) {
 	sessions, servers := deployments(t, 1)
 	h := newHold(New(sessions, "a", engine.LockConfig{MaxHold: time.Hour}))
 	h.since -= int64(time.Hour)
-	got, err := h.take(background, 0, 0)
+	got, err := take(h)
 	require.NoError(t, err)
 	require.False(t, got)
 	require.False(t, servers[0].Exists("a"))

@@ -51,7 +51,11 @@ func NewTable(e *engine.Engine) *Table {
 		Expire:  func(_ string, h *hold) { h.lose(lockerr.ErrExpired) },
 		Pass: func(h *hold, length, now int64) (int64, bool) {
 			r := h.r
-			return 0, r.cfg.Passable() && int64(r.lease) == length && now-h.since < int64(e.Config.Tenure) && h.left() >= r.lease/2 && !r.closed()
+			ok := r.cfg.Passable() && int64(r.lease) == length && now-h.since < int64(e.Config.Tenure) && h.left() >= r.lease/2 && !r.closed()
+			if ok = ok && h.token < h.top; ok {
+				h.token++
+			}
+			return h.token, ok
 		},
 	})
 }
@@ -171,7 +175,7 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 		r.table.Quit(w)
 		return false, err
 	}
-	granted, _ := r.table.Grant(w, h, 0)
+	granted, _ := r.table.Grant(w, h, h.token)
 	c.Got(granted, false)
 	h.begin() // after the grant, so that a loss finds the hold
 	return true, nil
@@ -269,6 +273,9 @@ func (r *Redlock) Done() <-chan struct{} { return engine.DoneOf(refresh(r.handle
 
 // Err returns nil while the latest hold taken through r is held, else ErrLost or ErrNotHeld.
 func (r *Redlock) Err() error { return engine.ErrOf("lock", r.name, refresh(r.handle.Latest())) }
+
+// FencingToken returns the token of the latest hold, also after its loss; 0 if there is none.
+func (r *Redlock) FencingToken() int64 { return engine.TokenOf(r.handle.Latest()) }
 
 // Deadline returns until when the latest hold taken through r is certain, if it is live.
 func (r *Redlock) Deadline() (time.Time, bool) {

@@ -13,9 +13,10 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 )
 
-// How a Redlock is acquired: in rounds. A round asks all deployments at the same time, and is decided as soon as a
-// majority has granted the lock, or cannot any more. After a majority has granted it, the others get as long
-// again. What a deployment grants later belongs to the hold if there is one, and is given back otherwise.
+// How a Redlock is acquired: in rounds. A round asks all deployments at the same time. As soon as a majority has
+// granted the lock, the largest of their tokens is written to where it was granted. It is held when a majority has
+// confirmed that. Then the others get as long again. What a deployment grants later belongs to the hold if there
+// is one, and is given back otherwise.
 //
 // Calls that ask at the same time may each get some of the deployments, and none of them a majority. They
 // give back what they got and try again after a random pause, which grows.
@@ -116,37 +117,53 @@ func ask(deployments []int, request func(i int) (got bool, err error)) <-chan an
 	return answers
 }
 
+// answers are what became of a step of a round.
+type answers struct {
+	n, got, failed, refused int
+	errs                    []error // by deployment
+}
+
+// await counts answers of the deployments that were asked, until a majority has got what it asked for, or cannot
+// any more.
+func (r *Redlock) await(c <-chan answer, asked int) answers {
+	s := answers{failed: len(r.nodes) - asked, errs: make([]error, len(r.nodes))}
+	for s.n < asked && s.got < r.quorum() && len(r.nodes)-s.refused >= r.quorum() {
+		a := <-c
+		s.n++
+		switch {
+		case a.got:
+			s.got++
+		case a.err != nil:
+			s.errs[a.i] = a.err
+			s.failed++
+		default:
+			s.refused++
+		}
+	}
+	return s
+}
+
 // round asks the deployments once. If they do not suffice it gives back what it got; the error is theirs if so many
 // failed that no majority was left. It is permanent if no majority is left of those that do not refuse for good.
 func (r *Redlock) round(ctx context.Context, c *engine.Call) (got *hold, permanent bool, err error) {
-	h, asked := newHold(r), r.connected()
-	answers := ask(asked, func(i int) (bool, error) { return h.take(ctx, i, 0) })
-	errs := make([]error, len(r.nodes))
-	granted, failed, refused := 0, len(r.nodes)-len(asked), 0
-	for range asked {
-		a := <-answers
-		switch {
-		case a.got:
-			granted++
-		case a.err != nil:
-			errs[a.i] = a.err
-			failed++
-		default:
-			refused++
-		}
-		if granted >= r.quorum() || len(r.nodes)-refused < r.quorum() {
-			break
-		}
+	h, some := newHold(r), r.connected()
+	grants := make(chan answer, len(some))
+	parts := ask(some, func(i int) (bool, error) { return h.take(ctx, i, 0, func(a answer) { grants <- a }) })
+	s, start := r.await(grants, len(some)), h.since
+	if s.got >= r.quorum() {
+		start = r.e.Clock.Now()
+		h.choose()
+		s = r.await(parts, len(some))
 	}
-	elapsed := time.Duration(r.e.Clock.Now() - h.since)
+	now := r.e.Clock.Now()
 	switch {
-	case granted >= r.quorum() && validity(r.lease, elapsed) > 0:
-		awaitRest(answers, len(r.nodes)-granted-failed-refused, elapsed)
+	case s.got >= r.quorum() && validity(r.lease, time.Duration(now-h.since)) > 0:
+		awaitRest(parts, len(some)-s.n, time.Duration(now-start))
 		return h, false, nil
-	case granted >= r.quorum():
+	case s.got >= r.quorum():
 		err = lockerr.New(c.Op, r.name, engine.ErrLate)
-	case refused == 0 || len(r.nodes)-failed < r.quorum(): // otherwise it is taken
-		permanent, err = r.roundError(ctx, c.Op, errs)
+	case s.refused == 0 || len(r.nodes)-s.failed < r.quorum(): // otherwise it is taken
+		permanent, err = r.roundError(ctx, c.Op, s.errs)
 	}
 	h.discard()
 	return nil, permanent, err

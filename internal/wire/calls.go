@@ -58,6 +58,16 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait boo
 	return Granted(n, l.Keys.explain(err))
 }
 
+// Raise raises the last token of a lock to at least token, if l holds it there, and reports whether it does.
+func (p *Protocol) Raise(ctx context.Context, l *Ref, token int64) (held bool, err error) {
+	k := l.Keys
+	n, err := p.taken(ctx, transport.Call{
+		Script: p.script("raise"), Keys: []string{k.Name, k.fence},
+		Args: []string{l.ID, strconv.FormatInt(token, 10), Millis(l.Length)},
+	})
+	return n == 1, k.explain(err)
+}
+
 // callBuffer has room for the keys and arguments of a call.
 type callBuffer [12]string
 

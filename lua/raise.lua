@@ -1,0 +1,25 @@
+-- Raises the last fencing token of a lock to the one of a Redlock, which another deployment may have issued, where the
+-- Redlock has its hold. Elsewhere somebody may be acquiring the lock already, with a smaller token.
+--
+--   KEYS   lock, fence
+--   ARGV   hold id, token, lease (ms)
+--   reply  1: the next token here is larger than those of the hold
+--          0: the hold is not there; nothing was changed
+--
+-- Sent twice: the second finds that token, as long as it finds the hold.
+--
+-- The token may be far ahead of this server's clock, or far behind it. The key lives as lib/fence.lua says.
+
+-- needs: fence
+
+if redis.pcall('hexists', KEYS[1], ARGV[1]) ~= 1 then return 0 end
+local last = redis.pcall('get', KEYS[2])
+if type(last) == 'table' then return redis.error_reply(last.err) end
+local token = tonumber(ARGV[2])
+last = tokenIn(last) or 0
+-- A token that was issued here too late to be chosen may be among those of the hold's block.
+if token % 1024 == 0 and last > token then token = token + 1023 end
+token = math.max(token, last)
+local kept = math.max(60000, tonumber(ARGV[3])) + math.max(math.ceil(token / 1024) - clock(), 0)
+redis.call('set', KEYS[2], string.format('%.0f', token), 'px', kept)
+return 1
