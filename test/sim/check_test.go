@@ -202,7 +202,7 @@ func (w *world) checkTokens(name string) {
 	var holds []hold
 	for _, c := range w.calls {
 		for i, token := range c.tokens {
-			if p := c.parts[i]; p.name != name || p.kind == reader || p.kind == redlock {
+			if p := c.parts[i]; p.name != name || p.kind == reader {
 				continue
 			}
 			if token <= 0 {
@@ -225,7 +225,7 @@ func (w *world) checkTokens(name string) {
 			case c.call == d.call || c.token < d.token:
 			case !after && c.token == d.token:
 				w.fail("tokens differ", "\n  %v\n  %v", c, d)
-			case after && !w.forgotten(c.called.at, d.returned.at, restartEmpty, clockAhead, clockForward, evict, corrupt, damage):
+			case after && !w.forgotten(name, c.called.at, d.returned.at, restartEmpty, clockAhead, clockForward, evict, corrupt, damage):
 				w.fail("tokens grow", "\n  %v\n  %v", c, d)
 			}
 		}
@@ -233,14 +233,15 @@ func (w *world) checkTokens(name string) {
 }
 
 // forgotten reports whether a server may have forgotten, in a span, by time or one of the faults, a token that is ahead
-// of its clock: that has stepped back.
-func (w *world) forgotten(from, to time.Duration, by ...faultKind) bool {
+// of its clock: that has stepped back, or is behind another server's.
+func (w *world) forgotten(name string, from, to time.Duration, by ...faultKind) bool {
 	within := func(from time.Duration, kinds ...faultKind) bool {
 		return slices.ContainsFunc(w.troubles, func(t *trouble) bool {
 			return t.from >= from && t.from <= to && slices.Contains(kinds, t.kind)
 		})
 	}
-	return within(0, clockBack) && (to-from > time.Minute || within(from, by...))
+	differ := name == "red" && within(0, clockAhead, clockForward)
+	return within(0, clockBack) && to-from > time.Minute || (differ || within(0, clockBack)) && within(from, by...)
 }
 
 // overtakes is how often a waiter is overtaken at most by calls that came later, in a world where
@@ -450,7 +451,7 @@ func (w *world) checkLinear(name string) {
 				continue
 			}
 			x := step{owner: c.owner, acquire: true, reader: p.kind == reader}
-			if !x.reader && !w.forgotten(0, w.took, corrupt, damage) {
+			if !x.reader && !w.forgotten(name, 0, w.took, corrupt, damage) {
 				x.token = c.tokens[i]
 			}
 			n++

@@ -10,9 +10,10 @@ import (
 type plan struct {
 	seed    uint64
 	row     *row
-	names   []string // of the locks
-	enough  int      // holds after which the actors stop; 0: they do all
-	servers int      // 3 if the world has Redlocks
+	names   []string        // of the locks
+	enough  int             // holds after which the actors stop; 0: they do all
+	servers int             // 3 if the world has Redlocks
+	skews   []time.Duration // by which the clocks of servers are wrong; nil: they are right
 	procs   []procPlan
 	actors  []actorPlan
 	faults  []fault       // in order of time
@@ -93,6 +94,11 @@ func newPlan(seed uint64) *plan {
 		}
 		if !slices.Contains(p.names, part.name) {
 			p.names = append(p.names, part.name)
+		}
+	}
+	for range p.servers {
+		if p.row.skewed {
+			p.skews = append(p.skews, upTo(r, 20*time.Minute)-10*time.Minute)
 		}
 	}
 	most := 7 / p.servers // a process has a session on each
@@ -189,13 +195,14 @@ type row struct {
 	kinds  [][]faultKind                     // a world has one of these lists
 	most   int                               // faults
 	brief  bool                              // all outages are shorter than half a lease
+	skewed bool                              // the clocks of servers differ by minutes
 }
 
 // rows are the kinds of worlds. The first two have everything, without and with the faults of the
 // others, of which each is about one thing, so that no other fault excuses what it does.
 var rows = []*row{
 	{
-		name: "plain", share: 59, themes: themes, leases: usual, act: actAnyhow, calm: 0.25, most: 6,
+		name: "plain", share: 54, themes: themes, leases: usual, act: actAnyhow, calm: 0.25, most: 6,
 		kinds: [][]faultKind{plain, plain, plain, risky, risky},
 	},
 	{
@@ -222,6 +229,10 @@ var rows = []*row{
 		name: "clock", share: 6, themes: oneServer, act: actForLong, most: 3,
 		leases: []time.Duration{10 * time.Second, 30 * time.Second},
 		kinds:  [][]faultKind{{clockForward}},
+	},
+	{
+		name: "majorities", share: 5, themes: themes[6:7], leases: usual, act: actAnyhow, most: 15, skewed: true,
+		kinds: [][]faultKind{{cutBoth}, {cutUp, cutDown, cutBoth, disconnect, dropReplies, slow, restart}},
 	},
 }
 

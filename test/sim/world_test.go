@@ -90,8 +90,11 @@ func (w *world) bubble(t *testing.T, f func()) {
 
 // build makes servers and processes.
 func (w *world) build() {
-	for range w.plan.servers {
+	for i := range w.plan.servers {
 		server := must(memredis.New())
+		if w.plan.skews != nil {
+			server.StepClock(w.plan.skews[i])
+		}
 		w.servers = append(w.servers, server)
 		w.keepLedger(server)
 	}
@@ -206,12 +209,24 @@ func (w *world) keeps() bool {
 	})
 }
 
+// behind returns by how much a server's clock may be behind what it was, or behind another's.
+func (w *world) behind(i int) time.Duration {
+	d := w.stepped(clockBack, 0)
+	if len(w.servers) > 1 {
+		d += w.stepped(clockAhead, 0) + w.stepped(clockForward, 0)
+	}
+	if w.plan.skews != nil {
+		d += slices.Max(w.plan.skews) - w.plan.skews[i]
+	}
+	return d
+}
+
 // empty checks that no keys are in Redis but those of some kinds, which expire.
 func (w *world) empty(but *regexp.Regexp) {
 	for i, server := range w.servers {
 		for _, key := range server.Mini.Keys() {
 			left, ok := server.TTL(key) // not ok if it has just expired
-			if ok && (!but.MatchString(key) || left <= 0 || left > 61*time.Second+2*w.plan.lease+w.stepped(clockBack, 0)) {
+			if ok && (!but.MatchString(key) || left <= 0 || left > 61*time.Second+2*w.plan.lease+w.behind(i)) {
 				w.fail("nothing is left in Redis", "server %d has %s, with %v to live", i, key, left)
 			}
 		}
@@ -431,5 +446,5 @@ func (p part) member(proc *process, opts []relock.LockOption) member {
 		return member{m.RLocker(), peek.Reader(m).Deadline, none}
 	}
 	m := relock.NewRedlock(proc.s, p.name, opts...)
-	return member{m, m.Deadline, none}
+	return member{m, m.Deadline, m.FencingToken}
 }
