@@ -191,3 +191,37 @@ func TestBlocksOfTokensAreUsed(t *testing.T) {
 		}
 	})
 }
+
+// A Redlock raises the token to another server's, which may be far ahead of this one's clock: it must be known until the
+// clock has passed it. The next token is larger than its block, also if this server has issued one of that.
+func TestRaisedTokenIsFollowedByLargerOnes(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		r.goesOn()
+		now := time.Now().UnixMilli() * 1024
+		for what, c := range map[string]struct{ last, token, want int64 }{
+			"ahead":               {now, now + 600*1000*1024, now + 600*1000*1024},
+			"far ahead":           {now, 1<<53 - 2048, 1<<53 - 2048},
+			"behind":              {now + 5, now - 600*1000*1024, now + 5},
+			"of another block":    {now + 1024, now, now + 1024},
+			"of the same block":   {now + 5, now, now + 1023},
+			"that has no block":   {now + 6, now + 5, now + 6},
+			"where there is none": {0, now + 5, now + 5},
+		} {
+			r.must("DEL", "a", fenceKey)
+			l := r.lease(Plain, 1)
+			r.take(l)
+			r.must("DEL", fenceKey)
+			if c.last > 0 {
+				r.must("SET", fenceKey, fmt.Sprint(c.last))
+			}
+			held, err := r.Raise(ctx0, l, c.token)
+			require.NoError(t, err, what)
+			require.True(t, held, what)
+			require.EqualValues(t, c.want, r.int("GET", fenceKey), what)
+			most := time.Minute + time.Duration(max(0, c.want-now)/1024)*time.Millisecond
+			require.InDelta(t, most, r.pttl(fenceKey), float64(10*time.Second), what)
+			r.end(l)
+			require.Greater(t, r.take(r.lease(Plain, 2)), c.token+Tokens(c.token)-1, what)
+		}
+	})
+}

@@ -145,6 +145,17 @@ func renews(k Kind, n int) func(r *rig) string {
 	}
 }
 
+// raises raises the token where the n-th hold is.
+func raises(n int, token int64) func(r *rig) string {
+	return func(r *rig) string {
+		held, err := r.Raise(ctx0, r.lease(Plain, n), token)
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprint("held ", held)
+	}
+}
+
 func inspects(r *rig) string {
 	in, err := r.Inspect(ctx0, "a")
 	require.NoError(r.t, err)

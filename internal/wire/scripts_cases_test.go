@@ -43,6 +43,15 @@ func rwCases() []scriptCase {
 			all(has(Plain, 1), runs("PEXPIRE", "relock_fence:{a}", "1500")), renews(Plain, 1), "kept", same},
 		{"renew of a hold that is gone", has(Plain, 2), renews(Plain, 1), "gone", same},
 
+		{"raise", has(Plain, 1), raises(1, 1<<51), "held true", same},
+		{"raise to a smaller token", has(Plain, 1), raises(1, 1024), "held true", same},
+		{"raise what is no token", all(has(Plain, 1), runs("SET", fenceKey, "rubbish")), raises(1, 1024), "held true", same},
+		{"raise what is of another type", all(has(Plain, 1), runs("DEL", fenceKey), runs("HSET", fenceKey, "no", "token")),
+			raises(1, 1024), "relock: not a lock: relock's own key", same},
+		{"raise where another holds", has(Plain, 2), raises(1, 1<<51), "held false", same},
+		{"raise where nobody holds", nothing, raises(1, 1<<51), "held false", same},
+		{"raise where the key is no lock", runs("SET", "a", "text"), raises(1, 1<<51), "held false", same},
+
 		{"read", nothing, asks(Read, 1), "join", same},
 		{"read beside a reader", all(has(Read, 2), theirsWas), asks(Read, 1), "join", same},
 		{"read beside a reader while a writer of Redisson waits", has(Read, 2), asks(Read, 1), "taken", same},

@@ -96,7 +96,7 @@ func TestTokensOfARedlockGrowWhenItIsPassedOn(t *testing.T) {
 		last, passed := int64(0), 0
 		for round := range 15 {
 			p := ps[round%2]
-			p.on(down, round%3)
+			p.on(down, round/2%3)
 			l, first := p.redlock()
 			var tokens []int64
 			done := make(chan error)
