@@ -131,8 +131,8 @@ func nameOf(m engine.Member) string {
 }
 
 // Token returns the fencing token of the hold that the innermost Do around ctx took. It is 0 outside of
-// Do, and for locks without tokens: the read side of an [RWMutex], a [Group], a [Redlock], and a Locker
-// of another package.
+// Do, and for locks without tokens: the read side of an [RWMutex], a [Group], and a Locker of another
+// package.
 func Token(ctx context.Context) int64 {
 	return engine.ScopeOf(ctx).Token()
 }

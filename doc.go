@@ -72,7 +72,11 @@
 // data or another server has taken over, unless its clock is behind the old one. A clock that steps back
 // later than a minute after an acquisition, by more than the time since, makes the next token smaller: let
 // it be slewed, not set. Tokens are positive, and below 2^53 until the year 2248. Readers of an [RWMutex]
-// and a [Redlock] have no token; each member of a [Group] has its own.
+// have no token; each member of a [Group] has its own.
+//
+// Martin Kleppmann objected to Redlock that it has no fencing tokens. A [Redlock] of this package has:
+// whichever majority grants it, its tokens grow, also if the clocks of the servers differ. What he says of
+// every lock with a lease is true of this one as well: the store must refuse a smaller token.
 //
 // # What is guaranteed
 //

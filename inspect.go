@@ -41,7 +41,7 @@ type State struct {
 	// Token is the fencing token of an exclusive hold of relock; 0 of another, or if Redis has evicted it. The
 	// goroutine that has the lock has a larger one if its process has passed the lock on.
 	Token int64
-	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token
+	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token, and of a Redlock while another's clock is ahead
 
 	Permits int // of a semaphore; 0 for the locks of this version
 }

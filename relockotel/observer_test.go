@@ -170,7 +170,7 @@ func TestSpans(t *testing.T) {
 			require.Contains(t, text, want)
 		}
 		require.Regexp(t, `lock\.name=.*lock`, text)
-		if kind == "mutex" || kind == "fair" || kind == "write" {
+		if kind == "mutex" || kind == "fair" || kind == "write" || kind == "redlock" {
 			require.Regexp(t, `lock\.token=[1-9]`, text)
 		} else {
 			require.NotContains(t, text, "lock.token")

@@ -136,8 +136,16 @@ func (h handoffs) Acquired(_ context.Context, e relock.AcquireEvent) { h.c <- e.
 func TestRedlockIsPassedOnForItsTenure(t *testing.T) {
 	t.Parallel()
 	for tenure, passed := range map[time.Duration]bool{time.Minute: true, 0: false} {
-		heard := handoffs{c: make(chan bool, 10)}
-		r := relock.NewRedlock(newSite(t, 3, relock.WithTenure(tenure), relock.WithObserver(heard)).sessions, "lock")
+		heard := handoffs{c: make(chan bool, 100)}
+		p := newSite(t, 3, relock.WithTenure(tenure), relock.WithObserver(heard))
+		r := relock.NewRedlock(p.sessions, "lock")
+		p.fully(t, kit.Background, r) // the first token of a name comes alone
+		kit.Unlock(t, kit.Background, r)
+		nothingLeft(t, p.clients...)
+		time.Sleep(10 * time.Millisecond)
+		for len(heard.c) > 0 {
+			<-heard.c
+		}
 		kit.Lock(t, kit.Background, r)
 		require.False(t, kit.Receive(t, heard.c, "the first acquisition"))
 		got := kit.Async(func() error { return r.Lock(kit.Background) })
