@@ -108,17 +108,17 @@ func (h *hold) choose() {
 	close(h.chosen)
 }
 
-// raise raises the token of a deployment to the hold's first, where it has p. A second round trip, after a majority
-// has granted the lock, makes the tokens of a Redlock grow:
+// raise raises the token of a deployment to the hold's first, where it has p, unless it has issued that itself. This
+// second round trip, after a majority has granted the lock, makes the tokens of a Redlock grow:
 //
 // Of two holds, majorities have confirmed the tokens, and have a deployment in common. It had their parts one after the
-// other. When it had the former one, its token was raised to the former hold's first; later it issued one for the other
-// hold, which is larger, and of which the other hold's first is not smaller.
+// other. While it had the former one, its token was the former hold's first or larger; later it issued one for the
+// other hold, which is larger still, and of which the other hold's first is not smaller.
 func (h *hold) raise(caller context.Context, i int, p *lease.Lease) (first int64, raised bool, err error) {
 	h.mu.Lock()
 	first, over := h.first, h.state == ended
 	h.mu.Unlock()
-	if !over {
+	if raised = !over && p.Token == first; !over && !raised {
 		ctx, stop := h.bounded(caller)
 		defer stop()
 		raised, err = h.r.nodes[i].RaisePart(ctx, p, first)

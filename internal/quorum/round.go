@@ -14,9 +14,9 @@ import (
 )
 
 // How a Redlock is acquired: in rounds. A round asks all deployments at the same time. As soon as a majority has
-// granted the lock, the largest of their tokens is written to where it was granted. It is held when a majority has
-// confirmed that. Then the others get as long again. What a deployment grants later belongs to the hold if there
-// is one, and is given back otherwise.
+// granted the lock, the largest of their tokens is written to where it was granted with a smaller one. It is held when
+// that token is on a majority. Then the others get as long again. What a deployment grants later belongs to the hold if
+// there is one, and is given back otherwise.
 //
 // Calls that ask at the same time may each get some of the deployments, and none of them a majority. They
 // give back what they got and try again after a random pause, which grows.

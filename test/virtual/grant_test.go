@@ -197,7 +197,7 @@ func TestRedlockWhoseRoundTookTooLongIsNone(t *testing.T) {
 				p.delay(delay)
 				time.AfterFunc(delay, func() {
 					for _, s := range p.s {
-						peek.Engine(s).Clock.Skip(lease - 4*delay - left)
+						peek.Engine(s).Clock.Skip(lease - 2*delay - left)
 					}
 				})
 				ok, err := p.lock().TryLock(background)
