@@ -99,7 +99,7 @@ func TestTokensOfARedlockGrowWhenItIsPassedOn(t *testing.T) {
 			p.on(down, round/2%3)
 			l, first := p.redlock()
 			var tokens []int64
-			done := make(chan error)
+			done := make(chan error, 5)
 			for range 5 {
 				go func() {
 					done <- relock.Do(background, p.lock(), func(ctx context.Context) error {
