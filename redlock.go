@@ -23,12 +23,6 @@ import (
 // token of the former hold, and then granted the later one. The clocks of the deployments need not agree. A
 // token is no use by itself: what the lock protects must refuse one that is smaller than the largest it has
 // seen.
-// fewer than a majority are certain.
-//
-// Tokens grow from hold to hold, whichever majority granted it: of two majorities one deployment had the
-// token of the former hold, and then granted the later one. The clocks of the deployments need not agree. A
-// token is no use by itself: what the lock protects must refuse one that is smaller than the largest it has
-// seen.
 //
 // A deployment where the key of that name is no lock counts like one that is down; a majority of such
 // deployments is [ErrNotLock]. A server that restarts without its data, or whose clock jumps, may grant
