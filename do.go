@@ -14,7 +14,7 @@ import (
 // Do locks l, calls f, and unlocks l, also if f panics. The hold is that of this call, whoever else
 // uses l.
 //
-// f's context is derived from ctx, and knows the hold: see [Token] and [Deadline]. If the lock is
+// f's context is derived from ctx, and knows the hold: see [Token], [Slot] and [Deadline]. If the lock is
 // lost, that context is cancelled with [ErrLost] and why as its cause: f should stop what needs the
 // lock, and return. The end of ctx ends Lock and f's context, and leaves Unlock 100 ms; [WithWait]
 // bounds Lock alone. Do returns f's error joined with that of Unlock: ErrLost if the lock was lost
@@ -135,6 +135,12 @@ func nameOf(m engine.Member) string {
 // package.
 func Token(ctx context.Context) int64 {
 	return engine.ScopeOf(ctx).Token()
+}
+
+// Slot returns the slot of the permit that the innermost Do around ctx took; see [Semaphore]. It is -1 outside
+// of Do, and for locks of other types.
+func Slot(ctx context.Context) int {
+	return engine.ScopeOf(ctx).Slot()
 }
 
 // Deadline returns the time until which the hold that the innermost Do around ctx took is certain

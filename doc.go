@@ -23,9 +23,9 @@
 //		// The last write may or may not have been made: check, or repeat it.
 //	}
 //
-// A session makes a [Mutex], a [FairMutex] or an [RWMutex]. A [Group] locks several at once; a
-// [Redlock] is a lock over several independent deployments of Redis. [Do] is the usual way to use
-// any of them.
+// A session makes a [Mutex], a [FairMutex], an [RWMutex], or a [Semaphore], which up to n may hold. A
+// [Group] locks several at once; a [Redlock] is a lock over several independent deployments of Redis.
+// [Do] is the usual way to use any of them.
 //
 // # When not to use it
 //
@@ -105,7 +105,7 @@
 //     with it; their rates may differ from its rate by at most 0.2 %.
 //   - Detection of a suspend outside Linux: a machine that was suspended believes in its holds for that much
 //     longer.
-//   - Strict order between processes, except from a [FairMutex].
+//   - Strict order between processes, except from a [FairMutex] or a [Semaphore].
 //
 // # Owners and re-entry
 //
@@ -152,6 +152,7 @@
 // excludes both; its queue is its own. Redisson's fair and spin locks exclude a Mutex as well, but neither
 // always hears of the other's release, and then waits for its timer. Do not use one name for a read-write
 // lock and another kind, and do not compare tokens with those of an RFencedLock.
+// A Semaphore is not shared with Redisson: a sorted set, whose name is no other lock's.
 //
 // For a lock job:1 there are keys and channels with {job:1} in their names: docs/operating.md lists them.
 // The braces are a hash tag, which keeps the keys in one slot of a cluster. A name that contains a brace

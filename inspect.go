@@ -16,7 +16,7 @@ type Mode uint8
 const (
 	Unlocked  Mode = iota // by nobody
 	Exclusive             // by one owner
-	Shared                // by readers
+	Shared                // by readers, or those who have permits of a [Semaphore]
 )
 
 func (m Mode) String() string {
@@ -35,15 +35,15 @@ func (m Mode) String() string {
 type State struct {
 	Mode    Mode
 	Holders []Holder
-	TTL     time.Duration // what is left of the lease; negative if the key has none
-	Waiters int           // in the queue in Redis: calls of a FairMutex, sessions that want a Mutex
+	TTL     time.Duration // what is left of the lease, of several the longest; negative if the key has none
+	Waiters int           // in the queue in Redis: calls of a FairMutex or Semaphore, sessions that want a Mutex
 
-	// Token is the fencing token of an exclusive hold of relock; 0 of another, or if Redis has evicted it. The
-	// goroutine that has the lock has a larger one if its process has passed the lock on.
+	// Token is the fencing token of an exclusive hold of relock, or of a semaphore's only permit; 0 of another, or if Redis has evicted
+	// it. The goroutine that has the lock has a larger one if its process has passed the lock on.
 	Token int64
 	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token, and of a Redlock while another's clock is ahead
 
-	Permits int // of a semaphore; 0 for the locks of this version
+	Permits int // of a Semaphore: the limit of whoever acquired last; 0 for other locks
 }
 
 // Holder is one entry of a lock in Redis.
@@ -52,6 +52,7 @@ type Holder struct {
 	Session string // session, or Redisson client, that has it
 	Label   string // who that is, see [WithLabel]; empty for Redisson, and if it is not known
 	Count   int    // of Redisson's locks; relock counts in the process, so 1
+	Slot    int    // of a permit of a Semaphore; 0 for other locks
 }
 
 // Inspect returns what Redis knows of the lock of that name, of relock or Redisson. It makes two round
@@ -66,6 +67,10 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 		return st, nil
 	}
 	st.TTL = time.Duration(in.TTL) * time.Millisecond
+	if in.Permits > 0 {
+		st.permits(in)
+		return st, nil
+	}
 	st.Mode = Exclusive
 	for field, value := range in.Fields {
 		if field == "mode" {
@@ -95,8 +100,21 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	return st, nil
 }
 
-// ForceUnlock opens the lock of that name whoever holds it, and reports whether it was locked. A holder
-// with relock is told at once, by [ErrForced]. That does not stop what the holder does: use it when the
+// permits enters what is known of a semaphore, with its holders in order of their slots.
+func (st *State) permits(in wire.State) {
+	st.Mode, st.Permits = Shared, in.Permits
+	for id, slot := range in.Fields {
+		session, _, _ := strings.Cut(id, ":")
+		st.Holders = append(st.Holders, Holder{ID: id, Session: session, Label: in.Labels[session], Count: 1, Slot: slot})
+	}
+	slices.SortFunc(st.Holders, func(a, b Holder) int { return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.ID, b.ID)) })
+	if st.Permits == 1 && len(st.Holders) == 1 { // of more permits the last token may be another's
+		st.Token, st.Age = in.Token, in.Age
+	}
+}
+
+// ForceUnlock opens the lock of that name whoever holds it, of a [Semaphore] all its permits, and
+// reports whether it was locked. A holder with relock is told at once, by [ErrForced]. That does not stop what the holder does: use it when the
 // holder is known to be stuck or dead. If the key is no lock it changes nothing and returns [ErrNotLock].
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return s.e.ForceUnlock(ctx, name)

@@ -26,12 +26,13 @@ type Observer = event.Observer
 type Kind = event.Kind
 
 const (
-	KindMutex   = event.Mutex   // [Mutex]
-	KindFair    = event.Fair    // [FairMutex]
-	KindRead    = event.Read    // the read side of an [RWMutex]
-	KindWrite   = event.Write   // its write side
-	KindGroup   = event.Group   // [Group]
-	KindRedlock = event.Redlock // [Redlock]
+	KindMutex     = event.Mutex     // [Mutex]
+	KindFair      = event.Fair      // [FairMutex]
+	KindRead      = event.Read      // the read side of an [RWMutex]
+	KindWrite     = event.Write     // its write side
+	KindGroup     = event.Group     // [Group]
+	KindRedlock   = event.Redlock   // [Redlock]
+	KindSemaphore = event.Semaphore // [Semaphore]
 )
 
 // The events.

@@ -6,15 +6,16 @@
 -- examined once, for all its contenders.
 --
 --   KEYS   for each contender: lock, fence, queue
---   ARGV   for each contender: hold id, lease (ms), claim (ms), and for a read-write lock the prefix of the
---          rwlock_timeout keys, for others the empty string
+--   ARGV   for each contender: hold id, lease (ms), claim (ms), of a semaphore behind the limit and a space, and for a
+--          read-write lock the prefix of the rwlock_timeout keys, for others the empty string
 --   reply  for each contender: as acquire.lua, read.lua or write.lua; -2^51 if it is the first of the queue, and
 --          Redisson has the lock, or its turn; -2^52 if it neither holds the lock nor is in the queue, or if the
---          lock's key is no lock; -2^50 if it holds the lock, but no token can be issued
+--          lock's key is no lock; -2^50 if it holds the lock, but no token can be issued; 1 if it holds a permit of a
+--          semaphore, of which permit.lua tells token and slot
 --
 -- Sent twice: the second finds the holds and places of these ids. It queues nobody.
 
--- needs: fence, lock, readers, places, turns, grant, phases
+-- needs: fence, lock, readers, places, turns, grant, phases, permits, fill
 
 local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
 local replies, asks, done, theirs = {}, {}, {}, {}
@@ -24,6 +25,7 @@ local replies, asks, done, theirs = {}, {}, {}, {}
 local function examine(q)
   redis.call('pexpire', q.queue, '15000')
   looked(q.queue, ARGV[1])
+  if q.permits then return (count(q) or fill(q, asks)) and lost or -1 - waitFor(q) end
   local mode = q.prefix and redis.pcall('hget', q.lock, 'mode')
   local free = not mode and redis.call('exists', q.lock) == 0
   if mode == 'read' and not stoppedBy(q) and not readersWait(q.queue) then
@@ -51,15 +53,21 @@ for i = 1, n do
   local lock, fencekey, queue = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
   local id, lease, claim, prefix = unpack(ARGV, 4 * i - 3, 4 * i)
   local place = placeOf(id, claim)
+  local permits = limitOf(place) > 0
   if asks[place] then
     if not done[lock] then
       local q = {lock = lock, fence = fencekey, queue = queue, prefix = prefix ~= '' and prefix or nil}
+      q.permits = permits
       done[lock], theirs[lock] = examine(q)
     end
     replies[i] = theirs[lock] == place and theirTurn or done[lock]
   end
-  if redis.pcall('hexists', lock, id) ~= 1 then
+  local held = redis.pcall(permits and 'zscore' or 'hexists', lock, id)
+  if type(held) == 'table' or not held or tonumber(held) < 1 then
     if not asks[place] or not redis.call('zscore', queue, place) then replies[i] = lost end
+  elseif permits then
+    prolong(lock, id, lease)
+    replies[i] = 1
   elseif prefix == '' or isWriter(id) then
     if redis.call('pttl', lock) < tonumber(lease) then redis.call('pexpire', lock, lease) end
     replies[i] = lastToken(fencekey) or fence(fencekey) or tokenless

@@ -1,9 +1,9 @@
 --!df flags=allow-undeclared-keys
--- Renews the leases of many exclusive holds, and keeps their last fencing tokens. It does not shorten the
+-- Renews the leases of many exclusive holds and permits, and keeps their last fencing tokens. It does not shorten the
 -- expiry of a read-write lock whose writer has a longer lease as a reader.
 --
 --   KEYS   the locks
---   ARGV   the hold id for each lock, with :write for a writer
+--   ARGV   the hold id for each lock, with :write for a writer, and behind a colon for a permit
 --          then for each run of locks with equal leases: their number, the lease (ms)
 --   reply  the positions (from 1) of the holds that are gone
 --
@@ -24,9 +24,15 @@ for i, key in ipairs(KEYS) do
     ends = string.format('%.0f', now + lease)
   end
   left = left - 1
-  if pcall('hexists', key, ids[i]) ~= 1 then
+  local permit = string.match(ids[i], '^:(.*)')
+  local held = pcall(permit and 'zscore' or 'hexists', key, permit or ids[i])
+  if permit and type(held) == 'string' then
+    held = 1
+    call('zadd', key, 'xx', ends, permit)
+  end
+  if held ~= 1 then
     gone[#gone + 1] = i
-  elseif string.sub(ids[i], -6) ~= ':write' or now + call('pttl', key) < tonumber(ends) then
+  elseif not (permit or string.sub(ids[i], -6) == ':write') or now + call('pttl', key) < tonumber(ends) then
     call('pexpireat', key, ends)
   end
   local fence = 'relock_fence:' .. (string.find(key, '{', 1, true) and key or '{' .. key .. '}')

@@ -77,15 +77,15 @@ func (s *shard[L]) lockFor(w *Waiter[L]) (e *entry[L], now int64) {
 	}
 }
 
-// Reenter locks the exclusive hold of owner o once more and reports true, if o has one whose
-// lease is certain.
+// Reenter locks the hold of owner o once more and reports true, if o has one on the handle's side whose lease is
+// certain.
 func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
 	if o.ofHandle {
 		return false
 	}
 	e := via.shard.lock(via.name)
 	defer e.unlock()
-	h := e.live(o, Write)
+	h := e.live(o, via.side)
 	if h == nil || !t.Certain(h.lease, t.Now()) || via.MustUnlockFirst(o) {
 		return false
 	}
@@ -94,8 +94,8 @@ func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
 	return true
 }
 
-// Grant records that Redis granted the exclusive side to the contender w. It returns the hold and
-// true.
+// Grant records that Redis granted the exclusive side, or of a lock of many one of its places, to the contender w. It
+// returns the hold and true.
 //
 // It may return false: the caller must release the lease. Either w got a hold through another call of its
 // owner meanwhile, which is returned. Or the hold is nil and w still contends: its owner has lost a
@@ -123,8 +123,12 @@ func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 
 // grant makes w the holder, together with all waiters of the same owner.
 func (e *entry[L]) grant(w *Waiter[L], lease L, token, now int64) *Hold[L] {
-	h := &Hold[L]{Owner: w.Owner, lease: lease, Token: token, Since: now}
-	e.hold, e.releasing = h, nil
+	h := &Hold[L]{Owner: w.Owner, lease: lease, Token: token, Since: now, side: w.Via.side}
+	if h.side == Read {
+		e.keep(h)
+	} else {
+		e.hold, e.releasing = h, nil
+	}
 	w.grant(h)
 	e.admit(h)
 	return h

@@ -54,7 +54,7 @@ func (e *entry[L]) meant(via *Handle[L], o *Owner) (h *Hold[L]) {
 		h = via.lostOf(cmp.Or(o, &via.own))
 	}
 	if h == nil && o == nil {
-		h = via.lastLocked()
+		h = cmp.Or(via.owedLocked(), via.lastLocked())
 	}
 	return h
 }

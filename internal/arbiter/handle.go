@@ -12,6 +12,9 @@ type Handle[L comparable] struct {
 	shard *shard[L] // of the name
 	own   Owner
 
+	// Many: each call through this handle without an owner has one of its own, and so may hold beside the others.
+	Many bool
+
 	// took are the holds taken through this handle that await an unlock, perhaps others, and the newest: each
 	// once, in the order in which they were taken last. guard protects it.
 	took []*Hold[L]
@@ -32,6 +35,9 @@ func (v *Handle[L]) OwnerOf(ctx context.Context) *Owner {
 	if o := OwnerOf(ctx); o != nil {
 		return o
 	}
+	if v.Many {
+		return &Owner{ofHandle: true, of: &v.own}
+	}
 	return &v.own
 }
 
@@ -45,11 +51,28 @@ func (v *Handle[L]) Latest() *Hold[L] {
 	return v.took[len(v.took)-1]
 }
 
+// Held returns the newest hold taken through this handle that is live, nil if there is none.
+func (v *Handle[L]) Held() *Hold[L] {
+	v.guard.Lock()
+	defer v.guard.Unlock()
+	for _, h := range slices.Backward(v.took) {
+		if h.State() == Live {
+			return h
+		}
+	}
+	return nil
+}
+
 // tookLocked records that h was taken through v. It drops holds that are over only when there is no room for
-// another one, so that many readers do not look at each other's.
+// another one, and then makes room, so that many holders do not look at each other's.
 func (v *Handle[L]) tookLocked(h *Hold[L]) {
 	full := len(v.took) == cap(v.took)
-	v.took = slices.DeleteFunc(v.took, func(old *Hold[L]) bool { return old == h || full && old.count == 0 })
+	if full || h.count > 1 { // otherwise it is taken for the first time
+		v.took = slices.DeleteFunc(v.took, func(old *Hold[L]) bool { return old == h || full && old.count == 0 })
+	}
+	if full {
+		v.took = slices.Grow(v.took, len(v.took)+1)
+	}
 	v.took = append(v.took, h)
 }
 
@@ -57,6 +80,20 @@ func (v *Handle[L]) tookLocked(h *Hold[L]) {
 func (v *Handle[L]) lastLocked() *Hold[L] {
 	for _, h := range slices.Backward(v.took) {
 		if h.count > 0 {
+			return h
+		}
+	}
+	return nil
+}
+
+// owedLocked returns the newest hold that a call through a handle of Many has lost and not unlocked, nil if there is
+// none.
+func (v *Handle[L]) owedLocked() *Hold[L] {
+	if v.own.losses.Load() == 0 {
+		return nil
+	}
+	for _, h := range slices.Backward(v.took) {
+		if h.count > 0 && h.State() == Lost && h.Owner.of == &v.own {
 			return h
 		}
 	}
@@ -77,11 +114,17 @@ func (v *Handle[L]) LossOf(o *Owner) error {
 			return h.Cause()
 		}
 	}
+	v.guard.Lock()
+	defer v.guard.Unlock()
+	if h := v.owedLocked(); o.of == &v.own && h != nil {
+		return h.Cause()
+	}
 	return nil
 }
 
 // MustUnlockFirst reports whether a call of o may not have the lock now, since a hold that it lost, on either
 // side, awaits its unlock: the section that the loss has broken still runs.
 func (v *Handle[L]) MustUnlockFirst(o *Owner) bool {
-	return o.lostOn(lockSide{v.guard, v.name, Write}) != nil || o.lostOn(lockSide{v.guard, v.name, Read}) != nil
+	return o.lostOn(lockSide{v.guard, v.name, Write}) != nil || o.lostOn(lockSide{v.guard, v.name, Read}) != nil ||
+		o.of == &v.own && v.own.losses.Load() > 0
 }

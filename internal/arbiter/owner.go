@@ -15,8 +15,9 @@ type Owner struct {
 	Minter any // whatever made the owner; not used here
 
 	ofHandle bool
+	of       *Owner       // that of the handle, if this is the owner of one call through it; see Handle.Many
 	queued   atomic.Int32 // waiters of this owner in any queue
-	losses   atomic.Int32 // the size of lost, most often 0
+	losses   atomic.Int32 // the size of lost, and how many that it is the of of have lost; most often 0
 
 	mu   sync.Mutex       // protects the following
 	lost map[lockSide]any // holds that were lost and await an unlock, each a *Hold[L]; nobody else keeps them
@@ -49,7 +50,11 @@ func (o *Owner) setLost(s lockSide, hold any) {
 	if o.lost[s] = hold; hold == nil {
 		delete(o.lost, s)
 	}
-	o.losses.Store(int32(len(o.lost)))
+	n := int32(len(o.lost))
+	if o.of != nil {
+		o.of.losses.Add(n - o.losses.Load())
+	}
+	o.losses.Store(n)
 }
 
 type ownerKey struct{}

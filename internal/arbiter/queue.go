@@ -157,7 +157,7 @@ func (e *entry[L]) admit(h *Hold[L]) {
 			if w.Owner != o {
 				continue
 			}
-			if w.Via.side == h.side && (q != &e.apart || h.side == Write) {
+			if w.Via.side == h.side && (q != &e.apart || e.Open) {
 				w.leave()
 				w.grant(h)
 			} else if q != &e.apart {

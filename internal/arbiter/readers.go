@@ -11,6 +11,9 @@ import "slices"
 // An owner has at most one read hold. All readers of a handle have one together, which counts them. If
 // its lease is not shared, each of them brings one of its own, and the one that lasts longest
 // stays: nobody's is cut short.
+//
+// The read side of an open table has no sharing: each call asks for a hold and a lease of its own, and Redis says how
+// many there may be. That is how a semaphore is held, which has no other side.
 
 // unread reports whether there is neither a read hold nor a call for one.
 func (e *entry[L]) unread() bool {
@@ -37,10 +40,7 @@ func (e *entry[L]) share(w *Waiter[L], lease L, now int64) *Hold[L] {
 	h := e.reads[w.Owner]
 	if h == nil {
 		h = &Hold[L]{Owner: w.Owner, lease: lease, Since: now, side: Read}
-		if e.reads == nil {
-			e.reads = make(map[*Owner]*Hold[L])
-		}
-		e.reads[w.Owner] = h
+		e.keep(h)
 		if lease == e.read {
 			e.sharing++
 		}
@@ -48,6 +48,14 @@ func (e *entry[L]) share(w *Waiter[L], lease L, now int64) *Hold[L] {
 	w.grant(h)
 	e.admit(h)
 	return h
+}
+
+// keep records a new hold of the read side.
+func (e *entry[L]) keep(h *Hold[L]) {
+	if e.reads == nil {
+		e.reads = make(map[*Owner]*Hold[L])
+	}
+	e.reads[h.Owner] = h
 }
 
 // Standing is what a reader must tell Redis when it asks.

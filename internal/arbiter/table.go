@@ -180,6 +180,9 @@ func (e *entry[L]) lose(lease L, cause error) (lost []*Hold[L]) {
 		if h.lease == lease {
 			e.dropReader(h)
 			lost = append(lost, h)
+			if e.Open {
+				break // it is the only one
+			}
 		}
 	}
 	for _, h := range lost {

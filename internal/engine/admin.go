@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/transport"
@@ -19,7 +20,8 @@ func (e *Engine) Inspect(ctx context.Context, name string) (in wire.State, err e
 }
 
 // ForceUnlock opens the lock of a name, and reports whether it was locked. Its holders lose it at
-// once. If holders are given and others hold it, it does nothing and returns wire.ErrOtherHolder.
+// once. If holders are given and others hold it, it does nothing and returns wire.ErrOtherHolder; of a
+// semaphore it ends the permits of these.
 func (e *Engine) ForceUnlock(ctx context.Context, name string, holders ...string) (was bool, err error) {
 	err = e.admin(ctx, "force unlock", name, func(ctx context.Context, key string) error {
 		ours := e.leasesOf(key)
@@ -27,7 +29,9 @@ func (e *Engine) ForceUnlock(ctx context.Context, name string, holders ...string
 			return err
 		}
 		for _, l := range ours { // the message says the same, but later
-			e.Lost(l, lockerr.ErrForced)
+			if len(holders) == 0 || slices.Contains(holders, forcedID(l)) {
+				e.Lost(l, lockerr.ErrForced)
+			}
 		}
 		return nil
 	})

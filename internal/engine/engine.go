@@ -57,7 +57,7 @@ type Engine struct {
 	ioCtx      context.Context    // ends when everything is released or abandoned: goroutines end
 	halt       context.CancelFunc // ends ioCtx
 
-	arbiters [wire.Read + 1]*table // who of this process has a lock, by kind; both sides of an RWMutex have one
+	arbiters [wire.Semaphore + 1]*table // who of this process has a lock, by kind; both sides of an RWMutex have one
 
 	queue    *queue.Queue
 	watchdog *lease.Watchdog
@@ -121,7 +121,10 @@ func (e *Engine) newArbiters() {
 	}
 	mutexes, rws := arbiter.NewTable(rules), arbiter.NewTable(rules)
 	rules.Open = true
-	e.arbiters = [...]*table{wire.Plain: mutexes, wire.Fair: arbiter.NewTable(rules), wire.Write: rws, wire.Read: rws}
+	e.arbiters = [...]*table{
+		wire.Plain: mutexes, wire.Fair: arbiter.NewTable(rules), wire.Write: rws, wire.Read: rws,
+		wire.Semaphore: arbiter.NewTable(rules),
+	}
 }
 
 // newUUID returns a random UUID, as Redisson's clients call themselves. Theirs are of

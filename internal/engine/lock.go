@@ -36,6 +36,7 @@ type LockConfig struct {
 	MaxHold time.Duration // a hold does not last longer; 0: no bound
 	MinHold time.Duration // from the acquisition, for which nobody else gets the lock
 	Wait    time.Duration // Lock does not wait longer; 0: no bound
+	Permits int           // of a semaphore
 	Err     error         // misuse of an option, returned by every operation
 	Fixed   bool          // leases are not renewed
 }
@@ -68,9 +69,10 @@ func (l *Lock) Init(e *Engine, k wire.Kind, name string, cfg LockConfig) {
 		l.leaseMS = wire.Millis(l.config.Lease)
 	}
 	side := arbiter.Write
-	if k == wire.Read {
+	if k == wire.Read || k == wire.Semaphore {
 		side = arbiter.Read
 	}
+	l.handle.Many = k == wire.Semaphore
 	l.table.Init(&l.handle, l.keys.Name, side)
 }
 
@@ -95,12 +97,17 @@ func (l *Lock) Length() time.Duration { return l.config.Lease }
 // shares reports whether the hold may be another goroutine's as well: a writer's one after the
 // other, a reader's at the same time. Readers share one lease, of the engine's length.
 func (l *Lock) shares() bool {
-	return l.config.Passable() && l.kind != wire.Fair && (l.kind != wire.Read || l.config.Lease == l.e.Config.Lease)
+	return l.config.Passable() && l.kind != wire.Fair && l.kind != wire.Semaphore && (l.kind != wire.Read || l.config.Lease == l.e.Config.Lease)
 }
 
 var (
-	kinds = [...]event.Kind{wire.Plain: event.Mutex, wire.Fair: event.Fair, wire.Write: event.Write, wire.Read: event.Read}
-	ops   = [...][2]string{wire.Plain: {"lock", "unlock"}, wire.Fair: {"lock", "unlock"}, wire.Write: {"lock", "unlock"}, wire.Read: {"rlock", "runlock"}}
+	kinds = [...]event.Kind{
+		wire.Plain: event.Mutex, wire.Fair: event.Fair, wire.Write: event.Write, wire.Read: event.Read, wire.Semaphore: event.Semaphore,
+	}
+	ops = [...][2]string{
+		wire.Plain: {"lock", "unlock"}, wire.Fair: {"lock", "unlock"}, wire.Write: {"lock", "unlock"}, wire.Read: {"rlock", "runlock"},
+		wire.Semaphore: {"lock", "unlock"},
+	}
 )
 
 // op returns the operation of a call for errors. A group's are told as if its members were locked by it.
@@ -222,7 +229,7 @@ func (a *attempt) awaitTurn() error {
 	return err
 }
 
-// acquire acquires an exclusive lock from Redis.
+// acquire acquires an exclusive lock, or a permit, from Redis.
 func (a *attempt) acquire() (bool, error) {
 	place := a.w.Place
 	a.w.Place = nil

@@ -90,6 +90,7 @@ func (e *Engine) Heard(channel, message string) bool {
 		for _, l := range e.leasesOf(key) {
 			if forcedID(l) == id {
 				e.Lost(l, lockerr.ErrForced)
+				break
 			}
 		}
 	}
@@ -102,7 +103,7 @@ func forcedID(l *lease.Lease) string { return strings.TrimSuffix(l.ID, ":write")
 // leasesOf returns the leases of the locks at a key.
 func (e *Engine) leasesOf(key string) []*lease.Lease {
 	as := &e.arbiters
-	return slices.Concat(as[wire.Plain].Leases(key), as[wire.Fair].Leases(key), as[wire.Read].Leases(key))
+	return slices.Concat(as[wire.Plain].Leases(key), as[wire.Fair].Leases(key), as[wire.Read].Leases(key), as[wire.Semaphore].Leases(key))
 }
 
 // Done returns a channel that is closed when the latest hold ends.
@@ -139,6 +140,22 @@ func TokenOf[L comparable](h *arbiter.Hold[L]) int64 {
 		return 0
 	}
 	return h.Token
+}
+
+// Slot returns the slot of the latest permit that is held, -1 if none is.
+func (l *Lock) Slot() int {
+	if h := l.refresh(l.handle.Held()); h != nil && h.State() == arbiter.Live {
+		return SlotOf(h)
+	}
+	return -1
+}
+
+// SlotOf returns the slot of a hold, -1 if it is none of a semaphore.
+func SlotOf(h Held) int {
+	if h, ok := h.(*lease.Hold); ok && h.Lease().Kind == wire.Semaphore {
+		return h.Lease().Slot
+	}
+	return -1
 }
 
 // Deadline returns until when the latest hold is certain, if it is live.

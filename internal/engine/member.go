@@ -59,6 +59,7 @@ type Part struct {
 	Key    string // in Redis: the name with the prefix of the engine
 	Family string // the locks that one owner may hold together at this key
 	Shared bool   // the read side
+	Most   int    // how many owners may hold it at once, unless it is shared
 }
 
 // Held is a hold of any lock type.
@@ -86,9 +87,13 @@ func (l *Lock) Order() (key string, rank int) {
 // Parts returns the lock itself.
 func (l *Lock) Parts() []Part { return []Part{l.part()} }
 
-func (l *Lock) part() Part { return Part{l.e, l.keys.Name, families[l.kind], l.kind == wire.Read} }
+func (l *Lock) part() Part {
+	return Part{l.e, l.keys.Name, families[l.kind], l.kind == wire.Read, max(l.config.Permits, 1)}
+}
 
-var families = [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw"}
+const semaphores = "semaphore"
+
+var families = [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw", wire.Semaphore: semaphores}
 
 // HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
 func (l *Lock) HeldBy(o *arbiter.Owner) Held {

@@ -73,6 +73,14 @@ func (s *Scope) Token() int64 {
 	return s.hold.Fence()
 }
 
+// Slot returns that of the hold, also after its end; -1 if it has none.
+func (s *Scope) Slot() int {
+	if s == nil || s.hold == nil {
+		return -1
+	}
+	return SlotOf(s.hold)
+}
+
 // HoldDeadline returns until when the hold is certain, if it is live and that is known.
 func (s *Scope) HoldDeadline() (time.Time, bool) {
 	if s == nil || s.hold == nil || s.over.Load() {
@@ -100,8 +108,15 @@ func (p Part) around(ctx context.Context, f func(s *Scope, q Part) bool) bool {
 // WaitsForItself reports whether a Lock of p by o under ctx would wait for a Do that ctx comes from, of the
 // same session. Readers do not wait for readers: see readAround.
 func (p Part) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
+	left := p.Most
 	return p.around(ctx, func(s *Scope, q Part) bool {
-		return !(p.Shared && q.Shared) && p.Engine == q.Engine && (o != s.owner || p.Family != q.Family) // otherwise it enters again
+		switch {
+		case p.Shared && q.Shared, p.Engine != q.Engine:
+		case (p.Family == semaphores) != (q.Family == semaphores): // it is told that this is no lock of its kind
+		case o != s.owner || p.Family != q.Family: // otherwise it enters again
+			left--
+		}
+		return left == 0
 	})
 }
 

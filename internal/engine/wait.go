@@ -77,7 +77,7 @@ func (a *attempt) newLease() *lease.Lease {
 	return &lease.Lease{
 		Ref: wire.Ref{
 			Keys: &a.keys, Kind: a.kind, ID: a.e.newID(a.kind), Length: a.config.Lease, Claim: wire.ClaimOf(a.config.Lease),
-			Renewed: a.config.Passable(),
+			Renewed: a.config.Passable(), Permits: a.config.Permits,
 		},
 		Fixed:   a.config.Fixed,
 		MinHold: min(a.config.MinHold, time.Duration(lease.Forever)),
@@ -170,11 +170,12 @@ func (a *attempt) claim(l *lease.Lease, g queue.Grant) (outcome, error) {
 	l.Granted(g.Term, g.Until, g.Claim)
 	enough := int64(g.Term / 4)               // for the renewal, which must come in time
 	own := a.kind == wire.Read && !a.shares() // it may replace a longer lease, which a claim must not cut short
-	if lease.Certain(l, l.Since+enough) && a.e.Config.Replicas == 0 && !own {
-		l.Token = g.Token
+	slotless := a.kind == wire.Semaphore && g.Slot < 0
+	if lease.Certain(l, l.Since+enough) && a.e.Config.Replicas == 0 && !own && !slotless {
+		l.Token, l.Slot = g.Token, g.Slot
 		return granted, nil
 	}
-	// Too old to be certain for long, not confirmed by the replicas, or too short: ask, without queueing, until
+	// Too old to be certain for long, not confirmed by the replicas, too short, or without its slot: ask, without queueing, until
 	// Redis answers. If the claim has expired, another contender has the lock.
 	out, _, err := a.insist(l)
 	if out == again {

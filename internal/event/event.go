@@ -27,11 +27,14 @@ const (
 	Write
 	Group
 	Redlock
+	Semaphore
 )
 
-var kindNames = [...]string{Mutex: "mutex", Fair: "fair", Read: "read", Write: "write", Group: "group", Redlock: "redlock"}
+var kindNames = [...]string{
+	Mutex: "mutex", Fair: "fair", Read: "read", Write: "write", Group: "group", Redlock: "redlock", Semaphore: "semaphore",
+}
 
-// String returns "mutex", "fair", "read", "write", "group" or "redlock".
+// String returns "mutex", "fair", "read", "write", "group", "redlock" or "semaphore".
 func (k Kind) String() string {
 	if k == 0 || int(k) >= len(kindNames) {
 		return "Kind(" + strconv.Itoa(int(k)) + ")"

@@ -114,7 +114,7 @@ func (g *Group) addSessions() {
 		for _, p := range l.Parts() {
 			at := [2]string{p.Engine.Deployment(), p.Key}
 			other, ok := taken[at]
-			if ok && (p.Family != other.Family || p.Engine != other.Engine && !(p.Shared && other.Shared)) {
+			if ok && (p.Family != other.Family || p.Engine != other.Engine && !(p.Shared && other.Shared) && min(p.Most, other.Most) < 2) {
 				g.err = fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, nameOf(l))
 			}
 			taken[at], all = p, append(all, p.Engine)

@@ -13,6 +13,7 @@ import (
 // A Grant gives a lock to a contender for a term.
 type Grant struct {
 	Token int64 // 0: not granted yet
+	Slot  int   // of a permit; -1 if it is not known
 	Term  time.Duration
 	Until int64 // certain until then
 	Claim bool  // Term is a claim
@@ -21,8 +22,9 @@ type Grant struct {
 // Heard handles what the session is told. It runs on the connection's reader, and does not block.
 //
 // "granted <hold id> <token> <claim> <key>" grants the lock with that key. The claim may be longer
-// than the lease, to which a probe under way, or a renewal, may have shortened it. "look <hold id>"
-// grants nothing: the lock is free, but it is Redisson's turn for the moment.
+// than the lease, to which a probe under way, or a renewal, may have shortened it. A permit's token is
+// followed by a slash and its slot. "look <hold id>" grants nothing: the lock is free, but it is
+// Redisson's turn for the moment, or more permits are free than one script grants.
 //
 // Anybody who may publish on the session's channel can send such messages. But nobody else knows a
 // hold id that this session waits under, unless he may read the queue of that lock.
@@ -37,7 +39,7 @@ func (q *Queue) Heard(message string) {
 	case verb == "look":
 		q.advanceLocked(w, q.Clock.Now()+int64(yieldLook))
 	case verb == "granted" && q.waitsLocked(w):
-		if g, key := granted(rest); g.Token > 0 && key == w.lockName() {
+		if g, key := granted(rest); g.Token > 0 && key == w.lockName() && (g.Slot >= 0) == (w.ref.Kind == wire.Semaphore) {
 			g.Term = min(g.Term, w.ref.Length)
 			q.grantedLocked(w, g, w.probed)
 		}
@@ -51,12 +53,17 @@ const yieldLook = time.Millisecond
 func granted(text string) (g Grant, key string) {
 	number, rest, _ := strings.Cut(text, " ")
 	length, key, _ := strings.Cut(rest, " ")
+	number, place, permit := strings.Cut(number, "/")
+	slot := -1
+	if n, err := strconv.ParseUint(place, 10, 31); permit && err == nil {
+		slot = int(n)
+	}
 	token, bad := strconv.ParseInt(number, 10, 64)
 	ms, err := strconv.ParseInt(length, 10, 64)
 	if bad != nil || err != nil || ms <= 0 || ms > wire.ClaimMost.Milliseconds() {
 		return Grant{}, ""
 	}
-	return Grant{Token: token, Term: time.Duration(ms) * time.Millisecond, Claim: true}, key
+	return Grant{Token: token, Slot: slot, Term: time.Duration(ms) * time.Millisecond, Claim: true}, key
 }
 
 // grantedLocked records a grant. It began after the request that was sent at sent.

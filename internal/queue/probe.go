@@ -109,7 +109,7 @@ func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, he
 		timing.Signal(w.C)
 		return
 	case reply > 0:
-		q.grantedLocked(w, Grant{Token: reply, Term: w.ref.Length}, sent)
+		q.grantedLocked(w, Grant{Token: reply, Slot: -1, Term: w.ref.Length}, sent)
 		return
 	case reply == wire.Theirs:
 		q.pollsLocked(w, true)

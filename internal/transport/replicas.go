@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,14 +20,14 @@ func (e *ReplicaError) Error() string {
 // maxRedirects is how often a script follows a redirection to another node.
 const maxRedirects = 4
 
-// EvalWait runs a script, and then WAIT on the same connection. A positive result of the
-// script means that it has written; an error of type *ReplicaError beside it means that too
-// few replicas have that write.
+// EvalWait runs a script that returns integers, and then WAIT on the same connection. A positive
+// first one means that the script has written; an error of type *ReplicaError beside it means that
+// too few replicas have that write.
 //
 // After a MOVED the cluster client would redirect the script but not WAIT, which the old node
 // answers at once, having nothing to wait for. So in a cluster both use a dedicated
 // connection, which follows no redirection, and are redirected together here.
-func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) (int64, error) {
+func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) ([]int64, error) {
 	send, key := c.Pipelined, ""
 	if c.Slots != nil {
 		send = c.sendToPrimary
@@ -43,7 +44,7 @@ func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) (in
 			wait = wait.SetSlot(key)
 		}
 		rs := send(ctx, rueidis.Commands{cmd, wait})
-		n, err := rs[0].AsInt64()
+		n, err := integers(rs[0])
 		addr, moved := "", false
 		if re, refused := rueidis.IsRedisErr(err); refused {
 			addr, moved = re.IsMoved()
@@ -54,7 +55,7 @@ func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) (in
 		case moved && c.Slots != nil && redirects < maxRedirects:
 			c.Slots.Moved(Slot(key), addr)
 			cmd = c.Evalsha(s, keys, args)
-		case err != nil || n <= 0:
+		case err != nil || n[0] <= 0:
 			return n, c.poolError(ctx, err)
 		default:
 			acks, err := rs[1].AsInt64()
@@ -64,6 +65,18 @@ func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) (in
 			return n, c.poolError(ctx, err)
 		}
 	}
+}
+
+// integers returns those of a reply: at least one, unless there is an error.
+func integers(r rueidis.RedisResult) ([]int64, error) {
+	if n, err := r.AsInt64(); err == nil {
+		return []int64{n}, nil
+	}
+	n, err := r.AsIntSlice()
+	if err == nil && len(n) == 0 {
+		err = errors.New("the reply has no integer")
+	}
+	return n, err
 }
 
 // sendToPrimary sends commands, the last of which has a slot, on a connection of their own to

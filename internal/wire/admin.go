@@ -11,7 +11,8 @@ import (
 var ErrOtherHolder = errors.New("it has changed hands")
 
 // Force unlocks the lock at a key, and reports whether it was locked. If holders are given, by
-// their hold ids without ":write", it returns [ErrOtherHolder] if others hold the lock.
+// their hold ids without ":write", it returns [ErrOtherHolder] if others hold the lock. Of a semaphore it ends the
+// permits of these holders, whoever else holds some.
 func (p *Protocol) Force(ctx context.Context, key string, holders ...string) (bool, error) {
 	k := NewKeys(Fair, key)
 	n, err := p.Eval(ctx, p.script("force"), []string{key, k.fence, k.aux, queueOf(prefixRWQueue, key)}, append([]string{
@@ -29,7 +30,8 @@ type State struct {
 	Waiters int               // places in the queue
 	Token   int64             // the last that was issued; 0 if it is not known
 	Age     time.Duration     // since then
-	Fields  map[string]int    // hold counts by hold id; "mode" is 1 for read mode, else 0
+	Permits int               // of a semaphore: its limit; else 0
+	Fields  map[string]int    // hold counts by hold id; "mode" is 1 for read mode, else 0. Of a semaphore the slots by hold id
 	Labels  map[string]string // of the sessions that hold it; some may be missing
 }
 
@@ -48,8 +50,10 @@ func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
 	in.Token, _ = rs[2].AsInt64()
 	now, _ := rs[3].AsInt64()
 	in.Age = time.Duration(max(now-issued(in.Token), 0)) * time.Millisecond
+	permits, _ := rs[4].AsInt64()
+	in.Permits = int(permits)
 	in.Fields = make(map[string]int, len(rs)/2)
-	for i := 4; i+1 < len(rs); i += 2 {
+	for i := 5; i+1 < len(rs); i += 2 {
 		field, _ := rs[i].ToString()
 		if field != "mode" && !IsHoldID(field) {
 			continue // an application has added it
@@ -59,6 +63,9 @@ func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
 		if field == "mode" && value == "read" {
 			in.Fields[field] = 1
 		}
+	}
+	if permits > 0 && len(in.Fields) == 0 { // their leases have ended
+		in.TTL = -2
 	}
 	in.Labels = p.labels(ctx, in.Fields)
 	return in, nil

@@ -51,9 +51,12 @@ const ClaimMost = 5 * time.Second
 
 // Acquire asks for an exclusive lock. It returns a token above 0 if the lock was granted, else
 // how long it takes until the lock may be free, negative if the holder's lease has no end. If the
-// call waits, it then has a place in the queue.
+// call waits, it then has a place in the queue. A permit gets its slot.
 func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait bool) (token int64, ttl time.Duration, err error) {
 	var buf callBuffer
+	if l.Kind == Semaphore {
+		return p.acquirePermit(ctx, p.acquiring(&buf, l, leaseMS, wait), l)
+	}
 	n, err := p.taken(ctx, p.acquiring(&buf, l, leaseMS, wait))
 	return Granted(n, l.Keys.explain(err))
 }
@@ -68,22 +71,47 @@ func (p *Protocol) Raise(ctx context.Context, l *Ref, token int64) (held bool, e
 	return n == 1, k.explain(err)
 }
 
+// acquirePermit runs a call that asks for a permit, and waits for replicas if configured.
+func (p *Protocol) acquirePermit(ctx context.Context, c transport.Call, l *Ref) (token int64, ttl time.Duration, err error) {
+	var reply []int64 // a refusal, or token and slot
+	if p.Replicas > 0 {
+		reply, err = p.EvalWait(ctx, c.Script, c.Keys, c.Args)
+	} else {
+		reply, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsIntSlice()
+	}
+	if len(reply) == 2 {
+		l.Slot = int(reply[1])
+	}
+	if len(reply) > 0 {
+		token = reply[0]
+	}
+	return Granted(token, l.Keys.explain(err))
+}
+
 // callBuffer has room for the keys and arguments of a call.
 type callBuffer [12]string
 
 // acquiring returns the call that asks for an exclusive lock.
 func (p *Protocol) acquiring(buf *callBuffer, l *Ref, leaseMS string, wait bool) transport.Call {
 	k := l.Keys
-	return transport.Call{
+	c := transport.Call{
 		Script: p.script("acquire"), Keys: append(buf[:0:4], k.Name, k.fence, k.aux),
 		Args: append(buf[4:4], l.ID, leaseMS, flag(wait), claimMS(l), k.Prefix),
 	}
+	if l.Kind == Semaphore {
+		c.Script, c.Args = p.script("permit"), c.Args[:4]
+	}
+	return c
 }
 
 // taken runs a script that acquires, and waits for replicas if configured.
 func (p *Protocol) taken(ctx context.Context, c transport.Call) (int64, error) {
 	if p.Replicas > 0 {
-		return p.EvalWait(ctx, c.Script, c.Keys, c.Args)
+		n, err := p.EvalWait(ctx, c.Script, c.Keys, c.Args)
+		if len(n) == 0 {
+			return 0, err
+		}
+		return n[0], err
 	}
 	return p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
 }
@@ -158,9 +186,12 @@ func (p *Protocol) releasing(buf *callBuffer, l *Ref) transport.Call {
 		c.Script, c.Keys = p.script("release_read"), append(buf[:0:4], k.Name, k.timeout(l.ID), k.aux, k.fence)
 		c.Args = append(buf[4:4], l.ID, k.Channel, k.Prefix, claimMS(l))
 	}
+	if l.Kind == Semaphore {
+		c.Script, c.Args = p.script("release_permit"), append(buf[4:4], l.ID, claimMS(l))
+	}
 	switch {
 	case l.Rest == nil || l.Rest.For <= 0:
-	case l.Kind == Read:
+	case l.Kind == Read || l.Kind == Semaphore:
 		c.Args = append(c.Args, l.Rest.ID, Millis(l.Rest.For))
 	default:
 		c.Args = append(c.Args, "", l.Rest.ID, Millis(l.Rest.For))
@@ -193,8 +224,11 @@ func (p *Protocol) all(ctx context.Context, n int, call func(i int) transport.Ca
 // ClaimOf returns the claim of a lock with leases of a length.
 func ClaimOf(length time.Duration) time.Duration { return min(ClaimMost, length) }
 
-// claimMS formats the claim of l, mostly without an allocation.
+// claimMS formats the claim of l, mostly without an allocation. That of a permit follows the limit; see lua/lib/permits.lua.
 func claimMS(l *Ref) string {
+	if l.Kind == Semaphore {
+		return strconv.Itoa(min(l.Permits, 1<<50)) + " " + Millis(l.Claim) // exact in Lua
+	}
 	if l.Claim == ClaimMost {
 		return "5000"
 	}

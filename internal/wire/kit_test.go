@@ -146,8 +146,11 @@ var kinds = []Kind{Plain, Fair, Write, Read}
 func newLease(k Kind, name string, n int) *Ref {
 	keys := NewKeys(k, name)
 	l := &Ref{Keys: &keys, Kind: k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second, Claim: ClaimMost}
-	if k == Write {
+	switch k {
+	case Write:
 		l.ID += ":write"
+	case Semaphore:
+		l.Permits = 2
 	}
 	return l
 }

@@ -14,7 +14,7 @@ import (
 const BatchKeys = 100
 
 // Probe refreshes contenders in queues. For each it returns the reply that Acquire would get, Theirs,
-// LostPlace or Tokenless.
+// LostPlace, Tokenless or HasPermit.
 func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
 	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
 	fill := func(c *transport.Call, batch []int) {
@@ -53,8 +53,11 @@ func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 		for _, i := range batch {
 			l := holds[i]
 			c.Keys, c.Args = append(c.Keys, l.Keys.Name), append(c.Args, l.ID)
-			if l.Kind == Read {
+			switch l.Kind {
+			case Read:
 				c.Keys = append(c.Keys, l.Keys.timeout(l.ID))
+			case Semaphore:
+				c.Args[len(c.Args)-1] = ":" + l.ID
 			}
 		}
 		for n := 0; len(batch) > 0; batch = batch[n:] {

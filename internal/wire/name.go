@@ -95,11 +95,12 @@ const (
 	Fair              // FairMutex
 	Write             // RWMutex, write side
 	Read              // RWMutex, read side
+	Semaphore
 )
 
 // Keys are the names of a lock's keys and channel.
 type Keys struct {
-	Name    string // the lock itself, a hash; the prefix of the session and the name that the user gave
+	Name    string // the lock itself, a hash, of a semaphore a sorted set; the prefix of the session and the name that the user gave
 	fence   string // its fencing counter
 	Channel string // on which releases are published
 	aux     string // the queue
@@ -134,6 +135,9 @@ type Ref struct {
 	Claim   time.Duration // for how long it gets the lock at first that another's release grants to it: ClaimOf
 	Kind    Kind
 	Renewed bool // to its length for as long as it is held
+
+	Permits int // of a semaphore: how many holds there may be for this one
+	Slot    int // of a permit, once it is granted
 
 	Rest *Rest // to whom the release leaves the lock; nil: to the next
 }

@@ -33,8 +33,10 @@ func explain(err error, key string, besides ...string) error {
 	case !ok:
 		return err
 	case code == CodeNotLock && strings.Contains(err.Error(), "type"):
-		return &notLock{fmt.Sprintf("the key %q is not a hash (WRONGTYPE): a lock of another library (redsync, redislock, rueidislock) "+
-			"or other data has that name; %s", key, elsewhere), err}
+		return &notLock{fmt.Sprintf("the key %q is not a hash (WRONGTYPE): a Semaphore, a lock of another library (redsync, redislock, "+
+			"rueidislock) or other data has that name; %s", key, elsewhere), err}
+	case code == CodeNotLock && strings.Contains(err.Error(), "permits"):
+		return &notLock{fmt.Sprintf("the key %q is not a semaphore: another lock or other data has that name; %s", key, elsewhere), err}
 	case code == CodeNotLock:
 		return &notLock{fmt.Sprintf("the key %q is a hash, but without any hold: it is data of an application; %s", key, elsewhere), err}
 	case strings.Contains(err.Error(), "WRONGTYPE"):

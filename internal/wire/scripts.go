@@ -33,10 +33,11 @@ type Scripts struct{ sets [len(pubsubNames)]set }
 // set is the scripts for one PubSub, by name.
 type set map[string]*transport.Script
 
-// scriptNames are those of the scripts' files. The read and renew_read scripts are for readers, look and the
-// renew scripts for many locks, all others for any one lock.
+// scriptNames are those of the scripts' files. The read and renew_read scripts are for readers, permit and
+// release_permit for semaphores, look and the renew scripts for many locks, all others for any one lock.
 var scriptNames = [...]string{
-	"acquire", "force", "handoff", "inspect", "look", "raise", "read", "release", "release_read", "renew", "renew_read",
+	"acquire", "force", "handoff", "inspect", "look", "permit", "raise", "read", "release", "release_permit", "release_read",
+	"renew", "renew_read",
 }
 
 // all returns the scripts in order of their names.

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/lockerr"
@@ -258,4 +259,47 @@ func crowdWants(n int) func(r *rig) {
 			wants(Read, 1000+i)(r)
 		}
 	}
+}
+
+// lapsed has the lease of the n-th permit ended. (miniredis says 1e+12 for a round number, which its Lua does not read.)
+func lapsed(n int) func(r *rig) {
+	return func(r *rig) { r.must("ZADD", "a", "XX", "1000000000001", r.lease(Semaphore, n).ID) }
+}
+
+// silentFirst has the first of the queue wait for long, and no session have looked lately.
+func silentFirst(r *rig) {
+	r.must("ZADD", plainQueue, "2000000", r.texts("ZRANGE", plainQueue, "0", "0")[0])
+	r.must("DEL", "relock_seen:{a}")
+}
+
+// full has the first n permits of a semaphore taken.
+func full(r *rig) { all(has(Semaphore, 1), has(Semaphore, 2))(r) }
+
+// asksOf asks for the n-th permit of a semaphore of so many.
+func asksOf(permits, n int) func(r *rig) string {
+	return func(r *rig) string {
+		l := r.lease(Semaphore, n)
+		l.Permits = permits
+		reply, _, err := r.try(l, true)
+		require.NoError(r.t, err)
+		return strings.Fields(said(reply))[0]
+	}
+}
+
+// anew is the beginning of the reply, whose token differs when it is sent again.
+func anew(call func(r *rig) string) func(r *rig) string {
+	return func(r *rig) string { return strings.Fields(call(r))[0] }
+}
+
+// slots are who holds which slot of the semaphore, and the limit.
+func (r *rig) slots() (slots map[int]string, permits int) {
+	r.t.Helper()
+	in, err := r.Inspect(ctx0, "a")
+	require.NoError(r.t, err)
+	slots = make(map[int]string)
+	for id, slot := range in.Fields {
+		require.NotContains(r.t, slots, slot, "two have a slot")
+		slots[slot] = id
+	}
+	return slots, in.Permits
 }

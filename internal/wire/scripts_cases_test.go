@@ -3,7 +3,7 @@ package wire
 import "slices"
 
 func scriptCases() []scriptCase {
-	return slices.Concat(manyCases(), rwCases(), rwListCases(), fairCases(), absentCases(), foreignCases())
+	return slices.Concat(manyCases(), rwCases(), rwListCases(), fairCases(), absentCases(), foreignCases(), permitCases())
 }
 
 // manyCases are of scripts that take several locks, or any kind of lock.

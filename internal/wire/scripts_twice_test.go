@@ -43,6 +43,9 @@ func (r *rig) contents() map[string]string {
 	for _, key := range r.keys() {
 		switch {
 		case strings.HasPrefix(key, "relock_yield"):
+		case key == fenceKey && r.text("TYPE", "a") == "zset": // a permit that is asked for again has a greater token
+		case key == "a" && r.text("TYPE", "a") == "zset":
+			all[key] = fmt.Sprint(slices.Sorted(slices.Values(r.texts("ZRANGE", key, "0", "-1")))) // the leases are times
 		case key == rwReaders, strings.HasPrefix(key, "relock_seen"):
 			all[key] = fmt.Sprint(slices.Sorted(slices.Values(r.texts("ZRANGE", key, "0", "-1"))))
 		default:

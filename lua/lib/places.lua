@@ -24,6 +24,7 @@
 --   placeOf, idOf, claimOf  make a place, and return its parts
 --   arrive      adds a place
 --   firstOf     returns place and score of the first that does not stand back; firstPlace its place
+--   tellFirst   has the first look at the lock
 --   standBack   takes pairs of score and place and has these stand back
 --   comeBack    is called when a contender looks, with the score of its place
 --   looked      records that a session looks, by one of its hold ids
@@ -84,6 +85,11 @@ local function firstOf(queue, call)
   return (call or redis.call)('zrangebyscore', queue, '(0', '+inf', 'withscores', 'limit', 0, 1)
 end
 local function firstPlace(queue) return firstOf(queue)[1] end
+
+local function tellFirst(queue)
+  local first = firstOf(queue, redis.pcall)[1]
+  if first then redis.call(publish, channelOf(queue, first), 'look ' .. idOf(first)) end
+end
 
 local function standBack(queue, places)
   if #places == 0 then return end

@@ -95,11 +95,6 @@ local function readersWait(queue, enters)
   return listens(queue) or left(back, clock()) > 0
 end
 
-local function tellFirst(queue)
-  local first = firstOf(queue, redis.pcall)[1]
-  if first then redis.call(publish, channelOf(queue, first), 'look ' .. idOf(first)) end
-end
-
 local function notify(queue, message)
   local channel, heads = channelsOf(queue)
   if heads then redis.pcall(publish, heads, '0') end

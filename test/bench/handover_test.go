@@ -22,6 +22,7 @@ var handOverKinds = []struct {
 	{"FairMutex", "hand-fair", fairOf, fairOf},
 	{"write after write", "hand-write", writeOf, writeOf},
 	{"read after write", "hand-read", writeOf, readOf},
+	{"Semaphore", "hand-semaphore", semaphoreOf, semaphoreOf},
 }
 
 // locker returns a session's lock of a name.
@@ -31,6 +32,8 @@ func mutexOf(s *relock.Session, name string) relock.Locker { return s.Mutex(name
 func fairOf(s *relock.Session, name string) relock.Locker  { return s.FairMutex(name) }
 func writeOf(s *relock.Session, name string) relock.Locker { return s.RWMutex(name) }
 func readOf(s *relock.Session, name string) relock.Locker  { return s.RWMutex(name).RLocker() }
+
+func semaphoreOf(s *relock.Session, name string) relock.Locker { return s.Semaphore(name, 1) }
 
 // handOver measures the time from the call of Unlock in one process to the return of
 // Lock in another that waits. The floor is the bare minimum: from before HDEL and PUBLISH

@@ -47,6 +47,7 @@ func BenchmarkTable(b *testing.B) {
 		{"holds", t.manyHolds},
 		{"rw", t.readWrite},
 		{"groups", t.groups},
+		{"semaphore", t.semaphore},
 		{"redlock", t.redlock},
 		{"herd", t.herd},
 		{"waiters", t.manyWaiters},

@@ -62,9 +62,12 @@ var lockTypes = []lockType{
 	{"Redlock", 3, []string{"a"}, func(s []*relock.Session, o ...relock.LockOption) relock.Locker {
 		return relock.NewRedlock(s, "a", o...)
 	}},
+	{"Semaphore", 1, []string{"a"}, func(s []*relock.Session, o ...relock.LockOption) relock.Locker {
+		return s[0].Semaphore("a", 1, o...)
+	}},
 }
 
-var reader = &lockTypes[3]
+var reader, semaphore = &lockTypes[3], &lockTypes[7]
 
 // A world is the servers and processes for a lock of one type.
 type world struct {
@@ -235,13 +238,18 @@ func (w *world) has(keys ...string) bool {
 // free reports whether nothing of the lock is left in Redis.
 func (w *world) free() bool { return !w.has(w.typ.names...) }
 
-// fields returns the fields of the lock "a" on the first server.
+// fields returns the fields of the lock "a" on the first server, of a semaphore its hold ids.
 func (w *world) fields() []string {
 	w.t.Helper()
 	synctest.Wait()
 	c := w.redis[0].Client()
-	fields, err := c.Do(background, c.B().Hkeys().Key("a").Build()).AsStrSlice()
+	read := c.B().Hkeys().Key("a").Build()
+	if w.typ == semaphore {
+		read = c.B().Zrange().Key("a").Min("0").Max("-1").Build()
+	}
+	fields, err := c.Do(background, read).AsStrSlice()
 	require.NoError(w.t, err)
+	fields = slices.DeleteFunc(fields, func(f string) bool { return w.typ == semaphore && (f == "permits" || f[0] == ':') })
 	slices.Sort(fields)
 	return fields
 }

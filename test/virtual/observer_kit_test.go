@@ -14,7 +14,7 @@ import (
 
 // observed are the kinds by which the types of locks report.
 var observed = map[string]relock.Kind{
-	"Mutex": relock.KindMutex, "FairMutex": relock.KindFair, "writer": relock.KindWrite, "reader": relock.KindRead,
+	"Mutex": relock.KindMutex, "FairMutex": relock.KindFair, "writer": relock.KindWrite, "reader": relock.KindRead, "Semaphore": relock.KindSemaphore,
 	"Group": relock.KindGroup, "mixed Group": relock.KindGroup, "Redlock": relock.KindRedlock,
 }
 

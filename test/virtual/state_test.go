@@ -23,7 +23,7 @@ func TestStateHasTokenAndAge(t *testing.T) {
 				time.Sleep(after)
 				st, err := other.s[0].Inspect(background, "a")
 				require.NoError(t, err)
-				require.Zero(t, st.Permits)
+				require.Equal(t, map[bool]int{true: 1}[w.typ == semaphore], st.Permits)
 				if !w.exclusive() {
 					require.Zero(t, st.Token)
 					require.Zero(t, st.Age)

@@ -60,7 +60,7 @@ func TestLockSaysThatItWasTaken(t *testing.T) {
 		w.isTaken(t, here.lock()) // behind the one that asks
 		require.ErrorIs(t, <-first, relock.ErrTaken)
 		require.NoError(t, holder.Unlock(background))
-		if w.typ.redis > 1 {
+		if w.typ.redis > 1 || w.typ == semaphore { // of which nobody here knows whether more permits are free
 			return
 		}
 		require.NoError(t, here.opposite().Lock(background))

@@ -148,6 +148,8 @@ func (r *runner) newLock(s *relock.Session) relock.Locker {
 		opts = append(opts, relock.WithMinHold(r.minHold.Duration))
 	}
 	switch {
+	case r.slots > 0:
+		return s.Semaphore(r.name, r.slots, opts...)
 	case r.shared:
 		return s.RWMutex(r.name, opts...).RLocker()
 	case r.exclusive:

@@ -69,7 +69,10 @@ func describe(w io.Writer, l locks.Lock) {
 		return
 	}
 	how := l.Kind()
-	if l.Mode == relock.Shared {
+	switch {
+	case l.Permits > 0:
+		how += fmt.Sprintf(", %d of %d permits", len(l.Holders), l.Permits)
+	case l.Mode == relock.Shared:
 		how += fmt.Sprintf(" by %d", len(l.Holders))
 	}
 	held := ""
@@ -82,7 +85,11 @@ func describe(w io.Writer, l locks.Lock) {
 		fmt.Fprintf(w, "  token %d\n", l.Token)
 	}
 	for _, h := range l.Holders {
-		fmt.Fprintf(w, "  by %s\n", locks.Who(h))
+		slot := ""
+		if l.Permits > 0 {
+			slot = fmt.Sprintf(", slot %d", h.Slot)
+		}
+		fmt.Fprintf(w, "  by %s%s\n", locks.Who(h), slot)
 		if h.Label != "" {
 			fmt.Fprintf(w, "    %s\n", locks.Printable(h.ID))
 		}

@@ -28,8 +28,8 @@ func newList() *cobra.Command {
 PATTERN is one of SCAN: * and ? stand for any characters, [ab] for one of some. With
 --prefix it is of the names behind the prefix, and no other keys are looked at.
 
-It looks at all keys, in steps of 500 (SCAN), and at no more than a few fields of
-each hash to tell whether it is a lock.`,
+It looks at all keys, in steps of 500 (SCAN), first for hashes and then for sorted sets
+(semaphores), and at no more than a few fields of each to tell whether it is a lock.`,
 		Example: "  relock list 'goods:*'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -126,6 +126,7 @@ type holderJSON struct {
 	Session string `json:"session"`
 	Label   string `json:"label,omitempty"`
 	Count   int    `json:"count"`
+	Slot    *int   `json:"slot,omitempty"`
 }
 
 func printJSON(w io.Writer, all []locks.Lock) error {
@@ -141,7 +142,11 @@ func printJSON(w io.Writer, all []locks.Lock) error {
 			o.Held = &ms
 		}
 		for _, h := range l.Holders {
-			o.Holders = append(o.Holders, holderJSON{h.ID, h.Session, h.Label, h.Count})
+			j := holderJSON{ID: h.ID, Session: h.Session, Label: h.Label, Count: h.Count}
+			if l.Permits > 0 {
+				j.Slot = &h.Slot
+			}
+			o.Holders = append(o.Holders, j)
 		}
 		out[i] = o
 	}

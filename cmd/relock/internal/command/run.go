@@ -15,7 +15,7 @@ type runFlags struct {
 	noWait, shared, exclusive, fair, verbose, quiet bool
 	wait, lease, minHold, maxHold, grace            duration
 	label                                           string
-	conflict                                        int
+	conflict, slots                                 int
 	passingFlags
 }
 
@@ -23,6 +23,9 @@ const runLong = `run runs a command while it holds a lock. It waits for the lock
 says otherwise. The command has the standard input, output and error of relock, its name
 in $RELOCK_NAME, and in $RELOCK_TOKEN a number that grows from each holder to the
 next: a store that refuses smaller ones than it has seen is safe from a late holder.
+
+With --slots N up to N run at a time, in order of arrival, and $RELOCK_SLOT is from 0 to
+N-1: no two that run have the same, and the lowest that is free is given out.
 
 INT, TERM, HUP and QUIT are passed on to the command's process group. While relock
 still waits, they end it.
@@ -50,6 +53,7 @@ func newRun() *cobra.Command {
 		Example: `  relock run nightly-report -- ./report.sh
   relock run -n nightly-report -- ./report.sh   # do not wait if another host has it
   relock run -w 30s -E 75 deploy -- make deploy
+  relock run --slots 4 encode -- ./encode.sh    # at most 4 at a time, on all hosts
   relock run --handoff=1h --ticket-file t deploy -- make build
   relock run --adopt @t -- make deploy`,
 		ValidArgsFunction: completeRun,
@@ -79,6 +83,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.BoolVarP(&f.shared, "shared", "s", false, "share the lock with others that use -s")
 	fs.BoolVarP(&f.exclusive, "exclusive", "x", false, "exclude those that use -s, and have them stand aside while this waits")
 	fs.BoolVar(&f.fair, "fair", false, "wait in order of arrival")
+	fs.IntVar(&f.slots, "slots", 0, "up to `N` may hold the name at a time (a semaphore), each with a slot of its own")
 	fs.Var(&f.lease, "lease", "length `D` of the lease, renewed every third of it; so soon is the lock of a dead host free")
 	fs.Var(&f.minHold, "min-hold", "keep the lock taken until `D` after it was acquired, also if the command ends before")
 	fs.StringVar(&f.label, "label", "", "who holds the lock, for people: `TEXT` instead of relock@host:pid")
@@ -87,7 +92,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	f.passingFlags.define(cmd)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say what happens to the lock")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing of a lock that is taken or lost")
-	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "fair")
+	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "fair", "slots")
 	cmd.MarkFlagsMutuallyExclusive("no-wait", "timeout")
 	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
 }
@@ -105,6 +110,8 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("run needs a command after --")
 	case f.conflict < 0 || f.conflict > 255:
 		return usage("-E %d: an exit status is from 0 to 255", f.conflict)
+	case cmd.Flags().Changed("slots") && f.slots < 1:
+		return usage("--slots %d: must be at least 1", f.slots)
 	case f.lease.Duration < minLease:
 		return usage("--lease %v: must be at least %v", f.lease.Duration, minLease)
 	case f.minHold.set && f.minHold.Duration < time.Millisecond:

@@ -156,13 +156,16 @@ func (r *runner) token(prefix string) string {
 func (r *runner) env() []string {
 	var env []string
 	for _, e := range withoutHidden(os.Environ()) {
-		if name, _, _ := strings.Cut(e, "="); !slices.Contains([]string{"RELOCK_NAME", "RELOCK_TOKEN", ticketVariable}, name) {
+		if name, _, _ := strings.Cut(e, "="); !slices.Contains([]string{"RELOCK_NAME", "RELOCK_TOKEN", "RELOCK_SLOT", ticketVariable}, name) {
 			env = append(env, e)
 		}
 	}
 	env = append(env, "RELOCK_NAME="+r.name)
 	if t := r.token("RELOCK_TOKEN="); t != "" {
 		env = append(env, t)
+	}
+	if slot := relock.Slot(r.held.hold); slot >= 0 {
+		env = append(env, "RELOCK_SLOT="+strconv.Itoa(slot))
 	}
 	return env
 }

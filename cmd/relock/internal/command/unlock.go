@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -14,12 +16,14 @@ import (
 
 func newUnlock() *cobra.Command {
 	var yes, asJSON bool
+	var holder string
 	cmd := &cobra.Command{
 		Use:   "unlock NAME",
 		Short: "Open a lock by force",
 		Long: `unlock opens a lock, after a question that shows who holds it. If somebody else holds it
 when the answer comes, unlock says so and does nothing. With --yes it asks nothing, and
-opens the lock whoever holds it. A holder that uses relock is told at once and should
+opens the lock whoever holds it. Of a semaphore it ends all permits, or with --holder one
+of them; "relock inspect" shows the ids of its holders. A holder that uses relock is told at once and should
 stop; "relock run" ends its command. A holder that is paused learns of it only later:
 unlock does not stop what it does.
 
@@ -29,15 +33,16 @@ answer was no, 65 if the key holds something that is no lock, and 64 and 69 as a
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return unlock(cmd, args[0], yes, asJSON)
+			return unlock(cmd, args[0], holder, yes, asJSON)
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&holder, "holder", "", "only if the holder with that `ID` has the lock; of a semaphore only its permit")
 	return cmd
 }
 
-func unlock(cmd *cobra.Command, name string, yes, asJSON bool) error {
+func unlock(cmd *cobra.Command, name, holder string, yes, asJSON bool) error {
 	if !yes && !term.IsTerminal(int(os.Stdin.Fd())) {
 		return usage("unlock asks first, but standard input is no terminal; give --yes")
 	}
@@ -51,9 +56,16 @@ func unlock(cmd *cobra.Command, name string, yes, asJSON bool) error {
 	if err != nil {
 		return failed(err)
 	}
+	if holder != "" {
+		l.Holders = slices.DeleteFunc(l.Holders, func(h relock.Holder) bool { return h.ID != holder })
+	}
 	opened := false
 	switch {
 	case !l.Locked():
+	case len(l.Holders) == 0 && holder != "":
+		return &exit{statusNothing, fmt.Errorf("%s is not held by %s", locks.Printable(name), locks.Printable(holder))}
+	case yes && holder != "":
+		opened, err = r.Open(ctx, l)
 	case yes:
 		opened, err = r.Session.ForceUnlock(ctx, name)
 	default:
@@ -61,9 +73,10 @@ func unlock(cmd *cobra.Command, name string, yes, asJSON bool) error {
 		if !confirm("Open it?") {
 			return &exit{statusNothing, fmt.Errorf("%s was left as it is", locks.Printable(name))}
 		}
-		if opened, err = r.Open(ctx, l); errors.Is(err, locks.ErrChanged) {
-			return &exit{statusNothing, fmt.Errorf("%s has changed hands and was left as it is", locks.Printable(name))}
-		}
+		opened, err = r.Open(ctx, l)
+	}
+	if errors.Is(err, locks.ErrChanged) {
+		return &exit{statusNothing, fmt.Errorf("%s has changed hands and was left as it is", locks.Printable(name))}
 	}
 	if err != nil {
 		return failed(err)

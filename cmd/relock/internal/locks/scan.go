@@ -24,6 +24,7 @@ type Scan struct {
 	prefix  string
 	pattern string           // of keys; "" matches all
 	nodes   []rueidis.Client // the primaries that are left; the first is being scanned
+	second  bool             // for sorted sets, after its hashes
 	cursor  uint64
 }
 
@@ -57,14 +58,40 @@ func (s *Scan) Next(ctx context.Context) ([]string, error) {
 	if s.pattern != "" {
 		b = b.Args("MATCH", s.pattern)
 	}
-	entry, err := node.Do(ctx, b.Args("COUNT", fmt.Sprint(Step), "TYPE", "hash").Build()).AsScanEntry()
+	kind, found := "hash", s.locks
+	if s.second {
+		kind, found = "zset", s.semaphores
+	}
+	entry, err := node.Do(ctx, b.Args("COUNT", fmt.Sprint(Step), "TYPE", kind).Build()).AsScanEntry()
 	if err != nil {
 		return nil, fmt.Errorf("looking for locks: %w", err)
 	}
 	if s.cursor = entry.Cursor; s.cursor == 0 {
-		s.nodes = s.nodes[1:]
+		if s.second {
+			s.nodes = s.nodes[1:]
+		}
+		s.second = !s.second
 	}
-	return s.locks(ctx, entry.Elements)
+	return found(ctx, entry.Elements)
+}
+
+// semaphores returns those of the sorted sets that are semaphores (lua/lib/permits.lua).
+func (s *Scan) semaphores(ctx context.Context, keys []string) ([]string, error) {
+	looks := make(rueidis.Commands, len(keys))
+	for i, k := range keys {
+		looks[i] = s.client.B().Zscore().Key(k).Member("permits").Build()
+	}
+	var found []string
+	for i, reply := range s.client.DoMulti(ctx, looks...) {
+		limit, err := reply.AsFloat64()
+		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused && !rueidis.IsRedisNil(err) {
+			return nil, fmt.Errorf("looking for locks: %w", err)
+		}
+		if err == nil && limit < 0 {
+			found = append(found, strings.TrimPrefix(keys[i], s.prefix))
+		}
+	}
+	return found, nil
 }
 
 // locks returns those of the hashes that are locks.

@@ -158,7 +158,11 @@ func (m *model) tableLine(r *row) line {
 
 // holder says who holds a lock, in a word.
 func holder(l locks.Lock) string {
-	if n := len(l.Holders); n > 1 {
+	n := len(l.Holders)
+	switch {
+	case l.Permits > 0:
+		return fmt.Sprintf("%d of %d permits", n, l.Permits)
+	case n > 1:
 		return fmt.Sprintf("%d readers", n)
 	}
 	return l.Holder()
@@ -236,7 +240,11 @@ func (m *model) details() []line {
 		{fmt.Sprintf("waiters    %d", r.Waiters), plain},
 	}
 	for _, h := range r.Holders {
-		lines = append(lines, line{"holder     " + locks.Who(h), plain}, line{"           " + locks.Printable(h.ID), plain})
+		who := locks.Who(h)
+		if r.Permits > 0 {
+			who += fmt.Sprintf(", slot %d", h.Slot)
+		}
+		lines = append(lines, line{"holder     " + who, plain}, line{"           " + locks.Printable(h.ID), plain})
 	}
 	return append(lines, line{}, line{"u opens it, any other key goes back", faint})
 }

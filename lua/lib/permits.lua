@@ -1,0 +1,67 @@
+-- The permits of a semaphore: one sorted set at its name, and no counter that could differ from it. Its members are
+--
+--   permits     with minus the limit of whoever acquired last: it is the first
+--   :<hold id>  with the slot of a holder: these follow, in order of the slots
+--   <hold id>   with the time (ms) at which the lease of a holder ends: these come last
+--
+-- The key expires with the last lease. A holder whose lease has ended counts until a script that gives permits has
+-- removed it, so it may still be renewed. q has the lock, its fence and queue.
+--
+--   endAt     returns when the lease ends that does so first
+--   count     sets q.n, the number of holders, and q.now, after removing those whose lease has ended, 1000 at most:
+--             then q.lapsed is set, as when the key has expired. It returns an error if the key is no semaphore
+--   freeSlot  returns the lowest free slot: behind a gap slots are greater than their places in the order
+--   waitFor   returns after how long (ms) to look again
+--   keep      has the key live until the last lease ends
+--   prolong   starts the lease of a holder again, unless it is longer
+--   take      gives a permit, and returns its slot
+
+local function endAt(q) return tonumber(redis.call('zrange', q.lock, q.n + 1, q.n + 1, 'withscores')[2]) or 0 end
+
+local function count(q)
+  local limit = redis.pcall('zscore', q.lock, 'permits')
+  if type(limit) == 'table' then
+    return string.find(limit.err, 'WRONGTYPE', 1, true) and redis.error_reply('NOTLOCK permits') or limit
+  end
+  local size = redis.call('zcard', q.lock)
+  if size > 0 and not limit then return redis.error_reply('NOTLOCK permits') end
+  q.n, q.now, q.lapsed = math.floor(math.max(size - 1, 0) / 2), clock(), size == 0
+  if q.n == 0 or endAt(q) >= q.now then return nil end
+  local gone, ended = {}, string.format('(%.0f', q.now)
+  for _, id in ipairs(redis.call('zrangebyscore', q.lock, '100000000000', ended, 'limit', 0, 1000)) do
+    gone[#gone + 1], gone[#gone + 2] = id, ':' .. id
+  end
+  redis.call('zrem', q.lock, unpack(gone))
+  q.n, q.lapsed = q.n - #gone / 2, true
+end
+
+local function freeSlot(q)
+  local low, high = 0, q.n
+  local probe = high - 1 -- mostly there is no gap
+  while low < high do
+    if tonumber(redis.call('zrange', q.lock, probe + 1, probe + 1, 'withscores')[2]) == probe then
+      low = probe + 1
+    else
+      high = probe
+    end
+    probe = math.floor((low + high) / 2)
+  end
+  return low
+end
+
+local function waitFor(q) return q.n > 0 and math.max(endAt(q) - q.now, 0) or 1000 end
+
+local function keep(lock) redis.call('pexpireat', lock, redis.call('zrange', lock, -1, -1, 'withscores')[2]) end
+
+local function prolong(lock, id, lease)
+  redis.call('zadd', lock, 'xx', 'gt', string.format('%.0f', clock() + lease), id)
+  keep(lock)
+end
+
+local function take(q, id, permits, lease)
+  local slot, ends = freeSlot(q), string.format('%.0f', q.now + lease)
+  redis.call('zadd', q.lock, '-' .. permits, 'permits', slot, ':' .. id, ends, id)
+  keep(q.lock)
+  q.n = q.n + 1
+  return slot
+end

@@ -1,0 +1,304 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/peek"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// users counts who is in which slot, by reads and writes that are not atomic but for each slot alone.
+type users struct {
+	mu   sync.Mutex
+	in   map[int]bool
+	most int
+	seen map[int64]bool // tokens
+}
+
+func (u *users) enter(slot int, token int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.in[slot] {
+		return fmt.Errorf("two have slot %d", slot)
+	}
+	if u.seen[token] {
+		return fmt.Errorf("two had token %d", token)
+	}
+	u.in[slot], u.seen[token] = true, true
+	u.most = max(u.most, len(u.in))
+	return nil
+}
+
+func (u *users) leave(slot int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.in, slot)
+}
+
+// Through one value per process, which its goroutines share, n sections run at a time, each with a slot of its own.
+func TestSemaphoreNeverHasMoreThanItsPermits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const permits = 5
+	u := &users{in: make(map[int]bool), seen: make(map[int64]bool)}
+	var plain [permits]int
+	total := 0
+	var all sync.WaitGroup
+	for range 4 {
+		sem := kit.NewSession(t, server).Semaphore("sem", permits)
+		for range 8 {
+			total += 25
+			all.Go(func() {
+				for range 25 {
+					err := relock.Do(kit.Background, sem, func(ctx context.Context) error {
+						slot := relock.Slot(ctx)
+						if err := u.enter(slot, relock.Token(ctx)); err != nil {
+							return err
+						}
+						n := plain[slot] // not atomic
+						time.Sleep(100 * time.Microsecond)
+						plain[slot] = n + 1
+						u.leave(slot)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	sum := 0
+	for _, n := range plain {
+		sum += n
+	}
+	require.Equal(t, total, sum)
+	require.Equal(t, permits, u.most)
+	nothingLeft(t, server.Client(t))
+}
+
+// A handle takes a permit for each Lock without an owner, and Unlock ends the latest.
+func TestHandleOfASemaphoreHoldsSeveralPermits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := kit.NewSession(t, server)
+	sem := s.Semaphore("sem", 3)
+	require.Equal(t, -1, sem.Slot())
+	for slot := range 3 {
+		require.NoError(t, sem.Lock(kit.Background))
+		require.Equal(t, slot, sem.Slot())
+	}
+	ok, err := sem.TryLock(kit.Background)
+	require.NoError(t, err)
+	require.False(t, ok)
+	state := inspect(t, s, "sem")
+	require.Equal(t, relock.Shared, state.Mode)
+	require.Equal(t, 3, state.Permits)
+	for slot, h := range state.Holders {
+		require.Equal(t, slot, h.Slot)
+		require.Equal(t, s.ID(), h.Session)
+		require.Equal(t, 1, h.Count)
+	}
+	for slot := 2; slot >= 0; slot-- {
+		require.Equal(t, slot, sem.Slot())
+		require.NoError(t, sem.Unlock(kit.Background))
+		require.ErrorIs(t, sem.Err(), relock.ErrNotHeld)
+	}
+	require.Equal(t, -1, sem.Slot())
+	require.ErrorIs(t, sem.Unlock(kit.Background), relock.ErrNotHeld)
+	nothingLeft(t, server.Client(t))
+}
+
+// After a loss the first Unlock through the handle says so, and Lock waits for it.
+func TestHandleOfASemaphoreWaitsForTheUnlockOfWhatItLost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := kit.NewSession(t, server), kit.NewSession(t, server)
+	sem := s.Semaphore("sem", 3)
+	require.NoError(t, sem.Lock(kit.Background))
+	require.NoError(t, sem.Lock(kit.Background))
+	opened, err := other.ForceUnlock(kit.Background, "sem")
+	require.NoError(t, err)
+	require.True(t, opened)
+	redistest.Eventually(t, kit.Soon, "the loss", func() bool { return errors.Is(sem.Err(), relock.ErrForced) })
+	_, err = sem.TryLock(kit.Background)
+	require.ErrorIs(t, err, relock.ErrForced)
+	next := make(chan error, 1)
+	go func() { next <- sem.Lock(kit.Background) }()
+	require.ErrorIs(t, sem.Unlock(kit.Background), relock.ErrForced)
+	require.NoError(t, s.Semaphore("sem", 3).Lock(kit.Background), "through another handle")
+	select {
+	case err := <-next:
+		t.Fatalf("it did not wait: %v", err)
+	default:
+	}
+	require.ErrorIs(t, sem.Unlock(kit.Background), relock.ErrForced)
+	require.NoError(t, <-next)
+	require.NoError(t, sem.Unlock(kit.Background))
+}
+
+// An owner has one permit, and enters again.
+func TestOwnerHasOnePermit(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := kit.NewSession(t, server)
+	ctx := s.NewContext(kit.Background)
+	require.NoError(t, s.Semaphore("sem", 2).Lock(ctx))
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if err := s.Semaphore("sem", 2).Lock(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, inspect(t, s, "sem").Holders, 1)
+	for range 21 {
+		require.NoError(t, s.Semaphore("sem", 2).Unlock(ctx))
+	}
+	nothingLeft(t, server.Client(t))
+
+	// also if its calls wait at the same time
+	full := kit.NewSession(t, server).Semaphore("sem", 1)
+	require.NoError(t, full.Lock(kit.Background))
+	for range 20 {
+		all.Go(func() {
+			if err := s.Semaphore("sem", 1).Lock(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	waiting(t, s, "sem", 20)
+	require.NoError(t, full.Unlock(kit.Background))
+	all.Wait()
+	redistest.Eventually(t, kit.Soon, "the other calls to leave the queue", func() bool { return inspect(t, s, "sem").Waiters == 0 })
+	for range 20 {
+		require.NoError(t, s.Semaphore("sem", 1).Unlock(ctx))
+	}
+	nothingLeft(t, server.Client(t))
+}
+
+func TestSemaphoreOfNoPermitsIsMisuse(t *testing.T) {
+	t.Parallel()
+	s := kit.NewSession(t, redistest.Start(t))
+	for _, permits := range []int{0, -1} {
+		sem := s.Semaphore("sem", permits)
+		_, err := sem.TryLock(kit.Background)
+		for _, err := range []error{err, sem.Lock(kit.Background), sem.Unlock(kit.Background)} {
+			require.ErrorIs(t, err, relock.ErrOption)
+		}
+	}
+	sem := s.Semaphore("sem", int(^uint(0)>>1))
+	require.NoError(t, sem.Lock(kit.Background))
+	require.Zero(t, sem.Slot())
+	require.NoError(t, sem.Unlock(kit.Background))
+}
+
+// A name is one of a semaphore or of a lock.
+func TestSemaphoreAndLockDoNotShareAName(t *testing.T) {
+	t.Parallel()
+	s := kit.NewSession(t, redistest.Start(t))
+	for _, k := range kinds[:4] {
+		sem, lock := s.Semaphore(k.name, 2), k.on(s, k.name)
+		require.NoError(t, relock.Do(kit.Background, sem, func(ctx context.Context) error {
+			require.ErrorIs(t, lock.Lock(ctx), relock.ErrNotLock)
+			return nil
+		}))
+		require.NoError(t, relock.Do(kit.Background, lock, func(ctx context.Context) error {
+			require.ErrorIs(t, sem.Lock(ctx), relock.ErrNotLock)
+			return nil
+		}))
+	}
+}
+
+// Do inside Do takes another permit, unless this Do has the last one that could be free: that is a deadlock.
+func TestDoInsideDoTakesAnotherPermit(t *testing.T) {
+	t.Parallel()
+	sem := kit.NewSession(t, redistest.Start(t)).Semaphore("sem", 2)
+	require.Equal(t, -1, relock.Slot(kit.Background))
+	require.NoError(t, relock.Do(kit.Background, sem, func(ctx context.Context) error {
+		return relock.Do(ctx, sem, func(ctx context.Context) error {
+			require.Equal(t, 1, relock.Slot(ctx))
+			require.ErrorIs(t, sem.Lock(ctx), relock.ErrDeadlock)
+			return nil
+		})
+	}))
+}
+
+// A Group has permits of semaphores as members, also two of one semaphore in two sessions.
+func TestGroupHasPermits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := kit.NewSession(t, server), kit.NewSession(t, server)
+	g := relock.NewGroup(a.Semaphore("sem", 2), a.Mutex("mutex"), b.Semaphore("sem", 2))
+	require.NoError(t, g.Lock(kit.Background))
+	require.Len(t, inspect(t, a, "sem").Holders, 2)
+	ok, err := a.Semaphore("sem", 2).TryLock(kit.Background)
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.NoError(t, g.Unlock(kit.Background))
+	nothingLeft(t, server.Client(t))
+	_, err = relock.NewGroup(a.Semaphore("sem", 1), b.Semaphore("sem", 1)).TryLock(kit.Background)
+	require.ErrorIs(t, err, relock.ErrOption)
+}
+
+// Ten thousand permits of one process are renewed, forced open, and released by Close.
+func TestTenThousandPermits(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	server := redistest.Start(t)
+	s, other := kit.NewSession(t, server, relock.WithLease(10*time.Second)), kit.NewSession(t, server)
+	sem := s.Semaphore("sem", n)
+	for slot := range n {
+		require.NoError(t, sem.Lock(kit.Background))
+		require.Equal(t, slot, sem.Slot())
+	}
+	time.Sleep(5 * time.Second) // all are renewed
+	state := inspect(t, other, "sem")
+	require.Len(t, state.Holders, n)
+	require.Equal(t, n-1, state.Holders[n-1].Slot)
+	ok, err := other.Semaphore("sem", n).TryLock(kit.Background)
+	require.NoError(t, err)
+	require.False(t, ok)
+	opened, err := other.ForceUnlock(kit.Background, "sem")
+	require.NoError(t, err)
+	require.True(t, opened)
+	for range n {
+		require.ErrorIs(t, sem.Unlock(kit.Background), relock.ErrLost)
+	}
+	for range n {
+		require.NoError(t, sem.Lock(kit.Background))
+	}
+	require.NoError(t, s.Close(kit.Background))
+	nothingLeft(t, server.Client(t))
+}
+
+// An operator may end one permit; the others stay.
+func TestOnePermitIsForced(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := kit.NewSession(t, server)
+	a, b := s.Semaphore("sem", 2), s.Semaphore("sem", 2)
+	require.NoError(t, a.Lock(kit.Background))
+	require.NoError(t, b.Lock(kit.Background))
+	opened, err := peek.Open(kit.Background, s, "sem", []string{inspect(t, s, "sem").Holders[0].ID})
+	require.NoError(t, err)
+	require.True(t, opened)
+	require.ErrorIs(t, a.Err(), relock.ErrForced)
+	time.Sleep(100 * time.Millisecond)
+	require.NoError(t, b.Err())
+	require.NoError(t, b.Unlock(kit.Background))
+	require.ErrorIs(t, a.Unlock(kit.Background), relock.ErrForced)
+	nothingLeft(t, server.Client(t))
+}
