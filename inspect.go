@@ -38,8 +38,8 @@ type State struct {
 	TTL     time.Duration // what is left of the lease, of several the longest; negative if the key has none
 	Waiters int           // in the queue in Redis: calls of a FairMutex or Semaphore, sessions that want a Mutex
 
-	// Token is the fencing token of an exclusive hold of relock, or of a semaphore's only permit; 0 of another, or if Redis has evicted
-	// it. The goroutine that has the lock has a larger one if its process has passed the lock on.
+	// Token is the fencing token of an exclusive hold of relock, or of a semaphore with one permit; 0 of another, or if
+	// Redis has evicted it. The goroutine that has the lock has a larger one if its process has passed the lock on.
 	Token int64
 	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token, and of a Redlock while another's clock is ahead
 

@@ -50,7 +50,7 @@ var kinds = []kind{
 	}, false, false},
 	{"Redlock", 3, func(ss []*relock.Session, name string, o ...relock.LockOption) relock.Locker {
 		return relock.NewRedlock(ss, name, o...)
-	}, false, false},
+	}, true, false},
 	{"Semaphore", 1, func(ss []*relock.Session, name string, o ...relock.LockOption) relock.Locker {
 		return ss[0].Semaphore(name, 1, o...)
 	}, true, false},
