@@ -88,6 +88,9 @@ next:
 	}
 }
 
+// alien reports whether one of two kinds is a Semaphore, which has no name with another.
+func alien(k, other *kind) bool { return (k.name == "Semaphore") != (other.name == "Semaphore") }
+
 func fenced(k *kind) bool    { return k.fenced }
 func exclusive(k *kind) bool { return !k.reads }
 

@@ -64,14 +64,14 @@ func unlock(cmd *cobra.Command, name, holder string, yes, asJSON bool) error {
 	case !l.Locked():
 	case len(l.Holders) == 0 && holder != "":
 		return &exit{statusNothing, fmt.Errorf("%s is not held by %s", locks.Printable(name), locks.Printable(holder))}
-	case yes && holder != "":
-		opened, err = r.Open(ctx, l)
-	case yes:
+	case yes && holder == "":
 		opened, err = r.Session.ForceUnlock(ctx, name)
 	default:
-		describe(os.Stderr, l)
-		if !confirm("Open it?") {
-			return &exit{statusNothing, fmt.Errorf("%s was left as it is", locks.Printable(name))}
+		if !yes {
+			describe(os.Stderr, l)
+			if !confirm("Open it?") {
+				return &exit{statusNothing, fmt.Errorf("%s was left as it is", locks.Printable(name))}
+			}
 		}
 		opened, err = r.Open(ctx, l)
 	}
