@@ -42,10 +42,11 @@
 #define LOOK   1           /* a third of a claim */
 #define SILENT 2           /* more than a look, less than a claim */
 
-/* How many ticks a call that is alive waits while nobody who is alive has the lock: the lease of the holder that is gone,
- * one claim of all the dead and frozen together, and another for each time that somebody freezes, is cancelled or loses a
- * message meanwhile; then a look. */
-#define PATIENCE (LEASE + CLAIM * ((FREEZES + CRASHES > 0) + (FREEZES > 1) + LOSSES + BREAKS) + 2 * LOOK)
+/* How many ticks a call that is alive waits while nobody who is alive has the lock: for each session that dies or
+ * freezes a lease, or less if it only waited; for each message or subscription that is lost a claim; and looks. */
+#ifndef PATIENCE
+#define PATIENCE (LEASE * (FREEZES + CRASHES) + CLAIM * (LOSSES + BREAKS) + 2 * LOOK)
+#endif
 
 #define ALL (CALLS * IDS)
 #define NONE ALL
@@ -130,14 +131,14 @@ inline fenceOf(x) { fence++; token[x] = fence }
 
 /* passSilent: who was not seen stands back */
 inline passSilent() {
-#ifndef BUG_EACHPLACE
 	k = 0;
+#ifndef BUG_EACHPLACE
 	do
 	:: k < queued -> if :: silent(queue[k]) -> back[queue[k]] = 1 :: else fi; k++
 	:: else -> break
 	od;
-	k = 0
 #endif
+	k = 0
 }
 
 /* handOver gives a lock that has no holder any more to the next place; self learns by the reply */
@@ -230,7 +231,13 @@ inline release(x) {
 
 /* ---- the session */
 
-inline begin(c) { req[c] = sent; age[c] = LEASE - 1 }
+#ifdef BUG_NOMARGIN
+#define SURE LEASE
+#else
+#define SURE (LEASE - 1)   /* lease.CertainUntil */
+#endif
+
+inline begin(c) { req[c] = sent; age[c] = SURE }
 
 inline answered(c) { req[c] = none; age[c] = 0 }
 
@@ -320,11 +327,7 @@ proctype Call(byte c) {
 	:: d_step { runs(c) && granted[ID(c)] && st[c] != waiting && st[c] != asking -> granted[ID(c)] = 0 }
 	/* attempt.claim asks whether it still holds */
 	:: d_step { !dead[S(c)] && st[c] == claiming && req[c] == sent ->
-#ifdef BUG_CONFIRMQUEUES
-		acquire(ID(c), true);
-#else
 		acquire(ID(c), false);
-#endif
 		req[c] = (holder == ID(c) -> found : lost) }
 	:: d_step { runs(c) && st[c] == claiming && (req[c] == found || req[c] == lost) ->
 		if
@@ -358,11 +361,7 @@ proctype Call(byte c) {
 		fi }
 	:: d_step { runs(c) && st[c] == held && req[c] != none && losses > 0 -> losses--; answered(c) }
 	/* Watchdog.expired */
-#ifdef BUG_NODEADLINE
-	:: d_step { false -> skip }
-#else
 	:: d_step { runs(c) && st[c] == held && until[c] == 0 -> next(c, (unsure[c] -> 2 : 1)) }
-#endif
 	/* Unlock: the renewal stops, the release is sent, again if need be */
 	:: d_step { runs(c) && st[c] == held && until[c] > 0 -> st[c] = leaving; until[c] = 0; claim[c] = 0; begin(c) }
 	:: d_step { !dead[S(c)] && st[c] == leaving && req[c] == sent -> release(ID(c)); req[c] = found }
@@ -401,7 +400,14 @@ proctype Cleaner(byte x) {
 #define inQueue(x) ((queued > 0 && queue[0] == (x)) || (queued > 1 && queue[1] == (x)) || \
 	(queued > 2 && queue[2] == (x)) || (queued > 3 && queue[3] == (x)))
 #define cleans(x) (runs(OF(x)) && (clean[x] == 1 || (clean[x] == 2 && (cleanFor[x] == 0 || holder == (x) || inQueue(x)))))
-#define due(c) (runs(c) && (req[c] != none || st[c] == asking || st[c] == claiming || st[c] == leaving || \
+#ifdef LATE                /* requests of a frozen process may take any time: nobody's patience is measured */
+#define underway(c) false
+#define measured false
+#else
+#define underway(c) (!dead[S(c)] && req[c] == sent)
+#define measured true
+#endif
+#define due(c) (underway(c) || runs(c) && (req[c] != none || st[c] == asking || st[c] == claiming || st[c] == leaving || \
 	(st[c] == waiting && look[c] == 0) || granted[ID(c)] || \
 	(st[c] == held && (until[c] == 0 || (!fresh[c] && (claim[c] || until[c] < LEASE - 1))))))
 #define waits(c) (runs(c) && st[c] == waiting)
@@ -449,7 +455,7 @@ proctype World() {
 	do
 	:: d_step { !anyDue && !anyClean ->
 		nothingLeft();
-		if :: anyWaits && !anyWorks -> waited++ :: else -> waited = 0 fi;
+		if :: measured && anyWaits && !anyWorks -> waited++ :: else -> waited = 0 fi;
 		assert(waited <= PATIENCE);
 		DOWN(ttl);
 		if :: ttl == 0 -> holder = NONE :: else fi;
