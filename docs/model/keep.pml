@@ -36,7 +36,7 @@
 #define ASK   2        /* a TryLock waits for so long */
 #define SILENT 3       /* ticks without a look after which a session counts as silent */
 
-/* How long a lock may stay kept while somebody waits who is alive: one look for each message that was lost,
+/* How many ticks a lock may stay kept while somebody waits who is alive: one look for each message that was lost,
  * and for each break of a subscription. */
 #define GIVEUP (LOOK * (LOSSES + BREAKS + 1) + 1)
 
@@ -327,11 +327,16 @@ proctype Session(byte s) {
 	od
 }
 
+#ifdef BUG_DEAFKEEPS
+#define leavesDeaf(s) false
+#else
+#define leavesDeaf(s) (st[s] == kept && deaf[s])
+#endif
 #define due(s) (runs(s) && ( \
 	st[s] == asking || st[s] == leaving || st[s] == cancelled || \
 	(st[s] == waiting && look[s] == 0) || (st[s] == waiting && try[s] && until[s] == 0) || \
 	((st[s] == held || st[s] == kept) && (until[s] == 0 || (until[s] <= LEASE - 2 && !fresh[s]))) || \
-	(st[s] == kept && deaf[s]) || \
+	leavesDeaf(s) || \
 	(id[s] < IDS && (granted[ID(s)] || wanted[ID(s)] || asked[ID(s)] || busy[ID(s)]))))
 
 #if SESSIONS == 2

@@ -30,11 +30,14 @@
 #define CANCELS 0
 #endif
 
-/* FAIR: calls 0 and 1 are places of one session, as those of a FairMutex. Otherwise each call has its session. */
+/* FAIR: calls 0 and 1 are places of one session, as those of a FairMutex, with one hold id each. Otherwise each
+ * call has its session. */
 #ifdef FAIR
 #define S(c) ((c) < 2 -> 0 : 1)
+#define LAST(c) ((c) < 2 -> 1 : IDS)
 #else
 #define S(c) (c)
+#define LAST(c) IDS
 #endif
 
 #define LEASE  4
@@ -127,7 +130,11 @@ inline arrive(x) {
 	k = 0
 }
 
+#ifdef BUG_SAMETOKEN
+inline fenceOf(x) { if :: fence == 0 -> fence++ :: else fi; token[x] = fence }
+#else
 inline fenceOf(x) { fence++; token[x] = fence }
+#endif
 
 /* passSilent: who was not seen stands back */
 inline passSilent() {
@@ -249,7 +256,7 @@ inline next(c, how) {
 	fi;
 	st[c] = idle; until[c] = 0; look[c] = 0; unsure[c] = 0; claim[c] = 0; answered(c);
 	id[c]++;
-	if :: id[c] == IDS -> st[c] = over; id[c] = IDS - 1 :: else fi
+	if :: id[c] == LAST(c) -> st[c] = over; id[c]-- :: else fi
 }
 
 inline take(c, left, isClaim) {
@@ -323,7 +330,10 @@ proctype Call(byte c) {
 #endif
 		:: else -> st[c] = claiming; begin(c)
 		fi }
-	:: d_step { runs(c) && granted[ID(c)] && st[c] == asking -> granted[ID(c)] = 0; b = 0 } /* the look finds it */
+	:: d_step { runs(c) && granted[ID(c)] && st[c] == asking -> granted[ID(c)] = 0 } /* the look finds it */
+#ifdef BUG_TWICE
+	:: d_step { runs(c) && granted[ID(c)] && st[c] == held -> granted[ID(c)] = 0; take(c, CLAIM - 1, 1) }
+#endif
 	:: d_step { runs(c) && granted[ID(c)] && st[c] != waiting && st[c] != asking -> granted[ID(c)] = 0 }
 	/* attempt.claim asks whether it still holds */
 	:: d_step { !dead[S(c)] && st[c] == claiming && req[c] == sent ->
