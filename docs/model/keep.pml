@@ -37,8 +37,8 @@
 #define SILENT 3       /* ticks without a look after which a session counts as silent */
 
 /* How many ticks a lock may stay kept while somebody waits who is alive: one look for each message that was lost,
- * and for each break of a subscription. */
-#define GIVEUP (LOOK * (LOSSES + BREAKS + 1) + 1)
+ * and for each break of a subscription; and until the first of the queue is silent, or stops asking. */
+#define GIVEUP (LOOK * (LOSSES + BREAKS + 1) + 1 + SILENT * (FREEZES + CRASHES) + ASK * TRIES)
 
 #define ALL (SESSIONS * IDS)
 #define NONE ALL
@@ -189,7 +189,7 @@ inline probe(s) { /* look.lua */
 #elif defined(BUG_NOREPEAT)
 		skip
 #else
-		tell()
+		if :: queue[0] == ID(s) || seen[OF(queue[0])] >= SILENT -> tell() :: else fi
 #endif
 	:: else
 	fi
