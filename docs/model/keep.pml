@@ -166,9 +166,7 @@ inline acquire(s) {
 			:: else
 			fi
 		:: else ->
-#ifndef BUG_NOTELL
 			if :: queue[k] == ID(s) -> tell() :: else fi
-#endif
 		fi;
 		k = 0; got[s] = 0
 	fi

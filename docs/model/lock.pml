@@ -401,7 +401,7 @@ proctype Cleaner(byte x) {
 	:: d_step { runs(OF(x)) && clean[x] == 2 ->
 		find(x); b = (holder == x || k < queued); k = 0;
 		if :: b -> b = 0; release(x); clean[x] = 0; cleanFor[x] = 0 :: else fi }
-	:: d_step { runs(OF(x)) && clean[x] == 2 && cleanFor[x] == 0 && !ghost[x] -> clean[x] = 0 }
+	:: d_step { runs(OF(x)) && clean[x] == 2 && cleanFor[x] == 0 && !ghost[x] -> release(x); clean[x] = 0 }
 	:: d_step { ghost[x] -> ghost[x] = 0; acquire(x, true) }
 	:: d_step { ghost[x] -> ghost[x] = 0 }
 	od

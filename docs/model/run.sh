@@ -89,9 +89,13 @@ world large lock -DCALLS=3 -DIDS=1 -DCRASHES=1
 world small lock -DCALLS=3 -DIDS=1 -DFAIR -DFREEZES=1
 world large lock -DFREEZES=1 -DLATE
 world large lock -DFREEZES=1 -DCANCELS=1 -DLOSSES=1 -DIDS=1
+world large lock -DFREEZES=1 -DLOSSES=1
+world large lock -DLOSSES=2 -DCANCELS=1
 world large lock -DBREAKS=1 -DLOSSES=1
 world large lock -DCALLS=3 -DIDS=1 -DLOSSES=1
 world large lock -DCALLS=3 -DIDS=1 -DFREEZES=1
+world large lock -DCALLS=3 -DIDS=1 -DFREEZES=2
+world large lock -DCALLS=3 -DIDS=1 -DFREEZES=1 -DCRASHES=1
 world large lock -DCALLS=3 -DIDS=1 -DCANCELS=1
 world large lock -DCALLS=3 -DIDS=2 -DFAIR -DFREEZES=1
 world small keep
