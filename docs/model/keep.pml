@@ -310,7 +310,7 @@ proctype Session(byte s) {
 	/* the local deadline */
 	:: d_step { runs(s) && (st[s] == held || st[s] == kept) && until[s] == 0 -> st[s] = leaving }
 	/* the release, whose request or reply may be lost */
-	:: d_step { !dead[s] && !frozen[s] && (st[s] == leaving || st[s] == cancelled) && losses > 0 -> losses--; release(ID(s)) }
+	:: d_step { runs(s) && (st[s] == leaving || st[s] == cancelled) && losses > 0 -> losses--; release(ID(s)) }
 	:: d_step { runs(s) && (st[s] == leaving || st[s] == cancelled) -> release(ID(s)); forget(s) }
 	/* a renewal */
 	:: d_step { runs(s) && (st[s] == held || st[s] == kept) && until[s] <= LEASE - 2 && until[s] > 0 && !fresh[s] ->
@@ -341,12 +341,14 @@ proctype Session(byte s) {
 #define quiet (!due(0) && !due(1))
 #define keptBy(s) (runs(s) && st[s] == kept && holder == ID(s))
 #define someKept (keptBy(0) || keptBy(1))
-#define someWait ((runs(0) && st[0] == waiting && !try[0]) || (runs(1) && st[1] == waiting && !try[1]))
+#define waits(s) (runs(s) && st[s] == waiting && !try[s])
+#define someWait (waits(0) || waits(1))
 #else
 #define quiet (!due(0) && !due(1) && !due(2))
 #define keptBy(s) (runs(s) && st[s] == kept && holder == ID(s))
 #define someKept (keptBy(0) || keptBy(1) || keptBy(2))
-#define someWait ((runs(0) && st[0] == waiting && !try[0]) || (runs(1) && st[1] == waiting && !try[1]) || (runs(2) && st[2] == waiting && !try[2]))
+#define waits(s) (runs(s) && st[s] == waiting && !try[s])
+#define someWait (waits(0) || waits(1) || waits(2))
 #endif
 
 #define DOWN(x) x = (x > 0 -> x - 1 : 0)

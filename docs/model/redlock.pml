@@ -1,6 +1,7 @@
 /*
- * A Redlock over three servers, and its tokens. After a majority has granted the lock, T is the largest of their tokens. It
- * is written to a majority of the servers where the hold is, by a script that finds it there; then the lock is held.
+ * A Redlock over three servers, and its tokens. After a majority has granted the lock, T is the largest of their
+ * tokens. It is written to a majority of the servers where the hold is, by a script that finds it there; then the
+ * lock is held.
  * Requests to different servers are executed in any order, or not at all. The servers' clocks have nothing in
  * common: each issues the next number after the last one it knows, and they begin far apart.
  */

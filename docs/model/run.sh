@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the models with spin: every state of some small worlds, and that spin finds each deliberate bug. It prints how many
-# states each world has. "run.sh small" takes the small worlds only, in a minute.
+# Checks the models with spin: every state of some small worlds, and that spin finds each deliberate bug. It prints
+# how many states each world has. "run.sh small" takes the small worlds only, in a minute.
 #
 # Installs spin with apt-get where it is missing, as root or with "sudo -n". RELOCK_NO_INSTALL=1 prevents that.
 set -euo pipefail
@@ -38,7 +38,9 @@ check() {
 	seconds=$((SECONDS - start))
 	errors=$(sed -n 's/.*errors: \([0-9]*\)$/\1/p' "$tmp/pan.out")
 	states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored$/\1/p' "$tmp/pan.out")
-	if grep -qE 'Search not completed|max search depth|out of memory|memory limit' "$tmp/pan.out" && [ "${errors:-0}" = 0 ]; then errors=; fi
+	if [ "${errors:-0}" = 0 ] && grep -qE 'not completed|max search depth|out of memory|memory limit' "$tmp/pan.out"; then
+		errors=
+	fi
 }
 
 row() { printf '%-8s %-52s %10s states %4s s  %s\n' "$model" "$1" "${states:-?}" "$seconds" "$2"; }
