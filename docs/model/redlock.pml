@@ -70,7 +70,7 @@ inline drop(c) { /* hold.discard; what a server does not hear of expires */
 	if :: round[c] == ROUNDS -> st[c] = over; round[c] = 0 :: else fi
 }
 
-/* acquire.lua on one server; its reply is with the client at once, or the client is frozen and reads it later */
+/* acquire.lua on one server. A client that is frozen then reads the reply later */
 #define ASK(n) \
 	:: d_step { !frozen[c] && st[c] == asking && !asked[P(c, n)] && !down[n] && age[c] > 0 -> \
 		asked[P(c, n)] = 1; \
