@@ -30,7 +30,7 @@ var rooms = []struct {
 }
 
 // testLines is how many lines the tests of all modules may have.
-const testLines = 31100 + 960 + 100 + 510 + 1200
+const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 // 52: that docs/model names what exists
 
 func TestRoomsKeepTheirSize(t *testing.T) {
 	t.Parallel()
