@@ -58,6 +58,9 @@ func (m *FairMutex) Err() error { return m.l.Err() }
 // FencingToken returns the token of the latest hold; see [Mutex.FencingToken].
 func (m *FairMutex) FencingToken() int64 { return m.l.FencingToken() }
 
+// Wanted tells that somebody else waits for the latest hold; see [Mutex.Wanted].
+func (m *FairMutex) Wanted() <-chan struct{} { return m.l.Wanted() }
+
 // Deadline returns that of the latest hold; see [Mutex.Deadline].
 func (m *FairMutex) Deadline() (time.Time, bool) { return m.l.Deadline() }
 

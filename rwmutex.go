@@ -69,6 +69,10 @@ func (rw *RWMutex) Err() error { return rw.l.Err() }
 // FencingToken returns the token of the latest write hold; see [Mutex.FencingToken].
 func (rw *RWMutex) FencingToken() int64 { return rw.l.FencingToken() }
 
+// Wanted tells that somebody else waits to read or write while the latest write hold is held; see
+// [Mutex.Wanted]. Readers are not told of writers that wait.
+func (rw *RWMutex) Wanted() <-chan struct{} { return rw.l.Wanted() }
+
 // Deadline returns that of the latest write hold; see [Mutex.Deadline].
 func (rw *RWMutex) Deadline() (time.Time, bool) { return rw.l.Deadline() }
 

@@ -13,6 +13,8 @@
 --          < 0  another holds the lock; -1 minus the time (ms) after which to look again
 --          NOTLOCK, an error: the key is no lock (lib/lock.lua)
 --
+-- Whoever queues as the first tells the holder that the lock is wanted; readers are not told.
+--
 -- Sent twice: the second finds the hold of this id, renews its lease and returns the same token, which nobody else can
 -- have changed meanwhile; or it finds its place in the queue. But if it came after the first hold or place had ended,
 -- it would queue again, and an old grant could be mistaken for a new one. So a call that queues is never sent again.
@@ -55,5 +57,6 @@ if holder == id or n ~= 1 and redis.pcall('hexists', lock, id) == 1 then
   return lastToken(KEYS[2]) or (fence(KEYS[2]))
 end
 if no then return no end
-if waits then arrive(queue, place) end
-return -1 - (redissonHolds(q, mode, holder) and 2 or ttl) -- as above
+local first, theirs = waits and arrive(queue, place), redissonHolds(q, mode, holder)
+if first and holder and mode ~= 'read' and not theirs then want(lock, holder) end
+return -1 - (theirs and 2 or ttl) -- as above

@@ -43,6 +43,9 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 	case !wait:
 		return Busy
 	}
+	if e.hold != nil {
+		e.hold.wanted()
+	}
 	e.queues[side].push(w)
 	return Queued
 }
@@ -127,6 +130,9 @@ func (e *entry[L]) grant(w *Waiter[L], lease L, token, now int64) *Hold[L] {
 	e.hold, e.releasing = h, nil
 	w.grant(h)
 	e.admit(h)
+	if len(e.queues[Write])+len(e.queues[Read]) > 0 {
+		h.wanted()
+	}
 	return h
 }
 

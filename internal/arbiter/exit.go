@@ -126,7 +126,11 @@ func (e *entry[L]) exitWriter(h *Hold[L], pass bool) (out Outcome, next int64) {
 		now := e.Now()
 		if token, ok := e.Pass(h.lease, w.Class, now); ok {
 			w.leave()
-			e.grant(w, h.lease, token, now).Passed = true
+			next := e.grant(w, h.lease, token, now)
+			next.Passed = true
+			if h.recalled {
+				next.recall()
+			}
 			w.signal()
 			return Passed, 0
 		}

@@ -159,6 +159,15 @@ func (t *Table[L]) Leases(name string) (ls []L) {
 	return ls
 }
 
+// Recall records that another process waits for the lock that lease is for.
+func (t *Table[L]) Recall(name string, lease L) {
+	e := t.shard(name).lock(name)
+	defer e.unlock()
+	if e.hold != nil && (e.hold.lease == lease || e.reads[e.hold.Owner] != nil && e.reads[e.hold.Owner].lease == lease) {
+		e.hold.recall()
+	}
+}
+
 // Lose ends every hold on lease before its unlock, because of cause, and returns them: none if the
 // lease is not current or its last unlock has been called.
 func (t *Table[L]) Lose(name string, lease L, cause error) []*Hold[L] {

@@ -59,12 +59,13 @@ type Engine struct {
 
 	arbiters [wire.Read + 1]*table // who of this process has a lock, by kind; both sides of an RWMutex have one
 
-	queue    *queue.Queue
-	watchdog *lease.Watchdog
-	cleaner  *lease.Cleaner
-	broker   *pubsub.Broker
-	forced   atomic.Int64 // when the session was told last that a hold of its own was forced open
-	parts    sync.Map     // of Redlocks: *lease.Lease by hold id
+	queue     *queue.Queue
+	watchdog  *lease.Watchdog
+	cleaner   *lease.Cleaner
+	broker    *pubsub.Broker
+	forced    atomic.Int64 // when the session was told last that a hold of its own was forced open
+	overtaken overtaken    // who was named last as the holder of a lock that is wanted
+	parts     sync.Map     // of Redlocks: *lease.Lease by hold id
 
 	closeOnce sync.Once
 	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more

@@ -265,6 +265,9 @@ func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	if e.forced.Load() >= l.Sent {
 		e.watchdog.RenewNow(l)
 	}
+	if l.Wanted || e.overtaken.has(forcedID(l), l.Sent) {
+		e.recall(l)
+	}
 }
 
 // letIn ends a call that acquired nothing from Redis: because of err, or because another call

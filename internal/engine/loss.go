@@ -67,9 +67,9 @@ func (l *Lock) refresh(h *lease.Hold) *lease.Hold {
 }
 
 // Heard handles a message, and reports whether it is not for those who wait for one on its channel. To the session
-// itself is said "lost <hold id> <key>" if somebody forced the lock with that key open, or what the queue
-// understands. A message that a lock was unlocked is for those who wait, but for the one that only
-// Redisson understands. Heard does not block.
+// itself is said "lost <hold id> <key>" if somebody forced the lock with that key open, "wanted <hold id> <key>" if
+// another session waits for it, or what the queue understands. A message that a lock was unlocked is for those who
+// wait, but for the one that only Redisson understands. Heard does not block.
 func (e *Engine) Heard(channel, message string) bool {
 	switch {
 	case message == wire.ForRedisson:
@@ -77,12 +77,17 @@ func (e *Engine) Heard(channel, message string) bool {
 	case !wire.IsSessionChannel(channel) && !wire.IsGrantChannel(channel):
 		return false
 	}
-	text, ok := strings.CutPrefix(message, "lost ")
-	if !ok {
+	verb, rest, _ := strings.Cut(message, " ")
+	id, key, ok := strings.Cut(rest, " ")
+	ours := ok && wire.IsHoldOf(e.id, strings.TrimSuffix(id, ":write"))
+	switch {
+	case verb == "wanted":
+		if ours {
+			e.heardWanted(strings.TrimSuffix(id, ":write"), key)
+		}
+	case verb != "lost":
 		e.queue.Heard(message)
-		return true
-	}
-	if id, key, ok := strings.Cut(text, " "); ok && wire.IsHoldOf(e.id, id) {
+	case ours:
 		e.forced.Store(e.Clock.Now()) // first: a hold granted meanwhile is not among leasesOf, and looks here at last
 		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
 			e.Lost(part.(*lease.Lease), lockerr.ErrForced)

@@ -168,6 +168,7 @@ func (a *attempt) looked(l *lease.Lease, w *queue.Waiter) (last int64, err error
 func (a *attempt) claim(l *lease.Lease, g queue.Grant) (outcome, error) {
 	l.Since = a.e.Clock.Now()
 	l.Granted(g.Term, g.Until, g.Claim)
+	l.Wanted = g.Wanted
 	enough := int64(g.Term / 4)               // for the renewal, which must come in time
 	own := a.kind == wire.Read && !a.shares() // it may replace a longer lease, which a claim must not cut short
 	if lease.Certain(l, l.Since+enough) && a.e.Config.Replicas == 0 && !own {

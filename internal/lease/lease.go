@@ -45,6 +45,7 @@ type Lease struct {
 	Fixed         bool          // the caller wants it not to be renewed
 	Indeterminate bool          // a request got no reply and may still be executed
 	Queued        bool          // it may have a place in the queue, or another's release may grant it
+	Wanted        bool          // others waited behind it when it was granted
 
 	OnLost func(cause error) // of a part of a Redlock, which no arbiter knows; nil: of a lock
 

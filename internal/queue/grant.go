@@ -16,12 +16,15 @@ type Grant struct {
 	Term  time.Duration
 	Until int64 // certain until then
 	Claim bool  // Term is a claim
+
+	Wanted bool // others wait behind it
 }
 
 // Heard handles what the session is told. It runs on the connection's reader, and does not block.
 //
-// "granted <hold id> <token> <claim> <key>" grants the lock with that key. The claim may be longer
-// than the lease, to which a probe under way, or a renewal, may have shortened it. "look <hold id>"
+// "granted <hold id> <token> <claim> <key>" grants the lock with that key; a claim with a plus sign says that others
+// wait behind the winner. The claim may be longer than the lease, to which a probe under way, or a renewal, may have
+// shortened it. "look <hold id>"
 // grants nothing: the lock is free, but it is Redisson's turn for the moment.
 //
 // Anybody who may publish on the session's channel can send such messages. But nobody else knows a
@@ -51,12 +54,13 @@ const yieldLook = time.Millisecond
 func granted(text string) (g Grant, key string) {
 	number, rest, _ := strings.Cut(text, " ")
 	length, key, _ := strings.Cut(rest, " ")
+	length, wanted := strings.CutPrefix(length, "+")
 	token, bad := strconv.ParseInt(number, 10, 64)
 	ms, err := strconv.ParseInt(length, 10, 64)
 	if bad != nil || err != nil || ms <= 0 || ms > wire.ClaimMost.Milliseconds() {
 		return Grant{}, ""
 	}
-	return Grant{Token: token, Term: time.Duration(ms) * time.Millisecond, Claim: true}, key
+	return Grant{Token: token, Term: time.Duration(ms) * time.Millisecond, Claim: true, Wanted: wanted}, key
 }
 
 // grantedLocked records a grant. It began after the request that was sent at sent.
