@@ -33,7 +33,7 @@ var _ Locker = (*FairMutex)(nil)
 // [Session.Mutex].
 func (s *Session) FairMutex(name string, opts ...LockOption) *FairMutex {
 	m := new(FairMutex)
-	m.l.Init(s.e, wire.Fair, name, lockConfigOf(opts))
+	m.l.Init(s.e, wire.Fair, name, unkeptConfigOf(opts))
 	return m
 }
 

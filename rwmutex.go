@@ -32,8 +32,8 @@ var _ Locker = (*RWMutex)(nil)
 // [Session.Mutex].
 func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
 	rw := new(RWMutex)
-	rw.l.Init(s.e, wire.Write, name, lockConfigOf(opts))
-	rw.read.Init(s.e, wire.Read, name, lockConfigOf(opts))
+	rw.l.Init(s.e, wire.Write, name, unkeptConfigOf(opts))
+	rw.read.Init(s.e, wire.Read, name, unkeptConfigOf(opts))
 	return rw
 }
 

@@ -29,6 +29,7 @@ type Hold[L comparable] struct {
 	Token    int64 // fencing token
 	Since    int64 // when it began, by the table's clock
 	Passed   bool  // passed on by another goroutine of this process, not granted by Redis
+	keep     int64 // for how long its lease may be kept after it
 	side     Side
 	state    atomic.Uint32 // a State; changed under mu
 	count    int           // locks minus unlocks; guarded by the mutex of the name's shard

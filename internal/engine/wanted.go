@@ -23,8 +23,15 @@ func (e *Engine) heardWanted(id, key string) {
 	}
 }
 
-// recall records that another process waits for the lock that l is for.
-func (e *Engine) recall(l *lease.Lease) { e.arbiters[l.Kind].Recall(l.Keys.Name, l) }
+// recall records that another process waits for the lock that l is for. If it is kept, it is released.
+func (e *Engine) recall(l *lease.Lease) {
+	if l.Keeps {
+		e.keeper.cool(l.Keys.Name) // before a release lets the next one in
+	}
+	if e.arbiters[l.Kind].Recall(l.Keys.Name, l) {
+		e.releaseLater(l)
+	}
+}
 
 // overtaken are the hold ids that were named last by messages, which may have overtaken the replies that grant these
 // holds. They are few: the next look of who waits repeats the message.

@@ -23,6 +23,7 @@
 --   hears       returns whether it listens there; n is the answer, if the script has asked the server already
 --   placeOf, idOf, claimOf  make a place, and return its parts
 --   arrive      adds a place, and returns whether nobody else waited
+--   ask         asks the session of a hold whether it only keeps the lock: then it is released for a hold id
 --   want        tells the session of a hold that somebody waits for its lock
 --   firstOf     returns place and score of the first that does not stand back, and of the next; firstPlace its place
 --   standBack   takes pairs of score and place and has these stand back
@@ -85,6 +86,10 @@ end
 
 local function want(lock, id)
   redis.pcall('publish', 'relock_session:' .. sessionOf(id), 'wanted ' .. id .. ' ' .. lock)
+end
+
+local function ask(lock, id, by)
+  redis.pcall('publish', 'relock_session:' .. sessionOf(id), 'asked ' .. id .. ' ' .. by .. ' ' .. lock)
 end
 
 local function firstOf(queue, call)
