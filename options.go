@@ -22,7 +22,7 @@ const (
 type SessionOption interface{ applySession(*sessionConfig) }
 
 // A LockOption sets up one handle of a lock; see [WithLease], [WithFixedLease], [WithMaxHold],
-// [WithMinHold] and [WithWait].
+// [WithMinHold], [WithKeep] and [WithWait].
 type LockOption interface{ applyLock(*lockConfig) }
 
 // An Option sets up a [Session], or one handle of a lock; see [WithLease].

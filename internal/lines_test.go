@@ -10,25 +10,26 @@ import (
 )
 
 // rooms are the parts of the library with the most lines that each may have, without tests. A room that grows needs a
-// reason that is worth a higher number; one that shrinks gets a lower one. What a feature has added stands behind a +:
+// reason that is worth a higher number; one that shrinks gets a lower one. The last summand is that of kept locks, and of holders who
+// hear that their lock is wanted. What a feature has added stands behind a +:
 // the first is Handoff, which needs a way out of the arbiter and one in, two calls, a script, and tickets.
 var rooms = []struct {
 	most     int
 	packages []string
 }{
-	{1420 + 46, []string{"."}},
-	{1180 + 39, []string{"internal/arbiter"}},
-	{3366 + 195, []string{"internal/engine", "internal/lease", "internal/queue"}},
-	{845 + 89, []string{"internal/wire"}},
+	{1420 + 46 + 45, []string{"."}},
+	{1180 + 39 + 125, []string{"internal/arbiter"}},
+	{3366 + 195 + 430, []string{"internal/engine", "internal/lease", "internal/queue"}},
+	{845 + 89 + 10, []string{"internal/wire"}},
 	{1810, []string{"internal/transport", "internal/pubsub"}},
 	{468, []string{"internal/multilock"}},
-	{772, []string{"internal/quorum"}},
-	{552 + 3, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
-	{1165 + 27, []string{"lua", "lua/lib"}},
+	{772 + 1, []string{"internal/quorum"}},
+	{552 + 3 + 6, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
+	{1165 + 27 + 40, []string{"lua", "lua/lib"}},
 }
 
 // testLines is how many lines the tests of all modules may have.
-const testLines = 31100 + 960 + 100
+const testLines = 31100 + 960 + 100 + 900
 
 func TestRoomsKeepTheirSize(t *testing.T) {
 	t.Parallel()

@@ -15,8 +15,8 @@ const (
 	keptMost = 10_000      // leases that a session keeps; see Engine.KeepAtMost
 	deafMost = time.Second // for which it keeps them while it hears no messages: nobody could recall them
 
-	// After a recall a name is not kept for coolFirst. If the next recall follows soon after that, it is not kept for
-	// twice as long, up to coolMost. A name that several processes use by turns costs a recall in a minute then.
+	// After a recall a name is not kept for coolFirst. If the next recall follows within coolMost after that, it is not
+	// kept for twice as long, up to coolMost. A name that several processes use by turns costs a recall in a minute then.
 	coolFirst = time.Second
 	coolMost  = time.Minute
 )
@@ -91,7 +91,7 @@ func (k *keeper) cool(key string) {
 	c := k.cooling[key]
 	switch {
 	case now < c.until: // it has not been kept since
-	case c.length > 0 && now < c.until+c.length:
+	case now < c.until+int64(coolMost) && c.length > 0:
 		c.length = min(2*c.length, int64(coolMost))
 	default:
 		c.length = int64(coolFirst)
@@ -99,7 +99,7 @@ func (k *keeper) cool(key string) {
 	c.until = now + c.length
 	if len(k.cooling) >= k.sweepAt {
 		for key, c := range k.cooling {
-			if now >= c.until+c.length {
+			if now >= c.until+int64(coolMost) {
 				delete(k.cooling, key)
 			}
 		}

@@ -15,8 +15,8 @@ import (
 
 var keeps = relock.WithKeep(time.Hour)
 
-// onMutex runs f in a bubble for a Mutex.
-func onMutex(t *testing.T, f func(t *testing.T, w *world)) {
+// onKept runs f in a bubble for a Mutex.
+func onKept(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	alone(t, &lockTypes[0], f)
 }
@@ -44,7 +44,7 @@ func (p *process) keptBy(o ...relock.LockOption) *relock.Mutex {
 }
 
 func TestKeptLockIsTakenAgainWithoutRedis(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p := w.process()
 		l := p.keptBy()
 		p.delay(time.Second)
@@ -76,7 +76,7 @@ func TestKeptLockIsTakenAgainWithoutRedis(t *testing.T) {
 }
 
 func TestKeptLockIsReleasedWhenItsTimeIsOver(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p := w.process()
 		l := p.keptBy()
 		for range 3 {
@@ -95,7 +95,7 @@ func TestKeptLockIsReleasedWhenItsTimeIsOver(t *testing.T) {
 
 func TestKeptLockIsRecalledByOneMessageAndOneRelease(t *testing.T) {
 	const way = 20 * time.Millisecond
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		p.keptBy()
 		p.delay(way)
@@ -107,7 +107,7 @@ func TestKeptLockIsRecalledByOneMessageAndOneRelease(t *testing.T) {
 }
 
 func TestKeptLockExcludes(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		l := p.keptBy()
 		var held int
@@ -135,7 +135,7 @@ func TestKeptLockExcludes(t *testing.T) {
 
 // After a recall the lock is released by Unlock, as ever, for a second; then it is kept again.
 func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		l, by := p.keptBy(), other.s[0].Mutex("a", keeps)
 		pair(t, by)
@@ -164,7 +164,7 @@ func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
 
 func TestTryLockGetsAKeptLock(t *testing.T) {
 	const way = 20 * time.Millisecond
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		l, by := p.keptBy(), other.s[0].Mutex("a", keeps)
 		p.delay(way)
@@ -213,7 +213,7 @@ func TestTryLockGetsAKeptLock(t *testing.T) {
 }
 
 func TestLostRecallOnlyDelays(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		p.keptBy()
 		time.Sleep(time.Second)
@@ -226,7 +226,7 @@ func TestLostRecallOnlyDelays(t *testing.T) {
 
 // A process that cannot hear a recall, or is frozen, costs what it costs as a holder.
 func TestKeeperThatIsAwayCostsALeaseAtMost(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		l := p.keptBy()
 		heal := p.partition()
@@ -239,7 +239,7 @@ func TestKeeperThatIsAwayCostsALeaseAtMost(t *testing.T) {
 }
 
 func TestKeeperWithoutSubscriptionKeepsNothing(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		p.keptBy()
 		p.s[0].Mutex("b", keeps)
@@ -269,7 +269,7 @@ func TestLossWhileKeptIsNobodys(t *testing.T) {
 	}
 	for name, f := range lose {
 		t.Run(name, func(t *testing.T) {
-			onMutex(t, func(t *testing.T, w *world) {
+			onKept(t, func(t *testing.T, w *world) {
 				events := new(losses)
 				p := w.process(relock.WithObserver(events))
 				l := p.keptBy()
@@ -294,7 +294,7 @@ type losses struct {
 func (l *losses) Lost(relock.LostEvent) { l.n++ }
 
 func TestCloseReleasesWhatIsKept(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		events := new(losses)
 		p := w.process(relock.WithObserver(events))
 		p.keptBy()
@@ -310,7 +310,7 @@ func TestCloseReleasesWhatIsKept(t *testing.T) {
 
 // What is taken over outlasts the same outage as what was acquired, 50 ms after its start.
 func TestKeptHoldOutlastsTheSameOutage(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p := w.process()
 		l := p.keptBy()
 		for _, after := range []time.Duration{0, 3 * time.Second, 7 * time.Second, 9900 * time.Millisecond, 15 * time.Second} {
@@ -329,7 +329,7 @@ func TestKeptHoldOutlastsTheSameOutage(t *testing.T) {
 
 // Short sections do not renew what they take over.
 func TestShortSectionsOfAKeptLockCostNoRenewal(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		events := new(renewals)
 		p := w.process(relock.WithObserver(events))
 		l := p.keptBy()
@@ -350,7 +350,7 @@ func TestShortSectionsOfAKeptLockCostNoRenewal(t *testing.T) {
 // The tokens of an acquisition are used up some time: the lock is released, and acquired in the same step.
 func TestKeptLockWithoutTokensIsAcquiredInOneRoundTrip(t *testing.T) {
 	const way = 20 * time.Millisecond
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p := w.process()
 		l := p.s[0].Mutex("a", keeps)
 		last := pair(t, l)
@@ -369,7 +369,7 @@ func TestKeptLockWithoutTokensIsAcquiredInOneRoundTrip(t *testing.T) {
 // A lease of another length is not taken over.
 func TestKeptLockGivesWayToOtherLeases(t *testing.T) {
 	const way = 20 * time.Millisecond
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p := w.process()
 		for _, o := range []relock.LockOption{
 			relock.WithLease(time.Minute), relock.WithFixedLease(time.Minute), relock.WithMaxHold(time.Hour), relock.WithMinHold(time.Millisecond),
@@ -391,7 +391,7 @@ func TestKeptLockGivesWayToOtherLeases(t *testing.T) {
 
 // A Group gives back what it has locked.
 func TestGroupKeepsNothing(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		p := w.process()
 		g := relock.NewGroup(p.s[0].Mutex("a", keeps), p.s[0].Mutex("b", keeps))
 		require.NoError(t, g.Lock(background))
@@ -406,7 +406,7 @@ func TestGroupKeepsNothing(t *testing.T) {
 }
 
 func TestOldestKeptLocksGoFirst(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
+	onKept(t, func(t *testing.T, w *world) {
 		s := w.process().s[0]
 		peek.Engine(s).KeepAtMost(3)
 		for n := range 6 {
