@@ -137,7 +137,7 @@ func (e *entry[L]) exitWriter(h *Hold[L], pass bool) (out Outcome, next int64) {
 		}
 		next = w.Class
 	}
-	if h.keep > 0 && !h.recalled && e.idle(Write) && e.unread() && e.Keep(h.lease, h.keep, e.Now()) {
+	if pass && h.keep > 0 && !h.recalled && e.idle(Write) && e.unread() && e.Keep(h.lease, h.keep, e.Now()) {
 		e.hold, e.kept = nil, h
 		return Idle, 0
 	}

@@ -447,3 +447,19 @@ func TestWithKeepIsForMutexes(t *testing.T) {
 		time.Sleep(time.Second)
 	})
 }
+
+// A hold that is handed off is not this process's to keep.
+func TestHandedOffLockIsNotKept(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.keptBy()
+		require.NoError(t, l.Lock(background))
+		_, err := l.Handoff(background, time.Minute)
+		require.NoError(t, err)
+		ok, err := l.TryLock(background)
+		require.NoError(t, err)
+		require.False(t, ok)
+		time.Sleep(2 * time.Minute)
+		require.True(t, w.free())
+	})
+}
