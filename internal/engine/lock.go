@@ -192,14 +192,19 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		c.Got(h, true)
 		return true, nil
 	case arbiter.Stale:
-		next := int64(0) // the class of who queues in the step of the release
-		if c.Wait && w.Passable {
-			next = w.Class
-		}
-		_ = l.e.release(ctx, w.Kept, next) // what it does not confirm goes on in the background
 		if !c.Wait {
+			_ = l.e.release(ctx, w.Kept, 0) // what it does not confirm goes on in the background
 			return false, errStartOver
 		}
+		kept, next := w.Kept, int64(0) // the class of who queues in the step of the release
+		if w.Passable {
+			next = w.Class
+		}
+		l.e.track()
+		go func() { // Close waits for it; the call may end before
+			defer l.e.End()
+			_ = l.e.release(context.WithoutCancel(ctx), kept, next)
+		}()
 		if err := a.awaitTurn(); err != nil {
 			return false, err
 		}
