@@ -14,7 +14,7 @@ import (
 // Do locks l, calls f, and unlocks l, also if f panics. The hold is that of this call, whoever else
 // uses l.
 //
-// f's context is derived from ctx, and knows the hold: see [Token], [Slot] and [Deadline]. If the lock is
+// f's context is derived from ctx, and knows the hold: see [Token], [Slot], [Deadline] and [Wanted]. If the lock is
 // lost, that context is cancelled with [ErrLost] and why as its cause: f should stop what needs the
 // lock, and return. The end of ctx ends Lock and f's context, and leaves Unlock 100 ms; [WithWait]
 // bounds Lock alone. Do returns f's error joined with that of Unlock: ErrLost if the lock was lost
@@ -149,6 +149,11 @@ func Slot(ctx context.Context) int {
 func Deadline(ctx context.Context) (time.Time, bool) {
 	return engine.ScopeOf(ctx).HoldDeadline()
 }
+
+// Wanted returns [Mutex.Wanted] for the hold that the innermost Do around ctx took. It is nil outside
+// of Do, and for locks that do not tell: the read side of an [RWMutex], a [Group], a [Redlock], and a
+// Locker of another package.
+func Wanted(ctx context.Context) <-chan struct{} { return engine.ScopeOf(ctx).Wanted() }
 
 // SyncLocker returns a [sync.Locker] for code that knows nothing of contexts, such as sync.Cond. Its
 // Lock blocks without bound, and panics when l cannot be locked: the session is closed, or Redis

@@ -33,7 +33,7 @@ var _ Locker = (*FairMutex)(nil)
 // [Session.Mutex].
 func (s *Session) FairMutex(name string, opts ...LockOption) *FairMutex {
 	m := new(FairMutex)
-	m.l.Init(s.e, wire.Fair, name, lockConfigOf(opts))
+	m.l.Init(s.e, wire.Fair, name, unkeptConfigOf(opts))
 	return m
 }
 
@@ -57,6 +57,9 @@ func (m *FairMutex) Err() error { return m.l.Err() }
 
 // FencingToken returns the token of the latest hold; see [Mutex.FencingToken].
 func (m *FairMutex) FencingToken() int64 { return m.l.FencingToken() }
+
+// Wanted tells that somebody else waits for the latest hold; see [Mutex.Wanted].
+func (m *FairMutex) Wanted() <-chan struct{} { return m.l.Wanted() }
 
 // Deadline returns that of the latest hold; see [Mutex.Deadline].
 func (m *FairMutex) Deadline() (time.Time, bool) { return m.l.Deadline() }

@@ -92,6 +92,14 @@ func (m *Mutex) Err() error { return m.l.Err() }
 // and 0 if there is none. If m is shared, that hold may be another's: in Do use [Token].
 func (m *Mutex) FencingToken() int64 { return m.l.FencingToken() }
 
+// Wanted returns a channel that is closed while the latest hold taken through m is held, once somebody
+// else, in this process or another, waits in Lock for it; a TryLock does not count. A holder that can
+// stop early may then do so. It stays closed if nobody waits any more. It is told by a message, and if
+// that is lost when those who wait look, within 2 s. Redisson's waiters are not noticed. Before the
+// first hold it is nil. A caller who shares m should use [Wanted] in [Do]. It does not block, and asks
+// Redis nothing.
+func (m *Mutex) Wanted() <-chan struct{} { return m.l.Wanted() }
+
 // Deadline returns the time until which the latest hold taken through m is certain as of now;
 // renewals move it. It reports false if there is none.
 func (m *Mutex) Deadline() (time.Time, bool) { return m.l.Deadline() }

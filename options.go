@@ -22,7 +22,7 @@ const (
 type SessionOption interface{ applySession(*sessionConfig) }
 
 // A LockOption sets up one handle of a lock; see [WithLease], [WithFixedLease], [WithMaxHold],
-// [WithMinHold] and [WithWait].
+// [WithMinHold], [WithKeep] and [WithWait].
 type LockOption interface{ applyLock(*lockConfig) }
 
 // An Option sets up a [Session], or one handle of a lock; see [WithLease].
@@ -77,8 +77,20 @@ func lockConfigOf(opts []LockOption) engine.LockConfig {
 	if c.lease != 0 && c.fixed != 0 {
 		c.fail("WithLease(%v) and WithFixedLease(%v): a lease is renewed or fixed; leave one of them out", c.lease, c.fixed)
 	}
+	if c.Keep != 0 && (c.fixed != 0 || c.MaxHold != 0 || c.MinHold != 0) {
+		c.fail("WithKeep(%v): not with WithFixedLease, WithMaxHold or WithMinHold, whose holds end by themselves", c.Keep)
+	}
 	c.Lease, c.Fixed = (c.lease + c.fixed).Truncate(time.Millisecond), c.fixed != 0
 	return c.LockConfig
+}
+
+// unkeptConfigOf is lockConfigOf for locks that cannot be kept.
+func unkeptConfigOf(opts []LockOption) engine.LockConfig {
+	c := lockConfigOf(opts)
+	if c.Keep != 0 && c.Err == nil {
+		c.Err = fmt.Errorf("%w: WithKeep(%v): only a Mutex can be kept", ErrOption, c.Keep)
+	}
+	return c
 }
 
 // fail records the first misuse of an option.
@@ -214,6 +226,33 @@ func WithMinHold(d time.Duration) LockOption {
 		c.MinHold = d
 		if d < time.Millisecond {
 			c.fail("WithMinHold(%v): must be at least 1ms", d)
+		}
+	})
+}
+
+// WithKeep is for a [Mutex] that a process locks again and again: its partition, its tenants, its files.
+// After Unlock, which returns at once, the session keeps the lock in Redis for up to d, renewed like any
+// hold, and the next Lock of it in the session takes it in memory, with a larger token and without a
+// round trip. Holds with a lease of another length, [WithFixedLease], [WithMaxHold] or [WithMinHold]
+// ask Redis as ever.
+//
+// When a Lock of another process wants a lock that is kept, it is released at once, by a message and a
+// release; then it is not kept for a second, or for longer if that happens again and again. A kept lock
+// that is lost is nobody's loss. A process that dies leaves what it keeps taken for a lease. A session
+// keeps at most 10,000 locks; those go first whose time is over first. Close releases them all.
+//
+// TryLock of a lock that another process keeps gets it too, if it has WithKeep: it asks, and returns
+// false when the lock is in use, or when there is no answer in 250 ms. A TryLock without WithKeep, and
+// Redisson, find a kept lock taken: Redisson's clients cannot call it back, so do not use WithKeep for
+// names that they lock. Use it for a name everywhere, or nowhere.
+//
+// In a [Group] it has no effect; other lock types, and the options above beside it, are [ErrOption]. d
+// is at least 1 ms.
+func WithKeep(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) {
+		c.Keep = d
+		if d < time.Millisecond {
+			c.fail("WithKeep(%v): must be at least 1ms", d)
 		}
 	})
 }

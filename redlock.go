@@ -47,7 +47,7 @@ func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 			deployments[i] = quorum.Session{Engine: s.e, Table: s.redlocks}
 		}
 	}
-	return &Redlock{l: quorum.New(deployments, name, lockConfigOf(opts))}
+	return &Redlock{l: quorum.New(deployments, name, unkeptConfigOf(opts))}
 }
 
 // Name returns the name of the lock.

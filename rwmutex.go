@@ -32,8 +32,8 @@ var _ Locker = (*RWMutex)(nil)
 // [Session.Mutex].
 func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
 	rw := new(RWMutex)
-	rw.l.Init(s.e, wire.Write, name, lockConfigOf(opts))
-	rw.read.Init(s.e, wire.Read, name, lockConfigOf(opts))
+	rw.l.Init(s.e, wire.Write, name, unkeptConfigOf(opts))
+	rw.read.Init(s.e, wire.Read, name, unkeptConfigOf(opts))
 	return rw
 }
 
@@ -68,6 +68,10 @@ func (rw *RWMutex) Err() error { return rw.l.Err() }
 
 // FencingToken returns the token of the latest write hold; see [Mutex.FencingToken].
 func (rw *RWMutex) FencingToken() int64 { return rw.l.FencingToken() }
+
+// Wanted tells that somebody else waits to read or write while the latest write hold is held; see
+// [Mutex.Wanted]. Readers are not told of writers that wait.
+func (rw *RWMutex) Wanted() <-chan struct{} { return rw.l.Wanted() }
 
 // Deadline returns that of the latest write hold; see [Mutex.Deadline].
 func (rw *RWMutex) Deadline() (time.Time, bool) { return rw.l.Deadline() }

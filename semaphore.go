@@ -37,7 +37,7 @@ var _ Locker = (*Semaphore)(nil)
 // Semaphore returns a semaphore of the given name with that many permits, at least one. It sends
 // nothing and cannot fail; see [Session.Mutex].
 func (s *Session) Semaphore(name string, permits int, opts ...LockOption) *Semaphore {
-	m, c := new(Semaphore), lockConfigOf(opts)
+	m, c := new(Semaphore), unkeptConfigOf(opts)
 	if c.Permits = permits; permits < 1 && c.Err == nil {
 		c.Err = fmt.Errorf("%w: Semaphore with %d permits: must be at least 1", ErrOption, permits)
 	}

@@ -3,7 +3,8 @@
 -- back, hands over locks that are free, and finds grants, whose lease starts with that. At read-write locks it also
 -- finds readers who are dead, and lets readers in who queue behind nobody. A contender that has lost its place is not
 -- queued again: an old grant of its id may still be on its way, and could be mistaken for a new one. Each lock is
--- examined once, for all its contenders.
+-- examined once, for all its contenders. If the first of the queue is one of them, or silent, the holder of the lock is
+-- told that it is wanted, since the message of who queued first may be lost.
 --
 --   KEYS   for each contender: lock, fence, queue
 --   ARGV   for each contender: hold id, lease (ms), claim (ms), of a semaphore behind the limit and a space, and for a
@@ -39,7 +40,12 @@ local function examine(q)
   end
   local no, holder = foreign(q.lock)
   if no then return lost end
-  return -1 - math.max(redis.call('pttl', q.lock), -1), redissonHolds(q, mode, holder) and firstPlace(q.queue)
+  local first, theirs = firstOf(q.queue), redissonHolds(q, mode, holder)
+  if holder and not theirs and mode ~= 'read' and first[1]
+    and (asks[first[1]] or silent(q.queue)(first[1], first[2])) then
+    want(q.lock, holder)
+  end
+  return -1 - math.max(redis.call('pttl', q.lock), -1), theirs and first[1]
 end
 
 local n = #KEYS / 3

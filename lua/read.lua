@@ -17,6 +17,8 @@
 --          < 0  not held; -1 minus the time to wait (ms)
 --          NOTLOCK, an error: the key is no lock (lib/lock.lua)
 --
+-- Whoever queues as the first tells a writer that the lock is wanted.
+--
 -- Sent twice: the second finds the hold, and its lease starts again, or the place in the queue. But a call that
 -- queues is never sent again; see acquire.lua.
 
@@ -68,5 +70,6 @@ if held or free or open and (not first or isWriter(first) and not stoppedBy(q)) 
 end
 local no, holder = foreign(lock)
 if no then return no end
-if waits then arrive(queue, place) end
-return -1 - (redissonHolds(q, mode, holder) and 2 or redis.call('pttl', lock))
+local alone, theirs = waits and arrive(queue, place), redissonHolds(q, mode, holder)
+if alone and holder and mode ~= 'read' and not theirs then want(lock, holder) end
+return -1 - (theirs and 2 or redis.call('pttl', lock))

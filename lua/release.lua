@@ -56,6 +56,7 @@ local bad, asks = first.err, again and {[again] = true}
 if again and not bad then
   arrive(queue, again)
   if not first[1] then first = firstOf(queue) end
+  if first[1] ~= again and not first[3] then first[3], first[4] = again, '1' end
 end
 local longest, leaving, bare, _ = 0, {}, true, nil
 if prefix and redis.call('hlen', lock) > 2 then longest, _, leaving, bare = leases(lock, prefix, id) end

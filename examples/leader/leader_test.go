@@ -125,6 +125,18 @@ func TestAnotherLeadsWhenTheLeaderIsGone(t *testing.T) {
 	next()
 }
 
+func TestLeaderStepsDownAfterItsTermWhenAnotherWaits(t *testing.T) {
+	server := redistest.Start(t)
+	var out redistest.Buffer
+	start(t, &out, "-redis", server.Addr(), "-lease=1m", "-term=50ms")
+	first := until(t, &out, "leader", func(r record) bool { return r.token > 0 && len(r.steps) > 10 })
+	require.False(t, first.stopped[first.worker], "nobody else waits")
+	start(t, &out, "-redis", server.Addr(), "-lease=1m", "-term=50ms")
+	until(t, &out, "turns of both", func(r record) bool {
+		return len(r.leads) == 2 && r.leads[first.worker] > first.token
+	})
+}
+
 func TestStepOfAFormerLeaderIsRefused(t *testing.T) {
 	w := &worker{client: redistest.Start(t).Client(t), log: log.New(io.Discard, "", 0)}
 	step := func(token int64) error {

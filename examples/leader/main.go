@@ -1,5 +1,5 @@
 // Leader elects one of several workers. The leader works as long as it holds the lock,
-// stops when it has lost it, and another takes over. An observer tells who leads, by the lock.
+// stops when it has lost it, and another takes over. After a term it steps down for one that waits. An observer tells who leads, by the lock.
 //
 //	go run ./examples/leader                                    # three workers, on a Redis in memory
 //	go run ./examples/leader -redis localhost:6379 -workers 1   # one; run it in several terminals
@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	addr := flags.String("redis", "", "`host:port` or redis:// URL of a Redis server (default: one in memory)")
 	workers := flags.Int("workers", 3, "workers in this process")
 	pace := flags.Duration("pace", time.Second, "from one step of the work to the next")
+	term := flags.Duration("term", time.Minute, "after which a leader steps down when another worker waits")
 	lease := flags.Duration("lease", 5*time.Second, "how long the lock of a leader that has died stays locked")
 	_ = flags.Parse(args)
 	if *workers < 1 || *pace < time.Millisecond {
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		w := &worker{client: client, session: session, pace: *pace}
+		w := &worker{client: client, session: session, pace: *pace, term: *term}
 		w.log = log.New(stdout, fmt.Sprintf("worker %d.%d: ", os.Getpid(), i+1), 0)
 		running.Go(func() {
 			w.work(ctx)

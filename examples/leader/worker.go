@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"strconv"
@@ -22,6 +23,7 @@ type worker struct {
 	client  rueidis.Client
 	session *relock.Session
 	pace    time.Duration
+	term    time.Duration // for which it leads at least: then it steps down when another one waits
 	log     *log.Logger
 }
 
@@ -40,11 +42,14 @@ func (w *worker) work(ctx context.Context) {
 	}
 }
 
-// lead works until ctx ends. It does when the lock is lost: forced open, gone from Redis,
+var errTermOver = errors.New("the term is over, and another worker waits")
+
+// lead works until its term is over and another one waits, or ctx ends. That does when the lock is lost: forced open, gone from Redis,
 // or not renewed in time because Redis or the network does not answer.
 func (w *worker) lead(ctx context.Context) error {
 	token := relock.Token(ctx)
 	w.log.Printf("leading, token %d", token)
+	term, wanted := time.After(w.term), (<-chan struct{})(nil)
 	for {
 		n, err := w.step(ctx, token)
 		switch {
@@ -57,6 +62,10 @@ func (w *worker) lead(ctx context.Context) error {
 		}
 		select {
 		case <-time.After(w.pace):
+		case <-term:
+			wanted = relock.Wanted(ctx)
+		case <-wanted:
+			return errTermOver
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

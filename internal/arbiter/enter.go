@@ -13,6 +13,8 @@ const (
 	Busy                       // refused, only to a call that does not wait
 	Upgrade                    // refused: the owner only reads
 	UnlockFirst                // refused: its owner must unlock first what it has lost
+	Resumed                    // granted, with the lease that this process has kept
+	Stale                      // release the kept lease, w.Kept, first; a call that waits is queued
 )
 
 // Enter requests the side of the lock that w's handle is for. A call that does not wait gets Busy instead of
@@ -32,6 +34,8 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 		return Joined
 	case !may && !(wait && w.Owner.ofHandle):
 		return UnlockFirst // through a handle a call waits: the unlock may be another goroutine's
+	case side == Write && e.kept != nil:
+		return e.resume(w, wait, now)
 	case side == Write && e.reads[w.Owner] != nil:
 		return Upgrade
 	case !wait && (e.hold != nil && !writes || side == Write && len(e.reads) > 0):
@@ -42,6 +46,9 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 		return Ask
 	case !wait:
 		return Busy
+	}
+	if e.hold != nil {
+		e.hold.wanted()
 	}
 	e.queues[side].push(w)
 	return Queued
@@ -123,14 +130,17 @@ func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 
 // grant makes w the holder, together with all waiters of the same owner.
 func (e *entry[L]) grant(w *Waiter[L], lease L, token, now int64) *Hold[L] {
-	h := &Hold[L]{Owner: w.Owner, lease: lease, Token: token, Since: now, side: w.Via.side}
+	h := &Hold[L]{Owner: w.Owner, lease: lease, Token: token, Since: now, side: w.Via.side, keep: w.Keep}
 	if h.side == Read {
 		e.keep(h)
 	} else {
-		e.hold, e.releasing = h, nil
+		e.hold, e.releasing, e.kept = h, nil, nil
 	}
 	w.grant(h)
 	e.admit(h)
+	if len(e.queues[Write])+len(e.queues[Read]) > 0 {
+		h.wanted()
+	}
 	return h
 }
 

@@ -13,6 +13,7 @@ const (
 	Release                // the caller must release it in Redis; of an exclusive one Released must follow
 	Expired                // its lease had run out unnoticed: the hold is lost as of now
 	Left                   // the hold, or one reader's part of it, has ended; other readers go on with its lease
+	Idle                   // the hold has ended; this process keeps its lease
 )
 
 // An Exit is what an unlock amounts to.
@@ -126,11 +127,19 @@ func (e *entry[L]) exitWriter(h *Hold[L], pass bool) (out Outcome, next int64) {
 		now := e.Now()
 		if token, ok := e.Pass(h.lease, w.Class, now); ok {
 			w.leave()
-			e.grant(w, h.lease, token, now).Passed = true
+			next := e.grant(w, h.lease, token, now)
+			next.Passed = true
+			if h.recalled {
+				next.recall()
+			}
 			w.signal()
 			return Passed, 0
 		}
 		next = w.Class
+	}
+	if pass && h.keep > 0 && !h.recalled && e.idle(Write) && e.unread() && e.Keep(h.lease, h.keep, e.Now()) {
+		e.hold, e.kept = nil, h
+		return Idle, 0
 	}
 	e.hold, e.releasing = nil, h
 	return Release, next

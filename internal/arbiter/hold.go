@@ -25,18 +25,22 @@ const (
 
 // A Hold is one owner's possession of one lock. Its methods are safe for concurrent use.
 type Hold[L comparable] struct {
-	Owner  *Owner
-	Token  int64 // fencing token
-	Since  int64 // when it began, by the table's clock
-	Passed bool  // passed on by another goroutine of this process, not granted by Redis
-	side   Side
-	state  atomic.Uint32 // a State; changed under mu
-	count  int           // locks minus unlocks; guarded by the mutex of the name's shard
+	Owner    *Owner
+	Token    int64 // fencing token
+	Since    int64 // when it began, by the table's clock
+	Passed   bool  // passed on by another goroutine of this process, not granted by Redis
+	keep     int64 // for how long its lease may be kept after it
+	side     Side
+	state    atomic.Uint32 // a State; changed under mu
+	count    int           // locks minus unlocks; guarded by the mutex of the name's shard
+	recalled bool          // another process waits for the lock; guarded by the same
 
 	mu    sync.Mutex // protects the following; lease is changed under the shard's mutex as well
 	lease L          // the acquisition from Redis that it rests on
 	cause error      // of the loss
 	done  chan struct{}
+	want  chan struct{}  // result of Wanted; nil: nobody has asked yet
+	due   bool           // somebody else waits for the lock
 	ends  []*func(State) // called when the hold ends
 	calls []int64        // when the calls of Lock returned that were reported and are not over; oldest first
 }
@@ -103,6 +107,39 @@ func (h *Hold[L]) Done() <-chan struct{} {
 		h.done = make(chan struct{})
 	}
 	return h.done
+}
+
+// Wanted returns a channel that is closed once somebody else waits for the exclusive lock while it is held, and
+// stays closed if he does not wait any more. Nobody is told of those that wait for readers: it is nil then.
+func (h *Hold[L]) Wanted() <-chan struct{} {
+	if h.side == Read {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.due {
+		return Closed
+	}
+	if h.want == nil {
+		h.want = make(chan struct{})
+	}
+	return h.want
+}
+
+// recall records that another process waits for the lock. The shard is locked.
+func (h *Hold[L]) recall() {
+	h.recalled = true
+	h.wanted()
+}
+
+// wanted records that somebody else waits for the lock.
+func (h *Hold[L]) wanted() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.due && h.want != nil {
+		close(h.want)
+	}
+	h.due = true
 }
 
 // End ends a live hold, with the cause of its loss if it is lost, and reports whether it was live.

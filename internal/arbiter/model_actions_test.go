@@ -380,7 +380,7 @@ func (p *process) release(l *lease) {
 }
 
 func (p *process) lose(l *lease) {
-	if len(p.Lose("a", l, errLost)) > 0 {
+	if lost, _ := p.Lose("a", l, errLost); len(lost) > 0 {
 		p.ending = append(p.ending, l)
 	}
 	p.note()

@@ -9,6 +9,8 @@ type Waiter[L comparable] struct {
 	Passable bool          // may take over another goroutine's lease, or share it as a reader
 	Inside   bool          // a reader whose caller reads: it does not wait for writers, who would wait for that caller
 	Class    int64         // of the leases it takes over; see Rules.Pass
+	Keep     int64         // for how long the lease may be kept after the hold; 0: not at all
+	Kept     L             // see Stale
 	Place    L             // what the release before has taken for this contender; see Released
 	C        chan struct{} // receives when the waiter is granted the lock or becomes the contender, or a contending reader must ask again
 

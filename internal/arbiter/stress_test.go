@@ -179,7 +179,7 @@ func TestStress(t *testing.T) {
 				wg.Go(func() {
 					for c.loses && !over() {
 						for _, l := range p.Leases("a") {
-							if len(p.Lose("a", l, errLost)) > 0 {
+							if lost, _ := p.Lose("a", l, errLost); len(lost) > 0 {
 								p.release(l)
 							}
 						}

@@ -25,6 +25,10 @@ type Rules[L comparable] struct {
 	// Pass reports whether a lease may be passed to a waiter of that class without asking
 	// Redis, and the fencing token to pass it with. It is not asked for read leases.
 	Pass func(lease L, class, now int64) (token int64, ok bool)
+	// Keep reports whether the process keeps a lease, for d at most, that nobody uses or waits for any more.
+	Keep func(lease L, d, now int64) bool
+	// Resume is Pass for a lease that was kept, and is not any more.
+	Resume func(lease L, class, now int64) (token int64, ok bool)
 }
 
 // Table arbitrates the locks of one kind of one session, each with an exclusive side and, for a
@@ -47,13 +51,15 @@ type shard[L comparable] struct {
 	spare      sync.Pool            // of entries
 }
 
-// entry is the state of one name. It exists while there is a hold, a contender, or a waiter.
+// entry is the state of one name. It exists while there is a hold, a kept lease, a contender, or a waiter. At most one
+// of its first three fields is set.
 type entry[L comparable] struct {
 	*shard[L]
 	name string
 
 	hold      *Hold[L] // the live exclusive hold of this process
 	releasing *Hold[L] // the one that has ended and whose release in Redis is under way
+	kept      *Hold[L] // the one that has ended and whose lease waits for the next Lock
 
 	contenders [2]*Waiter[L] // by Side: the one call that asks Redis on behalf of all that wait for it
 	queues     [2]queue[L]   // by Side: the others
@@ -102,7 +108,7 @@ func (s *shard[L]) lock(name string) *entry[L] {
 func (e *entry[L]) unlock() {
 	s := e.shard
 	e.promote()
-	if !e.busy() && e.idle(Write) && e.unread() {
+	if !e.busy() && e.kept == nil && e.idle(Write) && e.unread() {
 		delete(s.entries, e.name)
 		s.spare.Put(e)
 	}
@@ -141,12 +147,15 @@ func (t *Table[L]) Lookup(name string) *Hold[L] {
 	return e.hold
 }
 
-// Leases returns the leases that live holds of name rest on.
+// Leases returns the leases that live holds of name rest on, and the one that is kept.
 func (t *Table[L]) Leases(name string) (ls []L) {
 	e := t.shard(name).lock(name)
 	defer e.unlock()
 	if e.hold != nil {
 		ls = append(ls, e.hold.lease)
+	}
+	if e.kept != nil {
+		ls = append(ls, e.kept.lease)
 	}
 	if e.sharing > 0 {
 		ls = append(ls, e.read)
@@ -159,12 +168,26 @@ func (t *Table[L]) Leases(name string) (ls []L) {
 	return ls
 }
 
-// Lose ends every hold on lease before its unlock, because of cause, and returns them: none if the
-// lease is not current or its last unlock has been called.
-func (t *Table[L]) Lose(name string, lease L, cause error) []*Hold[L] {
+// Recall records that another process waits for the lock that lease is for. It does Drop if the lease is kept.
+func (t *Table[L]) Recall(name string, lease L) (dropped bool) {
 	e := t.shard(name).lock(name)
 	defer e.unlock()
-	return e.lose(lease, cause)
+	if e.hold != nil && (e.hold.lease == lease || e.reads[e.hold.Owner] != nil && e.reads[e.hold.Owner].lease == lease) {
+		e.hold.recall()
+	}
+	return e.drop(lease)
+}
+
+// Lose ends every hold on lease before its unlock, because of cause, and returns them: none if the
+// lease is not current or its last unlock has been called. kept reports that it was kept, and is not any more: nobody
+// has lost it.
+func (t *Table[L]) Lose(name string, lease L, cause error) (lost []*Hold[L], kept bool) {
+	e := t.shard(name).lock(name)
+	defer e.unlock()
+	if kept = e.kept != nil && e.kept.lease == lease; kept {
+		e.kept = nil
+	}
+	return e.lose(lease, cause), kept
 }
 
 // lose ends every hold on lease before its unlock, which its owner has still to make, and returns them.

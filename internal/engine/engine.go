@@ -59,12 +59,15 @@ type Engine struct {
 
 	arbiters [wire.Semaphore + 1]*table // who of this process has a lock, by kind; both sides of an RWMutex have one
 
-	queue    *queue.Queue
-	watchdog *lease.Watchdog
-	cleaner  *lease.Cleaner
-	broker   *pubsub.Broker
-	forced   atomic.Int64 // when the session was told last that a hold of its own was forced open
-	parts    sync.Map     // of Redlocks: *lease.Lease by hold id
+	queue     *queue.Queue
+	watchdog  *lease.Watchdog
+	cleaner   *lease.Cleaner
+	keeper    *keeper
+	broker    *pubsub.Broker
+	forced    atomic.Int64 // when the session was told last that a hold of its own was forced open
+	answers   atomic.Int32 // to those who ask for locks, under way
+	overtaken overtaken    // who was named last as the holder of a lock that is wanted
+	parts     sync.Map     // of Redlocks: *lease.Lease by hold id
 
 	closeOnce sync.Once
 	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more
@@ -108,13 +111,14 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.queue = queue.New(queue.Config{
 		Proto: e.proto, Broker: e.broker, Clock: e.Clock, Session: e.id, Ctx: e.ioCtx,
 	})
+	e.keeper = newKeeper(e)
 	e.newArbiters()
 	return e
 }
 
 func (e *Engine) newArbiters() {
 	rules := arbiter.Rules[*lease.Lease]{
-		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass,
+		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass, Keep: e.keeper.keep, Resume: e.keeper.resume,
 		Outlasts: func(l, other *lease.Lease) bool { return l.Began > other.Began },
 		Expire:   func(_ string, l *lease.Lease) { e.Lost(l, lockerr.ErrExpired) },
 		Gone:     func(_ string, l *lease.Lease) { e.Lost(l, lockerr.ErrGone) },

@@ -134,6 +134,7 @@ func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) (err error) {
 	o := l.handle.OwnerOf(ctx)
 	w := l.table.Waiter(&l.handle, o, l.shares(), int64(l.config.Lease))
 	defer l.table.Free(w)
+	w.Keep = int64(l.config.Keep)
 	if !l.table.EnterBeside(w) {
 		return lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
 	}
@@ -141,7 +142,7 @@ func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) (err error) {
 	h := a.newLease()
 	out, now, err := a.insist(h)
 	if out == granted {
-		h.Top = h.Token + wire.Tokens(h.Token) - 1
+		h.Top, h.Turn = h.Token+wire.Tokens(h.Token)-1, h.Since
 		if hold, used := l.table.Grant(w, h, h.Token); used {
 			l.e.took(h, l.config.MaxHold)
 			c.Got(hold, false)

@@ -35,6 +35,7 @@ type LockConfig struct {
 	Lease   time.Duration // length of its leases; 0: the engine's
 	MaxHold time.Duration // a hold does not last longer; 0: no bound
 	MinHold time.Duration // from the acquisition, for which nobody else gets the lock
+	Keep    time.Duration // the session keeps the lock for so long after Unlock
 	Wait    time.Duration // Lock does not wait longer; 0: no bound
 	Permits int           // of a semaphore
 	Err     error         // misuse of an option, returned by every operation
@@ -181,7 +182,10 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 	if l.kind == wire.Read {
 		w.Inside = c.Wait && l.part().readAround(ctx)
 	}
-	a := attempt{Lock: l, ctx: ctx, c: c, w: w}
+	if c.whole == nil { // a group gives back what it does not hold
+		w.Keep = int64(l.config.Keep)
+	}
+	a := attempt{Lock: l, ctx: ctx, c: c, w: w, asks: !c.Wait && w.Keep > 0}
 	switch l.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
 		c.Entered(l.table.Answer(w))
@@ -189,6 +193,28 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 	case arbiter.Joined:
 		c.Got(l.table.Answer(w), true)
 		return true, nil
+	case arbiter.Resumed:
+		h := l.table.Answer(w)
+		l.e.watchdog.Resume(h.Lease(), h.Since)
+		c.Got(h, true)
+		return true, nil
+	case arbiter.Stale:
+		if !c.Wait {
+			_ = l.e.release(ctx, w.Kept, 0) // what it does not confirm goes on in the background
+			return false, errStartOver
+		}
+		kept, next := w.Kept, int64(0) // the class of who queues in the step of the release
+		if w.Passable {
+			next = w.Class
+		}
+		l.e.track()
+		go func() { // Close waits for it; the call may end before
+			defer l.e.End()
+			_ = l.e.release(context.WithoutCancel(ctx), kept, next)
+		}()
+		if err := a.awaitTurn(); err != nil {
+			return false, err
+		}
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Upgrade:
@@ -272,6 +298,9 @@ func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	if e.forced.Load() >= l.Sent {
 		e.watchdog.RenewNow(l)
 	}
+	if l.Wanted || e.overtaken.has(forcedID(l), l.Sent) {
+		e.recall(l)
+	}
 }
 
 // letIn ends a call that acquired nothing from Redis: because of err, or because another call
@@ -305,8 +334,15 @@ func (l *Lock) enterWith(h *lease.Hold, c *Call) (bool, error) {
 // pass decides for the arbiter whether a lease may go to another goroutine, which wants one of
 // that length, and returns its next token.
 func (e *Engine) pass(l *lease.Lease, length, now int64) (token int64, ok bool) {
-	if !l.Renewed || int64(l.Length) != length || now-l.Since >= int64(e.Config.Tenure) || l.Token >= l.Top ||
-		!l.Fresh(now) || e.Closed() {
+	if now-l.Turn >= int64(e.Config.Tenure) {
+		return 0, false
+	}
+	return e.next(l, length, now)
+}
+
+// next returns the next token of l for a goroutine that wants a lease of that length, if it may take l over.
+func (e *Engine) next(l *lease.Lease, length, now int64) (token int64, ok bool) {
+	if !l.Renewed || int64(l.Length) != length || l.Token >= l.Top || !l.Fresh(now) || e.Closed() {
 		return 0, false
 	}
 	l.Token++

@@ -23,7 +23,8 @@ func (e *Engine) Lost(l *lease.Lease, cause error) {
 		}
 		return
 	}
-	if holds := e.arbiters[l.Kind].Lose(l.Keys.Name, l, cause); len(holds) > 0 {
+	if holds, kept := e.arbiters[l.Kind].Lose(l.Keys.Name, l, cause); kept || len(holds) > 0 {
+		e.keeper.forget(l)
 		e.lost(l, cause, holds)
 	}
 }
@@ -67,9 +68,9 @@ func (l *Lock) refresh(h *lease.Hold) *lease.Hold {
 }
 
 // Heard handles a message, and reports whether it is not for those who wait for one on its channel. To the session
-// itself is said "lost <hold id> <key>" if somebody forced the lock with that key open, or what the queue
-// understands. A message that a lock was unlocked is for those who wait, but for the one that only
-// Redisson understands. Heard does not block.
+// itself is said "lost <hold id> <key>" if somebody forced the lock with that key open, "wanted <hold id> <key>" if
+// another session waits for it, "asked <hold id> <asking hold id> <key>" if one wants it only if nobody uses it, or what the queue understands. A message that a lock was unlocked is for those who
+// wait, but for the one that only Redisson understands. Heard does not block.
 func (e *Engine) Heard(channel, message string) bool {
 	switch {
 	case message == wire.ForRedisson:
@@ -77,12 +78,21 @@ func (e *Engine) Heard(channel, message string) bool {
 	case !wire.IsSessionChannel(channel) && !wire.IsGrantChannel(channel):
 		return false
 	}
-	text, ok := strings.CutPrefix(message, "lost ")
-	if !ok {
+	verb, rest, _ := strings.Cut(message, " ")
+	id, key, ok := strings.Cut(rest, " ")
+	ours := ok && wire.IsHoldOf(e.id, strings.TrimSuffix(id, ":write"))
+	switch {
+	case verb == "wanted":
+		if ours {
+			e.heardWanted(strings.TrimSuffix(id, ":write"), key)
+		}
+	case verb == "asked":
+		if by, key, ok := strings.Cut(key, " "); ok && ours && wire.IsHoldID(by) {
+			e.heardAsked(strings.TrimSuffix(id, ":write"), by, key)
+		}
+	case verb != "lost":
 		e.queue.Heard(message)
-		return true
-	}
-	if id, key, ok := strings.Cut(text, " "); ok && wire.IsHoldOf(e.id, id) {
+	case ours:
 		e.forced.Store(e.Clock.Now()) // first: a hold granted meanwhile is not among leasesOf, and looks here at last
 		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
 			e.Lost(part.(*lease.Lease), lockerr.ErrForced)

@@ -28,5 +28,8 @@ func (e *Engine) Watchers(name string) int {
 	return e.arbiters[wire.Plain].Lookup(e.keyOf(name)).Watchers()
 }
 
+// KeepAtMost sets how many locks are kept, before any is.
+func (e *Engine) KeepAtMost(n int) { e.keeper.most = n }
+
 // SetDeployment sets what Start would find out.
 func (e *Engine) SetDeployment(id string) { e.deployment = id }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
@@ -79,6 +80,17 @@ func (s *Scope) Slot() int {
 		return -1
 	}
 	return SlotOf(s.hold)
+}
+
+// Wanted returns a channel that is closed when somebody else waits for the lock; nil if that is not told.
+func (s *Scope) Wanted() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	if h, ok := s.hold.(*lease.Hold); ok {
+		return h.Wanted()
+	}
+	return nil
 }
 
 // HoldDeadline returns until when the hold is certain, if it is live and that is known.

@@ -71,10 +71,13 @@ func (e *Engine) run(ctx context.Context) error {
 	if e.proto.Slots != nil {
 		e.own.Go(func() { e.proto.Slots.Run(e.ioCtx) })
 	}
-	for _, run := range []func(){e.watchdog.Run, e.watchdog.RunRenewals, e.cleaner.Run, e.queue.Run} {
+	for _, run := range []func(){e.watchdog.Run, e.watchdog.RunRenewals, e.cleaner.Run, e.queue.Run, e.keeper.run} {
 		e.own.Go(run)
 	}
-	err := e.broker.Pin(ctx, wire.PrefixSession+e.id, e.queue.Resubscribed)
+	err := e.broker.Pin(ctx, wire.PrefixSession+e.id, func() {
+		e.queue.Resubscribed()
+		e.keeper.resubscribed()
+	})
 	switch {
 	case err != nil && ctx.Err() != nil && e.proto.Spent.Load():
 		return wrap("subscribing to "+wire.PrefixSession+"*", transport.ErrPool)

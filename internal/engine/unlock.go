@@ -51,6 +51,8 @@ func (l *Lock) unlock(ctx context.Context, o *arbiter.Owner, wait bool) (err err
 		err = lockerr.New(op, l.Name(), l.e.release(ctx, x.Lease, x.Next))
 	case x.Outcome == arbiter.Release:
 		l.e.releaseLater(x.Lease)
+	case x.Outcome == arbiter.Idle:
+		l.e.watchdog.Idle(x.Lease)
 	}
 	ReportUnlock(ctx, l.e.Config.Observer, x.Hold, all, l.Name(), kinds[l.kind], start, err)
 	if errors.Is(err, lockerr.ErrLost) {
@@ -82,6 +84,8 @@ func (l *Lock) giveBack(h *lease.Hold) {
 		l.e.lost(x.Lease, lockerr.ErrExpired, x.Lost)
 	case arbiter.Release:
 		l.e.releaseLater(x.Lease)
+	case arbiter.Idle:
+		l.e.watchdog.Idle(x.Lease)
 	}
 }
 

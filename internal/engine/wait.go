@@ -26,6 +26,7 @@ type attempt struct {
 	c       *Call
 	w       *waiter
 	st      arbiterStanding // of a reader
+	asks    bool            // a TryLock that asks whoever may keep the lock
 	backoff time.Duration   // before the next request, after some that were refused
 	from    string          // the hold id of a ticket to adopt; empty: Redis is asked for a lock of its own
 
@@ -59,7 +60,7 @@ func (a *attempt) contend(l *lease.Lease) (*lease.Lease, error) {
 			out, err = a.ask(l)
 		}
 		if out == granted {
-			l.Top = l.Token + wire.Tokens(l.Token) - 1
+			l.Top, l.Turn = l.Token+wire.Tokens(l.Token)-1, l.Since
 			return l, nil
 		}
 		if l.Queued || l.Indeterminate {
@@ -81,6 +82,7 @@ func (a *attempt) newLease() *lease.Lease {
 		},
 		Fixed:   a.config.Fixed,
 		MinHold: min(a.config.MinHold, time.Duration(lease.Forever)),
+		Keeps:   a.config.Keep > 0,
 	}
 }
 
@@ -90,17 +92,20 @@ func (a *attempt) goOn(l *lease.Lease) (outcome, error) {
 	if l.Token > 0 {
 		return a.claim(l, queue.Grant{Token: l.Token, Term: l.Claim, Until: lease.CertainUntil(l.Claim, l.Sent), Claim: true})
 	}
+	a.c.Contend()
 	return a.await(l, l.Claim)
 }
 
 // ask asks Redis for the lock under the id of l, and waits for a grant if it is taken.
 func (a *attempt) ask(l *lease.Lease) (outcome, error) {
-	l.Queued = a.c.Wait
-	ttl, err := a.send(l, a.c.Wait)
+	l.Queued = a.c.Wait || a.asks
+	ttl, err := a.send(l, l.Queued)
 	_, refused := transport.Code(err)
 	switch {
 	case l.Token > 0:
 		return granted, nil
+	case err == nil && a.asks && ttl >= 0:
+		return a.awaitAnswer(l)
 	case err == nil && !a.c.Wait:
 		a.answered(nil)
 		return over, nil
@@ -141,6 +146,9 @@ func (a *attempt) await(l *lease.Lease, ttl time.Duration) (outcome, error) {
 		case lost:
 			return again, nil
 		case g.Token > 0:
+			if l.Keeps {
+				a.e.keeper.cool(l.Keys.Name)
+			}
 			return a.claim(l, g)
 		}
 		switch last, err := a.looked(l, w); {
@@ -168,6 +176,7 @@ func (a *attempt) looked(l *lease.Lease, w *queue.Waiter) (last int64, err error
 func (a *attempt) claim(l *lease.Lease, g queue.Grant) (outcome, error) {
 	l.Since = a.e.Clock.Now()
 	l.Granted(g.Term, g.Until, g.Claim)
+	l.Wanted = g.Wanted
 	enough := int64(g.Term / 4)               // for the renewal, which must come in time
 	own := a.kind == wire.Read && !a.shares() // it may replace a longer lease, which a claim must not cut short
 	slotless := a.kind == wire.Semaphore && g.Slot < 0
@@ -219,6 +228,8 @@ func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err err
 			token, ttl, err = a.e.proto.Handoff(a.io, a.from, &l.Ref)
 		case a.kind == wire.Read:
 			token, ttl, err = a.sendRead(l, enqueue)
+		case enqueue && a.asks:
+			token, ttl, err = a.e.proto.AcquireAsking(a.io, &l.Ref, a.leaseMS)
 		default:
 			token, ttl, err = a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, enqueue)
 		}

@@ -42,19 +42,26 @@ type Lease struct {
 	Since         int64         // when it was acquired: the tenure starts
 	Began         int64         // when its time began to count: Since if another's release has granted it, else Sent
 	MinHold       time.Duration // from Since, for which the lock rests after its release
+	Keeps         bool          // the session may keep it after Unlock
 	Fixed         bool          // the caller wants it not to be renewed
 	Indeterminate bool          // a request got no reply and may still be executed
 	Queued        bool          // it may have a place in the queue, or another's release may grant it
+	Wanted        bool          // others waited behind it when it was granted
 
 	OnLost func(cause error) // of a part of a Redlock, which no arbiter knows; nil: of a lock
 
 	Late     atomic.Bool  // Redis did not confirm the release in time
 	Deadline atomic.Int64 // certain until then; moved by renewals
+	resumed  atomic.Int64 // when the present hold has taken it over, if it was kept before; 0: it is kept
+	checked  atomic.Bool  // its renewal is due early, if that hold lasts; changed under Watchdog.mu
 	claim    atomic.Int64 // length of the claim that it was granted for, until its first renewal; 0: none
 
 	// Guarded by the arbiter's shard. Token is the current fencing token, Top the last of its
 	// block. A reader has none.
 	Token, Top int64
+	Turn       int64 // when the tenure started
+
+	Kept timing.Timer[*Lease] // until when it is kept; guarded by the engine's keeper
 
 	// Guarded by Watchdog.mu.
 	deadline timing.Timer[*Lease] // Early before Deadline, or when to cancel release
@@ -107,6 +114,9 @@ func (l *Lease) Fresh(now int64) bool {
 	}
 	return l.Deadline.Load()-now >= least
 }
+
+// sent returns when the last acquisition or renewal was sent that has succeeded.
+func (l *Lease) sent() int64 { return l.Deadline.Load() - l.CertainUntil(0) }
 
 // CertainUntil returns the deadline of l if its acquisition or renewal was sent then.
 func (l *Lease) CertainUntil(sent int64) int64 { return CertainUntil(l.Length, sent) }

@@ -67,6 +67,9 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 	batch, refs = due[:0], make([]*wire.Ref, 0, len(due))
 	for _, l := range due {
 		length := l.lengthAt(now)
+		if w.heldLocked(l) && w.earlyLocked(l, now) {
+			continue
+		}
 		if length == 0 || !w.heldLocked(l) || !Certain(l, now+Early) { // or Run has not seen yet that it is lost
 			continue
 		}
@@ -79,6 +82,45 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 		batch, refs = append(batch, l), append(refs, ref)
 	}
 	return batch, refs
+}
+
+// Resume records that a hold has taken l over now, which was kept. It is to outlast the same outage as one that was
+// acquired: so l is renewed soon, unless that hold is over by then.
+func (w *Watchdog) Resume(l *Lease, now int64) {
+	l.resumed.Store(now)
+	if l.checked.Load() || now-l.sent() < int64(confirmAfter) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at := now + int64(confirmAfter); w.heldLocked(l) && l.renewal.Pending() && l.renewal.At > at {
+		w.checkLocked(l, at)
+	}
+}
+
+func (w *Watchdog) checkLocked(l *Lease, at int64) {
+	l.checked.Store(true)
+	l.renewal.Slack = confirmTogether
+	w.renewals.Set(&l.renewal, at)
+}
+
+// Idle records that l is kept: nobody has it.
+func (w *Watchdog) Idle(l *Lease) { l.resumed.Store(0) }
+
+// earlyLocked puts off a renewal that is due because of Resume, if that hold is over or another one has begun.
+func (w *Watchdog) earlyLocked(l *Lease, now int64) bool {
+	if !l.checked.Swap(false) {
+		return false
+	}
+	switch at := l.resumed.Load(); {
+	case at == 0:
+		w.renewAfterLocked(l, l.sent())
+	case at+int64(confirmAfter-confirmTogether) > now:
+		w.checkLocked(l, at+int64(confirmAfter))
+	default:
+		return false
+	}
+	return true
 }
 
 // renewed records that a lease of that length was sent at sent. One that is lost stays lost, and one

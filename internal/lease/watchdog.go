@@ -90,7 +90,7 @@ func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
 	}
 	l.deadline.For, l.renewal.For = l, l
 	w.deadlines.Set(&l.deadline, l.Deadline.Load()-Early)
-	w.renewAfterLocked(l, l.Deadline.Load()-l.CertainUntil(0))
+	w.renewAfterLocked(l, l.sent())
 }
 
 const together = time.Millisecond // for which a renewal waits for others: one that misses a round waits for its end

@@ -355,7 +355,7 @@ func (h *hold) watch() {
 	g := h.g
 	h.onEnd = func(s arbiter.State) {
 		if s == arbiter.Lost {
-			lost := g.table.Lose(g.handle.Name(), h, h.cause())
+			lost, _ := g.table.Lose(g.handle.Name(), h, h.cause())
 			time.AfterFunc(0, func() { engine.ReportLoss(g.observer, lost, g.name, event.Group) })
 		}
 	}

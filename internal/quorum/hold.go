@@ -204,7 +204,8 @@ func (h *hold) assess() {
 // lose ends the hold because a majority is not certain any more.
 func (h *hold) lose(cause error) {
 	h.discard()
-	h.reportLost(h.r.table.Lose(h.r.handle.Name(), h, cause))
+	lost, _ := h.r.table.Lose(h.r.handle.Name(), h, cause)
+	h.reportLost(lost)
 }
 
 func (h *hold) reportLost(holds []*locked) {

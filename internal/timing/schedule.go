@@ -97,6 +97,12 @@ func (s *Schedule[T]) Take(now int64) (due []T) {
 	return due
 }
 
+// Pop removes the timer that is due first, of one or more, and returns what it is for.
+func (s *Schedule[T]) Pop() T { return heap.Pop(&s.timers).(*Timer[T]).For }
+
+// Len returns how many timers are pending.
+func (s *Schedule[T]) Len() int { return len(s.timers) }
+
 // All returns what the pending timers are for.
 func (s *Schedule[T]) All() (all []T) {
 	for _, t := range s.timers {

@@ -22,8 +22,10 @@
 --   channelOf   returns the channel on which the session of a place hears of grants
 --   hears       returns whether it listens there; n is the answer, if the script has asked the server already
 --   placeOf, idOf, claimOf  make a place, and return its parts
---   arrive      adds a place
---   firstOf     returns place and score of the first that does not stand back; firstPlace its place
+--   arrive      adds a place, and returns whether nobody else waited
+--   want        tells the session of a hold that somebody waits for its lock, or has by, a hold id, ask whether it
+--               only keeps it: then it is released for by
+--   firstOf     returns place and score of the first that does not stand back, and of the next; firstPlace its place
 --   tellFirst   has the first look at the lock
 --   standBack   takes pairs of score and place and has these stand back
 --   comeBack    is called when a contender looks, with the score of its place
@@ -32,7 +34,7 @@
 --   passSilent  has the places of silent sessions stand back
 --   nextPlace   returns the first place whose session is there, or that is one of asks, whose calls learn of a grant
 --               by the reply; nil if a reader comes first. Those before it stand back, with isSilent the silent as
---               well. first is what firstOf returned, if the script has asked already
+--               well. first is what firstOf returned, if the script has asked already. Also whether others wait behind it
 
 local readersFrom = 4000000000000000
 
@@ -67,6 +69,7 @@ end
 -- indexed from then on (zset-max-listpack-value).
 local function arrive(queue, place)
   local last = tonumber(redis.call('zrange', queue, -1, -1, 'withscores')[2]) or 0
+  local alone = last <= 0
   if last >= readersFrom then last = last - readersFrom end
   local t = redis.call('time')
   local score = t[1] * 1000000 + t[2]
@@ -79,10 +82,16 @@ local function arrive(queue, place)
     redis.call('zadd', queue, '0', long)
     redis.call('zrem', queue, long)
   end
+  return alone
+end
+
+local function want(lock, id, by)
+  local text = by and 'asked ' .. id .. ' ' .. by or 'wanted ' .. id
+  redis.pcall('publish', 'relock_session:' .. sessionOf(id), text .. ' ' .. lock)
 end
 
 local function firstOf(queue, call)
-  return (call or redis.call)('zrangebyscore', queue, '(0', '+inf', 'withscores', 'limit', 0, 1)
+  return (call or redis.call)('zrangebyscore', queue, '(0', '+inf', 'withscores', 'limit', 0, 2)
 end
 local function firstPlace(queue) return firstOf(queue)[1] end
 
@@ -145,7 +154,7 @@ end
 local function nextPlace(queue, asks, first, isSilent)
   local some = first or firstOf(queue)
   while #some > 0 do
-    local back, found, reader = {}, nil, false
+    local back, found, reader, more = {}, nil, false, false
     for i = 1, #some, 2 do
       local place, score = some[i], some[i + 1]
       local amongWriters = tonumber(score) > 1000000 and tonumber(score) < readersFrom
@@ -156,14 +165,14 @@ local function nextPlace(queue, asks, first, isSilent)
         if reader then break end
         if asks and asks[place] or tonumber(score) < 1
           or hears(queue, place) and not (isSilent and isSilent(place, score)) then
-          found = place
+          found, more = place, some[i + 2] ~= nil
           break
         end
         back[#back + 1], back[#back + 2] = score, place
       end
     end
     standBack(queue, back)
-    if found or reader then return found end
+    if found or reader then return found, more end
     some = redis.call('zrangebyscore', queue, '(0', '+inf', 'withscores', 'limit', 0, 100)
   end
 end

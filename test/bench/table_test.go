@@ -39,6 +39,7 @@ func BenchmarkTable(b *testing.B) {
 		measure func(*testing.B, *redistest.Server)
 	}{
 		{"pairs", t.pairs},
+		{"keep", t.keep},
 		{"observer", t.observer},
 		{"names", t.names},
 		{"contention", t.contention},

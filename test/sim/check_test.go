@@ -69,6 +69,10 @@ func (w *world) mayBeTaken(c *call) bool {
 		if d != c && overlap(c, d) && d.called.at <= c.returned.at && w.gone(d) >= from {
 			return true
 		}
+		// It may be kept: who has no WithKeep does not ask.
+		if d != c && d.op.keep > 0 && d.held && overlap(c, d) && d.called.at <= c.returned.at && c.op.keep == 0 {
+			return true
+		}
 	}
 	return w.troubledLocked(c, c.called.at, c.returned.at, w.plan.lease+20*time.Second)
 }
@@ -129,6 +133,9 @@ func (w *world) checkWait(c *call) {
 		}
 	}
 	bound := 500*time.Millisecond + 20*w.plan.slowest
+	if w.plan.keeps { // the message that recalls a lock may be lost
+		bound += 2 * time.Second
+	}
 	if c.parts[0].kind == redlock {
 		bound += 5 * time.Second
 	}
@@ -174,6 +181,9 @@ func (w *world) checkTime(c *call) {
 	default:
 		// A script that the server does not know takes two round trips, and so may one that ends it.
 		most := time.Duration(len(c.parts))*(12*c.p.delay+time.Millisecond) + label
+		if c.op.keep > 0 { // it asks, and waits for an answer
+			most += 250 * time.Millisecond
+		}
 		if w.troubledLocked(c, c.called.at, c.returned.at, 5*time.Second) {
 			most += 25 * time.Second // rueidis waits 5 s for a connection and 10 s for each reply
 		}

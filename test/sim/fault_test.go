@@ -409,8 +409,8 @@ func (w *world) forge(f fault) {
 
 // freesLocked checks that an Unlock has released its lock, though keys beside it are damaged.
 func (w *world) freesLocked(c *call) {
-	if time.Until(c.promised) <= 2*time.Millisecond {
-		return // it ended with the hold, before Redis had answered
+	if c.op.keep > 0 || time.Until(c.promised) <= 2*time.Millisecond {
+		return // it is kept, or it ended with the hold, before Redis had answered
 	}
 	damaged := false
 	for _, t := range w.troubles {

@@ -52,9 +52,9 @@ type call struct {
 func (c *call) String() string {
 	o := c.op
 	return fmt.Sprintf("#%-3d process %d actor %d: %v, try %v, owned %v, re-enters %v, reads as well %v, reads as well now %v, "+
-		"hands off %v, patience %v, section %v, lease %v, fixed lease %v, max hold %v, called %v, returned %v with %v, held %v, tokens %v, "+
+		"hands off %v, patience %v, section %v, lease %v, fixed lease %v, max hold %v, keep %v, called %v, returned %v with %v, held %v, tokens %v, "+
 		"lost %v, vanished %v, unlock %v, unlocked %v with %v", c.id, c.p.id, c.actor, c.parts, o.try, o.owned, o.reenter, o.reads,
-		c.nested, o.handsOff, o.patience, o.section, o.lease, o.fixed, o.maxHold, c.called.at, c.returned.at, c.err, c.held, c.tokens,
+		c.nested, o.handsOff, o.patience, o.section, o.lease, o.fixed, o.maxHold, o.keep, c.called.at, c.returned.at, c.err, c.held, c.tokens,
 		c.lost.at, c.gone.at, c.unlocking.at, c.unlocked.at, c.unlockErr)
 }
 

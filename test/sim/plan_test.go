@@ -19,6 +19,7 @@ type plan struct {
 	faults  []fault       // in order of time
 	lease   time.Duration // the longest of any process
 	slowest time.Duration // delay of any process
+	keeps   bool          // some locks are kept, and each process loses the first message that recalls one
 }
 
 type procPlan struct {
@@ -46,6 +47,7 @@ type op struct {
 	lease    time.Duration
 	fixed    time.Duration
 	maxHold  time.Duration
+	keep     time.Duration // WithKeep, of a Mutex
 }
 
 // A part is a lock, or one member of a Group.
@@ -116,11 +118,26 @@ func newPlan(seed uint64) *plan {
 		p.procs = append(p.procs, proc)
 	}
 	p.row.act(r, p, theme)
+	if p.enough == 0 && chance(r, 0.4) {
+		keepSome(r, p)
+	}
 	for _, proc := range p.procs {
 		p.lease, p.slowest = max(p.lease, proc.lease), max(p.slowest, proc.delay)
 	}
 	p.faults = append(p.faults, newFaults(r, p, theme)...)
 	return p
+}
+
+// keepSome has most calls of Mutexes keep their locks.
+func keepSome(r *rand.Rand, p *plan) {
+	for _, a := range p.actors {
+		for i := range a.ops {
+			if o := &a.ops[i]; len(o.parts) == 1 && o.parts[0].kind == mutex && o.fixed+o.maxHold == 0 && chance(r, 0.8) {
+				o.keep = 100*time.Millisecond + upTo(r, pick(r, time.Second, 15*time.Second))
+				p.keeps = true
+			}
+		}
+	}
 }
 
 // actAnyhow gives actors a few ops each.

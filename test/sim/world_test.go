@@ -107,6 +107,9 @@ func (w *world) build() {
 			p.nets = append(p.nets, net)
 			p.s = append(p.s, w.session(net, relock.WithLease(plan.lease), relock.WithTenure(plan.tenure)))
 			net.Delay(plan.delay)
+			if w.plan.keeps {
+				net.LoseMessage("wanted ")
+			}
 		}
 	}
 	if slices.ContainsFunc(w.plan.faults, func(f fault) bool { return f.kind == force }) {
@@ -180,7 +183,7 @@ func (w *world) settle() {
 		}
 	}
 	time.Sleep(time.Second)
-	if len(w.troubles) == 0 {
+	if len(w.troubles) == 0 && !w.plan.keeps {
 		w.empty(fresh)
 	}
 	for end := w.now() + 2*w.plan.lease + 20*time.Second + w.stepped(clockBack, 0); w.now() < end && w.keeps(); {
@@ -393,6 +396,9 @@ func (c *call) make() {
 	}
 	if c.op.fixed > 0 {
 		opts = append(opts, relock.WithFixedLease(c.op.fixed))
+	}
+	if c.op.keep > 0 {
+		opts = append(opts, relock.WithKeep(c.op.keep))
 	}
 	if c.op.maxHold > 0 {
 		opts = append(opts, relock.WithMaxHold(c.op.maxHold))

@@ -75,6 +75,19 @@ func TestMaxHoldEndsTheCommand(t *testing.T) {
 	r.warns("ending the command")
 }
 
+// A job that can stop early does so when somebody else waits, and has the lock until it has stopped.
+func TestYieldEndsTheCommandWhenTheLockIsWanted(t *testing.T) {
+	s := server(t)
+	r := run(t, s, sh("--yield", "job", `trap 'echo stops; sleep 0.2; exit 7' TERM; echo child $$; while :; do sleep 0.02; done`)...)
+	child := r.number("child")
+	next := run(t, s, sh("", "job", fmt.Sprintf(`case $(cut -d " " -f 3 /proc/%d/stat) in ""|Z) echo alone;; *) echo overlap; esac`, child))...)
+	require.Equal(t, "alone\n", next.ends(0))
+	r.ends(7)
+	r.says("stops")
+	r.warns("somebody else wants the lock")
+	run(t, s, sh("--yield -s", "job", "exit 0")...).ends(64)
+}
+
 // relock that is killed cannot end its command. The kernel and the guard do; and the lock is free
 // within a lease, after which others waited for a minute (etcdctl #8365) or a day (cronlock #11).
 func TestCommandEndsWhenRelockIsKilled(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 
 // runFlags are the flags of run.
 type runFlags struct {
-	noWait, shared, exclusive, fair, verbose, quiet bool
-	wait, lease, minHold, maxHold, grace            duration
-	label                                           string
-	conflict, slots                                 int
+	noWait, shared, exclusive, fair, yield, verbose, quiet bool
+	wait, lease, minHold, maxHold, grace                   duration
+	label                                                  string
+	conflict, slots                                        int
 	passingFlags
 }
 
@@ -38,6 +38,9 @@ With --handoff the lock is not released when the command has ended by itself wit
 relock writes a ticket, and relock run --adopt goes on with the lock, at any host. The lock
 has never been free in between. A ticket is a secret, and works once. If the command fails,
 or was told to end, the lock is released.
+
+With --yield the group gets TERM once when somebody else waits for the lock, and keeps
+it until it has ended.
 
 Exit status: the command's own, or 128 plus the signal that killed it; -E (default 1) if
 the lock is taken, or the ticket of no use; 64 for a wrong command line; 65 if the name is that of something else
@@ -90,10 +93,12 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.Var(&f.maxHold, "max-hold", "the command has ended after `D`: TERM comes the grace before that (half of D if that is shorter)")
 	fs.Var(&f.grace, "grace", "when the lock is lost, kill `D` after TERM")
 	f.passingFlags.define(cmd)
+	fs.BoolVar(&f.yield, "yield", false, "send the command TERM when somebody else waits for the lock")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say what happens to the lock")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing of a lock that is taken or lost")
 	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "fair", "slots")
 	cmd.MarkFlagsMutuallyExclusive("no-wait", "timeout")
+	cmd.MarkFlagsMutuallyExclusive("shared", "yield") // nobody tells who shares a lock
 	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
 }
 

@@ -126,10 +126,15 @@ func (r *runner) job(path string) *job.Job {
 			grace = min(grace, r.maxHold.Duration/2)
 		}
 	}
+	var wanted <-chan struct{}
+	if r.yield {
+		wanted = relock.Wanted(r.held.hold)
+	}
 	return &job.Job{
 		Path: path, Args: r.command, Env: r.env(),
 		Signals:  r.signals,
 		Lost:     r.held.lock.Done(),
+		Wanted:   wanted,
 		Held:     func() bool { return r.held.lock.Err() == nil },
 		Deadline: func() (time.Time, bool) { return relock.Deadline(r.held.hold) },
 		Lead:     max(grace, r.lease.Duration/20),

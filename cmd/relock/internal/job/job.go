@@ -15,6 +15,7 @@ type Job struct {
 
 	Signals  <-chan os.Signal              // of the user, for the group: see [Signals]
 	Lost     <-chan struct{}               // closed when the lock is lost
+	Wanted   <-chan struct{}               // closed when the group is told to end, since somebody else wants the lock; or nil
 	Held     func() bool                   // whether the lock is still held, asked after a stop
 	Deadline func() (time.Time, bool)      // until when the lock is certain, if that is known
 	Lead     time.Duration                 // how long before the deadline the group is told to end, if there is time

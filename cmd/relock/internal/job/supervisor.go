@@ -36,7 +36,7 @@ func (s *supervisor) supervise() {
 	s.wants = s.terminal.given
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	lost, events := s.job.Lost, (<-chan event)(s.process.events)
+	lost, wanted, events := s.job.Lost, s.job.Wanted, (<-chan event)(s.process.events)
 	for {
 		select {
 		case e, ok := <-events:
@@ -56,6 +56,10 @@ func (s *supervisor) supervise() {
 		case <-lost:
 			lost = nil
 			s.lose()
+		case <-wanted: // it keeps the lock for as long as it takes to end
+			wanted, s.signalled = nil, true
+			s.job.Report("somebody else wants the lock; ending the command")
+			s.process.signal(syscall.SIGTERM)
 		case <-timer.C:
 		}
 		if s.ended && s.finished() {

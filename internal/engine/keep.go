@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/wire"
+)
+
+const (
+	keptMost = 10_000      // leases that a session keeps; see Engine.KeepAtMost
+	deafMost = time.Second // for which it keeps them while it hears no messages: nobody could recall them
+
+	// After a recall a name is not kept for coolFirst. If the next recall follows within coolMost after that, it is not
+	// kept for twice as long, up to coolMost. A name that several processes use by turns costs a recall in a minute then.
+	coolFirst = time.Second
+	coolMost  = time.Minute
+)
+
+// A keeper knows the leases that the session keeps though nobody uses them, and how long; which of them the next Lock
+// takes over is the arbiter's to decide. One goroutine, run, releases those whose time is over. The watchdog renews
+// them like all others.
+type keeper struct {
+	e       *Engine
+	channel string // of the session
+
+	mu      sync.Mutex                     // protects the following, and Lease.Kept; taken with a shard of the arbiter locked
+	kept    *timing.Schedule[*lease.Lease] // by the end of their time
+	excess  []*lease.Lease                 // beyond keptMost
+	deaf    timing.Timer[*lease.Lease]     // of nil: when to release all, unless the session hears messages again
+	cooling map[string]cooling             // by the key of the lock
+	most    int                            // keptMost
+	sweepAt int                            // when to forget those of cooling that are over: at that number
+}
+
+// cooling says until when a lock is not kept, and for how long that is.
+type cooling struct{ until, length int64 }
+
+func newKeeper(e *Engine) *keeper {
+	k := &keeper{e: e, channel: wire.PrefixSession + e.id, most: keptMost, cooling: make(map[string]cooling)}
+	k.kept = timing.NewSchedule[*lease.Lease](e.Clock, &k.mu)
+	return k
+}
+
+// keep decides for the arbiter whether l is kept, for d at most.
+func (k *keeper) keep(l *lease.Lease, d, now int64) bool {
+	if !l.Renewed || k.e.Closed() || !k.e.broker.Live(k.channel) {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.cooling) > 0 && now < k.cooling[l.Keys.Name].until {
+		return false
+	}
+	l.Kept.For = l
+	k.kept.Set(&l.Kept, now+min(d, lease.Forever-now))
+	if k.kept.Len() > k.most {
+		k.excess = append(k.excess, k.kept.Pop())
+		timing.Signal(k.kept.Kick)
+	}
+	return true
+}
+
+// resume decides for the arbiter whether the next Lock takes l over, which is not kept any more. Nobody else has
+// wanted it, so its tenure starts again.
+func (k *keeper) resume(l *lease.Lease, length, now int64) (token int64, ok bool) {
+	k.forget(l)
+	token, ok = k.e.next(l, length, now)
+	if ok {
+		l.Turn = now
+	}
+	return token, ok
+}
+
+// forget records that l is not kept any more.
+func (k *keeper) forget(l *lease.Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.kept.Stop(&l.Kept)
+}
+
+// cool records that somebody else wants the lock with a key: it is not kept for a while.
+func (k *keeper) cool(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.e.Clock.Now()
+	c := k.cooling[key]
+	switch {
+	case now < c.until: // it has not been kept since
+	case now < c.until+int64(coolMost) && c.length > 0:
+		c.length = min(2*c.length, int64(coolMost))
+	default:
+		c.length = int64(coolFirst)
+	}
+	c.until = now + c.length
+	if len(k.cooling) >= k.sweepAt {
+		for key, c := range k.cooling {
+			if now >= c.until+int64(coolMost) {
+				delete(k.cooling, key)
+			}
+		}
+		k.sweepAt = max(1024, 2*len(k.cooling))
+	}
+	k.cooling[strings.Clone(key)] = c
+}
+
+// resubscribed follows up a change of the subscription to the session's channel. The broker's mutex is locked.
+func (k *keeper) resubscribed() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.kept.Set(&k.deaf, k.e.Clock.Now()+int64(deafMost))
+}
+
+// run releases what is not to be kept any more, until the engine's goroutines end.
+func (k *keeper) run() {
+	k.kept.Run(k.e.ioCtx.Done(), func(due []*lease.Lease) {
+		then := int64(0)
+		if slices.Contains(due, nil) && !k.e.broker.Live(k.channel) { // k.deaf is due
+			then = timing.Forever
+		}
+		k.mu.Lock()
+		due = slices.Concat(due, k.excess, k.kept.Take(then))
+		k.excess = nil
+		k.mu.Unlock()
+		for _, l := range due {
+			if l != nil && k.e.arbiters[l.Kind].Drop(l.Keys.Name, l) {
+				k.e.releaseLater(l)
+			}
+		}
+	})
+}

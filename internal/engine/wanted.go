@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/relock-go/relock/internal/lease"
+)
+
+// How a holder hears that somebody else waits for its lock. The arbiter sees those of this process. Of the others the
+// first one in the queue sends a message when it queues, and whenever it looks; a grant says whether some wait already.
+
+// heardWanted follows up the message that somebody waits for the lock at a key, which a hold of this session has.
+func (e *Engine) heardWanted(id, key string) {
+	e.overtaken.add(id, e.Clock.Now()) // first: a hold granted meanwhile is not among leasesOf, and looks here at last
+	for _, l := range e.leasesOf(key) {
+		if forcedID(l) == id {
+			e.recall(l)
+			return
+		}
+	}
+}
+
+// recall records that another process waits for the lock that l is for. If it is kept, it is released.
+func (e *Engine) recall(l *lease.Lease) {
+	if l.Keeps {
+		e.keeper.cool(l.Keys.Name) // before a release lets the next one in
+	}
+	if e.arbiters[l.Kind].Recall(l.Keys.Name, l) {
+		e.releaseLater(l)
+	}
+}
+
+// overtaken are the hold ids that were named last by messages, which may have overtaken the replies that grant these
+// holds. They are few: the next look of who waits repeats the message.
+type overtaken struct {
+	at atomic.Int64 // a moment after the last one was named
+
+	mu   sync.Mutex // protects the following
+	ids  [64]string
+	next int
+}
+
+// add adds an id, which was named now.
+func (o *overtaken) add(id string, now int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ids[o.next%len(o.ids)] = strings.Clone(id)
+	o.next++
+	o.at.Store(now + 1)
+}
+
+// has reports whether an id was named since its acquisition was sent.
+func (o *overtaken) has(id string, sent int64) bool {
+	if o.at.Load() <= sent {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Contains(o.ids[:], id)
+}
+
+// Wanted returns a channel that is closed when somebody else waits for the latest hold; nil if there was none.
+func (l *Lock) Wanted() <-chan struct{} {
+	if h := l.handle.Latest(); h != nil {
+		return h.Wanted()
+	}
+	return nil
+}

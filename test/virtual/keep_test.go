@@ -1,0 +1,465 @@
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/memredis"
+	"github.com/relock-go/relock/internal/peek"
+)
+
+var keeps = relock.WithKeep(time.Hour)
+
+// onKept runs f in a bubble for a Mutex.
+func onKept(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	alone(t, &lockTypes[0], f)
+}
+
+// pair locks and unlocks l, and returns the token.
+func pair(t testing.TB, l *relock.Mutex) int64 {
+	t.Helper()
+	require.NoError(t, l.Lock(background))
+	token := l.FencingToken()
+	require.NoError(t, l.Unlock(background))
+	require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+	return token
+}
+
+// keptBy returns a Mutex "a" of the process that keeps its lock and has the tokens to take it again.
+func (p *process) keptBy(o ...relock.LockOption) *relock.Mutex {
+	p.w.t.Helper()
+	l := p.s[0].Mutex("a", append(o, keeps)...)
+	for range 2 { // the first token of a name is alone
+		pair(p.w.t, l)
+		time.Sleep(10 * time.Millisecond)
+	}
+	require.False(p.w.t, p.w.free())
+	return l
+}
+
+func TestKeptLockIsTakenAgainWithoutRedis(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.keptBy()
+		p.delay(time.Second)
+		last := int64(0)
+		start := time.Now()
+		for range 1000 {
+			token := pair(t, l)
+			require.Greater(t, token, last)
+			last = token
+		}
+		require.Zero(t, time.Since(start))
+		require.Greater(t, pair(t, p.s[0].Mutex("a", keeps)), last, "through another handle")
+		require.NoError(t, relock.Do(background, l, func(ctx context.Context) error {
+			require.Greater(t, relock.Token(ctx), last)
+			return nil
+		}))
+		require.Zero(t, time.Since(start))
+
+		p.heal()
+		for range 100 { // the block is used up
+			token := pair(t, l)
+			require.Greater(t, token, last)
+			last = token
+		}
+		state, err := p.s[0].Inspect(background, "a")
+		require.NoError(t, err)
+		require.Equal(t, relock.Exclusive, state.Mode)
+	})
+}
+
+func TestKeptLockIsReleasedWhenItsTimeIsOver(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.keptBy()
+		for range 3 {
+			time.Sleep(40 * time.Minute)
+			require.False(t, w.free(), "used meanwhile")
+			pair(t, l)
+		}
+		time.Sleep(time.Hour - time.Second)
+		require.False(t, w.free())
+		time.Sleep(2 * time.Second)
+		require.True(t, w.free())
+		pair(t, l)
+		require.False(t, w.free())
+	})
+}
+
+func TestKeptLockIsRecalledByOneMessageAndOneRelease(t *testing.T) {
+	const way = 20 * time.Millisecond
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		p.keptBy()
+		p.delay(way)
+		other.delay(way)
+		require.Equal(t, 4*way, took(func() {
+			require.NoError(t, other.s[0].Mutex("a").Lock(background))
+		}), "request, message, release, grant")
+	})
+}
+
+func TestKeptLockExcludes(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l := p.keptBy()
+		var held int
+		var all []<-chan error
+		for range 20 {
+			for _, m := range []*relock.Mutex{l, p.s[0].Mutex("a", keeps), other.s[0].Mutex("a", keeps), other.s[0].Mutex("a")} {
+				all = append(all, kit.Async(func() error {
+					return relock.Do(background, m, func(context.Context) error {
+						held++
+						before := held
+						time.Sleep(time.Millisecond)
+						require.Equal(t, before, held)
+						return nil
+					})
+				}))
+				time.Sleep(300 * time.Microsecond)
+			}
+		}
+		for _, one := range all {
+			require.NoError(t, <-one)
+		}
+		require.Equal(t, 80, held)
+	})
+}
+
+// After a recall the lock is released by Unlock, as ever, for a second; then it is kept again.
+func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l, by := p.keptBy(), other.s[0].Mutex("a", keeps)
+		pair(t, by)
+		require.True(t, w.free(), "who has recalled it does not keep it either")
+		time.Sleep(900 * time.Millisecond)
+		pair(t, l)
+		require.True(t, w.free())
+		time.Sleep(200 * time.Millisecond)
+		pair(t, l)
+		require.False(t, w.free())
+
+		require.NoError(t, l.Lock(background)) // in use
+		waits := lockAndUnlock(by)
+		<-l.Wanted()
+		require.NoError(t, l.Unlock(background))
+		require.NoError(t, <-waits)
+		require.True(t, w.free())
+		time.Sleep(1500 * time.Millisecond)
+		pair(t, l)
+		require.True(t, w.free(), "twice as long")
+		time.Sleep(time.Second)
+		pair(t, l)
+		require.False(t, w.free())
+	})
+}
+
+func TestTryLockGetsAKeptLock(t *testing.T) {
+	const way = 20 * time.Millisecond
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l, by := p.keptBy(), other.s[0].Mutex("a", keeps)
+		p.delay(way)
+		other.delay(way)
+		try := func(m *relock.Mutex) (ok bool, d time.Duration) {
+			t.Helper()
+			d = took(func() {
+				var err error
+				ok, err = m.TryLock(background)
+				require.NoError(t, err)
+			})
+			return ok, d
+		}
+		ok, d := try(other.s[0].Mutex("a"))
+		require.False(t, ok, "without WithKeep it does not ask")
+		require.Equal(t, 2*way, d)
+
+		require.NoError(t, l.Lock(background)) // in use
+		time.Sleep(time.Second)
+		ok, d = try(by)
+		require.False(t, ok)
+		require.Equal(t, 4*way, d, "asked, and answered")
+		require.False(t, isClosed(l.Wanted()), "nobody waits")
+		time.Sleep(time.Second)
+		state, err := p.s[0].Inspect(background, "a")
+		require.NoError(t, err)
+		require.Zero(t, state.Waiters)
+		require.NoError(t, l.Unlock(background))
+		require.False(t, w.free(), "it is kept still")
+
+		ok, d = try(by)
+		require.True(t, ok)
+		require.Equal(t, 4*way, d, "asked, and granted")
+		require.NoError(t, by.Unlock(background))
+
+		time.Sleep(2 * time.Second)
+		pair(t, l)
+		require.False(t, w.free())
+		memredis.Of(w.redis[0], p.s[0]).LoseMessage("asked ")
+		ok, d = try(by)
+		require.False(t, ok, d)
+		require.Equal(t, 250*time.Millisecond, d, "no answer")
+		time.Sleep(time.Second)
+		require.Zero(t, took(func() { pair(t, l) }))
+	})
+}
+
+func TestLostRecallOnlyDelays(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		p.keptBy()
+		time.Sleep(time.Second)
+		memredis.Of(w.redis[0], p.s[0]).LoseMessage("wanted ")
+		d := took(func() { require.NoError(t, other.s[0].Mutex("a").Lock(background)) })
+		require.Greater(t, d, time.Second)
+		require.Less(t, d, 2*time.Second)
+	})
+}
+
+// A process that cannot hear a recall, or is frozen, costs what it costs as a holder.
+func TestKeeperThatIsAwayCostsALeaseAtMost(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l := p.keptBy()
+		heal := p.partition()
+		require.LessOrEqual(t, took(func() {
+			require.NoError(t, other.s[0].Mutex("a").Lock(background))
+		}), lease+10*time.Millisecond)
+		heal()
+		require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+	})
+}
+
+func TestKeeperWithoutSubscriptionKeepsNothing(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		p.keptBy()
+		p.s[0].Mutex("b", keeps)
+		require.NoError(t, p.s[0].Mutex("b", keeps).Lock(background))
+		w.redis[0].Disconnect(p.s[0])
+		require.Less(t, took(func() {
+			require.NoError(t, other.s[0].Mutex("a").Lock(background))
+		}), 3*time.Second)
+	})
+}
+
+// Loss while it is kept is nobody's: no event, and no error of a later call.
+func TestLossWhileKeptIsNobodys(t *testing.T) {
+	lose := map[string]func(t *testing.T, w *world, p *process){
+		"deleted": func(_ *testing.T, w *world, _ *process) { w.do("DEL", "a") },
+		"forced": func(t *testing.T, w *world, _ *process) {
+			was, err := w.process().s[0].ForceUnlock(background, "a")
+			require.NoError(t, err)
+			require.True(t, was)
+		},
+		"expired": func(_ *testing.T, _ *world, p *process) {
+			heal := p.partition()
+			time.Sleep(2 * lease)
+			heal()
+		},
+		"restarted": func(_ *testing.T, w *world, _ *process) { w.restart(false) },
+	}
+	for name, f := range lose {
+		t.Run(name, func(t *testing.T) {
+			onKept(t, func(t *testing.T, w *world) {
+				events := new(losses)
+				p := w.process(relock.WithObserver(events))
+				l := p.keptBy()
+				f(t, w, p)
+				time.Sleep(lease)
+				require.True(t, w.free())
+				require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+				require.NotErrorIs(t, l.Err(), relock.ErrLost)
+				pair(t, l)
+				require.Zero(t, events.n)
+				require.False(t, w.free())
+			})
+		})
+	}
+}
+
+type losses struct {
+	relock.NopObserver
+	n int
+}
+
+func (l *losses) Lost(relock.LostEvent) { l.n++ }
+
+func TestCloseReleasesWhatIsKept(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		events := new(losses)
+		p := w.process(relock.WithObserver(events))
+		p.keptBy()
+		for _, name := range []string{"b", "c", "d"} {
+			pair(t, p.s[0].Mutex(name, keeps))
+		}
+		require.True(t, w.has("a", "b", "c", "d"))
+		require.NoError(t, p.s[0].Close(background))
+		require.False(t, w.has("a", "b", "c", "d"))
+		require.Zero(t, events.n)
+	})
+}
+
+// What is taken over outlasts the same outage as what was acquired, 50 ms after its start.
+func TestKeptHoldOutlastsTheSameOutage(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.keptBy()
+		for _, after := range []time.Duration{0, 3 * time.Second, 7 * time.Second, 9900 * time.Millisecond, 15 * time.Second} {
+			time.Sleep(after)
+			require.NoError(t, l.Lock(background))
+			time.Sleep(50 * time.Millisecond)
+			heal := p.partition()
+			time.Sleep(lease - 200*time.Millisecond)
+			require.NoError(t, l.Err(), "%v", after)
+			heal()
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// Short sections do not renew what they take over.
+func TestShortSectionsOfAKeptLockCostNoRenewal(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		events := new(renewals)
+		p := w.process(relock.WithObserver(events))
+		l := p.keptBy()
+		time.Sleep(10 * lease)
+		idle := len(events.takeRounds())
+		for range 10 * lease / (500 * time.Millisecond) {
+			pair(t, l)
+			time.Sleep(500 * time.Millisecond)
+		}
+		busy := 0
+		for _, r := range events.takeRounds() {
+			busy += min(r.Holds, 1)
+		}
+		require.LessOrEqual(t, busy, idle+1)
+	})
+}
+
+// The tokens of an acquisition are used up some time: the lock is released, and acquired in the same step.
+func TestKeptLockWithoutTokensIsAcquiredInOneRoundTrip(t *testing.T) {
+	const way = 20 * time.Millisecond
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.s[0].Mutex("a", keeps)
+		last := pair(t, l)
+		p.delay(way)
+		start := time.Now()
+		for range 3 * 1024 {
+			time.Sleep(time.Microsecond)
+			token := pair(t, l)
+			require.Greater(t, token, last)
+			last = token
+		}
+		require.Equal(t, 3*2*way+3*1024*time.Microsecond, time.Since(start))
+	})
+}
+
+// A lease of another length is not taken over.
+func TestKeptLockGivesWayToOtherLeases(t *testing.T) {
+	const way = 20 * time.Millisecond
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		for _, o := range []relock.LockOption{
+			relock.WithLease(time.Minute), relock.WithFixedLease(time.Minute), relock.WithMaxHold(time.Hour), relock.WithMinHold(time.Millisecond),
+		} {
+			l := p.keptBy()
+			m := p.s[0].Mutex("a", o)
+			p.delay(way)
+			require.LessOrEqual(t, took(func() { require.NoError(t, m.Lock(background)) }), 4*way)
+			require.NoError(t, m.Unlock(background))
+			pair(t, l)
+			ok, err := m.TryLock(background)
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.NoError(t, m.Unlock(background))
+			p.heal()
+		}
+	})
+}
+
+// A Group gives back what it has locked.
+func TestGroupKeepsNothing(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		g := relock.NewGroup(p.s[0].Mutex("a", keeps), p.s[0].Mutex("b", keeps))
+		require.NoError(t, g.Lock(background))
+		require.NoError(t, g.Unlock(background))
+		require.True(t, w.free())
+		p.keptBy()
+		require.NoError(t, g.Lock(background))
+		require.NoError(t, g.Unlock(background))
+		time.Sleep(time.Second)
+		require.True(t, w.free())
+	})
+}
+
+func TestOldestKeptLocksGoFirst(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		s := w.process().s[0]
+		peek.Engine(s).KeepAtMost(3)
+		for n := range 6 {
+			pair(t, s.Mutex(string(rune('m'+n)), keeps))
+			time.Sleep(time.Second)
+			if n == 2 {
+				pair(t, s.Mutex("m", keeps)) // used again: it is the youngest now
+				time.Sleep(time.Second)
+			}
+		}
+		for _, name := range []string{"m", "n", "o"} {
+			require.False(t, w.has(name), name)
+		}
+		for _, name := range []string{"p", "q", "r"} {
+			require.True(t, w.has(name), name)
+		}
+	})
+}
+
+func TestWithKeepIsForMutexes(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.lock(keeps)
+		err := l.Lock(background)
+		if w.typ.name == "Mutex" || w.typ.name == "Group" {
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(background))
+		} else {
+			require.ErrorIs(t, err, relock.ErrOption)
+			_, err = l.TryLock(background)
+			require.ErrorIs(t, err, relock.ErrOption)
+		}
+		for _, o := range []relock.LockOption{
+			relock.WithFixedLease(time.Minute), relock.WithMaxHold(time.Minute), relock.WithMinHold(time.Minute), relock.WithKeep(0),
+		} {
+			require.ErrorIs(t, p.s[0].Mutex("x", keeps, o).Lock(background), relock.ErrOption)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// A hold that is handed off is not this process's to keep.
+func TestHandedOffLockIsNotKept(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.keptBy()
+		require.NoError(t, l.Lock(background))
+		_, err := l.Handoff(background, time.Minute)
+		require.NoError(t, err)
+		ok, err := l.TryLock(background)
+		require.NoError(t, err)
+		require.False(t, ok)
+		time.Sleep(2 * time.Minute)
+		require.True(t, w.free())
+	})
+}
