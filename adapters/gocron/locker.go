@@ -1,0 +1,103 @@
+package relockgocron
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/relock-go/relock"
+)
+
+// NewLocker returns a locker for [gocron.WithDistributedLocker], or for one job
+// [gocron.WithDistributedJobLocker]. The lock of a job has the name that [gocron.WithName] gives to the job.
+// The options hold for each job's lock.
+//
+// Lock never waits: if somebody else has the job, or a run of it in this process has not ended, its error is
+// [relock.ErrTaken], and gocron skips the tick. The lock is held, and renewed, until the job returns.
+//
+// Give it [relock.WithMinHold]. A scheduler whose clock is behind tries a tick when the others are done with
+// it, and would run it again: the lock must stay taken for longer than clocks differ and ticks come late, and
+// for less than the period. [relock.WithLease] bounds how long a job is skipped after its process has died.
+//
+// The locker is safe for concurrent use, and need not be closed.
+func NewLocker(s *relock.Session, opts ...relock.LockOption) gocron.Locker {
+	return &locker{s, opts}
+}
+
+type locker struct {
+	session *relock.Session
+	opts    []relock.LockOption
+}
+
+// A run of a job has the lock from Lock to Unlock.
+type run struct {
+	by    *locker
+	key   string
+	job   context.Context // the job's, the same for each of its runs
+	ctx   context.Context // of the Do around this run
+	over  chan struct{}   // closed when the job has returned
+	once  sync.Once       // closes it
+	ended chan error      // of that Do
+}
+
+// runs has the *run that is under way in this process for each context that gocron has given to a job.
+var runs sync.Map
+
+func (l *locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	r := &run{by: l, key: key, job: ctx, over: make(chan struct{}), ended: make(chan error, 1)}
+	if other, loaded := runs.LoadOrStore(ctx, r); loaded {
+		if o := other.(*run); o.by == l && o.key == key { // it may have lost its lock
+			return nil, fmt.Errorf("relockgocron: %s has not ended in this process: %w", key, relock.ErrTaken)
+		}
+		runs.Store(ctx, r) // not from gocron, which has a context for each job
+	}
+	begun := make(chan context.Context, 1)
+	go r.hold(begun) // ends with Unlock
+	select {
+	case r.ctx = <-begun:
+		return r, nil
+	case err := <-r.ended:
+		runs.CompareAndDelete(ctx, r)
+		return nil, err
+	}
+}
+
+// hold has the lock until the run is over, if it is free.
+func (r *run) hold(begun chan<- context.Context) {
+	ctx := r.job
+	if _, owned := relock.FromContext(ctx); owned { // whose runs would all enter the same lock
+		ctx = r.by.session.NewContext(ctx)
+	}
+	ran, err := relock.TryDo(ctx, r.by.session.Mutex(r.key, r.by.opts...), func(ctx context.Context) error {
+		begun <- ctx
+		<-r.over
+		return nil
+	})
+	if !ran && err == nil {
+		err = fmt.Errorf("relockgocron: %s: %w", r.key, relock.ErrTaken)
+	}
+	r.ended <- err
+}
+
+// Unlock ends the run; see [relock.Locker].
+func (r *run) Unlock(context.Context) error {
+	err := fmt.Errorf("relockgocron: %s: %w", r.key, relock.ErrNotHeld)
+	r.once.Do(func() {
+		runs.CompareAndDelete(r.job, r)
+		close(r.over)
+		err = <-r.ended
+	})
+	return err
+}
+
+// Context returns the context of this run of a job: it ends with ctx, when the run does, and when the lock is
+// lost, with [relock.ErrLost] and why as its cause. [relock.Token] and [relock.Deadline] know the hold.
+// ctx must be the one that gocron gives to the job. Of any other, such as that of a job without a Locker of
+// this package, Context returns ctx itself. It does not block.
+func Context(ctx context.Context) context.Context {
+	if r, ok := runs.Load(ctx); ok {
+		return r.(*run).ctx
+	}
+	return ctx
+}
