@@ -1,30 +1,27 @@
 package relockgocron
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-co-op/gocron/v2"
 	"github.com/relock-go/relock"
 )
 
-// An Elector makes one of several schedulers the leader, for [gocron.WithDistributedElector]. It campaigns in
-// the background until [Elector.Close]: it waits for the lock, leads while it holds it, and waits again after
-// a loss. It is safe for concurrent use, and must not be copied.
-//
-// When the leader's Elector is closed, the next one leads one message later. When its process dies, that is
-// at the end of the lease ([relock.WithLease]).
+// An Elector makes one of several schedulers the leader, for [gocron.WithDistributedElector]. It campaigns in the
+// background until [Elector.Close]: it waits for the lock, leads while it holds it, and waits again after a loss. It
+// is safe for concurrent use, and must not be copied.
+// When the leader's Elector is closed, the next one leads one message later; when its process dies, at the end of
+// the lease ([relock.WithLease]).
 type Elector struct {
 	name  string
 	stop  context.CancelCauseFunc
 	ended chan struct{}                   // closed when the campaign has ended
 	lead  atomic.Pointer[context.Context] // of the Do in which this process leads; after it, its cause says why not
 }
-
-var _ gocron.Elector = (*Elector)(nil)
 
 // NewElector starts a campaign for the lock of that name, which must not be the name of a job with a Locker.
 // It does not block. [Elector.IsLeader] reports a bad name or option.
@@ -36,9 +33,8 @@ func NewElector(s *relock.Session, name string, opts ...relock.LockOption) *Elec
 	return e
 }
 
-// Close ends the campaign, and leadership: another process may lead at once, so shut the scheduler down first.
-// It blocks until Redis has confirmed, for some 100 ms if Redis does not answer, or until ctx ends, whose
-// error it returns then. It may be called more than once.
+// Close ends the campaign, and leadership: shut the scheduler down first. It blocks until Redis has confirmed, for
+// some 100 ms if Redis does not answer, or until ctx ends, whose error it returns then. It may be called again.
 func (e *Elector) Close(ctx context.Context) error {
 	e.stop(relock.ErrNotHeld)
 	select {
@@ -49,31 +45,24 @@ func (e *Elector) Close(ctx context.Context) error {
 	}
 }
 
-// IsLeader returns nil if this process leads. It looks at memory and the clock alone: from the local deadline
-// of the lock on it returns an error, also if Redis hangs. The error is [relock.ErrNotHeld], or what ended the
-// last leadership or campaign, such as [relock.ErrLost] or [relock.ErrClosed].
+// IsLeader returns nil if this process leads. It looks at memory and the clock alone: from the local deadline of the
+// lock on it returns an error, also if Redis hangs: [relock.ErrNotHeld], or what ended the last leadership or
+// campaign, such as [relock.ErrLost] or [relock.ErrClosed].
 func (e *Elector) IsLeader(context.Context) error {
 	lead := *e.lead.Load()
 	if until, ok := relock.Deadline(lead); ok && time.Now().Before(until) {
 		return nil
 	}
-	why := context.Cause(lead)
-	if why == nil { // it has not noticed yet
-		why = relock.ErrExpired
-	}
+	why := cmp.Or(context.Cause(lead), relock.ErrExpired) // which has not been noticed yet
 	return fmt.Errorf("relockgocron: the elector of %s does not lead: %w", e.name, why)
 }
 
 // Context returns a context for a job that ends with ctx, and when this process leads no more, with the cause.
-// [relock.Token] and [relock.Deadline] know the lock; the values of ctx are not in it. It does not block. The
-// job must call cancel when it ends.
+// [relock.Token] and [relock.Deadline] know the lock; the values of ctx are not in it. The job must call cancel.
 func (e *Elector) Context(ctx context.Context) (job context.Context, cancel context.CancelFunc) {
 	job, end := context.WithCancelCause(*e.lead.Load())
 	unwatch := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	return job, func() {
-		unwatch()
-		end(context.Canceled)
-	}
+	return job, func() { unwatch(); end(context.Canceled) }
 }
 
 // campaign leads whenever it can, until ctx ends or the session is closed.

@@ -11,17 +11,20 @@ import (
 	"github.com/go-co-op/gocron/v2"
 	"github.com/jonboulle/clockwork"
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/adapters/gocron"
+	relockgocron "github.com/relock-go/relock/adapters/gocron"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/relocktest"
 	"github.com/stretchr/testify/require"
 )
 
+var _ gocron.Elector = (*relockgocron.Elector)(nil)
+
 const lease = 10 * time.Second
 
 // electors returns two in a bubble, 1 ms away from Redis, the first of which leads. f ends before they do.
-func electors(t *testing.T, f func(t *testing.T, r *relocktest.Redis, one, two *relock.Session, a, b *relockgocron.Elector)) {
+func electors(t *testing.T,
+	f func(t *testing.T, r *relocktest.Redis, one, two *relock.Session, a, b *relockgocron.Elector)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relocktest.New(t)
 		var sessions []*relock.Session

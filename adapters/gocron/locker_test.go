@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/adapters/gocron"
+	relockgocron "github.com/relock-go/relock/adapters/gocron"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"

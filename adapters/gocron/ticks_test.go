@@ -14,7 +14,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/adapters/gocron"
+	relockgocron "github.com/relock-go/relock/adapters/gocron"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
@@ -24,7 +24,7 @@ const (
 	period   = time.Second
 	skew     = 300 * time.Millisecond // by which a clock is ahead or behind
 	minHold  = 800 * time.Millisecond
-	punctual = 100 * time.Millisecond // how late a try may be for its tick to count: far below minHold - 2*skew, and period - minHold
+	punctual = 100 * time.Millisecond // how late a try may be: below minHold - 2*skew, and below period - minHold
 )
 
 // record notes a tick, unless somebody with a later token has noted one.
