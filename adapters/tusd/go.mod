@@ -4,12 +4,17 @@ go 1.25.0
 
 require (
 	github.com/relock-go/relock v0.1.0
+	github.com/stretchr/testify v1.12.1
 	github.com/tus/tusd/v2 v2.9.1
+	go.uber.org/goleak v1.3.0
+	golang.org/x/exp v0.0.0-20250106191152-7588d65b2ba8
 )
 
 require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
-	golang.org/x/exp v0.0.0-20250106191152-7588d65b2ba8 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
 
