@@ -18,7 +18,6 @@ import (
 	"github.com/caddyserver/certmagic"
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
-	relockcertmagic "github.com/relock-go/relock/adapters/certmagic"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/relocktest"
@@ -33,16 +32,6 @@ func TestMain(m *testing.M) {
 	redistest.RunChild(map[string]func([]string){"obtain": obtain})
 	goleak.VerifyTestMain(m, redistest.Leaks()...)
 }
-
-// storage has the files of one and the locks of another.
-type storage struct {
-	*relockcertmagic.Locker
-	data
-}
-
-type data struct{ certmagic.Storage }
-
-var _ certmagic.Storage = storage{}
 
 // issuer is one whose certificates the processes count, by a counter that is read and written back.
 type issuer func(ctx context.Context) error
@@ -69,16 +58,15 @@ func (i issuer) Issue(ctx context.Context, csr *x509.CertificateRequest) (*certm
 }
 
 // config returns what a process has, and what ends it.
-func config(dir string, l *relockcertmagic.Locker, i issuer) (*certmagic.Config, func()) {
+func config(dir string, s *relock.Session, i issuer) (*certmagic.Config, func()) {
 	var c *certmagic.Config
 	cache := certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return c, nil },
 		Logger:           zap.NewNop(),
 	})
-	c = certmagic.New(cache, certmagic.Config{
-		Storage: storage{l, data{&certmagic.FileStorage{Path: dir}}},
-		Issuers: []certmagic.Issuer{i}, Logger: zap.NewNop(),
-	})
+	template := certmagic.Config{Issuers: []certmagic.Issuer{i}, Logger: zap.NewNop()}
+	lockBy(&template, &certmagic.FileStorage{Path: dir}, s)
+	c = certmagic.New(cache, template)
 	return c, cache.Stop
 }
 
@@ -90,7 +78,7 @@ func obtain(args []string) {
 	session, client := kit.ChildSession(args[0], relock.WithPrefix("lock:"), relock.WithLease(2*time.Second))
 	ctx := context.Background()
 	do := func(c rueidis.Completed) rueidis.RedisResult { return client.Do(ctx, c) }
-	c, _ := config(args[1], relockcertmagic.NewLocker(session), func(ctx context.Context) error {
+	c, _ := config(args[1], session, func(ctx context.Context) error {
 		issued, _ := do(client.B().Get().Key("issued").Build()).AsInt64()
 		fmt.Println("issuing")
 		time.Sleep(takes)
@@ -145,10 +133,10 @@ func TestNoAttemptIsMadeWithoutTheLock(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := relocktest.New(t)
-		l := relockcertmagic.NewLocker(r.Session())
 		const name = "issue_cert_" + domain
 		attempts, start := []time.Duration(nil), time.Now()
-		c, stop := config(dir, l, func(ctx context.Context) error {
+		var l storage
+		c, stop := config(dir, r.Session(), func(ctx context.Context) error {
 			attempts = append(attempts, time.Since(start).Round(time.Second))
 			if len(attempts) == 1 {
 				r.Lose(name)
@@ -157,6 +145,7 @@ func TestNoAttemptIsMadeWithoutTheLock(t *testing.T) {
 			return l.RenewLockLease(ctx, name, 0)
 		})
 		defer stop()
+		l = c.Storage.(storage)
 		require.NoError(t, c.ObtainCertAsync(t.Context(), domain))
 		// certmagic waits for 1 and 2 minutes between attempts.
 		require.Equal(t, []time.Duration{0, 3 * time.Minute}, attempts)

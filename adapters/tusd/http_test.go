@@ -91,23 +91,21 @@ func request(t *testing.T, method, url string, body io.Reader, header ...string)
 
 var patch = []string{"Content-Type", "application/offset+octet-stream", "Upload-Offset"}
 
-// stalls sends a part of the upload to the first server, and then nothing more on a connection that stays open, until
-// the server ends it.
-func (u *upload) stalls(part string) (ended <-chan error) {
+// stalls sends a part of the upload to the first server, and then nothing more on a connection that stays open. ended
+// is closed when the server has answered, or the client has given up.
+func (u *upload) stalls(part string) (ended <-chan struct{}, giveUp func() error) {
 	reader, writer := io.Pipe()
-	done := make(chan error, 1)
+	done := make(chan struct{})
 	go func() {
-		_, err := request(u.t, http.MethodPatch, u.one+u.path, reader, append(patch, "0")...)
-		_ = reader.CloseWithError(io.ErrClosedPipe)
-		done <- err
+		defer close(done)
+		_, _ = request(u.t, http.MethodPatch, u.one+u.path, reader, append(patch, "0")...)
 	}()
 	_, err := writer.Write([]byte(part))
 	require.NoError(u.t, err)
-	u.t.Cleanup(func() { writer.Close() })
 	redistest.Eventually(u.t, kit.Soon, "the part in the store", func() bool {
 		return bytes.Equal(u.stored(), []byte(part))
 	})
-	return done
+	return done, writer.Close
 }
 
 func (u *upload) stored() []byte {
@@ -133,16 +131,18 @@ func (u *upload) resumes(part, rest string) time.Duration {
 func TestUploadIsResumedAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	u := newUpload(t, 10)
-	ended := u.stalls("hello")
+	ended, giveUp := u.stalls("hello")
 	t.Logf("the other server had the lock after %v", u.resumes("hello", "world"))
-	<-ended
+	<-ended // the client has not given up
+	require.NoError(t, giveUp())
 }
 
 func TestUploadIsResumedWhenAServerIsKilled(t *testing.T) {
 	t.Parallel()
 	u := newUpload(t, 10)
-	ended := u.stalls("hello")
+	ended, giveUp := u.stalls("hello")
 	u.first.Kill()
 	t.Logf("the other server had the lock after %v", u.resumes("hello", "world"))
+	require.NoError(t, giveUp())
 	<-ended
 }
