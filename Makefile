@@ -98,7 +98,7 @@ bench-peers: redis
 	mkdir -p bench/out
 	cd bench && $(GO) run . -md out/peers.md -svg out/peers.svg -herd out/herd.svg $(PEERFLAGS)
 
-COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(examples|test/(mutants|release)|internal/(redistest|peek|kit|snippets))" | paste -sd, -)
+COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(adapters|examples|test/(mutants|release)|internal/(redistest|peek|kit|snippets))" | paste -sd, -)
 
 cover: redis
 	RELOCK_ALL=1 $(GO) test -timeout 10m -coverpkg=$(COVERED) -coverprofile=cover.out ./...

@@ -70,6 +70,7 @@ var allowed = []struct {
 	{"examples/orders", []string{".", "examples/internal/demo"}},
 	{"examples/leader", []string{".", "examples/internal/demo"}},
 	{"examples/recipes", []string{"."}},
+	{"adapters/internal/demo", []string{"."}}, // for the examples of the adapters, which are modules of their own
 	{"test/mutants", nil},
 	{"test/release", nil},
 	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}}, // for the tests of the public API

@@ -22,7 +22,9 @@ const (
 )
 
 // nested are the other modules that a release publishes, by their directories.
-var nested = []string{"cmd/relock", "goredis", "relockotel"}
+var nested = []string{
+	"adapters/certmagic", "adapters/gocron", "adapters/tusd", "cmd/relock", "goredis", "relockotel",
+}
 
 // program is what a user could write.
 const program = `package main
@@ -33,16 +35,22 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/relock-go/relock"
+	relockcertmagic "github.com/relock-go/relock/adapters/certmagic"
+	relockgocron "github.com/relock-go/relock/adapters/gocron"
+	relocktusd "github.com/relock-go/relock/adapters/tusd"
 	"github.com/relock-go/relock/goredis"
 	"github.com/relock-go/relock/relockotel"
 )
+
+// adapters are made of a session, which there is none of here.
+var adapters = []any{relockcertmagic.NewLocker, relockgocron.NewLocker, relocktusd.NewLocker}
 
 func main() {
 	observer, err := relockotel.NewObserver()
 	if err == nil {
 		_, err = goredis.NewClient(&redis.UniversalOptions{Addrs: []string{"127.0.0.1:1"}}) // nobody is there
 	}
-	fmt.Println("go-redis:", err, relock.WithObserver(observer) != nil)
+	fmt.Println("go-redis:", err, relock.WithObserver(observer) != nil, len(adapters))
 	if err == nil {
 		os.Exit(1)
 	}
@@ -79,7 +87,7 @@ func check(tmp string) error {
 
 	// What the command needs is fetched by a build, which asks the proxies for these modules alone. "go install" asks
 	// for modules of each prefix of the path too, such as github.com/relock-go, so it may use what is here already.
-	if err := u.build("fetch", "cmd/relock/go.sum", "", command+" "+version); err != nil {
+	if err := u.build("fetch", []string{"cmd/relock"}, "", command+" "+version); err != nil {
 		return err
 	}
 	offline := append(slices.Clip(u.env), "GOPROXY="+u.here, "GOSUMDB=off") // the build has checked the sums
@@ -95,9 +103,12 @@ func check(tmp string) error {
 	}
 	fmt.Printf("installed: %s", out)
 
-	err = u.build("program", "relockotel/go.sum", program,
-		library+" "+version, library+"/goredis "+version, library+"/relockotel "+version)
-	if err != nil {
+	imported := slices.DeleteFunc(slices.Clone(nested), func(dir string) bool { return dir == "cmd/relock" })
+	require := []string{library + " " + version}
+	for _, dir := range imported {
+		require = append(require, library+"/"+dir+" "+version)
+	}
+	if err := u.build("program", imported, program, require...); err != nil {
 		return err
 	}
 	out, err = run(tmp, u.env, filepath.Join(tmp, "program", "program"))
@@ -164,18 +175,22 @@ func newUser(tmp, proxy string) (*user, error) {
 }
 
 // build builds source in a new module with these requirements, or the packages that are required if there is no
-// source. Sums of other modules are those of a file of this tree, which saves asking for them.
-func (u *user) build(name, sums, source string, require ...string) error {
+// source. Sums of other modules are those of modules of this tree, which saves asking for them.
+func (u *user) build(name string, sums []string, source string, require ...string) error {
 	dir := filepath.Join(u.dir, name)
 	mod := "module example.com/" + name + "\n\ngo 1.26.0\n\nrequire (\n\t" + strings.Join(require, "\n\t") + "\n)\n"
-	known, err := os.ReadFile(sums)
-	if err != nil {
-		return err
+	known := ""
+	for _, sum := range sums {
+		text, err := os.ReadFile(filepath.Join(sum, "go.sum"))
+		if err != nil {
+			return err
+		}
+		known += string(text)
 	}
 	if err := write(filepath.Join(dir, "go.mod"), mod); err != nil {
 		return err
 	}
-	if err := write(filepath.Join(dir, "go.sum"), string(known)); err != nil {
+	if err := write(filepath.Join(dir, "go.sum"), known); err != nil {
 		return err
 	}
 	what := "."
@@ -184,7 +199,7 @@ func (u *user) build(name, sums, source string, require ...string) error {
 	} else if err := write(filepath.Join(dir, "main.go"), source); err != nil {
 		return err
 	}
-	_, err = run(dir, u.env, "go", "build", "-o", name, what)
+	_, err := run(dir, u.env, "go", "build", "-o", name, what)
 	return err
 }
 
