@@ -105,7 +105,14 @@ func TestALostLockRequestsUnlock(t *testing.T) {
 	opened, err := operator.ForceUnlock(t.Context(), "one")
 	require.NoError(t, err)
 	require.True(t, opened)
-	<-requested
+	redistest.Eventually(t, kit.Soon, "request", func() bool {
+		select {
+		case <-requested:
+			return true
+		default:
+			return false
+		}
+	})
 	require.ErrorIs(t, k.Unlock(), relock.ErrForced)
 }
 
