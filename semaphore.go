@@ -57,6 +57,10 @@ func (m *Semaphore) TryLock(ctx context.Context) (bool, error) { return m.l.TryL
 // Unlock ends one Lock of m; see [Locker].
 func (m *Semaphore) Unlock(ctx context.Context) error { return m.l.Unlock(ctx) }
 
+// Wanted tells that somebody else waits for a permit while the latest one is held; see [Mutex.Wanted].
+// Every process with a permit is told; of more than 100 permits those whose leases end first.
+func (m *Semaphore) Wanted() <-chan struct{} { return m.l.Wanted() }
+
 // Done tells when the latest permit ends; see [Locker].
 func (m *Semaphore) Done() <-chan struct{} { return m.l.Done() }
 

@@ -21,12 +21,22 @@
 local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
 local replies, asks, done, theirs = {}, {}, {}, {}
 
+-- wants returns whether to tell the holder that somebody waits: if the first of the queue looks, or is silent.
+local function wants(q)
+  local first = firstOf(q.queue)
+  return first[1] and (asks[first[1]] or silent(q.queue)(first[1], first[2]))
+end
+
 -- examine does what is to be done once for a lock. It returns what its contenders are replied, and whose turn it is
 -- when Redisson has released it.
 local function examine(q)
   redis.call('pexpire', q.queue, '15000')
   looked(q.queue, ARGV[1])
-  if q.permits then return (count(q) or fill(q, asks)) and lost or -1 - waitFor(q) end
+  if q.permits then
+    if count(q) or fill(q, asks) then return lost end
+    if wants(q) then wantPermit(q) end
+    return -1 - waitFor(q)
+  end
   local mode = q.prefix and redis.pcall('hget', q.lock, 'mode')
   local free = not mode and redis.call('exists', q.lock) == 0
   if mode == 'read' and not stoppedBy(q) and not readersWait(q.queue) then
@@ -40,12 +50,9 @@ local function examine(q)
   end
   local no, holder = foreign(q.lock)
   if no then return lost end
-  local first, theirs = firstOf(q.queue), redissonHolds(q, mode, holder)
-  if holder and not theirs and mode ~= 'read' and first[1]
-    and (asks[first[1]] or silent(q.queue)(first[1], first[2])) then
-    want(q.lock, holder)
-  end
-  return -1 - math.max(redis.call('pttl', q.lock), -1), theirs and first[1]
+  local redisson = redissonHolds(q, mode, holder)
+  if holder and not redisson and mode ~= 'read' and wants(q) then want(q.lock, holder) end
+  return -1 - math.max(redis.call('pttl', q.lock), -1), redisson and firstPlace(q.queue)
 end
 
 local n = #KEYS / 3

@@ -32,9 +32,10 @@ if slot or redis.call('exists', q.queue) == 0 and q.n < permits then return acqu
 -- needs: lock, places, fill
 
 local place = placeOf(id, ARGV[4])
-if ARGV[3] == '1' then arrive(q.queue, place) end
+local first = ARGV[3] == '1' and arrive(q.queue, place)
 local bad = fill(q, {[place] = true})
 if bad then return redis.error_reply(bad) end
 slot = redis.call('zscore', q.lock, ':' .. id)
 if slot or q.n < permits and not firstPlace(q.queue) then return acquire() end
+if first then wantPermit(q) end
 return {-1 - waitFor(q)}

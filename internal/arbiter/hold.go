@@ -109,12 +109,9 @@ func (h *Hold[L]) Done() <-chan struct{} {
 	return h.done
 }
 
-// Wanted returns a channel that is closed once somebody else waits for the exclusive lock while it is held, and
-// stays closed if he does not wait any more. Nobody is told of those that wait for readers: it is nil then.
+// Wanted returns a channel that is closed once somebody else waits for the lock while it is held, and stays closed if
+// he does not wait any more.
 func (h *Hold[L]) Wanted() <-chan struct{} {
-	if h.side == Read {
-		return nil
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.due {

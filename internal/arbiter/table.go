@@ -168,12 +168,18 @@ func (t *Table[L]) Leases(name string) (ls []L) {
 	return ls
 }
 
-// Recall records that another process waits for the lock that lease is for. It does Drop if the lease is kept.
+// Recall records that another process waits for the lock that lease is for, or for a permit of its semaphore. It does
+// Drop if the lease is kept.
 func (t *Table[L]) Recall(name string, lease L) (dropped bool) {
 	e := t.shard(name).lock(name)
 	defer e.unlock()
 	if e.hold != nil && (e.hold.lease == lease || e.reads[e.hold.Owner] != nil && e.reads[e.hold.Owner].lease == lease) {
 		e.hold.recall()
+	}
+	if e.Open {
+		for _, h := range e.reads {
+			h.recall()
+		}
 	}
 	return e.drop(lease)
 }

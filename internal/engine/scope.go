@@ -88,7 +88,7 @@ func (s *Scope) Wanted() <-chan struct{} {
 		return nil
 	}
 	if h, ok := s.hold.(*lease.Hold); ok {
-		return h.Wanted()
+		return wantedOf(h)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // How a holder hears that somebody else waits for its lock. The arbiter sees those of this process. Of the others the
@@ -65,7 +66,15 @@ func (o *overtaken) has(id string, sent int64) bool {
 // Wanted returns a channel that is closed when somebody else waits for the latest hold; nil if there was none.
 func (l *Lock) Wanted() <-chan struct{} {
 	if h := l.handle.Latest(); h != nil {
-		return h.Wanted()
+		return wantedOf(h)
 	}
 	return nil
+}
+
+// wantedOf returns the result of Wanted for a hold. Nobody is told of those that wait for readers: it is nil then.
+func wantedOf(h *lease.Hold) <-chan struct{} {
+	if h.Lease().Kind == wire.Read {
+		return nil
+	}
+	return h.Wanted()
 }

@@ -1,7 +1,7 @@
 -- fill gives permits of a semaphore to those that queue for it, while the first of them may have one: a place has its
 -- limit before the claim. It tells the winners, but for those of asks, as grant.lua does, and stops after 100, of which
 -- the next one is told. It returns an error if the queue cannot be read, or no token be issued. limitOf returns the
--- limit in a place, 0 for that of another kind of lock.
+-- limit in a place, 0 for that of another kind of lock. wantPermit tells the sessions of holders that somebody waits.
 
 local function limitOf(place) return tonumber(string.match(place, '^%S+ (%d+) %d+$') or 0) end
 
@@ -11,7 +11,7 @@ local function fill(q, asks)
     local first = firstOf(q.queue, redis.pcall)
     if first.err then return first.err end
     if not first[1] or q.n >= limitOf(first[1]) then return nil end
-    local place = nextPlace(q.queue, asks, first)
+    local place, more = nextPlace(q.queue, asks, first)
     if not place or q.n >= limitOf(place) then return nil end
     local id, claim, channel, token, text = idOf(place), claimOf(place), channelOf(q.queue, place), nil, nil
     if given < 100 then token, text = fence(q.fence, claim) end
@@ -22,7 +22,16 @@ local function fill(q, asks)
     redis.call('zrem', q.queue, place)
     local slot = take(q, id, limitOf(place), claim)
     if not (asks and asks[place]) then
-      redis.call(publish, channel, 'granted ' .. id .. ' ' .. text .. '/' .. slot .. ' ' .. claim .. ' ' .. q.lock)
+      text = text .. '/' .. slot .. (more and ' +' or ' ') .. claim
+      redis.call(publish, channel, 'granted ' .. id .. ' ' .. text .. ' ' .. q.lock)
     end
+  end
+end
+
+local function wantPermit(q)
+  local told = {}
+  for _, id in ipairs(redis.call('zrange', q.lock, q.n + 1, q.n + 100)) do
+    if not told[sessionOf(id)] then want(q.lock, id) end
+    told[sessionOf(id)] = true
   end
 end

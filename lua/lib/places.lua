@@ -34,7 +34,8 @@
 --   passSilent  has the places of silent sessions stand back
 --   nextPlace   returns the first place whose session is there, or that is one of asks, whose calls learn of a grant
 --               by the reply; nil if a reader comes first. Those before it stand back, with isSilent the silent as
---               well. first is what firstOf returned, if the script has asked already. Also whether others wait behind it
+--               well. first is what firstOf returned, if the script has asked already. nextPlace also returns whether
+--               others wait behind it
 
 local readersFrom = 4000000000000000
 
