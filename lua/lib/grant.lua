@@ -1,7 +1,8 @@
 -- grant gives a lock to the next of its queue, for its claim, and tells the winner, unless that is one of asks, which
 -- must then start its lease. It returns the winner's place and token; false if there is none, and an error if no token
 -- can be issued, of which the winner learns when it looks. A + before the claim says that others wait behind it.
--- leaving are the holds that end with that, and first as for nextPlace. q has the lock, its fence and queue; a read-write lock has a prefix as well.
+-- leaving are the holds that end with that, and first as for nextPlace. q has the lock, its fence and queue; a
+-- read-write lock has a prefix as well.
 --
 -- The lock always has a holder: the next one is stored before the last one is removed. In a slot that is being moved, a
 -- key that has become empty is a key that has moved.
