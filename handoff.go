@@ -14,10 +14,11 @@ import (
 // the lock, and works once.
 //
 // Handoff blocks until Redis has answered, ctx or the session ends, or the hold is lost. It ends the hold as Unlock does:
-// [ErrNotHeld] if this owner holds nothing here, [ErrLost] with its cause if it is lost. After another error the lock is
-// being released in the background; what Redis may have of the ticket is free after d. Nothing has happened if d is out
-// of range, ctx had ended before, the owner has locked more than once (unlock the inner ones first), or inside [Do], which
-// is to unlock. Options of the hold ([WithFixedLease], [WithMaxHold], [WithMinHold]) end with it.
+// [ErrNotHeld] if this owner holds nothing here, [ErrLost] with its cause if it is lost, and [ErrExpired] also if the
+// ticket was over before Redis has answered. After another error the lock is being released in the background; what
+// Redis may have of the ticket is free after d. Nothing has happened if d is out of range, ctx had ended before, the
+// owner has locked more than once (unlock the inner ones first), or under the context of a [Do], which is to unlock.
+// Options of the hold ([WithFixedLease], [WithMaxHold], [WithMinHold]) end with it.
 func (m *Mutex) Handoff(ctx context.Context, d time.Duration) (ticket string, err error) {
 	return m.l.HandOff(ctx, d)
 }

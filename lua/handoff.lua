@@ -14,15 +14,17 @@
 -- needs: fence, lock, places, turns
 
 local lock, queue, from, to, lease = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
-local no = foreign(lock)
-if no then return no end
-if redis.call('hexists', lock, to) == 1 then
-  if redis.call('pttl', lock) < tonumber(lease) then redis.call('pexpire', lock, lease) end
-  return lastToken(KEYS[3]) or (fence(KEYS[3], lease))
-end
-if redis.call('hexists', lock, from) == 0 then return -clock() end
-local token, bad = fence(KEYS[3], lease)
+local again, token, bad = redis.pcall('hexists', lock, to), nil, nil
+local held = again
+if again == 0 then held = redis.pcall('hexists', lock, from) end
+if held ~= 1 then return foreign(lock) or held == 0 and -clock() or held end
+if again == 1 then token = lastToken(KEYS[3]) end
+if not token then token, bad = fence(KEYS[3], lease) end
 if not token then return redis.error_reply(bad) end
+if again == 1 then
+  if redis.call('pttl', lock) < tonumber(lease) then redis.call('pexpire', lock, lease) end
+  return token
+end
 redis.call('hset', lock, to, '1')
 redis.call('hdel', lock, from)
 redis.call('pexpire', lock, lease)

@@ -82,7 +82,9 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (token int
 	giveUp := func() { e.watchdog.GiveUp(l, io, e.Clock.Now()) }
 	defer context.AfterFunc(ctx, giveUp)()
 	defer context.AfterFunc(e.callCtx, giveUp)()
+	start, tries := e.Clock.Now(), 0
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
+		tries++
 		io.Bound(e.proto.Conn, time.Duration(l.Deadline.Load()-e.Clock.Now()))
 		token, _, err = e.proto.Handoff(io, l.ID, &to.Ref)
 		if err == nil || io.Err() != nil || !transport.Transient(err) {
@@ -93,6 +95,8 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (token int
 	held := lease.Certain(l, e.Clock.Now()+lease.Early)
 	code, _ := transport.Code(err)
 	switch {
+	case err == nil && token == 0 && held && tries > 1 && e.Clock.Now()-start >= int64(to.Length):
+		err = lockerr.ErrTooLate // an earlier try may have given it to the ticket
 	case err == nil && token == 0 && held:
 		err = lockerr.ErrGone
 	case token == 0 && !held:
@@ -106,7 +110,7 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (token int
 	}
 	end := err
 	if err != nil {
-		e.cleaner.Add(to, true, nil)
+		e.cleaner.AddTicket(to, l)
 		if !errors.Is(err, lockerr.ErrLost) {
 			end = errUnconfirmed // it is released in the background
 		}
@@ -153,6 +157,8 @@ func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) (err error) {
 		l.e.cleaner.Add(h, true, nil)
 	}
 	switch {
+	case out == granted && l.handle.MustUnlockFirst(o):
+		err = lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
 	case err == nil && out == again && now.Milliseconds() >= t.Until:
 		err = lockerr.New(opAdopt, l.Name(), lockerr.ErrTooLate)
 	case err == nil:

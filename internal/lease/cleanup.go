@@ -43,9 +43,9 @@ type cleanup struct {
 	last  error                  // of Redis
 	then  func(error)            // called at the end of the lease, unless nil
 
-	// indeterminate: a request that got no reply may be executed after its release. Until the
-	// lease has expired, only a release that finds the hold proves it gone.
-	indeterminate bool
+	// doubt: a request that got no reply may be executed after its release. Until then, only a release that finds
+	// the hold proves it gone.
+	doubt int64
 }
 
 func (t *cleanup) lockName() string { return t.lease.Keys.Name }
@@ -67,13 +67,26 @@ func (c *Cleaner) Wake() { timing.Signal(c.tasks.Kick) }
 // While Redis returns errors it is tried for longer: l may have a place in a queue, which would cost those behind it a
 // claim.
 func (c *Cleaner) Add(l *Lease, indeterminate bool, then func(error)) {
+	doubt := time.Duration(0)
+	if indeterminate {
+		doubt = l.Length
+	}
+	c.add(l, doubt, then)
+}
+
+// AddTicket is Add for the ticket l, which a request that got no reply may still give the hold on from, while that
+// lasts: its lease is not renewed.
+func (c *Cleaner) AddTicket(l, from *Lease) { c.add(l, min(l.Length, from.Length), nil) }
+
+// add is Add for a lease that a request may acquire until doubt from now.
+func (c *Cleaner) add(l *Lease, doubt time.Duration, then func(error)) {
 	now := c.clock.Now()
 	until := now + int64(l.Length)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := &cleanup{
 		lease: l, delay: time.Millisecond, until: until, place: max(until, now+int64(placeLife)),
-		then: then, indeterminate: indeterminate,
+		then: then, doubt: now + int64(doubt),
 	}
 	t.timer.For = t
 	c.tasks.Set(&t.timer, now)
@@ -118,12 +131,12 @@ func (c *Cleaner) answered(t *cleanup, told int64, err error, refused bool) {
 	if err == nil || t.last == nil || !transport.IsContextError(err) {
 		t.last = err
 	}
-	over := c.last || err == nil && (told >= 0 || !t.indeterminate)
+	over := c.last || err == nil && (told >= 0 || now >= t.doubt)
 	if t.then != nil && (over || refused || now >= t.until) {
 		t.then(t.last)
 		t.then = nil
 	}
-	if over || now >= t.place || now >= t.until && err == nil {
+	if over || now >= t.place {
 		return
 	}
 	c.mu.Lock()

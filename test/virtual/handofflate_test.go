@@ -1,0 +1,86 @@
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
+)
+
+// Data of an application beside the hold does not keep it from going on.
+func TestHandoffOfALockWithOtherFields(t *testing.T) {
+	onMutex(t, func(t *testing.T, w *world) {
+		a, b := w.process(), w.process()
+		m := a.mutex()
+		require.NoError(t, m.Lock(background))
+		fields := []string{"HSET", "a"}
+		for i := range 1000 {
+			fields = append(fields, fmt.Sprint("field", i), "x")
+		}
+		w.do(fields...)
+		ticket, err := m.Handoff(background, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, b.adopts(ticket).Unlock(background))
+	})
+}
+
+// A call that was cancelled is forgotten soon, however long its ticket would have lasted.
+func TestCancelledHandoffIsForgotten(t *testing.T) {
+	onMutex(t, func(t *testing.T, w *world) {
+		a := w.process()
+		require.NoError(t, a.adopts(a.handsOff(time.Minute)).Unlock(background))
+		m := a.mutex()
+		require.NoError(t, m.Lock(background))
+		heal := a.partition()
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		_, err := m.Handoff(ctx, 1000*time.Hour)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.AfterFunc(time.Second, heal)
+		time.Sleep(2 * lease)
+		n := 0
+		memredis.Of(w.redis[0], a.s[0]).Server().OnScript(func() { n++ }, nil)
+		time.Sleep(10 * time.Minute)
+		require.Zero(t, n)
+	})
+}
+
+// The ticket may end before the call learns of it. Then the hold is not gone for another reason.
+func TestHandoffThatIsAnsweredAfterItsTicket(t *testing.T) {
+	onMutex(t, func(t *testing.T, w *world) {
+		a, b := w.process(), w.process()
+		require.NoError(t, a.adopts(a.handsOff(time.Minute)).Unlock(background))
+		m := a.mutex()
+		require.NoError(t, m.Lock(background))
+		waits := lockAndUnlock(b.mutex())
+		time.Sleep(time.Second)
+		a.networks(func(n *memredis.Process) { time.AfterFunc(5*time.Second, n.Cut(memredis.Down)) })
+		_, err := m.Handoff(background, time.Second)
+		require.ErrorIs(t, err, relock.ErrExpired)
+		require.NotErrorIs(t, err, relock.ErrGone)
+		require.NoError(t, <-waits)
+	})
+}
+
+// Who adopts may learn only then that it has lost the lock before: it must unlock first.
+func TestAdoptByWhoHasLostTheLockUnnoticed(t *testing.T) {
+	onMutex(t, func(t *testing.T, w *world) {
+		a, b := w.process(), w.process()
+		ctx := a.s[0].NewContext(background)
+		m := a.mutex()
+		require.NoError(t, m.Lock(ctx))
+		w.do("DEL", "a")
+		ticket := b.handsOff(time.Minute)
+		_, err := a.s[0].Adopt(ctx, ticket)
+		require.ErrorIs(t, err, relock.ErrLost)
+		require.ErrorContains(t, err, "unlock the lost hold")
+		require.ErrorIs(t, m.Unlock(ctx), relock.ErrGone)
+		time.Sleep(time.Second)
+		require.True(t, w.free())
+	})
+}
