@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/relock-go/relock"
 	"github.com/spf13/cobra"
@@ -53,19 +55,43 @@ func (f *passingFlags) readTicket() (ticket string, err error) {
 }
 
 // openTicket returns where the ticket is to be written, before the lock is acquired: a ticket that nobody has keeps it
-// taken.
+// taken. What the file has stays until then: it may be the ticket of the lock that is waited for, or adopted.
 func (f *passingFlags) openTicket() (*os.File, error) {
 	if f.file == "" {
 		return os.Stdout, nil
 	}
-	file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err == nil {
+	file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err == nil && isRegular(file) {
 		err = file.Chmod(0o600)
 	}
 	if err != nil {
 		return nil, &exit{statusUsage, fmt.Errorf("--ticket-file: %w", err)}
 	}
 	return file, nil
+}
+
+// isRegular reports whether a file is no device or pipe, whose mode and contents are not of one ticket alone.
+func isRegular(file *os.File) bool {
+	info, err := file.Stat()
+	return err == nil && info.Mode().IsRegular()
+}
+
+// writeTicket writes a ticket to where it is to be.
+func (r *runner) writeTicket(ticket string) error {
+	signal.Ignore(syscall.SIGPIPE) // of a reader who has gone, and would end this process; the command has ended
+	file := r.ticketTo
+	if file == os.Stdout {
+		_, err := fmt.Fprintln(file, ticket)
+		return err
+	}
+	var err error
+	if isRegular(file) {
+		err = file.Truncate(0)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(file, ticket)
+	}
+	return errors.Join(err, file.Close())
 }
 
 // passed is a Mutex that comes from another process, or may go to one.
@@ -104,15 +130,18 @@ func (p *passed) Unlock(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin) // ctx has ended with the command
 	defer cancel()
+	go func() { // ends with ctx
+		select {
+		case <-p.r.signals: // the user does not wait for Redis
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	ticket, err := p.Mutex.Handoff(ctx, p.r.handoff.Duration)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(p.r.ticketTo, ticket)
-	if p.r.ticketTo != os.Stdout {
-		err = errors.Join(err, p.r.ticketTo.Close())
-	}
-	if err == nil {
+	if err = p.r.writeTicket(ticket); err == nil {
 		p.handedOff = true
 		return nil
 	}
