@@ -173,7 +173,7 @@ func (w *world) unlocked(c *call, err error) {
 	switch {
 	case c.gone.seq != 0:
 	case err != nil && !errors.Is(err, relock.ErrLost):
-		if w.hinderedLocked(c, c.unlocking.at, c.unlocked.at) || c.op.handsOff && c.p.closing {
+		if w.hinderedLocked(c, c.unlocking.at, c.unlocked.at) || c.op.handsOff && (c.p.closing || w.refusedLocked(c, err)) {
 			break // it says what is wrong
 		}
 		w.fail("Unlock returns nil or ErrLost", "%v", c)
@@ -231,6 +231,11 @@ func (w *world) mayBeLostLocked(c *call) bool {
 // hinderedLocked reports whether scripts may have been refused for one of the call's locks in a span.
 func (w *world) hinderedLocked(c *call, from, to time.Duration) bool {
 	return w.troubledLocked(c, from, to, 2*time.Second, damage, forbid)
+}
+
+// refusedLocked reports whether a handoff may have been refused with err for good, as a Lock would be.
+func (w *world) refusedLocked(c *call, err error) bool {
+	return strings.Contains(err.Error(), "OOM") && w.troubledLocked(c, c.unlocking.at, c.unlocked.at, 0, refuse)
 }
 
 // troubledLocked reports whether something that concerns the call, of some kinds if there are any, was wrong in a span,
