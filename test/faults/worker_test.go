@@ -219,10 +219,11 @@ func (p *workerProc) stop(t testing.TB) []certainHold {
 	t.Helper()
 	if p.killed == 0 {
 		require.NoError(t, p.Send("stop"))
-		require.NoError(t, kit.Receive(t, p.ended, p.name+" to end"))
+	}
+	if err := kit.Receive(t, p.ended, p.name+" to end"); p.killed == 0 {
+		require.NoError(t, err)
 		require.Empty(t, p.open)
 	}
-	_ = p.Wait()
 	for _, h := range p.open {
 		h.to = min(p.killed, h.to)
 		p.holds = append(p.holds, h)

@@ -40,7 +40,13 @@ func callAll(t testing.TB, l any) map[string]error {
 				failures[name] = got
 				require.True(t, strings.HasPrefix(got.Error(), "relock: "), "%s: %v", name, got)
 			case <-chan struct{}:
-				require.True(t, kit.IsClosed(got), name)
+				if name != "Wanted" {
+					require.True(t, kit.IsClosed(got), name)
+				} else {
+					require.Nil(t, got, name)
+				}
+			case int: // Slot
+				require.Equal(t, -1, got, name)
 			case relock.Locker: // RLocker
 				for inner, err := range callAll(t, got) {
 					failures["RLocker."+inner] = err
