@@ -19,7 +19,7 @@
 -- needs: fence, lock, readers, places, turns, grant, phases, permits, fill
 
 local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
-local replies, asks, done, theirs = {}, {}, {}, {}
+local replies, asks, done, theirs, most = {}, {}, {}, {}, {}
 
 -- wants returns whether to tell the holder that somebody waits: if the first of the queue looks, or is silent.
 local function wants(q)
@@ -57,9 +57,10 @@ end
 
 local n = #KEYS / 3
 for i = 1, n do
-  local queue, place = KEYS[3 * i], placeOf(ARGV[4 * i - 3], ARGV[4 * i - 1])
+  local lock, queue, place = KEYS[3 * i - 2], KEYS[3 * i], placeOf(ARGV[4 * i - 3], ARGV[4 * i - 1])
   local score = redis.pcall('zscore', queue, place)
   asks[place] = type(score) == 'string'
+  most[lock] = math.max(most[lock] or 0, limitOf(place))
   if asks[place] then comeBack(queue, place, score) end
 end
 for i = 1, n do
@@ -70,7 +71,7 @@ for i = 1, n do
   if asks[place] then
     if not done[lock] then
       local q = {lock = lock, fence = fencekey, queue = queue, prefix = prefix ~= '' and prefix or nil}
-      q.permits = permits
+      q.permits, q.most = permits, most[lock]
       done[lock], theirs[lock] = examine(q)
     end
     replies[i] = theirs[lock] == place and theirTurn or done[lock]

@@ -32,6 +32,7 @@ if slot or redis.call('exists', q.queue) == 0 and q.n < permits then return acqu
 -- needs: lock, places, fill
 
 local place = placeOf(id, ARGV[4])
+q.most = permits
 local first = ARGV[3] == '1' and arrive(q.queue, place)
 local bad = fill(q, {[place] = true})
 if bad then return redis.error_reply(bad) end

@@ -1,7 +1,9 @@
 -- fill gives permits of a semaphore to those that queue for it, while the first of them may have one: a place has its
 -- limit before the claim. It tells the winners, but for those of asks, as grant.lua does, and stops after 100, of which
--- the next one is told. It returns an error if the queue cannot be read, or no token be issued. limitOf returns the
--- limit in a place, 0 for that of another kind of lock. wantPermit tells the sessions of holders that somebody waits.
+-- the next one is told. q.most is the largest limit of those who ask now, if somebody does: the first keeps them from a
+-- permit only while its session is there and not silent. It returns an error if the queue cannot be read, or no token be
+-- issued. limitOf returns the limit in a place, 0 for that of another kind of lock. wantPermit tells
+-- the sessions of holders that somebody waits.
 
 local function limitOf(place) return tonumber(string.match(place, '^%S+ (%d+) %d+$') or 0) end
 
@@ -10,8 +12,9 @@ local function fill(q, asks)
   for given = 0, 100 do
     local first = firstOf(q.queue, redis.pcall)
     if first.err then return first.err end
-    if not first[1] or q.n >= limitOf(first[1]) then return nil end
-    local place, more = nextPlace(q.queue, asks, first)
+    local full = first[1] and q.n >= limitOf(first[1])
+    if not first[1] or full and q.n >= (q.most or 0) then return nil end
+    local place, more = nextPlace(q.queue, asks, first, full and silent(q.queue))
     if not place or q.n >= limitOf(place) then return nil end
     local id, claim, channel, token, text = idOf(place), claimOf(place), channelOf(q.queue, place), nil, nil
     if given < 100 then token, text = fence(q.fence, claim) end

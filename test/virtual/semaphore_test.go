@@ -1,6 +1,7 @@
 package virtual_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -116,6 +117,35 @@ func TestLimitsOfASemaphoreMayDiffer(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, ok, "it may have four")
 	})
+}
+
+// One who waits for fewer permits than others may have, and whose process is gone, holds these up for a claim at most.
+func TestDeadWaiterWithASmallerLimitStopsNobody(t *testing.T) {
+	for _, how := range []string{"frozen", "killed"} {
+		t.Run(how, func(t *testing.T) {
+			onSemaphore(t, func(t *testing.T, r *relocktest.Redis) {
+				s, dead := r.Session(), r.Session()
+				sem := s.Semaphore("sem", 5)
+				for range 3 {
+					require.NoError(t, sem.Lock(background))
+				}
+				go func() { _ = dead.Semaphore("sem", 2).Lock(background) }()
+				time.Sleep(time.Second)
+				heal := r.Partition(dead)
+				if how == "killed" {
+					r.Disconnect(dead)
+				}
+				ctx, stop := context.WithTimeout(background, claim)
+				defer stop()
+				require.NoError(t, sem.Lock(ctx))
+				ok, err := sem.TryLock(background)
+				require.NoError(t, err)
+				require.True(t, ok)
+				heal()
+				require.NoError(t, dead.Close(background))
+			})
+		})
+	}
 }
 
 // A step of the server's clock by less than the lease loses nothing, and gives nobody too much.
