@@ -23,12 +23,14 @@ var LockKinds = func() []*LockKind {
 	fair := func(s *relock.Session) relock.Locker { return s.FairMutex("lock") }
 	writer := func(s *relock.Session) relock.Locker { return s.RWMutex("lock") }
 	reader := func(s *relock.Session) relock.Locker { return s.RWMutex("lock").RLocker() }
+	permit := func(s *relock.Session) relock.Locker { return s.Semaphore("lock", 1) }
 	return []*LockKind{
 		{"Mutex", mutex, mutex, AcquireSHA},
 		{"FairMutex", fair, fair, AcquireSHA},
 		{"writer after a writer", writer, writer, AcquireSHA},
 		{"writer after a reader", writer, reader, AcquireSHA},
 		{"reader after a writer", reader, writer, ReadSHA},
+		{"Semaphore", permit, permit, PermitSHA},
 	}
 }()
 

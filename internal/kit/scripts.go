@@ -15,6 +15,7 @@ var (
 	_, RenewSHA             = scriptOf("renew")
 	_, LookSHA              = scriptOf("look")
 	_, ReadSHA              = scriptOf("read")
+	_, PermitSHA            = scriptOf("permit")
 	_, RenewReadSHA         = scriptOf("renew_read")
 	_, ReleaseReadSHA       = scriptOf("release_read")
 )

@@ -187,8 +187,10 @@ func TestDamagedKeyBesideALockStopsNoRelease(t *testing.T) {
 				damaged := key + ":{" + prefix + "lock}"
 				send(t, client, []string{"DEL", damaged}, []string{"RPUSH", damaged, "x"})
 				require.NoError(t, held.Unlock(kit.Background))
-				for id := range kit.HashOf(t, client, prefix+"lock") {
-					require.NotContains(t, id, a.ID(), "the lock is still held")
+				if k.Sha != kit.PermitSHA { // that has no hash: its waiter gets the only permit
+					for id := range kit.HashOf(t, client, prefix+"lock") {
+						require.NotContains(t, id, a.ID(), "the lock is still held")
+					}
 				}
 				if waiter {
 					if err := kit.Receive(t, locked, "the waiter to learn of it"); err == nil {
