@@ -28,7 +28,7 @@ func TestObserverTellsAddressAndTerm(t *testing.T) {
 		defer stop()
 		for i := range 3 {
 			address := fmt.Sprintf("10.0.0.%d:80", i)
-			w := &worker{client: redis.Client(), pace: time.Minute, log: log.New(&out, address+": ", 0),
+			w := &worker{client: redis.Client(), pace: time.Minute, term: time.Hour, log: log.New(&out, address+": ", 0),
 				session: redis.Session(relock.WithPrefix("leader:"), relock.WithLabel(address))}
 			running.Go(func() { w.work(ctx) })
 		}

@@ -159,7 +159,7 @@ func (e *entry[L]) admit(h *Hold[L]) {
 			if w.Owner != o {
 				continue
 			}
-			if w.Via.side == h.side && (q != &e.apart || e.Open) {
+			if w.Via.side == h.side && (q != &e.apart || h.side == Write || w.Via.Many) {
 				w.leave()
 				w.grant(h)
 			} else if q != &e.apart {

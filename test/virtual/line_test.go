@@ -191,7 +191,7 @@ func TestWaiterThatWasPassedOverQueuesAgain(t *testing.T) {
 			require.NoError(t, next.Unlock(background))
 			start := time.Now()
 			require.NoError(t, <-got)
-			require.Zero(t, time.Since(start))
+			require.Less(t, time.Since(start), time.Millisecond) // a Group may find a member that is just being unlocked
 			require.NoError(t, l.Unlock(background))
 			time.Sleep(time.Second)
 		}
