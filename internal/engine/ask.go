@@ -25,9 +25,7 @@ func (e *Engine) heardAsked(id, by, key string) {
 		switch {
 		case forcedID(l) != id:
 		case e.arbiters[l.Kind].Drop(key, l):
-			e.keeper.forget(l)
-			e.keeper.cool(key)
-			e.releaseLater(l)
+			e.dropped(l)
 		case e.answers.Add(1) > answersMost:
 			e.answers.Add(-1)
 		default:

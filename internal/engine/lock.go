@@ -215,6 +215,9 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		if err := a.awaitTurn(); err != nil {
 			return false, err
 		}
+		if h := l.table.Answer(w); h != nil {
+			return l.enterWith(h, c)
+		}
 	case arbiter.Busy:
 		return false, nil
 	case arbiter.Upgrade:
