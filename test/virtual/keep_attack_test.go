@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/memredis"
 	"github.com/relock-go/relock/internal/peek"
 )
 
@@ -91,6 +92,30 @@ func TestLockThatReleasesAKeptLockEndsWithItsContext(t *testing.T) {
 		require.True(t, w.free())
 		pair(t, m)
 		pair(t, p.s[0].Mutex("a", keeps))
+	})
+}
+
+// A TryLock may look at the lock while it waits for an answer. It asks again then, and nobody hears that it waits.
+func TestTryLockThatLooksDoesNotWait(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l, by := p.keptBy(), other.s[0].Mutex("a", keeps, relock.WithLease(400*time.Millisecond))
+		require.NoError(t, l.Lock(background))
+		time.Sleep(time.Second)
+		for _, c := range []bool{false, true} {
+			if c {
+				require.NoError(t, l.Unlock(background))
+				require.False(t, w.free())
+			}
+			memredis.Of(w.redis[0], p.s[0]).LoseMessage("asked ")
+			require.Less(t, took(func() {
+				ok, err := by.TryLock(background)
+				require.NoError(t, err)
+				require.Equal(t, c, ok)
+			}), 250*time.Millisecond)
+			require.False(t, isClosed(l.Wanted()))
+		}
+		require.NoError(t, by.Unlock(background))
 	})
 }
 
