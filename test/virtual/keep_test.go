@@ -163,22 +163,6 @@ func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
 	})
 }
 
-// A hold that is wanted is released by its Unlock, also if it lasts longer than the name is not kept.
-func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
-	onKept(t, func(t *testing.T, w *world) {
-		p, other := w.process(), w.process()
-		l := p.keptBy()
-		require.NoError(t, l.Lock(background))
-		waits := lockAndUnlock(other.s[0].Mutex("a"))
-		<-l.Wanted()
-		time.Sleep(1100 * time.Millisecond) // who waits has not looked yet
-		require.Zero(t, took(func() {
-			require.NoError(t, l.Unlock(background))
-			require.NoError(t, <-waits)
-		}))
-	})
-}
-
 func TestTryLockGetsAKeptLock(t *testing.T) {
 	const way = 20 * time.Millisecond
 	onKept(t, func(t *testing.T, w *world) {

@@ -119,8 +119,9 @@ func TestTryLockThatLooksDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestAttackMisc(t *testing.T) {
-	onKept(t, func(t *testing.T, w *world) { // TryLock with a silent keeper, and a queue left clean
+// A TryLock that nobody answers leaves nothing in the queue.
+func TestTryLockOfASilentKeeperLeavesNothing(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		p.keptBy()
 		heal := p.partition()
@@ -138,75 +139,33 @@ func TestAttackMisc(t *testing.T) {
 	})
 }
 
-// Two TryLocks, a Lock of each other kind for a kept name.
-func TestAttackOtherKinds(t *testing.T) {
+// Locks of other kinds recall a Mutex that is kept, in this process and in others.
+func TestKeptLockIsRecalledByOtherKinds(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		l := p.keptBy()
-		for i, m := range []relock.Locker{
-			other.s[0].FairMutex("a"), other.s[0].RWMutex("a"), other.s[0].RWMutex("a").RLocker(),
-			p.s[0].FairMutex("a"), p.s[0].RWMutex("a"), p.s[0].RWMutex("a").RLocker(),
-			relock.NewGroup(other.s[0].Mutex("a"), other.s[0].Mutex("b")),
-			relock.NewGroup(other.s[0].FairMutex("a"), other.s[0].RWMutex("b")),
-			relock.NewGroup(p.s[0].FairMutex("a"), p.s[0].RWMutex("b")),
-			relock.NewRedlock(other.s, "a"), relock.NewRedlock(p.s, "a"),
-		} {
-			time.Sleep(5 * time.Minute)
-			for range 2 {
-				pair(t, l)
-				time.Sleep(10 * time.Millisecond)
-			}
-			if w.free() {
-				t.Errorf("%d: not kept", i)
-			}
-			var err error
-			d := took(func() {
-				ctx, cancel := context.WithTimeout(background, 10*time.Minute)
-				defer cancel()
-				err = m.Lock(ctx)
-			})
-			t.Log(i, d, err)
-			if d > 3*time.Second || err != nil {
-				t.Errorf("%d: %v %v", i, d, err)
-			}
-			if err == nil {
+		for _, by := range []*process{p, other} {
+			s := by.s[0]
+			for i, m := range []relock.Locker{
+				s.FairMutex("a"), s.RWMutex("a"), s.RWMutex("a").RLocker(), relock.NewGroup(s.FairMutex("a"), s.RWMutex("b")),
+			} {
+				time.Sleep(5 * time.Minute)
+				p.keptBy()
+				require.Less(t, took(func() { require.NoError(t, m.Lock(background)) }), 2*time.Second, i)
 				require.NoError(t, m.Unlock(background))
 			}
 		}
 	})
 }
 
-// next hold does not see the former's wanted
-func TestAttackWantedStale(t *testing.T) {
-	onWantable(t, func(t *testing.T, w *world) {
-		p, other := w.process(), w.process()
-		l := p.held().(wantable)
-		ctx, cancel := context.WithCancel(background)
-		waits := begin(ctx, other.lock())
-		synctest.Wait()
-		cancel()
-		require.Error(t, <-waits)
-		require.True(t, isClosed(l.Wanted()))
-		require.NoError(t, l.Unlock(background))
-		require.NoError(t, l.Lock(background))
-		require.False(t, isClosed(l.Wanted()))
-		time.Sleep(time.Minute)
-		require.False(t, isClosed(l.Wanted()))
-		require.NoError(t, l.Unlock(background))
-	})
-}
-
-func TestAttackTenureZero(t *testing.T) {
+// Without hand-offs in the process kept locks exclude as well.
+func TestKeptLockWithoutTenureExcludes(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(relock.WithTenure(0)), w.process(relock.WithTenure(0))
 		l := p.keptBy()
 		var held, n int
 		var all []<-chan error
 		for i := range 40 {
-			m := p.s[0].Mutex("a", keeps)
-			if i%7 == 0 {
-				m = other.s[0].Mutex("a", keeps)
-			}
+			m := []*process{p, other}[min(i%7, 1)].s[0].Mutex("a", keeps)
 			all = append(all, kit.Async(func() error {
 				return relock.Do(background, m, func(context.Context) error {
 					held++
@@ -223,5 +182,21 @@ func TestAttackTenureZero(t *testing.T) {
 		}
 		require.Equal(t, 40, n)
 		pair(t, l)
+	})
+}
+
+// A hold that is wanted is released by its Unlock, also if it lasts longer than the name is not kept.
+func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l := p.keptBy()
+		require.NoError(t, l.Lock(background))
+		waits := lockAndUnlock(other.s[0].Mutex("a"))
+		<-l.Wanted()
+		time.Sleep(1100 * time.Millisecond) // who waits has not looked yet
+		require.Zero(t, took(func() {
+			require.NoError(t, l.Unlock(background))
+			require.NoError(t, <-waits)
+		}))
 	})
 }
