@@ -6,7 +6,7 @@ package arbiter
 // resume has w take over the kept lease, or has it released: then it is w.Kept.
 func (e *entry[L]) resume(w *Waiter[L], wait bool, now int64) Verdict {
 	h, class := e.kept, w.Class
-	if !w.Passable {
+	if !w.Passable || !w.eligible() {
 		class = 0
 	}
 	e.kept = nil

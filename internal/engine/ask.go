@@ -25,9 +25,7 @@ func (e *Engine) heardAsked(id, by, key string) {
 		switch {
 		case forcedID(l) != id:
 		case e.arbiters[l.Kind].Drop(key, l):
-			e.keeper.forget(l)
-			e.keeper.cool(key)
-			e.releaseLater(l)
+			e.dropped(l)
 		case e.answers.Add(1) > answersMost:
 			e.answers.Add(-1)
 		default:
@@ -48,7 +46,8 @@ func (e *Engine) answer(by string) {
 
 // awaitAnswer waits until the holder says that the lock is in use, or releases what it only keeps.
 func (a *attempt) awaitAnswer(l *lease.Lease) (outcome, error) {
-	w := a.e.queue.Add(l.Ref, l.Sent, -time.Millisecond) // no look: it would make a Lock of the try
+	l.Asks = true // not one that waits, should it look
+	w := a.e.queue.Add(l.Ref, l.Sent, -time.Millisecond)
 	defer a.e.queue.Remove(w)
 	for until := l.Sent + int64(askedMost); ; {
 		left := time.Duration(until - a.e.Clock.Now())

@@ -52,7 +52,7 @@ func (l *Lock) unlock(ctx context.Context, o *arbiter.Owner, wait bool) (err err
 	case x.Outcome == arbiter.Release:
 		l.e.releaseLater(x.Lease)
 	case x.Outcome == arbiter.Idle:
-		l.e.watchdog.Idle(x.Lease)
+		l.e.watchdog.Idle(x.Lease, x.Hold.Since)
 	}
 	ReportUnlock(ctx, l.e.Config.Observer, x.Hold, all, l.Name(), kinds[l.kind], start, err)
 	if errors.Is(err, lockerr.ErrLost) {
@@ -85,7 +85,7 @@ func (l *Lock) giveBack(h *lease.Hold) {
 	case arbiter.Release:
 		l.e.releaseLater(x.Lease)
 	case arbiter.Idle:
-		l.e.watchdog.Idle(x.Lease)
+		l.e.watchdog.Idle(x.Lease, x.Hold.Since)
 	}
 }
 

@@ -88,7 +88,7 @@ func (a *attempt) newLease() *lease.Lease {
 
 // goOn goes on with l, which a release of this process has queued, and perhaps granted the lock.
 func (a *attempt) goOn(l *lease.Lease) (outcome, error) {
-	l.Queued = true
+	l.Queued, l.Keeps = true, a.config.Keep > 0
 	if l.Token > 0 {
 		return a.claim(l, queue.Grant{Token: l.Token, Term: l.Claim, Until: lease.CertainUntil(l.Claim, l.Sent), Claim: true})
 	}

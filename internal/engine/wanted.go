@@ -30,8 +30,15 @@ func (e *Engine) recall(l *lease.Lease) {
 		e.keeper.cool(l.Keys.Name) // before a release lets the next one in
 	}
 	if e.arbiters[l.Kind].Recall(l.Keys.Name, l) {
-		e.releaseLater(l)
+		e.dropped(l)
 	}
+}
+
+// dropped releases l, which was kept, for somebody else.
+func (e *Engine) dropped(l *lease.Lease) {
+	e.keeper.forget(l)
+	e.keeper.cool(l.Keys.Name) // whoever has acquired it
+	e.releaseLater(l)
 }
 
 // overtaken are the hold ids that were named last by messages, which may have overtaken the replies that grant these

@@ -104,8 +104,12 @@ func (w *Watchdog) checkLocked(l *Lease, at int64) {
 	w.renewals.Set(&l.renewal, at)
 }
 
-// Idle records that l is kept: nobody has it.
-func (w *Watchdog) Idle(l *Lease) { l.resumed.Store(0) }
+// Idle records that l is kept after a hold that began at since. Another one may have taken it over already.
+func (w *Watchdog) Idle(l *Lease, since int64) {
+	if at := l.resumed.Load(); at <= since {
+		l.resumed.CompareAndSwap(at, 0)
+	}
+}
 
 // earlyLocked puts off a renewal that is due because of Resume, if that hold is over or another one has begun.
 func (w *Watchdog) earlyLocked(l *Lease, now int64) bool {

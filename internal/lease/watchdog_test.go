@@ -147,3 +147,28 @@ func TestClaimIsRenewedToItsLength(t *testing.T) {
 		})
 	}
 }
+
+// A hold takes over what is kept, and is renewed soon. The goroutine that has kept it says so only then.
+func TestHoldThatIsKeptLateDoesNotPutOffTheNext(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.kept()
+	began := r.Clock.Now()
+	require.Empty(t, r.after(little))
+	now := r.Clock.Now()
+	r.Resume(l, now)
+	r.Idle(l, began)
+	due := r.after(confirmAfter)
+	require.Equal(t, []*Lease{l}, due)
+	r.renew(due)
+	require.GreaterOrEqual(t, l.sent(), now, "it is not renewed")
+
+	require.Empty(t, r.after(little))
+	now = r.Clock.Now()
+	r.Resume(l, now)
+	r.Idle(l, now)
+	due = r.after(confirmAfter)
+	require.Equal(t, []*Lease{l}, due)
+	r.renew(due)
+	require.Less(t, l.sent(), now, "it is renewed though nobody has it")
+}

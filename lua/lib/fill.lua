@@ -1,9 +1,9 @@
 -- fill gives permits of a semaphore to those that queue for it, while the first of them may have one: a place has its
--- limit before the claim. It tells the winners, but for those of asks, as grant.lua does, and stops after 100, of which
--- the next one is told. q.most is the largest limit of those who ask now, if somebody does: the first keeps them from a
--- permit only while its session is there and not silent. It returns an error if the queue cannot be read, or no token be
--- issued. limitOf returns the limit in a place, 0 for that of another kind of lock. wantPermit tells
--- the sessions of holders that somebody waits.
+-- limit before the claim. It tells the winners, but for those of asks, as grant.lua does, and stops after 100, of
+-- which the next one is told. q.most is the largest limit of those who ask now, if somebody does: the first keeps them
+-- from a permit only while its session is there and not silent. It returns an error if the queue cannot be read, or no
+-- token be issued. limitOf returns the limit in a place, 0 for that of another kind of lock. wantPermit tells the
+-- sessions of holders that somebody waits.
 
 local function limitOf(place) return tonumber(string.match(place, '^%S+ (%d+) %d+$') or 0) end
 

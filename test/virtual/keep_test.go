@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -251,6 +252,27 @@ func TestKeeperWithoutSubscriptionKeepsNothing(t *testing.T) {
 	})
 }
 
+// A process whose subscription Redis refuses, though its commands work, keeps nothing.
+func TestKeeperWithoutSubscriptionIsNotWaitedFor(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l := p.keptBy()
+		memredis.Of(w.redis[0], p.s[0]).Server().OnCommand(func(verb string, args []string) string {
+			if verb == "SUBSCRIBE" && strings.Contains(strings.Join(args, " "), p.s[0].ID()) {
+				return "ERR max number of clients reached"
+			}
+			return ""
+		})
+		p.networks((*memredis.Process).Break)
+		m := other.s[0].Mutex("a")
+		require.Less(t, took(func() { require.NoError(t, m.Lock(background)) }), 3*time.Second)
+		require.NoError(t, m.Unlock(background))
+		time.Sleep(2 * time.Second)
+		pair(t, l)
+		require.True(t, w.free())
+	})
+}
+
 // Loss while it is kept is nobody's: no event, and no error of a later call.
 func TestLossWhileKeptIsNobodys(t *testing.T) {
 	lose := map[string]func(t *testing.T, w *world, p *process){
@@ -274,7 +296,7 @@ func TestLossWhileKeptIsNobodys(t *testing.T) {
 				p := w.process(relock.WithObserver(events))
 				l := p.keptBy()
 				f(t, w, p)
-				time.Sleep(lease)
+				time.Sleep(lease/3 + time.Second) // it is renewed
 				require.True(t, w.free())
 				require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
 				require.NotErrorIs(t, l.Err(), relock.ErrLost)
@@ -314,6 +336,7 @@ func TestKeptHoldOutlastsTheSameOutage(t *testing.T) {
 		p := w.process()
 		l := p.keptBy()
 		for _, after := range []time.Duration{0, 3 * time.Second, 7 * time.Second, 9900 * time.Millisecond, 15 * time.Second} {
+			p.keptBy() // the outage before has ended that
 			time.Sleep(after)
 			require.NoError(t, l.Lock(background))
 			time.Sleep(50 * time.Millisecond)

@@ -237,3 +237,23 @@ func TestForgedWantedIsNotBelieved(t *testing.T) {
 		require.NoError(t, l.Unlock(background))
 	})
 }
+
+// The next hold does not hear of those who have given up.
+func TestNextHoldIsNotWantedByThoseWhoGaveUp(t *testing.T) {
+	onWantable(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l := p.held().(wantable)
+		ctx, cancel := context.WithCancel(background)
+		waits := begin(ctx, other.lock())
+		synctest.Wait()
+		cancel()
+		require.Error(t, <-waits)
+		require.True(t, isClosed(l.Wanted()))
+		require.NoError(t, l.Unlock(background))
+		require.NoError(t, l.Lock(background))
+		require.False(t, isClosed(l.Wanted()))
+		time.Sleep(time.Minute)
+		require.False(t, isClosed(l.Wanted()))
+		require.NoError(t, l.Unlock(background))
+	})
+}

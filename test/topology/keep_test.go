@@ -1,0 +1,91 @@
+package topology_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// keepers are two sessions, of which one keeps locks that the other wants.
+type keepers struct{ keeps, wants *relock.Session }
+
+var keepHour = relock.WithKeep(time.Hour)
+
+// kept locks and unlocks a Mutex of the first, which keeps it.
+func (k keepers) kept(t testing.TB, name string) *relock.Mutex {
+	t.Helper()
+	l := k.keeps.Mutex(name, keepHour)
+	kit.Lock(t, kit.Background, l)
+	require.NoError(t, l.Unlock(kit.Background))
+	state, err := k.keeps.Inspect(kit.Background, name)
+	require.NoError(t, err)
+	require.Equal(t, relock.Exclusive, state.Mode, "%s is not kept", name)
+	return l
+}
+
+// recalled has the other session get a lock that is kept, and one in use.
+func (k keepers) recalled(t testing.TB, name string) {
+	t.Helper()
+	k.kept(t, name)
+	start := time.Now()
+	m := k.wants.Mutex(name)
+	kit.Lock(t, kit.Background, m)
+	require.NoError(t, m.Unlock(kit.Background))
+	t.Logf("%s: recalled by Lock in %v", name, time.Since(start))
+
+	name += " tried"
+	l, m := k.kept(t, name), k.wants.Mutex(name, keepHour)
+	kit.Lock(t, kit.Background, l)
+	start = time.Now()
+	ok, err := m.TryLock(kit.Background)
+	require.NoError(t, err)
+	require.False(t, ok)
+	t.Logf("%s: in use by TryLock in %v", name, time.Since(start))
+	time.Sleep(300 * time.Millisecond)
+	require.False(t, kit.IsClosed(l.Wanted()), "%s: nobody waits", name)
+	require.NoError(t, l.Unlock(kit.Background))
+	start = time.Now()
+	ok, err = m.TryLock(kit.Background)
+	require.NoError(t, err)
+	require.True(t, ok, "%s: nobody uses it", name)
+	t.Logf("%s: recalled by TryLock in %v", name, time.Since(start))
+	require.NoError(t, m.Unlock(kit.Background))
+}
+
+func TestKeptLocksAreRecalledInACluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	k := keepers{kit.SessionOn(t, c.Client(t)), kit.SessionOn(t, c.Client(t))}
+	for i, node := range c.Masters() {
+		for j := range 5 {
+			k.recalled(t, nameOn(c, node, fmt.Sprint("lock ", i, j)))
+		}
+	}
+}
+
+func TestKeptLocksAreRecalledAfterAFailover(t *testing.T) {
+	t.Parallel()
+	d := redistest.StartSentinel(t)
+	k := keepers{kit.SessionOn(t, d.Client(t)), kit.SessionOn(t, d.Client(t))}
+	k.recalled(t, "before")
+	k.kept(t, "during")
+	inStep(t, d.Primary(), 2)
+	_, err := d.Failover()
+	require.NoError(t, err)
+	m := k.wants.Mutex("during")
+	kit.Lock(t, kit.Background, m)
+	require.NoError(t, m.Unlock(kit.Background))
+	redistest.Eventually(t, kit.Soon, "locks to be kept again", func() bool {
+		l := k.keeps.Mutex("after", keepHour)
+		kit.Lock(t, kit.Background, l)
+		require.NoError(t, l.Unlock(kit.Background))
+		state, err := k.keeps.Inspect(kit.Background, "after")
+		return err == nil && state.Mode == relock.Exclusive
+	})
+	k.recalled(t, "later")
+}

@@ -1,0 +1,202 @@
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/memredis"
+	"github.com/relock-go/relock/internal/peek"
+)
+
+// A Lock through a handle waits until what it has lost is unlocked, also if the lock is kept.
+func TestKeptLockWaitsForTheUnlockOfALoss(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.keptBy()
+		require.NoError(t, l.Lock(background))
+		w.redis[0].Lose("a")
+		lost(t, l)
+		for range 2 {
+			pair(t, p.s[0].Mutex("a", keeps)) // through another handle
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.False(t, w.free())
+		waits := begin(background, l)
+		time.Sleep(time.Second)
+		select {
+		case err := <-waits:
+			t.Fatal("it has not waited for the unlock: ", err)
+		default:
+		}
+		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
+		require.NoError(t, <-waits)
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Unlock(background))
+	})
+}
+
+// What was recalled is not counted among what is kept.
+func TestRecalledLocksMakeRoom(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		peek.Engine(p.s[0]).KeepAtMost(3)
+		pair(t, p.s[0].Mutex("a", keeps))
+		for _, name := range []string{"b", "c", "d", "e"} {
+			time.Sleep(time.Second)
+			pair(t, p.s[0].Mutex(name, keeps))
+			pair(t, other.s[0].Mutex(name))
+			require.False(t, w.has(name))
+		}
+		require.True(t, w.has("a"), "it gave way to what is not kept any more")
+	})
+}
+
+// Handles with WithKeep and without may take turns: after a recall the name is not kept.
+func TestRecalledLockOfAnotherHandleIsNotKept(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for i := range 2 {
+			plain, l := p.s[0].Mutex("a"), p.s[0].Mutex("a", keeps)
+			require.NoError(t, plain.Lock(background))
+			passed := begin(background, l)
+			synctest.Wait()
+			require.NoError(t, plain.Unlock(background))
+			require.NoError(t, <-passed)
+			require.NoError(t, l.Unlock(background))
+			require.Equal(t, i > 0, w.free())
+			pair(t, other.s[0].Mutex("a"))
+		}
+	})
+}
+
+// A Lock that must have a kept lease released first ends with its context.
+func TestLockThatReleasesAKeptLockEndsWithItsContext(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		p.keptBy()
+		m := p.s[0].Mutex("a", relock.WithLease(time.Minute))
+		heal := p.partition()
+		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+		defer cancel()
+		require.Equal(t, 100*time.Millisecond, took(func() {
+			require.ErrorIs(t, m.Lock(ctx), context.DeadlineExceeded)
+		}))
+		heal()
+		time.Sleep(lease)
+		require.True(t, w.free())
+		pair(t, m)
+		pair(t, p.s[0].Mutex("a", keeps))
+	})
+}
+
+// A TryLock may look at the lock while it waits for an answer. It asks again then, and nobody hears that it waits.
+func TestTryLockThatLooksDoesNotWait(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l, by := p.keptBy(), other.s[0].Mutex("a", keeps, relock.WithLease(400*time.Millisecond))
+		require.NoError(t, l.Lock(background))
+		time.Sleep(time.Second)
+		for _, c := range []bool{false, true} {
+			if c {
+				require.NoError(t, l.Unlock(background))
+				require.False(t, w.free())
+			}
+			memredis.Of(w.redis[0], p.s[0]).LoseMessage("asked ")
+			require.Less(t, took(func() {
+				ok, err := by.TryLock(background)
+				require.NoError(t, err)
+				require.Equal(t, c, ok)
+			}), 250*time.Millisecond)
+			require.False(t, isClosed(l.Wanted()))
+		}
+		require.NoError(t, by.Unlock(background))
+	})
+}
+
+// A TryLock that nobody answers leaves nothing in the queue.
+func TestTryLockOfASilentKeeperLeavesNothing(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		p.keptBy()
+		heal := p.partition()
+		by := other.s[0].Mutex("a", keeps)
+		require.Equal(t, 250*time.Millisecond, took(func() {
+			ok, err := by.TryLock(background)
+			require.NoError(t, err)
+			require.False(t, ok)
+		}))
+		time.Sleep(time.Second)
+		state, err := other.s[0].Inspect(background, "a")
+		require.NoError(t, err)
+		require.Zero(t, state.Waiters)
+		heal()
+	})
+}
+
+// Locks of other kinds recall a Mutex that is kept, in this process and in others.
+func TestKeptLockIsRecalledByOtherKinds(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for _, by := range []*process{p, other} {
+			s := by.s[0]
+			for i, m := range []relock.Locker{
+				s.FairMutex("a"), s.RWMutex("a"), s.RWMutex("a").RLocker(), relock.NewGroup(s.FairMutex("a"), s.RWMutex("b")),
+			} {
+				time.Sleep(5 * time.Minute)
+				p.keptBy()
+				require.Less(t, took(func() { require.NoError(t, m.Lock(background)) }), 2*time.Second, i)
+				require.NoError(t, m.Unlock(background))
+			}
+		}
+	})
+}
+
+// Without hand-offs in the process kept locks exclude as well.
+func TestKeptLockWithoutTenureExcludes(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(relock.WithTenure(0)), w.process(relock.WithTenure(0))
+		l := p.keptBy()
+		var held, n int
+		var all []<-chan error
+		for i := range 40 {
+			m := []*process{p, other}[min(i%7, 1)].s[0].Mutex("a", keeps)
+			all = append(all, kit.Async(func() error {
+				return relock.Do(background, m, func(context.Context) error {
+					held++
+					n++
+					require.Equal(t, 1, held)
+					time.Sleep(time.Millisecond)
+					held--
+					return nil
+				})
+			}))
+		}
+		for _, one := range all {
+			require.NoError(t, <-one)
+		}
+		require.Equal(t, 40, n)
+		pair(t, l)
+	})
+}
+
+// A hold that is wanted is released by its Unlock, also if it lasts longer than the name is not kept.
+func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l := p.keptBy()
+		require.NoError(t, l.Lock(background))
+		waits := lockAndUnlock(other.s[0].Mutex("a"))
+		<-l.Wanted()
+		time.Sleep(1100 * time.Millisecond) // who waits has not looked yet
+		require.Zero(t, took(func() {
+			require.NoError(t, l.Unlock(background))
+			require.NoError(t, <-waits)
+		}))
+	})
+}
