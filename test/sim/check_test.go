@@ -107,6 +107,8 @@ func (w *world) freed(c *call) time.Duration {
 		return c.lost.at + max(c.p.lease, c.op.lease)
 	case w.troubledLocked(c, c.unlocking.at, c.unlocked.at, 0):
 		return c.unlocked.at + max(c.p.lease, c.op.lease, c.kept) // the release may not have reached Redis
+	case c.op.keep > 0 && c.p.gone.seq != 0 && c.p.gone.at <= c.unlocked.at+c.op.keep:
+		return c.p.gone.at + max(c.p.lease, c.op.lease) // the process was gone while it kept the lock
 	}
 	return c.unlocked.at + c.kept
 }
