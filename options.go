@@ -242,9 +242,9 @@ func WithMinHold(d time.Duration) LockOption {
 // keeps at most 10,000 locks; those go first whose time is over first. Close releases them all.
 //
 // TryLock of a lock that another process keeps gets it too, if it has WithKeep: it asks, and returns
-// false when the lock is in use, or when there is no answer in 250 ms. A TryLock without WithKeep, and
-// Redisson, find a kept lock taken: Redisson's clients cannot call it back, so do not use WithKeep for
-// names that they lock. Use it for a name everywhere, or nowhere.
+// false when the lock is in use, or when there is no answer in 250 ms. A TryLock without WithKeep, also
+// of a [Group], every call of a [Redlock], and Redisson find a kept lock taken, and cannot call it back.
+// Use it for a name everywhere, or nowhere.
 //
 // In a [Group] it has no effect; other lock types, and the options above beside it, are [ErrOption]. d
 // is at least 1 ms.
