@@ -304,7 +304,9 @@ func (w *world) checkArrival(c *call) {
 					earliest = min(earliest, f.called.at)
 				}
 			}
-			earliest = min(earliest, e.called.at)
+			if earliest = min(earliest, e.called.at); e.nested && e.op.handsOff {
+				earliest = 0 // it has adopted the lock, and does not queue
+			}
 		}
 		if latest < earliest+d.p.delay {
 			w.fail("places are served in order of arrival", "\n  %v\n  %v", c, d)
