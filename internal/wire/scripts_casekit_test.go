@@ -295,8 +295,8 @@ func asksOf(permits, n int) func(r *rig) string {
 	}
 }
 
-// anew is the beginning of the reply, whose token differs when it is sent again.
-func anew(call func(r *rig) string) func(r *rig) string {
+// tokenless is the beginning of the reply, whose token differs when it is sent again.
+func tokenless(call func(r *rig) string) func(r *rig) string {
 	return func(r *rig) string { return strings.Fields(call(r))[0] }
 }
 
