@@ -41,7 +41,7 @@ func Main(name string, run func(ctx context.Context, p Process) error) {
 	log.SetPrefix(fmt.Sprintf("process %d: ", p.Number))
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
+	defer stop() // not before the end: one of two processes is interrupted by the terminal, and by who has started it
 	err := p.connect(ctx, *addr)
 	switch {
 	case err != nil:
@@ -54,7 +54,6 @@ func Main(name string, run func(ctx context.Context, p Process) error) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
-	os.Exit(0)
 }
 
 // connect makes the client and the session.
