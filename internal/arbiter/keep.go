@@ -1,7 +1,7 @@
 package arbiter
 
-// A lease that is kept belongs to nobody. The next Lock takes it over as if it were passed on; if that wants another
-// one, it is released, and the call queues in the same step.
+// A lease that is kept belongs to nobody. The next Lock takes it over as if it were passed on. Otherwise it is released;
+// a call that wants one of the same length queues in the same step.
 
 // resume has w take over the kept lease, or has it released: then it is w.Kept.
 func (e *entry[L]) resume(w *Waiter[L], wait bool, now int64) Verdict {

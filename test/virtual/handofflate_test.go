@@ -74,21 +74,3 @@ func TestHandoffThatIsAnsweredAfterItsTicket(t *testing.T) {
 		require.NoError(t, <-waits)
 	})
 }
-
-// Who adopts may learn only then that it has lost the lock before: it must unlock first.
-func TestAdoptByWhoHasLostTheLockUnnoticed(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
-		a, b := w.process(), w.process()
-		ctx := a.s[0].NewContext(background)
-		m := a.mutex()
-		require.NoError(t, m.Lock(ctx))
-		w.do("DEL", "a")
-		ticket := b.handsOff(time.Minute)
-		_, err := a.s[0].Adopt(ctx, ticket)
-		require.ErrorIs(t, err, relock.ErrLost)
-		require.ErrorContains(t, err, "unlock the lost hold")
-		require.ErrorIs(t, m.Unlock(ctx), relock.ErrGone)
-		time.Sleep(time.Second)
-		require.True(t, w.free())
-	})
-}
