@@ -102,6 +102,12 @@ func absent(k Kind, n int) func(r *rig) {
 var absentMany = runs("EVAL", "for n = 1, 10250 do redis.call('zadd', KEYS[1], n, ARGV[1] .. n) end", "1",
 	plainQueue, session("x")+":")
 
+// nearIndex fills the queue up to the place before the one at which Redis is made to index it.
+var nearIndex = runs("EVAL", `for n = 1, 32 do redis.call('zadd', KEYS[1], n, ARGV[1] .. n) end
+local hours = tonumber(redis.call('time')[1]) + 7200
+redis.call('zadd', KEYS[1], string.format('%.0f', hours * 1000000 - hours * 1000000 % 64 + 63), ARGV[1] .. '0')`, "1",
+	plainQueue, session("x")+":")
+
 // looks looks after the n-th waiter of a kind.
 func looks(k Kind, n int) func(r *rig) string {
 	return func(r *rig) string { return said(r.look(r.lease(k, n))[0]) }

@@ -38,6 +38,7 @@ func rareCases(tr *tracer) []scriptCase {
 			does(ends(Fair, 1))), call: forces},
 		{name: "leave past more than are remembered", before: all(has(Fair, 1), wants(Fair, 2), absentMany),
 			call: ends(Fair, 1)},
+		{name: "enter a queue that is to be indexed", before: all(has(Fair, 1), nearIndex), call: asks(Fair, 2)},
 		{name: "force open beside a damaged token", before: all(has(Fair, 1), wants(Fair, 2), runs("DEL", fenceKey),
 			runs("HSET", fenceKey, "no", "token")), call: forces},
 		{name: "force open to Redisson", before: all(has(Fair, 1), wants(Fair, 2),
