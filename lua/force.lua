@@ -25,7 +25,8 @@ local function tell(id)
 end
 if type(redis.pcall('zscore', KEYS[1], 'permits')) == 'string' then
   local s = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[3]}
-  count(s)
+  local no = count(s)
+  if no then return no end
   for _, id in ipairs(redis.call('zrange', s.lock, s.n + 1, -1)) do
     if named[id] or not ARGV[4] then
       holds[#holds + 1], holds[#holds + 2] = id, ':' .. id

@@ -11,10 +11,11 @@
 -- needs: fence, lock
 
 local limit = redis.pcall('zscore', KEYS[1], 'permits')
-local no = type(limit) ~= 'string' and foreign(KEYS[1])
+local permits = type(limit) == 'string' and -tonumber(limit) or 0
+local no = permits <= 0 and foreign(KEYS[1])
 if no then return no end
 local waiters = redis.call('zcount', KEYS[2], '(0', '+inf') + redis.call('zcount', KEYS[3], '(0', '+inf')
-local last, now, permits = lastToken(KEYS[4]) or 0, clock(), type(limit) == 'string' and -tonumber(limit) or 0
+local last, now = lastToken(KEYS[4]) or 0, clock()
 local r = {redis.call('pttl', KEYS[1]), waiters, last, now, permits}
 if permits > 0 then
   local all, slots = redis.call('zrange', KEYS[1], 1, -1, 'withscores'), {}

@@ -9,30 +9,32 @@
 --
 --   endAt     returns when the lease ends that does so first
 --   count     sets q.n, the number of holders, and q.now, after removing those whose lease has ended, 1000 at most:
---             then q.lapsed is set, as when the key has expired. It returns an error if the key is no semaphore
+--             then q.lapsed is set, as when the key has expired. It returns an error if the key is no semaphore, or
+--             if somebody has added members to it: then nobody can say how many hold, or which slots are free
 --   freeSlot  returns the lowest free slot: behind a gap slots are greater than their places in the order
 --   waitFor   returns after how long (ms) to look again
 --   keep      has the key live until the last lease ends
 --   prolong   starts the lease of a holder again, unless it is longer
 --   take      gives a permit, and returns its slot
 
+local aTime = 100000000000 -- (ms) greater than any slot
+
 local function endAt(q) return tonumber(redis.call('zrange', q.lock, q.n + 1, q.n + 1, 'withscores')[2]) or 0 end
 
 local function count(q)
-  local limit = redis.pcall('zscore', q.lock, 'permits')
-  if type(limit) == 'table' then
-    return string.find(limit.err, 'WRONGTYPE', 1, true) and redis.error_reply('NOTLOCK permits') or limit
-  end
+  local first, no = redis.pcall('zrange', q.lock, 0, 0, 'withscores'), redis.error_reply('NOTLOCK permits')
+  if first.err then return string.find(first.err, 'WRONGTYPE', 1, true) and no or first end
   local size = redis.call('zcard', q.lock)
-  if size > 0 and not limit then return redis.error_reply('NOTLOCK permits') end
-  q.n, q.now, q.lapsed = math.floor(math.max(size - 1, 0) / 2), clock(), size == 0
+  q.n, q.now, q.lapsed = math.max(size - 1, 0) / 2, clock(), size == 0
+  if size > 0 and (first[1] ~= 'permits' or tonumber(first[2]) >= 0 or q.n % 1 ~= 0) then return no end
   if q.n == 0 or endAt(q) >= q.now then return nil end
+  if endAt(q) < aTime then return no end
   local gone, ended = {}, string.format('(%.0f', q.now)
-  for _, id in ipairs(redis.call('zrangebyscore', q.lock, '100000000000', ended, 'limit', 0, 1000)) do
+  for _, id in ipairs(redis.call('zrangebyscore', q.lock, aTime, ended, 'limit', 0, 1000)) do
     gone[#gone + 1], gone[#gone + 2] = id, ':' .. id
   end
-  redis.call('zrem', q.lock, unpack(gone))
-  q.n, q.lapsed = q.n - #gone / 2, true
+  q.n, q.lapsed = q.n - redis.call('zrem', q.lock, unpack(gone)) / 2, true
+  if q.n % 1 ~= 0 then return no end
 end
 
 local function freeSlot(q)

@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/stretchr/testify/require"
+)
+
+// Members that nobody of relock has added to a semaphore. Two got one slot then, or one more than the limit a permit; and
+// ForceUnlock failed with an error of Lua.
+func TestDamagedSemaphoreGivesNobodyTooMuch(t *testing.T) {
+	const ended, far = "1000000000001", "9000000000000000"
+	for name, members := range map[string][]string{
+		"a score of a slot":        {"1", "x"},
+		"two scores of slots":      {"1", ":x", "1", ":y"},
+		"before the limit":         {"-50", "x"},
+		"far before the limit":     {"-inf", "x"},
+		"an end without a slot":    {ended, "x"},
+		"two ends without slots":   {ended, "x", ended, "y"},
+		"three ends without slots": {ended, "x", ended, "y", ended, "z"},
+		"no end":                   {"inf", "x"},
+		"two without an end":       {"inf", "x", far, ""},
+		"no limit":                 {"inf", "permits"},
+		"a limit like a slot":      {"1", "permits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t) // the scores of miniredis have no such values
+			const limit = 4
+			permit := func(n int) *Ref {
+				l := r.lease(Semaphore, n)
+				l.Permits = limit
+				return l
+			}
+			a, b, waiter := permit(1), permit(2), newLease(Fair, "other", 4)
+			held := map[int]*Ref{0: a, 1: b}
+			r.take(a)
+			r.take(b)
+			r.take(newLease(Fair, "other", 3))
+			r.queues(waiter)
+			r.must(append([]string{"ZADD", "a"}, members...)...)
+			for n := range 6 {
+				l := permit(n + 10)
+				if reply, _, err := r.try(l, n%2 == 0); err == nil && reply > 0 {
+					require.NotContains(t, held, l.Slot, "two have a slot")
+					held[l.Slot] = l
+				}
+			}
+			require.LessOrEqual(t, len(held), limit)
+			replies, errs := r.Probe(ctx0, []*Ref{permit(10), waiter})
+			require.NoError(t, errs[1], "another lock of the batch suffers")
+			require.NotEqualValues(t, LostPlace, replies[1], "another lock of the batch suffers")
+			r.renews(a, b)
+			for _, l := range held {
+				_, _ = r.Release(ctx0, l, nil)
+				require.True(t, r.Renew(ctx0, []*Ref{l})[0].Gone, "its permit has not ended")
+			}
+			if r.int("EXISTS", "a") == 1 && members[0] != "inf" {
+				require.Positive(t, r.pttl("a"), "it stays damaged")
+			}
+			_, err := r.Force(ctx0, "a")
+			if err != nil {
+				require.ErrorIs(t, err, lockerr.ErrNotLock)
+			}
+		})
+	}
+}
+
+// An application's ranking of words begins with the word permits.
+func TestRankingWithPermitsIsNoSemaphore(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		r.must("ZADD", "a", "7", "permits")
+		l := r.lease(Semaphore, 1)
+		_, _, err := r.try(l, true)
+		require.ErrorIs(t, err, lockerr.ErrNotLock)
+		_, err = r.Inspect(ctx0, "a")
+		require.ErrorIs(t, err, lockerr.ErrNotLock)
+		_, err = r.Force(ctx0, "a")
+		require.ErrorIs(t, err, lockerr.ErrNotLock)
+		r.gone(l)
+		require.Equal(t, []string{"permits"}, r.texts("ZRANGE", "a", "0", "-1"))
+		require.Equal(t, []string{"a"}, r.keys())
+	})
+}
