@@ -105,7 +105,7 @@ func (g *Group) addToBatch(i int) {
 
 // addSessions notes the sessions of the members, and finds members that can never be locked together.
 func (g *Group) addSessions() {
-	taken := make(map[[2]string]engine.Part) // by deployment and key
+	taken := make(map[[2]string][]engine.Part) // by deployment and key: one of each session
 	var all []*engine.Engine
 	for _, l := range g.leaves {
 		if l, ok := l.(*engine.Lock); ok { // a Redlock can be acquired without any of its sessions
@@ -113,11 +113,16 @@ func (g *Group) addSessions() {
 		}
 		for _, p := range l.Parts() {
 			at := [2]string{p.Engine.Deployment(), p.Key}
-			other, ok := taken[at]
-			if ok && (p.Family != other.Family || p.Engine != other.Engine && !(p.Shared && other.Shared) && min(p.Most, other.Most) < 2) {
-				g.err = fmt.Errorf("%w: two members of the group exclude each other, both are locks %q", lockerr.ErrOption, nameOf(l))
+			same := taken[at]
+			if !slices.ContainsFunc(same, func(q engine.Part) bool { return p.Engine == q.Engine }) {
+				same = append(same, p)
 			}
-			taken[at], all = p, append(all, p.Engine)
+			for _, q := range same {
+				if p.Family != q.Family || p.Engine != q.Engine && !(p.Shared && q.Shared) && min(p.Most, q.Most) < len(same) {
+					g.err = fmt.Errorf("%w: members of the group exclude each other, locks %q", lockerr.ErrOption, nameOf(l))
+				}
+			}
+			taken[at], all = same, append(all, p.Engine)
 		}
 	}
 	g.observer = engine.ObserverOf(all...)

@@ -111,7 +111,7 @@ func TestTextsOfErrors(t *testing.T) {
 		{start(relock.WithTenure(-1)), `NewSession: option out of range: WithTenure(-1ns): must not be negative`},
 		{relock.NewGroup().Lock(kit.Background), `lock group: option out of range: a group needs at least one member`},
 		{relock.NewGroup(nil).Lock(kit.Background), `lock group: option out of range: a member of the group is nil`},
-		{relock.NewGroup(m, f).Lock(kit.Background), `lock group: option out of range: two members of the group exclude each other, both are locks "a"`},
+		{relock.NewGroup(m, f).Lock(kit.Background), `lock group: option out of range: members of the group exclude each other, locks "a"`},
 		{relock.NewRedlock(nil, "r").Lock(kit.Background), `lock "r": option out of range: a Redlock needs at least one session, better three or five`},
 		{relock.NewRedlock([]*relock.Session{s, s}, "r").Err(), `lock "r": lock not held`},
 

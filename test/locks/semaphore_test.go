@@ -249,8 +249,32 @@ func TestGroupHasPermits(t *testing.T) {
 	require.False(t, ok)
 	require.NoError(t, g.Unlock(kit.Background))
 	nothingLeft(t, server.Client(t))
-	_, err = relock.NewGroup(a.Semaphore("sem", 1), b.Semaphore("sem", 1)).TryLock(kit.Background)
-	require.ErrorIs(t, err, relock.ErrOption)
+	c := kit.NewSession(t, server)
+	for _, never := range []*relock.Group{
+		relock.NewGroup(a.Semaphore("sem", 1), b.Semaphore("sem", 1)),
+		relock.NewGroup(a.Semaphore("sem", 2), b.Semaphore("sem", 2), c.Semaphore("sem", 2)), // it waited for itself
+	} {
+		_, err = never.TryLock(kit.Background)
+		require.ErrorIs(t, err, relock.ErrOption)
+	}
+}
+
+// Groups that want two permits each of the two that there are.
+func TestGroupsOfTwoPermitsTakeTurns(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var in int // not atomic
+	require.NoError(t, kit.Together(4, func(int) error {
+		g := relock.NewGroup(kit.NewSession(t, server).Semaphore("sem", 2), kit.NewSession(t, server).Semaphore("sem", 2))
+		for range 10 {
+			if err := relock.Do(kit.Background, g, func(context.Context) error { in++; return nil }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.Equal(t, 40, in)
+	nothingLeft(t, server.Client(t))
 }
 
 // Ten thousand permits of one process are renewed, forced open, and released by Close.
