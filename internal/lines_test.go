@@ -23,10 +23,10 @@ var rooms = []struct {
 	{3366 + 195 + 13 + 65 + 441 + 20, []string{"internal/engine", "internal/lease", "internal/queue"}},
 	{845 + 89 + 10 + 55 + 11, []string{"internal/wire"}},
 	{1810 + 15, []string{"internal/transport", "internal/pubsub"}},
-	{468, []string{"internal/multilock"}},
+	{468 + 5, []string{"internal/multilock"}},
 	{772 + 81 + 1, []string{"internal/quorum"}},
 	{552 + 3 + 3 + 6, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
-	{1165 + 29 + 25 + 227 + 52, []string{"lua", "lua/lib"}},
+	{1165 + 29 + 25 + 227 + 52 + 3, []string{"lua", "lua/lib"}},
 	{200, []string{"adapters/certmagic"}},
 	{200, []string{"adapters/gocron"}},
 	{200, []string{"adapters/tusd"}},
@@ -34,7 +34,7 @@ var rooms = []struct {
 
 // testLines is how many lines the tests of all modules may have.
 // 52: that docs/model names what exists; 330: trouble at every moment of a handoff; the last: the adapters
-const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 + 900 + 330 + 1400 + 40 + 260
+const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 + 900 + 330 + 1400 + 40 + 260 + 130
 
 func TestRoomsKeepTheirSize(t *testing.T) {
 	t.Parallel()

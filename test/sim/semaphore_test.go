@@ -14,12 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
 	"github.com/relock-go/relock/relocktest"
 )
 
 var semaphoreSeeds = flag.Int("sim.semaphores", 50, "worlds with a semaphore")
 
-// A semaphoreWorld has some processes that use one semaphore while the network fails. Data are not lost.
+// A semaphoreWorld has some processes that use one semaphore while the network fails, and the server's clock steps
+// back. Permits are not lost. Some processes may have one more.
 type semaphoreWorld struct {
 	t       testing.TB
 	seed    uint64
@@ -56,12 +58,12 @@ func (w *semaphoreWorld) clock() int64 {
 }
 
 // use is one section under a permit. It ends at once when the permit is lost.
-func (w *semaphoreWorld) use(ctx context.Context, called int64, section time.Duration) {
+func (w *semaphoreWorld) use(ctx context.Context, called int64, limit int, section time.Duration) {
 	slot := relock.Slot(ctx)
 	w.mu.Lock()
 	switch {
-	case slot < 0 || slot >= w.permits:
-		w.t.Errorf("seed %d: slot %d of %d", w.seed, slot, w.permits)
+	case slot < 0 || slot >= limit:
+		w.t.Errorf("seed %d: slot %d of %d", w.seed, slot, limit)
 	case w.in[slot] && ctx.Err() == nil:
 		w.t.Errorf("seed %d: two have slot %d", w.seed, slot)
 	}
@@ -99,7 +101,8 @@ func TestSemaphoreInWorldsWithFaults(t *testing.T) {
 				s := redis.Session(relock.WithLease(time.Duration(1+r.IntN(5)) * time.Second))
 				sessions = append(sessions, s)
 				redis.Delay(s, time.Duration(r.IntN(10))*time.Millisecond)
-				sem := s.Semaphore("sem", w.permits)
+				limit := w.permits + r.IntN(2)
+				sem := s.Semaphore("sem", limit)
 				for range 1 + r.IntN(4) {
 					rnd := rand.New(rand.NewPCG(r.Uint64(), 1))
 					all.Go(func() {
@@ -117,7 +120,7 @@ func TestSemaphoreInWorldsWithFaults(t *testing.T) {
 							}
 							within, cancel := context.WithTimeout(ctx, time.Duration(1+rnd.IntN(20))*time.Second)
 							_ = do(within, sem, func(ctx context.Context) error {
-								w.use(ctx, called, time.Duration(rnd.IntN(2000))*time.Millisecond)
+								w.use(ctx, called, limit, time.Duration(rnd.IntN(2000))*time.Millisecond)
 								return nil
 							})
 							cancel()
@@ -127,7 +130,9 @@ func TestSemaphoreInWorldsWithFaults(t *testing.T) {
 			}
 			for range 1 + r.IntN(6) {
 				time.Sleep(time.Duration(r.IntN(4000)) * time.Millisecond)
-				switch s := sessions[r.IntN(len(sessions))]; r.IntN(4) {
+				s := sessions[r.IntN(len(sessions))]
+				n := memredis.Of(redis, s)
+				switch r.IntN(8) {
 				case 0:
 					heal := redis.Partition(s)
 					time.AfterFunc(time.Duration(r.IntN(8000))*time.Millisecond, heal)
@@ -137,13 +142,21 @@ func TestSemaphoreInWorldsWithFaults(t *testing.T) {
 					redis.DropReplies(s, 1+r.IntN(3))
 				case 3:
 					redis.Restart(true)
+				case 4:
+					time.AfterFunc(time.Duration(r.IntN(8000))*time.Millisecond, n.Cut(memredis.Direction(r.IntN(2))))
+				case 5:
+					n.LoseMessage("granted ")
+				case 6:
+					n.Server().Evict([]string{"relock_queue:{sem}", "relock_seen:{sem}"}[r.IntN(2)])
+				case 7:
+					redis.StepClock(-time.Duration(r.IntN(9000)) * time.Millisecond)
 				}
 			}
 			all.Wait()
 			if len(w.history) < 120 && porcupine.CheckOperationsTimeout(slotModel, w.history, 5*time.Second) == porcupine.Illegal {
 				t.Errorf("seed %d: Porcupine finds no order", seed)
 			}
-			time.Sleep(20 * time.Second) // what was not released has expired
+			time.Sleep(90 * time.Second) // what was not released has expired, though the clock was put back
 			state, err := redis.Session().Inspect(context.Background(), "sem")
 			require.NoError(t, err)
 			require.Equal(t, relock.State{}, state, "seed %d: something is left", seed)

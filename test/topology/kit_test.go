@@ -57,6 +57,7 @@ var pairings = []pairing{
 	alike("writer", writerOf),
 	{"reader and writer", readerOf, writerOf, true},
 	{"writer and reader", writerOf, readerOf, false},
+	alike("Semaphore", func(p party, name string) relock.Locker { return p[0].Semaphore(name, 1) }),
 	alike("Group of one slot", func(p party, name string) relock.Locker {
 		other := nameWhere(name, func(other string) bool { return redistest.Slot(other) == redistest.Slot(name) })
 		return relock.NewGroup(mutexOf(p, name), mutexOf(p, other))

@@ -55,6 +55,7 @@ func everyLock(t testing.TB, a, b *relock.Session, prefix string) {
 		func(s *relock.Session) relock.Locker {
 			return s.Mutex(prefix+"rests", relock.WithMinHold(time.Millisecond))
 		},
+		func(s *relock.Session) relock.Locker { return s.Semaphore(prefix+"sem", 1) },
 	} {
 		first, second := kind(a), kind(b)
 		require.NoError(t, first.Lock(t.Context()))
