@@ -34,7 +34,7 @@ var rooms = []struct {
 
 // testLines is how many lines the tests of all modules may have.
 // 52: that docs/model names what exists; 330: trouble at every moment of a handoff; the last: the adapters
-const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 + 900 + 330 + 1400 + 40 + 260 + 130
+const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 + 900 + 330 + 1400 + 40 + 260 + 20 + 130
 
 func TestRoomsKeepTheirSize(t *testing.T) {
 	t.Parallel()

@@ -120,7 +120,7 @@ func TestHoldGrantedDuringCloseIsLostAndReleased(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.process() // has the servers know the scripts
 		granted, grantedLate := 0, 0
-		for after := time.Millisecond; after < 80*time.Millisecond; after += 7 * time.Millisecond {
+		for after := time.Millisecond; after < 80*time.Millisecond; after += 13 * time.Millisecond {
 			for i := range 4 {
 				ctx, abandoned := []context.Context{background, t.Context()}[i%2], i > 1
 				p := w.process() // has one call at a time: rueidis waits for the reply, unless ctx can end

@@ -83,7 +83,7 @@ func TestTroubleAtEveryMomentOfAHandoff(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			for who, name := range []string{"giver", "taker"} {
-				for at := 0 * time.Millisecond; at < 20*time.Millisecond; at += 2 * time.Millisecond {
+				for at := time.Duration(who) * 2 * time.Millisecond; at < 20*time.Millisecond; at += 4 * time.Millisecond {
 					t.Run(fmt.Sprint(name, " ", at), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { c.befalls(t, newWorld(t, &lockTypes[0]), who, at) })
 					})

@@ -4,6 +4,7 @@ package virtual_test
 
 import (
 	"context"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -30,7 +31,10 @@ func certain(d time.Duration) time.Duration { return d - d/500 - 2*time.Millisec
 // told returns when the loss of a lease of d is told, counted from the same.
 func told(d time.Duration) time.Duration { return certain(d) - time.Millisecond }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // worlds make much garbage and keep little
+	goleak.VerifyTestMain(m)
+}
 
 // A lockType is a type of lock, or a side of one.
 type lockType struct {

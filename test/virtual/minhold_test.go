@@ -131,7 +131,7 @@ func TestMinHoldIsKeptByALateRelease(t *testing.T) {
 // down and up again. RELOCK_PERIODS sets for how many minutes; 10,000 take some five minutes without the race detector.
 func TestJobRunsOncePerPeriodInSpiteOfClocks(t *testing.T) {
 	t.Parallel()
-	periods, err := strconv.Atoi(cmp.Or(os.Getenv("RELOCK_PERIODS"), "100"))
+	periods, err := strconv.Atoi(cmp.Or(os.Getenv("RELOCK_PERIODS"), "50"))
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		redis := relocktest.New(t)

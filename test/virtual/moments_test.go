@@ -59,10 +59,10 @@ func TestTroubleAtEveryMomentOfAHandOver(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			eachExclusive(t, func(t *testing.T, w *world) {
 				ps := []*process{w.process(relock.WithTenure(0)), w.process(), w.process()}
-				for round := range 10 {
+				for round := range 6 {
 					ps[1].delay(3 * time.Millisecond)
 					victim := ps[round%3]
-					time.AfterFunc(time.Duration(round)*10*time.Millisecond, func() { c.trouble(w, victim) })
+					time.AfterFunc(time.Duration(round)*17*time.Millisecond, func() { c.trouble(w, victim) })
 					var in, last atomic.Int64
 					var wg sync.WaitGroup
 					start := time.Now()
@@ -76,7 +76,7 @@ func TestTroubleAtEveryMomentOfAHandOver(t *testing.T) {
 							}
 							ctx, cancel := context.WithCancel(background)
 							if j == 3 {
-								ctx, cancel = context.WithTimeout(ctx, time.Duration(5+round)*time.Millisecond)
+								ctx, cancel = context.WithTimeout(ctx, time.Duration(5+2*round)*time.Millisecond)
 							}
 							defer cancel()
 							if err := l.Lock(ctx); err != nil {

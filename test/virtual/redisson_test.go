@@ -198,7 +198,7 @@ func TestFreeLockIsRefusedToNobody(t *testing.T) {
 			alone(t, typeNamed(kinds[0]), func(t *testing.T, w *world) {
 				p, other := w.process(), w.process()
 				theirs := w.redisson(kinds[1], time.Millisecond)
-				for range 20 {
+				for range 10 {
 					_ = theirs.Lock(background)
 					time.AfterFunc(50*time.Millisecond, func() { _ = theirs.Unlock(background) })
 					l := p.held() // waits, and listens
