@@ -194,7 +194,8 @@ func (p *process) handOff(via *handle, o *owner) {
 // adopt is a call that asks Redis for what was handed off.
 func (p *process) adopt() {
 	via, o := pick(p.m, p.handles[write], "handle"), pick(p.m, p.owners, "owner")
-	c := &step{waiter: p.Waiter(via, p.ownerOf(via, o), !p.fixed[via], 1), at: asking, apart: true, ticket: pick(p.m, p.m.tickets, "ticket")}
+	c := &step{waiter: p.Waiter(via, p.ownerOf(via, o), !p.fixed[via], 1), at: asking, apart: true}
+	c.ticket = pick(p.m, p.m.tickets, "ticket")
 	if p.m.chance(2) {
 		c.Keep = 1
 	}

@@ -330,7 +330,7 @@ func (p *process) forget(l *lease) {
 	}
 }
 
-// owed returns the newest hold that a call through via without an owner has lost and not unlocked, nil if there is none.
+// owed returns the newest hold that a call through via without an owner has lost and not unlocked.
 func (p *process) owed(via *handle) *held {
 	return p.taken(via, func(h *held) bool { return h.lost && p.of[h.Owner] == via })
 }
