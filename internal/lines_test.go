@@ -21,7 +21,7 @@ var rooms = []struct {
 	{1420 + 46 + 105 + 45, []string{"."}},
 	{1180 + 39 + 70 + 125, []string{"internal/arbiter"}},
 	{3366 + 195 + 13 + 65 + 441 + 20, []string{"internal/engine", "internal/lease", "internal/queue"}},
-	{845 + 89 + 10 + 55 + 11, []string{"internal/wire"}},
+	{845 + 88 + 10 + 55 + 11, []string{"internal/wire"}},
 	{1810 + 15, []string{"internal/transport", "internal/pubsub"}},
 	{468, []string{"internal/multilock"}},
 	{772 + 81 + 1, []string{"internal/quorum"}},
