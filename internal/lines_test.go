@@ -21,7 +21,7 @@ var rooms = []struct {
 	{1420 + 46 + 105 + 45, []string{"."}},
 	{1180 + 39 + 70 + 125, []string{"internal/arbiter"}},
 	{3366 + 195 + 13 + 65 + 441 + 20, []string{"internal/engine", "internal/lease", "internal/queue"}},
-	{845 + 89 + 10 + 55 + 11, []string{"internal/wire"}},
+	{845 + 88 + 10 + 55 + 11, []string{"internal/wire"}},
 	{1810 + 15, []string{"internal/transport", "internal/pubsub"}},
 	{468 + 5, []string{"internal/multilock"}},
 	{772 + 81 + 1, []string{"internal/quorum"}},
@@ -34,7 +34,7 @@ var rooms = []struct {
 
 // testLines is how many lines the tests of all modules may have.
 // 52: that docs/model names what exists; 330: trouble at every moment of a handoff; the last: the adapters
-const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 + 900 + 330 + 1400 + 40 + 260 + 20 + 130
+const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 + 900 + 330 + 1400 + 40 + 260 + 20 + 130 + 262
 
 func TestRoomsKeepTheirSize(t *testing.T) {
 	t.Parallel()

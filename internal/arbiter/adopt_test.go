@@ -14,7 +14,7 @@ func (w *world) enters(t *testing.T, o *owner, want arbiter.Verdict) (*handle, *
 	if o == nil {
 		o = via.OwnerOf(background)
 	}
-	c := w.Waiter(via, o, true, 0)
+	c := w.Waiter(via, o, true, 1)
 	require.Equal(t, want, w.Enter(c, true))
 	return via, c
 }
@@ -26,7 +26,7 @@ func (w *world) adopts(t *testing.T, o *owner, l *lease) (*handle, *hold) {
 	if o == nil {
 		o = via.OwnerOf(background)
 	}
-	c := w.Waiter(via, o, true, 0)
+	c := w.Waiter(via, o, true, 1)
 	require.True(t, w.EnterBeside(c))
 	h, used := w.Grant(c, l, l.token)
 	require.True(t, used)
@@ -77,7 +77,19 @@ func TestHandedOffHoldIsNotPassedOn(t *testing.T) {
 	x := w.HandOff(via, nil, errExpired)
 	require.Equal(t, []any{arbiter.Release, int64(0)}, []any{x.Outcome, x.Next})
 	require.Empty(t, waits.C)
-	require.True(t, w.Released("a", l, nil, 0))
+	require.True(t, w.Released("a", l, nil, 1))
 	require.Len(t, waits.C, 1)
 	require.Nil(t, w.Answer(waits))
+}
+
+// Who adopts has lost a hold unnoticed: that is told before the ticket is used up.
+func TestAdoptNoticesAnExpiredHold(t *testing.T) {
+	w, o := newWorld(), new(owner)
+	old := newLease(10, 0)
+	via, h := w.adopts(t, o, old)
+	old.until.Store(0)
+	require.False(t, w.EnterBeside(w.Waiter(via, o, true, 1)))
+	require.Equal(t, arbiter.Lost, h.State())
+	require.Equal(t, arbiter.WasLost, w.Exit(via, o, errExpired).Outcome)
+	require.Zero(t, w.Len())
 }

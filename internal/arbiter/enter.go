@@ -55,9 +55,10 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 }
 
 // EnterBeside has w, which wants the exclusive side, ask Redis for itself, whoever else does: for a lock that others
-// have handed to it. It reports false if w's owner must unlock first what it has lost.
+// have handed to it. It reports false if w's owner must unlock first what it has lost. Holds of its owner past their
+// deadline are lost before: the call must not use up what it cannot have.
 func (t *Table[L]) EnterBeside(w *Waiter[L]) bool {
-	e := w.Via.shard.lock(w.Via.name)
+	e, _ := w.Via.shard.lockFor(w)
 	defer e.unlock()
 	if !w.eligible() {
 		return false

@@ -35,12 +35,12 @@ func (t *Table[L]) Exit(via *Handle[L], o *Owner, cause error) Exit[L] {
 }
 
 // HandOff is Exit of an exclusive hold that goes to another process: no goroutine of this one is passed it. If its owner
-// has locked it more than once, the outcome is Kept, and nothing has changed.
+// holds it and has locked it more than once, the outcome is Kept, and nothing has changed.
 func (t *Table[L]) HandOff(via *Handle[L], o *Owner, cause error) Exit[L] {
 	e := via.shard.lock(via.name)
 	defer e.unlock()
 	h := e.meant(via, o)
-	if h != nil && h.count > 1 {
+	if h != nil && h.count > 1 && h.State() == Live {
 		return Exit[L]{Outcome: Kept, Hold: h, Lease: h.lease}
 	}
 	return e.exit(h, false, cause)

@@ -10,7 +10,7 @@ import (
 // asks is a call that is to ask Redis.
 func (w *world) asks(t *testing.T, via *handle, o *owner) *waiter {
 	t.Helper()
-	c := w.Waiter(via, o, true, 0)
+	c := w.Waiter(via, o, true, 1)
 	require.Equal(t, arbiter.Ask, w.Enter(c, true))
 	return c
 }

@@ -19,6 +19,7 @@ type lease struct {
 	passes int
 	token  int64
 	next   int64 // the class of who wants the lock after it
+	keeps  bool  // it may be kept
 }
 
 const never = int64(1) << 60
@@ -58,20 +59,24 @@ type world struct {
 func newWorld() *world {
 	w := new(world)
 	expire := func(name string, l *lease) { w.Lose(name, l, errExpired) }
+	certain := func(l *lease, now int64) bool { return now < l.until.Load() }
+	pass := func(l *lease, class, now int64) (int64, bool) {
+		if l.passes == 0 || class != 1 || !certain(l, now) {
+			return 0, false
+		}
+		l.passes--
+		l.token++
+		return l.token, true
+	}
 	w.Table = arbiter.NewTable(arbiter.Rules[*lease]{
 		Now:      w.now.Load,
-		Certain:  func(l *lease, now int64) bool { return now < l.until.Load() },
+		Certain:  certain,
 		Expire:   expire,
 		Gone:     expire,
 		Outlasts: func(l, other *lease) bool { return l.until.Load() > other.until.Load() },
-		Pass: func(l *lease, class, _ int64) (int64, bool) {
-			if l.passes == 0 || class != 0 {
-				return 0, false
-			}
-			l.passes--
-			l.token++
-			return l.token, true
-		},
+		Pass:     pass,
+		Keep:     func(l *lease, _, _ int64) bool { return l.keeps },
+		Resume:   pass,
 	})
 	return w
 }

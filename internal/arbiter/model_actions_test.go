@@ -29,7 +29,7 @@ func (m *model) act() {
 	var acts []func()
 	for _, p := range m.processes {
 		if len(p.calls)+len(p.holds) < 8 {
-			acts = append(acts, func() { p.enter() }, func() { p.enter() })
+			acts = append(acts, p.enter, p.enter)
 		}
 		for _, c := range p.calls {
 			if c.at != inQueue || len(c.C) > 0 {
@@ -46,6 +46,18 @@ func (m *model) act() {
 		for _, l := range p.ending {
 			acts = append(acts, func() { p.release(l) })
 		}
+		if p.m.plain {
+			acts = append(acts, p.recall, func() { p.handOff(pick(m, p.handles[write], "handle"), pick(m, p.owners, "owner")) })
+		}
+		if p.kept != nil {
+			acts = append(acts, p.enter, p.enter, p.enter, p.enter)
+		}
+		if len(m.tickets) > 0 && len(p.calls)+len(p.holds) < 8 {
+			acts = append(acts, p.adopt)
+		}
+		if slices.Contains(m.tickets, m.redis.writer) && len(p.calls)+len(p.holds) < 8 {
+			acts = append(acts, p.adopt, p.adopt)
+		}
 	}
 	acts = append(acts, m.pass, func() { pick(m, m.processes, "process").watch() })
 	if m.chance(8) {
@@ -56,27 +68,33 @@ func (m *model) act() {
 
 // sides returns the handles of the sides that the lock has.
 func (p *process) sides() []*handle {
-	if !p.m.rw {
+	switch {
+	case p.m.many:
+		return p.handles[read]
+	case !p.m.rw:
 		return p.handles[write]
 	}
 	return slices.Concat(p.handles[write], p.handles[read], p.handles[read])
 }
 
+// side is the one whose holds a Lock may enter again at once.
+func (k kind) side() arbiter.Side {
+	if k.many {
+		return read
+	}
+	return write
+}
+
 func (p *process) enter() {
 	via, o := pick(p.m, p.sides(), "handle"), pick(p.m, p.owners, "owner")
-	class := int64(rapid.IntRange(0, 1).Draw(p.m.r, "class"))
-	c := &step{waiter: p.Waiter(via, ownerOf(via, o), !p.m.open && !p.fixed[via], class), wait: !p.m.chance(3)}
+	class := int64(rapid.IntRange(1, 2).Draw(p.m.r, "class"))
+	c := &step{waiter: p.Waiter(via, p.ownerOf(via, o), !p.m.open && !p.fixed[via], class), wait: !p.m.chance(3)}
 	c.Inside = via.Side() == read && c.wait && p.live(nil, read) != nil && p.m.chance(4)
-	var ended []*lease // which this call must notice
-	for _, h := range []*held{p.live(c.Owner, read), p.live(c.Owner, write)} {
-		if h != nil && !p.certain(h.Lease()) {
-			ended = append(ended, h.Lease())
-		}
+	if p.m.plain && p.m.chance(2) {
+		c.Keep = 1
 	}
-	for _, h := range p.holds {
-		h.lost = h.lost || slices.Contains(ended, h.Lease())
-	}
-	want := p.verdict(c)
+	p.notice(c)
+	want, kept := p.verdict(c), p.kept
 	got := p.Enter(c.waiter, c.wait)
 	if got != want {
 		p.m.r.Fatalf("Enter = %v, want %v", got, want)
@@ -86,21 +104,122 @@ func (p *process) enter() {
 	case arbiter.Ask:
 		c.at = asking
 	case arbiter.Queued:
+	case arbiter.Stale:
+		if c.Kept != kept {
+			p.m.r.Fatal("another lease is to be released first")
+		}
+		if kept.next = 0; c.wait && c.Passable {
+			kept.next = c.Class
+		}
+		if p.drops(kept); !c.wait { // the caller starts over
+			p.end(c)
+		}
 	default:
+		if got == arbiter.Resumed {
+			p.kept = nil
+		}
 		p.end(c)
-		if (got <= arbiter.Joined) != (c.granted != nil) {
+		if (got <= arbiter.Joined || got == arbiter.Resumed) != (c.granted != nil) {
 			p.m.r.Fatalf("a hold after %v", got)
 		}
 	}
 }
 
+// notice: a call that enters notices holds of its owner that have ended.
+func (p *process) notice(c *step) {
+	var ended []*lease // which this call must notice
+	for _, h := range []*held{p.live(c.Owner, read), p.live(c.Owner, write)} {
+		if h != nil && !p.certain(h.Lease()) {
+			ended = append(ended, h.Lease())
+		}
+	}
+	for _, h := range p.holds {
+		h.lost = h.lost || slices.Contains(ended, h.Lease())
+	}
+}
+
+// drops: the lease that was kept is to be released.
+func (p *process) drops(l *lease) {
+	p.kept, p.releasing = nil, l
+	p.ending = append(p.ending, l)
+}
+
+// recall: somebody else wants a lock that this process has, or drops the lease that it keeps.
+func (p *process) recall() {
+	h, kept := p.live(nil, write), p.kept
+	switch {
+	case kept != nil:
+		does := p.Recall
+		if p.m.chance(2) {
+			does = p.Drop
+		}
+		if !does("a", kept) || does("a", kept) {
+			p.m.r.Fatal("a kept lease is dropped once")
+		}
+		kept.next = 0
+		p.drops(kept)
+	case h != nil:
+		if p.Recall("a", h.Lease()) || p.Drop("a", h.Lease()) {
+			p.m.r.Fatal("a lease was dropped that was not kept")
+		}
+		h.recalled = true
+		select {
+		case <-h.Wanted():
+		default:
+			p.m.r.Fatal("a holder does not hear that the lock is wanted")
+		}
+	}
+}
+
+// handOff is an unlock after which the hold goes to a ticket.
+func (p *process) handOff(via *handle, o *owner) {
+	h := p.meant(via, o)
+	if h != nil && h.count > 1 && !h.lost {
+		if x := p.HandOff(via, o, errExpired); x.Outcome != arbiter.Kept || !is(x.Hold, h) {
+			p.m.r.Fatalf("handed off though it is locked twice: %+v", x)
+		}
+		return
+	}
+	want, _ := p.outcome(h, false)
+	x := p.HandOff(via, o, errExpired)
+	p.unlocked(h, x, want, nil)
+	if want != arbiter.Release {
+		return
+	}
+	ticket := newLease(0, 0)
+	ticket.until.Store(p.now.Load() + int64(rapid.IntRange(1, 20).Draw(p.m.r, "lasts")))
+	p.handed[x.Lease] = ticket
+}
+
+// adopt is a call that asks Redis for what was handed off.
+func (p *process) adopt() {
+	via, o := pick(p.m, p.handles[write], "handle"), pick(p.m, p.owners, "owner")
+	c := &step{waiter: p.Waiter(via, p.ownerOf(via, o), !p.fixed[via], 1), at: asking, apart: true}
+	c.ticket = pick(p.m, p.m.tickets, "ticket")
+	if p.m.chance(2) {
+		c.Keep = 1
+	}
+	if w := p.m.redis.writer; slices.Contains(p.m.tickets, w) && !p.m.chance(3) {
+		c.ticket = w
+	}
+	p.notice(c)
+	if got := p.EnterBeside(c.waiter); got != p.eligible(c) {
+		p.m.r.Fatalf("EnterBeside = %v", got)
+	}
+	p.calls = append(p.calls, c)
+	if !p.eligible(c) {
+		p.end(c)
+	}
+}
+
 // reenter is the way of a Lock that enters again.
 func (p *process) reenter() {
-	via, o, h := pick(p.m, p.handles[write], "handle"), pick(p.m, p.owners, "owner"), p.live(nil, write)
-	if h != nil && !p.ofHandle(h.Owner) && p.m.chance(2) {
+	via, o := pick(p.m, p.handles[p.m.side()], "handle"), pick(p.m, p.owners, "owner")
+	if h := p.live(nil, via.Side()); h != nil && !p.ofHandle(h.Owner) && p.m.chance(2) {
 		o = h.Owner
 	}
-	c := &step{waiter: p.Waiter(via, ownerOf(via, o), true, 0), wait: true}
+	c := &step{waiter: p.Waiter(via, p.ownerOf(via, o), true, 0), wait: true}
+	h := p.live(c.Owner, via.Side())
 	want := p.reenters(c, h) && p.certain(h.Lease())
 	if got := p.Reenter(via, c.Owner); got != want {
 		p.m.r.Fatalf("Reenter = %v, want %v", got, want)
@@ -149,11 +268,12 @@ func (c *step) told() bool {
 func (p *process) send(c *step) {
 	c.told()
 	if c.granted != nil { // through another call of its owner
-		p.end(c)
+		p.letIn(c)
 		return
 	}
 	c.at, c.lease = sent, newLease(0, rapid.IntRange(0, 2).Draw(p.m.r, "passes"))
-	if c.Side() == write {
+	c.lease.keeps = p.m.plain && !p.m.chance(6)
+	if c.Side() == p.m.side() {
 		return
 	}
 	h, st := p.Standing(c.waiter)
@@ -193,17 +313,39 @@ func (m *model) execute(c *step) {
 	m.expire()
 	own := c.st.Writes && m.redis.writer == c.st.Write && m.redis.writer != nil
 	switch {
+	case c.ticket != nil:
+		if c.ticket == m.redis.writer {
+			m.grant(c)
+		}
+	case m.many:
+		if len(m.redis.readers) < 2 {
+			m.redis.readers[c.lease], c.reply = true, granted
+		}
 	case c.st.Confirm && !m.redis.readers[c.lease]:
 		c.reply = gone
 	case !m.willing && m.chance(3) || m.redis.writer != nil && !(own && !c.st.Confirm):
 	case c.Side() == write && len(m.redis.readers) == 0:
-		m.redis.token += 1000
-		m.redis.writer, c.lease.token, c.reply = c.lease, m.redis.token, granted
+		m.grant(c)
 	case c.Side() == read:
 		m.redis.readers[c.lease], c.reply = true, granted
 		if m.chance(2) {
 			c.reply = alone
 		}
+	}
+}
+
+// grant: Redis grants the lock to a call.
+func (m *model) grant(c *step) {
+	m.redis.token += 1000
+	m.redis.writer, c.lease.token, c.reply = c.lease, m.redis.token, granted
+}
+
+// letIn: a call has a hold through another one of its owner. One that adopts gives it back.
+func (p *process) letIn(c *step) {
+	if c.ticket != nil {
+		p.cancel(c)
+	} else {
+		p.end(c)
 	}
 }
 
@@ -226,14 +368,14 @@ func (p *process) receive(c *step) {
 		} else {
 			p.ending = append(p.ending, c.lease)
 		}
-	case c.Side() == write:
-		p.receiveWrite(c)
+	case c.Side() == p.m.side():
+		p.receiveOne(c)
 	default:
 		p.receiveRead(c)
 	}
 }
 
-func (p *process) receiveWrite(c *step) {
+func (p *process) receiveOne(c *step) {
 	older := p.live(nil, write)
 	late := older != nil && older.Token > c.lease.token
 	h, used := p.Grant(c.waiter, c.lease, c.lease.token)
@@ -246,8 +388,8 @@ func (p *process) receiveWrite(c *step) {
 	p.ending = append(p.ending, c.lease)
 	switch {
 	case h != nil: // through another call of its owner
-		p.end(c)
-	case !p.eligible(c): // the caller starts over
+		p.letIn(c)
+	case !p.eligible(c): // the caller starts over, or cannot adopt
 		p.Quit(c.waiter)
 		p.end(c)
 	case !late:
@@ -299,32 +441,30 @@ func (p *process) cancel(c *step) {
 	via := c.Via
 	p.end(c)
 	if h != nil {
-		want, next := arbiter.NotHeld, (*step)(nil) // since another unlock was for it
-		if c.granted.count > 0 {
-			want, next = p.outcome(c.granted)
-		}
+		want, next := p.outcome(c.granted, true)
 		p.unlocked(c.granted, p.Return(via, h, errExpired), want, next)
 	}
 }
 
 // unlock is one by o, or by the holder of what was last taken through via.
 func (p *process) unlock(via *handle, o *owner) {
-	h := p.last(via)
-	if o != nil {
-		h = p.newest(o, via.Side())
+	h := p.meant(via, o)
+	want, next := p.outcome(h, true)
+	p.unlocked(h, p.Exit(via, o, errExpired), want, next)
+}
+
+// meant returns the hold that an unlock by o through via is for.
+func (p *process) meant(via *handle, o *owner) *held {
+	if o == nil {
+		return p.last(via)
 	}
-	want, next := arbiter.NotHeld, (*step)(nil)
-	if h != nil {
-		want, next = p.outcome(h)
-	}
-	x := p.Exit(via, o, errExpired)
-	if !is(x.Hold, h) {
-		p.m.r.Fatal("an unlock of another hold")
-	}
-	p.unlocked(h, x, want, next)
+	return p.newest(o, via.Side())
 }
 
 func (p *process) unlocked(h *held, x exit, want arbiter.Outcome, next *step) {
+	if want != arbiter.NotHeld && !is(x.Hold, h) {
+		p.m.r.Fatal("an unlock of another hold")
+	}
 	if h != nil && h.count == 0 && (h.End(arbiter.Lost, errLost) || !h.tells()) {
 		p.m.r.Fatal("the last unlock ends a hold, and tells so once")
 	}
@@ -344,6 +484,7 @@ func (p *process) unlocked(h *held, x exit, want arbiter.Outcome, next *step) {
 	if g := next.granted; g == nil || !g.Passed || g.Lease() != x.Lease || g.Token <= x.Hold.Token {
 		p.m.r.Fatal("the next one was not passed the lease")
 	}
+	next.granted.recalled = h.recalled
 }
 
 // unlockHold unlocks h: its owner does, or somebody through a handle that it was taken through.
@@ -354,7 +495,7 @@ func (p *process) unlockHold(h *held) {
 		case !p.ofHandle(h.Owner):
 			p.unlock(via, h.Owner)
 			return
-		case via.OwnerOf(background) == h.Owner:
+		case p.of[h.Owner] == via:
 			p.unlock(via, nil)
 			return
 		}
@@ -365,8 +506,10 @@ func (p *process) unlockHold(h *held) {
 func (p *process) release(l *lease) {
 	p.ending = slices.DeleteFunc(p.ending, func(e *lease) bool { return e == l })
 	delete(p.m.redis.readers, l)
-	if p.m.redis.writer == l {
-		p.m.redis.writer = nil
+	if ticket := p.handed[l]; p.m.redis.writer == l {
+		if p.m.redis.writer = ticket; ticket != nil {
+			p.m.tickets = append(p.m.tickets, ticket)
+		}
 	}
 	waited, place := p.releasing == l, newLease(0, 0)
 	taken := p.Released("a", l, place, l.next)
@@ -380,7 +523,11 @@ func (p *process) release(l *lease) {
 }
 
 func (p *process) lose(l *lease) {
-	if lost, _ := p.Lose("a", l, errLost); len(lost) > 0 {
+	lost, kept := p.Lose("a", l, errLost)
+	if kept != (p.kept == l) || kept && len(lost) > 0 {
+		p.m.r.Fatal("a lease was kept, and used, or not kept, or its keeper has lost it")
+	}
+	if kept || len(lost) > 0 {
 		p.ending = append(p.ending, l)
 	}
 	p.note()
@@ -429,7 +576,7 @@ func (m *model) force() {
 			return
 		}
 	}
-	unheard := m.open && m.chance(2)
+	unheard := m.open && !m.many && m.chance(2)
 	if w := m.redis.writer; w != nil && unheard {
 		m.redis.gone[w] = true
 	}
@@ -456,6 +603,9 @@ func (m *model) drain() {
 			for len(p.holds) > 0 {
 				p.unlockHold(pick(m, p.holds, "hold"))
 				m.check()
+			}
+			if p.kept != nil {
+				p.recall()
 			}
 			for len(p.ending) > 0 {
 				p.release(p.ending[0])

@@ -15,7 +15,10 @@ import (
 // they are certain; nothing is released that somebody holds; and in the end everybody gets in,
 // and nothing is left.
 func TestModel(t *testing.T) {
-	for _, k := range []kind{{name: "mutex"}, {name: "fair", open: true}, {name: "read-write", rw: true}} {
+	for _, k := range []kind{
+		{name: "mutex", plain: true}, {name: "fair", open: true}, {name: "read-write", rw: true},
+		{name: "semaphore", open: true, many: true},
+	} {
 		t.Run(k.name, func(t *testing.T) {
 			for range 4 { // times 100, unless -rapid.checks says otherwise
 				rapid.Check(t, func(r *rapid.T) {
@@ -33,7 +36,9 @@ func TestModel(t *testing.T) {
 
 type kind struct {
 	name     string
+	plain    bool // a lock of these is kept between uses, and handed off to other processes
 	open, rw bool
+	many     bool // its read side alone, of which each call has one of two permits
 }
 
 // model is one lock in one Redis, and the processes that use it.
@@ -42,7 +47,8 @@ type model struct {
 	r         *rapid.T
 	redis     redis
 	processes []*process
-	willing   bool // Redis grants whatever it may
+	tickets   []*lease // that holds were handed off to
+	willing   bool     // Redis grants whatever it may
 }
 
 // process is the table of a process, and what must be true of it.
@@ -51,11 +57,14 @@ type process struct {
 	m         *model
 	handles   [2][]*handle        // by side
 	owners    []*owner            // nil is the handle's
+	of        map[*owner]*handle  // of which handle the others are
 	calls     []*step             // that have not come to their end, in order of arrival
 	holds     []*held             // that await an unlock
 	fixed     map[*handle]bool    // its leases are not passed on or shared
 	took      map[*handle][]*hold // in the order in which they were taken last
 	releasing *lease              // the exclusive lease whose release is under way
+	kept      *lease              // that nobody uses
+	handed    map[*lease]*lease   // to which ticket a lease goes instead of being released
 	shared    *lease              // that readers share
 	joinUntil int64
 	ending    []*lease // to be released in Redis
@@ -64,10 +73,12 @@ type process struct {
 // held is a hold that awaits an unlock.
 type held struct {
 	*hold
-	count int
-	lost  bool
-	done  <-chan struct{}
-	told  []arbiter.State // by OnEnd
+	count    int
+	lost     bool
+	keeps    bool // its lease may be kept after it
+	recalled bool // somebody else waits for it
+	done     <-chan struct{}
+	told     []arbiter.State // by OnEnd
 }
 
 // step is a call that has not come to its end.
@@ -76,10 +87,11 @@ type step struct {
 	wait    bool
 	at      phase
 	seen    bool  // its signal
-	apart   bool  // a reader that asks for itself
+	apart   bool  // it asks for itself: a reader, or who adopts
 	granted *held // that it was let in with
 	st      standing
 	lease   *lease // asked for, or asked about
+	ticket  *lease // to adopt
 	reply   reply
 	refused bool // its last answer
 }
@@ -98,7 +110,8 @@ const (
 func newModel(r *rapid.T, k kind) *model {
 	m := &model{kind: k, r: r, redis: redis{readers: make(map[*lease]bool), gone: make(map[*lease]bool)}}
 	for range 2 {
-		p := &process{world: newWorld(), m: m, took: make(map[*handle][]*hold), fixed: make(map[*handle]bool)}
+		p := &process{world: newWorld(), m: m, took: make(map[*handle][]*hold), fixed: make(map[*handle]bool),
+			handed: make(map[*lease]*lease), of: make(map[*owner]*handle)}
 		p.Open = k.open
 		p.Expire = func(_ string, l *lease) { p.lose(l) }
 		p.Gone = p.Expire
@@ -107,6 +120,9 @@ func newModel(r *rapid.T, k kind) *model {
 			s := arbiter.Side(side)
 			p.handles[side] = []*handle{p.handle(s), p.handle(s)}
 			p.fixed[p.handles[side][1]] = m.chance(2)
+			for _, v := range p.handles[side] {
+				v.Many = k.many
+			}
 		}
 		m.processes = append(m.processes, p)
 	}
@@ -148,9 +164,9 @@ func (p *process) newest(o *owner, side arbiter.Side) *held {
 	return cmp.Or(p.live(o, side), p.lostOf(o, side))
 }
 
-// mustUnlock reports whether o has lost something that awaits its unlock.
+// mustUnlock reports whether o, or another call through its handle, has lost something that awaits its unlock.
 func (p *process) mustUnlock(o *owner) bool {
-	return p.lostOf(o, read) != nil || p.lostOf(o, write) != nil
+	return p.lostOf(o, read) != nil || p.lostOf(o, write) != nil || p.owed(p.of[o]) != nil
 }
 
 func (p *process) eligible(c *step) bool { return !p.mustUnlock(c.Owner) }
@@ -160,7 +176,16 @@ func (p *process) reenters(c *step, h *held) bool {
 	return h != nil && h.Owner == c.Owner && !p.ofHandle(c.Owner) && p.eligible(c)
 }
 
-func (p *process) ofHandle(o *owner) bool { return !slices.Contains(p.owners, o) }
+func (p *process) ofHandle(o *owner) bool { return p.of[o] != nil }
+
+// ownerOf returns the owner of a call through via: o, or that of the handle if o is nil.
+func (p *process) ownerOf(via *handle, o *owner) *owner {
+	if o == nil {
+		o = via.OwnerOf(background)
+		p.of[o] = via
+	}
+	return o
+}
 
 // queue returns the calls that wait for a side in this process.
 func (p *process) queue(side arbiter.Side) (q []*step) {
@@ -182,9 +207,9 @@ func (p *process) contender(side arbiter.Side) *step {
 	return nil
 }
 
-// unread reports whether there is neither a read hold nor a call for one.
+// unread reports whether there is neither a read hold nor a call for one, or one that adopts.
 func (p *process) unread() bool {
-	asks := func(c *step) bool { return c.Side() == read && c.granted == nil }
+	asks := func(c *step) bool { return (c.Side() == read || c.apart) && c.granted == nil }
 	return p.live(nil, read) == nil && !slices.ContainsFunc(p.calls, asks)
 }
 
@@ -199,6 +224,10 @@ func (p *process) verdict(c *step) arbiter.Verdict {
 		return arbiter.Entered
 	case !may && !inMemory:
 		return arbiter.UnlockFirst
+	case p.kept != nil && may && c.Passable && c.Class == 1 && p.kept.passes > 0 && p.certain(p.kept):
+		return arbiter.Resumed
+	case p.kept != nil:
+		return arbiter.Stale
 	case p.live(c.Owner, read) != nil:
 		return arbiter.Upgrade
 	case !c.wait && (p.live(nil, read) != nil || p.m.open && writer != nil):
@@ -243,10 +272,12 @@ func (p *process) mayJoin(c *step) bool {
 }
 
 // outcome says what one unlock for h must amount to, and counts it. next is who gets the lock if it
-// is passed on.
-func (p *process) outcome(h *held) (out arbiter.Outcome, next *step) {
-	h.count--
-	if h.count == 0 {
+// is passed on. If pass is false it goes to another process.
+func (p *process) outcome(h *held, pass bool) (out arbiter.Outcome, next *step) {
+	if h == nil || h.count == 0 { // since another unlock was for it
+		return arbiter.NotHeld, nil
+	}
+	if h.count--; h.count == 0 {
 		p.holds = slices.DeleteFunc(p.holds, func(other *held) bool { return other == h })
 	}
 	l := h.Lease()
@@ -270,12 +301,16 @@ func (p *process) outcome(h *held) (out arbiter.Outcome, next *step) {
 		p.ending = append(p.ending, l)
 		return arbiter.Release, nil
 	}
-	q := p.queue(write)
-	if i := slices.IndexFunc(q, p.eligible); i >= 0 && q[i].Passable && p.unread() {
-		if q[i].Class == 0 && l.passes > 0 {
+	q, idle := p.queue(write), p.contender(write) == nil && p.unread()
+	if i := slices.IndexFunc(q, p.eligible); pass && idle && i >= 0 && q[i].Passable {
+		if q[i].Class == 1 && l.passes > 0 {
 			return arbiter.Passed, q[i]
 		}
 		l.next = q[i].Class
+	}
+	if pass && idle && h.keeps && !h.recalled && l.keeps && len(q) == 0 {
+		p.kept = l
+		return arbiter.Idle, nil
 	}
 	p.releasing = l
 	p.ending = append(p.ending, l)
@@ -290,15 +325,25 @@ func (p *process) forget(l *lease) {
 	if p.releasing == l {
 		p.releasing = nil
 	}
+	if p.kept == l {
+		p.kept = nil
+	}
+}
+
+// owed returns the newest hold that a call through via without an owner has lost and not unlocked.
+func (p *process) owed(via *handle) *held {
+	return p.taken(via, func(h *held) bool { return h.lost && p.of[h.Owner] == via })
 }
 
 // last returns the hold that an Unlock without an owner is for.
 func (p *process) last(via *handle) *held {
-	if h := p.lostOf(ownerOf(via, nil), via.Side()); h != nil {
-		return h
-	}
+	return cmp.Or(p.owed(via), p.taken(via, func(*held) bool { return true }))
+}
+
+// taken returns the newest hold taken through via for which f is true.
+func (p *process) taken(via *handle, f func(*held) bool) *held {
 	for _, h := range slices.Backward(p.took[via]) {
-		if i := slices.IndexFunc(p.holds, func(g *held) bool { return g.hold == h }); i >= 0 {
+		if i := slices.IndexFunc(p.holds, func(g *held) bool { return g.hold == h }); i >= 0 && f(p.holds[i]) {
 			return p.holds[i]
 		}
 	}
@@ -365,7 +410,7 @@ func (p *process) got(c *step, h *hold) *held {
 			return g
 		}
 	}
-	g := &held{hold: h, count: 1, done: h.Done()}
+	g := &held{hold: h, count: 1, keeps: c.Keep > 0, done: h.Done()}
 	tell := func(s arbiter.State) { g.told = append(g.told, s) }
 	forgotten := func(arbiter.State) { p.m.r.Fatal("a function was called that was to be forgotten") }
 	h.OnEnd(&tell)
@@ -447,8 +492,11 @@ func (p *process) checkHandle(v *handle) {
 	if took := p.took[v]; len(took) > 0 && v.Latest() != took[len(took)-1] {
 		p.m.r.Fatal("the latest hold of a handle is another one")
 	}
+	if !is(v.Held(), p.taken(v, func(h *held) bool { return !h.lost })) {
+		p.m.r.Fatal("the latest hold of a handle that is live is another one")
+	}
 	for _, o := range p.owners {
-		o = ownerOf(v, o)
+		o = p.ownerOf(v, o)
 		if !is(p.Newest(v, o), p.newest(o, v.Side())) || v.MustUnlockFirst(o) != p.mustUnlock(o) {
 			p.m.r.Fatal("an owner has another hold, or must unlock another one first")
 		}

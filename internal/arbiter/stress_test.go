@@ -72,7 +72,7 @@ func (p *host) release(l *lease) {
 // lock locks through via for o, that of the handle if it is nil, and returns the hold, or nil if ctx ended
 // before or something must be unlocked first.
 func (p *host) lock(ctx context.Context, via *handle, o *owner) *hold {
-	w := p.Waiter(via, ownerOf(via, o), !p.Open, 0)
+	w := p.Waiter(via, ownerOf(via, o), !p.Open, 1)
 	defer p.Free(w)
 	switch p.Enter(w, true) {
 	case arbiter.Entered, arbiter.Joined:

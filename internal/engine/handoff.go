@@ -57,7 +57,7 @@ func (l *Lock) HandOff(ctx context.Context, d time.Duration) (ticket string, err
 	t := wire.NewTicket(l.e.Config.Prefix, l.Name(), l.e.id)
 	to := &lease.Lease{Ref: x.Lease.Ref}
 	to.ID, to.Length = t.HoldID(), d
-	token, err := l.e.sendHandoff(ctx, x.Lease, to)
+	at, err := l.e.sendHandoff(ctx, x.Lease, to)
 	switch {
 	case errors.Is(err, errUnconfirmed) && ctx.Err() != nil:
 		err = lockerr.Ended(opHandOff, l.Name(), ctx, err)
@@ -70,13 +70,13 @@ func (l *Lock) HandOff(ctx context.Context, d time.Duration) (ticket string, err
 	if err != nil {
 		return "", err
 	}
-	t.Ends(token, d)
+	t.Until = at + d.Milliseconds()
 	return t.Text(), nil
 }
 
 // sendHandoff gives the hold on l to the ticket to, with as many tries as it takes, until ctx, the lease or the session
-// ends. After an error what either may have is released in the background.
-func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (token int64, err error) {
+// ends. It returns the time of the server. After an error what either may have is released in the background.
+func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (at int64, err error) {
 	io := e.proto.NewContext(ctx)
 	e.watchdog.Stop(l, io, l.Deadline.Load())
 	giveUp := func() { e.watchdog.GiveUp(l, io, e.Clock.Now()) }
@@ -86,7 +86,7 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (token int
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		tries++
 		io.Bound(e.proto.Conn, time.Duration(l.Deadline.Load()-e.Clock.Now()))
-		token, _, err = e.proto.Handoff(io, l.ID, &to.Ref)
+		at, _, err = e.proto.Handoff(io, l.ID, &to.Ref, true)
 		if err == nil || io.Err() != nil || !transport.Transient(err) {
 			break
 		}
@@ -95,11 +95,11 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (token int
 	held := lease.Certain(l, e.Clock.Now()+lease.Early)
 	code, _ := transport.Code(err)
 	switch {
-	case err == nil && token == 0 && held && tries > 1 && e.Clock.Now()-start >= int64(to.Length):
+	case err == nil && at == 0 && held && tries > 1 && e.Clock.Now()-start >= int64(to.Length):
 		err = lockerr.ErrTooLate // an earlier try may have given it to the ticket
-	case err == nil && token == 0 && held:
+	case err == nil && at == 0 && held:
 		err = lockerr.ErrGone
-	case token == 0 && !held:
+	case at == 0 && !held:
 		err = lockerr.ErrExpired
 	case code == wire.CodeNotLock: // somebody has replaced the key
 		err = lockerr.Join(lockerr.ErrGone, err)
@@ -117,7 +117,7 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (token int
 	}
 	_ = e.settle(l, nil, end)
 	io.Free()
-	return token, err
+	return at, err
 }
 
 // Adopt makes l, a new handle, hold the lock that was handed off with that ticket.

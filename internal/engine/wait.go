@@ -225,7 +225,7 @@ func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err err
 		var token int64
 		switch {
 		case a.from != "":
-			token, ttl, err = a.e.proto.Handoff(a.io, a.from, &l.Ref)
+			token, ttl, err = a.e.proto.Handoff(a.io, a.from, &l.Ref, false)
 		case a.kind == wire.Read:
 			token, ttl, err = a.sendRead(l, enqueue)
 		case enqueue && a.asks:

@@ -172,12 +172,15 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 	return told, damage(l.Keys, err)
 }
 
-// Handoff gives the hold with the id from to another one, for its lease. It returns the token of that; 0 if from has not
-// the lock either, and then the time of the server, since 1970.
-func (p *Protocol) Handoff(ctx context.Context, from string, to *Ref) (token int64, now time.Duration, err error) {
+// Handoff gives the hold with the id from to another one, for its lease. It returns the token of that, or of a ticket
+// the time of the server (ms); 0 if from has not the lock either, and then the time of the server, since 1970.
+func (p *Protocol) Handoff(ctx context.Context, from string, to *Ref, ticket bool) (
+	n int64, now time.Duration, err error,
+) {
 	k := to.Keys
-	n, err := p.taken(ctx, transport.Call{
-		Script: p.script("handoff"), Keys: []string{k.Name, k.aux, k.fence}, Args: []string{from, to.ID, Millis(to.Length)},
+	n, err = p.taken(ctx, transport.Call{
+		Script: p.script("handoff"), Keys: []string{k.Name, k.aux, k.fence},
+		Args: []string{from, to.ID, Millis(to.Length), flag(ticket)},
 	})
 	return max(n, 0), time.Duration(max(-n, 0)) * time.Millisecond, k.explain(err)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestHandoffMovesTheHold(t *testing.T) {
 		next := r.listen(plainChannel)
 		for _, move := range [][2]*Ref{{holder, ticket}, {ticket, adopter}} {
 			from, to := move[0], move[1]
-			got, _, err := r.Handoff(ctx0, from.ID, to)
+			got, _, err := r.Handoff(ctx0, from.ID, to, false)
 			require.NoError(t, err)
 			require.Greater(t, got, token)
 			token = got
@@ -31,7 +32,7 @@ func TestHandoffMovesTheHold(t *testing.T) {
 			require.Equal(t, plainChannel+" 0", next(), "waiters hear of the new lease")
 			r.gone(from)
 			require.True(t, r.Renew(ctx0, []*Ref{from})[0].Gone)
-			got, now, err := r.Handoff(ctx0, from.ID, r.lease(Plain, 5))
+			got, now, err := r.Handoff(ctx0, from.ID, r.lease(Plain, 5), false)
 			require.NoError(t, err)
 			require.Zero(t, got)
 			require.InDelta(t, time.Now().UnixMilli(), now.Milliseconds(), 60e3)
@@ -39,11 +40,24 @@ func TestHandoffMovesTheHold(t *testing.T) {
 			r.held(to)
 		}
 		r.end(r.lease(Plain, 4), adopter)
-		_, _, err := r.Handoff(ctx0, adopter.ID, ticket)
+		_, _, err := r.Handoff(ctx0, adopter.ID, ticket, false)
 		require.NoError(t, err)
 		r.must("SET", "a", "no lock")
-		_, _, err = r.Handoff(ctx0, adopter.ID, ticket)
+		_, _, err = r.Handoff(ctx0, adopter.ID, ticket, false)
 		require.ErrorIs(t, err, lockerr.ErrNotLock)
+	})
+}
+
+// A ticket ends on the server's clock, wherever the last token is.
+func TestHandoffToATicketTellsTheTime(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		r.take(r.lease(Plain, 1))
+		r.must("SET", fenceKey, fmt.Sprint(int64(1)<<52))
+		for range 2 { // the second is sent again
+			at, _, err := r.Handoff(ctx0, r.lease(Plain, 1).ID, r.lease(Plain, 2), true)
+			require.NoError(t, err)
+			require.InDelta(t, time.Now().UnixMilli(), at, 60e3)
+		}
 	})
 }
 
@@ -71,7 +85,7 @@ func TestHandoffWaitsForReplicas(t *testing.T) {
 	rigOn(t, replicas[0].Client(t)).held(r.lease(Plain, 2))
 	r.AckWait = time.Millisecond
 	require.NoError(t, replicas[0].Freeze())
-	_, _, err := r.Handoff(ctx0, r.lease(Plain, 2).ID, r.lease(Plain, 3))
+	_, _, err := r.Handoff(ctx0, r.lease(Plain, 2).ID, r.lease(Plain, 3), false)
 	require.ErrorAs(t, err, new(*transport.ReplicaError))
 	require.NoError(t, replicas[0].Thaw())
 }
@@ -84,7 +98,7 @@ func TestTicketIsReadAsItWasWritten(t *testing.T) {
 		prefix := string(rapid.SliceOfN(rapid.Byte(), 0, 1000).Draw(rt, "prefix"))
 		name := string(rapid.SliceOfN(rapid.Byte(), 1, 1024).Draw(rt, "name"))
 		ticket := NewTicket(prefix, name, session("s"))
-		ticket.Ends(rapid.Int64Range(1<<50, 1<<53).Draw(rt, "token"), time.Hour)
+		ticket.Until = rapid.Int64Range(1<<40, 1<<43).Draw(rt, "until")
 		text := ticket.Text()
 		require.Regexp(rt, "^[A-Za-z0-9_-]+$", text)
 		require.False(rt, seen[ticket.HoldID()])

@@ -140,7 +140,7 @@ func rests(k Kind, n int) func(r *rig) string {
 // handsOff gives the n-th hold of a Mutex to another.
 func handsOff(n, to int) func(r *rig) string {
 	return func(r *rig) string {
-		token, now, err := r.Handoff(ctx0, r.lease(Plain, n).ID, r.lease(Plain, to))
+		token, now, err := r.Handoff(ctx0, r.lease(Plain, n).ID, r.lease(Plain, to), false)
 		require.NoError(r.t, err)
 		require.Equal(r.t, token == 0, now > 0)
 		return map[bool]string{true: "gone", false: said(token)}[token == 0]

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // A Ticket stands for a hold that was handed off. Its text is a secret: who has it gets the lock. The hold id in Redis,
@@ -26,9 +25,6 @@ func NewTicket(prefix, name, session string) *Ticket {
 	_, _ = rand.Read(t.secret[:]) // never fails
 	return t
 }
-
-// Ends sets when the ticket ends: d after the hold with that token began.
-func (t *Ticket) Ends(token int64, d time.Duration) { t.Until = issued(token) + d.Milliseconds() }
 
 // HoldID returns the id of the hold that the ticket stands for.
 func (t *Ticket) HoldID() string {

@@ -379,6 +379,20 @@ func TestMisuseOfAHandoffIsToldAndHarmless(t *testing.T) {
 			return ctx.Err()
 		})
 		require.NoError(t, err)
+
+		// Without the context of Do it is for what was last taken through the handle, like an Unlock in its place.
+		for _, ends := range []func() error{
+			func() error { return m.Unlock(background) },
+			func() (err error) { ticket, err = m.Handoff(background, time.Hour); return err },
+		} {
+			err = relock.Do(background, m, func(ctx context.Context) error {
+				require.NoError(t, ends())
+				<-ctx.Done()
+				return nil
+			})
+			require.ErrorIs(t, err, relock.ErrNotHeld)
+		}
+		require.NoError(t, a.adopts(ticket).Unlock(background))
 	})
 }
 

@@ -74,3 +74,16 @@ func TestHandoffThatIsAnsweredAfterItsTicket(t *testing.T) {
 		require.NoError(t, <-waits)
 	})
 }
+
+// The time of a ticket is that of the server, though its clock has stepped back behind the tokens.
+func TestTicketThatHasEndedAfterTheClockSteppedBack(t *testing.T) {
+	onMutex(t, func(t *testing.T, w *world) {
+		a, b := w.process(), w.process()
+		require.NoError(t, <-lockAndUnlock(a.mutex()))
+		w.redis[0].StepClock(-time.Hour)
+		ticket := a.handsOff(time.Second)
+		time.Sleep(2 * time.Second)
+		b.useless(ticket, relock.ErrExpired)
+		require.NoError(t, b.adopts(a.handsOff(time.Second)).Unlock(background))
+	})
+}
