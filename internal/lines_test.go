@@ -26,7 +26,7 @@ var rooms = []struct {
 	{468 + 5, []string{"internal/multilock"}},
 	{772 + 81 + 1, []string{"internal/quorum"}},
 	{552 + 3 + 3 + 6, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
-	{1165 + 29 + 25 + 227 + 52 + 3, []string{"lua", "lua/lib"}},
+	{1165 + 29 + 25 + 227 + 52 + 4, []string{"lua", "lua/lib"}},
 	{200, []string{"adapters/certmagic"}},
 	{200, []string{"adapters/gocron"}},
 	{200, []string{"adapters/tusd"}},
