@@ -3,6 +3,7 @@ package arbiter_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -53,6 +54,7 @@ var (
 type world struct {
 	*arbiter.Table[*lease]
 	now atomic.Int64
+	ids atomic.Int64 // calls of ID
 }
 
 func newWorld() *world {
@@ -60,6 +62,7 @@ func newWorld() *world {
 	expire := func(name string, l *lease) { w.Lose(name, l, errExpired) }
 	w.Table = arbiter.NewTable(arbiter.Rules[*lease]{
 		Now:      w.now.Load,
+		ID:       func(l *lease) string { w.ids.Add(1); return fmt.Sprintf("%p", l) },
 		Certain:  func(l *lease, now int64) bool { return now < l.until.Load() },
 		Expire:   expire,
 		Gone:     expire,
