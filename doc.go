@@ -152,7 +152,8 @@
 // excludes both; its queue is its own. Redisson's fair and spin locks exclude a Mutex as well, but neither
 // always hears of the other's release, and then waits for its timer. Do not use one name for a read-write
 // lock and another kind, and do not compare tokens with those of an RFencedLock.
-// A Semaphore is not shared with Redisson: a sorted set, whose name is no other lock's.
+// A Semaphore is not shared with Redisson: a sorted set, whose name is no other lock's. If another lock is
+// tried under that name, those who wait for the two may hold each other up for a claim.
 //
 // For a lock job:1 there are keys and channels with {job:1} in their names: docs/operating.md lists them.
 // The braces are a hash tag, which keeps the keys in one slot of a cluster. A name that contains a brace

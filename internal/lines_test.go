@@ -13,20 +13,21 @@ import (
 // reason that is worth a higher number; one that shrinks gets a lower one. What a feature has added stands behind a +:
 // Handoff, which needs a way out of the arbiter and one in, two calls, a script, and tickets (20: what is left of one
 // that was cancelled); the tokens of Redlocks, which need a second round and a script; Semaphore, with many holds of a
-// name in the arbiter, slots, two scripts and a format; kept locks, and holders who hear that their lock is wanted.
+// name in the arbiter, slots, two scripts and a format; kept locks, and holders who hear that their lock is wanted;
+// many holds of a name, which are found by their ids (28).
 var rooms = []struct {
 	most     int
 	packages []string
 }{
 	{1420 + 46 + 105 + 45, []string{"."}},
-	{1180 + 39 + 70 + 125, []string{"internal/arbiter"}},
-	{3366 + 195 + 13 + 65 + 441 + 20, []string{"internal/engine", "internal/lease", "internal/queue"}},
+	{1180 + 39 + 70 + 126 + 28, []string{"internal/arbiter"}},
+	{3366 + 195 + 13 + 65 + 441 + 20 + 2, []string{"internal/engine", "internal/lease", "internal/queue"}},
 	{845 + 88 + 10 + 55 + 11, []string{"internal/wire"}},
 	{1810 + 15, []string{"internal/transport", "internal/pubsub"}},
-	{468 + 5, []string{"internal/multilock"}},
+	{468 + 5 + 1, []string{"internal/multilock"}},
 	{772 + 81 + 1, []string{"internal/quorum"}},
 	{552 + 3 + 3 + 6, []string{"internal/lockerr", "internal/peek", "internal/clock", "internal/timing", "internal/event"}},
-	{1165 + 29 + 25 + 227 + 52 + 4, []string{"lua", "lua/lib"}},
+	{1165 + 29 + 25 + 219 + 52 + 4, []string{"lua", "lua/lib"}},
 	{200, []string{"adapters/certmagic"}},
 	{200, []string{"adapters/gocron"}},
 	{200, []string{"adapters/tusd"}},
@@ -34,7 +35,7 @@ var rooms = []struct {
 
 // testLines is how many lines the tests of all modules may have.
 // 52: that docs/model names what exists; 330: trouble at every moment of a handoff; the last: the adapters
-const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 + 900 + 330 + 1400 + 40 + 260 + 20 + 130 + 262
+const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 + 900 + 330 + 1400 + 40 + 260 + 20 + 130 + 262 + 70
 
 func TestRoomsKeepTheirSize(t *testing.T) {
 	t.Parallel()

@@ -23,8 +23,8 @@ end
 -- needs: fence, lock, permits, places, fill
 
 if held and rest then
-  redis.call('zadd', lock, slot, ':' .. rest, string.format('%.0f', clock() + ARGV[4]), rest)
-  keep(lock)
+  redis.call('zadd', lock, slot, ':' .. rest, '1', rest)
+  prolong(lock, rest, ARGV[4])
   tellFirst(queue)
   return 0
 end
@@ -34,7 +34,7 @@ if not held then
   if redis.pcall('zrem', queue, place) ~= 1 then return slot or -1 end
   if slot or first ~= place then return 0 end
 end
-local q = {lock = lock, queue = queue, fence = KEYS[3]}
+local q = {lock = lock, queue = queue, fence = KEYS[3], free = held and tonumber(slot)}
 local no = count(q)
 if no then return no end
 local bad = fill(q)

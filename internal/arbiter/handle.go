@@ -76,10 +76,12 @@ func (v *Handle[L]) tookLocked(h *Hold[L]) {
 	v.took = append(v.took, h)
 }
 
-// lastLocked returns the newest hold taken through v that awaits an unlock, nil if there is none.
+// lastLocked returns the newest hold taken through v that awaits an unlock, nil if there is none. It drops those that
+// are over behind it, but for the newest, so that the next call does not look at them again.
 func (v *Handle[L]) lastLocked() *Hold[L] {
-	for _, h := range slices.Backward(v.took) {
+	for i, h := range slices.Backward(v.took) {
 		if h.count > 0 {
+			v.took = slices.Delete(v.took, i+1, max(i+1, len(v.took)-1))
 			return h
 		}
 	}

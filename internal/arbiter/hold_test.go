@@ -1,6 +1,7 @@
 package arbiter_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -27,6 +28,42 @@ func TestHandleForgetsHoldsThatAreOver(t *testing.T) {
 		w.Released("a", l, nil, 0)
 	}
 	require.LessOrEqual(t, v.Open(), 3)
+}
+
+// A process may have ten thousand holds of one name. What happens to one of them costs no look at the others.
+func TestOneOfManyHoldsIsFoundWithoutTheOthers(t *testing.T) {
+	const n = 1000
+	w := newWorld()
+	w.Open = true
+	v := w.handle(read)
+	v.Many = true
+	var leases []*lease
+	for token := range int64(n) {
+		leases = append(leases, newLease(token, 0))
+		_, used := w.Grant(w.asks(t, v, v.OwnerOf(background)), leases[token], token)
+		require.True(t, used)
+	}
+	require.ElementsMatch(t, leases, w.Leases("a"))
+	w.ids.Store(0)
+	for i, l := range leases[:n/2] {
+		got, found := w.Find("a", fmt.Sprintf("%p", l))
+		require.True(t, found)
+		require.Same(t, l, got)
+		lost, _ := w.Lose("a", l, errLost)
+		require.Len(t, lost, 1)
+		_, found = w.Find("a", fmt.Sprintf("%p", l))
+		require.False(t, found, i)
+	}
+	require.LessOrEqual(t, w.ids.Load(), int64(5*n/2))
+	for range n / 2 {
+		require.Equal(t, arbiter.WasLost, w.Exit(v, nil, errExpired).Outcome)
+	}
+	for left := range n / 2 {
+		require.Equal(t, arbiter.Release, w.Exit(v, nil, errExpired).Outcome)
+		require.Same(t, leases[n-1], v.Latest().Lease())
+		require.LessOrEqual(t, v.Open(), n-left+1)
+	}
+	require.Zero(t, w.Len())
 }
 
 // In an open table Redis tells with the next grant that a hold was lost without anybody noticing. A grant from

@@ -3,6 +3,7 @@ package arbiter_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -54,6 +55,7 @@ var (
 type world struct {
 	*arbiter.Table[*lease]
 	now atomic.Int64
+	ids atomic.Int64 // calls of ID
 }
 
 func newWorld() *world {
@@ -70,6 +72,7 @@ func newWorld() *world {
 	}
 	w.Table = arbiter.NewTable(arbiter.Rules[*lease]{
 		Now:      w.now.Load,
+		ID:       func(l *lease) string { w.ids.Add(1); return fmt.Sprintf("%p", l) },
 		Certain:  certain,
 		Expire:   expire,
 		Gone:     expire,

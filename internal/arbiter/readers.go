@@ -56,6 +56,17 @@ func (e *entry[L]) keep(h *Hold[L]) {
 		e.reads = make(map[*Owner]*Hold[L])
 	}
 	e.reads[h.Owner] = h
+	if h.lease != e.read {
+		e.index(h)
+	}
+}
+
+// index records the lease of a read hold that has one of its own.
+func (e *entry[L]) index(h *Hold[L]) {
+	if e.alone == nil {
+		e.alone = make(map[string]*Hold[L])
+	}
+	e.alone[e.ID(h.lease)] = h
 }
 
 // Standing is what a reader must tell Redis when it asks.
@@ -111,9 +122,11 @@ func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64)
 			spare = none
 		} else if t.Outlasts(lease, own.lease) {
 			spare = own.lease
+			delete(e.alone, e.ID(spare))
 			own.mu.Lock()
 			own.lease = lease
 			own.mu.Unlock()
+			e.index(own)
 		}
 	case e.sharing > 0 && !t.Certain(e.read, now), !fresh && e.read != lease:
 		return nil, spare
@@ -146,11 +159,13 @@ func (e *entry[L]) admitReaders(now int64) {
 // dropReader forgets a read hold that has ended.
 func (e *entry[L]) dropReader(h *Hold[L]) {
 	delete(e.reads, h.Owner)
-	if h.lease == e.read {
-		e.sharing--
-		if e.sharing == 0 {
-			var none L
-			e.read = none
-		}
+	if h.lease != e.read {
+		delete(e.alone, e.ID(h.lease))
+		return
+	}
+	e.sharing--
+	if e.sharing == 0 {
+		var none L
+		e.read = none
 	}
 }

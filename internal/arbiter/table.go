@@ -11,6 +11,9 @@ import (
 type Rules[L comparable] struct {
 	// Now is the clock.
 	Now func() int64
+	// ID returns what the lease is known by to others, which no other lease has. Only Find asks
+	// for that of a lease that is not read.
+	ID func(lease L) string
 	// Certain reports whether a lease is certain to be held still.
 	Certain func(lease L, now int64) bool
 	// Expire ends the holds of name on a lease that is no longer certain, through Lose. It
@@ -66,6 +69,7 @@ type entry[L comparable] struct {
 	apart      queue[L]      // calls that ask Redis for themselves: all that ask in an open table, and some readers
 
 	reads     map[*Owner]*Hold[L] // all read holds; nil until there is one
+	alone     map[string]*Hold[L] // those of them that have a lease of their own, by its id
 	sharing   int                 // how many of them share the read lease
 	read      L                   // the shared lease; zero if there is none
 	joinUntil int64               // until when readers may join it without asking Redis
@@ -160,12 +164,22 @@ func (t *Table[L]) Leases(name string) (ls []L) {
 	if e.sharing > 0 {
 		ls = append(ls, e.read)
 	}
-	for _, h := range e.reads {
-		if h.lease != e.read {
-			ls = append(ls, h.lease)
-		}
+	for _, h := range e.alone {
+		ls = append(ls, h.lease)
 	}
 	return ls
+}
+
+// Find returns the lease with that id, if it is among those that Leases returns. It looks at a few, however many there are.
+func (t *Table[L]) Find(name, id string) (l L, found bool) {
+	e := t.shard(name).lock(name)
+	defer e.unlock()
+	for _, h := range []*Hold[L]{e.hold, e.kept, e.alone[id]} {
+		if h != nil && t.ID(h.lease) == id {
+			return h.lease, true
+		}
+	}
+	return e.read, e.sharing > 0 && t.ID(e.read) == id
 }
 
 // Recall records that another process waits for the lock that lease is for, or for a permit of its semaphore. It does
@@ -205,13 +219,20 @@ func (e *entry[L]) lose(lease L, cause error) (lost []*Hold[L]) {
 	if e.releasing != nil && e.releasing.lease == lease {
 		e.releasing = nil
 	}
-	for _, h := range e.reads {
-		if h.lease == lease {
-			e.dropReader(h)
-			lost = append(lost, h)
-			if e.Open {
-				break // it is the only one
+	if e.sharing > 0 && e.read == lease {
+		for _, h := range e.reads {
+			if h.lease == lease {
+				lost = append(lost, h)
 			}
+		}
+	} else if len(e.alone) > 0 {
+		if h := e.alone[e.ID(lease)]; h != nil {
+			lost = append(lost, h)
+		}
+	}
+	for _, h := range lost {
+		if h.side == Read {
+			e.dropReader(h)
 		}
 	}
 	for _, h := range lost {

@@ -21,16 +21,14 @@ const answersMost = 64
 
 // heardAsked follows up the message that a TryLock of another session, by the hold id by, asks for the lock of a hold.
 func (e *Engine) heardAsked(id, by, key string) {
-	for _, l := range e.leasesOf(key) {
-		switch {
-		case forcedID(l) != id:
-		case e.arbiters[l.Kind].Drop(key, l):
-			e.dropped(l)
-		case e.answers.Add(1) > answersMost:
-			e.answers.Add(-1)
-		default:
-			e.own.Go(func() { e.answer(by) })
-		}
+	switch l := e.leaseOf(id, key); {
+	case l == nil:
+	case e.arbiters[l.Kind].Drop(key, l):
+		e.dropped(l)
+	case e.answers.Add(1) > answersMost:
+		e.answers.Add(-1)
+	default:
+		e.own.Go(func() { e.answer(by) })
 	}
 }
 

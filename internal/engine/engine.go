@@ -118,7 +118,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 
 func (e *Engine) newArbiters() {
 	rules := arbiter.Rules[*lease.Lease]{
-		Now: e.Clock.Now, Certain: lease.Certain, Pass: e.pass, Keep: e.keeper.keep, Resume: e.keeper.resume,
+		Now: e.Clock.Now, ID: forcedID, Certain: lease.Certain, Pass: e.pass, Keep: e.keeper.keep, Resume: e.keeper.resume,
 		Outlasts: func(l, other *lease.Lease) bool { return l.Began > other.Began },
 		Expire:   func(_ string, l *lease.Lease) { e.Lost(l, lockerr.ErrExpired) },
 		Gone:     func(_ string, l *lease.Lease) { e.Lost(l, lockerr.ErrGone) },

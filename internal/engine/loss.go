@@ -93,15 +93,12 @@ func (e *Engine) Heard(channel, message string) bool {
 	case verb != "lost":
 		e.queue.Heard(message)
 	case ours:
-		e.forced.Store(e.Clock.Now()) // first: a hold granted meanwhile is not among leasesOf, and looks here at last
+		e.forced.Store(e.Clock.Now()) // first: a hold granted meanwhile is not found, and looks here at last
 		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
 			e.Lost(part.(*lease.Lease), lockerr.ErrForced)
 		}
-		for _, l := range e.leasesOf(key) {
-			if forcedID(l) == id {
-				e.Lost(l, lockerr.ErrForced)
-				break
-			}
+		if l := e.leaseOf(id, key); l != nil {
+			e.Lost(l, lockerr.ErrForced)
 		}
 	}
 	return true
@@ -114,6 +111,16 @@ func forcedID(l *lease.Lease) string { return strings.TrimSuffix(l.ID, ":write")
 func (e *Engine) leasesOf(key string) []*lease.Lease {
 	as := &e.arbiters
 	return slices.Concat(as[wire.Plain].Leases(key), as[wire.Fair].Leases(key), as[wire.Read].Leases(key), as[wire.Semaphore].Leases(key))
+}
+
+// leaseOf returns that of them which has a hold id, nil if none has.
+func (e *Engine) leaseOf(id, key string) *lease.Lease {
+	for _, k := range []wire.Kind{wire.Plain, wire.Fair, wire.Read, wire.Semaphore} {
+		if l, found := e.arbiters[k].Find(key, id); found {
+			return l
+		}
+	}
+	return nil
 }
 
 // Done returns a channel that is closed when the latest hold ends.

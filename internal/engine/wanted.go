@@ -15,12 +15,9 @@ import (
 
 // heardWanted follows up the message that somebody waits for the lock at a key, which a hold of this session has.
 func (e *Engine) heardWanted(id, key string) {
-	e.overtaken.add(id, e.Clock.Now()) // first: a hold granted meanwhile is not among leasesOf, and looks here at last
-	for _, l := range e.leasesOf(key) {
-		if forcedID(l) == id {
-			e.recall(l)
-			return
-		}
+	e.overtaken.add(id, e.Clock.Now()) // first: a hold granted meanwhile is not found, and looks here at last
+	if l := e.leaseOf(id, key); l != nil {
+		e.recall(l)
 	}
 }
 

@@ -38,6 +38,7 @@ type Group struct {
 var rules = arbiter.Rules[*hold]{
 	Open:     true,
 	Now:      engine.Now,
+	ID:       func(h *hold) string { return fmt.Sprintf("%p", h) },
 	Certain:  func(*hold, int64) bool { return true }, // each loss is told
 	Outlasts: func(_, _ *hold) bool { return true },   // the members' leases of the newer one began later
 }

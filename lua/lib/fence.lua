@@ -8,16 +8,14 @@
 -- numbers take. The key expires a minute, or a lease if that is longer, after the clock has passed the token, and not
 -- while a hold is renewed. It is needed if the clock steps back, and for those who inspect the lock.
 --
---   clock      returns the time of the server (ms)
+--   clock      returns the time of the server (ms), as of the start of the script
 --   lastToken  returns the last token of a lock, or nil: somebody may have written anything there
 --   fence      issues a token for a hold with a lease (ms). It returns it, also as text, or nil and an error
 --
 -- Lua formats large numbers as 1.78e+15, hence string.format.
 
-local function clock()
-  local t = redis.call('time')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
-end
+local time = redis.call('time')
+local function clock() return time[1] * 1000 + math.floor(time[2] / 1000) end
 
 local function tokenIn(value)
   local n = tonumber(value or nil)
@@ -27,8 +25,7 @@ end
 local function lastToken(key) return tokenIn(redis.pcall('get', key)) end
 
 local function fence(key, lease)
-  local t = redis.call('time')
-  local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+  local ms = clock()
   local token = ms * 1024
   local text = string.format('%.0f', token)
   local kept = math.max(60000, tonumber(lease) or 0)
@@ -39,7 +36,7 @@ local function fence(key, lease)
   if last then
     token = last + (last % 1024 == 0 and 1024 or 1)
   else
-    token = t[1] * 1024000 + math.floor(t[2] * 1.024) + 2064
+    token = time[1] * 1024000 + math.floor(time[2] * 1.024) + 2064
   end
   if token % 1024 == 0 then token = token + 1 end
   text = string.format('%.0f', token)

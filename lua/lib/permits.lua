@@ -11,7 +11,7 @@
 --   count     sets q.n, the number of holders, and q.now, after removing those whose lease has ended, 1000 at most:
 --             then q.lapsed is set, as when the key has expired. It returns an error if the key is no semaphore, or
 --             if somebody has added members to it: then nobody can say how many hold, or which slots are free
---   freeSlot  returns the lowest free slot: behind a gap slots are greater than their places in the order
+--   freeSlot  returns the lowest free slot. q.free is one that is free, if the script knows one
 --   waitFor   returns after how long (ms) to look again
 --   keep      has the key live until the last lease ends
 --   prolong   starts the lease of a holder again, unless it is longer
@@ -38,14 +38,10 @@ local function count(q)
 end
 
 local function freeSlot(q)
-  local low, high = 0, q.n
+  local low, high = 0, math.min(q.free or q.n, q.n)
   local probe = high - 1 -- mostly there is no gap
   while low < high do
-    if tonumber(redis.call('zrange', q.lock, probe + 1, probe + 1, 'withscores')[2]) == probe then
-      low = probe + 1
-    else
-      high = probe
-    end
+    if redis.call('zcount', q.lock, '0', probe) > probe then low = probe + 1 else high = probe end
     probe = math.floor((low + high) / 2)
   end
   return low
@@ -64,6 +60,6 @@ local function take(q, id, permits, lease)
   local slot, ends = freeSlot(q), string.format('%.0f', q.now + lease)
   redis.call('zadd', q.lock, '-' .. permits, 'permits', slot, ':' .. id, ends, id)
   keep(q.lock)
-  q.n = q.n + 1
+  q.n, q.free = q.n + 1, nil
   return slot
 end

@@ -72,12 +72,11 @@ local function arrive(queue, place)
   local last = tonumber(redis.call('zrange', queue, -1, -1, 'withscores')[2]) or 0
   local alone = last <= 0
   if last >= readersFrom then last = last - readersFrom end
-  local t = redis.call('time')
-  local score = t[1] * 1000000 + t[2]
+  local score = time[1] * 1000000 + time[2]
   if last < readersFrom then score = math.max(score, last + 1) end
   local behind = isReader(queue, place) and readersFrom or 0
   redis.call('zadd', queue, 'nx', string.format('%.0f', score + behind), place)
-  if math.floor(last / 1000000) ~= tonumber(t[1]) then redis.call('pexpire', queue, '15000') end
+  if math.floor(last / 1000000) ~= tonumber(time[1]) then redis.call('pexpire', queue, '15000') end
   if score % 64 == 0 and redis.call('zcard', queue) > 32 then
     local long = string.rep('-', 65)
     redis.call('zadd', queue, '0', long)

@@ -89,6 +89,7 @@ func (t *table) handOver(b *testing.B, srv *redistest.Server) {
 	for i, kind := range handOverKinds {
 		t.add(across+kind.title, m[i+2], m[0], 1.5, 3)
 	}
+	t.grows("  of a permit, beside that of a Mutex", m[len(m)-1], m[2], " Mutex", took, 1.2, 3)
 }
 
 // awaited reports whether somebody is in the queue of a lock.
