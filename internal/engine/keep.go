@@ -83,19 +83,21 @@ func (k *keeper) forget(l *lease.Lease) {
 	k.kept.Stop(&l.Kept)
 }
 
-// cool records that somebody else wants the lock with a key: it is not kept for a while.
-func (k *keeper) cool(key string) {
+// cool records that somebody else wants the lock that l is for: it is not kept for a while. However often that is said
+// of one lease, it counts as one recall.
+func (k *keeper) cool(l *lease.Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.e.Clock.Now()
-	c := k.cooling[key]
+	c := k.cooling[l.Keys.Name]
 	switch {
-	case now < c.until: // it has not been kept since
-	case now < c.until+int64(coolMost) && c.length > 0:
+	case l.Cools || now < c.until: // it has not been kept since
+	case now < c.until+int64(coolMost):
 		c.length = min(2*c.length, int64(coolMost))
 	default:
-		c.length = int64(coolFirst)
+		c.length = 0
 	}
+	l.Cools, c.length = true, max(c.length, int64(coolFirst))
 	c.until = now + c.length
 	if len(k.cooling) >= k.sweepAt {
 		for key, c := range k.cooling {
@@ -105,7 +107,7 @@ func (k *keeper) cool(key string) {
 		}
 		k.sweepAt = max(1024, 2*len(k.cooling))
 	}
-	k.cooling[strings.Clone(key)] = c
+	k.cooling[strings.Clone(l.Keys.Name)] = c
 }
 
 // resubscribed follows up a change of the subscription to the session's channel. The broker's mutex is locked.
