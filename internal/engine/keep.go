@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	keptMost = 10_000      // leases that a session keeps; see Engine.KeepAtMost
-	deafMost = time.Second // for which it keeps them while it hears no messages: nobody could recall them
+	keptMost     = 10_000                 // leases that a session keeps; see Engine.KeepAtMost
+	keptTogether = 100 * time.Millisecond // those that are to end within it end with the first
+	deafMost     = time.Second            // for which it keeps them while it hears no messages: nobody could recall them
 
 	// After a recall a name is not kept for coolFirst. If the next recall follows within coolMost after that, it is not
 	// kept for twice as long, up to coolMost. A name that several processes use by turns costs a recall in a minute then.
@@ -56,7 +57,7 @@ func (k *keeper) keep(l *lease.Lease, d, now int64) bool {
 	if len(k.cooling) > 0 && now < k.cooling[l.Keys.Name].until {
 		return false
 	}
-	l.Kept.For = l
+	l.Kept.For, l.Kept.Slack = l, min(time.Duration(d/10), keptTogether)
 	k.kept.Set(&l.Kept, now+min(d, lease.Forever-now))
 	if k.kept.Len() > k.most {
 		k.excess = append(k.excess, k.kept.Pop())

@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -327,6 +328,32 @@ func TestCloseReleasesWhatIsKept(t *testing.T) {
 		require.NoError(t, p.s[0].Close(background))
 		require.False(t, w.has("a", "b", "c", "d"))
 		require.Zero(t, events.n)
+	})
+}
+
+// The releases of what is kept share pipelines, at Close and when its time is over: the first have one, the others the
+// next. Then the label of the session goes.
+func TestKeptLocksAreReleasedTogether(t *testing.T) {
+	const way = 20 * time.Millisecond
+	onKept(t, func(t *testing.T, w *world) {
+		for _, closes := range []bool{true, false} {
+			p := w.process()
+			var names []string
+			for i := range 90 {
+				names = append(names, "b"+strconv.Itoa(i))
+				pair(t, p.s[0].Mutex(names[i], relock.WithKeep(time.Minute)))
+				time.Sleep(time.Millisecond)
+			}
+			p.delay(way)
+			if closes {
+				require.LessOrEqual(t, took(func() { require.NoError(t, p.s[0].Close(background)) }), 3*2*way)
+			} else {
+				time.Sleep(time.Minute - 90*time.Millisecond)
+				require.True(t, w.has(names[0]))
+				time.Sleep(3*way + time.Millisecond)
+			}
+			require.False(t, w.has(names...))
+		}
 	})
 }
 
