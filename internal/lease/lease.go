@@ -63,6 +63,7 @@ type Lease struct {
 
 	// Guarded by the engine's keeper.
 	Kept  timing.Timer[*Lease] // until when it is kept
+	Uses  int                  // how often the next Lock found it kept
 	Cools bool                 // somebody else has wanted its lock
 
 	// Guarded by Watchdog.mu.

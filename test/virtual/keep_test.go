@@ -135,17 +135,17 @@ func TestKeptLockExcludes(t *testing.T) {
 	})
 }
 
-// After a recall the lock is released by Unlock, as ever, for a second; then it is kept again.
+// After a recall the lock is released by Unlock, as ever, for ten seconds; then it is kept again.
 func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		l, by := p.keptBy(), other.s[0].Mutex("a", keeps)
 		pair(t, by)
 		require.True(t, w.free(), "who has recalled it does not keep it either")
-		time.Sleep(900 * time.Millisecond)
+		time.Sleep(9 * time.Second)
 		pair(t, l)
 		require.True(t, w.free())
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(2 * time.Second)
 		pair(t, l)
 		require.False(t, w.free())
 
@@ -155,12 +155,31 @@ func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
 		require.NoError(t, l.Unlock(background))
 		require.NoError(t, <-waits)
 		require.True(t, w.free())
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(15 * time.Second)
 		pair(t, l)
 		require.True(t, w.free(), "twice as long")
-		time.Sleep(time.Second)
+		time.Sleep(10 * time.Second)
 		pair(t, l)
 		require.False(t, w.free())
+	})
+}
+
+// If keeping has paid, the lock is kept again a second after the recall, however often that happens.
+func TestLockWhoseKeepingPaysIsKeptAgainSoon(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for range 10 {
+			l := p.keptBy()
+			for range 20 {
+				pair(t, l)
+			}
+			pair(t, other.s[0].Mutex("a", keeps))
+			require.True(t, w.free())
+			time.Sleep(900 * time.Millisecond)
+			pair(t, l)
+			require.True(t, w.free())
+			time.Sleep(200 * time.Millisecond)
+		}
 	})
 }
 
@@ -202,7 +221,7 @@ func TestTryLockGetsAKeptLock(t *testing.T) {
 		require.Equal(t, 4*way, d, "asked, and granted")
 		require.NoError(t, by.Unlock(background))
 
-		time.Sleep(2 * time.Second)
+		time.Sleep(11 * time.Second)
 		pair(t, l)
 		require.False(t, w.free())
 		memredis.Of(w.redis[0], p.s[0]).LoseMessage("asked ")
