@@ -96,7 +96,7 @@ interop: redis
 
 bench-peers: redis
 	mkdir -p bench/out
-	cd bench && $(GO) run . -md out/peers.md -svg out/peers.svg -herd out/herd.svg $(PEERFLAGS)
+	cd bench && $(GO) run . -md out/peers.md -svg out/peers.svg -herd out/herd.svg -sweep out/locality.svg $(PEERFLAGS)
 
 COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(adapters|examples|test/(mutants|release)|internal/(redistest|peek|kit|snippets))" | paste -sd, -)
 

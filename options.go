@@ -237,9 +237,10 @@ func WithMinHold(d time.Duration) LockOption {
 // ask Redis as ever.
 //
 // When a Lock of another process wants a lock that is kept, it is released at once, by a message and a
-// release; then it is not kept for a second, or for longer if that happens again and again. A kept lock
-// that is lost is nobody's loss. A process that dies leaves what it keeps taken for a lease. A session
-// keeps at most 10,000 locks; those go first whose time is over first. Close releases them all.
+// release. Then it is not kept for a second if this process took it in memory many times before, else
+// for ten, and up to a minute if that happens again and again. A kept lock that is lost is nobody's
+// loss. A process that dies leaves what it keeps taken for a lease. A session keeps at most 10,000
+// locks; those go first whose time is over first. Close releases them all.
 //
 // TryLock of a lock that another process keeps gets it too, if it has WithKeep: it asks, and returns
 // false when the lock is in use, or when there is no answer in 250 ms. A TryLock without WithKeep, also

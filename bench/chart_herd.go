@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The herd's chart has a diagram for each of its figures, with a line for each library;
-// both axes are logarithmic.
+// The charts of herds and of locality have a diagram for each of their figures, with a line for each library. The
+// vertical axes are logarithmic.
 const (
 	panelWidth  = 440
 	panelHeight = 250
@@ -23,6 +23,22 @@ const (
 // lineColours are those of relock's own; the others have those of the other chart.
 var lineColours = []string{"#c03030", "#e08a8a", "#803030"}
 
+// lineChart is such a chart.
+type lineChart struct {
+	title  string
+	peers  []*peer
+	panels []panel
+	deep   int // rows of diagrams
+}
+
+// panel is one diagram: a figure of every peer, by what the labels say.
+type panel struct {
+	title  string
+	unit   unit
+	labels []string
+	rows   []*row // one for each label
+}
+
 // aLine is a peer with its colour.
 type aLine struct {
 	*peer
@@ -30,9 +46,9 @@ type aLine struct {
 }
 
 // present returns the peers that have figures.
-func (r *report) present() (lines []aLine) {
+func (c *lineChart) present() (lines []aLine) {
 	own, others := 0, 0
-	for _, p := range r.peers {
+	for _, p := range c.peers {
 		line := aLine{p, barColours[others%len(barColours)]}
 		if p.own {
 			line.colour = lineColours[own%len(lineColours)]
@@ -40,43 +56,42 @@ func (r *report) present() (lines []aLine) {
 		} else {
 			others++
 		}
-		if slices.ContainsFunc(r.panels, func(of panel) bool { return len(of.points(p)) > 0 }) {
+		if slices.ContainsFunc(c.panels, func(of panel) bool { return len(of.points(p)) > 0 }) {
 			lines = append(lines, line)
 		}
 	}
 	return lines
 }
 
-// herdSVG writes the chart.
-func (r *report) herdSVG(w io.Writer) error {
-	present := r.present()
-	deep := (len(r.panels) + panelsWide - 1) / panelsWide
-	width, height := panelsWide*panelWidth, chartTop+deep*panelHeight
+// svg writes the chart.
+func (c *lineChart) svg(w io.Writer) error {
+	present := c.present()
+	width, height := panelsWide*panelWidth, chartTop+c.deep*panelHeight
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img">`+"\n",
 		width, height, width, height)
-	fmt.Fprintf(&b, "<title>Processes that hammer one name</title>\n")
+	fmt.Fprintf(&b, "<title>%s</title>\n", xmlText(c.title))
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
-	fmt.Fprintf(&b, `<text x="10" y="18" font-size="14" font-weight="bold">n processes that hammer one name</text>`+"\n")
+	fmt.Fprintf(&b, `<text x="10" y="18" font-size="14" font-weight="bold">%s</text>`+"\n", xmlText(c.title))
 	at := 10.0
 	for _, p := range present {
 		fmt.Fprintf(&b, `<rect x="%.1f" y="32" width="11" height="11" fill="%s"/>`+"\n", at, p.colour)
 		fmt.Fprintf(&b, `<text x="%.1f" y="42">%s</text>`+"\n", at+15, xmlText(p.title))
 		at += 34 + 6.6*float64(len(p.title))
 	}
-	for i := range r.panels {
-		r.panels[i].draw(&b, present, float64(i%panelsWide*panelWidth), float64(chartTop+i/panelsWide*panelHeight))
+	for i := range c.panels {
+		c.panels[i].draw(&b, present, float64(i%panelsWide*panelWidth), float64(chartTop+i/panelsWide*panelHeight))
 	}
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// points returns the number of processes and the figure of each point of a peer's line.
+// points returns the place and the figure of each point of a peer's line.
 func (p *panel) points(of *peer) (points [][2]float64) {
 	for i, row := range p.rows {
 		if v, ok := row.value(of.id); ok && v > 0 {
-			points = append(points, [2]float64{float64(p.sizes[i]), v})
+			points = append(points, [2]float64{float64(i), v})
 		}
 	}
 	return points
@@ -94,9 +109,8 @@ func (p *panel) draw(b *strings.Builder, lines []aLine, x, y float64) {
 		return
 	}
 	low, high = math.Floor(math.Log10(low)), math.Ceil(math.Log10(high*1.001))
-	first, last := math.Log2(float64(p.sizes[0])), math.Log2(float64(p.sizes[len(p.sizes)-1]))
-	across := func(n float64) float64 {
-		return x + panelLeft + (math.Log2(n)-first)/max(last-first, 1)*(panelWidth-panelLeft-panelRight)
+	across := func(i float64) float64 {
+		return x + panelLeft + i/max(float64(len(p.labels)-1), 1)*(panelWidth-panelLeft-panelRight)
 	}
 	down := func(v float64) float64 {
 		return y + panelTop + (high-math.Log10(v))/(high-low)*(panelHeight-panelTop-panelBottom)
@@ -108,9 +122,9 @@ func (p *panel) draw(b *strings.Builder, lines []aLine, x, y float64) {
 			x+panelLeft, down(v), x+panelWidth-panelRight, down(v))
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="end" fill="#404040">%s</text>`+"\n", x+panelLeft-6, down(v)+4, xmlText(p.unit.format(v)))
 	}
-	for _, n := range p.sizes {
-		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="#404040">%d</text>`+"\n",
-			across(float64(n)), y+panelHeight-panelBottom+16, n)
+	for i, label := range p.labels {
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="#404040">%s</text>`+"\n",
+			across(float64(i)), y+panelHeight-panelBottom+16, xmlText(label))
 	}
 	for _, line := range lines {
 		var points strings.Builder

@@ -41,6 +41,7 @@ var scenarios = []scenario{
 	{"wake-up", (*bench).wakeUp},
 	{"readers", (*bench).readers},
 	{"herd", (*bench).herd},
+	{"locality", (*bench).locality},
 	{"held", (*bench).held},
 	{"churn", (*bench).churning},
 }

@@ -36,7 +36,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	}
 	report, err := measure(ctx, set, errs)
 	if report != nil {
-		err = errors.Join(err, report.print(out), write(set.md, report.markdown), write(set.svg, report.svg), write(set.herd, report.herdSVG))
+		err = errors.Join(err, report.print(out), write(set.md, report.markdown), write(set.svg, report.svg), write(set.herd, report.herds.svg),
+			write(set.sweep, report.sweep.svg))
 	}
 	if err != nil {
 		fmt.Fprintln(errs, "bench:", err)

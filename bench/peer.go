@@ -29,6 +29,11 @@ type readWriter interface {
 	readWrite(name string) (read, write mutex)
 }
 
+// keeper is a library that keeps locks between uses if it is told so.
+type keeper interface {
+	kept(name string) mutex
+}
+
 // peer is a library with its options.
 type peer struct {
 	id       string // of the -peers flag

@@ -51,6 +51,10 @@ func connectRelock(addr string, lease time.Duration) (library, error) {
 
 func (l *relockLib) mutex(name string) mutex { return l.session.Mutex(name) }
 
+func (l *relockLib) kept(name string) mutex {
+	return l.session.Mutex(name, relock.WithKeep(time.Minute))
+}
+
 func (l *relockLib) readWrite(name string) (read, write mutex) {
 	rw := l.session.RWMutex(name)
 	return rw.RLocker(), rw

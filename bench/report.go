@@ -50,7 +50,8 @@ type report struct {
 	faults   map[string]map[string]*faults // by section and peer
 	remarks  map[string]string             // by section
 	grids    map[string][][]string         // by section: one more table, with its head
-	panels   []panel                       // of the herd's chart
+	herds    lineChart
+	sweep    lineChart // of locality
 }
 
 func newReport(peers []*peer) *report {

@@ -2,15 +2,6 @@ package main
 
 import "fmt"
 
-// panel is one diagram of the herd's chart: a figure of every peer by the number of
-// processes.
-type panel struct {
-	title string
-	unit  unit
-	sizes []int
-	rows  []*row // one for each size
-}
-
 // herd makes a table of a herd's figures, a line for each peer, and diagrams if chart says so.
 func (r *report) herd(section string, sizes []int, rows []herdRows, chart bool) {
 	head := []string{"acquisitions/s, server time, commands of each, longest wait"}
@@ -31,6 +22,7 @@ func (r *report) herd(section string, sizes []int, rows []herdRows, chart bool) 
 	if !chart {
 		return
 	}
+	r.herds = lineChart{title: "n processes that hammer one name", peers: r.peers, deep: 2}
 	for _, f := range []struct {
 		title string
 		unit  unit
@@ -41,11 +33,11 @@ func (r *report) herd(section string, sizes []int, rows []herdRows, chart bool) 
 		{"commands of each", number, func(h *herdRows) *row { return h.commands }},
 		{"longest wait", nanoseconds, func(h *herdRows) *row { return h.longest }},
 	} {
-		p := panel{title: f.title, unit: f.unit, sizes: sizes}
+		p := panel{title: f.title, unit: f.unit}
 		for i := range rows {
-			p.rows = append(p.rows, f.of(&rows[i]))
+			p.labels, p.rows = append(p.labels, fmt.Sprint(sizes[i])), append(p.rows, f.of(&rows[i]))
 		}
-		r.panels = append(r.panels, p)
+		r.herds.panels = append(r.herds.panels, p)
 	}
 }
 

@@ -73,9 +73,9 @@ func TestReportsSayEveryFigure(t *testing.T) {
 		"chart":         {some.svg, true, []string{"rate & so on", "polls <1 ms>", "10 ×", "20 ×", "1.50 ×", "0.500 ×"}},
 		"herd":          {herds.print, false, []string{"n = 128", "2000000, 4000 µs, 6000000.0, 8 ms"}},
 		"herd markdown": {herds.markdown, false, []string{"n = 128", "2000000, 4000 µs, 6000000.0, 8 ms"}},
-		"herd chart":    {herds.herdSVG, true, []string{"renews & tells", "server time of each", "128"}},
+		"herd chart":    {herds.herds.svg, true, []string{"renews & tells", "server time of each", "128"}},
 		"nothing":       {newReport(allPeers()).svg, true, nil},
-		"no herd":       {newReport(allPeers()).herdSVG, true, nil},
+		"no herd":       {new(lineChart).svg, true, nil},
 	} {
 		var b strings.Builder
 		require.NoError(t, c.write(&b))

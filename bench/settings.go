@@ -20,6 +20,7 @@ type settings struct {
 	delay     time.Duration
 	md, svg   string
 	herd      string
+	sweep     string
 }
 
 func parse(args []string, errs io.Writer) (*settings, error) {
@@ -36,6 +37,7 @@ func parse(args []string, errs io.Writer) (*settings, error) {
 	f.StringVar(&s.md, "md", "", "`file` to write the table to, as Markdown")
 	f.StringVar(&s.svg, "svg", "", "`file` to write the chart to")
 	f.StringVar(&s.herd, "herd", "", "`file` to write the chart of the scenario herd to")
+	f.StringVar(&s.sweep, "sweep", "", "`file` to write the chart of the scenario locality to")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ type sizes struct {
 	wakeUps    int // in a round
 	stuck      time.Duration
 	herd       herd
+	locality   locality
 	held       []held
 	churn      int // names
 	churnParts int
@@ -25,6 +26,14 @@ type held struct {
 	lease   time.Duration
 	periods int // measured
 	rounds  int
+}
+
+// locality is which shares of the calls are for one's own names, of so many.
+type locality struct {
+	own    []int // per cent
+	names  int
+	rounds int
+	span   time.Duration
 }
 
 // herd is how many processes hammer one name, and for how long. The smallest and the largest
@@ -41,7 +50,8 @@ var (
 		goroutines: []int{1, 4, 16, 64, 256},
 		processes:  []int{1, 2, 4, 8}, perProcess: 8,
 		readers: 64, wakeUps: 36, stuck: 2 * time.Second,
-		herd: herd{[]int{2, 8, 32, 128}, 3, 700 * time.Millisecond, 3 * time.Second},
+		herd:     herd{[]int{2, 8, 32, 128}, 3, 700 * time.Millisecond, 3 * time.Second},
+		locality: locality{[]int{100, 95, 50, 0}, 1000, 1, 2 * time.Second},
 		held: []held{
 			{100, 6 * time.Second, 2, 1}, {1000, 6 * time.Second, 2, 1}, {10_000, 6 * time.Second, 2, 3},
 			{100_000, 30 * time.Second, 2, 1},
@@ -53,9 +63,10 @@ var (
 		goroutines: []int{1, 16, 256},
 		processes:  []int{1, 4, 8}, perProcess: 8,
 		readers: 64, wakeUps: 10, stuck: 2 * time.Second,
-		herd:  herd{[]int{2, 32}, 1, 700 * time.Millisecond, 3 * time.Second},
-		held:  []held{{10_000, 6 * time.Second, 3, 1}},
-		churn: 100_000, churnParts: 5,
+		herd:     herd{[]int{2, 32}, 1, 700 * time.Millisecond, 3 * time.Second},
+		locality: locality{[]int{100, 95, 50, 0}, 200, 1, 2 * time.Second},
+		held:     []held{{10_000, 6 * time.Second, 3, 1}},
+		churn:    100_000, churnParts: 5,
 	}
 	// quickSizes show that everything works, and nothing else.
 	quickSizes = sizes{
@@ -63,9 +74,10 @@ var (
 		goroutines: []int{1, 8},
 		processes:  []int{2}, perProcess: 2,
 		readers: 4, wakeUps: 3, stuck: time.Second,
-		herd:  herd{[]int{2, 4}, 1, 50 * time.Millisecond, 100 * time.Millisecond},
-		held:  []held{{50, 900 * time.Millisecond, 1, 1}},
-		churn: 400, churnParts: 2,
+		herd:     herd{[]int{2, 4}, 1, 50 * time.Millisecond, 100 * time.Millisecond},
+		locality: locality{[]int{100, 50}, 5, 1, 30 * time.Millisecond},
+		held:     []held{{50, 900 * time.Millisecond, 1, 1}},
+		churn:    400, churnParts: 2,
 	}
 )
 
@@ -82,7 +94,7 @@ func (s *settings) pick(far bool) sizes {
 		z = farSizes
 	}
 	if s.rounds > 0 {
-		z.rounds, z.herd.rounds = s.rounds, s.rounds
+		z.rounds, z.herd.rounds, z.locality.rounds = s.rounds, s.rounds, s.rounds
 	}
 	return z
 }

@@ -21,7 +21,9 @@ type task struct {
 	Cancel     bool          // contexts can be cancelled
 	Side       string        // of a lock of readers and writers: "read" or "write"
 	Cell       int           // of the shared memory
-	Percent    int           // of the reads of others, that a writer writes
+	Percent    int           // of the reads of others, that a writer writes; of the calls, for names of one's own
+	Own        string        // what the names begin with that no other worker uses
+	Keep       bool          // the library may keep locks that nobody uses
 }
 
 // outcome is what came of a task.

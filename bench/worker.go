@@ -32,6 +32,7 @@ type worker struct {
 	shared *shared
 	held   map[string]mutex // by lock, until free
 	kept   context.CancelCauseFunc
+	values map[string]mutex // of roam, by lock
 	many   *holdings
 }
 
@@ -39,6 +40,7 @@ var actions = map[string]func(*worker, *task) outcome{
 	"pairs": (*worker).pairs,
 	"race":  (*worker).race,
 	"herd":  (*worker).herd,
+	"roam":  (*worker).roam,
 	"lock":  (*worker).lock,
 	"free":  (*worker).free,
 	"hold":  (*worker).hold,
@@ -69,7 +71,7 @@ func runWorker(env string, in io.Reader, out io.Writer) int {
 	if j.Proxy != nil {
 		return say(j.Proxy.serve(out))
 	}
-	w := &worker{job: j, peer: peerByID(j.Peer), held: make(map[string]mutex)}
+	w := &worker{job: j, peer: peerByID(j.Peer), held: make(map[string]mutex), values: make(map[string]mutex)}
 	if w.peer == nil {
 		return say(fmt.Errorf("no peer %q", j.Peer))
 	}

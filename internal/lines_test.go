@@ -21,7 +21,7 @@ var rooms = []struct {
 }{
 	{1420 + 46 + 105 + 45, []string{"."}},
 	{1180 + 39 + 70 + 126 + 28, []string{"internal/arbiter"}},
-	{3366 + 195 + 13 + 65 + 441 + 20 + 2, []string{"internal/engine", "internal/lease", "internal/queue"}},
+	{3366 + 195 + 13 + 65 + 441 + 20 + 15 + 2, []string{"internal/engine", "internal/lease", "internal/queue"}},
 	{845 + 88 + 10 + 55 + 11, []string{"internal/wire"}},
 	{1810 + 15, []string{"internal/transport", "internal/pubsub"}},
 	{468 + 5 + 1, []string{"internal/multilock"}},
@@ -34,8 +34,9 @@ var rooms = []struct {
 }
 
 // testLines is how many lines the tests of all modules may have.
-// 52: that docs/model names what exists; 330: trouble at every moment of a handoff; the last: the adapters
-const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 + 900 + 330 + 1400 + 40 + 260 + 20 + 130 + 262 + 70
+// 52: that docs/model names what exists; 330: trouble at every moment of a handoff; 260: the adapters; 150: kept locks
+// that end together, long holds that are wanted, kept locks in the command and in make bench
+const testLines = 31100 + 960 + 100 + 510 + 1200 + 52 + 900 + 330 + 1400 + 40 + 260 + 150 + 20 + 130 + 262 + 70
 
 func TestRoomsKeepTheirSize(t *testing.T) {
 	t.Parallel()

@@ -57,7 +57,7 @@ func (a *attempt) awaitAnswer(l *lease.Lease) (outcome, error) {
 		}
 		switch g, lost := a.e.queue.Answer(w); {
 		case g.Token > 0:
-			a.e.keeper.cool(l.Keys.Name)
+			a.e.keeper.cool(l)
 			return a.claim(l, g)
 		case lost || a.e.queue.Used(w):
 			return over, nil

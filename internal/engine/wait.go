@@ -147,7 +147,7 @@ func (a *attempt) await(l *lease.Lease, ttl time.Duration) (outcome, error) {
 			return again, nil
 		case g.Token > 0:
 			if l.Keeps {
-				a.e.keeper.cool(l.Keys.Name)
+				a.e.keeper.cool(l)
 			}
 			return a.claim(l, g)
 		}

@@ -24,7 +24,7 @@ func (e *Engine) heardWanted(id, key string) {
 // recall records that another process waits for the lock that l is for. If it is kept, it is released.
 func (e *Engine) recall(l *lease.Lease) {
 	if l.Keeps {
-		e.keeper.cool(l.Keys.Name) // before a release lets the next one in
+		e.keeper.cool(l) // before a release lets the next one in
 	}
 	if e.arbiters[l.Kind].Recall(l.Keys.Name, l) {
 		e.dropped(l)
@@ -34,7 +34,7 @@ func (e *Engine) recall(l *lease.Lease) {
 // dropped releases l, which was kept, for somebody else.
 func (e *Engine) dropped(l *lease.Lease) {
 	e.keeper.forget(l)
-	e.keeper.cool(l.Keys.Name) // whoever has acquired it
+	e.keeper.cool(l) // whoever has acquired it
 	e.releaseLater(l)
 }
 

@@ -61,7 +61,10 @@ type Lease struct {
 	Token, Top int64
 	Turn       int64 // when the tenure started
 
-	Kept timing.Timer[*Lease] // until when it is kept; guarded by the engine's keeper
+	// Guarded by the engine's keeper.
+	Kept  timing.Timer[*Lease] // until when it is kept
+	Uses  int                  // how often the next Lock found it kept
+	Cools bool                 // somebody else has wanted its lock
 
 	// Guarded by Watchdog.mu.
 	deadline timing.Timer[*Lease] // Early before Deadline, or when to cancel release

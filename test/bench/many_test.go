@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,39 +70,76 @@ func handOvers(srv *redistest.Server, sessions []*relock.Session, name string, w
 	return passed / n, (cpuAfter - cpuBefore) / n
 }
 
-// manyHolds measures what it takes to hold many locks: goroutines, heap, and the
-// scripts that renew them.
+// manyHolds measures what it takes to hold many locks, and to keep as many that nobody uses: goroutines, heap, the
+// scripts that renew them, processor time, and Close.
 func (t *table) manyHolds(b *testing.B, srv *redistest.Server) {
-	const holds = 10_000
+	held, kept := holdMany(b, srv), holdMany(b, srv, keepOption)
+	goroutines := held.goroutines - held.more
+	t.rows = append(t.rows,
+		row{name: fmt.Sprintf("%d held locks: goroutines", holds), figure: fmt.Sprint(held.goroutines), floor: fmt.Sprint(goroutines), ratio: float64(held.more)},
+		row{name: "  heap of each, bytes", figure: fmt.Sprintf("%.0f", held.heap), floor: "-", ratio: held.heap, target: 1024},
+		row{name: "  scripts for each 100 and period", figure: fmt.Sprintf("%.0f", held.scripts), floor: fmt.Sprint(holds / 100), ratio: held.scripts / (holds / 100), target: 1.05, decimals: 2},
+	)
+	const beside = " held"
+	plain := func(n float64) string { return fmt.Sprintf("%.0f", n) }
+	t.grows(fmt.Sprintf("%d kept locks: heap of each, bytes", holds), kept.heap, held.heap, beside, plain, 1.05, 2)
+	t.grows("  scripts of a period", kept.scripts, held.scripts, beside, plain, 1.05, 2)
+	t.grows("  server time of a period", kept.server, held.server, beside, took, 1.1, 2)
+	t.grows("  client's time of a period", kept.client, held.client, beside, took, 1.1, 2)
+	t.grows("  Close", kept.closing, held.closing, beside, took, 1.25, 2)
+}
+
+const holds = 10_000
+
+// heldMany is what many locks take: each, all in a period of renewals, and at the end.
+type heldMany struct {
+	heap                    float64 // of each
+	scripts, server, client float64 // of a period; processor time
+	closing                 float64
+	goroutines, more        int
+}
+
+// holdMany locks many names; with WithKeep it unlocks them.
+func holdMany(b *testing.B, srv *redistest.Server, opts ...relock.LockOption) (of heldMany) {
 	lease := least(3*time.Second, 6*time.Second)
 	s, err := relock.NewSession(kit.Background, kit.NewClient(b, srv), relock.WithLease(lease))
 	kit.ChildCheck(err)
-	defer s.Close(kit.Background)
 	lockUnlock(kit.Background, s.Mutex("first"))
 
 	goroutines, heap := runtime.NumGoroutine(), kit.HeapInUse()
 	mutexes := make([]*relock.Mutex, holds)
 	for i := range mutexes {
-		mutexes[i] = s.Mutex("held-" + strconv.Itoa(i))
+		mutexes[i] = s.Mutex("held-"+strconv.Itoa(i), opts...)
 		kit.ChildCheck(mutexes[i].Lock(kit.Background))
+		if opts != nil {
+			kit.ChildCheck(mutexes[i].Unlock(kit.Background))
+		}
 	}
-	perHold := float64(kit.HeapInUse()-heap) / holds
+	of.heap = float64(kit.HeapInUse()-heap) / holds
 
 	const periods = 3
 	time.Sleep(lease / 3) // the first period is that of the acquisitions
-	before := srv.CommandStats()["evalsha"]
+	scripts, client := srv.CommandStats()["evalsha"], cpuTime()
+	server, _ := serverLoad(srv)
 	time.Sleep(periods * (lease / 3))
-	scripts := float64(srv.CommandStats()["evalsha"]-before) / periods
-	more := runtime.NumGoroutine() - goroutines
+	of.client = (cpuTime() - client) / periods
+	serverAfter, _ := serverLoad(srv)
+	of.server = (serverAfter - server) / periods
+	of.scripts = float64(srv.CommandStats()["evalsha"]-scripts) / periods
+	of.goroutines = runtime.NumGoroutine()
+	of.more = of.goroutines - goroutines
 	for _, m := range mutexes {
-		benchCheck(m.Err() == nil, "a hold was lost: %v", m.Err())
+		benchCheck(opts != nil || m.Err() == nil, "a hold was lost: %v", m.Err())
 	}
-	t.rows = append(t.rows,
-		row{name: fmt.Sprintf("%d held locks: goroutines", holds), figure: fmt.Sprint(goroutines + more), floor: fmt.Sprint(goroutines), ratio: float64(more)},
-		row{name: "  heap of each, bytes", figure: fmt.Sprintf("%.0f", perHold), floor: "-", ratio: perHold, target: 1024},
-		row{name: "  scripts for each 100 and period", figure: fmt.Sprintf("%.0f", scripts), floor: fmt.Sprint(holds / 100), ratio: scripts / (holds / 100), target: 1.05, decimals: 2},
-	)
-	runtime.KeepAlive(mutexes)
+	of.closing = nsPerOp(1, func() { kit.ChildCheck(s.Close(kit.Background)) })
+	return of
+}
+
+// cpuTime returns the processor time of this process in nanoseconds.
+func cpuTime() float64 {
+	var r syscall.Rusage
+	kit.ChildCheck(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	return float64(r.Utime.Nano() + r.Stime.Nano())
 }
 
 var namesOnce = flag.Int("names", 100_000, "names that are locked once")

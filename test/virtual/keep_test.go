@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,17 +135,17 @@ func TestKeptLockExcludes(t *testing.T) {
 	})
 }
 
-// After a recall the lock is released by Unlock, as ever, for a second; then it is kept again.
+// After a recall the lock is released by Unlock, as ever, for ten seconds; then it is kept again.
 func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		l, by := p.keptBy(), other.s[0].Mutex("a", keeps)
 		pair(t, by)
 		require.True(t, w.free(), "who has recalled it does not keep it either")
-		time.Sleep(900 * time.Millisecond)
+		time.Sleep(9 * time.Second)
 		pair(t, l)
 		require.True(t, w.free())
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(2 * time.Second)
 		pair(t, l)
 		require.False(t, w.free())
 
@@ -154,12 +155,31 @@ func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
 		require.NoError(t, l.Unlock(background))
 		require.NoError(t, <-waits)
 		require.True(t, w.free())
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(15 * time.Second)
 		pair(t, l)
 		require.True(t, w.free(), "twice as long")
-		time.Sleep(time.Second)
+		time.Sleep(10 * time.Second)
 		pair(t, l)
 		require.False(t, w.free())
+	})
+}
+
+// If keeping has paid, the lock is kept again a second after the recall, however often that happens.
+func TestLockWhoseKeepingPaysIsKeptAgainSoon(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for range 10 {
+			l := p.keptBy()
+			for range 20 {
+				pair(t, l)
+			}
+			pair(t, other.s[0].Mutex("a", keeps))
+			require.True(t, w.free())
+			time.Sleep(900 * time.Millisecond)
+			pair(t, l)
+			require.True(t, w.free())
+			time.Sleep(200 * time.Millisecond)
+		}
 	})
 }
 
@@ -201,7 +221,7 @@ func TestTryLockGetsAKeptLock(t *testing.T) {
 		require.Equal(t, 4*way, d, "asked, and granted")
 		require.NoError(t, by.Unlock(background))
 
-		time.Sleep(2 * time.Second)
+		time.Sleep(11 * time.Second)
 		pair(t, l)
 		require.False(t, w.free())
 		memredis.Of(w.redis[0], p.s[0]).LoseMessage("asked ")
@@ -327,6 +347,32 @@ func TestCloseReleasesWhatIsKept(t *testing.T) {
 		require.NoError(t, p.s[0].Close(background))
 		require.False(t, w.has("a", "b", "c", "d"))
 		require.Zero(t, events.n)
+	})
+}
+
+// The releases of what is kept share pipelines, at Close and when its time is over: the first have one, the others the
+// next. Then the label of the session goes.
+func TestKeptLocksAreReleasedTogether(t *testing.T) {
+	const way = 20 * time.Millisecond
+	onKept(t, func(t *testing.T, w *world) {
+		for _, closes := range []bool{true, false} {
+			p := w.process()
+			var names []string
+			for i := range 90 {
+				names = append(names, "b"+strconv.Itoa(i))
+				pair(t, p.s[0].Mutex(names[i], relock.WithKeep(time.Minute)))
+				time.Sleep(time.Millisecond)
+			}
+			p.delay(way)
+			if closes {
+				require.LessOrEqual(t, took(func() { require.NoError(t, p.s[0].Close(background)) }), 3*2*way)
+			} else {
+				time.Sleep(time.Minute - 90*time.Millisecond)
+				require.True(t, w.has(names[0]))
+				time.Sleep(3*way + time.Millisecond)
+			}
+			require.False(t, w.has(names...))
+		}
 	})
 }
 

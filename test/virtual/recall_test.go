@@ -190,6 +190,9 @@ func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		l := p.keptBy()
+		for range 20 { // so that it is for a second
+			pair(t, l)
+		}
 		require.NoError(t, l.Lock(background))
 		waits := lockAndUnlock(other.s[0].Mutex("a"))
 		<-l.Wanted()
@@ -198,5 +201,26 @@ func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
 			require.NoError(t, l.Unlock(background))
 			require.NoError(t, <-waits)
 		}))
+	})
+}
+
+// A hold is recalled once, however often who waits for it looks, and however long it takes.
+func TestLongHoldCountsAsOneRecall(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l := p.keptBy()
+		require.NoError(t, l.Lock(background))
+		waits := lockAndUnlock(other.s[0].Mutex("a"))
+		for range 5 {
+			heal := other.partition()
+			time.Sleep(12 * time.Second)
+			heal()
+			time.Sleep(2 * time.Second)
+		}
+		require.NoError(t, l.Unlock(background))
+		require.NoError(t, <-waits)
+		time.Sleep(11 * time.Second)
+		pair(t, l)
+		require.False(t, w.free(), "for longer than ten seconds")
 	})
 }

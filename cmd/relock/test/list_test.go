@@ -80,6 +80,33 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	waiter.ends(143)
 }
 
+// A lock that a session keeps though nobody uses it is shown as its own, and can be opened. A command that waits for it
+// gets it at once.
+func TestKeptLocksAreShownAndOpened(t *testing.T) {
+	s := server(t)
+	keeper := kit.NewSession(t, s)
+	l := keeper.Mutex("tenant", relock.WithKeep(time.Hour))
+	last := int64(0)
+	pair := func() {
+		kit.Lock(t, t.Context(), l)
+		require.Greater(t, l.FencingToken(), last)
+		last = l.FencingToken()
+		require.NoError(t, l.Unlock(t.Context()))
+	}
+	pair()
+	all := parsed(t, run(t, s, "list", "--json").ends(0))
+	require.Len(t, all, 1)
+	require.Equal(t, []any{"tenant", "exclusive", keeper.ID(), last}, []any{all[0].Name, all[0].Mode, all[0].Holders[0].Session, all[0].Token})
+	require.Contains(t, run(t, s, "inspect", "tenant").ends(0), "tenant: held")
+	run(t, s, "unlock", "--yes", "tenant").ends(0)
+	locked(t, s, "tenant", false)
+	pair()
+	locked(t, s, "tenant", true)
+	run(t, s, "run", "tenant", "--", "true").ends(0)
+	locked(t, s, "tenant", false)
+	pair()
+}
+
 // A terminal of 80 columns shows the whole of names and holders, and breaks no line.
 func TestListAndInspectFit80Columns(t *testing.T) {
 	s := server(t)
