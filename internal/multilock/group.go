@@ -92,11 +92,11 @@ func nameOf(l engine.Locker) string {
 	return fmt.Sprintf("%T", l)
 }
 
-// addToBatch adds a member to a batch of members that are tried at the same time. Strangers, who may be anything, are in
-// batches of their own. Of two members of one key, one may find the other asking: the next round has both.
+// addToBatch adds a member to a batch of members that are tried at the same time. Members of one key are in different
+// batches: the second enters with what the owner got by the first. So are strangers, who may be anything.
 func (g *Group) addToBatch(i int) {
 	at := slices.IndexFunc(g.batches, func(b []int) bool {
-		return g.keys[i] != "" && !slices.ContainsFunc(b, func(j int) bool { return g.keys[j] == "" })
+		return g.keys[i] != "" && !slices.ContainsFunc(b, func(j int) bool { return g.keys[j] == g.keys[i] || g.keys[j] == "" })
 	})
 	if at < 0 {
 		at, g.batches = len(g.batches), append(g.batches, nil)
