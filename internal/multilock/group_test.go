@@ -27,6 +27,7 @@ func TestMembersAreLockedInTheOrderOfTheirNames(t *testing.T) {
 		require.Equal(t, []string{"try a", "try b", "try c", "try b"}, j.taken())
 		require.Same(t, write, g.members[1], "of one name, what an owner must lock first comes first")
 		require.Same(t, read, g.members[2])
+		require.Equal(t, [][]int{{0, 1, 3}, {2}}, g.batches)
 		require.NoError(t, g.Unlock(background))
 		j.taken()
 	}
