@@ -21,7 +21,7 @@ var rooms = []struct {
 }{
 	{1420 + 46 + 105 + 45, []string{"."}},
 	{1180 + 39 + 70 + 126 + 28, []string{"internal/arbiter"}},
-	{3366 + 195 + 13 + 65 + 441 + 20 + 15 + 2, []string{"internal/engine", "internal/lease", "internal/queue"}},
+	{3366 + 195 + 13 + 65 + 441 + 20 + 15 + 2 + 14, []string{"internal/engine", "internal/lease", "internal/queue"}},
 	{845 + 88 + 10 + 55 + 11, []string{"internal/wire"}},
 	{1810 + 15, []string{"internal/transport", "internal/pubsub"}},
 	{468 + 5 + 1, []string{"internal/multilock"}},

@@ -31,16 +31,22 @@ type Cleaner struct {
 const (
 	placeLife    = 15 * time.Second // how long a place in a queue lasts that nobody looks after: the queue expires
 	pipelineMost = 1000             // releases in one pipeline
+
+	// After the first try the next follows after firstDelay, and each after four times as long. While Redis does not
+	// answer it is tried every 2 s at least. What it has answered needs no such haste, and would be much: a crowd of
+	// cancelled calls must not become twenty times as many scripts.
+	firstDelay = 10 * time.Millisecond
 )
 
 // cleanup is one hold to release.
 type cleanup struct {
 	lease *Lease
 	timer timing.Timer[*cleanup] // of the next try
-	delay time.Duration          // from that try to the one after it
+	delay time.Duration          // from the last try to the next one
 	until int64                  // when the lease has expired
 	place int64                  // when a place in a queue has
 	last  error                  // of Redis
+	heard bool                   // Redis has answered the last try
 	then  func(error)            // called at the end of the lease, unless nil
 
 	// doubt: a request that got no reply may be executed after its release. Until then, only a release that finds
@@ -85,7 +91,7 @@ func (c *Cleaner) add(l *Lease, doubt time.Duration, then func(error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := &cleanup{
-		lease: l, delay: time.Millisecond, until: until, place: max(until, now+int64(placeLife)),
+		lease: l, until: until, place: max(until, now+int64(placeLife)),
 		then: then, doubt: now + int64(doubt),
 	}
 	t.timer.For = t
@@ -139,10 +145,19 @@ func (c *Cleaner) answered(t *cleanup, told int64, err error, refused bool) {
 	if over || now >= t.place {
 		return
 	}
+	if t.delay *= 4; t.delay == 0 || t.heard != (err == nil) {
+		t.delay = firstDelay
+	} else if err != nil {
+		t.delay = min(t.delay, 2*time.Second)
+	}
+	t.heard = err == nil
+	at := now + int64(timing.Jitter(t.delay))
+	if t.heard {
+		at = min(at, t.doubt)
+	}
 	c.mu.Lock()
-	c.tasks.Set(&t.timer, now+int64(timing.Jitter(t.delay)))
+	c.tasks.Set(&t.timer, at)
 	c.mu.Unlock()
-	t.delay = min(4*t.delay, 2*time.Second)
 }
 
 // RetryRelease reports whether a release that failed with err may succeed later. A server that

@@ -53,13 +53,13 @@ func TestProcessFrozenPastItsLeaseFindsItselfLost(t *testing.T) {
 
 func init() { kit.Roles["faults-line"] = faultsLine }
 
-// faultsLine is a process of which 10,000 goroutines wait for a FairMutex.
+// faultsLine is a process of which 4,000 goroutines wait for a FairMutex.
 func faultsLine(args []string) { // address, name
 	s, _ := kit.ChildSession(args[0])
-	kit.ChildCheck(kit.Together(10000, func(int) error { return s.FairMutex(args[1]).Lock(kit.Background) }))
+	kit.ChildCheck(kit.Together(4000, func(int) error { return s.FairMutex(args[1]).Lock(kit.Background) }))
 }
 
-// A process is killed, and 10,000 places of it are left. Releases cost the server what they cost without.
+// A process is killed, and 4,000 places of it are left. Releases cost the server what they cost without.
 func TestReleaseIsAsCheapWhateverTheDeadLeft(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -85,7 +85,7 @@ func TestReleaseIsAsCheapWhateverTheDeadLeft(t *testing.T) {
 	usual := cost("nobody died", func(string) {})
 	dead := cost("many died", func(name string) {
 		child := redistest.Child(t, "faults-line", s.Addr(), name)
-		redistest.Eventually(t, 3*kit.Soon, "all to queue", func() bool { return contenders(t, s, name) == 10000 })
+		redistest.Eventually(t, 3*kit.Soon, "all to queue", func() bool { return contenders(t, s, name) == 4000 })
 		child.Kill()
 	})
 	t.Log("server time of a turn:", usual, dead)
