@@ -22,7 +22,7 @@ bind 127.0.0.1
 dir %q
 sentinel monitor ` + masterSet + ` 127.0.0.1 %d 2
 sentinel down-after-milliseconds ` + masterSet + ` 2000
-sentinel failover-timeout ` + masterSet + ` 5000
+sentinel failover-timeout ` + masterSet + ` 3000
 sentinel parallel-syncs ` + masterSet + ` 1
 `
 
