@@ -1,6 +1,6 @@
 # make test        tests of each part, all that is in virtual time, 500
 #                  seeds of the simulation, and every type of lock on a
-#                  real server, with the race detector: two minutes, four at first. Installs redis-server
+#                  real server, with the race detector: six minutes. Installs redis-server
 #                  where it can
 # make test-all    real faults, freezes, failovers and clusters as well: twelve minutes
 # make test-servers  every test on Redis 6.2 and on Valkey as well, which it fetches
