@@ -33,8 +33,8 @@ const (
 	pipelineMost = 1000             // releases in one pipeline
 
 	// After the first try the next follows after firstDelay, and each after four times as long. While Redis does not
-	// answer it is tried every 2 s at least. What it has answered needs no such haste, and would be much: a crowd of
-	// cancelled calls must not become twenty times as many scripts.
+	// answer, a try follows every 2 s at least. Once it has answered, that would be too much: a crowd of cancelled calls
+	// must not become twenty times as many scripts.
 	firstDelay = 10 * time.Millisecond
 )
 

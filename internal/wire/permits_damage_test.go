@@ -67,19 +67,22 @@ func TestDamagedSemaphoreGivesNobodyTooMuch(t *testing.T) {
 	}
 }
 
-// An application's ranking of words begins with the word permits.
+// An application's sorted set is no semaphore, even if its first member is the word permits.
 func TestRankingWithPermitsIsNoSemaphore(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
-		r.must("ZADD", "a", "7", "permits")
-		l := r.lease(Semaphore, 1)
-		_, _, err := r.try(l, true)
-		require.ErrorIs(t, err, lockerr.ErrNotLock)
-		_, err = r.Inspect(ctx0, "a")
-		require.ErrorIs(t, err, lockerr.ErrNotLock)
-		_, err = r.Force(ctx0, "a")
-		require.ErrorIs(t, err, lockerr.ErrNotLock)
-		r.gone(l)
-		require.Equal(t, []string{"permits"}, r.texts("ZRANGE", "a", "0", "-1"))
-		require.Equal(t, []string{"a"}, r.keys())
+		for _, member := range []string{"permits", "a game's best player"} {
+			r.must("ZADD", "a", "7", member)
+			l := r.lease(Semaphore, 1)
+			_, _, err := r.try(l, true)
+			require.ErrorIs(t, err, lockerr.ErrNotLock)
+			_, err = r.Inspect(ctx0, "a")
+			require.ErrorIs(t, err, lockerr.ErrNotLock)
+			_, err = r.Force(ctx0, "a")
+			require.ErrorIs(t, err, lockerr.ErrNotLock)
+			r.gone(l)
+			require.Equal(t, []string{member}, r.texts("ZRANGE", "a", "0", "-1"))
+			require.Equal(t, []string{"a"}, r.keys())
+			r.must("FLUSHALL")
+		}
 	})
 }

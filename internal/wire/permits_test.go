@@ -160,17 +160,6 @@ func TestSemaphoreIsNoLock(t *testing.T) {
 			r.held(other)
 			require.NotContains(t, r.keys(), plainQueue)
 		}
-		r.must("FLUSHALL")
-		r.must("ZADD", "a", "7", "a game's best player")
-		permit := r.lease(Semaphore, 1)
-		_, _, err := r.try(permit, true)
-		require.ErrorIs(t, err, lockerr.ErrNotLock)
-		_, err = r.Inspect(ctx0, "a")
-		require.ErrorIs(t, err, lockerr.ErrNotLock)
-		_, err = r.Force(ctx0, "a")
-		require.ErrorIs(t, err, lockerr.ErrNotLock)
-		r.gone(permit)
-		require.Equal(t, []string{"a"}, r.keys())
 	})
 }
 
