@@ -240,6 +240,8 @@ func TestLocksMoveWithTheirSlots(t *testing.T) {
 	t.Logf("slowest to enter then %v", handOver(t, all))
 	th.end(t)
 	losses.none(t)
+	mu.Lock()
+	defer mu.Unlock()
 	for _, g := range th.guarded {
 		require.False(t, expired[g.name], g.name)
 	}
