@@ -42,6 +42,11 @@ func ticks(args []string) {
 	clock := skewed{clockwork.NewRealClock(), by}
 	session, client := kit.ChildSession(args[0], relock.WithPrefix("lock:"))
 	do := func(c rueidis.Completed) { kit.ChildCheck(client.Do(context.Background(), c).Error()) }
+	lateness := func() {
+		if late := clock.Now().Sub(clock.Now().Round(period)).Abs(); late > punctual {
+			do(client.B().Sadd().Key("late").Member(args[2]).Build())
+		}
+	}
 	locker := relockgocron.NewLocker(session, relock.WithMinHold(minHold), relock.WithLease(period))
 	s, err := gocron.NewScheduler(gocron.WithClock(clock), gocron.WithDistributedLocker(
 		lockerFunc(func(ctx context.Context, key string) (gocron.Lock, error) {
@@ -49,15 +54,14 @@ func ticks(args []string) {
 			if err != nil && !errors.Is(err, relock.ErrTaken) {
 				fmt.Fprintln(os.Stderr, err)
 			}
-			if late := clock.Now().Sub(clock.Now().Round(period)).Abs(); late > punctual {
-				do(client.B().Sadd().Key("late").Member(args[2]).Build())
-			}
+			lateness()
 			return l, err
 		})))
 	kit.ChildCheck(err)
 	kit.ChildCheck(every(s, clock, period, "job", func(ctx context.Context) {
 		do(client.B().Eval().Script(record).Numkeys(2).Key("ticks", "token").
 			Arg(strconv.FormatInt(relock.Token(relockgocron.Context(ctx)), 10)).Build())
+		lateness() // also if it was by itself until here
 		fmt.Println("ran")
 		time.Sleep(10 * time.Millisecond)
 	}))

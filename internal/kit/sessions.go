@@ -18,7 +18,7 @@ import (
 
 const (
 	Soon    = 20 * time.Second // bounds the wait for what comes quickly on an idle machine
-	Quickly = 5 * time.Second  // longer than anything takes but a lease of 30 s that runs out
+	Quickly = 15 * time.Second // longer than anything takes but a lease of 30 s that runs out
 )
 
 var Background = context.Background()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -111,6 +112,7 @@ func TestCleanerTriesOnceMoreWhenItStops(t *testing.T) {
 	l := r.acquire(r.lease())
 	stop := make(chan struct{})
 	c := NewCleaner(t.Context(), r.Proto, r.Clock, stop)
+	_, _ = r.Proto.ReleaseAll(t.Context(), []*wire.Ref{&r.lease().Ref}) // Redis knows the script then
 	gone := cleaned(c, l, true)
 	c.tasks.Set(&c.tasks.All()[0].timer, r.Clock.Now()+int64(length)) // its next try is far away
 	close(stop)

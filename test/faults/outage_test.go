@@ -55,7 +55,8 @@ func TestLossIsReportedWhateverHappensToRedis(t *testing.T) {
 		require.NoError(t, b.Err())
 		kit.Unlock(t, kit.Background, b)
 		goesOn(t, a, b)
-		require.LessOrEqual(t, p.Connections(), 3, "the shared one, the subscriptions, and one that is on its way out")
+		redistest.Eventually(t, kit.Soon, "no more than the shared one, the subscriptions, and one that is on its way out",
+			func() bool { return p.Connections() <= 3 })
 	})
 }
 
@@ -240,7 +241,7 @@ func TestBusyServerIsWaitedFor(t *testing.T) {
 // A server that is out of memory takes nothing new in, and says so at once; what is held is still renewed and released.
 func TestHoldsSurviveWhereMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 6 * time.Second
 	s := redistest.Start(t)
 	session := kit.NewSession(t, s, relock.WithLease(lease))
 	held, wanted := session.Mutex("held"), session.Mutex("wanted")

@@ -69,9 +69,9 @@ func (l *ledger) read(name string) (e entry) {
 	}
 	e.queue = make(map[string]int)
 	waiting, _ := l.server.Mini.ZMembers(queueOf(name))
-	scores, _ := l.server.Mini.SortedSet(queueOf(name))
 	for i, place := range waiting {
-		if id, _, _ := strings.Cut(place, " "); scores[place] != 0 { // else it was granted the lock
+		if score, _ := l.server.Mini.ZScore(queueOf(name), place); score != 0 { // else it was granted the lock
+			id, _, _ := strings.Cut(place, " ")
 			e.queue[id] = i
 		}
 	}

@@ -266,7 +266,10 @@ func (p *process) close(w *world, gone bool) {
 		if took := time.Since(start); took > 10*time.Second+400*time.Millisecond {
 			w.fail("Close ends with its context", "that of process %d took %v", p.id, took)
 		}
-		if kit.IsClosed(w.over) && !gone && !p.closing && err != nil {
+		w.mu.Lock()
+		faulty := p.closing
+		w.mu.Unlock()
+		if kit.IsClosed(w.over) && !gone && !faulty && err != nil {
 			w.fail("Close releases everything", "process %d: %v", p.id, err)
 		}
 	}

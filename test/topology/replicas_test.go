@@ -34,7 +34,7 @@ func TestLocksCountOnceReplicasHaveThem(t *testing.T) {
 		timely := parties(t, d, relock.WithReplicas(n, kit.Soon))
 		a, b := timely(), timely()
 		handOver(t, duels(t, a, b, "in time"))
-		vain := parties(t, d, relock.WithReplicas(n, 300*time.Millisecond))()
+		vain := parties(t, d, relock.WithReplicas(n, 700*time.Millisecond))()
 
 		hung := replicas[:3-n]
 		for _, r := range hung {
@@ -71,7 +71,7 @@ func TestLockWithoutItsReplicasIsUndone(t *testing.T) {
 	primary, replicas := redistest.StartReplicas(t, 1)
 	client := kit.NewClient(t, primary)
 	admin(t, primary, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
-	refused := kit.SessionOn(t, kit.NewClient(t, primary, as("app", "secret")), relock.WithReplicas(1, 100*time.Millisecond))
+	refused := kit.SessionOn(t, kit.NewClient(t, primary, as("app", "secret")), relock.WithReplicas(1, time.Second))
 	waits := kit.NewSession(t, primary, relock.WithReplicas(1, kit.Soon))
 	admin(t, primary, "ACL", "SETUSER", "app", "-wait")
 	for _, k := range kit.LockKinds { // also, so that the scripts are known: else it would wait for the write of none
@@ -137,8 +137,8 @@ func TestMoreReplicasThanThereAreAreRefused(t *testing.T) {
 	t.Parallel()
 	primary, _ := redistest.StartReplicas(t, 1)
 	for _, d := range []deployment{replicated{primary}, redistest.StartCluster(t, 3, 1)} {
-		text := refusal(t, d, relock.WithReplicas(2, 500*time.Millisecond))
-		require.Contains(t, text, "relock: NewSession: option out of range: WithReplicas(2, 500ms): 1 of 2 replicas")
+		text := refusal(t, d, relock.WithReplicas(2, 5*time.Second))
+		require.Contains(t, text, "relock: NewSession: option out of range: WithReplicas(2, 5s): 1 of 2 replicas")
 		kit.Lock(t, kit.Background, kit.SessionOn(t, d.Client(t), relock.WithReplicas(1, kit.Soon)).Mutex("lock"))
 	}
 }

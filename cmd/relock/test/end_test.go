@@ -23,7 +23,7 @@ func TestLossEndsTheCommand(t *testing.T) {
 	}{
 		"behind a shell": {"", `sh -c 'echo child $$; while :; do sleep 0.02; done'; echo survived`, 143, ""},
 		"that ignores TERM, after the grace": {
-			"--grace 500ms",
+			"--grace 3s",
 			`trap : TERM; sh -c 'trap "echo noticed" TERM; echo child $$; while :; do sleep 0.02; done' & while :; do wait; done`,
 			137, "noticed",
 		},
@@ -114,7 +114,7 @@ func TestCommandEndsWhenRelockStoodStill(t *testing.T) {
 // A lock that is renewed in time does not end the command, also if the lease is short and the grace long.
 func TestRenewedLockKeepsTheCommand(t *testing.T) {
 	t.Parallel()
-	run(t, redistest.Start(t), sh("--lease 3s --grace 1m", "job", "sleep 7")...).ends(0)
+	run(t, redistest.Start(t), sh("--lease 5s --grace 1m", "job", "sleep 11")...).ends(0)
 }
 
 var passedOn = map[string]syscall.Signal{

@@ -29,7 +29,7 @@ var statuses = []struct {
 	{0, "run -n -E 0 taken -- false", "taken is held by"},
 	{1, "run -q -n taken -- true", ""},
 	{1, "run -w 0 taken -- true", "taken is held by"},
-	{76, "run --timeout 0.1 --conflict-exit-code 76 taken -- true", "taken is held by"},
+	{76, "run --timeout 1.5 --conflict-exit-code 76 taken -- true", "taken is held by"},
 	{1, "run --fair -n taken -- true", "taken is held by"},
 	{64, "run", "needs the name"},
 	{64, "run job", `needs "--"`},

@@ -56,14 +56,14 @@ func TestTicketFileIsKeptUntilThereIsATicket(t *testing.T) {
 func TestSignalEndsAHandoff(t *testing.T) {
 	s := server(t)
 	end := filepath.Join(t.TempDir(), "end")
-	cmd := command(s.Addr(), sh("--lease=2s --handoff=1h", "a", `echo pid $$; while ! [ -e "$END" ]; do sleep 0.02; done`)...)
+	cmd := command(s.Addr(), sh("--lease=10s --handoff=1h", "a", `echo pid $$; while ! [ -e "$END" ]; do sleep 0.02; done`)...)
 	cmd.Env = append(cmd.Env, "END="+end)
 	r := start(t, cmd)
 	pid := r.number("pid")
 	require.NoError(t, s.Freeze())
 	require.NoError(t, os.WriteFile(end, nil, 0o600))
 	redistest.Eventually(t, soon, "the end of the command", func() bool { return syscall.Kill(pid, 0) != nil })
-	time.Sleep(100 * time.Millisecond) // until relock waits for Redis; later is too late for a command that was told to end
+	time.Sleep(500 * time.Millisecond) // until relock waits for Redis; later is too late for a command that was told to end
 	r.signal(syscall.SIGTERM)
 	r.ends(69)
 	r.warns("context canceled")

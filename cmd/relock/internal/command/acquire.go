@@ -112,7 +112,7 @@ func (r *runner) connect(ctx context.Context) (rueidis.Client, *relock.Session, 
 // do calls f with the lock, which it acquires as the flags say. If the lock is taken it does
 // not, and returns errTaken.
 func (r *runner) do(ctx context.Context, l relock.Locker, reader *locks.Reader, f func(context.Context) error) (ran bool, err error) {
-	once := r.noWait || r.wait.set && r.wait.Duration == 0
+	once := r.noWait || r.wait.set && r.left == 0
 	if once || r.wait.set || r.verbose { // who waits for a bounded time asks at least once
 		switch ran, err = relock.TryDo(ctx, l, f); {
 		case ran || err != nil:
