@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -214,4 +215,24 @@ func left(t *testing.T) (stacks []string) {
 		}
 	}
 	return stacks
+}
+
+// A session closes amid the releases of what it has kept for its time: nothing is left of them either.
+func TestCloseAmidTheReleasesOfWhatWasKept(t *testing.T) {
+	const way = 20 * time.Millisecond
+	onKept(t, func(t *testing.T, w *world) {
+		for after := time.Duration(0); after < 150*time.Millisecond; after += 13 * time.Millisecond {
+			p := w.process()
+			var names []string
+			for i := range 30 {
+				names = append(names, "b"+strconv.Itoa(i))
+				pair(t, p.s[0].Mutex(names[i], relock.WithKeep(time.Minute)))
+				time.Sleep(3 * time.Millisecond)
+			}
+			p.delay(way)
+			time.Sleep(time.Minute - 90*time.Millisecond + after)
+			require.LessOrEqual(t, took(func() { require.NoError(t, p.s[0].Close(background)) }), 4*2*way)
+			require.False(t, w.has(names...), "closed after %v", after)
+		}
+	})
 }

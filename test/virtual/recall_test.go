@@ -224,3 +224,51 @@ func TestLongHoldCountsAsOneRecall(t *testing.T) {
 		require.False(t, w.free(), "for longer than ten seconds")
 	})
 }
+
+// After a recall the lock is released by Unlock, as ever, for ten seconds; then it is kept again.
+func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l, by := p.keptBy(), other.s[0].Mutex("a", keeps)
+		pair(t, by)
+		require.True(t, w.free(), "who has recalled it does not keep it either")
+		time.Sleep(9 * time.Second)
+		pair(t, l)
+		require.True(t, w.free())
+		time.Sleep(2 * time.Second)
+		pair(t, l)
+		require.False(t, w.free())
+
+		require.NoError(t, l.Lock(background)) // in use
+		waits := lockAndUnlock(by)
+		<-l.Wanted()
+		require.NoError(t, l.Unlock(background))
+		require.NoError(t, <-waits)
+		require.True(t, w.free())
+		time.Sleep(15 * time.Second)
+		pair(t, l)
+		require.True(t, w.free(), "twice as long")
+		time.Sleep(10 * time.Second)
+		pair(t, l)
+		require.False(t, w.free())
+	})
+}
+
+// If keeping has paid, the lock is kept again a second after the recall, however often that happens.
+func TestLockWhoseKeepingPaysIsKeptAgainSoon(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		for range 10 {
+			l := p.keptBy()
+			for range 20 {
+				pair(t, l)
+			}
+			pair(t, other.s[0].Mutex("a", keeps))
+			require.True(t, w.free())
+			time.Sleep(900 * time.Millisecond)
+			pair(t, l)
+			require.True(t, w.free())
+			time.Sleep(200 * time.Millisecond)
+		}
+	})
+}
