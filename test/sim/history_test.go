@@ -133,11 +133,12 @@ func (w *world) returned(c *call, held bool, err error) {
 	go w.follow(c)
 }
 
-// inheritsLocked reports whether the process may have passed on, or shared with c, a hold whose
+// inheritsLocked reports whether the process may have passed on, kept for c or shared with it, a hold whose
 // exclusion was given up.
 func (w *world) inheritsLocked(c *call) bool {
 	return slices.ContainsFunc(w.calls, func(d *call) bool {
-		return d != c && d.p == c.p && d.held && (d.last().seq == 0 || d.last().seq > c.called.seq) &&
+		kept := d.unlocked.seq != 0 && c.called.at <= d.unlocked.at+d.op.keep
+		return d != c && d.p == c.p && d.held && (d.last().seq == 0 || d.last().seq > c.called.seq || kept) &&
 			sameName(c, d) && w.gaveUpLocked(d)
 	})
 }
