@@ -67,6 +67,7 @@ model-small:
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted" >&2; exit 1; fi
 	@for m in $(MODULES); do (set -x; cd $$m && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...) || exit; done
+	GOARCH=386 $(GO) build . # 32 bits
 	luacheck --no-color -q lua
 
 mutants: redis

@@ -13,7 +13,8 @@ import (
 //
 // Groups that share members cannot deadlock each other: if a member is taken, the others are given back, or
 // the group waits for it while it holds only members whose names come before. The members of one session are
-// tried in one pipeline.
+// tried in one pipeline. A group with several permits of one [Semaphore], in as many sessions, gets them only
+// when they are free at once and nobody waits for one: beside others who always do it may wait for ever.
 type Group struct {
 	_ noCopy
 	l *multilock.Group

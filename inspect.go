@@ -114,8 +114,9 @@ func (st *State) permits(in wire.State) {
 }
 
 // ForceUnlock opens the lock of that name whoever holds it, of a [Semaphore] all its permits, and
-// reports whether it was locked. A holder with relock is told at once, by [ErrForced]. That does not stop what the holder does: use it when the
-// holder is known to be stuck or dead. If the key is no lock it changes nothing and returns [ErrNotLock].
+// reports whether it was locked. A holder with relock is told at once, by [ErrForced]; one that is cut off from
+// Redis by [ErrGone], when it is connected again. That does not stop what the holder does: use it when the holder is
+// known to be stuck or dead. If the key is no lock it changes nothing and returns [ErrNotLock].
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return s.e.ForceUnlock(ctx, name)
 }

@@ -242,6 +242,9 @@ func WithMinHold(d time.Duration) LockOption {
 // loss. A process that dies leaves what it keeps taken for a lease. A session keeps at most 10,000
 // locks; those go first whose time is over first. Close releases them all.
 //
+// The session asks Redis for what it keeps once every third of a lease, and when its connection for
+// messages was broken. In between, a lock whose key somebody deletes is still taken in memory.
+//
 // TryLock of a lock that another process keeps gets it too, if it has WithKeep: it asks, and returns
 // false when the lock is in use, or when there is no answer in 250 ms. A TryLock without WithKeep, also
 // of a [Group], every call of a [Redlock], and Redisson find a kept lock taken, and cannot call it back.

@@ -23,8 +23,8 @@ const answersMost = 64
 func (e *Engine) heardAsked(id, by, key string) {
 	switch l := e.leaseOf(id, key); {
 	case l == nil:
-	case e.arbiters[l.Kind].Drop(key, l):
-		e.dropped(l)
+	case e.drop(l):
+		e.keeper.cool(l)
 	case e.answers.Add(1) > answersMost:
 		e.answers.Add(-1)
 	default:

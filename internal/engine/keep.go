@@ -8,7 +8,6 @@ import (
 
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/timing"
-	"github.com/relock-go/relock/internal/wire"
 )
 
 const (
@@ -29,13 +28,13 @@ const (
 // takes over is the arbiter's to decide. One goroutine, run, releases those whose time is over. The watchdog renews
 // them like all others.
 type keeper struct {
-	e       *Engine
-	channel string // of the session
+	e *Engine
 
 	mu      sync.Mutex                     // protects the following, and Lease.Kept; taken with a shard of the arbiter locked
 	kept    *timing.Schedule[*lease.Lease] // by the end of their time
 	excess  []*lease.Lease                 // beyond keptMost
-	deaf    timing.Timer[*lease.Lease]     // of nil: when to release all, unless the session hears messages again
+	hears   int64                          // since when the session hears messages, lease.Forever while it does not
+	deaf    timing.Timer[*lease.Lease]     // of nil: when to release all, unless it hears them again
 	cooling map[string]cooling             // by the key of the lock
 	most    int                            // keptMost
 	sweepAt int                            // when to forget those of cooling that are over: at that number
@@ -45,19 +44,19 @@ type keeper struct {
 type cooling struct{ until, length int64 }
 
 func newKeeper(e *Engine) *keeper {
-	k := &keeper{e: e, channel: wire.PrefixSession + e.id, most: keptMost, cooling: make(map[string]cooling)}
+	k := &keeper{e: e, hears: lease.Forever, most: keptMost, cooling: make(map[string]cooling)}
 	k.kept = timing.NewSchedule[*lease.Lease](e.Clock, &k.mu)
 	return k
 }
 
 // keep decides for the arbiter whether l is kept, for d at most.
 func (k *keeper) keep(l *lease.Lease, d, now int64) bool {
-	if !l.Renewed || k.e.Closed() || !k.e.broker.Live(k.channel) {
+	if !l.Renewed || k.e.Closed() {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.cooling) > 0 && now < k.cooling[l.Keys.Name].until {
+	if k.hears == lease.Forever || len(k.cooling) > 0 && now < k.cooling[l.Keys.Name].until {
 		return false
 	}
 	l.Kept.For, l.Kept.Slack = l, min(time.Duration(d/10), keptTogether)
@@ -70,12 +69,17 @@ func (k *keeper) keep(l *lease.Lease, d, now int64) bool {
 }
 
 // resume decides for the arbiter whether the next Lock takes l over, which is not kept any more. Nobody else has
-// wanted it, so its tenure starts again.
+// wanted it, so its tenure starts again. If the session has missed messages since Redis was last known to have l,
+// somebody may have forced it open.
 func (k *keeper) resume(l *lease.Lease, length, now int64) (token int64, ok bool) {
 	k.mu.Lock()
 	k.kept.Stop(&l.Kept)
 	l.Uses++
+	missed := l.Confirmed() < k.hears
 	k.mu.Unlock()
+	if missed {
+		return 0, false
+	}
 	token, ok = k.e.next(l, length, now)
 	if ok {
 		l.Turn = now
@@ -119,27 +123,37 @@ func (k *keeper) cool(l *lease.Lease) {
 	k.cooling[strings.Clone(l.Keys.Name)] = c
 }
 
-// resubscribed follows up a change of the subscription to the session's channel. The broker's mutex is locked.
-func (k *keeper) resubscribed() {
+// subscribed follows up that the session's channel is subscribed, or is not any more. Somebody may have forced its
+// locks open meanwhile: renewals tell. The broker's mutex is locked.
+func (k *keeper) subscribed(live bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.kept.Set(&k.deaf, k.e.Clock.Now()+int64(deafMost))
+	now, heard := k.e.Clock.Now(), k.hears != lease.Forever
+	switch {
+	case live && !heard:
+		k.hears = now
+		k.kept.Stop(&k.deaf)
+		k.e.watchdog.RenewAll()
+	case !live && heard:
+		k.hears = lease.Forever
+		k.kept.Set(&k.deaf, now+int64(deafMost))
+	}
 }
 
 // run releases what is not to be kept any more, until the engine's goroutines end.
 func (k *keeper) run() {
 	k.kept.Run(k.e.ioCtx.Done(), func(due []*lease.Lease) {
 		then := int64(0)
-		if slices.Contains(due, nil) && !k.e.broker.Live(k.channel) { // k.deaf is due
+		k.mu.Lock()
+		if slices.Contains(due, nil) && k.hears == lease.Forever { // k.deaf is due
 			then = timing.Forever
 		}
-		k.mu.Lock()
 		due = slices.Concat(due, k.excess, k.kept.Take(then))
 		k.excess = nil
 		k.mu.Unlock()
 		for _, l := range due {
-			if l != nil && k.e.arbiters[l.Kind].Drop(l.Keys.Name, l) {
-				k.e.releaseLater(l)
+			if l != nil {
+				k.e.drop(l)
 			}
 		}
 	})

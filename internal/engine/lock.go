@@ -199,9 +199,16 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		c.Got(h, true)
 		return true, nil
 	case arbiter.Stale:
+		w.Kept.Late.Store(true) // nobody has it: who waits, waits for Redis
 		if !c.Wait {
-			_ = l.e.release(ctx, w.Kept, 0) // what it does not confirm goes on in the background
-			return false, errStartOver
+			switch err := l.e.release(ctx, w.Kept, 0); {
+			case !errors.Is(err, errUnconfirmed):
+				return false, errStartOver
+			case ctx.Err() != nil:
+				return false, lockerr.Ended(l.op(c), l.Name(), ctx, err)
+			default:
+				return false, lockerr.New(l.op(c), l.Name(), err)
+			}
 		}
 		kept, next := w.Kept, int64(0) // the class of who queues in the step of the release
 		if w.Passable {

@@ -23,8 +23,8 @@ func (e *Engine) Lost(l *lease.Lease, cause error) {
 		}
 		return
 	}
+	e.keeper.forget(l) // also if an adopted hold has taken its place
 	if holds, kept := e.arbiters[l.Kind].Lose(l.Keys.Name, l, cause); kept || len(holds) > 0 {
-		e.keeper.forget(l)
 		e.lost(l, cause, holds)
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -120,15 +121,16 @@ func (p Part) around(ctx context.Context, f func(s *Scope, q Part) bool) bool {
 // WaitsForItself reports whether a Lock of p by o under ctx would wait for a Do that ctx comes from, of the
 // same session. Readers do not wait for readers: see readAround.
 func (p Part) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
-	left := p.Most
+	var owners []*arbiter.Owner // each has one hold, however often it has entered
 	return p.around(ctx, func(s *Scope, q Part) bool {
 		switch {
 		case p.Shared && q.Shared, p.Engine != q.Engine:
 		case (p.Family == semaphores) != (q.Family == semaphores): // it is told that this is no lock of its kind
-		case o != s.owner || p.Family != q.Family: // otherwise it enters again
-			left--
+		case (o != s.owner || p.Family != q.Family) && !slices.Contains(owners, s.owner): // otherwise it enters again
+			owners = append(owners, s.owner)
+			return len(owners) >= p.Most
 		}
-		return left == 0
+		return false
 	})
 }
 

@@ -74,9 +74,9 @@ func (e *Engine) run(ctx context.Context) error {
 	for _, run := range []func(){e.watchdog.Run, e.watchdog.RunRenewals, e.cleaner.Run, e.queue.Run, e.keeper.run} {
 		e.own.Go(run)
 	}
-	err := e.broker.Pin(ctx, wire.PrefixSession+e.id, func() {
+	err := e.broker.Pin(ctx, wire.PrefixSession+e.id, func(live bool) {
 		e.queue.Resubscribed()
-		e.keeper.resubscribed()
+		e.keeper.subscribed(live)
 	})
 	switch {
 	case err != nil && ctx.Err() != nil && e.proto.Spent.Load():

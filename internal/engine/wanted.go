@@ -23,18 +23,32 @@ func (e *Engine) heardWanted(id, key string) {
 
 // recall records that another process waits for the lock that l is for. If it is kept, it is released.
 func (e *Engine) recall(l *lease.Lease) {
+	e.track()
+	defer e.End()
 	if l.Keeps {
 		e.keeper.cool(l) // before a release lets the next one in
 	}
 	if e.arbiters[l.Kind].Recall(l.Keys.Name, l) {
+		e.keeper.cool(l) // whoever has acquired it
 		e.dropped(l)
 	}
 }
 
-// dropped releases l, which was kept, for somebody else.
+// drop releases l if it is kept, and reports whether it was.
+func (e *Engine) drop(l *lease.Lease) bool {
+	e.track() // or Close might see it neither kept nor released
+	defer e.End()
+	kept := e.arbiters[l.Kind].Drop(l.Keys.Name, l)
+	if kept {
+		e.dropped(l)
+	}
+	return kept
+}
+
+// dropped releases l, which was kept. Nobody has it: who waits meanwhile waits for Redis.
 func (e *Engine) dropped(l *lease.Lease) {
 	e.keeper.forget(l)
-	e.keeper.cool(l) // whoever has acquired it
+	l.Late.Store(true)
 	e.releaseLater(l)
 }
 

@@ -121,6 +121,14 @@ func (l *Lease) Fresh(now int64) bool {
 // sent returns when the last acquisition or renewal was sent that has succeeded.
 func (l *Lease) sent() int64 { return l.Deadline.Load() - l.CertainUntil(0) }
 
+// Confirmed returns when Redis was last known to have l: when it was granted, or what has succeeded last was sent.
+func (l *Lease) Confirmed() int64 {
+	if l.claim.Load() > 0 {
+		return l.Since
+	}
+	return l.sent()
+}
+
 // CertainUntil returns the deadline of l if its acquisition or renewal was sent then.
 func (l *Lease) CertainUntil(sent int64) int64 { return CertainUntil(l.Length, sent) }
 

@@ -111,6 +111,19 @@ func (w *Watchdog) RenewNow(l *Lease) {
 	}
 }
 
+// RenewAll has all leases renewed at once, but for those that are not renewed any more.
+func (w *Watchdog) RenewAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.Clock.Now()
+	for _, l := range w.deadlines.All() {
+		if w.heldLocked(l) && l.renewal.Pending() && l.renewal.At < Forever {
+			l.checked.Store(false)
+			w.renewals.Set(&l.renewal, now)
+		}
+	}
+}
+
 // heldLocked reports whether l is neither lost nor being released.
 func (w *Watchdog) heldLocked(l *Lease) bool { return l.deadline.Pending() && l.release == nil }
 

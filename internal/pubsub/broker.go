@@ -53,12 +53,13 @@ func New(cfg Config) *Broker {
 
 // Pin listens to a channel as SubscribeFunc does, for the life of the broker, and waits for the
 // confirmation. It returns the error of a refusal, or of the connection, when ctx ends or
-// another attempt has no chance, and otherwise ctx's error.
-func (b *Broker) Pin(ctx context.Context, channel string, f func()) error {
+// another attempt has no chance, and otherwise ctx's error. f is told whether the channel is subscribed now.
+func (b *Broker) Pin(ctx context.Context, channel string, f func(live bool)) error {
 	changed := make(chan struct{}, 1)
 	b.SubscribeFunc(channel, func() {
 		timing.Signal(changed)
-		f()
+		s := b.subs[channel]
+		f(s != nil && s.live != nil)
 	})
 	for {
 		select {

@@ -48,7 +48,7 @@ func newRig(t *testing.T) (*rig, *redistest.Server) {
 		Proto: wire.NewProtocol(conn, scripts, rarely), Broker: b, Clock: c, Session: "00000001-0000-8000-8000-000000000000", Ctx: ctx,
 	})
 	t.Cleanup(func() { cancel(); r.wg.Wait() })
-	require.NoError(t, b.Pin(ctx, wire.PrefixSession+r.Session, r.Resubscribed))
+	require.NoError(t, b.Pin(ctx, wire.PrefixSession+r.Session, func(bool) { r.Resubscribed() }))
 	return r, server
 }
 

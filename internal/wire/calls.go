@@ -240,7 +240,7 @@ func ClaimOf(length time.Duration) time.Duration { return min(ClaimMost, length)
 // claimMS formats the claim of l, mostly without an allocation. That of a permit follows the limit; see lua/lib/permits.lua.
 func claimMS(l *Ref) string {
 	if l.Kind == Semaphore {
-		return strconv.Itoa(min(l.Permits, 1<<50)) + " " + Millis(l.Claim) // exact in Lua
+		return strconv.FormatInt(min(int64(l.Permits), 1<<50), 10) + " " + Millis(l.Claim) // exact in Lua
 	}
 	if l.Claim == ClaimMost {
 		return "5000"

@@ -236,6 +236,21 @@ func TestDoInsideDoTakesAnotherPermit(t *testing.T) {
 	}))
 }
 
+// One of two permits is held, by an owner who has entered twice: another owner may have the other one.
+func TestOwnerThatEntersTwiceHasOnePermit(t *testing.T) {
+	t.Parallel()
+	s := kit.NewSession(t, redistest.Start(t))
+	sem := s.Semaphore("sem", 2)
+	other := func(ctx context.Context) error {
+		require.Len(t, inspect(t, s, "sem").Holders, 1)
+		return relock.Do(s.NewContext(ctx), sem, func(context.Context) error { return nil })
+	}
+	require.NoError(t, relock.Do(s.NewContext(kit.Background), sem, func(ctx context.Context) error {
+		return relock.Do(ctx, sem, other)
+	}))
+	require.NoError(t, relock.Do(kit.Background, relock.NewGroup(sem, s.Semaphore("sem", 2)), other))
+}
+
 // A Group has permits of semaphores as members, also two of one semaphore in two sessions.
 func TestGroupHasPermits(t *testing.T) {
 	t.Parallel()

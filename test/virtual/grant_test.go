@@ -107,7 +107,7 @@ func TestFairMutexWaitsForTheNewsThatRedisLostTheHoldAndTheTime(t *testing.T) {
 	alone(t, fair, func(t *testing.T, w *world) {
 		p := w.process()
 		first, next := p.held(), p.lock()
-		w.restart(false)
+		w.do("FLUSHALL")
 		w.redis[0].StepClock(-time.Hour)
 		time.Sleep(time.Second)
 		start := time.Now()

@@ -214,9 +214,9 @@ func TestRenewalWhoseReplyIsLateCountsFromItsSending(t *testing.T) {
 		p := w.process()
 		start := time.Now()
 		l := p.held()
-		time.Sleep(lease/3 - time.Second)
+		time.Sleep(lease/3 - 300*time.Millisecond)
 		heal := p.partition()
-		time.Sleep(3 * time.Second) // the renewal is 2 s old
+		time.Sleep(500 * time.Millisecond) // the renewal is 200 ms old
 		heal()
 		time.Sleep(time.Millisecond)
 		p.partition()

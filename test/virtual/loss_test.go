@@ -47,7 +47,11 @@ func TestHoldThatIsGoneIsLostAtTheNextRenewal(t *testing.T) {
 				harm(w)
 				w.do("PEXPIRE", "bystander", "60000") // is there, or is not
 				require.NoError(t, l.Err(), "not known yet")
-				require.Equal(t, lease/3, lost(t, l).Sub(start))
+				if told := lost(t, l).Sub(start); what == "restarted" { // it renews once it is connected again
+					require.Less(t, told, lease/5+3*time.Second)
+				} else {
+					require.Equal(t, lease/3, told)
+				}
 				require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 				require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
 				require.Len(t, seen.takeLosses(), 1+map[bool]int{true: 1}[bystander.Err() != nil])
