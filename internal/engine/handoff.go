@@ -95,8 +95,8 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (at int64,
 	held, over := lease.Certain(l, e.Clock.Now()+lease.Early), e.Clock.Now()-start >= int64(to.Length)
 	code, _ := transport.Code(err)
 	switch {
-	case err == nil && over && (at != 0 || held && tries > 1): // an earlier try may have given it to the ticket
-		err = lockerr.ErrTooLate
+	case err == nil && over && (at != 0 || held && tries > 1):
+		err = lockerr.ErrTooLate // an earlier try may have given it to the ticket
 	case err == nil && at == 0 && held:
 		err = lockerr.ErrGone
 	case at == 0 && !held:

@@ -346,13 +346,20 @@ func (w *world) latest(c *call) time.Duration {
 func (c *call) queues() bool { return c.held && !c.op.try && !c.nested && len(c.parts) == 1 }
 
 // checkPhases checks that a reader waits for one writer at most, not counting those whose lease
-// expired, and that readers that come while a writer waits do not join those that read.
+// expired, and that readers that come while a writer waits do not join those that read. A reader that gives up takes
+// the place of those behind it in its process with it.
 func (w *world) checkPhases(c *call) {
 	switch c.parts[0].kind {
 	case reader:
+		placed := came(c)
+		for _, d := range w.calls {
+			if d.p == c.p && d.parts[0].kind == reader && sameName(c, d) && !d.held && d.called.seq < c.called.seq && d.returned.seq > c.called.seq {
+				placed = max(placed, d.returned.at+came(c)-c.called.at)
+			}
+		}
 		turns := make(map[int64]bool)
 		for _, d := range w.calls {
-			if d.held && d.lost.seq == 0 && d.parts[0].kind == writer && came(c) < d.returned.at && d.returned.seq < c.returned.seq {
+			if d.held && d.lost.seq == 0 && d.parts[0].kind == writer && placed < d.returned.at && d.returned.seq < c.returned.seq {
 				turns[w.firstOf(d).tokens[0]] = true // which its process may pass on for a tenure
 			}
 		}
