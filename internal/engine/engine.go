@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -140,12 +142,21 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
+// random is for the hold ids of all sessions. In FIPS mode each of the goroutines that read rand.Reader at once seeds a
+// generator, which takes a processor for milliseconds.
+var random = struct {
+	sync.Mutex
+	*bufio.Reader
+}{Reader: bufio.NewReaderSize(rand.Reader, 512)}
+
 // newID returns a hold id that no hold had before, with a random number of 62 bits that nobody can guess: who knows
 // it can end the hold, or pretend that it was granted. Redisson reads the number as the id of a thread.
 func (e *Engine) newID(k wire.Kind) string {
 	var buf [64]byte
 	var n [8]byte
-	_, _ = rand.Read(n[:]) // never fails
+	random.Lock()
+	_, _ = io.ReadFull(random.Reader, n[:]) // never fails
+	random.Unlock()
 	b := append(buf[:0], e.id...)
 	b = append(b, ':')
 	b = strconv.AppendUint(b, binary.LittleEndian.Uint64(n[:])>>2, 10)

@@ -172,7 +172,7 @@ func (w *world) unlocked(c *call, err error) {
 		w.freesLocked(c)
 	}
 	switch {
-	case c.gone.seq != 0:
+	case c.gone.seq != 0 || c.p.gone.seq != 0: // nobody sees it
 	case err != nil && !errors.Is(err, relock.ErrLost):
 		if w.hinderedLocked(c, c.unlocking.at, c.unlocked.at) || c.op.handsOff && (c.p.closing || w.refusedLocked(c, err)) {
 			break // it says what is wrong
