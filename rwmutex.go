@@ -14,7 +14,7 @@ import (
 //
 // Readers and writers of all processes take turns: a waiting writer stops new readers, and when a
 // writer is done, all readers that wait go before the next one; a reader whose session's reader before it
-// gives up may come anew. An owner that reads may read again
+// gives up may have to queue again. An owner that reads may read again
 // whatever waits. A writer may also read, and keeps reading when it unlocks the write side first; to
 // write while reading is refused with [ErrUpgrade].
 //
