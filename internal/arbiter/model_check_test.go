@@ -43,6 +43,9 @@ func (p *process) check() {
 		if h.State() == arbiter.Ended || !h.tells() {
 			r.Fatal("a hold has ended before its last unlock, or a loss is not told once")
 		}
+		if h.lost != (h.Cause() != nil) {
+			r.Fatal("a loss without a cause, or a cause without a loss")
+		}
 	}
 	writer := p.live(nil, write)
 	if !is(p.Lookup("a"), writer) {

@@ -354,9 +354,6 @@ func (p *process) taken(via *handle, f func(*held) bool) *held {
 func (p *process) note() {
 	for _, h := range p.holds {
 		h.lost = h.lost || h.State() == arbiter.Lost
-		if h.lost != (h.Cause() != nil) {
-			p.m.r.Fatal("a loss without a cause, or a cause without a loss")
-		}
 	}
 	for _, c := range p.calls {
 		if h := p.Answer(c.waiter); h != nil && c.granted == nil {
