@@ -200,25 +200,18 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		return true, nil
 	case arbiter.Stale:
 		w.Kept.Late.Store(true) // nobody has it: who waits, waits for Redis
-		if !c.Wait {
-			switch err := l.e.release(ctx, w.Kept, 0); {
-			case !errors.Is(err, errUnconfirmed):
-				return false, errStartOver
-			case ctx.Err() != nil:
-				return false, lockerr.Ended(l.op(c), l.Name(), ctx, err)
-			default:
-				return false, lockerr.New(l.op(c), l.Name(), err)
-			}
-		}
-		kept, next := w.Kept, int64(0) // the class of who queues in the step of the release
-		if w.Passable {
-			next = w.Class
+		released, next := make(chan error, 1), int64(0)
+		if c.Wait && w.Passable {
+			next = w.Class // it queues in the step of the release
 		}
 		l.e.track()
-		go func() { // Close waits for it; the call may end before
+		go func(kept *lease.Lease) { // Close waits for it; the call may end before
 			defer l.e.End()
-			_ = l.e.release(context.WithoutCancel(ctx), kept, next)
-		}()
+			released <- l.e.release(context.WithoutCancel(ctx), kept, next)
+		}(w.Kept)
+		if !c.Wait {
+			return false, a.mayTry(released)
+		}
 		if err := a.awaitTurn(); err != nil {
 			return false, err
 		}
@@ -249,6 +242,21 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		return a.acquireRead()
 	}
 	return a.acquire()
+}
+
+// mayTry waits for the release of what this process kept. It returns errStartOver if the one attempt may be made.
+func (a *attempt) mayTry(released <-chan error) error {
+	select {
+	case err := <-released:
+		if errors.Is(err, errUnconfirmed) {
+			return lockerr.New(a.op(a.c), a.Name(), err)
+		}
+		return errStartOver
+	case <-a.ctx.Done():
+	case <-a.e.closing:
+	}
+	a.last = errUnconfirmed
+	return a.ended()
 }
 
 // awaitTurn blocks until the arbiter answers. If the call ends first, it leaves the queue and returns why.

@@ -115,6 +115,27 @@ func TestKeptLockThatIsReleasedIsNotTaken(t *testing.T) {
 	})
 }
 
+// A TryLock that another length of the lease makes release what was kept ends with its context all the same, and says
+// why; the release goes on.
+func TestTryLockOfWhatWasKeptEndsWithItsContext(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		p.keptBy()
+		p.delay(50 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		ok, err := p.s[0].Mutex("a", relock.WithLease(time.Minute)).TryLock(ctx)
+		require.False(t, ok)
+		require.Equal(t, 20*time.Millisecond, time.Since(start))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "no confirmation from Redis")
+		require.NotErrorIs(t, err, relock.ErrTaken)
+		time.Sleep(100 * time.Millisecond)
+		require.True(t, w.free())
+	})
+}
+
 // A kept lock that was lost unnoticed, and adopted from who has it since, does not count as kept any more.
 func TestAdoptEndsWhatWasKept(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
