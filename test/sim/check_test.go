@@ -225,10 +225,10 @@ func (w *world) checkTokens(name string) {
 	}
 	for _, c := range holds {
 		for _, d := range holds {
-			// The exclusion of holds orders also calls that overlapped. One that was passed on in its process has
-			// a token from the time of its grant.
+			// The exclusion of holds orders also calls that overlapped. One that was passed on in its process, or
+			// kept there though Redis has lost it, has a token from the time of its grant.
 			first := d.call
-			if d.p != c.p {
+			if d.p != c.p || w.gaveUpLocked(first) {
 				first = w.firstOf(first)
 			}
 			after := c.returned.seq < first.called.seq ||
