@@ -200,17 +200,26 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		return true, nil
 	case arbiter.Stale:
 		w.Kept.Late.Store(true) // nobody has it: who waits, waits for Redis
-		released, next := make(chan error, 1), int64(0)
+		released, next := make(chan struct{}), int64(0)
 		if c.Wait && w.Passable {
 			next = w.Class // it queues in the step of the release
 		}
+		var unlocked error
 		l.e.track()
 		go func(kept *lease.Lease) { // Close waits for it; the call may end before
 			defer l.e.End()
-			released <- l.e.release(context.WithoutCancel(ctx), kept, next)
+			defer close(released)
+			unlocked = l.e.release(context.WithoutCancel(ctx), kept, next)
 		}(w.Kept)
 		if !c.Wait {
-			return false, a.mayTry(released)
+			a.last = errUnconfirmed // until it is
+			switch _, err := a.pause(0, released); {
+			case err != nil:
+				return false, err
+			case errors.Is(unlocked, errUnconfirmed):
+				return false, lockerr.New(l.op(c), l.Name(), unlocked)
+			}
+			return false, errStartOver
 		}
 		if err := a.awaitTurn(); err != nil {
 			return false, err
@@ -242,21 +251,6 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		return a.acquireRead()
 	}
 	return a.acquire()
-}
-
-// mayTry waits for the release of what this process kept. It returns errStartOver if the one attempt may be made.
-func (a *attempt) mayTry(released <-chan error) error {
-	select {
-	case err := <-released:
-		if errors.Is(err, errUnconfirmed) {
-			return lockerr.New(a.op(a.c), a.Name(), err)
-		}
-		return errStartOver
-	case <-a.ctx.Done():
-	case <-a.e.closing:
-	}
-	a.last = errUnconfirmed
-	return a.ended()
 }
 
 // awaitTurn blocks until the arbiter answers. If the call ends first, it leaves the queue and returns why.
