@@ -14,11 +14,11 @@ const (
 	Upgrade                    // refused: the owner only reads
 	UnlockFirst                // refused: its owner must unlock first what it has lost
 	Resumed                    // granted, with the lease that this process has kept
-	Stale                      // release the kept lease, w.Kept, first; a call that waits is queued
+	Stale                      // Queued, for the release of the kept lease, w.Kept
 )
 
 // Enter requests the side of the lock that w's handle is for. A call that does not wait gets Busy instead of
-// Queued.
+// Queued, unless it is the first to wait for the release of what was kept: nobody has that lock.
 func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 	e, now := w.Via.shard.lockFor(w)
 	defer e.unlock()
@@ -44,13 +44,13 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 		// Whoever is queued now is not eligible, or would be the contender.
 		e.ask(w, apart)
 		return Ask
-	case !wait:
+	case !wait && !e.drains():
 		return Busy
 	}
 	if e.hold != nil {
 		e.hold.wanted()
 	}
-	e.queues[side].push(w)
+	e.enqueue(w, wait)
 	return Queued
 }
 

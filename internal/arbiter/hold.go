@@ -34,6 +34,7 @@ type Hold[L comparable] struct {
 	state    atomic.Uint32 // a State; changed under mu
 	count    int           // locks minus unlocks; guarded by the mutex of the name's shard
 	recalled bool          // another process waits for the lock; guarded by the same
+	unused   bool          // it was kept, and its lease is being released; guarded by the same
 
 	mu    sync.Mutex // protects the following; lease is changed under the shard's mutex as well
 	lease L          // the acquisition from Redis that it rests on

@@ -14,12 +14,20 @@ func (e *entry[L]) resume(w *Waiter[L], wait bool, now int64) Verdict {
 		e.grant(w, h.lease, token, now).Passed = true
 		return Resumed
 	}
-	e.releasing, w.Kept = h, h.lease
-	if wait {
-		e.queues[Write].push(w)
-	}
+	e.drain(h)
+	w.Kept = h.lease
+	e.enqueue(w, wait)
 	return Stale
 }
+
+// drain: the lease of h, which was kept, is to be released.
+func (e *entry[L]) drain(h *Hold[L]) {
+	h.unused = true
+	e.releasing, e.kept = h, nil
+}
+
+// drains reports whether this process is releasing what it kept, and nobody waits for that.
+func (e *entry[L]) drains() bool { return e.releasing != nil && e.releasing.unused && e.idle(Write) }
 
 // Drop ends the keeping of a lease, and reports whether it was kept: then the caller must release it, and Released must
 // follow.
@@ -33,6 +41,6 @@ func (e *entry[L]) drop(lease L) bool {
 	if e.kept == nil || e.kept.lease != lease {
 		return false
 	}
-	e.releasing, e.kept = e.kept, nil
+	e.drain(e.kept)
 	return true
 }

@@ -21,6 +21,7 @@ type lease struct {
 	token  int64
 	next   int64 // the class of who wants the lock after it
 	keeps  bool  // it may be kept
+	kept   bool  // it was, and is to be released
 }
 
 const never = int64(1) << 60

@@ -100,6 +100,9 @@ func (p *process) enter() {
 		p.m.r.Fatalf("Enter = %v, want %v", got, want)
 	}
 	p.calls = append(p.calls, c)
+	if (got == arbiter.Queued || got == arbiter.Stale) && !c.wait && c.Passable {
+		p.m.r.Fatal("who makes one attempt may get a place in Redis")
+	}
 	switch got {
 	case arbiter.Ask:
 		c.at = asking
@@ -111,9 +114,7 @@ func (p *process) enter() {
 		if kept.next = 0; c.wait && c.Passable {
 			kept.next = c.Class
 		}
-		if p.drops(kept); !c.wait { // the caller starts over
-			p.end(c)
-		}
+		p.drops(kept)
 	default:
 		if got == arbiter.Resumed {
 			p.kept = nil
@@ -140,7 +141,7 @@ func (p *process) notice(c *step) {
 
 // drops: the lease that was kept is to be released.
 func (p *process) drops(l *lease) {
-	p.kept, p.releasing = nil, l
+	p.kept, p.releasing, l.kept = nil, l, true
 	p.ending = append(p.ending, l)
 }
 

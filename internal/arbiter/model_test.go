@@ -234,7 +234,7 @@ func (p *process) verdict(c *step) arbiter.Verdict {
 		return arbiter.Busy
 	case may && (p.m.open || writer == nil && p.releasing == nil && p.contender(write) == nil):
 		return arbiter.Ask
-	case !c.wait:
+	case !c.wait && !(p.releasing != nil && p.releasing.kept && p.contender(write) == nil && len(p.queue(write)) == 0):
 		return arbiter.Busy
 	}
 	return arbiter.Queued

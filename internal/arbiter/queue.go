@@ -70,6 +70,12 @@ func (q *queue[L]) push(w *Waiter[L]) {
 	w.Owner.queued.Add(1)
 }
 
+// enqueue has w wait in this process. Without wait it makes one attempt then, and wants no place in Redis.
+func (e *entry[L]) enqueue(w *Waiter[L], wait bool) {
+	w.Passable = w.Passable && wait
+	e.queues[w.Via.side].push(w)
+}
+
 // leave takes w out of the queue that it is in.
 func (w *Waiter[L]) leave() {
 	q := *w.in

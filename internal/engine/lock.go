@@ -200,27 +200,15 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 		return true, nil
 	case arbiter.Stale:
 		w.Kept.Late.Store(true) // nobody has it: who waits, waits for Redis
-		released, next := make(chan struct{}), int64(0)
+		next := int64(0)
 		if c.Wait && w.Passable {
 			next = w.Class // it queues in the step of the release
 		}
-		var unlocked error
 		l.e.track()
 		go func(kept *lease.Lease) { // Close waits for it; the call may end before
 			defer l.e.End()
-			defer close(released)
-			unlocked = l.e.release(context.WithoutCancel(ctx), kept, next)
+			_ = l.e.release(context.WithoutCancel(ctx), kept, next)
 		}(w.Kept)
-		if !c.Wait {
-			a.last = errUnconfirmed // until it is
-			switch _, err := a.pause(0, released); {
-			case err != nil:
-				return false, err
-			case errors.Is(unlocked, errUnconfirmed):
-				return false, lockerr.New(l.op(c), l.Name(), unlocked)
-			}
-			return false, errStartOver
-		}
 		if err := a.awaitTurn(); err != nil {
 			return false, err
 		}
@@ -234,7 +222,9 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 	case arbiter.UnlockFirst:
 		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
 	case arbiter.Queued:
-		c.Contend()
+		if c.Wait {
+			c.Contend()
+		}
 		if err := a.awaitTurn(); err != nil {
 			return false, err
 		}
@@ -253,14 +243,26 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 	return a.acquire()
 }
 
-// awaitTurn blocks until the arbiter answers. If the call ends first, it leaves the queue and returns why.
+// awaitTurn blocks until the arbiter answers. If the call ends first, it leaves the queue and returns why. A TryLock
+// waits for the release of what this process kept, as long as an Unlock does.
 func (a *attempt) awaitTurn() error {
-	if _, err := a.pause(0, nil); err == nil {
+	most := time.Duration(0)
+	if !a.c.Wait {
+		most = unlockMost
+	}
+	if turn, err := a.pause(most, nil); turn && err == nil {
 		return nil
 	}
 	b := a.table.Blocked(&a.handle)
 	a.taken, a.last = b.Refused, b.Err // the last answer to the call that asks Redis
-	_, err := a.letIn(a.ended())
+	if !a.c.Wait {
+		a.last = errUnconfirmed
+	}
+	err := a.ended()
+	if err == nil {
+		err = lockerr.New(a.op(a.c), a.Name(), a.last)
+	}
+	_, err = a.letIn(err)
 	if a.w.Place != nil { // in the queue in Redis, which a release has taken for it
 		a.e.cleaner.Add(a.w.Place, false, nil)
 	}

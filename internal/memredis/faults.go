@@ -81,6 +81,13 @@ func (p *Process) DropReplies(n int) {
 	p.changedLocked()
 }
 
+// Drops returns how many replies are still to be lost.
+func (p *Process) Drops() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drops
+}
+
 // LoseMessage loses the next published message that contains text, and nothing else: in a cluster a
 // node may fail to pass one on.
 func (p *Process) LoseMessage(text string) {

@@ -264,8 +264,10 @@ func (h *hold) acquire(ctx context.Context, c *engine.Call) (bool, error) {
 		switch {
 		case taken < 0:
 			return true, nil
-		case !c.Wait || err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
+		case !c.Wait:
 			return false, err
+		case err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
+			return false, lockerr.New(c.Op, nameOf(h.g.members[taken]), lockerr.Bare(err), ctx.Err(), context.Cause(ctx))
 		case err == nil:
 			c.Contend()
 		}

@@ -50,11 +50,7 @@ func (w *world) checkError(c *call) {
 		return
 	}
 	for _, t := range w.troubles {
-		after := 2 * time.Second
-		if t.kind == dropReplies { // until that many commands were sent: of an idle process its label, every quarter of a lease
-			after = c.p.lease
-		}
-		if t.concerns(c) && t.during(c.called.at, c.returned.at, after) &&
+		if t.concerns(c) && t.during(c.called.at, c.returned.at, 2*time.Second) &&
 			(c.op.try || t.kind == refuse && strings.Contains(c.err.Error(), t.text[:3])) {
 			return
 		}

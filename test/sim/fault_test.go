@@ -145,6 +145,10 @@ func (w *world) inflict(f fault) {
 		network.Break()
 	case dropReplies:
 		network.DropReplies(f.n)
+		heal = func() {
+			for network.Drops() > 0 && w.pause(sampling) {
+			}
+		}
 	case restart, restartEmpty:
 		server.Restart(f.kind == restart)
 	case flushScripts:

@@ -186,17 +186,13 @@ func (w *world) settle() {
 	if len(w.troubles) == 0 && !w.plan.keeps {
 		w.empty(fresh)
 	}
-	for end := w.now() + 2*w.plan.lease + 20*time.Second + w.stepped(clockBack, 0); w.now() < end && w.keeps(); {
+	end := w.now() + 2*w.plan.lease + 20*time.Second + w.stepped(clockBack, 0)
+	for w.now() < end && (w.keeps() || w.remembered() != "") {
 		time.Sleep(sampling)
 	}
 	w.empty(lasting)
-	for _, p := range w.procs {
-		if p.gone.seq != 0 || p.closing {
-			continue
-		}
-		for _, s := range p.s {
-			w.settled(p, s)
-		}
+	if what := w.remembered(); what != "" {
+		w.fail("nothing is left in the process", "%s", what)
 	}
 }
 

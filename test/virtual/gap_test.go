@@ -136,6 +136,26 @@ func TestTryLockOfWhatWasKeptEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// Nobody has a lock that its process only has to release: a TryLock amid that gets it.
+func TestTryLockAmidTheReleaseOfWhatWasKept(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.s[0].Mutex("a", relock.WithKeep(time.Second))
+		pair(t, l)
+		p.delay(50 * time.Millisecond)
+		time.Sleep(time.Second + 20*time.Millisecond)
+		for _, o := range [][]relock.LockOption{nil, {keeps}} {
+			m := p.s[0].Mutex("a", o...)
+			ok, err := m.TryLock(background)
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.NoError(t, m.Unlock(background))
+			pair(t, l)
+			time.Sleep(time.Second + 20*time.Millisecond)
+		}
+	})
+}
+
 // A kept lock that was lost unnoticed, and adopted from who has it since, does not count as kept any more.
 func TestAdoptEndsWhatWasKept(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {

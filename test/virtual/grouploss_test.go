@@ -160,3 +160,16 @@ func TestGroupWithShortLeasesIsKeptFarAway(t *testing.T) {
 		kit.Unlock(t, background, g)
 	})
 }
+
+// A Group that its context ends says so, also if one of its members has failed before.
+func TestGroupSaysThatItsContextHasEnded(t *testing.T) {
+	inFive(t, func(t *testing.T, w *world, p *process) {
+		p.onScripts(func() string { return "OOM command not allowed" })
+		p.on(outages["hang"], 1)
+		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
+		defer cancel()
+		err := relock.NewGroup(p.s[0].Mutex("a"), p.s[1].Mutex("b")).Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "OOM")
+	})
+}
