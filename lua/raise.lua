@@ -20,6 +20,6 @@ last = tokenIn(last) or 0
 -- A token that was issued here too late to be chosen may be among those of the hold's block.
 if token % 1024 == 0 and last > token then token = token + 1023 end
 token = math.max(token, last)
-local kept = math.max(60000, tonumber(ARGV[3])) + math.max(math.ceil(token / 1024) - clock(), 0)
+local kept = memory(ARGV[3]) + math.max(math.ceil(token / 1024) - clock(), 0)
 redis.call('set', KEYS[2], string.format('%.0f', token), 'px', kept)
 return 1

@@ -5,11 +5,12 @@
 --
 -- If there is no last token, all data may just have been lost. Then the number is 2 ms ahead, further than any token
 -- was before: blocks and next numbers are 1 ms ahead at most, and no server runs a script in the 2 µs that two
--- numbers take. The key expires a minute, or a lease if that is longer, after the clock has passed the token, and not
--- while a hold is renewed. It is needed if the clock steps back, and for those who inspect the lock.
+-- numbers take. The key expires a minute after the clock has passed the token, a second after the lease if that is
+-- longer, and not while a hold is renewed. It is needed if the clock steps back, and for those who inspect the lock.
 --
 --   clock      returns the time of the server (ms), as of the start of the script
 --   lastToken  returns the last token of a lock, or nil: somebody may have written anything there
+--   memory     returns how long the token of a hold with a lease is kept (ms)
 --   fence      issues a token for a hold with a lease (ms). It returns it, also as text, or nil and an error
 --
 -- Lua formats large numbers as 1.78e+15, hence string.format.
@@ -24,11 +25,13 @@ end
 
 local function lastToken(key) return tokenIn(redis.pcall('get', key)) end
 
+local function memory(lease) return math.max(60000, (tonumber(lease) or 0) + 1000) end
+
 local function fence(key, lease)
   local ms = clock()
   local token = ms * 1024
   local text = string.format('%.0f', token)
-  local kept = math.max(60000, tonumber(lease) or 0)
+  local kept = memory(lease)
   local last = redis.pcall('set', key, text, 'px', kept, 'get')
   if type(last) == 'table' then return nil, last.err end
   last = tokenIn(last)
