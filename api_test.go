@@ -47,7 +47,7 @@ var (
 	_ relock.Observer                                                         = relock.NopObserver{}
 	_ func(...relock.Observer) relock.Observer                                = relock.Observers
 	_ func(*slog.Logger) relock.Observer                                      = relock.SlogObserver
-	_ []relock.Kind                                                           = []relock.Kind{relock.KindMutex, relock.KindFair, relock.KindRead, relock.KindWrite, relock.KindGroup, relock.KindRedlock}
+	_ []relock.Kind                                                           = []relock.Kind{relock.KindMutex, relock.KindFair, relock.KindRead, relock.KindWrite, relock.KindGroup, relock.KindRedlock, relock.KindSemaphore}
 	_                                                                         = relock.WaitEvent{Name: "", Kind: relock.KindMutex}
 	_                                                                         = relock.AcquireEvent{Name: "", Kind: relock.KindMutex, Held: true, Wait: 0, Contended: false, Waited: false, Handoff: false, Token: int64(1), Err: nil}
 	_                                                                         = relock.ReleaseEvent{Name: "", Kind: relock.KindMutex, Held: time.Duration(0), Err: nil}
@@ -56,6 +56,14 @@ var (
 	_ func(context.Context, relock.Locker, func(context.Context) error) (bool, error) = relock.TryDo
 	_ func(context.Context) int64                                                     = relock.Token
 	_ func(context.Context) (time.Time, bool)                                         = relock.Deadline
+	_ func(context.Context) <-chan struct{}                                           = relock.Wanted
+	_ func(context.Context) int                                                       = relock.Slot
+
+	_ func(*relock.Session, string, int, ...relock.LockOption) *relock.Semaphore                  = (*relock.Session).Semaphore
+	_ func(*relock.Semaphore) int                                                                 = (*relock.Semaphore).Slot
+	_ func(*relock.Mutex, context.Context, time.Duration) (string, error)                         = (*relock.Mutex).Handoff
+	_ func(*relock.Session, context.Context, string, ...relock.LockOption) (*relock.Mutex, error) = (*relock.Session).Adopt
+	_ func(time.Duration) relock.LockOption                                                       = relock.WithKeep
 )
 
 var (
@@ -64,12 +72,14 @@ var (
 	_ relock.Locker = (*relock.RWMutex)(nil)
 	_ relock.Locker = (*relock.Group)(nil)
 	_ relock.Locker = (*relock.Redlock)(nil)
+	_ relock.Locker = (*relock.Semaphore)(nil)
 
 	_ = []interface { // what lock types have beside Locker
 		Name() string
 		Deadline() (time.Time, bool)
-	}{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Redlock)(nil)}
-	_ = []interface{ FencingToken() int64 }{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil)}
+	}{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Semaphore)(nil), (*relock.Redlock)(nil)}
+	_ = []interface{ FencingToken() int64 }{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Semaphore)(nil), (*relock.Redlock)(nil)}
+	_ = []interface{ Wanted() <-chan struct{} }{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Semaphore)(nil)}
 
 	_ func(*relock.RWMutex, context.Context) error         = (*relock.RWMutex).RLock
 	_ func(*relock.RWMutex, context.Context) (bool, error) = (*relock.RWMutex).TryRLock
