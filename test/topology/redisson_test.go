@@ -49,16 +49,21 @@ func downgrade(t testing.TB, ctx context.Context, _ *relock.Session, l relock.Lo
 }
 
 // Redisson's waiters listen to shards in a cluster that has them, and hear nothing else: where relock
-// published otherwise they slept for the lease of a lock that was free.
+// published otherwise they slept for the lease of a lock that was free. Without shards they listen at the node of
+// the channel's slot, which is the lock's.
 func TestRedissonsWaitersHearOfEveryRelease(t *testing.T) {
 	t.Parallel()
-	for what, d := range map[string]deployment{
-		"one server": replicated{redistest.Start(t)}, "a cluster": redistest.StartCluster(t, 3, 0),
-	} {
+	for _, d := range []deployment{replicated{redistest.Start(t)}, redistest.StartCluster(t, 3, 0)} {
 		client := d.Client(t)
-		subscribe := func(channel string) rueidis.Completed { return client.B().Subscribe().Channel(channel).Build() }
-		if what == "a cluster" && redistest.Has(t, redistest.ShardedPubSub) {
-			subscribe = func(channel string) rueidis.Completed { return client.B().Ssubscribe().Channel(channel).Build() }
+		listen := func(channel string) <-chan string {
+			at, subscribe := client, client.B().Subscribe().Channel(channel).Build()
+			switch c, ok := d.(*redistest.Cluster); {
+			case ok && redistest.Has(t, redistest.ShardedPubSub):
+				subscribe = client.B().Ssubscribe().Channel(channel).Build()
+			case ok:
+				at = c.NodeForKey(channel).Client(t)
+			}
+			return hear(t, at, subscribe)
 		}
 		s, other := kit.SessionOn(t, client), kit.SessionOn(t, d.Client(t))
 		for _, r := range releases {
@@ -67,7 +72,7 @@ func TestRedissonsWaitersHearOfEveryRelease(t *testing.T) {
 					continue
 				}
 				name := fmt.Sprint(r.what, behind)
-				heard := hear(t, client, subscribe(r.channel+"{"+name+"}"))
+				heard := listen(r.channel + "{" + name + "}")
 				ctx, l := s.NewContext(kit.Background), r.held(party{s}, name)
 				kit.Lock(t, ctx, l)
 				var got <-chan error
