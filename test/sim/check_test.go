@@ -323,7 +323,7 @@ func (w *world) sharing(c *call) (others []*call) {
 }
 
 // latest returns when a call had a place in Redis at the latest: it may have waited in its process for
-// another one.
+// another one, whose end is not known if it was in trouble, but came before c had the lock.
 func (w *world) latest(c *call) time.Duration {
 	latest := came(c)
 	for _, d := range w.sharing(c) {
@@ -331,8 +331,8 @@ func (w *world) latest(c *call) time.Duration {
 		if d.lost.seq != 0 {
 			end = d.lost.at
 		}
-		if end >= c.called.at && end <= c.returned.at {
-			latest = max(latest, end+came(c)-c.called.at)
+		if had := d.held && d.returned.seq < c.returned.seq; end >= c.called.at && (had || end <= c.returned.at) {
+			latest = max(latest, min(end, c.returned.at)+came(c)-c.called.at)
 		}
 	}
 	return latest
