@@ -323,7 +323,7 @@ func (w *world) sharing(c *call) (others []*call) {
 }
 
 // latest returns when a call had a place in Redis at the latest: it may have waited in its process for
-// another one, whose end is not known if it was in trouble, but came before c had the lock.
+// another one. If Redis may have been late to end that one's hold, that was still before c had the lock.
 func (w *world) latest(c *call) time.Duration {
 	latest := came(c)
 	for _, d := range w.sharing(c) {
