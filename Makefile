@@ -71,6 +71,7 @@ lint:
 	luacheck --no-color -q lua
 
 mutants: redis
+	$(GO) vet -tags mutants ./test/mutants && $(GO) test -tags mutants ./test/mutants
 	$(GO) run ./test/mutants $(if $(RUN),-run '$(RUN)') -seeds $(SEEDS)
 
 fmt:
