@@ -1,12 +1,6 @@
 package relock
 
-import (
-	"context"
-	"time"
-
-	"github.com/relock-go/relock/internal/engine"
-	"github.com/relock-go/relock/internal/wire"
-)
+import "github.com/relock-go/relock/internal/wire"
 
 // A FairMutex is a re-entrant mutual exclusion lock that goes to its callers in order of arrival,
 // over all goroutines of all processes. It excludes every Mutex, FairMutex and Redisson RLock of the
@@ -22,10 +16,7 @@ import (
 // A waiter loses its place when it gives up, does not answer a grant within the claim, when the queue is
 // lost with Redis's data or because nobody could ask Redis for 15 s, and when more than 10,000 waiters
 // stand back. It queues again by itself.
-type FairMutex struct {
-	_ noCopy
-	l engine.Lock
-}
+type FairMutex struct{ named }
 
 var _ Locker = (*FairMutex)(nil)
 
@@ -33,35 +24,6 @@ var _ Locker = (*FairMutex)(nil)
 // [Session.Mutex].
 func (s *Session) FairMutex(name string, opts ...LockOption) *FairMutex {
 	m := new(FairMutex)
-	m.l.Init(s.e, wire.Fair, name, unkeptConfigOf(opts))
+	m.l = s.lock(wire.Fair, name, unkeptConfigOf(opts))
 	return m
 }
-
-// Name returns the name of the lock.
-func (m *FairMutex) Name() string { return m.l.Name() }
-
-// Lock locks m; see [Locker].
-func (m *FairMutex) Lock(ctx context.Context) error { return m.l.Lock(ctx) }
-
-// TryLock tries to lock m; see [Locker].
-func (m *FairMutex) TryLock(ctx context.Context) (bool, error) { return m.l.TryLock(ctx) }
-
-// Unlock ends one Lock of m; see [Locker].
-func (m *FairMutex) Unlock(ctx context.Context) error { return m.l.Unlock(ctx) }
-
-// Done tells when the latest hold ends; see [Locker].
-func (m *FairMutex) Done() <-chan struct{} { return m.l.Done() }
-
-// Err tells of the latest hold; see [Locker].
-func (m *FairMutex) Err() error { return m.l.Err() }
-
-// FencingToken returns the token of the latest hold; see [Mutex.FencingToken].
-func (m *FairMutex) FencingToken() int64 { return m.l.FencingToken() }
-
-// Wanted tells that somebody else waits for the latest hold; see [Mutex.Wanted].
-func (m *FairMutex) Wanted() <-chan struct{} { return m.l.Wanted() }
-
-// Deadline returns that of the latest hold; see [Mutex.Deadline].
-func (m *FairMutex) Deadline() (time.Time, bool) { return m.l.Deadline() }
-
-func (m *FairMutex) member() engine.Member { return &m.l }

@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"time"
 
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/wire"
@@ -55,10 +54,7 @@ type Locker interface {
 // The goroutines of a session pass the lock on in order of arrival, without asking Redis, until the
 // tenure ends ([WithTenure]). Then the process queues again, so that none starves; a [FairMutex]
 // keeps all calls in order.
-type Mutex struct {
-	_ noCopy
-	l engine.Lock
-}
+type Mutex struct{ named }
 
 var _ Locker = (*Mutex)(nil)
 
@@ -66,42 +62,13 @@ var _ Locker = (*Mutex)(nil)
 // reports a bad name or option.
 func (s *Session) Mutex(name string, opts ...LockOption) *Mutex {
 	m := new(Mutex)
-	m.l.Init(s.e, wire.Plain, name, lockConfigOf(opts))
+	m.l = s.lock(wire.Plain, name, lockConfigOf(opts))
 	return m
 }
 
-// Name returns the name of the lock.
-func (m *Mutex) Name() string { return m.l.Name() }
-
-// Lock locks m; see [Locker].
-func (m *Mutex) Lock(ctx context.Context) error { return m.l.Lock(ctx) }
-
-// TryLock tries to lock m without waiting; see [Locker].
-func (m *Mutex) TryLock(ctx context.Context) (bool, error) { return m.l.TryLock(ctx) }
-
-// Unlock ends one Lock of m; see [Locker].
-func (m *Mutex) Unlock(ctx context.Context) error { return m.l.Unlock(ctx) }
-
-// Done tells when the latest hold ends; see [Locker].
-func (m *Mutex) Done() <-chan struct{} { return m.l.Done() }
-
-// Err tells of the latest hold; see [Locker].
-func (m *Mutex) Err() error { return m.l.Err() }
-
-// FencingToken returns the fencing token of the latest hold taken through m, also after it was lost,
-// and 0 if there is none. If m is shared, that hold may be another's: in Do use [Token].
-func (m *Mutex) FencingToken() int64 { return m.l.FencingToken() }
-
-// Wanted returns a channel that is closed while the latest hold taken through m is held, once somebody
-// else, in this process or another, waits in Lock for it; a TryLock does not count. A holder that can
-// stop early may then do so. It stays closed if nobody waits any more. It is told by a message, and if
-// that is lost when those who wait look, within 2 s. Redisson's waiters are not noticed. Before the
-// first hold it is nil. A caller who shares m should use [Wanted] in [Do]. It does not block, and asks
-// Redis nothing.
-func (m *Mutex) Wanted() <-chan struct{} { return m.l.Wanted() }
-
-// Deadline returns the time until which the latest hold taken through m is certain as of now;
-// renewals move it. It reports false if there is none.
-func (m *Mutex) Deadline() (time.Time, bool) { return m.l.Deadline() }
-
-func (m *Mutex) member() engine.Member { return &m.l }
+// lock returns a lock of the session.
+func (s *Session) lock(k wire.Kind, name string, c engine.LockConfig) *engine.Lock {
+	l := new(engine.Lock)
+	l.Init(s.e, k, name, c)
+	return l
+}

@@ -1,12 +1,6 @@
 package relock
 
-import (
-	"context"
-	"time"
-
-	"github.com/relock-go/relock/internal/engine"
-	"github.com/relock-go/relock/internal/quorum"
-)
+import "github.com/relock-go/relock/internal/quorum"
 
 // A Redlock is a lock over several independent Redis deployments, by the algorithm of the Redis
 // documentation: it is held as long as a majority of them say so, and survives the loss of a minority
@@ -29,10 +23,7 @@ import (
 // the lock a second time: if such servers within one lease, and those that the hold is missing on, are a
 // majority, exclusion is lost. If such servers and those that were missing are a majority before their
 // clocks have passed the last token, the next one may be smaller.
-type Redlock struct {
-	_ noCopy
-	l *quorum.Redlock
-}
+type Redlock struct{ named }
 
 var _ Locker = (*Redlock)(nil)
 
@@ -47,34 +38,7 @@ func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
 			deployments[i] = quorum.Session{Engine: s.e, Table: s.redlocks}
 		}
 	}
-	return &Redlock{l: quorum.New(deployments, name, unkeptConfigOf(opts))}
+	r := new(Redlock)
+	r.l = quorum.New(deployments, name, unkeptConfigOf(opts))
+	return r
 }
-
-// Name returns the name of the lock.
-func (r *Redlock) Name() string { return r.l.Name() }
-
-// Lock locks r; see [Locker]. It waits while a majority is down.
-func (r *Redlock) Lock(ctx context.Context) error { return r.l.Lock(ctx) }
-
-// TryLock makes one attempt; see [Locker]. If so many deployments fail that no majority
-// is left, it returns their errors.
-func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.l.TryLock(ctx) }
-
-// Unlock ends one Lock of r; see [Locker]. It waits until a majority has confirmed the release; the others go on in the
-// background.
-func (r *Redlock) Unlock(ctx context.Context) error { return r.l.Unlock(ctx) }
-
-// Done tells when the latest hold ends; see [Locker].
-func (r *Redlock) Done() <-chan struct{} { return r.l.Done() }
-
-// Err tells of the latest hold; see [Locker].
-func (r *Redlock) Err() error { return r.l.Err() }
-
-// FencingToken returns the fencing token of the latest hold; see [Mutex.FencingToken].
-func (r *Redlock) FencingToken() int64 { return r.l.FencingToken() }
-
-// Deadline returns the time until which a majority of the deployments is certain as of
-// now; see [Mutex.Deadline].
-func (r *Redlock) Deadline() (time.Time, bool) { return r.l.Deadline() }
-
-func (r *Redlock) member() engine.Member { return r.l }

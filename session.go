@@ -25,8 +25,8 @@ type Session struct {
 
 func init() {
 	peek.Engine = func(session any) *engine.Engine { return session.(*Session).e }
-	peek.Reader = func(lock any) *engine.Lock { return &lock.(*RWMutex).read }
-	peek.Redlock = func(lock any) *quorum.Redlock { return lock.(*Redlock).l }
+	peek.Reader = func(lock any) *engine.Lock { return lock.(*RWMutex).read.l.(*engine.Lock) }
+	peek.Redlock = func(lock any) *quorum.Redlock { return lock.(*Redlock).l.(*quorum.Redlock) }
 	peek.Scripts = func() *wire.Scripts { return scripts }
 }
 
@@ -72,7 +72,7 @@ func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 // locks under it is that owner, for locks of any session. Goroutines that share it do not exclude each
 // other. The session travels with it: see [FromContext].
 func (s *Session) NewContext(ctx context.Context) context.Context {
-	return arbiter.WithOwner(ctx, &arbiter.Owner{Minter: s})
+	return arbiter.WithOwner(ctx, arbiter.NewOwner(s))
 }
 
 // FromContext returns the session that made the owner in ctx, if there is one, for code that has only

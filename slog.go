@@ -35,7 +35,7 @@ func (o *slogObserver) Acquired(ctx context.Context, e AcquireEvent) {
 	case !e.Held:
 		text = "relock: taken"
 	default:
-		attrs = append(attrs, slog.Bool("handoff", e.Handoff))
+		attrs = append(attrs, slog.Bool("local", e.Local))
 	}
 	if e.Token != 0 {
 		attrs = append(attrs, slog.Int64("token", e.Token))

@@ -6,7 +6,8 @@
 // hold either passes the lease to the next waiter or leaves its release to the caller, who reports
 // when that is done. A read-write lock has a read side too; see readers.go, and queue.go for who waits.
 //
-// A call is made for an [Owner]: that of its context, or that of the [Handle] it was made through.
+// A call is made for an [Owner], for a crowd of readers, or for itself alone. Every call that was granted a hold is to
+// end it once: its last end ends the hold.
 //
 // # Invariants
 //
@@ -15,15 +16,15 @@
 //     another process while the contender asked.
 //   - An owner has at most one hold on each side of a name that awaits an unlock, live or lost.
 //     While it has a lost one, it gets no other.
-//   - A hold ends exactly once. Whoever ends it closes its Done channel and calls its functions.
-//   - A table knows the holds that are live. One that was lost is known to its owner and its
-//     handle alone, and is garbage with them.
+//   - A hold ends exactly once, which closes its Done channel. After a loss, Tell calls its functions.
+//   - A table knows the holds that are live. One that was lost is known to its owner and the caller
+//     alone, and is garbage with them.
 //   - An owner re-enters only a hold whose lease is certain. A hold past its deadline is lost
 //     before its owner enters.
 //   - If a waiter is granted a hold while it is being cancelled, Quit returns that hold, and
 //     the caller gives it back.
 //
 // A shard's mutex guards all names of the shard, with their holds and waiters. Hold.mu is
-// taken under it, Owner.mu too; both are leaves. The package does no I/O, imports nothing of
+// taken under it, Hold.more and Owner.mu too; all are leaves. The package does no I/O, imports nothing of
 // the module, and starts no goroutine.
 package arbiter

@@ -17,12 +17,12 @@ const (
 	Stale                      // Queued, for the release of the kept lease, w.Kept
 )
 
-// Enter requests the side of the lock that w's handle is for. A call that does not wait gets Busy instead of
+// Enter requests w's side of the lock. A call that does not wait gets Busy instead of
 // Queued, unless it is the first to wait for the release of what was kept: nobody has that lock.
 func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
-	e, now := w.Via.shard.lockFor(w)
+	e, now := w.Lock.shard.lockFor(w)
 	defer e.unlock()
-	side, may, writes := w.Via.side, w.eligible(), w.reenters(e.hold)
+	side, may, writes := w.Lock.side, w.eligible(), w.reenters(e.hold)
 	apart := e.Open || side == Read && (!wait || !w.Passable || writes)
 	own := e.live(w.Owner, side)
 	switch {
@@ -32,16 +32,15 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 	case side == Read && e.mayJoin(w, now):
 		e.share(w, e.read, now)
 		return Joined
-	case !may && !(wait && w.Owner.ofHandle):
-		return UnlockFirst // through a handle a call waits: the unlock may be another goroutine's
+	case !may:
+		return UnlockFirst
 	case side == Write && e.kept != nil:
 		return e.resume(w, wait, now)
 	case side == Write && e.reads[w.Owner] != nil:
 		return Upgrade
 	case !wait && (e.hold != nil && !writes || side == Write && len(e.reads) > 0):
 		return Busy
-	case may && (apart || e.free(side)):
-		// Whoever is queued now is not eligible, or would be the contender.
+	case apart || e.free(side): // what is queued now is not eligible, or would be the contender
 		e.ask(w, apart)
 		return Ask
 	case !wait && !e.drains():
@@ -58,7 +57,7 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 // have handed to it. It reports false if w's owner must unlock first what it has lost. Holds of its owner past their
 // deadline are lost before: the call must not use up what it cannot have.
 func (t *Table[L]) EnterBeside(w *Waiter[L]) bool {
-	e, _ := w.Via.shard.lockFor(w)
+	e, _ := w.Lock.shard.lockFor(w)
 	defer e.unlock()
 	if !w.eligible() {
 		return false
@@ -71,7 +70,7 @@ func (t *Table[L]) EnterBeside(w *Waiter[L]) bool {
 // that is lost first: after a pause of the process nobody else may have noticed yet.
 func (s *shard[L]) lockFor(w *Waiter[L]) (e *entry[L], now int64) {
 	for {
-		e, now = s.lock(w.Via.name), s.Now()
+		e, now = s.lock(w.Lock.name), s.Now()
 		h := e.live(w.Owner, Read)
 		if h == nil || s.Certain(h.lease, now) {
 			h = e.live(w.Owner, Write)
@@ -81,25 +80,21 @@ func (s *shard[L]) lockFor(w *Waiter[L]) (e *entry[L], now int64) {
 		}
 		lease := h.lease
 		e.unlock()
-		s.Expire(w.Via.name, lease)
+		s.Expire(w.Lock.name, lease)
 	}
 }
 
-// Reenter locks the hold of owner o once more and reports true, if o has one on the handle's side whose lease is
-// certain.
-func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
-	if o.ofHandle {
-		return false
-	}
-	e := via.shard.lock(via.name)
+// Reenter returns the hold of owner o after it has entered once more, for an Unlock of the lock to end if due; nil if it has
+// none on this side whose lease is certain.
+func (t *Table[L]) Reenter(l *Lock[L], o *Owner, due bool) *Hold[L] {
+	e := l.shard.lock(l.name)
 	defer e.unlock()
-	h := e.live(o, via.side)
-	if h == nil || !t.Certain(h.lease, t.Now()) || via.MustUnlockFirst(o) {
-		return false
+	h := e.live(o, l.side)
+	if h == nil || !t.Certain(h.lease, t.Now()) || l.MustUnlockFirst(o) {
+		return nil
 	}
-	h.count++
-	via.tookLocked(h)
-	return true
+	h.enter(due)
+	return h
 }
 
 // Grant records that Redis granted the exclusive side, or of a lock of many one of its places, to the contender w. It
@@ -111,12 +106,12 @@ func (t *Table[L]) Reenter(via *Handle[L], o *Owner) bool {
 // ended already. In an open table a hold with an older token was lost unnoticed: Gone ends it first.
 func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 	now := t.Now()
-	e := w.Via.shard.lock(w.Via.name)
+	e := w.Lock.shard.lock(w.Lock.name)
 	for w.hold == nil && e.hold != nil && e.hold.Token <= token {
 		old := e.hold.lease
 		e.unlock()
-		t.Gone(w.Via.name, old)
-		e = w.Via.shard.lock(w.Via.name)
+		t.Gone(w.Lock.name, old)
+		e = w.Lock.shard.lock(w.Lock.name)
 	}
 	defer e.unlock()
 	if w.hold != nil {
@@ -131,7 +126,10 @@ func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 
 // grant makes w the holder, together with all waiters of the same owner.
 func (e *entry[L]) grant(w *Waiter[L], lease L, token, now int64) *Hold[L] {
-	h := &Hold[L]{Owner: w.Owner, lease: lease, Token: token, Since: now, side: w.Via.side, keep: w.Keep}
+	h := &Hold[L]{Owner: w.Owner, lease: lease, Token: token, Since: now, side: w.Lock.side, keep: w.Keep}
+	if h.Owner == nil {
+		h.Owner = &h.alone
+	}
 	if h.side == Read {
 		e.keep(h)
 	} else {
@@ -147,15 +145,15 @@ func (e *entry[L]) grant(w *Waiter[L], lease L, token, now int64) *Hold[L] {
 
 // Answer returns, after C has fired, the hold that w was granted; nil if it must ask Redis now.
 func (t *Table[L]) Answer(w *Waiter[L]) *Hold[L] {
-	w.Via.guard.Lock()
-	defer w.Via.guard.Unlock()
+	w.Lock.guard.Lock()
+	defer w.Lock.guard.Unlock()
 	return w.hold
 }
 
 // Quit ends the wait or contention of w; the next waiter becomes the contender. If w was
 // granted a hold meanwhile, Quit returns it, and the caller must give it back with Return.
 func (t *Table[L]) Quit(w *Waiter[L]) *Hold[L] {
-	e := w.Via.shard.lock(w.Via.name)
+	e := w.Lock.shard.lock(w.Lock.name)
 	defer e.unlock()
 	e.stop(w)
 	return w.hold

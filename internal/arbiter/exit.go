@@ -1,12 +1,10 @@
 package arbiter
 
-import "cmp"
-
 // Outcome is the result of an unlock.
 type Outcome uint8
 
 const (
-	NotHeld Outcome = iota // this owner holds nothing here
+	NotHeld Outcome = iota // nothing is held for this call to end
 	WasLost                // the hold had been lost
 	Kept                   // the owner had locked more than once, and still holds it
 	Passed                 // the next goroutine of this process has the lease now
@@ -26,79 +24,64 @@ type Exit[L comparable] struct {
 	Next    int64      // of Release: the class of the waiter of this process that wants the lock next, 0 if there is none that takes over leases
 }
 
-// Exit is one unlock through via by o. If o is nil it is for what the handle itself has lost, else for what was last
-// taken through via.
-func (t *Table[L]) Exit(via *Handle[L], o *Owner, cause error) Exit[L] {
-	e := via.shard.lock(via.name)
+// Exit ends one call that h, a hold of l, was granted to; if due, one that an Unlock of the lock is to end. If the lease has
+// run out unnoticed, the loss has that cause.
+func (t *Table[L]) Exit(l *Lock[L], h *Hold[L], due bool, cause error) Exit[L] {
+	e := l.shard.lock(l.name)
 	defer e.unlock()
-	return e.exit(e.meant(via, o), true, cause)
+	return e.exit(h, due, true, cause)
 }
 
-// HandOff is Exit of an exclusive hold that goes to another process: no goroutine of this one is passed it. If its owner
-// holds it and has locked it more than once, the outcome is Kept, and nothing has changed.
-func (t *Table[L]) HandOff(via *Handle[L], o *Owner, cause error) Exit[L] {
-	e := via.shard.lock(via.name)
+// HandOff is Exit of an exclusive hold that goes to another process: no goroutine of this one is passed it.
+func (t *Table[L]) HandOff(l *Lock[L], h *Hold[L], cause error) Exit[L] {
+	e := l.shard.lock(l.name)
 	defer e.unlock()
-	h := e.meant(via, o)
-	if h != nil && h.count > 1 && h.State() == Live {
-		return Exit[L]{Outcome: Kept, Hold: h, Lease: h.lease}
-	}
-	return e.exit(h, false, cause)
+	return e.exit(h, false, false, cause)
 }
 
-// meant returns the hold that an unlock through via by o is for, nil if there is none.
-func (e *entry[L]) meant(via *Handle[L], o *Owner) (h *Hold[L]) {
-	if o != nil {
-		h = e.live(o, via.side)
-	}
+// ExitOwner is Exit of o's hold, live or lost, by an Unlock of the lock.
+func (t *Table[L]) ExitOwner(l *Lock[L], o *Owner, cause error) Exit[L] {
+	e := l.shard.lock(l.name)
+	defer e.unlock()
+	h := e.live(o, l.side)
 	if h == nil {
-		h = via.lostOf(cmp.Or(o, &via.own))
+		h = l.lostOf(o)
 	}
-	if h == nil && o == nil {
-		h = cmp.Or(via.owedLocked(), via.lastLocked())
-	}
-	return h
+	return e.exit(h, true, true, cause)
 }
 
-// ExitInner counts one unlock by o that is not the last one of its hold, if it has locked more than once. Exit
-// would do the same, at twice the cost.
-func (t *Table[L]) ExitInner(via *Handle[L], o *Owner) bool {
-	if o == nil || o.ofHandle {
-		return false
-	}
-	e := via.shard.lock(via.name)
+// ExitInner is ExitOwner that is not the last one of the hold, and reports whether it was. ExitOwner would do the same, at
+// twice the cost.
+func (t *Table[L]) ExitInner(l *Lock[L], o *Owner) bool {
+	e := l.shard.lock(l.name)
 	defer e.unlock()
-	h := e.live(o, via.side)
-	if h == nil || h.count < 2 {
+	h := e.live(o, l.side)
+	if h == nil || h.count < 2 || !h.Due() {
 		return false
 	}
 	h.count--
+	h.locks.Add(-1)
 	return true
 }
 
-// Return gives back one lock of h, which was granted to a call that has been cancelled.
-func (t *Table[L]) Return(via *Handle[L], h *Hold[L], cause error) Exit[L] {
-	e := via.shard.lock(via.name)
-	defer e.unlock()
-	return e.exit(h, true, cause)
-}
-
-// exit counts one unlock for h, whose lease may be passed on to another goroutine. If it has run out, the loss has that
-// cause.
-func (e *entry[L]) exit(h *Hold[L], pass bool, cause error) (x Exit[L]) {
-	if h == nil || h.count == 0 {
+// exit ends one call of h, whose lease may be passed on to another goroutine.
+func (e *entry[L]) exit(h *Hold[L], due, pass bool, cause error) (x Exit[L]) {
+	if h == nil || h.count == 0 || due && !h.Due() {
 		return x
 	}
 	x.Hold, x.Lease = h, h.lease
 	h.count--
+	if due {
+		h.locks.Add(-1)
+	}
 	switch {
 	case h.State() == Lost:
 		x.Outcome = WasLost
-	case h.count > 0 && !h.Owner.ofHandle:
+	case h.count > 0 && h.Owner.enters:
 		x.Outcome = Kept
 	case !e.Certain(h.lease, e.Now()):
 		x.Outcome, x.Lost = Expired, e.lose(h.lease, cause)
-	case h.count > 0: // of the readers of a handle
+	case h.count > 0: // of a crowd
 		x.Outcome = Left
 	case h.side == Read:
 		x.Outcome = Release

@@ -23,82 +23,113 @@ const (
 	Read              // shared with other readers
 )
 
-// A Hold is one owner's possession of one lock. Its methods are safe for concurrent use.
-type Hold[L comparable] struct {
-	Owner    *Owner
-	Token    int64 // fencing token
-	Since    int64 // when it began, by the table's clock
-	Passed   bool  // passed on by another goroutine of this process, not granted by Redis
-	keep     int64 // for how long its lease may be kept after it
-	side     Side
-	state    atomic.Uint32 // a State; changed under mu
-	count    int           // locks minus unlocks; guarded by the mutex of the name's shard
-	recalled bool          // another process waits for the lock; guarded by the same
-	unused   bool          // it was kept, and its lease is being released; guarded by the same
+// A Life is whether a hold lives, and what has ended it. Its methods are safe for concurrent use.
+type Life struct {
+	state atomic.Uint32 // a State; changed under mu
 
-	mu    sync.Mutex // protects the following; lease is changed under the shard's mutex as well
-	lease L          // the acquisition from Redis that it rests on
+	mu    sync.Mutex // protects the following
 	cause error      // of the loss
 	done  chan struct{}
-	want  chan struct{}  // result of Wanted; nil: nobody has asked yet
-	due   bool           // somebody else waits for the lock
-	ends  []*func(State) // called when the hold ends
-	calls []int64        // when the calls of Lock returned that were reported and are not over; oldest first
+	told  bool      // Tell was called
+	lost  []*func() // called when the hold is lost
+	calls []int64   // when the calls of Lock returned that were reported and are not over; oldest first
+}
+
+// A Hold is one owner's possession of one lock, or that of one call without an owner. Its methods are safe for
+// concurrent use.
+type Hold[L comparable] struct {
+	Life
+	Owner  *Owner // of a call without one: alone
+	alone  Owner
+	Token  int64 // fencing token
+	Since  int64 // when it began, by the table's clock
+	Passed bool  // passed on by another goroutine of this process, not granted by Redis
+	keep   int64 // for how long its lease may be kept after it
+	side   Side
+
+	// Guarded by the mutex of the name's shard.
+	count    int          // calls that it was granted to minus those that have ended
+	locks    atomic.Int32 // how many of these are due to an Unlock of the lock
+	recalled bool         // another process waits for the lock
+	unused   bool         // it was kept, and its lease is being released
+
+	more  sync.Mutex    // protects the following; lease is changed under the shard's mutex as well
+	lease L             // the acquisition from Redis that it rests on
+	want  chan struct{} // result of Wanted; nil: nobody has asked yet
+	due   bool          // somebody else waits for the lock
 }
 
 // Lease returns the acquisition from Redis that the hold rests on. A reader that joins a hold whose
 // lease is not renewed changes it.
 func (h *Hold[L]) Lease() L {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.more.Lock()
+	defer h.more.Unlock()
 	return h.lease
 }
 
-// OnEnd arranges for f to be called when the hold ends, at once if it has. f is called with
-// the name's shard locked: it must neither block nor use the arbiter.
-func (h *Hold[L]) OnEnd(f *func(State)) {
+// OnLoss arranges for f to be called when the hold is lost, at once if it has been: by [Hold.Tell], and so with no
+// mutex locked.
+func (h *Life) OnLoss(f *func()) {
 	h.mu.Lock()
-	s := h.State()
-	if s == Live {
-		h.ends = append(h.ends, f)
+	now := h.told
+	if !now {
+		h.lost = append(h.lost, f)
 	}
 	h.mu.Unlock()
-	if s != Live {
-		(*f)(s)
+	if now {
+		(*f)()
 	}
 }
 
-// Forget undoes one OnEnd of f. If the hold is ending, f may still be called.
-func (h *Hold[L]) Forget(f *func(State)) {
+// Forget undoes one OnLoss of f. If the hold is being lost, f may still be called.
+func (h *Life) Forget(f *func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if i := slices.Index(h.ends, f); i >= 0 {
-		h.ends = slices.Delete(h.ends, i, i+1)
+	if i := slices.Index(h.lost, f); i >= 0 {
+		h.lost = slices.Delete(h.lost, i, i+1)
 	}
 }
 
-// Watchers returns the number of functions that OnEnd has added. It is for tests.
-func (h *Hold[L]) Watchers() int {
+// Tell calls the functions of OnLoss. It follows the loss of h, with no mutex locked.
+func (h *Life) Tell() {
+	h.mu.Lock()
+	h.told = true
+	lost := h.lost
+	h.lost = nil
+	h.mu.Unlock()
+	for _, f := range lost {
+		(*f)()
+	}
+}
+
+// Watchers returns the number of functions that OnLoss has added. It is for tests.
+func (h *Life) Watchers() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.ends)
+	return len(h.lost)
 }
+
+// Shared reports whether other calls may be granted h as well.
+func (h *Hold[L]) Shared() bool { return h.Owner != &h.alone }
+
+// Due reports whether an Unlock of the lock, not of what was acquired, is to end h.
+func (h *Hold[L]) Due() bool { return h.locks.Load() > 0 }
 
 // Fence returns the fencing token, 0 if the hold has none.
 func (h *Hold[L]) Fence() int64 { return h.Token }
 
 // State reports whether the hold is live and, if not, how it ended.
-func (h *Hold[L]) State() State { return State(h.state.Load()) }
+func (h *Life) State() State { return State(h.state.Load()) }
 
 // Cause returns why the hold was lost, nil if it was not.
-func (h *Hold[L]) Cause() error {
+func (h *Life) Cause() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.cause
 }
 
 // Done returns a channel that is closed when the hold ends.
-func (h *Hold[L]) Done() <-chan struct{} {
+func (h *Life) Done() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.State() != Live {
@@ -113,8 +144,8 @@ func (h *Hold[L]) Done() <-chan struct{} {
 // Wanted returns a channel that is closed once somebody else waits for the lock while it is held, and stays closed if
 // he does not wait any more.
 func (h *Hold[L]) Wanted() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.more.Lock()
+	defer h.more.Unlock()
 	if h.due {
 		return Closed
 	}
@@ -132,8 +163,8 @@ func (h *Hold[L]) recall() {
 
 // wanted records that somebody else waits for the lock.
 func (h *Hold[L]) wanted() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.more.Lock()
+	defer h.more.Unlock()
 	if !h.due && h.want != nil {
 		close(h.want)
 	}
@@ -141,7 +172,7 @@ func (h *Hold[L]) wanted() {
 }
 
 // End ends a live hold, with the cause of its loss if it is lost, and reports whether it was live.
-func (h *Hold[L]) End(s State, cause error) bool {
+func (h *Life) End(s State, cause error) bool {
 	h.mu.Lock()
 	if h.State() != Live {
 		h.mu.Unlock()
@@ -152,12 +183,7 @@ func (h *Hold[L]) End(s State, cause error) bool {
 	if h.done != nil {
 		close(h.done)
 	}
-	ends := h.ends
-	h.ends = nil
 	h.mu.Unlock()
-	for _, f := range ends {
-		(*f)(s)
-	}
 	return true
 }
 
@@ -174,7 +200,7 @@ var Closed = func() <-chan struct{} {
 
 // Reported records that a call of Lock was reported, which returned now. If the loss of h was
 // reported before, it returns the cause: the loss must be reported for this call, too.
-func (h *Hold[L]) Reported(now int64) (lost error) {
+func (h *Life) Reported(now int64) (lost error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.State() != Lost {
@@ -185,7 +211,7 @@ func (h *Hold[L]) Reported(now int64) (lost error) {
 
 // Over returns when the calls returned that are over by an unlock of h: one of several readers,
 // else all, and all by a loss.
-func (h *Hold[L]) Over(all bool) (calls []int64) {
+func (h *Life) Over(all bool) (calls []int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := len(h.calls)

@@ -6,33 +6,28 @@ import (
 	"sync/atomic"
 )
 
-// An Owner is who holds locks. Owners are compared by address.
+// An Owner is who may enter again what it holds, from [NewOwner]. Owners are compared by address. A call without one
+// has a hold of its own.
 //
-// One that a context carries re-enters what it holds. The one of a handle, for calls without an owner in
-// their context, never does: they exclude each other, as those of one sync.Mutex do, and those
-// that read share a hold, which counts them.
+// The zero Owner is a crowd: readers of different goroutines that share one hold, which counts them. It does not enter
+// again, and has nothing to unlock first.
 type Owner struct {
-	Minter any // whatever made the owner; not used here
+	Minter any // who made the owner; not used here
 
-	ofHandle bool
-	of       *Owner       // that of the handle, if this is the owner of one call through it; see Handle.Many
-	queued   atomic.Int32 // waiters of this owner in any queue
-	losses   atomic.Int32 // the size of lost, and how many that it is the of of have lost; most often 0
+	enters bool         // not a crowd
+	queued atomic.Int32 // waiters of this owner in any queue
+	losses atomic.Int32 // size of lost; most often 0
 
 	mu   sync.Mutex       // protects the following
-	lost map[lockSide]any // holds that were lost and await an unlock, each a *Hold[L]; nobody else keeps them
+	lost map[lockSide]any // holds that were lost and await an unlock, each a *Hold[L]; only the owner keeps them
 }
 
-// lockSide is one side of a lock.
-type lockSide struct {
-	guard *sync.Mutex // of the lock's shard
-	name  string
-	side  Side
-}
+// NewOwner returns an owner.
+func NewOwner(minter any) *Owner { return &Owner{Minter: minter, enters: true} }
 
 // lostOn returns the hold on s that o lost and has not unlocked, nil if there is none.
 func (o *Owner) lostOn(s lockSide) any {
-	if o.losses.Load() == 0 {
+	if o == nil || o.losses.Load() == 0 {
 		return nil
 	}
 	o.mu.Lock()
@@ -42,6 +37,9 @@ func (o *Owner) lostOn(s lockSide) any {
 
 // setLost records that o lost hold on s, or if that is nil, that it has unlocked what it lost there.
 func (o *Owner) setLost(s lockSide, hold any) {
+	if !o.enters {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.lost == nil {
@@ -50,11 +48,7 @@ func (o *Owner) setLost(s lockSide, hold any) {
 	if o.lost[s] = hold; hold == nil {
 		delete(o.lost, s)
 	}
-	n := int32(len(o.lost))
-	if o.of != nil {
-		o.of.losses.Add(n - o.losses.Load())
-	}
-	o.losses.Store(n)
+	o.losses.Store(int32(len(o.lost)))
 }
 
 type ownerKey struct{}

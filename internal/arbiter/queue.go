@@ -4,8 +4,9 @@ import "slices"
 
 // A Waiter is one call of Lock. Waiter of a table returns it, and Free takes it back.
 type Waiter[L comparable] struct {
-	Via      *Handle[L]
-	Owner    *Owner
+	Lock     *Lock[L]
+	Owner    *Owner        // nil: the call has none
+	Due      bool          // an Unlock of the lock is to end what it is granted
 	Passable bool          // may take over another goroutine's lease, or share it as a reader
 	Inside   bool          // a reader whose caller reads: it does not wait for writers, who would wait for that caller
 	Class    int64         // of the leases it takes over; see Rules.Pass
@@ -14,7 +15,7 @@ type Waiter[L comparable] struct {
 	Place    L             // what the release before has taken for this contender; see Released
 	C        chan struct{} // receives when the waiter is granted the lock or becomes the contender, or a contending reader must ask again
 
-	// guarded by the mutex of Via's shard
+	// guarded by the mutex of Lock's shard
 	in      *queue[L] // where it is queued or asks for itself; nil for a contender, and after the end
 	refused bool      // the last answer of Redis, see Blocked
 	err     error     // the same
@@ -22,9 +23,9 @@ type Waiter[L comparable] struct {
 }
 
 // Waiter returns a waiter for one call of Lock by o.
-func (t *Table[L]) Waiter(via *Handle[L], o *Owner, passable bool, class int64) *Waiter[L] {
+func (t *Table[L]) Waiter(l *Lock[L], o *Owner, passable bool, class int64) *Waiter[L] {
 	w := t.waiters.Get().(*Waiter[L])
-	w.Via, w.Owner, w.Passable, w.Class = via, o, passable, class
+	w.Lock, w.Owner, w.Passable, w.Class = l, o, passable, class
 	return w
 }
 
@@ -47,18 +48,25 @@ func (w *Waiter[L]) signal() {
 }
 
 // eligible reports whether w may have the lock now.
-func (w *Waiter[L]) eligible() bool { return !w.Via.MustUnlockFirst(w.Owner) }
+func (w *Waiter[L]) eligible() bool { return !w.Lock.MustUnlockFirst(w.Owner) }
 
 // reenters reports whether w enters a hold of its owner again.
 func (w *Waiter[L]) reenters(h *Hold[L]) bool {
-	return h != nil && h.Owner == w.Owner && !w.Owner.ofHandle
+	return h != nil && h.Owner == w.Owner && w.Owner.enters
 }
 
-// grant gives one lock of h to w, who waits no more.
+// grant gives h to w, who waits no more.
 func (w *Waiter[L]) grant(h *Hold[L]) {
-	h.count++
+	h.enter(w.Due)
 	w.hold = h
-	w.Via.tookLocked(h)
+}
+
+// enter counts one call more, which an Unlock of the lock is to end if due.
+func (h *Hold[L]) enter(due bool) {
+	h.count++
+	if due {
+		h.locks.Add(1)
+	}
 }
 
 // queue is a list of waiters, oldest first. The shard's mutex guards it.
@@ -67,13 +75,15 @@ type queue[L comparable] []*Waiter[L]
 func (q *queue[L]) push(w *Waiter[L]) {
 	*q = append(*q, w)
 	w.in = q
-	w.Owner.queued.Add(1)
+	if w.Owner != nil {
+		w.Owner.queued.Add(1)
+	}
 }
 
 // enqueue has w wait in this process. Without wait it makes one attempt then, and wants no place in Redis.
 func (e *entry[L]) enqueue(w *Waiter[L], wait bool) {
 	w.Passable = w.Passable && wait
-	e.queues[w.Via.side].push(w)
+	e.queues[w.Lock.side].push(w)
 }
 
 // leave takes w out of the queue that it is in.
@@ -86,7 +96,9 @@ func (w *Waiter[L]) leave() {
 		q = slices.Delete(q, i, i+1)
 	}
 	*w.in, w.in = q, nil
-	w.Owner.queued.Add(-1)
+	if w.Owner != nil {
+		w.Owner.queued.Add(-1)
+	}
 }
 
 // first returns the first eligible waiter, nil if there is none.
@@ -112,7 +124,7 @@ func (e *entry[L]) ask(w *Waiter[L], apart bool) {
 	if apart {
 		e.apart.push(w)
 	} else {
-		e.contenders[w.Via.side] = w
+		e.contenders[w.Lock.side] = w
 	}
 }
 
@@ -120,7 +132,7 @@ func (e *entry[L]) ask(w *Waiter[L], apart bool) {
 func (e *entry[L]) stop(w *Waiter[L]) {
 	if w.in != nil {
 		w.leave()
-	} else if c := &e.contenders[w.Via.side]; *c == w {
+	} else if c := &e.contenders[w.Lock.side]; *c == w {
 		*c = nil
 	}
 }
@@ -141,12 +153,12 @@ func (e *entry[L]) promote() {
 	}
 }
 
-// admit follows up a hold that its owner has got, if that is not a handle. Other calls of the owner that wait for the
+// admit follows up a hold that an owner has got. Other calls of the owner that wait for the
 // same side have it too. Its other readers ask again, for themselves: they may enter with the hold, and whoever they
 // wait for may wait for it.
 func (e *entry[L]) admit(h *Hold[L]) {
 	o := h.Owner
-	if o.ofHandle {
+	if !o.enters {
 		return
 	}
 	if c := e.contenders[Read]; c != nil && c.Owner == o {
@@ -165,7 +177,7 @@ func (e *entry[L]) admit(h *Hold[L]) {
 			if w.Owner != o {
 				continue
 			}
-			if w.Via.side == h.side && (q != &e.apart || h.side == Write || w.Via.Many) {
+			if w.Lock.side == h.side && (q != &e.apart || h.side == Write || e.Open) {
 				w.leave()
 				w.grant(h)
 			} else if q != &e.apart {

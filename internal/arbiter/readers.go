@@ -8,9 +8,8 @@ import "slices"
 // behalf of all. A reader asks for itself, apart, if its lease is not to be shared, if its owner has the
 // exclusive hold, or if it does not wait.
 //
-// An owner has at most one read hold. All readers of a handle have one together, which counts them. If
-// its lease is not shared, each of them brings one of its own, and the one that lasts longest
-// stays: nobody's is cut short.
+// An owner has at most one read hold; so has a crowd, which counts its readers. If the lease is not shared, each of them
+// brings one of its own, and the one that lasts longest stays: none is cut short.
 //
 // The read side of an open table has no sharing: each call asks for a hold and a lease of its own, and Redis says how
 // many there may be. That is how a semaphore is held, which has no other side.
@@ -40,6 +39,9 @@ func (e *entry[L]) share(w *Waiter[L], lease L, now int64) *Hold[L] {
 	h := e.reads[w.Owner]
 	if h == nil {
 		h = &Hold[L]{Owner: w.Owner, lease: lease, Since: now, side: Read}
+		if h.Owner == nil {
+			h.Owner = &h.alone
+		}
 		e.keep(h)
 		if lease == e.read {
 			e.sharing++
@@ -81,7 +83,7 @@ type Standing[L comparable] struct {
 // Standing returns the standing of the contending reader w; or a hold, if it need not ask any
 // more.
 func (t *Table[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
-	e, now := w.Via.shard.lockFor(w)
+	e, now := w.Lock.shard.lockFor(w)
 	defer e.unlock()
 	var st Standing[L]
 	if e.mayJoin(w, now) {
@@ -106,7 +108,7 @@ func (t *Table[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
 // that is not used, or the one that it replaces. A lease is not used if w's owner has lost a hold, or if
 // it has a hold or this process a shared lease by now.
 func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64) (h *Hold[L], spare L) {
-	e, now := w.Via.shard.lockFor(w)
+	e, now := w.Lock.shard.lockFor(w)
 	defer e.unlock()
 	if fresh {
 		spare = lease
@@ -123,9 +125,9 @@ func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64)
 		} else if t.Outlasts(lease, own.lease) {
 			spare = own.lease
 			delete(e.alone, e.ID(spare))
-			own.mu.Lock()
+			own.more.Lock()
 			own.lease = lease
-			own.mu.Unlock()
+			own.more.Unlock()
 			e.index(own)
 		}
 	case e.sharing > 0 && !t.Certain(e.read, now), !fresh && e.read != lease:

@@ -127,21 +127,10 @@ func (e *entry[L]) live(o *Owner, side Side) *Hold[L] {
 	if side == Read {
 		return e.reads[o]
 	}
-	if e.hold != nil && e.hold.Owner == o {
+	if o != nil && e.hold != nil && e.hold.Owner == o {
 		return e.hold
 	}
 	return nil
-}
-
-// Newest returns the hold of o on the handle's side that awaits its unlock: the live one, else the
-// one that was lost; nil if there is none.
-func (t *Table[L]) Newest(via *Handle[L], o *Owner) *Hold[L] {
-	e := via.shard.lock(via.name)
-	defer e.unlock()
-	if h := e.live(o, via.side); h != nil {
-		return h
-	}
-	return via.lostOf(o)
 }
 
 // Lookup returns the live exclusive hold of name, nil if there is none.
@@ -256,17 +245,17 @@ type Blocked[L comparable] struct {
 
 // Report records the answer of Redis to the contender w: a refusal if err is nil.
 func (t *Table[L]) Report(w *Waiter[L], err error) {
-	w.Via.guard.Lock()
-	defer w.Via.guard.Unlock()
+	w.Lock.guard.Lock()
+	defer w.Lock.guard.Unlock()
 	w.refused, w.err = err == nil, err
 }
 
-// Blocked returns what a call through via waits for.
-func (t *Table[L]) Blocked(via *Handle[L]) (b Blocked[L]) {
-	e := via.shard.lock(via.name)
+// Blocked returns what a call of l waits for.
+func (t *Table[L]) Blocked(l *Lock[L]) (b Blocked[L]) {
+	e := l.shard.lock(l.name)
 	defer e.unlock()
 	holder := cmp.Or(e.hold, e.releasing)
-	if holder == nil && via.side == Write {
+	if holder == nil && l.side == Write {
 		for _, holder = range e.reads {
 			break
 		}
@@ -274,7 +263,7 @@ func (t *Table[L]) Blocked(via *Handle[L]) (b Blocked[L]) {
 	if holder != nil {
 		b.Held, b.Lease = true, holder.lease
 	}
-	if c := e.contenders[via.side]; c != nil {
+	if c := e.contenders[l.side]; c != nil {
 		b.Refused, b.Err = c.refused, c.err
 	}
 	return b

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/clock"
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lockerr"
@@ -19,6 +18,7 @@ type Call struct {
 	Op   string          // for errors
 	Try  bool            // the caller's call is a TryLock
 	Wait bool            // Lock, not TryLock
+	Due  bool            // an Unlock of the lock is to end what it gets
 
 	observer event.Observer // nil: nobody is told
 	start    int64
@@ -55,7 +55,10 @@ func ObserverOf(engines ...*Engine) event.Observer {
 }
 
 // Got records the hold that the call got, perhaps from another goroutine of this process.
-func (c *Call) Got(h Held, handoff bool) { c.hold, c.told.Handoff = h, handoff }
+func (c *Call) Got(h Held, local bool) { c.hold, c.told.Local = h, local }
+
+// Kept records that the hold that the call got was kept.
+func (c *Call) Kept() { c.told.Kept = true }
 
 // Entered records the hold that the call has entered again, if it is more than a re-entry for observers: it was
 // reported to wait.
@@ -105,15 +108,13 @@ func (c *Call) End(held bool, err error) {
 	}
 }
 
-// ReportLoss reports the loss of holds.
-func ReportLoss[L comparable](o event.Observer, holds []*arbiter.Hold[L], name string, k event.Kind) {
+// ReportLoss reports the loss of a hold.
+func ReportLoss(o event.Observer, h Held, name string, k event.Kind) {
 	if o == nil {
 		return
 	}
-	for _, h := range holds {
-		for _, at := range h.Over(true) {
-			o.Lost(event.LostEvent{Name: name, Kind: k, Held: time.Duration(Now() - at), Cause: h.Cause()})
-		}
+	for _, at := range h.Over(true) {
+		o.Lost(event.LostEvent{Name: name, Kind: k, Held: time.Duration(Now() - at), Cause: h.Cause()})
 	}
 }
 
@@ -137,6 +138,6 @@ func ReportUnlock(
 // Part returns a call for a part of what c locks, of which nobody is told but that c waits.
 func (c *Call) Part(wait bool) *Call {
 	part := *c
-	part.Wait, part.whole = wait, c
+	part.Wait, part.Due, part.whole = wait, false, c
 	return &part
 }

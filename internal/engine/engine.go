@@ -41,7 +41,7 @@ type Config struct {
 }
 
 type (
-	handle = arbiter.Handle[*lease.Lease]
+	side   = arbiter.Lock[*lease.Lease]
 	waiter = arbiter.Waiter[*lease.Lease]
 	table  = arbiter.Table[*lease.Lease]
 )

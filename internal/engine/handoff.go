@@ -25,34 +25,36 @@ const (
 	leastHandoff = 10 * time.Millisecond
 )
 
-var (
-	errInDo  = errors.New("a Do around this call has locked it, and is to unlock it: use Lock")
-	errTwice = errors.New("its owner has locked it more than once: unlock the inner ones first")
-)
+var errTwice = errors.New("other holds of its owner go on, so the lock cannot leave this process: only this hold has ended")
 
-// HandOff ends the hold of ctx's owner without a release. It returns a ticket, which keeps the lock for d.
-func (l *Lock) HandOff(ctx context.Context, d time.Duration) (ticket string, err error) {
+// ErrNoMutex: a hold that is not one of a Mutex was to be handed off.
+var ErrNoMutex = fmt.Errorf("%w: only the hold of a Mutex can be handed off: it is released instead", lockerr.ErrOption)
+
+// HandOff ends h without a release. It returns a ticket, which keeps the lock for d. After an error h has ended as well.
+func (l *Lock) HandOff(ctx context.Context, h Held, d time.Duration) (ticket string, err error) {
 	fail := func(err error) (string, error) { return "", lockerr.New(opHandOff, l.Name(), err) }
-	inDo := l.part().around(ctx, func(_ *Scope, p Part) bool { return p.Engine == l.e })
-	switch {
-	case l.config.Err != nil:
-		return fail(l.config.Err)
-	case d < leastHandoff:
-		return fail(fmt.Errorf("%w: a ticket for %v: must be at least %v", lockerr.ErrOption, d, leastHandoff))
-	case inDo:
-		return fail(errInDo)
-	case ctx.Err() != nil:
-		return "", lockerr.Ended(opHandOff, l.Name(), ctx, nil)
+	if l.kind != wire.Plain || d < leastHandoff || ctx.Err() != nil {
+		switch {
+		case l.kind != wire.Plain:
+			err = ErrNoMutex
+		case d < leastHandoff:
+			err = fmt.Errorf("%w: a ticket for %v: must be at least %v; the lock is released", lockerr.ErrOption, d, leastHandoff)
+		default:
+			err = lockerr.Join(ctx.Err(), context.Cause(ctx))
+		}
+		return fail(lockerr.Join(err, l.Release(ctx, h, false)))
 	}
 	l.e.track()
 	defer l.e.End()
 	start := Now()
-	x := l.table.HandOff(&l.handle, arbiter.OwnerOf(ctx), lockerr.ErrExpired)
-	if x.Outcome == arbiter.Kept {
-		return fail(errTwice)
-	}
-	if err := l.notHeld(x, opHandOff); err != nil {
+	x := l.table.HandOff(&l.side, h.(*lease.Hold), lockerr.ErrExpired)
+	switch err := l.lossOf(x, opHandOff); {
+	case err != nil:
 		return "", err
+	case x.Outcome == arbiter.NotHeld:
+		return fail(lockerr.ErrNotHeld)
+	case x.Outcome == arbiter.Kept:
+		return fail(errTwice)
 	}
 	t := wire.NewTicket(l.e.Config.Prefix, l.Name(), l.e.id)
 	to := &lease.Lease{Ref: x.Lease.Ref}
@@ -120,27 +122,26 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (at int64,
 	return at, err
 }
 
-// Adopt makes l, a new handle, hold the lock that was handed off with that ticket.
-func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) (err error) {
+// Adopt acquires l, which was handed off with that ticket, for o unless that is nil.
+func (l *Lock) Adopt(ctx context.Context, o *arbiter.Owner, t *wire.Ticket) (got Held, err error) {
 	c := NewCall(ctx, l.e.Config.Observer, l.Name(), kinds[l.kind], opAdopt, true)
 	defer func() { c.End(err == nil, err) }()
 	switch {
 	case l.config.Err != nil:
-		return lockerr.New(opAdopt, l.Name(), l.config.Err)
+		return nil, lockerr.New(opAdopt, l.Name(), l.config.Err)
 	case ctx.Err() != nil:
-		return lockerr.Ended(opAdopt, l.Name(), ctx, nil)
+		return nil, lockerr.Ended(opAdopt, l.Name(), ctx, nil)
 	case !l.e.Begin():
-		return lockerr.New(opAdopt, l.Name(), lockerr.ErrClosed)
+		return nil, lockerr.New(opAdopt, l.Name(), lockerr.ErrClosed)
 	}
 	defer l.e.End()
 	ctx, stop := l.config.Bounded(ctx, &c)
 	defer stop()
-	o := l.handle.OwnerOf(ctx)
-	w := l.table.Waiter(&l.handle, o, l.shares(), int64(l.config.Lease))
+	w := l.table.Waiter(&l.side, o, l.shares(), int64(l.config.Lease))
 	defer l.table.Free(w)
 	w.Keep = int64(l.config.Keep)
 	if !l.table.EnterBeside(w) {
-		return lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
+		return nil, lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.side.LossOf(o))
 	}
 	a := attempt{Lock: l, ctx: ctx, io: transport.ForCaller(ctx, l.e.callCtx), c: &c, w: w, from: t.HoldID()}
 	h := a.newLease()
@@ -150,22 +151,25 @@ func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) (err error) {
 		if hold, used := l.table.Grant(w, h, h.Token); used {
 			l.e.took(h, l.config.MaxHold)
 			c.Got(hold, false)
-			return nil
+			return hold, nil
 		}
 		l.e.releaseLater(h) // it is lost, or another of the owner's holds is
 	} else if h.Indeterminate {
 		l.e.cleaner.Add(h, true, nil)
 	}
 	switch {
-	case out == granted && l.handle.MustUnlockFirst(o):
-		err = lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
+	case out == granted && l.side.MustUnlockFirst(o):
+		err = lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.side.LossOf(o))
 	case err == nil && out == again && now.Milliseconds() >= t.Until:
 		err = lockerr.New(opAdopt, l.Name(), lockerr.ErrTooLate)
 	case err == nil:
 		err = lockerr.New(opAdopt, l.Name(), lockerr.ErrUsed)
 	}
-	_, err = a.letIn(err)
-	return err
+	h2, err := a.letIn(err)
+	if err != nil {
+		return nil, err
+	}
+	return h2, nil
 }
 
 // ReadTicket returns the ticket with that text, if it is of a session with the same prefix.

@@ -15,7 +15,7 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Lock is a handle of a lock: an exclusive one, or one side of a read-write lock. Init makes it usable.
+// A Lock is a lock of one engine: an exclusive one, or one side of a read-write lock. Init makes it usable.
 //
 // A call of Lock passes through this file, and if it must wait through wait.go; that of a reader
 // through read.go as well.
@@ -23,7 +23,7 @@ type Lock struct {
 	e      *Engine
 	kind   wire.Kind
 	table  *table // of kind
-	handle handle
+	side   side
 	keys   wire.Keys
 	config LockConfig // its Lease is set, and at most MaxHold; its Err is also that of the name
 
@@ -54,7 +54,7 @@ func (c *LockConfig) Bounded(ctx context.Context, call *Call) (context.Context, 
 	return context.WithTimeout(ctx, c.Wait)
 }
 
-// Init makes l a handle for a name. Its first call reports a bad name or option.
+// Init makes l the lock of a name. Its first call reports a bad name or option.
 func (l *Lock) Init(e *Engine, k wire.Kind, name string, cfg LockConfig) {
 	l.e, l.kind, l.table, l.keys, l.config = e, k, e.arbiters[k], wire.NewKeys(k, e.Config.Prefix+name), cfg
 	if err := wire.CheckName(e.Config.Prefix, name); err != nil {
@@ -73,8 +73,7 @@ func (l *Lock) Init(e *Engine, k wire.Kind, name string, cfg LockConfig) {
 	if k == wire.Read || k == wire.Semaphore {
 		side = arbiter.Read
 	}
-	l.handle.Many = k == wire.Semaphore
-	l.table.Init(&l.handle, l.keys.Name, side)
+	l.table.Init(&l.side, l.keys.Name, side)
 }
 
 // Name returns the name of the lock that the user gave: its key without the prefix.
@@ -122,52 +121,54 @@ func (l *Lock) op(c *Call) string {
 	return ops[l.kind][0]
 }
 
-// Lock locks l. An owner that holds it enters again without asking Redis.
-func (l *Lock) Lock(ctx context.Context) error {
-	_, err := l.lock(ctx, true)
-	return err
-}
-
-// TryLock makes one attempt to lock l.
-func (l *Lock) TryLock(ctx context.Context) (bool, error) { return l.lock(ctx, false) }
-
 var spareCalls = sync.Pool{New: func() any { return new(Call) }}
 
-func (l *Lock) lock(ctx context.Context, wait bool) (bool, error) {
-	o := l.handle.OwnerOf(ctx)
-	if l.kind != wire.Read && l.config.Err == nil && ctx.Err() == nil && l.table.Reenter(&l.handle, o) {
-		return true, nil
+// Take acquires l: see [Member]. An owner that holds it enters again without asking Redis.
+func (l *Lock) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (Held, error) {
+	if o != nil && l.kind != wire.Read && l.config.Err == nil && ctx.Err() == nil {
+		if h := l.table.Reenter(&l.side, o, due); h != nil {
+			return h, nil
+		}
 	}
 	c := spareCalls.Get().(*Call)
 	*c = NewCall(ctx, l.e.Config.Observer, l.Name(), kinds[l.kind], ops[l.kind][0], wait)
-	ok, err := l.Acquire(ctx, o, c)
-	c.End(ok, err)
+	c.Due = due
+	h, err := l.Acquire(ctx, o, c)
+	c.End(h != nil, err)
 	*c = Call{}
 	spareCalls.Put(c)
-	return ok, err
+	return h, err
 }
 
-// Acquire locks l for o on behalf of a call, which waits or makes one attempt.
-func (l *Lock) Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (ok bool, err error) {
+// Acquire locks l for o, unless that is nil, on behalf of a call, which waits or makes one attempt.
+func (l *Lock) Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (Held, error) {
+	h, err := l.acquire(ctx, o, c)
+	if h == nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (l *Lock) acquire(ctx context.Context, o *arbiter.Owner, c *Call) (h *lease.Hold, err error) {
 	switch {
 	case l.config.Err != nil:
-		return false, lockerr.New(l.op(c), l.Name(), l.config.Err)
+		return nil, lockerr.New(l.op(c), l.Name(), l.config.Err)
 	case ctx.Err() != nil:
-		return false, lockerr.Ended(l.op(c), l.Name(), ctx, nil)
+		return nil, lockerr.Ended(l.op(c), l.Name(), ctx, nil)
 	case !l.e.Begin():
-		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrClosed)
+		return nil, lockerr.New(l.op(c), l.Name(), lockerr.ErrClosed)
 	}
 	defer l.e.End()
 	ctx, stop := l.config.Bounded(ctx, c)
 	defer stop()
-	if c.Wait && l.WaitsForItself(ctx, o) {
-		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrDeadlock)
+	if c.Wait && l.waitsForItself(ctx, o) {
+		return nil, lockerr.New(l.op(c), l.Name(), lockerr.ErrDeadlock)
 	}
 	err = errStartOver
 	for err == errStartOver {
-		ok, err = l.enter(ctx, o, c)
+		h, err = l.enter(ctx, o, c)
 	}
-	return ok, err
+	return h, err
 }
 
 // errStartOver: a call must start over. It was passed a hold that had expired by the time the call woke up, and has
@@ -176,11 +177,12 @@ var errStartOver = errors.New("the call must start over")
 
 // enter waits for the call's turn in this process and then, unless another goroutine lets it in, acquires
 // the lock from Redis.
-func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, error) {
-	w := l.table.Waiter(&l.handle, o, l.shares(), int64(l.config.Lease))
+func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (*lease.Hold, error) {
+	w := l.table.Waiter(&l.side, o, l.shares(), int64(l.config.Lease))
 	defer l.table.Free(w)
+	w.Due = c.Due
 	if l.kind == wire.Read {
-		w.Inside = c.Wait && l.part().readAround(ctx)
+		w.Inside = c.Wait && l.readAround(ctx)
 	}
 	if c.whole == nil { // a group gives back what it does not hold
 		w.Keep = int64(l.config.Keep)
@@ -188,16 +190,19 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 	a := attempt{Lock: l, ctx: ctx, c: c, w: w, asks: !c.Wait && w.Keep > 0}
 	switch l.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
-		c.Entered(l.table.Answer(w))
-		return true, nil
+		h := l.table.Answer(w)
+		c.Entered(h)
+		return h, nil
 	case arbiter.Joined:
-		c.Got(l.table.Answer(w), true)
-		return true, nil
+		h := l.table.Answer(w)
+		c.Got(h, true)
+		return h, nil
 	case arbiter.Resumed:
 		h := l.table.Answer(w)
 		l.e.watchdog.Resume(h.Lease(), h.Since)
 		c.Got(h, true)
-		return true, nil
+		c.Kept()
+		return h, nil
 	case arbiter.Stale:
 		w.Kept.Late.Store(true) // nobody has it: who waits, waits for Redis
 		next := int64(0)
@@ -210,23 +215,23 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 			_ = l.e.release(context.WithoutCancel(ctx), kept, next)
 		}(w.Kept)
 		if err := a.awaitTurn(); err != nil {
-			return false, err
+			return nil, err
 		}
 		if h := l.table.Answer(w); h != nil {
 			return l.enterWith(h, c)
 		}
 	case arbiter.Busy:
-		return false, nil
+		return nil, nil
 	case arbiter.Upgrade:
-		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUpgrade)
+		return nil, lockerr.New(l.op(c), l.Name(), lockerr.ErrUpgrade)
 	case arbiter.UnlockFirst:
-		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
+		return nil, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst, l.side.LossOf(o))
 	case arbiter.Queued:
 		if c.Wait {
 			c.Contend()
 		}
 		if err := a.awaitTurn(); err != nil {
-			return false, err
+			return nil, err
 		}
 		if h := l.table.Answer(w); h != nil {
 			return l.enterWith(h, c)
@@ -253,7 +258,7 @@ func (a *attempt) awaitTurn() error {
 	if turn, err := a.pause(most, nil); turn && err == nil {
 		return nil
 	}
-	b := a.table.Blocked(&a.handle)
+	b := a.table.Blocked(&a.side)
 	a.taken, a.last = b.Refused, b.Err // the last answer to the call that asks Redis
 	if !a.c.Wait {
 		a.last = errUnconfirmed
@@ -270,7 +275,7 @@ func (a *attempt) awaitTurn() error {
 }
 
 // acquire acquires an exclusive lock, or a permit, from Redis.
-func (a *attempt) acquire() (bool, error) {
+func (a *attempt) acquire() (*lease.Hold, error) {
 	place := a.w.Place
 	a.w.Place = nil
 	for ; ; place = nil {
@@ -282,13 +287,13 @@ func (a *attempt) acquire() (bool, error) {
 		if used {
 			a.e.took(l, a.config.MaxHold)
 			a.c.Got(h, false)
-			return true, nil
+			return h, nil
 		}
 		a.e.releaseLater(l)
 		if h != nil {
 			return a.enterWith(h, a.c)
 		}
-		if a.handle.MustUnlockFirst(a.w.Owner) {
+		if a.side.MustUnlockFirst(a.w.Owner) {
 			return a.letIn(errStartOver)
 		}
 		if !a.c.Wait {
@@ -323,26 +328,26 @@ func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 // Grant and cancel may race: the arbiter may answer just before the call leaves the queue. Quit
 // decides under the arbiter's mutex. It returns a hold granted until then, which is given back,
 // and afterwards the arbiter cannot find the call any more.
-func (a *attempt) letIn(err error) (bool, error) {
+func (a *attempt) letIn(err error) (*lease.Hold, error) {
 	h := a.table.Quit(a.w)
 	switch {
 	case h == nil:
-		return false, err
+		return nil, err
 	case err != nil:
-		a.giveBack(h)
-		return false, err
+		a.giveBack(h, a.c.Due)
+		return nil, err
 	}
 	return a.enterWith(h, a.c)
 }
 
 // enterWith ends a call that another call let in with its hold h.
-func (l *Lock) enterWith(h *lease.Hold, c *Call) (bool, error) {
+func (l *Lock) enterWith(h *lease.Hold, c *Call) (*lease.Hold, error) {
 	if l.loseIfExpired(h) {
-		l.giveBack(h)
-		return false, errStartOver
+		l.giveBack(h, c.Due)
+		return nil, errStartOver
 	}
 	c.Got(h, h.Passed || l.kind == wire.Read)
-	return true, nil
+	return h, nil
 }
 
 // pass decides for the arbiter whether a lease may go to another goroutine, which wants one of

@@ -12,7 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// How holds are lost, and what a lock says of the latest hold taken through it.
+// How holds are lost.
 
 // Lost ends the local holds on a lease that is lost, and reports the loss. It implements lease.Owner.
 func (e *Engine) Lost(l *lease.Lease, cause error) {
@@ -39,7 +39,10 @@ func (e *Engine) Renewed(n int, took time.Duration, first error) {
 // lost follows up the loss of the holds on a lease: only a read lease may have several.
 func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	e.watchdog.Remove(l)
-	ReportLoss(e.Config.Observer, holds, e.nameOf(l.Keys.Name), kinds[l.Kind])
+	for _, h := range holds {
+		h.Tell()
+		ReportLoss(e.Config.Observer, h, e.nameOf(l.Keys.Name), kinds[l.Kind])
+	}
 	switch {
 	case cause == lockerr.ErrLostAtClose:
 		e.releaseClosed(l)
@@ -57,14 +60,6 @@ func (l *Lock) loseIfExpired(h *lease.Hold) bool {
 	}
 	l.e.Lost(on, lockerr.ErrExpired)
 	return true
-}
-
-// refresh returns h, which may be nil, after loseIfExpired.
-func (l *Lock) refresh(h *lease.Hold) *lease.Hold {
-	if h != nil {
-		l.loseIfExpired(h)
-	}
-	return h
 }
 
 // Heard handles a message, and reports whether it is not for those who wait for one on its channel. To the session
@@ -123,63 +118,10 @@ func (e *Engine) leaseOf(id, key string) *lease.Lease {
 	return nil
 }
 
-// Done returns a channel that is closed when the latest hold ends.
-func (l *Lock) Done() <-chan struct{} { return DoneOf(l.refresh(l.handle.Latest())) }
-
-// Err returns nil while the latest hold is held, else ErrLost or ErrNotHeld.
-func (l *Lock) Err() error { return ErrOf("lock", l.Name(), l.refresh(l.handle.Latest())) }
-
-// DoneOf returns the result of Done for the latest hold, nil if there was none.
-func DoneOf[L comparable](h *arbiter.Hold[L]) <-chan struct{} {
-	if h == nil {
-		return arbiter.Closed
-	}
-	return h.Done()
-}
-
-// ErrOf returns the result of Err for the latest hold, nil if there was none.
-func ErrOf[L comparable](op, name string, h *arbiter.Hold[L]) error {
-	switch {
-	case h == nil || h.State() == arbiter.Ended:
-		return lockerr.New(op, name, lockerr.ErrNotHeld)
-	case h.State() == arbiter.Lost:
-		return lockerr.New(op, name, h.Cause())
-	}
-	return nil
-}
-
-// FencingToken returns the token of the latest hold, also after its loss; 0 if there is none.
-func (l *Lock) FencingToken() int64 { return TokenOf(l.handle.Latest()) }
-
-// TokenOf returns the result of FencingToken for the latest hold, nil if there was none.
-func TokenOf[L comparable](h *arbiter.Hold[L]) int64 {
-	if h == nil || h.State() == arbiter.Ended {
-		return 0
-	}
-	return h.Token
-}
-
-// Slot returns the slot of the latest permit that is held, -1 if none is.
-func (l *Lock) Slot() int {
-	if h := l.refresh(l.handle.Held()); h != nil && h.State() == arbiter.Live {
-		return SlotOf(h)
-	}
-	return -1
-}
-
 // SlotOf returns the slot of a hold, -1 if it is none of a semaphore.
 func SlotOf(h Held) int {
 	if h, ok := h.(*lease.Hold); ok && h.Lease().Kind == wire.Semaphore {
 		return h.Lease().Slot
 	}
 	return -1
-}
-
-// Deadline returns until when the latest hold is certain, if it is live.
-func (l *Lock) Deadline() (time.Time, bool) {
-	h := l.handle.Latest()
-	if h == nil {
-		return time.Time{}, false
-	}
-	return l.DeadlineOf(h)
 }

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -19,38 +21,66 @@ type Locker interface {
 	Err() error
 }
 
-// A Member is a lock of this module, whose holds a Do knows.
+// Held is a hold of any lock type: what one owner has acquired, or one call without an owner. Each call that it was
+// granted to is to release it once.
+type Held interface {
+	State() arbiter.State
+	Cause() error // of the loss
+	Done() <-chan struct{}
+	OnLoss(f *func()) // f is called with no mutex locked
+	Forget(f *func())
+
+	Fence() int64 // the fencing token, 0 if there is none
+	Due() bool    // an Unlock of the lock is to release it
+	Shared() bool // other calls may be granted it as well
+
+	// What observers are told of it.
+	Reported(now int64) (lost error)
+	Over(all bool) (calls []int64)
+}
+
+// A Member is a lock of this module.
 type Member interface {
-	Locker
 	Name() string // for people
 
-	// HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
-	HeldBy(o *arbiter.Owner) Held
+	// Take acquires the lock, for o unless that is nil. It waits, or makes one attempt: then the hold may be nil without an
+	// error, since the lock is taken. If due, an Unlock of the lock is to release the hold.
+	Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (Held, error)
 
-	// DeadlineOf returns until when h, a hold of the lock, is certain, if it is live and that is known.
+	// Release ends one of the calls that h, a hold of this lock, was granted to; if due, one that an Unlock is to end.
+	// It returns ErrNotDue if there is none.
+	Release(ctx context.Context, h Held, due bool) error
+
+	// ReleaseOf is Release of what o has locked, by an Unlock.
+	ReleaseOf(ctx context.Context, o *arbiter.Owner) error
+
+	// NotHeld returns the error of an Unlock of which there is nothing to release.
+	NotHeld() error
+
+	// Refresh loses h if its deadline has passed: a process that was frozen may look before its watchdog does.
+	Refresh(h Held)
+
+	// DeadlineOf returns until when h is valid, if it is live and that is known.
 	DeadlineOf(h Held) (time.Time, bool)
 
-	// Taken returns the parts with a key that h, a hold of the lock, has now.
-	Taken(h Held, key string) []Part
+	// TakenBy returns the locks that h holds now.
+	TakenBy(h Held) []Taken
 }
 
 // A Leaf is a member that is no group: a group locks it as one of several.
 type Leaf interface {
 	Member
 
-	// Acquire locks it for o, who is in ctx, on behalf of a call, which waits or makes one attempt.
-	Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (bool, error)
+	// Acquire is Take on behalf of a call of a group, which waits or makes one attempt.
+	Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (Held, error)
 
-	// ReleaseInBackground ends one Lock of o without waiting for Redis. ctx is for observers.
-	ReleaseInBackground(ctx context.Context, o *arbiter.Owner)
+	// ReleaseInBackground is Release without waiting for Redis. ctx is for observers.
+	ReleaseInBackground(ctx context.Context, h Held)
 
 	// Order returns the place in the order in which groups lock, the same in every process: by key, then by rank.
 	Order() (key string, rank int)
 
 	Parts() []Part // the locks that it takes in engines
-
-	// WaitsForItself reports whether Lock by o under ctx would wait for a Do that ctx comes from.
-	WaitsForItself(ctx context.Context, o *arbiter.Owner) bool
 }
 
 // A Part is a lock of one engine that a member takes.
@@ -62,19 +92,8 @@ type Part struct {
 	Most   int    // how many owners may hold it at once, unless it is shared
 }
 
-// Held is a hold of any lock type.
-type Held interface {
-	OnEnd(f *func(arbiter.State))
-	Forget(f *func(arbiter.State))
-	Done() <-chan struct{}
-	State() arbiter.State
-	Cause() error // of the loss
-	Fence() int64 // the fencing token, 0 if there is none
-
-	// What observers are told of it.
-	Reported(now int64) (lost error)
-	Over(all bool) (calls []int64)
-}
+// ErrNotDue: there is nothing for this Unlock to release.
+var ErrNotDue = errors.New("nothing to release")
 
 // Order puts readers after writers: an owner cannot upgrade.
 func (l *Lock) Order() (key string, rank int) {
@@ -85,25 +104,18 @@ func (l *Lock) Order() (key string, rank int) {
 }
 
 // Parts returns the lock itself.
-func (l *Lock) Parts() []Part { return []Part{l.part()} }
-
-func (l *Lock) part() Part {
-	return Part{l.e, l.keys.Name, families[l.kind], l.kind == wire.Read, max(l.config.Permits, 1)}
+func (l *Lock) Parts() []Part {
+	return []Part{{l.e, l.keys.Name, families[l.kind], l.kind == wire.Read, max(l.config.Permits, 1)}}
 }
 
-const semaphores = "semaphore"
-
-var families = [...]string{wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw", wire.Semaphore: semaphores}
-
-// HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
-func (l *Lock) HeldBy(o *arbiter.Owner) Held {
-	if h := l.refresh(l.table.Newest(&l.handle, o)); h != nil {
-		return h
-	}
-	return nil
+var families = [...]string{
+	wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw", wire.Semaphore: "semaphore",
 }
 
-// DeadlineOf returns until when h is certain, if it is live.
+// Refresh loses h if its lease is not valid any more.
+func (l *Lock) Refresh(h Held) { l.loseIfExpired(h.(*lease.Hold)) }
+
+// DeadlineOf returns until when h is valid, if it is live.
 func (l *Lock) DeadlineOf(h Held) (time.Time, bool) {
 	if h.State() != arbiter.Live {
 		return time.Time{}, false
@@ -112,17 +124,21 @@ func (l *Lock) DeadlineOf(h Held) (time.Time, bool) {
 	return time.Now().Add(time.Duration(left)), true
 }
 
-// Taken returns the lock itself, if it has that key and h is live.
-func (l *Lock) Taken(h Held, key string) []Part {
-	if l.keys.Name != key || l.loseIfExpired(h.(*lease.Hold)) || h.State() != arbiter.Live {
+// TakenBy returns the lock itself, if h is live.
+func (l *Lock) TakenBy(h Held) []Taken {
+	held := h.(*lease.Hold)
+	if l.loseIfExpired(held) || h.State() != arbiter.Live {
 		return nil
 	}
-	return l.Parts()
+	return []Taken{{l.e, l.keys.Name, l.kind, held.Owner}}
 }
 
-// WaitsForItself reports whether Lock by o under ctx would wait for a Do that ctx comes from.
-func (l *Lock) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
-	return ScopeOf(ctx) != nil && l.part().WaitsForItself(ctx, o)
+// addNew returns s with v in it.
+func addNew[T comparable](s []T, v T) []T {
+	if slices.Contains(s, v) {
+		return s
+	}
+	return append(s, v)
 }
 
 // Await waits for a signal on c, the end of ctx, or the closing of an engine that is open now,

@@ -16,14 +16,14 @@ import (
 type arbiterStanding = arbiter.Standing[*lease.Lease]
 
 // acquireRead acquires a read lease, or joins the shared one if Redis says that more readers may.
-func (a *attempt) acquireRead() (bool, error) {
+func (a *attempt) acquireRead() (*lease.Hold, error) {
 	for {
 		var h *lease.Hold
 		h, a.st = a.table.Standing(a.w)
 		switch {
 		case h != nil:
 			a.c.Got(h, true)
-			return true, nil
+			return h, nil
 		case a.st.Refused:
 			return a.letIn(errStartOver)
 		case a.st.Confirm && !lease.Certain(a.st.Read, a.e.Clock.Now()):
@@ -37,8 +37,8 @@ func (a *attempt) acquireRead() (bool, error) {
 		case l == nil:
 			continue // the owner has got another hold, with which the call may enter
 		}
-		if a.enterRead(l) {
-			return true, nil
+		if h := a.enterRead(l); h != nil {
+			return h, nil
 		}
 	}
 }
@@ -55,8 +55,8 @@ func (a *attempt) sendRead(l *lease.Lease, queue bool) (reply int64, ttl time.Du
 	return a.e.proto.AcquireRead(a.io, &l.Ref, a.leaseMS, writer, join, queue)
 }
 
-// enterRead follows a reply to l that is no refusal. It reports false if the call must ask again.
-func (a *attempt) enterRead(l *lease.Lease) bool {
+// enterRead follows a reply to l that is no refusal. It returns nil if the call must ask again.
+func (a *attempt) enterRead(l *lease.Lease) *lease.Hold {
 	reply := l.Token
 	l.Token = 0 // readers have no token
 	var h *lease.Hold
@@ -65,7 +65,7 @@ func (a *attempt) enterRead(l *lease.Lease) bool {
 	switch reply {
 	case wire.ReadGone:
 		a.e.Lost(a.st.Read, lockerr.ErrGone)
-		return false
+		return nil
 	case wire.ReadOther:
 		h, _ = a.table.GrantRead(a.w, a.st.Read, false, l.Sent+tenure)
 	case wire.ReadJoin:
@@ -83,5 +83,5 @@ func (a *attempt) enterRead(l *lease.Lease) bool {
 	if h != nil {
 		a.c.Got(h, !fresh)
 	}
-	return h != nil
+	return h
 }

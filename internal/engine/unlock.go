@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,31 +19,51 @@ import (
 // How every lock is unlocked: the arbiter says what the unlock amounts to, the lease's renewal stops, the
 // release is sent, and the arbiter's next waiter asks.
 
-// Unlock ends one Lock, and releases the hold if it was the last one.
-func (l *Lock) Unlock(ctx context.Context) error {
-	if l.config.Err != nil {
-		return lockerr.New(ops[l.kind][1], l.Name(), l.config.Err)
+// Release ends one of the calls that h was granted to, and releases the hold if it was the last one: see [Member].
+func (l *Lock) Release(ctx context.Context, h Held, due bool) error {
+	l.e.track() // nothing else would release what Exit has ended
+	defer l.e.End()
+	start, x := Now(), l.table.Exit(&l.side, h.(*lease.Hold), due, lockerr.ErrExpired)
+	if x.Outcome == arbiter.NotHeld {
+		return ErrNotDue
 	}
-	o := arbiter.OwnerOf(ctx)
-	if l.table.ExitInner(&l.handle, o) {
+	return l.unlocked(ctx, start, x, true)
+}
+
+// ReleaseOf is Release of what o has locked, by an Unlock.
+func (l *Lock) ReleaseOf(ctx context.Context, o *arbiter.Owner) error {
+	if l.config.Err == nil && l.table.ExitInner(&l.side, o) {
 		return nil
 	}
-	return l.unlock(ctx, o, true)
-}
-
-// ReleaseInBackground ends one Lock of o without waiting for Redis. ctx is for observers.
-func (l *Lock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
-	_ = l.unlock(ctx, o, false)
-}
-
-// unlock ends one Lock of o, or of what was last taken through l if o is nil. It returns ErrLost if Redis did not have
-// the hold; what is not confirmed was protected to its end all the same.
-func (l *Lock) unlock(ctx context.Context, o *arbiter.Owner, wait bool) (err error) {
-	l.e.track() // nobody else would release what Exit has ended
+	l.e.track()
 	defer l.e.End()
-	start, op := Now(), ops[l.kind][1]
-	x := l.table.Exit(&l.handle, o, lockerr.ErrExpired)
-	if err := l.notHeld(x, op); err != nil || x.Outcome == arbiter.Kept {
+	start, x := Now(), l.table.ExitOwner(&l.side, o, lockerr.ErrExpired)
+	if x.Outcome == arbiter.NotHeld {
+		return l.NotHeld()
+	}
+	return l.unlocked(ctx, start, x, true)
+}
+
+// NotHeld returns the error of an Unlock of which there is nothing to release.
+func (l *Lock) NotHeld() error {
+	return lockerr.New(ops[l.kind][1], l.Name(), cmp.Or(l.config.Err, lockerr.ErrNotHeld))
+}
+
+// ReleaseInBackground is Release without waiting for Redis. ctx is for observers.
+func (l *Lock) ReleaseInBackground(ctx context.Context, h Held) {
+	l.e.track()
+	defer l.e.End()
+	start, x := Now(), l.table.Exit(&l.side, h.(*lease.Hold), false, lockerr.ErrExpired)
+	if x.Outcome != arbiter.NotHeld {
+		_ = l.unlocked(ctx, start, x, false)
+	}
+}
+
+// unlocked follows up an unlock, which began at start. It returns ErrLost if Redis did not have the hold; what is not
+// confirmed was protected to its end all the same.
+func (l *Lock) unlocked(ctx context.Context, start int64, x arbiter.Exit[*lease.Lease], wait bool) (err error) {
+	op := ops[l.kind][1]
+	if err := l.lossOf(x, op); err != nil || x.Outcome == arbiter.Kept {
 		return err
 	}
 	all := l.kind != wire.Read || x.Hold.State() != arbiter.Live
@@ -61,11 +82,9 @@ func (l *Lock) unlock(ctx context.Context, o *arbiter.Owner, wait bool) (err err
 	return nil
 }
 
-// notHeld returns why x was not the end of a hold that was certain, nil if it was.
-func (l *Lock) notHeld(x arbiter.Exit[*lease.Lease], op string) error {
+// lossOf returns why x was not the end of a hold that was valid, nil if it was.
+func (l *Lock) lossOf(x arbiter.Exit[*lease.Lease], op string) error {
 	switch x.Outcome {
-	case arbiter.NotHeld:
-		return lockerr.New(op, l.Name(), lockerr.ErrNotHeld)
 	case arbiter.Expired: // for the caller such a hold was lost, like any other
 		l.e.lost(x.Lease, lockerr.ErrExpired, x.Lost)
 		return lockerr.New(op, l.Name(), lockerr.ErrExpired)
@@ -77,8 +96,8 @@ func (l *Lock) notHeld(x arbiter.Exit[*lease.Lease], op string) error {
 
 // giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
 // nobody was told.
-func (l *Lock) giveBack(h *lease.Hold) {
-	x := l.table.Return(&l.handle, h, lockerr.ErrExpired)
+func (l *Lock) giveBack(h *lease.Hold, due bool) {
+	x := l.table.Exit(&l.side, h, due, lockerr.ErrExpired)
 	switch x.Outcome {
 	case arbiter.Expired:
 		l.e.lost(x.Lease, lockerr.ErrExpired, x.Lost)

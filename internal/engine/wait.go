@@ -308,10 +308,10 @@ func (a *attempt) ended() error {
 		return nil
 	case a.ctx.Err() == nil:
 		return lockerr.New(op, a.Name(), lockerr.ErrClosed, a.last)
-	case a.handle.MustUnlockFirst(a.w.Owner):
-		return lockerr.Ended(op, a.Name(), a.ctx, lockerr.Join(lockerr.ErrUnlockFirst, a.handle.LossOf(a.w.Owner)))
+	case a.side.MustUnlockFirst(a.w.Owner):
+		return lockerr.Ended(op, a.Name(), a.ctx, lockerr.Join(lockerr.ErrUnlockFirst, a.side.LossOf(a.w.Owner)))
 	}
-	b := a.table.Blocked(&a.handle)
+	b := a.table.Blocked(&a.side)
 	if late := b.Held && b.Lease.Late.Load(); a.taken || b.Held && !late || a.last == nil && a.c.Contended() && !late {
 		return lockerr.Taken(op, a.Name(), a.ctx, a.c.Waited())
 	}

@@ -81,18 +81,11 @@ func (o *overtaken) has(id string, sent int64) bool {
 	return slices.Contains(o.ids[:], id)
 }
 
-// Wanted returns a channel that is closed when somebody else waits for the latest hold; nil if there was none.
-func (l *Lock) Wanted() <-chan struct{} {
-	if h := l.handle.Latest(); h != nil {
-		return wantedOf(h)
+// WantedOf returns a channel that is closed when somebody else waits for the lock of h while it is held. It is nil for
+// readers, whose waiters are not told of, and for what is no lock of one engine.
+func WantedOf(h Held) <-chan struct{} {
+	if h, ok := h.(*lease.Hold); ok && h.Lease().Kind != wire.Read {
+		return h.Wanted()
 	}
 	return nil
-}
-
-// wantedOf returns the result of Wanted for a hold. Nobody is told of those that wait for readers: it is nil then.
-func wantedOf(h *lease.Hold) <-chan struct{} {
-	if h.Lease().Kind == wire.Read {
-		return nil
-	}
-	return h.Wanted()
 }

@@ -56,7 +56,8 @@ type AcquireEvent struct {
 	Wait      time.Duration // from the call to its end
 	Contended bool          // the lock was found taken
 	Waited    bool          // Waiting was reported
-	Handoff   bool          // it came from a goroutine of this process, without asking Redis
+	Local     bool          // it was granted in this process, without asking Redis
+	Kept      bool          // the session had kept it (WithKeep)
 	Token     int64         // fencing token; 0 if there is none
 	Err       error         // what the call returns
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
@@ -21,33 +22,25 @@ import (
 type Group struct {
 	leaves    []engine.Leaf   // the members of this module, in canonical order
 	strangers []engine.Locker // the others
-	members   []engine.Locker // all of them, in this order
+	members   []any           // all of them, in this order
 	keys      []string        // the members' in the order that is the same for all groups; empty if a member has none
 	batches   [][]int         // members that are asked together, by index: each once
-	engines   []*engine.Engine
-	err       error          // misuse, returned by every operation
-	observer  event.Observer // those of the members' sessions
-	name      string         // for observers: the members' names
+	err       error           // misuse, returned by every operation
+	observer  event.Observer  // those of the members' sessions
+	name      string          // for observers: the members' names
+	given     []int           // the members' indices in the order in which they were given to New
 
-	// Members may be shared with others, so nothing but them excludes anybody: every hold is one of a reader, and
-	// every call asks by itself.
-	table  *arbiter.Table[*hold]
-	handle arbiter.Handle[*hold]
+	// Members may be shared with others, so they alone exclude: each call without an owner has a hold of its own.
+	mu   sync.Mutex               // protects the following, and the counts of holds
+	held map[*arbiter.Owner]*hold // of owners, until they have unlocked; an owner enters again
 }
 
-var rules = arbiter.Rules[*hold]{
-	Open:     true,
-	Now:      engine.Now,
-	ID:       func(h *hold) string { return fmt.Sprintf("%p", h) },
-	Certain:  func(*hold, int64) bool { return true }, // each loss is told
-	Outlasts: func(_, _ *hold) bool { return true },   // the members' leases of the newer one began later
-}
-
-// New returns a group of locks. Its first call reports misuse: no member, a nil member, or members
-// that exclude each other. A lock that is a member twice is locked twice. A group stands for its members.
-func New(locks ...engine.Locker) *Group {
-	g := &Group{table: arbiter.NewTable(rules)}
-	g.table.Init(&g.handle, "", arbiter.Read)
+// New returns a group of locks, each a *Group, an engine.Leaf, or an engine.Locker. Its first call reports misuse: no
+// member, a nil member, or members that exclude each other. A lock that is a member twice is locked twice. A group
+// stands for its members.
+func New(locks ...any) *Group {
+	g := &Group{held: make(map[*arbiter.Owner]*hold)}
+	var given []any
 	if len(locks) == 0 {
 		g.err = fmt.Errorf("%w: a group needs at least one member", lockerr.ErrOption)
 	}
@@ -58,10 +51,13 @@ func New(locks ...engine.Locker) *Group {
 		case *Group:
 			g.leaves, g.strangers = append(g.leaves, l.leaves...), append(g.strangers, l.strangers...)
 			g.err = cmp.Or(g.err, l.err)
+			for _, i := range l.given {
+				given = append(given, l.members[i])
+			}
 		case engine.Leaf:
-			g.leaves = append(g.leaves, l)
-		default:
-			g.strangers = append(g.strangers, l)
+			g.leaves, given = append(g.leaves, l), append(given, l)
+		case engine.Locker:
+			g.strangers, given = append(g.strangers, l), append(given, l)
 		}
 	}
 	slices.SortStableFunc(g.leaves, func(a, b engine.Leaf) int {
@@ -73,7 +69,10 @@ func New(locks ...engine.Locker) *Group {
 		key, _ := l.Order()
 		g.members, g.keys = append(g.members, l), append(g.keys, key)
 	}
-	g.members, g.keys = append(g.members, g.strangers...), append(g.keys, make([]string, len(g.strangers))...)
+	for _, l := range g.strangers {
+		g.members, g.keys = append(g.members, l), append(g.keys, "")
+	}
+	g.given = g.indices(given)
 	var names []string
 	for i, l := range g.members {
 		names = append(names, nameOf(l))
@@ -84,8 +83,23 @@ func New(locks ...engine.Locker) *Group {
 	return g
 }
 
+// indices returns where members are. One that is a member twice is at two places.
+func (g *Group) indices(members []any) []int {
+	is := make([]int, len(members))
+	used := make([]bool, len(g.members))
+	for n, l := range members {
+		for i, m := range g.members {
+			if !used[i] && m == l {
+				is[n], used[i] = i, true
+				break
+			}
+		}
+	}
+	return is
+}
+
 // nameOf returns the name of a member, or its type if it has none.
-func nameOf(l engine.Locker) string {
+func nameOf(l any) string {
 	if n, ok := l.(interface{ Name() string }); ok {
 		return n.Name()
 	}
@@ -109,9 +123,6 @@ func (g *Group) addSessions() {
 	taken := make(map[[2]string][]engine.Part) // by deployment and key: one of each session
 	var all []*engine.Engine
 	for _, l := range g.leaves {
-		if l, ok := l.(*engine.Lock); ok { // a Redlock can be acquired without any of its sessions
-			g.engines = append(g.engines, l.Engine())
-		}
 		for _, p := range l.Parts() {
 			at := [2]string{p.Engine.Deployment(), p.Key}
 			same := taken[at]
@@ -129,108 +140,141 @@ func (g *Group) addSessions() {
 	g.observer = engine.ObserverOf(all...)
 }
 
-// Lock locks every member.
-func (g *Group) Lock(ctx context.Context) error {
-	_, err := g.lock(ctx, true)
-	return err
+// Take acquires every member: see [engine.Member]. An owner that holds the group enters again.
+func (g *Group) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (engine.Held, error) {
+	if h, err := g.reenter(o, due); h != nil || err != nil {
+		return h, err
+	}
+	c := engine.NewCall(ctx, g.observer, g.name, event.Group, "lock group", wait)
+	h, err := g.acquire(ctx, o, &c)
+	if h == nil {
+		c.End(false, err)
+		return nil, err
+	}
+	h.count = 1
+	if due {
+		h.locks.Store(1)
+	}
+	if o != nil {
+		g.mu.Lock()
+		if g.held[o] == nil { // otherwise another call of the owner was faster, and holds the members as well
+			g.held[o] = h
+		}
+		g.mu.Unlock()
+	}
+	c.Got(h, false)
+	c.End(true, nil)
+	h.watch()
+	return h, nil
 }
 
-// TryLock makes one attempt to lock every member.
-func (g *Group) TryLock(ctx context.Context) (bool, error) { return g.lock(ctx, false) }
-
-func (g *Group) lock(ctx context.Context, wait bool) (ok bool, err error) {
-	c := engine.NewCall(ctx, g.observer, g.name, event.Group, "lock group", wait)
-	defer func() { c.End(ok, err) }()
-	o, members := g.handle.OwnerOf(ctx), arbiter.OwnerOf(ctx)
-	if members == nil {
-		members = new(arbiter.Owner) // a handle does not enter again what is a member twice
+// reenter returns the hold of o after it has entered once more; nil if it has none. It is an error if that was lost.
+func (g *Group) reenter(o *arbiter.Owner, due bool) (engine.Held, error) {
+	if o == nil {
+		return nil, nil
 	}
-	waits := func(l engine.Leaf) bool { return l.WaitsForItself(ctx, members) }
+	g.mu.Lock()
+	h := g.held[o]
+	g.mu.Unlock()
+	if h == nil {
+		return nil, nil
+	}
+	g.Refresh(h)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case h.State() == arbiter.Lost:
+		return nil, lockerr.New("lock group", "", lockerr.ErrUnlockFirst, h.Cause())
+	case h.count == 0:
+		return nil, nil
+	}
+	h.count++
+	if due {
+		h.locks.Add(1)
+	}
+	return h, nil
+}
+
+// acquire locks every member on behalf of a call, or none.
+func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (*hold, error) {
 	switch {
 	case g.err != nil:
-		return false, lockerr.New(c.Op, "", g.err)
+		return nil, lockerr.New(c.Op, "", g.err)
 	case ctx.Err() != nil:
-		return false, lockerr.Ended(c.Op, "", ctx, nil)
-	case g.HeldBy(o) == nil && wait && slices.ContainsFunc(g.leaves, waits):
-		return false, lockerr.New(c.Op, "", lockerr.ErrDeadlock)
+		return nil, lockerr.Ended(c.Op, "", ctx, nil)
 	}
-	w := g.table.Waiter(&g.handle, o, false, 0)
-	defer g.table.Free(w)
-	for ; ; g.table.Quit(w) {
-		switch g.table.Enter(w, wait) {
-		case arbiter.Entered:
-			return true, nil
-		case arbiter.UnlockFirst:
-			return false, lockerr.New(c.Op, "", lockerr.ErrUnlockFirst, g.handle.LossOf(o))
-		case arbiter.Queued: // for the unlock of a hold that was lost
-			c.Contend()
-			if slices.ContainsFunc(g.engines, (*engine.Engine).Closed) || !engine.Await(ctx, w.C, g.engines) {
-				g.table.Quit(w)
-				if ctx.Err() != nil {
-					return false, lockerr.Ended(c.Op, "", ctx, lockerr.ErrUnlockFirst)
-				}
-				return false, lockerr.New(c.Op, "", lockerr.ErrClosed)
-			}
-		}
-		h := &hold{g: g, owner: members, parts: make([]engine.Held, len(g.members))}
-		if ok, err := h.acquire(arbiter.WithOwner(ctx, members), &c); !ok {
-			g.table.Quit(w)
-			h.giveBack(ctx, -1)
-			return false, err
-		}
-		g.HeldBy(o) // what others of o have lost is not to go on with h
-		granted, spare := g.table.GrantRead(w, h, true, 0)
-		if spare != h {
-			h.watch()
-		}
-		if spare != nil {
-			_ = spare.unlock(ctx)
-		}
-		if granted != nil { // otherwise it must wait for an unlock
-			c.Got(granted, false)
-			return true, nil
-		}
+	h := &hold{g: g, owner: o, parts: make([]engine.Held, len(g.members))}
+	if o == nil {
+		h.as = arbiter.NewOwner(nil) // a lock that is a member twice is entered again
+	} else {
+		h.as = o
 	}
+	if ok, err := h.acquire(arbiter.WithOwner(ctx, h.as), c); !ok {
+		h.giveBack(ctx, -1)
+		return nil, err
+	}
+	return h, nil
 }
 
-// Unlock unlocks every member, even if others fail, and joins their errors.
-func (g *Group) Unlock(ctx context.Context) (err error) {
-	const op = "unlock group"
-	if g.err != nil {
-		return lockerr.New(op, "", g.err)
+// Release ends one of the calls that held was granted to: see [engine.Member]. The last one unlocks every member, even if
+// others fail, and joins their errors.
+func (g *Group) Release(ctx context.Context, held engine.Held, due bool) (err error) {
+	start, h := engine.Now(), held.(*hold)
+	g.mu.Lock()
+	if h.count == 0 || due && !h.Due() {
+		g.mu.Unlock()
+		return engine.ErrNotDue
 	}
-	start, x := engine.Now(), g.table.Exit(&g.handle, arbiter.OwnerOf(ctx), nil)
-	switch x.Outcome {
-	case arbiter.NotHeld:
-		return lockerr.New(op, "", lockerr.ErrNotHeld)
-	case arbiter.Kept:
-		return nil
+	h.count--
+	if due {
+		h.locks.Add(-1)
 	}
-	if x.Last {
-		err = x.Lease.unlock(ctx)
+	last := h.count == 0
+	if last && g.held[h.owner] == h {
+		delete(g.held, h.owner)
 	}
-	if x.Outcome == arbiter.WasLost && !errors.Is(err, lockerr.ErrLost) { // a stranger need not say so
-		err = lockerr.Join(lockerr.New(op, "", x.Hold.Cause()), err)
+	lost := !last && h.State() == arbiter.Lost || last && !h.End(arbiter.Ended, nil)
+	g.mu.Unlock()
+	if last {
+		err = h.unlock(ctx)
 	}
-	engine.ReportUnlock(ctx, g.observer, x.Hold, x.Outcome == arbiter.Release, g.name, event.Group, start, err)
+	if lost && !errors.Is(err, lockerr.ErrLost) { // a stranger need not say so
+		err = lockerr.Join(lockerr.New(opUnlock, "", h.Cause()), err)
+	}
+	if last {
+		engine.ReportUnlock(ctx, g.observer, h, true, g.name, event.Group, start, err)
+	}
 	return err
 }
 
-// Done returns a channel that is closed when the latest hold taken through g ends.
-func (g *Group) Done() <-chan struct{} { return engine.DoneOf(refresh(g.handle.Latest())) }
-
-// Err returns nil while the latest hold taken through g is held, else ErrLost or ErrNotHeld.
-func (g *Group) Err() error { return engine.ErrOf("group", "", refresh(g.handle.Latest())) }
-
-// refresh loses l, if it is not nil, if a member is past its deadline: a process that was frozen may look before its
-// watchdog does.
-func refresh(l *arbiter.Hold[*hold]) *arbiter.Hold[*hold] {
-	if l != nil {
-		for _, m := range l.Lease().g.leaves {
-			m.HeldBy(l.Lease().owner)
-		}
+// ReleaseOf is Release of what o has locked, by an Unlock.
+func (g *Group) ReleaseOf(ctx context.Context, o *arbiter.Owner) error {
+	g.mu.Lock()
+	h := g.held[o]
+	g.mu.Unlock()
+	if h == nil {
+		return g.NotHeld()
 	}
-	return l
+	err := g.Release(ctx, h, true)
+	if err == engine.ErrNotDue {
+		return g.NotHeld()
+	}
+	return err
+}
+
+const opUnlock = "unlock group"
+
+// NotHeld returns the error of an Unlock of which there is nothing to release.
+func (g *Group) NotHeld() error { return lockerr.New(opUnlock, "", cmp.Or(g.err, lockerr.ErrNotHeld)) }
+
+// Refresh loses h if a member is past its deadline: a process that was frozen may look before its watchdog does.
+func (g *Group) Refresh(h engine.Held) {
+	if h.State() != arbiter.Live {
+		return
+	}
+	for i, l := range g.leaves {
+		l.Refresh(h.(*hold).parts[i])
+	}
 }
 
 // How a group acquires its members.
@@ -247,15 +291,33 @@ const (
 
 // hold is what one call has locked: every member once. It is lost with the first of them.
 type hold struct {
+	arbiter.Life
 	g       *Group
-	owner   *arbiter.Owner      // of the members' holds
-	parts   []engine.Held       // by member; nil: it is not locked
-	onEnd   func(arbiter.State) // of parts
-	watches sync.WaitGroup      // of strangers
+	owner   *arbiter.Owner // nil: the call had none
+	as      *arbiter.Owner // who holds the members
+	parts   []engine.Held  // by member; nil: it is not locked
+	onLoss  func()         // of parts
+	watches sync.WaitGroup // of strangers
+
+	count int          // calls that it was granted to and that have not ended; guarded by g.mu
+	locks atomic.Int32 // how many of these are due to an Unlock of the group; changed under the same
 }
 
+// Fence implements engine.Held: a group has no token.
+func (h *hold) Fence() int64 { return 0 }
+
+// Due implements engine.Held.
+func (h *hold) Due() bool { return h.locks.Load() > 0 }
+
+// Shared implements engine.Held.
+func (h *hold) Shared() bool { return h.owner != nil }
+
 // foreign is the hold of a stranger, as far as its Done channel tells.
-type foreign = arbiter.Hold[int]
+type foreign struct{ arbiter.Life }
+
+func (*foreign) Fence() int64 { return 0 }
+func (*foreign) Due() bool    { return false }
+func (*foreign) Shared() bool { return false }
 
 // acquire locks all members, or some of them before it fails.
 func (h *hold) acquire(ctx context.Context, c *engine.Call) (bool, error) {
@@ -326,49 +388,48 @@ func (h *hold) tryBatch(ctx context.Context, b []int, c *engine.Call) []error {
 func (h *hold) lock(ctx context.Context, i int, c *engine.Call) (ok bool, err error) {
 	switch l := h.g.members[i].(type) {
 	case engine.Leaf:
-		ok, err = l.Acquire(ctx, h.owner, c)
-	default:
+		held, err := l.Acquire(ctx, h.as, c)
+		h.parts[i] = held
+		return held != nil, err
+	case engine.Locker:
 		if ok = c.Wait; ok {
 			err = l.Lock(ctx)
 		} else {
 			ok, err = l.TryLock(ctx)
 		}
-	}
-	if ok = ok && err == nil; ok {
-		h.took(i)
+		if ok = ok && err == nil; ok {
+			h.tookStranger(i, l)
+		}
 	}
 	return ok, err
 }
 
-// took notes that a member is locked.
-func (h *hold) took(i int) {
-	if i < len(h.g.leaves) {
-		h.parts[i] = h.g.leaves[i].HeldBy(h.owner)
-		return
-	}
-	f, done := new(foreign), h.g.members[i].Done()
+// tookStranger notes that a stranger is locked, and watches it.
+func (h *hold) tookStranger(i int, l engine.Locker) {
+	f, done := new(foreign), l.Done()
 	h.parts[i] = f
 	h.watches.Go(func() { // ends with f
 		select {
 		case <-done:
-			f.End(arbiter.Lost, lockerr.CauseOf(h.g.members[i].Err(), lockerr.ErrMember))
+			if f.End(arbiter.Lost, lockerr.CauseOf(l.Err(), lockerr.ErrMember)) {
+				f.Tell()
+			}
 		case <-f.Done():
 		}
 	})
 }
 
-// watch makes h, which the table knows, lost when one of its members is. That is told with a shard of the member's
-// arbiter locked, so the loss is reported a moment later.
+// watch makes h lost when one of its members is.
 func (h *hold) watch() {
 	g := h.g
-	h.onEnd = func(s arbiter.State) {
-		if s == arbiter.Lost {
-			lost, _ := g.table.Lose(g.handle.Name(), h, h.cause())
-			time.AfterFunc(0, func() { engine.ReportLoss(g.observer, lost, g.name, event.Group) })
+	h.onLoss = func() {
+		if h.End(arbiter.Lost, h.cause()) {
+			h.Tell()
+			engine.ReportLoss(g.observer, h, g.name, event.Group)
 		}
 	}
 	for _, p := range h.parts {
-		p.OnEnd(&h.onEnd)
+		p.OnLoss(&h.onLoss)
 	}
 }
 
@@ -385,36 +446,41 @@ func (h *hold) cause() error {
 // giveBack unlocks the members without waiting for Redis, but those that come before another one in the canonical
 // order, unless that is -1. ctx is for observers.
 func (h *hold) giveBack(ctx context.Context, next int) {
-	ctx = arbiter.WithOwner(context.WithoutCancel(ctx), h.owner)
+	ctx = arbiter.WithOwner(context.WithoutCancel(ctx), h.as)
 	keys := h.g.keys
 	for i, p := range h.parts {
 		if p == nil || p.State() == arbiter.Live && i < next && keys[i] < keys[next] {
 			continue
 		}
 		h.parts[i] = nil
-		if i < len(h.g.leaves) {
-			h.g.leaves[i].ReleaseInBackground(ctx, h.owner)
-		} else {
+		switch l := h.g.members[i].(type) {
+		case engine.Leaf:
+			l.ReleaseInBackground(ctx, p)
+		case engine.Locker:
 			p.(*foreign).End(arbiter.Ended, nil)
-			_ = h.g.members[i].Unlock(ctx)
+			_ = l.Unlock(ctx)
 		}
 	}
 }
 
 // unlock unlocks all members at the same time, so that a server that does not answer keeps no other member locked.
 func (h *hold) unlock(ctx context.Context) error {
-	ctx = arbiter.WithOwner(ctx, h.owner)
+	ctx = arbiter.WithOwner(ctx, h.as)
 	errs := make([]error, len(h.parts))
 	var all sync.WaitGroup
-	for i, l := range h.g.members {
-		all.Go(func() { errs[i] = l.Unlock(ctx) })
+	for i, p := range h.parts {
+		p.Forget(&h.onLoss)
+		all.Go(func() {
+			switch l := h.g.members[i].(type) {
+			case engine.Leaf:
+				errs[i] = l.Release(ctx, p, false)
+			case engine.Locker:
+				errs[i] = l.Unlock(ctx)
+				p.(*foreign).End(arbiter.Ended, nil)
+			}
+		})
 	}
 	all.Wait()
-	for i, p := range h.parts {
-		if p.Forget(&h.onEnd); i >= len(h.g.leaves) {
-			p.(*foreign).End(arbiter.Ended, nil)
-		}
-	}
 	h.watches.Wait()
 	return lockerr.Join(errs...)
 }
@@ -424,21 +490,13 @@ func (h *hold) unlock(ctx context.Context) error {
 // Name returns the members' names.
 func (g *Group) Name() string { return g.name }
 
-// HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
-func (g *Group) HeldBy(o *arbiter.Owner) engine.Held {
-	if l := refresh(g.table.Newest(&g.handle, o)); l != nil {
-		return l
-	}
-	return nil
-}
-
 // DeadlineOf returns the first of the members' deadlines, if h is live and all are known.
 func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
 	if h.State() != arbiter.Live || len(g.strangers) > 0 {
 		return first, false
 	}
 	for i, l := range g.leaves {
-		at, ok := l.DeadlineOf(h.(*arbiter.Hold[*hold]).Lease().parts[i])
+		at, ok := l.DeadlineOf(h.(*hold).parts[i])
 		if !ok {
 			return time.Time{}, false
 		}
@@ -449,14 +507,30 @@ func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
 	return first, true
 }
 
-// Taken returns the parts with a key that members hold. After a loss those of other members are
-// held until h is unlocked.
-func (g *Group) Taken(h engine.Held, key string) (parts []engine.Part) {
+// TakenBy returns the locks that members hold. After a loss those of other members are held until h is unlocked.
+func (g *Group) TakenBy(h engine.Held) (taken []engine.Taken) {
 	if h.State() == arbiter.Ended {
 		return nil
 	}
 	for i, l := range g.leaves {
-		parts = append(parts, l.Taken(h.(*arbiter.Hold[*hold]).Lease().parts[i], key)...)
+		taken = append(taken, l.TakenBy(h.(*hold).parts[i])...)
 	}
-	return parts
+	return taken
+}
+
+// A Share is what a hold of a group has of one of its members.
+type Share struct {
+	Member engine.Member // nil: it is of a type that this module does not know
+	Held   engine.Held
+}
+
+// SharesOf returns what h, a hold of the group, has of its members, in the order in which New was given them.
+func (g *Group) SharesOf(h engine.Held) []Share {
+	shares := make([]Share, len(g.given))
+	for n, i := range g.given {
+		if l, ok := g.members[i].(engine.Leaf); ok {
+			shares[n] = Share{l, h.(*hold).parts[i]}
+		}
+	}
+	return shares
 }

@@ -160,13 +160,6 @@ func (h *hold) left() time.Duration {
 	return left[len(left)-q]
 }
 
-// has reports whether deployment i holds its part.
-func (h *hold) has(i int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.parts[i] != nil
-}
-
 // with returns the deployments that have a part, or those that have none.
 func with(part bool, parts []*lease.Lease) (deployments []int) {
 	for i, p := range parts {
@@ -204,18 +197,21 @@ func (h *hold) assess() {
 // lose ends the hold because a majority is not certain any more.
 func (h *hold) lose(cause error) {
 	h.discard()
-	lost, _ := h.r.table.Lose(h.r.handle.Name(), h, cause)
+	lost, _ := h.r.table.Lose(h.r.side.Name(), h, cause)
 	h.reportLost(lost)
 }
 
 func (h *hold) reportLost(holds []*locked) {
-	engine.ReportLoss(h.r.observer, holds, h.r.name, event.Redlock)
+	for _, l := range holds {
+		l.Tell()
+		engine.ReportLoss(h.r.observer, l, h.r.name, event.Redlock)
+	}
 }
 
 // discard gives every part back without waiting for Redis. The next call of this process may ask, if an unlock ended
 // the hold.
 func (h *hold) discard() {
-	defer h.r.table.Released(h.r.handle.Name(), h, nil, 0)
+	defer h.r.table.Released(h.r.side.Name(), h, nil, 0)
 	for i, p := range h.end() {
 		if p != nil {
 			h.r.nodes[i].DropPart(p)

@@ -27,7 +27,7 @@ type Redlock struct {
 	err      error          // misuse, returned by every operation
 	e        *engine.Engine // of the session with the least id; its clock is the lock's
 	table    *Table         // of that session
-	handle   arbiter.Handle[*hold]
+	side     arbiter.Lock[*hold]
 	observer event.Observer // those of the sessions
 }
 
@@ -94,7 +94,7 @@ func New(sessions []Session, name string, cfg engine.LockConfig) *Redlock {
 	}
 	r.observer = engine.ObserverOf(r.engines...)
 	slices.Sort(ids)
-	r.table.Init(&r.handle, name+"\x00"+strings.Join(ids, " "), arbiter.Write)
+	r.table.Init(&r.side, name+"\x00"+strings.Join(ids, " "), arbiter.Write)
 	return r
 }
 
@@ -112,81 +112,87 @@ func (r *Redlock) closed() bool {
 	return len(open) < r.quorum()
 }
 
-// Lock locks r. It waits for deployments that are down, even if they are a majority.
-func (r *Redlock) Lock(ctx context.Context) error {
-	_, err := r.lock(ctx, true)
-	return err
-}
-
-// TryLock makes one attempt. If no majority of the deployments answers, it returns their errors.
-func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.lock(ctx, false) }
-
-func (r *Redlock) lock(ctx context.Context, wait bool) (bool, error) {
+// Take acquires r: see [engine.Member]. A call that waits does so for deployments that are down, even if they are a
+// majority. If it makes one attempt and no majority answers, it returns their errors.
+func (r *Redlock) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (engine.Held, error) {
 	c := engine.NewCall(ctx, r.observer, r.name, event.Redlock, "lock", wait)
-	ok, err := r.Acquire(ctx, r.handle.OwnerOf(ctx), &c)
-	c.End(ok, err)
-	return ok, err
+	c.Due = due
+	h, err := r.Acquire(ctx, o, &c)
+	c.End(h != nil, err)
+	return h, err
 }
 
 // Acquire locks r for o on behalf of a call, which waits or makes one attempt.
-func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (bool, error) {
+func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (engine.Held, error) {
 	switch {
 	case r.err != nil:
-		return false, lockerr.New(c.Op, r.name, r.err)
+		return nil, lockerr.New(c.Op, r.name, r.err)
 	case ctx.Err() != nil:
-		return false, lockerr.Ended(c.Op, r.name, ctx, nil)
-	case c.Wait && r.WaitsForItself(ctx, o):
-		return false, lockerr.New(c.Op, r.name, lockerr.ErrDeadlock)
+		return nil, lockerr.Ended(c.Op, r.name, ctx, nil)
+	case c.Wait && r.waitsForItself(ctx, o):
+		return nil, lockerr.New(c.Op, r.name, lockerr.ErrDeadlock)
 	}
 	ctx, stop := r.cfg.Bounded(ctx, c)
 	defer stop()
-	return r.enter(ctx, o, c)
+	h, err := r.enter(ctx, o, c)
+	if h == nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// waitsForItself reports whether a Lock by o under ctx would wait for a section that ctx comes from.
+func (r *Redlock) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
+	around := engine.AroundAt(ctx, r.table, r.side.Name())
+	return slices.ContainsFunc(around, func(t engine.Taken) bool { return o == nil || t.Owner != o })
 }
 
 // enter waits for the call's turn in this process and then, unless another goroutine passes the
 // lock on, acquires it from the deployments.
-func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (bool, error) {
-	w := r.table.Waiter(&r.handle, o, r.cfg.Passable(), int64(r.lease))
+func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (*locked, error) {
+	w := r.table.Waiter(&r.side, o, r.cfg.Passable(), int64(r.lease))
 	defer r.table.Free(w)
+	w.Due = c.Due
 	switch r.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
-		c.Entered(r.table.Answer(w))
-		return true, nil
+		h := r.table.Answer(w)
+		c.Entered(h)
+		return h, nil
 	case arbiter.UnlockFirst:
-		return false, lockerr.New(c.Op, r.name, lockerr.ErrUnlockFirst, r.handle.LossOf(o))
+		return nil, lockerr.New(c.Op, r.name, lockerr.ErrUnlockFirst, r.side.LossOf(o))
 	case arbiter.Busy:
-		return false, nil
+		return nil, nil
 	case arbiter.Queued:
 		c.Contend()
 		if err := r.awaitTurn(ctx, w, c); err != nil {
-			return false, err
+			return nil, err
 		}
 		if h := r.table.Answer(w); h != nil {
-			if refresh(h).State() != arbiter.Live { // it expired before this call woke up
-				r.giveBack(h)
+			if r.Refresh(h); h.State() != arbiter.Live { // it expired before this call woke up
+				r.giveBack(h, c.Due)
 				return r.enter(ctx, o, c)
 			}
 			c.Got(h, true)
-			return true, nil
+			return h, nil
 		}
 	}
 	h, err := r.acquire(ctx, w, c)
 	if h == nil {
 		r.table.Quit(w)
-		return false, err
+		return nil, err
 	}
 	granted, _ := r.table.Grant(w, h, h.token)
 	c.Got(granted, false)
 	h.begin() // after the grant, so that a loss finds the hold
-	return true, nil
+	return granted, nil
 }
 
 // awaitTurn blocks until the arbiter answers w. If the call ends first, it takes w out of the queue, gives
 // back what w was granted meanwhile, and returns why.
 func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (err error) {
 	for !engine.Await(ctx, w.C, r.engines) {
-		switch b := r.table.Blocked(&r.handle); {
-		case ctx.Err() != nil && r.handle.MustUnlockFirst(w.Owner):
+		switch b := r.table.Blocked(&r.side); {
+		case ctx.Err() != nil && r.side.MustUnlockFirst(w.Owner):
 			err = lockerr.Ended(c.Op, r.name, ctx, lockerr.ErrUnlockFirst)
 		case ctx.Err() != nil:
 			err = r.ended(ctx, c, b.Held || b.Refused, b.Err)
@@ -196,7 +202,7 @@ func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *en
 			continue // one session was closed, the others are a majority
 		}
 		if h := r.table.Quit(w); h != nil {
-			r.giveBack(h)
+			r.giveBack(h, c.Due)
 		}
 		return err
 	}
@@ -212,28 +218,43 @@ func (r *Redlock) ended(ctx context.Context, c *engine.Call, taken bool, err err
 	return lockerr.Ended(c.Op, r.name, ctx, lockerr.Bare(err))
 }
 
-// Unlock ends one Lock of r. The last one waits until a majority has confirmed the release; the others continue in the
-// background. It returns ErrLost if no majority had the lock until then.
-func (r *Redlock) Unlock(ctx context.Context) error {
-	if r.err != nil {
-		return lockerr.New("unlock", r.name, r.err)
+// Release ends one of the calls that h was granted to: see [engine.Member]. The last one waits until a majority has
+// confirmed the release; the others continue in the background. It returns ErrLost if no majority had the lock until then.
+func (r *Redlock) Release(ctx context.Context, h engine.Held, due bool) error {
+	start, x := engine.Now(), r.table.Exit(&r.side, h.(*locked), due, lockerr.ErrExpired)
+	if x.Outcome == arbiter.NotHeld {
+		return engine.ErrNotDue
 	}
-	return r.unlock(ctx, arbiter.OwnerOf(ctx), (*hold).release)
+	return r.unlocked(ctx, start, x, (*hold).release)
 }
 
-// ReleaseInBackground ends one Lock of o without waiting for Redis.
-func (r *Redlock) ReleaseInBackground(ctx context.Context, o *arbiter.Owner) {
-	_ = r.unlock(ctx, o, func(h *hold, _ context.Context) error { h.discard(); return nil })
+// ReleaseOf is Release of what o has locked, by an Unlock.
+func (r *Redlock) ReleaseOf(ctx context.Context, o *arbiter.Owner) error {
+	start, x := engine.Now(), r.table.ExitOwner(&r.side, o, lockerr.ErrExpired)
+	if x.Outcome == arbiter.NotHeld {
+		return r.NotHeld()
+	}
+	return r.unlocked(ctx, start, x, (*hold).release)
 }
 
-// unlock ends one Lock of o, or of what was last taken through r if o is nil.
-func (r *Redlock) unlock(
-	ctx context.Context, o *arbiter.Owner, release func(*hold, context.Context) error,
+// NotHeld returns the error of an Unlock of which there is nothing to release.
+func (r *Redlock) NotHeld() error {
+	return lockerr.New("unlock", r.name, cmp.Or(r.err, lockerr.ErrNotHeld))
+}
+
+// ReleaseInBackground is Release without waiting for Redis.
+func (r *Redlock) ReleaseInBackground(ctx context.Context, h engine.Held) {
+	start, x := engine.Now(), r.table.Exit(&r.side, h.(*locked), false, lockerr.ErrExpired)
+	if x.Outcome != arbiter.NotHeld {
+		_ = r.unlocked(ctx, start, x, func(h *hold, _ context.Context) error { h.discard(); return nil })
+	}
+}
+
+// unlocked follows up an unlock, which began at start.
+func (r *Redlock) unlocked(
+	ctx context.Context, start int64, x arbiter.Exit[*hold], release func(*hold, context.Context) error,
 ) (err error) {
-	start, x := engine.Now(), r.table.Exit(&r.handle, o, lockerr.ErrExpired)
 	switch x.Outcome {
-	case arbiter.NotHeld:
-		return lockerr.New("unlock", r.name, lockerr.ErrNotHeld)
 	case arbiter.Kept:
 		return nil
 	case arbiter.Expired: // for the caller such a hold was lost, like any other
@@ -249,9 +270,9 @@ func (r *Redlock) unlock(
 }
 
 // giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
-// nobody was told.
-func (r *Redlock) giveBack(h *locked) {
-	switch x := r.table.Return(&r.handle, h, lockerr.ErrExpired); x.Outcome {
+// no observer was told.
+func (r *Redlock) giveBack(h *locked, due bool) {
+	switch x := r.table.Exit(&r.side, h, due, lockerr.ErrExpired); x.Outcome {
 	case arbiter.Expired:
 		x.Lease.reportLost(x.Lost)
 	case arbiter.Release:
@@ -259,43 +280,14 @@ func (r *Redlock) giveBack(h *locked) {
 	}
 }
 
-// refresh returns h after it has lost it, unless it is nil, if its deadline has passed: a process that was frozen may
-// look before its watchdogs do.
-func refresh(h *locked) *locked {
-	if h != nil && h.State() == arbiter.Live && h.Lease().left() <= 0 {
-		h.Lease().lose(lockerr.ErrExpired)
+// Refresh loses h if its deadline has passed: a process that was frozen may look before its watchdogs do.
+func (r *Redlock) Refresh(h engine.Held) {
+	if on := h.(*locked).Lease(); h.State() == arbiter.Live && on.left() <= 0 {
+		on.lose(lockerr.ErrExpired)
 	}
-	return h
 }
 
-// Done returns a channel that is closed when the latest hold taken through r ends.
-func (r *Redlock) Done() <-chan struct{} { return engine.DoneOf(refresh(r.handle.Latest())) }
-
-// Err returns nil while the latest hold taken through r is held, else ErrLost or ErrNotHeld.
-func (r *Redlock) Err() error { return engine.ErrOf("lock", r.name, refresh(r.handle.Latest())) }
-
-// FencingToken returns the token of the latest hold, also after its loss; 0 if there is none.
-func (r *Redlock) FencingToken() int64 { return engine.TokenOf(r.handle.Latest()) }
-
-// Deadline returns until when the latest hold taken through r is certain, if it is live.
-func (r *Redlock) Deadline() (time.Time, bool) {
-	if h := refresh(r.handle.Latest()); h != nil {
-		return r.DeadlineOf(h)
-	}
-	return time.Time{}, false
-}
-
-// The following make a Redlock an engine.Leaf.
-
-// HeldBy returns the hold of o that awaits its unlock, live or lost; nil if there is none.
-func (r *Redlock) HeldBy(o *arbiter.Owner) engine.Held {
-	if h := refresh(r.table.Newest(&r.handle, o)); h != nil {
-		return h
-	}
-	return nil
-}
-
-// DeadlineOf returns until when h is certain, if it is live.
+// DeadlineOf returns until when h is valid, if it is live.
 func (r *Redlock) DeadlineOf(h engine.Held) (time.Time, bool) {
 	if h.State() != arbiter.Live {
 		return time.Time{}, false
@@ -303,25 +295,12 @@ func (r *Redlock) DeadlineOf(h engine.Held) (time.Time, bool) {
 	return time.Now().Add(h.(*locked).Lease().left()), true
 }
 
-// Taken returns the locks with a key that h, if it is live, has on the deployments.
-func (r *Redlock) Taken(h engine.Held, key string) (taken []engine.Part) {
-	if refresh(h.(*locked)).State() != arbiter.Live {
+// TakenBy returns the Redlock itself, if h is live.
+func (r *Redlock) TakenBy(h engine.Held) []engine.Taken {
+	if r.Refresh(h); h.State() != arbiter.Live {
 		return nil
 	}
-	for i, p := range r.Parts() {
-		if p.Key == key && h.(*locked).Lease().has(i) {
-			taken = append(taken, p)
-		}
-	}
-	return taken
-}
-
-// WaitsForItself reports whether Lock by o would wait for Dos that ctx comes from, because they
-// leave no majority.
-func (r *Redlock) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
-	waits := func(p engine.Part) bool { return p.WaitsForItself(ctx, o) }
-	free := slices.DeleteFunc(r.Parts(), waits)
-	return len(free) < r.quorum()
+	return []engine.Taken{{Of: r.table, Key: r.side.Name(), Owner: h.(*locked).Owner}}
 }
 
 // Order puts Redlocks after the other locks of a key.
@@ -331,11 +310,11 @@ func (r *Redlock) Order() (key string, rank int) { return r.key, 2 }
 func (r *Redlock) Parts() (all []engine.Part) {
 	for _, n := range r.nodes {
 		part := n.Parts()[0]
-		part.Family = "redlock " + r.handle.Name()
+		part.Family = "redlock " + r.side.Name()
 		all = append(all, part)
 	}
 	return all
 }
 
 // Queued returns how many calls wait for another one of this process, for tests.
-func (r *Redlock) Queued() int { return r.table.Waiting(r.handle.Name(), arbiter.Write) }
+func (r *Redlock) Queued() int { return r.table.Waiting(r.side.Name(), arbiter.Write) }

@@ -201,7 +201,7 @@ func (r *Redlock) roundError(ctx context.Context, op string, errs []error) (perm
 // goes on.
 func (h *hold) release(ctx context.Context) error {
 	r, parts := h.r, h.end()
-	defer r.table.Released(r.handle.Name(), h, nil, 0)
+	defer r.table.Released(r.side.Name(), h, nil, 0)
 	start := r.e.Clock.Now()
 	held := with(true, parts)
 	answers := ask(held, func(i int) (bool, error) { return r.nodes[i].ReleasePart(ctx, parts[i]) })

@@ -1,0 +1,203 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/lockerr"
+)
+
+// A handle is what a lock value remembers: what was locked through it and has not been unlocked. The lock types embed one,
+// the read side of an RWMutex is another one.
+//
+// What Acquire takes is the caller's alone: a handle neither ends nor describes it.
+type handle struct {
+	l     engine.Member
+	crowd *arbiter.Owner // of readers without an owner, who share a hold; nil: each call has its own
+
+	mu   sync.Mutex    // protects the following
+	due  []engine.Held // each once, oldest first; some may be over, by an owner's Unlock through another handle
+	last engine.Held   // that was locked last; nil: none
+}
+
+// Lock locks it; see [Locker].
+func (h *handle) Lock(ctx context.Context) error {
+	_, err := h.lock(ctx, true)
+	return err
+}
+
+// TryLock tries to lock it; see [Locker].
+func (h *handle) TryLock(ctx context.Context) (bool, error) { return h.lock(ctx, false) }
+
+func (h *handle) lock(ctx context.Context, wait bool) (bool, error) {
+	o := arbiter.OwnerOf(ctx)
+	if o == nil {
+		o = h.crowd
+	}
+	held, err := h.l.Take(ctx, o, wait, true)
+	if held == nil {
+		return false, err
+	}
+	h.took(held)
+	return true, nil
+}
+
+// Acquire acquires it, and returns a [Hold], which must be unlocked. It waits, and fails, as Lock of a [Locker] does. What it
+// acquires is not what Unlock of the lock ends: only the Hold ends it.
+func (h *handle) Acquire(ctx context.Context) (*Hold, error) { return h.acquire(ctx, true) }
+
+// TryAcquire makes one attempt to acquire it. The error is [ErrTaken] if another has it.
+func (h *handle) TryAcquire(ctx context.Context) (*Hold, error) {
+	hold, err := h.acquire(ctx, false)
+	if hold == nil && err == nil {
+		err = lockerr.New("try lock", h.l.Name(), ErrTaken)
+	}
+	return hold, err
+}
+
+func (h *handle) acquire(ctx context.Context, wait bool) (*Hold, error) {
+	held, err := h.l.Take(ctx, arbiter.OwnerOf(ctx), wait, false)
+	if held == nil {
+		return nil, err
+	}
+	return &Hold{l: h.l, held: held}, nil
+}
+
+// took notes that held was locked.
+func (h *handle) took(held engine.Held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if held == h.last && len(h.due) > 0 && h.due[len(h.due)-1] == held { // a re-entry, or a reader that joins
+		return
+	}
+	full := len(h.due) == cap(h.due)
+	if full || held.Shared() {
+		h.due = slices.DeleteFunc(h.due, func(old engine.Held) bool { return old == held || full && !old.Due() })
+	}
+	h.due, h.last = append(h.due, held), held
+}
+
+// Unlock unlocks it; see [Locker].
+func (h *handle) Unlock(ctx context.Context) error {
+	if o := arbiter.OwnerOf(ctx); o != nil {
+		return h.l.ReleaseOf(ctx, o)
+	}
+	for {
+		held, newer := h.next()
+		if held == nil {
+			return h.l.NotHeld()
+		}
+		err := h.l.Release(ctx, held, true)
+		switch {
+		case err == engine.ErrNotDue: // another Unlock was faster
+			continue
+		case newer && errors.Is(err, ErrLost):
+			err = lockerr.Join(err, errNewer)
+		}
+		return err
+	}
+}
+
+var errNewer = errors.New("a newer hold of this lock value is still held: unlock again")
+
+// next returns what the next Unlock without an owner ends: what was lost, else what was locked last; nil if there is
+// nothing. newer reports that it was lost, and that something else is held.
+func (h *handle) next() (next engine.Held, newer bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.due = slices.DeleteFunc(h.due, func(held engine.Held) bool { return !held.Due() })
+	for _, held := range h.due {
+		if held.State() == arbiter.Lost {
+			return held, h.due[len(h.due)-1].State() == arbiter.Live
+		}
+	}
+	if len(h.due) == 0 {
+		return nil, false
+	}
+	return h.due[len(h.due)-1], false
+}
+
+// latest returns what was locked last and is to be unlocked, else what was locked last at all; nil if that has been
+// unlocked, or if there is nothing.
+func (h *handle) latest() (held engine.Held) {
+	h.mu.Lock()
+	for _, held = range slices.Backward(h.due) {
+		if held.Due() {
+			break
+		}
+		held = h.last
+	}
+	if held == nil {
+		held = h.last
+	}
+	h.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	h.l.Refresh(held)
+	if held.State() == arbiter.Live && !held.Due() { // an owner's Acquire holds it
+		return nil
+	}
+	return held
+}
+
+// Done tells when what was locked last ends; see [Locker].
+func (h *handle) Done() <-chan struct{} {
+	if held := h.latest(); held != nil {
+		return held.Done()
+	}
+	return arbiter.Closed
+}
+
+// Err tells of what was locked last; see [Locker].
+func (h *handle) Err() error {
+	held := h.latest()
+	switch {
+	case held == nil || held.State() == arbiter.Ended:
+		return lockerr.New("lock", h.l.Name(), ErrNotHeld)
+	case held.State() == arbiter.Lost:
+		return lockerr.New("lock", h.l.Name(), held.Cause())
+	}
+	return nil
+}
+
+// A named handle is that of a lock with a name and a token.
+type named struct{ handle }
+
+// Name returns the name of the lock.
+func (h *named) Name() string { return h.l.Name() }
+
+// FencingToken returns the fencing token of what was locked last, also after it was lost, and 0 if there is nothing. If the
+// lock value is shared, that may be another's: [Hold.Token] is that of one's own hold.
+func (h *named) FencingToken() int64 {
+	if held := h.latest(); held != nil && held.State() != arbiter.Ended {
+		return held.Fence()
+	}
+	return 0
+}
+
+// handleOf returns the handle of a lock of this package; nil for other types, also for one that embeds a lock of this
+// package, whose methods it may have replaced.
+func handleOf(l Locker) *handle {
+	switch l := l.(type) {
+	case *Mutex:
+		return &l.handle
+	case *FairMutex:
+		return &l.handle
+	case *RWMutex:
+		return &l.handle
+	case *handle: // RLocker
+		return l
+	case *Semaphore:
+		return &l.handle
+	case *Group:
+		return &l.handle
+	case *Redlock:
+		return &l.handle
+	}
+	return nil
+}

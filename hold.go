@@ -1,0 +1,292 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/multilock"
+)
+
+// A Hold is one acquisition of one lock, as Acquire and TryAcquire of every lock type return it. It ends by its own
+// Unlock or Handoff, or when it is lost, and ends nothing else: unlike the Unlock of a [Locker], which ends what was locked
+// last, it needs no context of an owner and no handle. So a Hold may be passed to other goroutines, kept in a map, and
+// unlocked wherever the work ends.
+//
+// Under an owner ([Session.NewContext]) each Acquire is a Hold of its own: those of one lock share its lease and token, and
+// the lock is released with the last of them.
+//
+// A Hold must be unlocked, also after a loss. It must not be copied, and is safe for concurrent use. The methods of a nil
+// *Hold are those of a hold that has ended: see [HoldOf].
+type Hold struct {
+	l    engine.Member
+	held engine.Held
+	part bool // it is what a Group has of a member
+
+	mu   sync.Mutex    // protects the following
+	over bool          // Unlock or Handoff was called
+	err  error         // why it has ended; nil until that is known
+	done chan struct{} // closed when it ends, if others share what is held; nil until it is needed
+	shut bool          // done is closed
+	lost func()        // shuts done when what is held is lost
+}
+
+var errPart = fmt.Errorf("%w: it is held by a group: end the group's hold", ErrOption)
+
+// Name returns the name of the lock, of a [Group] the names of its members.
+func (h *Hold) Name() string {
+	if h == nil {
+		return ""
+	}
+	return h.l.Name()
+}
+
+// Token returns the fencing token, also after the end; 0 for a reader and a [Group].
+func (h *Hold) Token() int64 {
+	if h == nil {
+		return 0
+	}
+	return h.held.Fence()
+}
+
+// Slot returns the slot of a permit of a [Semaphore], also after the end: a number from 0 to n-1 that no two holders have
+// at the same time. It is -1 for other locks.
+func (h *Hold) Slot() int {
+	if h == nil {
+		return -1
+	}
+	return engine.SlotOf(h.held)
+}
+
+// Deadline returns the time until which the hold is valid as of now; renewals move it. That of a [Group] is the earliest of
+// its members', that of a [Redlock] the one until which a majority is valid. It reports false after the end, and for a
+// Group with a Locker of another package.
+func (h *Hold) Deadline() (time.Time, bool) {
+	if h.Err() != nil {
+		return time.Time{}, false
+	}
+	return h.l.DeadlineOf(h.held)
+}
+
+// Wanted returns a channel that is closed once somebody else, in this process or another, waits in Lock or Acquire for the
+// lock; one attempt does not count. A holder that can stop early may then do so. It stays closed if the waiter gives up. A
+// message tells it, or if that is lost the next poll of the waiter, within 2 s. Redisson's waiters are not noticed. Every
+// process with a permit of a [Semaphore] is told; of more than 100 permits those whose leases end first. It is nil
+// for readers, and for a [Group] and a [Redlock]. It does not block, and sends nothing.
+func (h *Hold) Wanted() <-chan struct{} {
+	if h == nil {
+		return nil
+	}
+	return engine.WantedOf(h.held)
+}
+
+// Members returns the holds of a [Group]'s members, in the order given to [NewGroup]: a member that is a group stands for
+// its own, and a Locker of another package for a nil *Hold. They end with the group's hold, which alone can be unlocked.
+// It is nil for other locks.
+func (h *Hold) Members() []*Hold {
+	if h == nil {
+		return nil
+	}
+	g, ok := h.l.(*multilock.Group)
+	if !ok {
+		return nil
+	}
+	var members []*Hold
+	for _, s := range g.SharesOf(h.held) {
+		var m *Hold
+		if s.Member != nil {
+			m = &Hold{l: s.Member, held: s.Held, part: true}
+		}
+		members = append(members, m)
+	}
+	return members
+}
+
+// Unlock ends this hold and no other, whatever owner ctx carries. It waits for Redis as the Unlock of a [Locker] does. One
+// call returns nil, or ErrLost if the hold was lost before; later ones return ErrNotHeld.
+func (h *Hold) Unlock(ctx context.Context) error {
+	if err := h.end("unlock"); err != nil {
+		return err
+	}
+	err := h.l.Release(ctx, h.held, false)
+	h.ended(err)
+	return err
+}
+
+// Handoff ends the hold, which is one of a [Mutex], without unlocking, for another process to go on with it: it returns a
+// ticket, a string, with which [Session.Adopt] has the lock. Until then the lock stays taken, and nothing renews it; if the
+// ticket is not used within d the lock is free after that. Waiters keep their place. d is at least 10 ms and counts from
+// when Redis has the ticket.
+//
+// A ticket is a secret: with it, and access to the same Redis, anybody gets the lock. Do not log it. It contains the name
+// of the lock, and works once.
+//
+// Handoff blocks until Redis has answered, ctx or the session ends, or the hold is lost. It always ends the hold. If it
+// returns an error there is no ticket, and the lock is released, in the background if Redis does not answer, or expires
+// with its lease; what Redis may have of a ticket is free after d. The error is [ErrOption] if d is out of range or the
+// lock is no Mutex, ctx's error if that has ended, [ErrLost] with its cause if the hold was lost, [ErrExpired] also if the
+// ticket was over before Redis has answered, and [ErrNotHeld] if the hold had ended. If other Holds of its owner share
+// the lock, Handoff fails, and only this one has ended. Options of the hold ([WithFixedLease], [WithMaxHold],
+// [WithMinHold]) end with it.
+func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err error) {
+	if err := h.end("hand off"); err != nil {
+		return "", err
+	}
+	if l, ok := h.l.(*engine.Lock); ok {
+		ticket, err = l.HandOff(ctx, h.held, d)
+	} else {
+		err = lockerr.New("hand off", h.Name(), engine.ErrNoMutex, h.l.Release(ctx, h.held, false))
+	}
+	h.ended(err)
+	return ticket, err
+}
+
+// end notes that the hold is to end now. It returns an error if it has ended already.
+func (h *Hold) end(op string) error {
+	if h == nil {
+		return lockerr.New(op, "", ErrNotHeld)
+	}
+	if h.part {
+		return lockerr.New(op, h.Name(), errPart)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over {
+		return lockerr.New(op, h.Name(), ErrNotHeld)
+	}
+	h.over = true
+	h.closeDone()
+	if h.lost != nil {
+		h.held.Forget(&h.lost)
+	}
+	return nil
+}
+
+// ended notes the error of the call that has ended the hold.
+func (h *Hold) ended(err error) {
+	if !errors.Is(err, ErrLost) {
+		err = lockerr.New("hold", h.Name(), ErrNotHeld)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+}
+
+// closeDone closes done if there is one. h.mu is locked.
+func (h *Hold) closeDone() {
+	if h.done != nil && !h.shut {
+		h.shut = true
+		close(h.done)
+	}
+}
+
+// Done returns a channel that is closed when the hold ends: by its own Unlock or Handoff, or when it is lost.
+func (h *Hold) Done() <-chan struct{} {
+	if h == nil {
+		return arbiter.Closed
+	}
+	h.l.Refresh(h.held)
+	if h.part || !h.held.Shared() {
+		return h.held.Done()
+	}
+	h.mu.Lock()
+	first := h.done == nil
+	if first {
+		h.done = make(chan struct{})
+		h.lost = func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.closeDone()
+		}
+		if h.over {
+			h.closeDone()
+		}
+	}
+	h.mu.Unlock()
+	if first {
+		h.held.OnLoss(&h.lost)
+	}
+	return h.done
+}
+
+// Err returns nil while the hold is held, ErrLost with its cause once it is lost, and ErrNotHeld after Unlock or Handoff:
+// whichever came first, for good.
+func (h *Hold) Err() error {
+	if h == nil {
+		return lockerr.New("hold", "", ErrNotHeld)
+	}
+	h.mu.Lock()
+	err, over := h.err, h.over
+	h.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	h.l.Refresh(h.held)
+	switch s := h.held.State(); {
+	case s == arbiter.Lost:
+		return lockerr.New("hold", h.Name(), h.held.Cause())
+	case s == arbiter.Ended || over:
+		return lockerr.New("hold", h.Name(), ErrNotHeld)
+	}
+	return nil
+}
+
+// Context returns a context for work under the hold. It ends with parent, by cancel, and when the hold is lost: then its
+// cause is [ErrLost] and why. Under it [HoldOf] returns h and [Token] its token, and a Lock of the same lock without an owner
+// is [ErrDeadlock]. It starts no goroutine. Call cancel when the work is over; it does not end the hold. After the end of the
+// hold the context has ended as well.
+func (h *Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := h.work(parent)
+	return ctx, func() { cancel(context.Canceled) }
+}
+
+// work is Context whose cancel has a cause.
+func (h *Hold) work(parent context.Context) (context.Context, context.CancelCauseFunc) {
+	if h == nil {
+		ctx, cancel := context.WithCancelCause(&engine.Scope{Context: parent})
+		cancel(h.Err())
+		return ctx, cancel
+	}
+	ctx, cancel := context.WithCancelCause(&engine.Scope{Context: parent, Hold: section{h}})
+	lost := func() { cancel(lockerr.New("hold", h.Name(), h.held.Cause())) }
+	h.held.OnLoss(&lost)
+	if err := h.Err(); err != nil {
+		cancel(err)
+	}
+	return ctx, func(cause error) {
+		h.held.Forget(&lost)
+		cancel(cause)
+	}
+}
+
+// section is what a context knows of the hold that it is under.
+type section struct{ h *Hold }
+
+// Taken implements [engine.Holds].
+func (s section) Taken() []engine.Taken {
+	s.h.mu.Lock()
+	over := s.h.over
+	s.h.mu.Unlock()
+	if over {
+		return nil
+	}
+	return s.h.l.TakenBy(s.h.held)
+}
+
+// HoldOf returns the hold that the innermost [Do] or [Hold.Context] around ctx is under. It is nil outside of these, and in Do
+// for a Locker of another package: then its methods are those of a hold that has ended.
+func HoldOf(ctx context.Context) *Hold {
+	if s := engine.ScopeOf(ctx); s != nil && s.Hold != nil {
+		return s.Hold.(section).h
+	}
+	return nil
+}
+
+// Token returns the fencing token of [HoldOf]: of the hold that the innermost [Do] around ctx took. It is 0 outside of Do,
+// and for locks without tokens: the read side of an [RWMutex], a [Group], and a Locker of another package.
+func Token(ctx context.Context) int64 { return HoldOf(ctx).Token() }
