@@ -43,7 +43,8 @@ type State struct {
 	Token int64
 	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token, and of a Redlock while another's clock is ahead
 
-	Permits int // of a Semaphore: the limit of whoever acquired last; 0 for other locks
+	Permits int  // of a Semaphore: the limit that its last holder gave; 0 for other locks
+	Kept    bool // this session has the lock, and only keeps it ([WithKeep]); what other sessions keep is not known
 }
 
 // Holder is one entry of a lock in Redis.
@@ -96,6 +97,9 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	}
 	if st.Mode == Exclusive && len(st.Holders) == 1 && wire.IsOurs(st.Holders[0].ID) && in.Token > 0 {
 		st.Token, st.Age = in.Token, in.Age
+	}
+	if kept := s.e.Keeps(name); kept != "" {
+		st.Kept = slices.ContainsFunc(st.Holders, func(h Holder) bool { return h.ID == kept })
 	}
 	return st, nil
 }

@@ -1,7 +1,11 @@
 package relock
 
 import (
+	"context"
+	"reflect"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/relock-go/relock/internal/event"
 )
@@ -11,41 +15,112 @@ import (
 // and must not call back into the session. Embed [NopObserver] to stay compatible when events are
 // added. ctx is the caller's.
 //
-//	Waiting(ctx, WaitEvent)     a Lock has found the lock taken, by this process or another, and waits
-//	Acquired(ctx, AcquireEvent) a Lock or TryLock has ended, with the lock, without it, or with an error
-//	Released(ctx, ReleaseEvent) a hold was ended by its last Unlock
-//	Lost(LostEvent)             a hold has ended before its last Unlock, or that returns [ErrLost]
-//	Renewed(RenewEvent)         a batch of leases was renewed, or could not be
-//
 // Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one Acquired
 // with Waited. Re-entry is no event. A [Group] and a [Redlock] report as themselves, once to each
 // observer of their sessions (by ==); their members do not.
-type Observer = event.Observer
+type Observer interface {
+	// Waiting: a Lock has found the lock taken, by this process or another, and waits.
+	Waiting(ctx context.Context, e WaitEvent)
+
+	// Acquired: a Lock, TryLock, Acquire or TryAcquire has ended, with the lock, without it, or with an error.
+	Acquired(ctx context.Context, e AcquireEvent)
+
+	// Released: a hold was ended by its last Unlock.
+	Released(ctx context.Context, e ReleaseEvent)
+
+	// Lost: a hold has ended before its last Unlock, or that returns [ErrLost].
+	Lost(e LostEvent)
+
+	// Renewed: a batch of leases was renewed, or could not be.
+	Renewed(e RenewEvent)
+
+	// Kept: the number of leases that the session keeps ([WithKeep]) has changed. It is told at most once a second.
+	Kept(e KeepEvent)
+}
 
 // Kind is the kind, or side, of the lock that an event is about.
-type Kind = event.Kind
+type Kind uint8
 
 const (
-	KindMutex     = event.Mutex     // [Mutex]
-	KindFair      = event.Fair      // [FairMutex]
-	KindRead      = event.Read      // the read side of an [RWMutex]
-	KindWrite     = event.Write     // its write side
-	KindGroup     = event.Group     // [Group]
-	KindRedlock   = event.Redlock   // [Redlock]
-	KindSemaphore = event.Semaphore // [Semaphore]
+	KindMutex     = Kind(event.Mutex)     // [Mutex]
+	KindFair      = Kind(event.Fair)      // [FairMutex]
+	KindRead      = Kind(event.Read)      // the read side of an [RWMutex]
+	KindWrite     = Kind(event.Write)     // its write side
+	KindGroup     = Kind(event.Group)     // [Group]
+	KindRedlock   = Kind(event.Redlock)   // [Redlock]
+	KindSemaphore = Kind(event.Semaphore) // [Semaphore]
 )
 
-// The events.
-type (
-	WaitEvent    = event.WaitEvent    // Name, Kind
-	AcquireEvent = event.AcquireEvent // Name, Kind, Held, Wait, Contended, Waited, Handoff, Token, Err
-	ReleaseEvent = event.ReleaseEvent // Name, Kind, Held, Err
-	LostEvent    = event.LostEvent    // Name, Kind, Held, Cause
-	RenewEvent   = event.RenewEvent   // Holds, Duration, Err: one round of renewals, in a cluster those of one node
-)
+var kindNames = [...]string{
+	KindMutex: "mutex", KindFair: "fair", KindRead: "read", KindWrite: "write", KindGroup: "group", KindRedlock: "redlock",
+	KindSemaphore: "semaphore",
+}
+
+// String returns "mutex", "fair", "read", "write", "group", "redlock" or "semaphore".
+func (k Kind) String() string {
+	if k == 0 || int(k) >= len(kindNames) {
+		return "Kind(" + strconv.Itoa(int(k)) + ")"
+	}
+	return kindNames[k]
+}
+
+// WaitEvent reports the start of a wait.
+type WaitEvent struct {
+	Name string // of the lock; of a Group those of its members, in the order in which it locks them
+	Kind Kind
+}
+
+// AcquireEvent reports the end of a Lock, TryLock, Acquire or TryAcquire.
+type AcquireEvent struct {
+	Name      string // see WaitEvent
+	Kind      Kind
+	Held      bool          // the lock is held; without that and Err, one attempt found it taken
+	Wait      time.Duration // from the call to its end
+	Contended bool          // the lock was found taken
+	Waited    bool          // Waiting was reported
+	Local     bool          // it was granted in this process, without a round trip
+	Kept      bool          // the session had kept it ([WithKeep])
+	Token     int64         // fencing token; 0 if there is none
+	Err       error         // what the call returns
+}
+
+// ReleaseEvent reports the end of a hold by its last Unlock.
+type ReleaseEvent struct {
+	Name string // see WaitEvent
+	Kind Kind
+	Held time.Duration // from the end of Lock to the call of Unlock
+	Err  error         // why Redis has not confirmed the release; it goes on in the background
+}
+
+// LostEvent reports the loss of a hold.
+type LostEvent struct {
+	Name  string // see WaitEvent
+	Kind  Kind
+	Held  time.Duration // from the end of Lock to the loss
+	Cause error         // ErrLost, and ErrExpired, ErrGone, ErrForced or ErrClosed; its text names no lock
+}
+
+// RenewEvent reports one round of renewals, in a cluster those of one node.
+type RenewEvent struct {
+	Holds    int           // how many were due
+	Duration time.Duration // round trip
+	Err      error         // first error, nil if there was none
+}
+
+// KeepEvent reports how many leases a session keeps.
+type KeepEvent struct {
+	Leases int
+}
 
 // NopObserver ignores every event.
-type NopObserver = event.Nop
+type NopObserver struct{}
+
+func (NopObserver) Waiting(context.Context, WaitEvent)     {}
+func (NopObserver) Acquired(context.Context, AcquireEvent) {}
+func (NopObserver) Released(context.Context, ReleaseEvent) {}
+func (NopObserver) Lost(LostEvent)                         {}
+func (NopObserver) Renewed(RenewEvent)                     {}
+func (NopObserver) Kept(KeepEvent)                         {}
 
 // Observers returns an observer that passes every event to each of these, in order.
 func Observers(o ...Observer) Observer {
@@ -56,6 +131,60 @@ func Observers(o ...Observer) Observer {
 	case 1:
 		return o[0]
 	}
-	all := event.All(o)
+	all := observers(o)
 	return &all
 }
+
+type observers []Observer
+
+func (all observers) each(tell func(Observer)) {
+	for _, o := range all {
+		tell(o)
+	}
+}
+
+func (all observers) Waiting(ctx context.Context, e WaitEvent) {
+	all.each(func(o Observer) { o.Waiting(ctx, e) })
+}
+
+func (all observers) Acquired(ctx context.Context, e AcquireEvent) {
+	all.each(func(o Observer) { o.Acquired(ctx, e) })
+}
+
+func (all observers) Released(ctx context.Context, e ReleaseEvent) {
+	all.each(func(o Observer) { o.Released(ctx, e) })
+}
+
+func (all observers) Lost(e LostEvent)     { all.each(func(o Observer) { o.Lost(e) }) }
+func (all observers) Renewed(e RenewEvent) { all.each(func(o Observer) { o.Renewed(e) }) }
+func (all observers) Kept(e KeepEvent)     { all.each(func(o Observer) { o.Kept(e) }) }
+
+// told tells a user's observer what the engine reports.
+type told struct{ o Observer }
+
+// tell returns what tells o. Those of one observer are equal, if it can be compared.
+func tell(o Observer) event.Observer {
+	if t := (told{o}); reflect.ValueOf(o).Comparable() {
+		return t
+	}
+	return &told{o}
+}
+
+func (t told) Waiting(ctx context.Context, e event.Wait) {
+	t.o.Waiting(ctx, WaitEvent{e.Name, Kind(e.Kind)})
+}
+
+func (t told) Acquired(ctx context.Context, e event.Acquire) {
+	t.o.Acquired(ctx, AcquireEvent{
+		Name: e.Name, Kind: Kind(e.Kind), Held: e.Held, Wait: e.Wait, Contended: e.Contended, Waited: e.Waited, Local: e.Local,
+		Kept: e.Kept, Token: e.Token, Err: e.Err,
+	})
+}
+
+func (t told) Released(ctx context.Context, e event.Release) {
+	t.o.Released(ctx, ReleaseEvent{e.Name, Kind(e.Kind), e.Held, e.Err})
+}
+
+func (t told) Lost(e event.Loss)     { t.o.Lost(LostEvent{e.Name, Kind(e.Kind), e.Held, e.Cause}) }
+func (t told) Renewed(e event.Renew) { t.o.Renewed(RenewEvent(e)) }
+func (t told) Kept(leases int)       { t.o.Kept(KeepEvent{leases}) }

@@ -184,8 +184,8 @@ func WithReplicas(n int, timeout time.Duration) SessionOption {
 // WithObserver sends the session's events to o. See [Observer] and, for more than one, [Observers].
 func WithObserver(o Observer) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
-		if c.Observer = o; isNil(o) {
-			c.Observer = nil
+		if c.Observer = nil; !isNil(o) {
+			c.Observer = tell(o)
 		}
 	})
 }

@@ -77,6 +77,12 @@ func (o *slogObserver) Renewed(e RenewEvent) {
 	o.l.LogAttrs(ctx, level, text, attrs...)
 }
 
+func (o *slogObserver) Kept(e KeepEvent) {
+	if ctx := context.Background(); o.l.Enabled(ctx, slog.LevelDebug) {
+		o.l.LogAttrs(ctx, slog.LevelDebug, "relock: kept", slog.Int("leases", e.Leases))
+	}
+}
+
 func lockAttr(name string) slog.Attr { return slog.String("lock", name) }
 func kindAttr(k Kind) slog.Attr      { return slog.String("kind", k.String()) }
 func errorAttr(err error) slog.Attr  { return slog.String("error", err.Error()) }

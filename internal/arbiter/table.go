@@ -140,6 +140,16 @@ func (t *Table[L]) Lookup(name string) *Hold[L] {
 	return e.hold
 }
 
+// Kept returns the lease that is kept for a name, if there is one.
+func (t *Table[L]) Kept(name string) (l L, kept bool) {
+	e := t.shard(name).lock(name)
+	defer e.unlock()
+	if e.kept == nil {
+		return l, false
+	}
+	return e.kept.lease, true
+}
+
 // Leases returns the leases that live holds of name rest on, and the one that is kept.
 func (t *Table[L]) Leases(name string) (ls []L) {
 	e := t.shard(name).lock(name)

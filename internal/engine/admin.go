@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/transport"
@@ -50,12 +51,15 @@ func (e *Engine) admin(ctx context.Context, op, name string, do func(ctx context
 		return lockerr.New(op, name, lockerr.ErrClosed)
 	}
 	defer e.End()
+	sent := e.Clock.Now()
 	err = do(transport.ForCaller(ctx, e.callCtx), e.keyOf(name))
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return lockerr.Ended(op, name, ctx, nil)
-	case transport.IsContextError(err) && e.Closed():
+		return lockerr.Unavailable(op, name, ctx, nil)
+	case err != nil && transport.IsContextError(err) && e.Closed():
 		return lockerr.New(op, name, lockerr.ErrClosed)
+	case err != nil:
+		return unavailable(op, name, err, time.Duration(e.Clock.Now()-sent))
 	}
-	return lockerr.New(op, name, err)
+	return nil
 }

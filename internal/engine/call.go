@@ -22,7 +22,7 @@ type Call struct {
 
 	observer event.Observer // nil: nobody is told
 	start    int64
-	told     event.AcquireEvent
+	told     event.Acquire
 	hold     Held  // what it got; nil for a re-entry, which is not reported
 	whole    *Call // that it is a part of
 }
@@ -36,7 +36,7 @@ func NewCall(ctx context.Context, o event.Observer, name string, k event.Kind, o
 		op = "try " + op
 	}
 	return Call{
-		Ctx: ctx, Op: op, Try: !wait, Wait: wait, observer: o, start: Now(), told: event.AcquireEvent{Name: name, Kind: k},
+		Ctx: ctx, Op: op, Try: !wait, Wait: wait, observer: o, start: Now(), told: event.Acquire{Name: name, Kind: k},
 	}
 }
 
@@ -77,7 +77,7 @@ func (c *Call) Contend() {
 	if c.whole != nil {
 		c.whole.Contend()
 	} else if c.observer != nil {
-		c.observer.Waiting(c.Ctx, event.WaitEvent{Name: c.told.Name, Kind: c.told.Kind})
+		c.observer.Waiting(c.Ctx, event.Wait{Name: c.told.Name, Kind: c.told.Kind})
 	}
 }
 
@@ -104,7 +104,7 @@ func (c *Call) End(held bool, err error) {
 		return
 	}
 	if cause := c.hold.Reported(now); cause != nil {
-		c.observer.Lost(event.LostEvent{Name: e.Name, Kind: e.Kind, Cause: cause})
+		c.observer.Lost(event.Loss{Name: e.Name, Kind: e.Kind, Cause: cause})
 	}
 }
 
@@ -114,7 +114,7 @@ func ReportLoss(o event.Observer, h Held, name string, k event.Kind) {
 		return
 	}
 	for _, at := range h.Over(true) {
-		o.Lost(event.LostEvent{Name: name, Kind: k, Held: time.Duration(Now() - at), Cause: h.Cause()})
+		o.Lost(event.Loss{Name: name, Kind: k, Held: time.Duration(Now() - at), Cause: h.Cause()})
 	}
 }
 
@@ -128,9 +128,9 @@ func ReportUnlock(
 	}
 	for _, at := range h.Over(all) {
 		if held := time.Duration(start - at); errors.Is(err, lockerr.ErrLost) {
-			o.Lost(event.LostEvent{Name: name, Kind: k, Held: held, Cause: lockerr.CauseOf(err, lockerr.ErrGone)})
+			o.Lost(event.Loss{Name: name, Kind: k, Held: held, Cause: lockerr.CauseOf(err, lockerr.ErrGone)})
 		} else {
-			o.Released(ctx, event.ReleaseEvent{Name: name, Kind: k, Held: held, Err: err})
+			o.Released(ctx, event.Release{Name: name, Kind: k, Held: held, Err: err})
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 const (
@@ -35,9 +36,12 @@ type keeper struct {
 	excess  []*lease.Lease                 // beyond keptMost
 	hears   int64                          // since when the session hears messages, lease.Forever while it does not
 	deaf    timing.Timer[*lease.Lease]     // of nil: when to release all, unless it hears them again
-	cooling map[string]cooling             // by the key of the lock
-	most    int                            // keptMost
-	sweepAt int                            // when to forget those of cooling that are over: at that number
+	report  timing.Timer[*lease.Lease]     // of toReport: when to tell the observer how many are kept
+	told    int                            // how many it was told, and when
+	toldAt  int64
+	cooling map[string]cooling // by the key of the lock
+	most    int                // keptMost
+	sweepAt int                // when to forget those of cooling that are over: at that number
 }
 
 // cooling says until when a lock is not kept, and for how long that is.
@@ -46,7 +50,32 @@ type cooling struct{ until, length int64 }
 func newKeeper(e *Engine) *keeper {
 	k := &keeper{e: e, hears: lease.Forever, most: keptMost, cooling: make(map[string]cooling)}
 	k.kept = timing.NewSchedule[*lease.Lease](e.Clock, &k.mu)
+	k.report.For = toReport
+	k.toldAt = -int64(reportEvery)
 	return k
+}
+
+// reportEvery is how often the observer is told at most how many leases are kept.
+const reportEvery = time.Second
+
+var toReport = new(lease.Lease)
+
+// leasesLocked returns how many leases are kept.
+func (k *keeper) leasesLocked() int {
+	n := k.kept.Len()
+	for _, t := range []*timing.Timer[*lease.Lease]{&k.deaf, &k.report} {
+		if t.Pending() {
+			n--
+		}
+	}
+	return n
+}
+
+// changedLocked has the observer told soon if the number of leases is not what it was told last.
+func (k *keeper) changedLocked(now int64) {
+	if k.e.Config.Observer != nil && !k.report.Pending() && k.leasesLocked() != k.told {
+		k.kept.Set(&k.report, max(now, k.toldAt+int64(reportEvery)))
+	}
 }
 
 // keep decides for the arbiter whether l is kept, for d at most.
@@ -61,10 +90,12 @@ func (k *keeper) keep(l *lease.Lease, d, now int64) bool {
 	}
 	l.Kept.For, l.Kept.Slack = l, min(time.Duration(d/10), keptTogether)
 	k.kept.Set(&l.Kept, now+min(d, lease.Forever-now))
-	if k.kept.Len() > k.most {
+	if k.leasesLocked() > k.most {
+		k.kept.Stop(&k.report) // changedLocked sets it again
 		k.excess = append(k.excess, k.kept.Pop())
 		timing.Signal(k.kept.Kick)
 	}
+	k.changedLocked(now)
 	return true
 }
 
@@ -76,6 +107,7 @@ func (k *keeper) resume(l *lease.Lease, length, now int64) (token int64, ok bool
 	k.kept.Stop(&l.Kept)
 	l.Uses++
 	missed := l.Confirmed() < k.hears
+	k.changedLocked(now)
 	k.mu.Unlock()
 	if missed {
 		return 0, false
@@ -92,6 +124,7 @@ func (k *keeper) forget(l *lease.Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.kept.Stop(&l.Kept)
+	k.changedLocked(k.e.Clock.Now())
 }
 
 // cool records that somebody else wants the lock that l is for: it is not kept for a while. However often that is said
@@ -140,6 +173,14 @@ func (k *keeper) subscribed(live bool) {
 	}
 }
 
+// Keeps returns the hold id under which the session keeps the lock of a name; "" if it does not.
+func (e *Engine) Keeps(name string) string {
+	if l, kept := e.arbiters[wire.Plain].Kept(e.keyOf(name)); kept {
+		return l.ID
+	}
+	return ""
+}
+
 // run releases what is not to be kept any more, until the engine's goroutines end.
 func (k *keeper) run() {
 	k.kept.Run(k.e.ioCtx.Done(), func(due []*lease.Lease) {
@@ -150,11 +191,21 @@ func (k *keeper) run() {
 		}
 		due = slices.Concat(due, k.excess, k.kept.Take(then))
 		k.excess = nil
+		now, kept := k.e.Clock.Now(), k.leasesLocked()
+		tell := slices.Contains(due, toReport) && kept != k.told
+		if tell {
+			k.told, k.toldAt = kept, now
+		} else {
+			k.changedLocked(now)
+		}
 		k.mu.Unlock()
 		for _, l := range due {
-			if l != nil {
+			if l != nil && l != toReport {
 				k.e.drop(l)
 			}
+		}
+		if tell {
+			k.e.Config.Observer.Kept(kept)
 		}
 	})
 }

@@ -265,7 +265,7 @@ func (a *attempt) awaitTurn() error {
 	}
 	err := a.ended()
 	if err == nil {
-		err = lockerr.New(a.op(a.c), a.Name(), a.last)
+		err = lockerr.New(a.op(a.c), a.Name(), lockerr.ErrUnavailable, a.last)
 	}
 	_, err = a.letIn(err)
 	if a.w.Place != nil { // in the queue in Redis, which a release has taken for it

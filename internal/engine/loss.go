@@ -32,7 +32,7 @@ func (e *Engine) Lost(l *lease.Lease, cause error) {
 // Renewed implements lease.Owner.
 func (e *Engine) Renewed(n int, took time.Duration, first error) {
 	if o := e.Config.Observer; o != nil {
-		o.Renewed(event.RenewEvent{Holds: n, Duration: took, Err: lockerr.New("renew", "", first)})
+		o.Renewed(event.Renew{Holds: n, Duration: took, Err: lockerr.New("renew", "", first)})
 	}
 }
 

@@ -271,7 +271,7 @@ func (a *attempt) check(err error) error {
 		a.unanswered()
 		return a.ended()
 	case !a.c.Wait || !transport.Transient(err):
-		return lockerr.New(a.op(a.c), a.Name(), transport.Unanswered(err, time.Duration(a.e.Clock.Now()-a.asked)))
+		return unavailable(a.op(a.c), a.Name(), err, time.Duration(a.e.Clock.Now()-a.asked))
 	}
 	a.answered(err)
 	return nil
@@ -315,7 +315,18 @@ func (a *attempt) ended() error {
 	if late := b.Held && b.Lease.Late.Load(); a.taken || b.Held && !late || a.last == nil && a.c.Contended() && !late {
 		return lockerr.Taken(op, a.Name(), a.ctx, a.c.Waited())
 	}
+	if a.last == nil || transport.Unavailable(a.last) {
+		return lockerr.Unavailable(op, a.Name(), a.ctx, a.last)
+	}
 	return lockerr.Ended(op, a.Name(), a.ctx, a.last)
+}
+
+// unavailable returns the failure of an operation because of err, whose request was sent d ago.
+func unavailable(op, name string, err error, d time.Duration) error {
+	if transport.Unavailable(err) {
+		return lockerr.New(op, name, lockerr.ErrUnavailable, transport.Unanswered(err, d))
+	}
+	return lockerr.New(op, name, err)
 }
 
 // pause waits for d if that is not 0, a signal, the end of the call, or until another call of

@@ -29,6 +29,9 @@ var (
 	ErrOption   = errors.New("relock: option out of range")
 	ErrNotLock  = errors.New("relock: not a lock")
 	ErrTaken    = errors.New("relock: lock taken by another holder")
+	ErrReplicas = errors.New("relock: too few replicas")
+
+	ErrUnavailable = errors.New("relock: Redis is not available")
 )
 
 // Why a hold was lost. Each is ErrLost as well; ErrEnded, ErrMaxHold and ErrTooLate are ErrExpired,
@@ -111,6 +114,12 @@ func New(op, name string, errs ...error) error {
 // cause, and the last error of Redis if there was one.
 func Ended(op, name string, ctx context.Context, last error) error {
 	return New(op, name, ctx.Err(), context.Cause(ctx), last)
+}
+
+// Unavailable returns the failure of an operation whose ctx has ended while Redis did not answer, or with an error that
+// passes: the last one, if there was one.
+func Unavailable(op, name string, ctx context.Context, last error) error {
+	return New(op, name, ErrUnavailable, ctx.Err(), context.Cause(ctx), last)
 }
 
 // Taken returns the failure of a call whose ctx has ended, and that has waited so long for a lock

@@ -215,7 +215,7 @@ func (r *Redlock) ended(ctx context.Context, c *engine.Call, taken bool, err err
 	if taken || err == nil && c.Contended() {
 		return lockerr.Taken(c.Op, r.name, ctx, c.Waited())
 	}
-	return lockerr.Ended(c.Op, r.name, ctx, lockerr.Bare(err))
+	return lockerr.Unavailable(c.Op, r.name, ctx, lockerr.Bare(err))
 }
 
 // Release ends one of the calls that h was granted to: see [engine.Member]. The last one waits until a majority has

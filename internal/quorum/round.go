@@ -55,8 +55,10 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 			return nil, r.ended(ctx, c, taken, err)
 		case r.closed():
 			return nil, lockerr.New(c.Op, r.name, lockerr.ErrClosed)
-		case !c.Wait || permanent:
+		case permanent || !c.Wait && err == nil:
 			return nil, err
+		case !c.Wait:
+			return nil, lockerr.New(c.Op, r.name, lockerr.ErrUnavailable, lockerr.Bare(err))
 		}
 		most := backOff
 		last = err

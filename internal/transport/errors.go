@@ -37,6 +37,9 @@ func Transient(err error) bool {
 	return true
 }
 
+// Unavailable reports whether err, of a call that has ended, leaves open what Redis would have answered.
+func Unavailable(err error) bool { return IsContextError(err) || Transient(err) }
+
 // Interrupted reports whether err is of a script that may have been executed in part: its slot is half
 // moved, and to the node a key that the script has emptied looks like one that has moved.
 func Interrupted(err error) bool {
