@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -32,26 +31,19 @@ type Locker struct {
 	session *relock.Session
 	opts    []relock.LockOption
 
-	mu    sync.Mutex       // protects following fields
-	locks map[string]*lock // that are held here, or waited for
+	mu    sync.Mutex       // protects the following
+	names map[string]*name // that are locked here, or waited for
 }
 
-// A lock is one handle for all who use its name in this process. So Unlock, which knows a name and not whose
-// it is, can end nobody's hold but that of the one who got in: after a loss, the next one waits until the one
-// who has lost it has unlocked.
-type lock struct {
-	*relock.Mutex
-	users int                          // who hold it, have lost it, or wait for it; protected by Locker.mu
-	told  atomic.Bool                  // RenewLockLease has told of the loss
-	again atomic.Pointer[relock.Mutex] // by which it was taken again after that
-}
+// A name is locked by one goroutine of this process at a time, from Lock to Unlock, also if the lock is lost between:
+// Unlock knows a name only, and so cannot end what another goroutine has acquired since.
+type name struct {
+	turn  chan struct{} // full while it is locked
+	users int           // who have locked it, or wait; protected by Locker.mu
 
-// latest returns the handle by which the lock was taken last.
-func (k *lock) latest() *relock.Mutex {
-	if again := k.again.Load(); again != nil {
-		return again
-	}
-	return k.Mutex
+	mu   sync.Mutex   // protects the following
+	hold *relock.Hold // nil: it is not locked
+	told bool         // RenewLockLease has told of its loss
 }
 
 var (
@@ -62,45 +54,76 @@ var (
 
 // NewLocker returns a Locker whose locks have these options. It sends nothing, and cannot fail.
 func NewLocker(s *relock.Session, opts ...relock.LockOption) *Locker {
-	return &Locker{session: s, opts: opts, locks: make(map[string]*lock)}
+	return &Locker{session: s, opts: opts, names: make(map[string]*name)}
 }
 
 // Lock blocks until the lock is held or ctx ends. A free lock takes one round trip; a waiter gets it by a message
 // when it is released.
-func (l *Locker) Lock(ctx context.Context, name string) error {
-	err := l.enter(name).Lock(unowned(ctx))
-	if err != nil {
-		l.leave(name)
+func (l *Locker) Lock(ctx context.Context, key string) error {
+	n := l.enter(key)
+	select {
+	case n.turn <- struct{}{}:
+	case <-ctx.Done():
+		l.leave(key)
+		return fmt.Errorf("relockcertmagic: %s: %w by this process: %w", key, relock.ErrTaken, ctx.Err())
 	}
-	return err
+	return l.locked(n, key, (*relock.Mutex).Acquire, ctx)
 }
 
 // TryLock makes one attempt, and reports whether the lock is held now. It waits for Redis until ctx ends.
-func (l *Locker) TryLock(ctx context.Context, name string) (bool, error) {
-	ok, err := l.enter(name).TryLock(unowned(ctx))
-	if !ok {
-		l.leave(name)
+func (l *Locker) TryLock(ctx context.Context, key string) (bool, error) {
+	n := l.enter(key)
+	select {
+	case n.turn <- struct{}{}:
+	default:
+		l.leave(key)
+		return false, nil
 	}
-	return ok, err
+	err := l.locked(n, key, (*relock.Mutex).TryAcquire, ctx)
+	if errors.Is(err, relock.ErrTaken) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// acquire is an Acquire or TryAcquire.
+type acquire = func(*relock.Mutex, context.Context) (*relock.Hold, error)
+
+// locked acquires the lock of a name whose turn is the caller's, or gives the turn back.
+func (l *Locker) locked(n *name, key string, acquire acquire, ctx context.Context) error {
+	hold, err := l.acquire(key, acquire, ctx)
+	if err != nil {
+		l.unlocked(n, key)
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hold, n.told = hold, false
+	return nil
+}
+
+// acquire acquires the lock for an owner of its own: certmagic calls Lock from goroutines that may share one.
+func (l *Locker) acquire(key string, acquire acquire, ctx context.Context) (*relock.Hold, error) {
+	return acquire(l.session.Mutex(key, l.opts...), l.session.NewContext(ctx))
 }
 
 // Unlock ends Lock or TryLock. It waits for Redis while ctx lives, 2 s at most; after that the release goes on in
 // the background. If the lock was lost it returns [relock.ErrLost], which certmagic logs; if nobody here has the
 // lock, [relock.ErrNotHeld].
-func (l *Locker) Unlock(ctx context.Context, name string) error {
-	lock := l.lookup(name)
-	if lock == nil {
-		return fmt.Errorf("relockcertmagic: %s: %w", name, relock.ErrNotHeld)
+func (l *Locker) Unlock(ctx context.Context, key string) error {
+	l.mu.Lock()
+	n := l.names[key]
+	l.mu.Unlock()
+	if n == nil {
+		return fmt.Errorf("relockcertmagic: %s: %w", key, relock.ErrNotHeld)
 	}
-	ctx, held := unowned(ctx), lock.latest()
-	lock.told.Store(false)
-	lock.again.Store(nil)
-	err := held.Unlock(ctx)
-	if held != lock.Mutex {
-		_ = lock.Unlock(ctx) // lost, as RenewLockLease has told; now the next one gets in
-	}
-	if !errors.Is(err, relock.ErrNotHeld) {
-		l.leave(name)
+	n.mu.Lock()
+	hold := n.hold
+	n.hold = nil
+	n.mu.Unlock()
+	err := hold.Unlock(ctx) // of a nil one: ErrNotHeld
+	if hold != nil {
+		l.unlocked(n, key)
 	}
 	return err
 }
@@ -109,67 +132,57 @@ func (l *Locker) Unlock(ctx context.Context, name string) error {
 // makes none upon an error. After a loss it returns [relock.ErrLost] with the cause, once. From then on it takes
 // the lock again if it can, since otherwise certmagic would go on for days without it. While the lock is held it
 // looks at memory and the clock alone: leases are renewed in the background, so their length makes no difference.
-func (l *Locker) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
-	lock := l.lookup(name)
-	if lock == nil {
-		return fmt.Errorf("relockcertmagic: %s: %w", name, relock.ErrNotHeld)
+func (l *Locker) RenewLockLease(ctx context.Context, key string, _ time.Duration) error {
+	l.mu.Lock()
+	n := l.names[key]
+	l.mu.Unlock()
+	if n == nil {
+		return fmt.Errorf("relockcertmagic: %s: %w", key, relock.ErrNotHeld)
 	}
-	held := lock.latest()
-	err := held.Err()
-	if !errors.Is(err, relock.ErrLost) || !lock.told.Swap(true) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	err := n.hold.Err()
+	if !errors.Is(err, relock.ErrLost) {
 		return err
 	}
-	again := l.session.Mutex(name, l.opts...) // through the other one this process gets in after Unlock only
-	if ok, failed := again.TryLock(unowned(ctx)); !ok {
+	if !n.told {
+		n.told = true
+		return err
+	}
+	again, failed := l.acquire(key, (*relock.Mutex).TryAcquire, ctx)
+	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	if held != lock.Mutex {
-		_ = held.Unlock(unowned(ctx)) // nobody waits for it
-	}
-	lock.again.Store(again)
-	lock.told.Store(false)
+	_ = n.hold.Unlock(ctx) // lost, as was told
+	n.hold, n.told = again, false
 	return nil
 }
 
-// lookup returns the lock of a name that somebody uses, else nil.
-func (l *Locker) lookup(name string) *lock {
+// enter returns the name for one more user.
+func (l *Locker) enter(key string) *name {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.locks[name]
+	n := l.names[key]
+	if n == nil {
+		n = &name{turn: make(chan struct{}, 1)}
+		l.names[key] = n
+	}
+	n.users++
+	return n
 }
 
-// enter returns the lock of a name for one more user.
-func (l *Locker) enter(name string) *lock {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	use := l.locks[name]
-	if use == nil {
-		use = &lock{Mutex: l.session.Mutex(name, l.opts...)}
-		l.locks[name] = use
-	}
-	use.users++
-	return use
+// unlocked gives the turn back.
+func (l *Locker) unlocked(n *name, key string) {
+	<-n.turn
+	l.leave(key)
 }
 
 // leave undoes enter.
-func (l *Locker) leave(name string) {
+func (l *Locker) leave(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	use := l.locks[name]
-	if use.users--; use.users == 0 {
-		delete(l.locks, name)
+	n := l.names[key]
+	if n.users--; n.users == 0 {
+		delete(l.names, key)
 	}
 }
-
-// unowned returns ctx without an owner of [relock.Session.NewContext], whose goroutines would not exclude each
-// other: certmagic calls Lock from any of them.
-func unowned(ctx context.Context) context.Context {
-	if _, owned := relock.FromContext(ctx); owned {
-		return valueless{ctx}
-	}
-	return ctx
-}
-
-type valueless struct{ context.Context }
-
-func (valueless) Value(any) any { return nil }

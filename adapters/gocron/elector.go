@@ -50,7 +50,7 @@ func (e *Elector) Close(ctx context.Context) error {
 // campaign, such as [relock.ErrLost] or [relock.ErrClosed].
 func (e *Elector) IsLeader(context.Context) error {
 	lead := *e.lead.Load()
-	if until, ok := relock.Deadline(lead); ok && time.Now().Before(until) {
+	if until, ok := relock.HoldOf(lead).Deadline(); ok && time.Now().Before(until) {
 		return nil
 	}
 	why := cmp.Or(context.Cause(lead), relock.ErrExpired) // which has not been noticed yet
@@ -58,7 +58,7 @@ func (e *Elector) IsLeader(context.Context) error {
 }
 
 // Context returns a context for a job that ends with ctx, and when this process leads no more, with the cause.
-// [relock.Token] and [relock.Deadline] know the lock; the values of ctx are not in it. The job must call cancel.
+// [relock.HoldOf] knows the hold; the values of ctx are not in it. The job must call cancel.
 func (e *Elector) Context(ctx context.Context) (job context.Context, cancel context.CancelFunc) {
 	job, end := context.WithCancelCause(*e.lead.Load())
 	unwatch := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })

@@ -77,7 +77,7 @@ func TestLeaderThatIsCutOffLeadsNoMoreAndTheNextDoesWithinALease(t *testing.T) {
 	electors(t, func(t *testing.T, r *relocktest.Redis, one, _ *relock.Session, a, b *relockgocron.Elector) {
 		job, cancel := a.Context(t.Context())
 		defer cancel()
-		until, ok := relock.Deadline(job)
+		until, ok := relock.HoldOf(job).Deadline()
 		require.True(t, ok)
 		defer r.Partition(one)()
 		cut := time.Now()
@@ -87,7 +87,7 @@ func TestLeaderThatIsCutOffLeadsNoMoreAndTheNextDoesWithinALease(t *testing.T) {
 			}
 			require.Error(t, b.IsLeader(t.Context()))
 			time.Sleep(time.Millisecond)
-			if next, ok := relock.Deadline(job); ok {
+			if next, ok := relock.HoldOf(job).Deadline(); ok {
 				until = next // of a renewal that was under way
 			}
 		}

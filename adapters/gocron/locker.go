@@ -9,6 +9,7 @@ package relockgocron
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/go-co-op/gocron/v2"
@@ -34,71 +35,62 @@ type locker struct {
 
 // A run of a job has the lock from Lock to Unlock.
 type run struct {
-	by    *locker
-	key   string
-	job   context.Context // the job's, the same for each of its runs
-	ctx   context.Context // of the Do around this run
-	over  chan struct{}   // closed when the job has returned
-	once  sync.Once       // closes it
-	ended chan error      // of that Do
+	by     *locker
+	key    string
+	job    context.Context // the job's, the same for each of its runs
+	hold   *relock.Hold
+	ctx    context.Context // of this run
+	cancel context.CancelFunc
 }
 
 // runs has the *run that is under way in this process for each context that gocron has given to a job.
 var runs sync.Map
 
 func (l *locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
-	r := &run{by: l, key: key, job: ctx, over: make(chan struct{}), ended: make(chan error, 1)}
-	if other, loaded := runs.LoadOrStore(ctx, r); loaded {
-		if o := other.(*run); o.by == l && o.key == key { // it may have lost its lock
-			return nil, fmt.Errorf("relockgocron: %s has not ended in this process: %w", key, relock.ErrTaken)
-		}
-		runs.Store(ctx, r) // not from gocron, which has a context for each job
+	if o := runOf(ctx); o != nil && o.by == l && o.key == key { // it may have lost its lock
+		return nil, fmt.Errorf("relockgocron: %s has not ended in this process: %w", key, relock.ErrTaken)
 	}
-	begun := make(chan context.Context, 1)
-	go r.hold(begun) // ends with Unlock
-	select {
-	case r.ctx = <-begun:
-		return r, nil
-	case err := <-r.ended:
-		runs.CompareAndDelete(ctx, r)
+	// An owner of its own: the runs of jobs whose contexts have one would all enter the same lock.
+	hold, err := l.session.Mutex(key, l.opts...).TryAcquire(l.session.NewContext(ctx))
+	if err != nil {
 		return nil, err
 	}
+	r := &run{by: l, key: key, job: ctx, hold: hold}
+	r.ctx, r.cancel = hold.Context(ctx)
+	if comparable(ctx) {
+		runs.Store(ctx, r)
+	}
+	return r, nil
 }
 
-// hold has the lock until the run is over, if it is free.
-func (r *run) hold(begun chan<- context.Context) {
-	ctx := r.job
-	if _, owned := relock.FromContext(ctx); owned { // whose runs would all enter the same lock
-		ctx = r.by.session.NewContext(ctx)
-	}
-	ran, err := relock.TryDo(ctx, r.by.session.Mutex(r.key, r.by.opts...), func(ctx context.Context) error {
-		begun <- ctx
-		<-r.over
-		return nil
-	})
-	if !ran && err == nil {
-		err = fmt.Errorf("relockgocron: %s: %w", r.key, relock.ErrTaken)
-	}
-	r.ended <- err
-}
-
-// Unlock ends the run; see [relock.Locker].
-func (r *run) Unlock(context.Context) error {
-	err := fmt.Errorf("relockgocron: %s: %w", r.key, relock.ErrNotHeld)
-	r.once.Do(func() {
+// Unlock ends the run; see [relock.Hold.Unlock].
+func (r *run) Unlock(ctx context.Context) error {
+	if comparable(r.job) {
 		runs.CompareAndDelete(r.job, r)
-		close(r.over)
-		err = <-r.ended
-	})
-	return err
+	}
+	r.cancel()
+	return r.hold.Unlock(ctx)
 }
 
 // Context returns the context of this run of a job: it ends with ctx, with the run, and when the lock is lost, with
-// [relock.ErrLost] and why as its cause. [relock.Token] and [relock.Deadline] know the hold. ctx must be the one that
+// [relock.ErrLost] and why as its cause. [relock.HoldOf] knows the hold. ctx must be the one that
 // gocron gives to the job; any other, such as that of a job without this Locker, is returned as it is.
 func Context(ctx context.Context) context.Context {
-	if r, ok := runs.Load(ctx); ok {
-		return r.(*run).ctx
+	if r := runOf(ctx); r != nil {
+		return r.ctx
 	}
 	return ctx
 }
+
+// runOf returns the run that is under way for the context of a job, nil if there is none.
+func runOf(ctx context.Context) *run {
+	if comparable(ctx) {
+		if r, ok := runs.Load(ctx); ok {
+			return r.(*run)
+		}
+	}
+	return nil
+}
+
+// comparable reports whether ctx may be a key, as those of gocron are.
+func comparable(ctx context.Context) bool { return reflect.ValueOf(ctx).Comparable() }

@@ -28,20 +28,24 @@ type locker struct {
 }
 
 func (l locker) NewLock(id string) (handler.Lock, error) {
-	return lock{l.session.Mutex(id, l.opts...)}, nil
+	return &lock{mutex: l.session.Mutex(id, l.opts...)}, nil
 }
 
 // A lock is of one request.
-type lock struct{ *relock.Mutex }
+type lock struct {
+	mutex *relock.Mutex
+	hold  *relock.Hold // nil until Lock has returned
+}
 
 // Lock blocks until the lock is held, or returns [handler.ErrLockTimeout] when ctx ends or [relock.WithWait] is over.
 // It calls requestUnlock once, in a goroutine of its own, when somebody else waits for the lock, in this process or
 // another, or when the lock is lost, unless it was unlocked before. Other errors say that Redis refuses.
-func (l lock) Lock(ctx context.Context, requestUnlock func()) error {
-	err := l.Mutex.Lock(ctx)
+func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
+	hold, err := l.mutex.Acquire(ctx)
 	switch {
 	case err == nil:
-		go l.watch(l.Wanted(), l.Done(), requestUnlock) // ends with the hold
+		l.hold = hold
+		go watch(hold, requestUnlock) // ends with the hold
 		return nil
 	case ctx.Err() != nil, errors.Is(err, relock.ErrTaken):
 		return handler.ErrLockTimeout
@@ -52,16 +56,16 @@ func (l lock) Lock(ctx context.Context, requestUnlock func()) error {
 }
 
 // watch requests the unlock of a hold that is wanted or lost.
-func (l lock) watch(wanted, done <-chan struct{}, requestUnlock func()) {
+func watch(hold *relock.Hold, requestUnlock func()) {
 	select {
-	case <-wanted:
-	case <-done:
+	case <-hold.Wanted():
+	case <-hold.Done():
 	}
-	if !errors.Is(l.Err(), relock.ErrNotHeld) { // it was not unlocked
+	if !errors.Is(hold.Err(), relock.ErrNotHeld) { // it was not unlocked
 		requestUnlock()
 	}
 }
 
 // Unlock releases the lock. It waits for Redis for at most 2 s, and then goes on in the background. If the lock was
 // lost it returns [relock.ErrLost].
-func (l lock) Unlock() error { return l.Mutex.Unlock(context.Background()) }
+func (l *lock) Unlock() error { return l.hold.Unlock(context.Background()) }
