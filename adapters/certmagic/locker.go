@@ -3,10 +3,12 @@
 package relockcertmagic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -40,10 +42,8 @@ type Locker struct {
 type name struct {
 	turn  chan struct{} // full while it is locked
 	users int           // who have locked it, or wait; protected by Locker.mu
-
-	mu   sync.Mutex   // protects the following
-	hold *relock.Hold // nil: it is not locked
-	told bool         // RenewLockLease has told of its loss
+	hold  atomic.Pointer[relock.Hold]
+	told  atomic.Bool // RenewLockLease has told of its loss
 }
 
 var (
@@ -67,7 +67,8 @@ func (l *Locker) Lock(ctx context.Context, key string) error {
 		l.leave(key)
 		return fmt.Errorf("relockcertmagic: %s: %w by this process: %w", key, relock.ErrTaken, ctx.Err())
 	}
-	return l.locked(n, key, (*relock.Mutex).Acquire, ctx)
+	hold, err := l.mutex(key).Acquire(l.session.NewContext(ctx))
+	return l.locked(n, key, hold, err)
 }
 
 // TryLock makes one attempt, and reports whether the lock is held now. It waits for Redis until ctx ends.
@@ -79,53 +80,38 @@ func (l *Locker) TryLock(ctx context.Context, key string) (bool, error) {
 		l.leave(key)
 		return false, nil
 	}
-	err := l.locked(n, key, (*relock.Mutex).TryAcquire, ctx)
-	if errors.Is(err, relock.ErrTaken) {
+	hold, err := l.mutex(key).TryAcquire(l.session.NewContext(ctx))
+	if err = l.locked(n, key, hold, err); errors.Is(err, relock.ErrTaken) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// acquire is an Acquire or TryAcquire.
-type acquire = func(*relock.Mutex, context.Context) (*relock.Hold, error)
+// mutex returns the lock of a name. It is acquired for an owner of its own: goroutines of certmagic may share one.
+func (l *Locker) mutex(key string) *relock.Mutex { return l.session.Mutex(key, l.opts...) }
 
-// locked acquires the lock of a name whose turn is the caller's, or gives the turn back.
-func (l *Locker) locked(n *name, key string, acquire acquire, ctx context.Context) error {
-	hold, err := l.acquire(key, acquire, ctx)
+// locked follows up an acquisition under a name whose turn is the caller's.
+func (l *Locker) locked(n *name, key string, hold *relock.Hold, err error) error {
 	if err != nil {
 		l.unlocked(n, key)
 		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.hold, n.told = hold, false
+	n.told.Store(false)
+	n.hold.Store(hold)
 	return nil
-}
-
-// acquire acquires the lock for an owner of its own: certmagic calls Lock from goroutines that may share one.
-func (l *Locker) acquire(key string, acquire acquire, ctx context.Context) (*relock.Hold, error) {
-	return acquire(l.session.Mutex(key, l.opts...), l.session.NewContext(ctx))
 }
 
 // Unlock ends Lock or TryLock. It waits for Redis while ctx lives, 2 s at most; after that the release goes on in
 // the background. If the lock was lost it returns [relock.ErrLost], which certmagic logs; if nobody here has the
 // lock, [relock.ErrNotHeld].
 func (l *Locker) Unlock(ctx context.Context, key string) error {
-	l.mu.Lock()
-	n := l.names[key]
-	l.mu.Unlock()
-	if n == nil {
+	n := l.lookup(key)
+	hold := n.hold.Swap(nil)
+	if hold == nil {
 		return fmt.Errorf("relockcertmagic: %s: %w", key, relock.ErrNotHeld)
 	}
-	n.mu.Lock()
-	hold := n.hold
-	n.hold = nil
-	n.mu.Unlock()
-	err := hold.Unlock(ctx) // of a nil one: ErrNotHeld
-	if hold != nil {
-		l.unlocked(n, key)
-	}
-	return err
+	defer l.unlocked(n, key)
+	return hold.Unlock(ctx)
 }
 
 // RenewLockLease returns nil if the lock is held. certmagic asks before each attempt to obtain a certificate, and
@@ -133,29 +119,29 @@ func (l *Locker) Unlock(ctx context.Context, key string) error {
 // the lock again if it can, since otherwise certmagic would go on for days without it. While the lock is held it
 // looks at memory and the clock alone: leases are renewed in the background, so their length makes no difference.
 func (l *Locker) RenewLockLease(ctx context.Context, key string, _ time.Duration) error {
-	l.mu.Lock()
-	n := l.names[key]
-	l.mu.Unlock()
-	if n == nil {
-		return fmt.Errorf("relockcertmagic: %s: %w", key, relock.ErrNotHeld)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	err := n.hold.Err()
-	if !errors.Is(err, relock.ErrLost) {
+	n := l.lookup(key)
+	hold := n.hold.Load()
+	err := hold.Err() // of a nil one: ErrNotHeld
+	if !errors.Is(err, relock.ErrLost) || !n.told.Swap(true) {
 		return err
 	}
-	if !n.told {
-		n.told = true
-		return err
-	}
-	again, failed := l.acquire(key, (*relock.Mutex).TryAcquire, ctx)
+	again, failed := l.mutex(key).TryAcquire(l.session.NewContext(ctx))
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	_ = n.hold.Unlock(ctx) // lost, as was told
-	n.hold, n.told = again, false
+	n.told.Store(false)
+	if !n.hold.CompareAndSwap(hold, again) { // an Unlock was faster
+		return errors.Join(relock.ErrNotHeld, again.Unlock(ctx))
+	}
+	_ = hold.Unlock(ctx) // lost, as was told
 	return nil
+}
+
+// lookup returns the name, an unused one if nothing has locked it.
+func (l *Locker) lookup(key string) *name {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.names[key], new(name))
 }
 
 // enter returns the name for one more user.
