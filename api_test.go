@@ -49,7 +49,7 @@ var (
 	_ func(*slog.Logger) relock.Observer                                      = relock.SlogObserver
 	_ []relock.Kind                                                           = []relock.Kind{relock.KindMutex, relock.KindFair, relock.KindRead, relock.KindWrite, relock.KindGroup, relock.KindRedlock, relock.KindSemaphore}
 	_                                                                         = relock.WaitEvent{Name: "", Kind: relock.KindMutex}
-	_                                                                         = relock.AcquireEvent{Name: "", Kind: relock.KindMutex, Held: true, Wait: 0, Contended: false, Waited: false, Handoff: false, Token: int64(1), Err: nil}
+	_                                                                         = relock.AcquireEvent{Name: "", Kind: relock.KindMutex, Held: true, Wait: 0, Contended: false, Waited: false, Local: false, Kept: false, Token: int64(1), Err: nil}
 	_                                                                         = relock.ReleaseEvent{Name: "", Kind: relock.KindMutex, Held: time.Duration(0), Err: nil}
 	_                                                                         = relock.LostEvent{Name: "", Kind: relock.KindMutex, Held: time.Duration(0), Cause: nil}
 

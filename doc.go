@@ -25,7 +25,8 @@
 //
 // A session makes a [Mutex], a [FairMutex], an [RWMutex], or a [Semaphore], which up to n may hold. A
 // [Group] locks several at once; a [Redlock] is a lock over several independent deployments of Redis.
-// [Do] is the usual way to use any of them.
+// [Do] is the usual way to use any of them. Acquire returns a [Hold] where that outlives a function, and Lock and Unlock have
+// the shape of a [sync.Mutex].
 //
 // # When not to use it
 //
@@ -36,11 +37,10 @@
 //
 // # Words
 //
-// An owner holds a lock: a unit of work such as a request, whose contexts carry it, or else the handle
-// through which it was locked, which is what [Session.Mutex] and its like return. A hold
-// is one owner's possession of one lock, from Lock to Unlock or loss, and a
-// lease its time to live in Redis. A tenure is how long a process may pass a lock on among its goroutines
-// without asking Redis.
+// A hold is one acquisition of one lock, from Acquire or Lock to its Unlock or loss, and a lease its time to live in Redis.
+// An owner is a unit of work, such as a request, whose contexts carry it ([Session.NewContext]): it may enter again what it
+// holds. The hand-off window is how long a process may pass a lock on among its goroutines without a round trip
+// ([WithTenure]).
 //
 // # Leases and loss
 //
@@ -49,12 +49,12 @@
 // [WithFixedLease] is not renewed. [WithMaxHold] bounds how long a holder that may be stuck keeps the
 // lock, and [WithMinHold] keeps it taken after Unlock.
 //
-// While Redis does not answer, a holder still knows how long it has the lock for certain: for the lease,
+// While Redis does not answer, a holder still knows how long its hold is valid: for the lease,
 // counted from when the last successful acquisition or renewal was sent, less a margin for clocks that run
 // at different rates. At that local deadline the hold is lost. It is lost at once when a renewal finds it
 // gone, by [Session.ForceUnlock], and by [Session.Close]. The holder hears of it in three ways: Done's
-// channel is closed, and Err returns [ErrLost]; the context that Do gives to its function is cancelled,
-// with ErrLost as cause; Unlock, and so Do, returns it. That error is also [ErrExpired], [ErrGone],
+// channel is closed, and Err returns [ErrLost]; the context that Do gives to its function, or [Hold.Context]
+// returns, is cancelled, with ErrLost as cause; Unlock, and so Do, returns it. That error is also [ErrExpired], [ErrGone],
 // [ErrForced] or [ErrClosed], which say why. On loss stop, and unlock as usual: work that was under way is
 // in the state that a crash would have left.
 //
@@ -65,7 +65,7 @@
 //
 // A holder that is paused between its last look at Done and its write writes when it resumes, even if
 // others have held the lock since. Only the store can prevent that: send it the token of the hold ([Token]
-// in Do, else [Mutex.FencingToken]) with every access, including reads that writes depend on, and let it
+// in Do, else [Hold.Token]) with every access, including reads that writes depend on, and let it
 // refuse a token smaller than the largest it has seen.
 //
 // Tokens grow, though not by one. They follow the server's clock, so they also grow when Redis has lost its
@@ -82,13 +82,13 @@
 //
 // As long as Redis keeps its data:
 //
-//   - Exclusion. No two holds of a lock are certain at the same time, other than two readers', whichever
-//     processes pause, crash, or lose the network.
+//   - Exclusion. At most one hold of a lock is valid at a time, but for readers and permits, even if processes pause,
+//     crash, or lose the network.
 //   - Loss is reported by the local deadline, even if Redis or the network hangs.
 //   - Nothing stays behind. What a failed Lock may have been granted is released in the background; what
 //     cannot be released, and what a dead process held, is free within a lease.
-//   - Nobody ends another owner's hold by an Unlock under an owner's context, through another handle, or
-//     after a loss.
+//   - An Unlock never releases somebody else's hold: a [Hold] ends only itself, an owner ends only its own. Goroutines that
+//     lock and unlock through one lock value without an owner share its holds, as they would share a [sync.Mutex].
 //   - No waiter sleeps for ever.
 //   - A request that is sent twice, because its reply was lost, has the outcome of one sent once.
 //   - 50 milliseconds after Lock has returned, a hold has its whole lease in Redis, also if another's Unlock
@@ -109,11 +109,11 @@
 //
 // # Owners and re-entry
 //
-// Goroutines have no identity in Go; the context says who locks. Under an ordinary one the owner is the
-// handle, which behaves as a [sync.Mutex] or a [sync.RWMutex] does; see [Locker].
+// Goroutines have no identity in Go; the context says who locks. Under an ordinary one every acquisition is its own, and
+// a lock value behaves as a [sync.Mutex] or a [sync.RWMutex] does; see [Locker].
 //
-// [Session.NewContext] puts an owner into a context, who may lock again what it holds: that only counts,
-// and the last Unlock releases. Give one to a unit of work whose parts lock the same thing without knowing
+// [Session.NewContext] puts an owner into a context. Goroutines that share it do not exclude each other. It may lock again
+// what it holds: that only counts, and the last Unlock releases. Give one to a unit of work whose parts lock the same thing without knowing
 // of each other:
 //
 //	ctx = session.NewContext(ctx)
@@ -123,12 +123,12 @@
 //
 // An owner whose hold was lost gets [ErrLost] from Lock and TryLock of that lock, of either side of an
 // [RWMutex], until it has unlocked. A hold that is renewed lasts until its Unlock, or until Close, also if
-// its handle is garbage.
+// the [Hold] or the lock value is garbage.
 //
 // # Another process goes on
 //
-// [Mutex.Handoff] ends a hold without unlocking, and returns a ticket: whoever presents it in time,
-// in any process, has the lock ([Session.Adopt]). It is taken all the while. A ticket is a secret.
+// [Hold.Handoff] ends a hold without unlocking, and returns a ticket. The process that presents it in time gets the
+// lock ([Session.Adopt]), which is never free in between. A ticket is a secret.
 //
 // # Waiting and fairness
 //

@@ -7,24 +7,26 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Locker is a distributed lock: every lock type of this package, and what [RWMutex.RLocker]
-// returns. It must not be copied, and is safe for concurrent use.
+// A Locker is a distributed lock in the shape of a [sync.Locker]: every lock type of this package, and what
+// [RWMutex.RLocker] returns. It must not be copied, and is safe for concurrent use. [Do] is simpler where one function has
+// the lock, and Acquire, which every lock type of this package has beside these methods, where a hold outlives a function:
+// its [Hold] ends only itself.
 //
-// The context decides who holds the lock. Under one from [Session.NewContext], Lock and Unlock act
-// for the owner in it, through any handle of the same session, kind and name; an owner that holds
-// the lock enters again without asking Redis. Under any other the owner is the handle, which
-// behaves as a [sync.Mutex] or a [sync.RWMutex] does: nobody enters twice, and any goroutine may
-// unlock. Unlock ends what was last taken through the handle, also by an owner.
-// Readers through one handle share one hold, which counts them.
+// A lock value remembers what was locked through it, and Unlock ends the newest of that: goroutines that share the value
+// share its holds, as those of a [sync.Mutex] do, and any of them may unlock. Every Lock needs its Unlock, also after a
+// loss: each lost hold makes one Unlock return [ErrLost], whichever goroutine calls it, and these go first. Lock goes on
+// meanwhile. If a newer hold of the value still lives then, the error's text says so: unlock again. A caller that must know
+// of its own hold uses Acquire, Do, or an owner. Readers that lock through one value share a hold, which counts them.
 //
-// After a loss, Lock through the handle waits until somebody has unlocked, and TryLock returns
-// ErrLost. [Do], an owner, or a handle of one's own neither ends another's hold nor misses its end.
+// Under a context from [Session.NewContext], Lock and Unlock act for the owner in it, through any value of the same session,
+// kind and name. An owner that holds the lock enters again without a round trip: Lock counts, and the last Unlock releases.
+// Its Unlock ends what it has locked and nothing else. After a loss the owner gets ErrLost from Lock until it has unlocked.
 type Locker interface {
 	// Lock blocks until the lock is held, ctx ends, or the session closes. It waits while
 	// connections are lost and Redis fails over or restarts; other errors, such as
 	// ErrNotLock, end it at once. If ctx ends, the error is ctx's error, its cause, and
-	// ErrTaken if somebody else had the lock. After an error the lock is not held, and what
-	// Redis may have granted is released. ctx bounds the call and not the hold.
+	// ErrTaken if somebody else had the lock, or ErrUnavailable if Redis did not answer. After an error the
+	// lock is not held, and what Redis may have granted is released. ctx bounds the call and not the hold.
 	Lock(ctx context.Context) error
 
 	// TryLock makes one attempt and reports whether the lock is held now. If another
@@ -34,22 +36,22 @@ type Locker interface {
 
 	// Unlock ends one Lock; the last one releases the hold. It waits for Redis while ctx
 	// lives, at least 100 ms (also if ctx has ended) and at most 2 s; then the release goes
-	// on in the background. It returns nil if the hold was certain until now, whether Redis
+	// on in the background. It returns nil if the hold was valid until now, whether Redis
 	// has confirmed the release or not; ErrLost with its cause if it had ended before; or
-	// ErrNotHeld if this owner holds nothing here. Unlock even after a loss.
+	// ErrNotHeld if nothing was locked. Unlock even after a loss.
 	Unlock(ctx context.Context) error
 
-	// Done returns a channel that is closed when the latest hold taken through this
-	// handle ends, by Unlock or by loss. Before the first it is closed.
+	// Done returns a channel that is closed when the hold that was locked last ends, by
+	// Unlock or by loss. Before the first it is closed.
 	Done() <-chan struct{}
 
-	// Err returns nil while the latest hold taken through this handle is held,
+	// Err returns nil while the hold that was locked last is held,
 	// ErrLost with its cause once it is lost, and ErrNotHeld otherwise.
 	Err() error
 }
 
 // A Mutex is a re-entrant mutual exclusion lock. It excludes every Mutex, FairMutex and Redisson
-// RLock of the same name. All handles of one session with one name are the same lock.
+// RLock of the same name. All values of one session with one name are the same lock.
 //
 // The goroutines of a session pass the lock on in order of arrival, without asking Redis, until the
 // tenure ends ([WithTenure]). Then the process queues again, so that none starves; a [FairMutex]

@@ -68,9 +68,9 @@ func (s *Session) Done() <-chan struct{} { return s.e.Done() }
 // rueidis until the client's timeouts. Close may be called more than once; the client stays open.
 func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 
-// NewContext returns a context with a new owner in it, for a unit of work such as a request: whoever
-// locks under it is that owner, for locks of any session. Goroutines that share it do not exclude each
-// other. The session travels with it: see [FromContext].
+// NewContext returns a context with a new owner in it, for a unit of work such as a request. Goroutines that share it do
+// not exclude each other: a call under it acts for that owner, for locks of any session, and enters again what the owner
+// holds. The session travels with it: see [FromContext].
 func (s *Session) NewContext(ctx context.Context) context.Context {
 	return arbiter.WithOwner(ctx, arbiter.NewOwner(s))
 }
