@@ -26,6 +26,13 @@ type Session struct {
 func init() {
 	peek.Engine = func(session any) *engine.Engine { return session.(*Session).e }
 	peek.Reader = func(lock any) *engine.Lock { return lock.(*RWMutex).read.l.(*engine.Lock) }
+	peek.Locked = func(lock any) any {
+		l := handleOf(lock.(Locker))
+		if held := l.latest(); held != nil {
+			return &Hold{l: l.l, held: held, part: true}
+		}
+		return (*Hold)(nil)
+	}
 	peek.Redlock = func(lock any) *quorum.Redlock { return lock.(*Redlock).l.(*quorum.Redlock) }
 	peek.Scripts = func() *wire.Scripts { return scripts }
 }

@@ -15,6 +15,7 @@ import (
 var (
 	Engine  func(session any) *engine.Engine
 	Reader  func(lock any) *engine.Lock // the read side
+	Locked  func(lock any) any          // of a relock.Locker: what was locked last through it, as a *relock.Hold
 	Redlock func(lock any) *quorum.Redlock
 	Scripts func() *wire.Scripts
 )

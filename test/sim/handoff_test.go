@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 )
 
 // handOff ends a call's hold by a Handoff; another process adopts it, and unlocks.
@@ -15,17 +16,15 @@ func (a *actor) handOff(ctx context.Context, c *call) {
 	c.kept = a.p.lease // until somebody has adopted it
 	w.mu.Unlock()
 	w.unlocking(c)
-	ticket, err := c.lock.(*relock.Mutex).Handoff(ctx, c.kept)
+	ticket, err := c.hold().Handoff(ctx, c.kept)
 	w.unlocked(c, err)
 	if err != nil || p.ctx.Err() != nil {
 		return
 	}
 	next := &call{op: c.op, p: p, actor: a.id, parts: c.parts, nested: true}
 	w.calling(next)
-	m, err := p.s[0].Adopt(p.ctx, ticket)
-	if err == nil {
-		next.lock, next.members = m, []member{{m, m.Deadline, m.FencingToken}}
-	}
+	hold, err := p.s[0].Adopt(p.ctx, ticket)
+	next.lock = &kit.Acquirer{Hold: hold}
 	w.returned(next, err == nil, err)
 	w.mu.Lock()
 	switch {

@@ -40,7 +40,6 @@ type call struct {
 	gone             stamp // its process vanished while it was held
 
 	lock     relock.Locker
-	members  []member // of a Group, or the lock
 	done     <-chan struct{}
 	ends     <-chan struct{} // done, or nil if its section does not heed that
 	promised time.Time       // the latest deadline that was seen
@@ -52,9 +51,9 @@ type call struct {
 func (c *call) String() string {
 	o := c.op
 	return fmt.Sprintf("#%-3d process %d actor %d: %v, try %v, owned %v, re-enters %v, reads as well %v, reads as well now %v, "+
-		"hands off %v, patience %v, section %v, lease %v, fixed lease %v, max hold %v, keep %v, called %v, returned %v with %v, held %v, tokens %v, "+
+		"acquires %v, hands off %v, patience %v, section %v, lease %v, fixed lease %v, max hold %v, keep %v, called %v, returned %v with %v, held %v, tokens %v, "+
 		"lost %v, vanished %v, unlock %v, unlocked %v with %v", c.id, c.p.id, c.actor, c.parts, o.try, o.owned, o.reenter, o.reads,
-		c.nested, o.handsOff, o.patience, o.section, o.lease, o.fixed, o.maxHold, o.keep, c.called.at, c.returned.at, c.err, c.held, c.tokens,
+		c.nested, o.acquires, o.handsOff, o.patience, o.section, o.lease, o.fixed, o.maxHold, o.keep, c.called.at, c.returned.at, c.err, c.held, c.tokens,
 		c.lost.at, c.gone.at, c.unlocking.at, c.unlocked.at, c.unlockErr)
 }
 
@@ -117,8 +116,13 @@ func (w *world) returned(c *call, held bool, err error) {
 	if c.done = c.lock.Done(); c.op.heeds {
 		c.ends = c.done
 	}
-	for _, m := range c.members {
-		c.tokens = append(c.tokens, m.token())
+	hold := c.hold()
+	for i := range c.parts {
+		if members := hold.Members(); members != nil {
+			c.tokens = append(c.tokens, members[i].Token())
+		} else {
+			c.tokens = append(c.tokens, hold.Token())
+		}
 	}
 	for _, other := range w.calls {
 		if other != c && other.certain() && other.owner != c.owner && overlap(c, other) &&
@@ -291,7 +295,7 @@ func (w *world) sampleLocked(c *call) {
 	if !c.certain() {
 		return
 	}
-	deadline, ok := c.deadline()
+	deadline, ok := c.hold().Deadline()
 	if !ok {
 		return // it has just ended
 	}

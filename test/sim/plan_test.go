@@ -42,6 +42,7 @@ type op struct {
 	heeds    bool // the section ends with a loss
 	owned    bool // under a context with an owner
 	reenter  bool // locks again within the section
+	acquires bool // by Acquire, not by Lock
 	handsOff bool // another process adopts what it has, and unlocks
 	reads    bool // a writer reads as well, and reads on when it has unlocked
 	lease    time.Duration
@@ -189,6 +190,7 @@ func newOp(r *rand.Rand, theme [][]part, lease time.Duration) op {
 		o.reads = len(o.parts) == 1 && o.parts[0].kind == writer && chance(r, 0.5)
 	}
 	o.handsOff = len(o.parts) == 1 && o.parts[0].kind == mutex && chance(r, 0.15)
+	o.acquires = o.handsOff || chance(r, 0.5)
 	return o
 }
 

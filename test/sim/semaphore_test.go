@@ -59,7 +59,7 @@ func (w *semaphoreWorld) clock() int64 {
 
 // use is one section under a permit. It ends at once when the permit is lost.
 func (w *semaphoreWorld) use(ctx context.Context, called int64, limit int, section time.Duration) {
-	slot := relock.Slot(ctx)
+	slot := relock.HoldOf(ctx).Slot()
 	w.mu.Lock()
 	switch {
 	case slot < 0 || slot >= limit:

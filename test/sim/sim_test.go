@@ -5,8 +5,8 @@
 //
 // A seed gives a plan: 2 to 8 processes with sessions, leases, tenures and latencies; goroutines of
 // theirs, the actors, with the ops of each; and faults of each [faultKind]. The locks are of all types, sides and
-// options, taken by Lock and TryLock, with owners that lock again and writers that read as well; some Mutexes are handed to
-// another process, which unlocks. A world
+// options, taken by Lock, Acquire and their attempts, with owners that lock again and writers that read as well; some
+// Mutexes are handed to another process, which unlocks. A world
 // runs in a bubble of testing/synctest over [memredis], and takes a few milliseconds for half a minute.
 //
 // Most worlds have any fault. The others are those of a [row], about one thing: they have

@@ -368,9 +368,11 @@ func (a *actor) unlock(ctx context.Context, c *call) {
 	a.w.unlocked(c, c.lock.Unlock(ctx))
 }
 
-// reenter locks through another handle what the owner holds, and unlocks that again.
+// reenter takes the other way, of Lock and Acquire, to what the owner holds, and ends that again.
 func (a *actor) reenter(ctx context.Context, c *call) {
-	again := &call{op: c.op, p: c.p, parts: c.parts}
+	o := *c.op
+	o.acquires = !o.acquires
+	again := &call{op: &o, p: c.p, parts: c.parts}
 	again.make()
 	start := time.Now()
 	err := again.lock.Lock(ctx)
@@ -404,52 +406,35 @@ func (c *call) make() {
 	}
 	var lockers []relock.Locker
 	for _, p := range c.parts {
-		m := p.member(c.p, opts)
-		c.members, lockers = append(c.members, m), append(lockers, m.Locker)
+		lockers = append(lockers, p.locker(c.p, opts))
 	}
 	if c.lock = lockers[0]; len(lockers) > 1 {
 		c.lock = relock.NewGroup(lockers...)
 	}
-}
-
-// deadline returns the first deadline of a call's locks, and whether it has all of them.
-func (c *call) deadline() (first time.Time, ok bool) {
-	for i, m := range c.members {
-		d, held := m.deadline()
-		if !held {
-			return d, false
-		}
-		if i == 0 || d.Before(first) {
-			first = d
-		}
+	if c.op.acquires {
+		c.lock = kit.NewAcquirer(c.lock)
 	}
-	return first, true
 }
 
-// A member is a lock that tells its deadline and its token, which is 0 if it has none.
-type member struct {
-	relock.Locker
-	deadline func() (time.Time, bool)
-	token    func() int64
+// hold returns the hold of a call.
+func (c *call) hold() *relock.Hold {
+	if a, ok := c.lock.(*kit.Acquirer); ok {
+		return a.Hold
+	}
+	return peek.Locked(c.lock).(*relock.Hold)
 }
 
-func (p part) member(proc *process, opts []relock.LockOption) member {
-	none := func() int64 { return 0 }
+func (p part) locker(proc *process, opts []relock.LockOption) relock.Locker {
 	s := proc.s[0]
 	switch p.kind {
 	case mutex:
-		m := s.Mutex(p.name, opts...)
-		return member{m, m.Deadline, m.FencingToken}
+		return s.Mutex(p.name, opts...)
 	case fair:
-		m := s.FairMutex(p.name, opts...)
-		return member{m, m.Deadline, m.FencingToken}
+		return s.FairMutex(p.name, opts...)
 	case writer:
-		m := s.RWMutex(p.name, opts...)
-		return member{m, m.Deadline, m.FencingToken}
+		return s.RWMutex(p.name, opts...)
 	case reader:
-		m := s.RWMutex(p.name, opts...)
-		return member{m.RLocker(), peek.Reader(m).Deadline, none}
+		return s.RWMutex(p.name, opts...).RLocker()
 	}
-	m := relock.NewRedlock(proc.s, p.name, opts...)
-	return member{m, m.Deadline, m.FencingToken}
+	return relock.NewRedlock(proc.s, p.name, opts...)
 }
