@@ -55,16 +55,28 @@ var (
 
 	_ func(context.Context, relock.Locker, func(context.Context) error) (bool, error) = relock.TryDo
 	_ func(context.Context) int64                                                     = relock.Token
-	_ func(context.Context) (time.Time, bool)                                         = relock.Deadline
-	_ func(context.Context) <-chan struct{}                                           = relock.Wanted
-	_ func(context.Context) int                                                       = relock.Slot
+	_ func(context.Context) *relock.Hold                                              = relock.HoldOf
 
-	_ func(*relock.Session, string, int, ...relock.LockOption) *relock.Semaphore                  = (*relock.Session).Semaphore
-	_ func(*relock.Semaphore) int                                                                 = (*relock.Semaphore).Slot
-	_ func(*relock.Mutex, context.Context, time.Duration) (string, error)                         = (*relock.Mutex).Handoff
-	_ func(*relock.Session, context.Context, string, ...relock.LockOption) (*relock.Mutex, error) = (*relock.Session).Adopt
-	_ func(time.Duration) relock.LockOption                                                       = relock.WithKeep
+	_ func(context.Context, relock.Locker, func(context.Context) (int, error)) (int, error) = relock.DoValue[int]
+
+	_ func(*relock.Session, string, int, ...relock.LockOption) *relock.Semaphore                 = (*relock.Session).Semaphore
+	_ func(*relock.Session, context.Context, string, ...relock.LockOption) (*relock.Hold, error) = (*relock.Session).Adopt
+	_ func(time.Duration) relock.LockOption                                                      = relock.WithKeep
 )
+
+var _ interface {
+	Unlock(ctx context.Context) error
+	Done() <-chan struct{}
+	Err() error
+	Context(parent context.Context) (context.Context, context.CancelFunc)
+	Name() string
+	Token() int64
+	Deadline() (time.Time, bool)
+	Slot() int
+	Members() []*relock.Hold
+	Wanted() <-chan struct{}
+	Handoff(ctx context.Context, d time.Duration) (ticket string, err error)
+} = (*relock.Hold)(nil)
 
 var (
 	_ relock.Locker = (*relock.Mutex)(nil)
@@ -74,15 +86,23 @@ var (
 	_ relock.Locker = (*relock.Redlock)(nil)
 	_ relock.Locker = (*relock.Semaphore)(nil)
 
-	_ = []interface { // what lock types have beside Locker
+	_ = []interface { // what every lock type has beside Locker
+		Acquire(ctx context.Context) (*relock.Hold, error)
+		TryAcquire(ctx context.Context) (*relock.Hold, error)
+	}{
+		(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Semaphore)(nil), (*relock.Group)(nil),
+		(*relock.Redlock)(nil),
+	}
+	_ = []interface { // all but a Group
 		Name() string
-		Deadline() (time.Time, bool)
+		FencingToken() int64
 	}{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Semaphore)(nil), (*relock.Redlock)(nil)}
-	_ = []interface{ FencingToken() int64 }{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Semaphore)(nil), (*relock.Redlock)(nil)}
-	_ = []interface{ Wanted() <-chan struct{} }{(*relock.Mutex)(nil), (*relock.FairMutex)(nil), (*relock.RWMutex)(nil), (*relock.Semaphore)(nil)}
 
 	_ func(*relock.RWMutex, context.Context) error         = (*relock.RWMutex).RLock
 	_ func(*relock.RWMutex, context.Context) (bool, error) = (*relock.RWMutex).TryRLock
 	_ func(*relock.RWMutex, context.Context) error         = (*relock.RWMutex).RUnlock
 	_ func(*relock.RWMutex) relock.Locker                  = (*relock.RWMutex).RLocker
+
+	_ func(*relock.RWMutex, context.Context) (*relock.Hold, error) = (*relock.RWMutex).RAcquire
+	_ func(*relock.RWMutex, context.Context) (*relock.Hold, error) = (*relock.RWMutex).TryRAcquire
 )

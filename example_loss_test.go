@@ -75,7 +75,7 @@ func ExampleToken() {
 
 	// Output:
 	// the other: <nil>
-	// told: relock: Do "goods:1000:1": lock lost: it was forced open
+	// told: relock: hold "goods:1000:1": lock lost: it was forced open
 	// lost: true
 	// write: true
 	// left: 9

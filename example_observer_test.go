@@ -78,8 +78,8 @@ func ExampleSlogObserver() {
 
 	// Output:
 	// level=ERROR msg="relock: lost" lock=stock kind=read cause="its lease ran out"
-	// level=DEBUG msg="relock: acquired" lock=orders kind=mutex contended=false handoff=false
+	// level=DEBUG msg="relock: acquired" lock=orders kind=mutex contended=false local=false
 	// level=DEBUG msg="relock: released" lock=orders kind=mutex
-	// level=DEBUG msg="relock: acquired" lock=stock kind=read contended=false handoff=false
+	// level=DEBUG msg="relock: acquired" lock=stock kind=read contended=false local=false
 	// level=ERROR msg="relock: lost" lock=stock kind=read cause="its lease ran out"
 }

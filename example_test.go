@@ -210,7 +210,7 @@ func ExampleDo() {
 	defer done()
 
 	err := relock.Do(context.Background(), session.Mutex("lock"), func(ctx context.Context) error {
-		if at, ok := relock.Deadline(ctx); !ok || time.Until(at) < 5*time.Second {
+		if at, ok := relock.HoldOf(ctx).Deadline(); !ok || time.Until(at) < 5*time.Second {
 			return errors.New("too late to start")
 		}
 		fmt.Println("started")

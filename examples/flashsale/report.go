@@ -36,7 +36,7 @@ func (s *stats) Acquired(_ context.Context, e relock.AcquireEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waits = append(s.waits, e.Wait)
-	if e.Handoff {
+	if e.Local {
 		s.handoffs++
 	} else {
 		s.asked++

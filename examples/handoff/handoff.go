@@ -37,17 +37,18 @@ func (s *service) handler() http.Handler {
 func (s *service) begin(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	m := s.session.Mutex(r.PathValue("id"))
-	switch ok, err := m.TryLock(ctx); {
+	hold, err := s.session.Mutex(r.PathValue("id")).TryAcquire(ctx)
+	switch {
+	case errors.Is(err, relock.ErrTaken):
+		http.Error(w, "the account is being worked on", http.StatusConflict)
+		return
 	case err != nil:
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 		return
-	case !ok:
-		http.Error(w, "the account is being worked on", http.StatusConflict)
-		return
 	}
-	// What the request has to check and note is done here, under the lock. From here on it is the worker's.
-	ticket, err := m.Handoff(ctx, patience)
+	// What the request has to check and note is done here, under the lock. If it fails, unlock the hold. From here on the
+	// lock is the worker's; if Handoff fails, it is nobody's.
+	ticket, err := hold.Handoff(ctx, patience)
 	if err == nil {
 		err = s.client.Do(ctx, s.client.B().Lpush().Key(jobs).Element(ticket).Build()).Error()
 	}
@@ -75,18 +76,18 @@ func (s *service) work(ctx context.Context) error {
 
 // finish does a job under the lock that its ticket stands for. The lock is renewed from now on, however long that takes.
 func (s *service) finish(ctx context.Context, ticket string) (err error) {
-	m, err := s.session.Adopt(ctx, ticket)
+	hold, err := s.session.Adopt(ctx, ticket)
 	if err != nil {
 		return err // ErrLost: too late, or another worker has it
 	}
-	defer func() { err = errors.Join(err, m.Unlock(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, hold.Unlock(context.WithoutCancel(ctx))) }()
 	select {
-	case <-time.After(s.pace): // the job; the store should check m.FencingToken()
-	case <-m.Done(): // the lock is lost
-		return m.Err()
+	case <-time.After(s.pace): // the job; the store should check hold.Token()
+	case <-hold.Done(): // the lock is lost
+		return hold.Err()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	fmt.Fprintf(s.out, "reported account %s, token %d\n", m.Name(), m.FencingToken())
+	fmt.Fprintf(s.out, "reported account %s, token %d\n", hold.Name(), hold.Token())
 	return nil
 }

@@ -63,7 +63,7 @@ func (w *worker) lead(ctx context.Context) error {
 		select {
 		case <-time.After(w.pace):
 		case <-term:
-			wanted = relock.Wanted(ctx)
+			wanted = relock.HoldOf(ctx).Wanted()
 		case <-wanted:
 			return errTermOver
 		case <-ctx.Done():

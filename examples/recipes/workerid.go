@@ -12,6 +12,7 @@ import (
 // bits of a count. At most 1024 processes have a worker id at a time.
 func snowflake(ctx context.Context, session *relock.Session, work func(ctx context.Context, newID func() (int64, error)) error) error {
 	return relock.Do(ctx, session.Semaphore("snowflake", 1024), func(ctx context.Context) error {
+		hold := relock.HoldOf(ctx)
 		var mu sync.Mutex
 		var last int64 // time and count of the last id
 		acquired := time.Now()
@@ -19,7 +20,7 @@ func snowflake(ctx context.Context, session *relock.Session, work func(ctx conte
 		return work(ctx, func() (int64, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			until, held := relock.Deadline(ctx)
+			until, held := hold.Deadline()
 			if now := acquired.Add(time.Since(acquired)); !held || !now.Before(until) { // by a clock that does not step back
 				return 0, context.Cause(ctx)
 			} else if next := now.UnixMilli() << 12; next > last {
@@ -27,7 +28,7 @@ func snowflake(ctx context.Context, session *relock.Session, work func(ctx conte
 			} else {
 				last++ // more than 4096 in a millisecond run ahead of the time
 			}
-			return last>>12<<22 | int64(relock.Slot(ctx))<<12 | last&4095, nil
+			return last>>12<<22 | int64(hold.Slot())<<12 | last&4095, nil
 		})
 	})
 }

@@ -54,19 +54,25 @@ func TestSilentSubscriptionIsNoticed(t *testing.T) {
 			holder.Init(newEngine(t, server.Client(t), time.Hour), wire.Plain, "it", LockConfig{})
 			waiter.Init(e, wire.Plain, "it", LockConfig{})
 			getsIn := func(what string, meanwhile func()) {
-				require.NoError(t, holder.Lock(background))
+				held, err := holder.Take(background, nil, true, false)
+				require.NoError(t, err)
+				var granted Held
 				got := make(chan error, 1)
-				go func() { got <- waiter.Lock(background) }() // ends with the test at the latest
+				go func() { // ends with the test at the latest
+					var err error
+					granted, err = waiter.Take(background, nil, true, false)
+					got <- err
+				}()
 				redistest.Eventually(t, enough, "the waiter to queue", func() bool { return e.Waits("it") })
 				meanwhile()
-				require.NoError(t, holder.Unlock(background))
+				require.NoError(t, holder.Release(background, held, false))
 				select {
 				case err := <-got:
 					require.NoError(t, err, what)
 				case <-time.After(enough):
 					t.Fatal("waits for ever: ", what)
 				}
-				require.NoError(t, waiter.Unlock(background))
+				require.NoError(t, waiter.Release(background, granted, false))
 			}
 
 			getsIn("the waiter that hears nothing", func() { silence(p, true) })

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
@@ -17,10 +18,11 @@ func TestRequestThatIsExecutedAfterTheUnlock(t *testing.T) {
 	mini, client := redistest.Mini(t)
 	var l Lock
 	l.Init(newEngine(t, client, time.Hour), wire.Plain, "a", LockConfig{})
-	require.NoError(t, l.Lock(background))
-	held := l.handle.Latest().Lease()
+	h, err := l.Take(background, nil, true, false)
+	require.NoError(t, err)
+	held := h.(*lease.Hold).Lease()
 	held.Indeterminate = true // as after a request without a reply
-	require.NoError(t, l.Unlock(background))
+	require.NoError(t, l.Release(background, h, false))
 	token, _, err := l.e.proto.Acquire(transport.Background(), &held.Ref, wire.Millis(time.Hour), false)
 	require.NoError(t, err)
 	require.Positive(t, token)

@@ -80,6 +80,16 @@ func TryLock(t testing.TB, ctx context.Context, l relock.Locker) bool {
 	return ok
 }
 
+// Acquire acquires a lock, and fails the test if that does not succeed soon.
+func Acquire(t testing.TB, ctx context.Context, l relock.Locker) *relock.Hold {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, Soon)
+	defer cancel()
+	h, err := l.(Acquirer).Acquire(ctx)
+	require.NoError(t, err)
+	return h
+}
+
 // IsClosed reports whether a channel is closed.
 func IsClosed(c <-chan struct{}) bool {
 	select {

@@ -1,9 +1,9 @@
 package kit
 
 import (
+	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
@@ -28,11 +28,11 @@ func LostOrNil(err error) error {
 type FencedLocker interface {
 	relock.Locker
 	FencingToken() int64
-	Deadline() (time.Time, bool)
 }
 
-// Deadliner is a Locker that tells its deadline.
-type Deadliner interface {
+// Acquirer is a lock of any type, or a side of one.
+type Acquirer interface {
 	relock.Locker
-	Deadline() (time.Time, bool)
+	Acquire(ctx context.Context) (*relock.Hold, error)
+	TryAcquire(ctx context.Context) (*relock.Hold, error)
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
@@ -15,6 +14,12 @@ import (
 type journal struct {
 	mu  sync.Mutex
 	did []string
+}
+
+func (j *journal) note(what, name string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.did = append(j.did, what+" "+name)
 }
 
 // taken returns what was done since the last time. What is tried in a row may be tried at the same time: it is sorted,
@@ -36,80 +41,60 @@ func (j *journal) taken() []string {
 	return did
 }
 
-// strange is a lock of a type that this package does not know.
-type strange struct {
+// lock is what members and strangers have in common.
+type lock struct {
 	*journal
 	name string
-	busy int   // so many of the next TryLocks find it taken
-	err  error // of the next Lock or TryLock
-	done chan struct{}
-	then func() // at the next TryLock
-	once error  // of the first TryLock that does not find it taken
+	busy int // so many of the next attempts find it taken
 }
 
-func (j *journal) strange(name string) *strange {
-	return &strange{journal: j, name: name, done: make(chan struct{})}
-}
+func (l *lock) Name() string { return l.name }
 
-func (l *strange) note(what string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.did = append(l.did, what+" "+l.name)
-}
-
-func (l *strange) Lock(context.Context) error {
-	l.note("lock")
-	return l.err
-}
-
-func (l *strange) TryLock(context.Context) (bool, error) {
-	l.note("try")
-	if f := l.then; f != nil {
-		l.then = nil
-		f()
+// take makes one attempt, or waits, and reports whether it has the lock.
+func (l *lock) take(wait bool) bool {
+	if wait {
+		l.note("lock", l.name)
+		return true
 	}
-	if l.busy > 0 {
-		l.busy--
-		return false, l.err
-	}
-	if err := l.once; err != nil {
-		l.once = nil
-		return false, err
-	}
-	return l.err == nil, l.err
+	l.note("try", l.name)
+	l.busy--
+	return l.busy < 0
 }
 
-func (l *strange) Unlock(context.Context) error { l.note("unlock"); return nil }
-func (l *strange) Done() <-chan struct{}        { return l.done }
-func (l *strange) Name() string                 { return l.name }
-func (l *strange) Err() error                   { return nil }
+// strange is a lock of a type that this package does not know.
+type strange struct{ lock }
+
+func (j *journal) strange(name string) *strange { return &strange{lock{j, name, 0}} }
+
+func (l *strange) Lock(context.Context) error            { l.take(true); return nil }
+func (l *strange) TryLock(context.Context) (bool, error) { return l.take(false), nil }
+func (l *strange) Unlock(context.Context) error          { l.note("unlock", l.name); return nil }
+func (l *strange) Done() <-chan struct{}                 { return nil }
+func (l *strange) Err() error                            { return nil }
 
 // member is a lock that has a place in the order.
 type member struct {
-	*strange
-	*arbiter.Hold[int]                        // of any owner
-	after              int                    // of locks of one name, which comes first
-	look               func(o *arbiter.Owner) // when it is asked for its hold
+	engine.Leaf // nil: a group calls nothing but what follows
+	lock
+	rank int // of locks of one name, which comes first
 }
 
-func (j *journal) member(name string) *member {
-	return &member{strange: j.strange(name), Hold: new(arbiter.Hold[int]), look: func(*arbiter.Owner) {}}
-}
+func (j *journal) member(name string) *member { return &member{lock: lock{j, name, 0}} }
 
-func (m *member) Acquire(ctx context.Context, _ *arbiter.Owner, c *engine.Call) (bool, error) {
-	if !c.Wait {
-		return m.TryLock(ctx)
+func (m *member) Name() string         { return m.name }
+func (m *member) Order() (string, int) { return m.name, m.rank }
+func (m *member) Parts() []engine.Part { return nil }
+
+func (m *member) Acquire(_ context.Context, _ *arbiter.Owner, c *engine.Call) (engine.Held, error) {
+	if !m.take(c.Wait) {
+		return nil, nil
 	}
-	return true, m.Lock(ctx)
+	return new(foreign), nil
 }
 
-func (m *member) Done() <-chan struct{}                               { return m.Hold.Done() }
-func (m *member) Order() (string, int)                                { return m.name, m.after }
-func (m *member) HeldBy(o *arbiter.Owner) engine.Held                 { m.look(o); return m.Hold }
-func (m *member) ReleaseInBackground(context.Context, *arbiter.Owner) { m.note("give back") }
-func (m *member) Parts() []engine.Part                                { return nil }
-func (m *member) DeadlineOf(engine.Held) (time.Time, bool)            { return time.Time{}, false }
-func (m *member) Taken(engine.Held, string) []engine.Part             { return nil }
-func (m *member) WaitsForItself(context.Context, *arbiter.Owner) bool { return false }
+func (m *member) Release(context.Context, engine.Held, bool) error {
+	m.note("unlock", m.name)
+	return nil
+}
 
-var _ engine.Leaf = (*member)(nil)
+func (m *member) ReleaseInBackground(context.Context, engine.Held) { m.note("give back", m.name) }

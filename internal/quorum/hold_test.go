@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/redistest"
@@ -37,6 +38,13 @@ func deployments(t *testing.T, n int) (all []Session, servers []*miniredis.Minir
 	return all, servers
 }
 
+// has reports whether a deployment has a part of the hold.
+func has(h *hold, i int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.parts[i] != nil
+}
+
 // take asks the first deployment for its part.
 func take(h *hold) (bool, error) { return h.take(background, 0, 0, func(answer) {}) }
 
@@ -49,7 +57,7 @@ func TestPartThatIsGrantedAfterTheEndIsGivenBack(t *testing.T) {
 	got, err := take(h)
 	require.NoError(t, err)
 	require.False(t, got)
-	require.False(t, h.has(0))
+	require.False(t, has(h, 0))
 	redistest.Eventually(t, time.Minute, "the release", func() bool { return !servers[0].Exists("a") })
 }
 
@@ -61,12 +69,12 @@ func TestSecondPartOfADeploymentIsGivenBack(t *testing.T) {
 	h.choose()
 	_, err := take(h)
 	require.NoError(t, err)
-	require.True(t, h.has(0))
+	require.True(t, has(h, 0))
 	servers[0].Del("a")
 	got, err := take(h)
 	require.NoError(t, err)
 	require.False(t, got)
-	require.True(t, h.has(0))
+	require.True(t, has(h, 0))
 	redistest.Eventually(t, time.Minute, "the release", func() bool { return !servers[0].Exists("a") })
 }
 
@@ -86,26 +94,24 @@ func TestLostMajorityIsTold(t *testing.T) {
 	t.Parallel()
 	sessions, servers := deployments(t, 3)
 	r := New(sessions, "a", engine.LockConfig{})
-	require.NoError(t, r.Lock(background))
-	h := r.handle.Latest().Lease()
-	redistest.Eventually(t, time.Minute, "the third part", func() bool { return h.has(0) && h.has(1) && h.has(2) })
+	lock, err := r.Take(background, nil, true, false)
+	require.NoError(t, err)
+	h := lock.(*locked).Lease()
+	redistest.Eventually(t, time.Minute, "the third part", func() bool { return has(h, 0) && has(h, 1) && has(h, 2) })
 	force := func(i int) {
 		_, err := sessions[i].Engine.ForceUnlock(background, "a")
 		require.NoError(t, err)
 	}
 	force(0)
-	require.NoError(t, r.Err())
+	require.Equal(t, arbiter.Live, lock.State())
 	force(1)
 	select {
-	case <-r.Done():
+	case <-lock.Done():
 	case <-time.After(20 * time.Second):
 		t.Fatal("the loss is not told")
 	}
-	require.ErrorIs(t, r.Err(), lockerr.ErrLost)
-	ok, err := r.TryLock(background)
-	require.False(t, ok)
-	require.ErrorIs(t, err, lockerr.ErrUnlockFirst)
-	require.ErrorIs(t, r.Unlock(background), lockerr.ErrLost)
+	require.Equal(t, arbiter.Lost, lock.State())
+	require.ErrorIs(t, r.Release(background, lock, false), lockerr.ErrLost)
 	redistest.Eventually(t, time.Minute, "the release of what was left", func() bool { return !servers[2].Exists("a") })
 }
 
@@ -114,11 +120,14 @@ func TestQueuedCallIsToldWhatTheOneBeforeHasLearnt(t *testing.T) {
 	t.Parallel()
 	sessions, _ := deployments(t, 3)
 	r := New(sessions, "a", engine.LockConfig{})
-	w := r.table.Waiter(&r.handle, r.handle.OwnerOf(background), true, 0)
+	w := r.table.Waiter(&r.side, nil, true, 0)
 	r.table.Enter(w, true)
 	ctx, cancel := context.WithCancel(background)
 	got := make(chan error, 1)
-	go func() { got <- r.Lock(ctx) }()
+	go func() {
+		_, err := r.Take(ctx, nil, true, false)
+		got <- err
+	}()
 	redistest.Eventually(t, time.Minute, "the second call to queue", func() bool { return r.Queued() == 1 })
 	time.Sleep(20 * time.Millisecond) // it waits now
 	r.table.Report(w, nil)

@@ -86,9 +86,9 @@ func TestRedlocksOfTheSameSessionsAreTheSameLock(t *testing.T) {
 	one := New(all, "a", engine.LockConfig{})
 	other := New([]Session{all[2], all[0], all[1]}, "a", engine.LockConfig{})
 	require.Same(t, one.table, other.table)
-	require.Equal(t, one.handle.Name(), other.handle.Name())
-	require.NotEqual(t, one.handle.Name(), New(all, "b", engine.LockConfig{}).handle.Name())
-	require.NotEqual(t, one.handle.Name(), New(all[:2], "a", engine.LockConfig{}).handle.Name())
+	require.Equal(t, one.side.Name(), other.side.Name())
+	require.NotEqual(t, one.side.Name(), New(all, "b", engine.LockConfig{}).side.Name())
+	require.NotEqual(t, one.side.Name(), New(all[:2], "a", engine.LockConfig{}).side.Name())
 }
 
 func TestHoldIsCertainForAsLongAsAMajorityIs(t *testing.T) {

@@ -100,9 +100,10 @@ func (t *table) recall(b *testing.B, srv *redistest.Server) {
 			n++
 			name := fmt.Sprintf("recalled-%d", n)
 			held, next := keeper.Mutex(name, keepOption), other.Mutex(name)
-			kit.ChildCheck(held.Lock(kit.Background))
+			h, err := held.Acquire(kit.Background)
+			kit.ChildCheck(err)
 			if keeps {
-				kit.ChildCheck(held.Unlock(kit.Background))
+				kit.ChildCheck(h.Unlock(kit.Background))
 			}
 			start, got := time.Now(), make(chan time.Time, 1)
 			go func() { // joined below
@@ -110,10 +111,10 @@ func (t *table) recall(b *testing.B, srv *redistest.Server) {
 				got <- time.Now()
 			}()
 			if !keeps {
-				<-held.Wanted()
+				<-h.Wanted()
 				time.Sleep(time.Millisecond)
 				start = time.Now()
-				kit.ChildCheck(held.Unlock(kit.Background))
+				kit.ChildCheck(h.Unlock(kit.Background))
 			}
 			ns := float64((<-got).Sub(start))
 			kit.ChildCheck(next.Unlock(kit.Background))

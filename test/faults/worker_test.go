@@ -15,7 +15,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -75,57 +74,54 @@ func faultsWorker(args []string) { // worker, name, addresses
 	}))
 }
 
+// A side is what a goroutine locks.
+type side struct {
+	acquire func(ctx context.Context) (*relock.Hold, error)
+	reads   bool
+}
+
 // sides returns what a goroutine locks.
-func (w worker) sides(sessions []*relock.Session, name string) []kit.Deadliner {
+func (w worker) sides(sessions []*relock.Session, name string) []side {
 	s := sessions[0]
 	switch w.Kind {
 	case "FairMutex":
-		return []kit.Deadliner{s.FairMutex(name)}
+		return []side{{s.FairMutex(name).Acquire, false}}
 	case "RWMutex":
 		rw := s.RWMutex(name)
-		return []kit.Deadliner{rw, readSide{rw.RLocker(), rw}}
+		return []side{{rw.Acquire, false}, {rw.RAcquire, true}}
 	case "Redlock":
-		return []kit.Deadliner{relock.NewRedlock(sessions, name)}
+		return []side{{relock.NewRedlock(sessions, name).Acquire, false}}
 	}
-	return []kit.Deadliner{s.Mutex(name)}
+	return []side{{s.Mutex(name).Acquire, false}}
 }
-
-// readSide tells of the read side what other locks tell.
-type readSide struct {
-	relock.Locker
-	rw *relock.RWMutex
-}
-
-func (r readSide) FencingToken() int64 { return aReader }
-
-func (r readSide) Deadline() (time.Time, bool) { return peek.Reader(r.rw).Deadline() }
 
 // round locks, has the lock for a while, and unlocks.
-func (w worker) round(ctx context.Context, l kit.Deadliner, n int64) error {
-	if err := l.Lock(ctx); err != nil {
+func (w worker) round(ctx context.Context, l side, n int64) error {
+	h, err := l.acquire(ctx)
+	if err != nil {
 		return err
 	}
-	from, until, token := rawNow(), w.deadline(l, 0), int64(noToken)
-	if f, ok := l.(kit.FencedLocker); ok {
-		token = f.FencingToken()
+	from, until, token := rawNow(), w.deadline(h, 0), h.Token()
+	if l.reads {
+		token = aReader
 	}
 	fmt.Printf("b %d %d %d %d\n", n, from, token, until)
 	d := rand.N(300 * time.Microsecond)
 	if rand.N(100) < w.Slow {
 		d = rand.N(w.Lease * 3 / 2)
 	}
-	done, told := l.Done(), false
+	done, told := h.Done(), false
 	for end := time.Now().Add(d); time.Now().Before(end) && (!told || w.Sloppy); {
 		select {
 		case <-done:
 			told = true
 		case <-time.After(min(d, w.Lease/30)):
 		}
-		until = max(until, w.deadline(l, until))
+		until = max(until, w.deadline(h, until))
 	}
 	// What is written before the call is what another process must not see before.
 	fmt.Printf("e %d %d\n", n, min(rawNow(), until))
-	if err := l.Unlock(kit.Background); w.Kind != "Redlock" { // a majority of its servers may be away
+	if err := h.Unlock(kit.Background); w.Kind != "Redlock" { // a majority of its servers may be away
 		return kit.LostOrNil(err)
 	}
 	return nil
@@ -134,12 +130,12 @@ func (w worker) round(ctx context.Context, l kit.Deadliner, n int64) error {
 // deadline returns the local deadline by the clock that all processes share, or what
 // it was if the hold has ended. The clock is read first: if the process is frozen in
 // between the result is too early.
-func (w worker) deadline(l kit.Deadliner, was time.Duration) time.Duration {
+func (w worker) deadline(h *relock.Hold, was time.Duration) time.Duration {
 	if w.Sloppy {
 		return 1 << 62
 	}
 	now := rawNow()
-	if d, ok := l.Deadline(); ok {
+	if d, ok := h.Deadline(); ok {
 		return now + time.Until(d)
 	}
 	return was

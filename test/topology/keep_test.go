@@ -40,15 +40,15 @@ func (k keepers) recalled(t testing.TB, name string) {
 
 	name += " tried"
 	l, m := k.kept(t, name), k.wants.Mutex(name, keepHour)
-	kit.Lock(t, kit.Background, l)
+	h := kit.Acquire(t, kit.Background, l)
 	start = time.Now()
 	ok, err := m.TryLock(kit.Background)
 	require.NoError(t, err)
 	require.False(t, ok)
 	t.Logf("%s: in use by TryLock in %v", name, time.Since(start))
 	time.Sleep(300 * time.Millisecond)
-	require.False(t, kit.IsClosed(l.Wanted()), "%s: nobody waits", name)
-	require.NoError(t, l.Unlock(kit.Background))
+	require.False(t, kit.IsClosed(h.Wanted()), "%s: nobody waits", name)
+	require.NoError(t, h.Unlock(kit.Background))
 	start = time.Now()
 	ok, err = m.TryLock(kit.Background)
 	require.NoError(t, err)

@@ -276,12 +276,11 @@ func everyKindOfLock(t *testing.T, d deployment, opts ...relock.SessionOption) {
 		require.NoError(t, kit.Receive(t, d.got, "the waiter of "+d.kinds+" to get in"))
 	}
 	m := a[0].Mutex("goods:passed")
-	kit.Lock(t, kit.Background, m)
-	ticket, err := m.Handoff(kit.Background, time.Minute)
+	ticket, err := kit.Acquire(t, kit.Background, m).Handoff(kit.Background, time.Minute)
 	require.NoError(t, err)
 	passed, err := b[0].Adopt(kit.Background, ticket)
 	require.NoError(t, err)
-	kit.Unlock(t, kit.Background, passed)
+	require.NoError(t, passed.Unlock(kit.Background))
 	require.NoError(t, b[0].Close(kit.Background)) // releases what is held
 	require.NoError(t, a[0].Close(kit.Background))
 }
