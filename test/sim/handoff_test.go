@@ -24,7 +24,7 @@ func (a *actor) handOff(ctx context.Context, c *call) {
 	next := &call{op: c.op, p: p, actor: a.id, parts: c.parts, nested: true}
 	w.calling(next)
 	hold, err := p.s[0].Adopt(p.ctx, ticket)
-	next.lock = &kit.Acquirer{Hold: hold}
+	next.lock = &kit.HoldLocker{Hold: hold}
 	w.returned(next, err == nil, err)
 	w.mu.Lock()
 	switch {

@@ -412,13 +412,13 @@ func (c *call) make() {
 		c.lock = relock.NewGroup(lockers...)
 	}
 	if c.op.acquires {
-		c.lock = kit.NewAcquirer(c.lock)
+		c.lock = kit.NewHoldLocker(c.lock)
 	}
 }
 
 // hold returns the hold of a call.
 func (c *call) hold() *relock.Hold {
-	if a, ok := c.lock.(*kit.Acquirer); ok {
+	if a, ok := c.lock.(*kit.HoldLocker); ok {
 		return a.Hold
 	}
 	return peek.Locked(c.lock).(*relock.Hold)
