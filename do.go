@@ -61,9 +61,9 @@ func do(ctx context.Context, op string, l Locker, f func(context.Context) error,
 	if h == nil {
 		return false, err
 	}
-	fctx, cancel := h.work(ctx)
+	fctx, w := h.work(ctx)
 	defer func() {
-		cancel(context.Canceled)
+		w.end(context.Canceled)
 		if h.end("unlock") != nil {
 			return // f has ended it
 		}

@@ -241,27 +241,43 @@ func (h *Hold) Err() error {
 // is [ErrDeadlock]. It starts no goroutine. Call cancel when the work is over; it does not end the hold. After the end of the
 // hold the context has ended as well.
 func (h *Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := h.work(parent)
-	return ctx, func() { cancel(context.Canceled) }
+	ctx, w := h.work(parent)
+	return ctx, func() { w.end(context.Canceled) }
 }
 
-// work is Context whose cancel has a cause.
-func (h *Hold) work(parent context.Context) (context.Context, context.CancelCauseFunc) {
-	if h == nil {
-		ctx, cancel := context.WithCancelCause(&engine.Scope{Context: parent})
-		cancel(h.Err())
-		return ctx, cancel
+// work is a section under a hold: what is between its context and the parent of that.
+type work struct {
+	engine.Scope
+	h      *Hold
+	cancel context.CancelCauseFunc
+	lost   func() // cancels it, when h is lost
+}
+
+func (h *Hold) work(parent context.Context) (context.Context, *work) {
+	w := &work{Scope: engine.Scope{Context: parent}, h: h}
+	if h != nil {
+		w.Hold = section{h}
 	}
-	ctx, cancel := context.WithCancelCause(&engine.Scope{Context: parent, Hold: section{h}})
-	lost := func() { cancel(lockerr.New("hold", h.Name(), h.held.Cause())) }
-	h.held.OnLoss(&lost)
+	ctx, cancel := context.WithCancelCause(&w.Scope)
+	w.cancel = cancel
+	if h != nil {
+		w.lost = w.onLoss
+		h.held.OnLoss(&w.lost)
+	}
 	if err := h.Err(); err != nil {
 		cancel(err)
 	}
-	return ctx, func(cause error) {
-		h.held.Forget(&lost)
-		cancel(cause)
+	return ctx, w
+}
+
+func (w *work) onLoss() { w.cancel(lockerr.New("hold", w.h.Name(), w.h.held.Cause())) }
+
+// end ends the context.
+func (w *work) end(cause error) {
+	if w.h != nil {
+		w.h.held.Forget(&w.lost)
 	}
+	w.cancel(cause)
 }
 
 // section is what a context knows of the hold that it is under.
