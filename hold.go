@@ -279,11 +279,12 @@ func (h *Hold) work(parent context.Context) (context.Context, context.CancelCaus
 		return ctx, cancel
 	}
 	ctx, cancel := context.WithCancelCause(&engine.Scope{Context: parent, Hold: section{h}})
+	if err := h.Err(); err != nil { // first: what the owner has beside may be lost after the end
+		cancel(err)
+		return ctx, cancel
+	}
 	lost := func() { cancel(lockerr.New("hold", h.Name(), h.held.Cause())) }
 	h.held.OnLoss(&lost)
-	if err := h.Err(); err != nil {
-		cancel(err)
-	}
 	return ctx, func(cause error) {
 		h.held.Forget(&lost)
 		cancel(cause)

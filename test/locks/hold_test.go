@@ -81,6 +81,7 @@ func TestAcquireReturnsAHold(t *testing.T) {
 				isHeld(t, h)
 				require.NoError(t, h.Unlock(kit.Cancelled()), "the end of its context is no loss")
 				hasEnded(t, h, h.Token())
+				require.NoError(t, tryFor(t, parent, l), "when it is released, which nobody waited for")
 			}
 			h := kit.Acquire(t, parent, l)
 			ctx, cancel := h.Context(kit.Background)
@@ -110,7 +111,8 @@ func TestAcquireReturnsAHold(t *testing.T) {
 
 func TestAcquireOfWhatIsTaken(t *testing.T) {
 	eachOf(t, func(t *testing.T, k *kind) {
-		ss := k.sessions(t)
+		waits := newWaits()
+		ss := k.sessions(t, relock.WithObserver(waits))
 		l, taken := k.of(ss, "lock").(kit.Acquirer), k.blocker(ss, "lock")
 		for _, parent := range []context.Context{kit.Background, ss[0].NewContext(kit.Background)} {
 			held := kit.Acquire(t, kit.Background, taken)
@@ -118,23 +120,29 @@ func TestAcquireOfWhatIsTaken(t *testing.T) {
 			require.ErrorIs(t, err, relock.ErrTaken)
 			require.True(t, strings.HasPrefix(err.Error(), "relock: "), err.Error())
 			require.Nil(t, h)
-			ctx, cancel := context.WithTimeout(parent, 20*time.Millisecond)
-			h, err = l.Acquire(ctx)
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorIs(t, err, relock.ErrTaken)
-			require.Nil(t, h)
-			got := make(chan *relock.Hold, 1)
-			ended := kit.Async(func() error {
-				h, err := l.Acquire(parent)
-				got <- h
-				return err
-			})
-			time.Sleep(5 * time.Millisecond)
-			require.Empty(t, got)
-			require.NoError(t, held.Unlock(kit.Background))
-			require.NoError(t, kit.Receive(t, ended, "its turn"))
-			require.NoError(t, (<-got).Unlock(kit.Background))
+			for _, patient := range []bool{false, true} {
+				ctx, cancel := context.WithCancelCause(parent)
+				got := make(chan *relock.Hold, 1)
+				ended := kit.Async(func() error {
+					h, err := l.Acquire(ctx)
+					got <- h
+					return err
+				})
+				kit.Receive(t, waits.c, "the call to wait")
+				require.Empty(t, got)
+				if patient {
+					require.NoError(t, held.Unlock(kit.Background))
+					require.NoError(t, kit.Receive(t, ended, "its turn"))
+					require.NoError(t, (<-got).Unlock(kit.Background))
+				}
+				cancel(kit.ErrStop)
+				if !patient {
+					err := kit.Receive(t, ended, "the call to end")
+					require.ErrorIs(t, err, kit.ErrStop)
+					require.ErrorIs(t, err, relock.ErrTaken)
+					require.Nil(t, <-got)
+				}
+			}
 			for _, acquire := range []func(context.Context) (*relock.Hold, error){l.Acquire, l.TryAcquire} {
 				h, err = acquire(kit.Cancelled())
 				require.ErrorIs(t, err, context.Canceled)
