@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Hold struct {
 	part bool // it is what a Group has of a member
 
 	mu   sync.Mutex    // protects the following
+	has  []*Hold       // of a Group's members, once they were asked for; they end with it
 	over bool          // Unlock or Handoff was called
 	err  error         // why it has ended; nil until that is known
 	done chan struct{} // closed when it ends, if others share what is held; nil until it is needed
@@ -96,15 +98,18 @@ func (h *Hold) Members() []*Hold {
 	if !ok {
 		return nil
 	}
-	var members []*Hold
-	for _, s := range g.SharesOf(h.held) {
-		var m *Hold
-		if s.Member != nil {
-			m = &Hold{l: s.Member, held: s.Held, part: true}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.has == nil {
+		for _, s := range g.SharesOf(h.held) {
+			var m *Hold
+			if s.Member != nil {
+				m = &Hold{l: s.Member, held: s.Held, part: true, over: h.over}
+			}
+			h.has = append(h.has, m)
 		}
-		members = append(members, m)
 	}
-	return members
+	return slices.Clone(h.has)
 }
 
 // Unlock ends this hold and no other, whatever owner ctx carries. It waits for Redis as the Unlock of a [Locker] does. One
@@ -159,12 +164,33 @@ func (h *Hold) end(op string) error {
 	if h.over {
 		return lockerr.New(op, h.Name(), ErrNotHeld)
 	}
+	h.endLocked()
+	for _, m := range h.has {
+		m.endPart()
+	}
+	return nil
+}
+
+// endPart ends what a group has of a member, of which the owner may have more.
+func (h *Hold) endPart() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held.State() != arbiter.Lost {
+		h.err = lockerr.New("hold", h.Name(), ErrNotHeld)
+	}
+	h.endLocked()
+}
+
+// endLocked notes that the hold is to end now, and tells it. h.mu is locked.
+func (h *Hold) endLocked() {
 	h.over = true
 	h.closeDone()
 	if h.lost != nil {
 		h.held.Forget(&h.lost)
 	}
-	return nil
 }
 
 // ended notes the error of the call that has ended the hold.
@@ -191,7 +217,7 @@ func (h *Hold) Done() <-chan struct{} {
 		return arbiter.Closed
 	}
 	h.l.Refresh(h.held)
-	if h.part || !h.held.Shared() {
+	if !h.held.Shared() {
 		return h.held.Done()
 	}
 	h.mu.Lock()
@@ -260,21 +286,18 @@ func (h *Hold) work(parent context.Context) (context.Context, *work) {
 	}
 	ctx, cancel := context.WithCancelCause(&w.Scope)
 	w.cancel = cancel
-	if h != nil {
-		w.lost = w.onLoss
-		h.held.OnLoss(&w.lost)
-	}
-	if err := h.Err(); err != nil {
+	if err := h.Err(); err != nil { // first: what the owner has beside may be lost after the end
 		cancel(err)
+		return ctx, w
 	}
+	w.lost = func() { cancel(lockerr.New("hold", h.Name(), h.held.Cause())) }
+	h.held.OnLoss(&w.lost)
 	return ctx, w
 }
 
-func (w *work) onLoss() { w.cancel(lockerr.New("hold", w.h.Name(), w.h.held.Cause())) }
-
 // end ends the context.
 func (w *work) end(cause error) {
-	if w.h != nil {
+	if w.lost != nil {
 		w.h.held.Forget(&w.lost)
 	}
 	w.cancel(cause)

@@ -142,51 +142,56 @@ func (g *Group) addSessions() {
 
 // Take acquires every member: see [engine.Member]. An owner that holds the group enters again.
 func (g *Group) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (engine.Held, error) {
-	if h, err := g.reenter(o, due); h != nil || err != nil {
-		return h, err
+	switch h, err := g.enter(o, nil, due); {
+	case err != nil:
+		return nil, err
+	case h != nil:
+		return h, nil
 	}
 	c := engine.NewCall(ctx, g.observer, g.name, event.Group, "lock group", wait)
-	h, err := g.acquire(ctx, o, &c)
-	if h == nil {
+	fresh, err := g.acquire(ctx, o, &c)
+	if fresh == nil {
 		c.End(false, err)
 		return nil, err
 	}
-	h.count = 1
-	if due {
-		h.locks.Store(1)
+	switch h, err := g.enter(o, fresh, due); {
+	case err != nil:
+		fresh.giveBack(ctx, -1)
+		c.End(false, err)
+		return nil, err
+	case h != fresh:
+		fresh.giveBack(ctx, -1)
+		c.Entered(h)
+		c.End(true, nil)
+		return h, nil
 	}
-	if o != nil {
-		g.mu.Lock()
-		if g.held[o] == nil { // otherwise another call of the owner was faster, and holds the members as well
-			g.held[o] = h
-		}
-		g.mu.Unlock()
-	}
-	c.Got(h, false)
+	c.Got(fresh, false)
 	c.End(true, nil)
-	h.watch()
-	return h, nil
+	fresh.watch()
+	return fresh, nil
 }
 
-// reenter returns the hold of o after it has entered once more; nil if it has none. It is an error if that was lost.
-func (g *Group) reenter(o *arbiter.Owner, due bool) (engine.Held, error) {
-	if o == nil {
-		return nil, nil
-	}
+// enter returns the hold of o, which one more call enters. If there is none it is fresh, which the call has acquired: nil if
+// that is nil. Another call of o may have been faster. It is an error if the hold was lost.
+func (g *Group) enter(o *arbiter.Owner, fresh *hold, due bool) (*hold, error) {
 	g.mu.Lock()
 	h := g.held[o]
 	g.mu.Unlock()
-	if h == nil {
-		return nil, nil
+	if h != nil {
+		g.Refresh(h)
 	}
-	g.Refresh(h)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case h.State() == arbiter.Lost:
+	switch h = g.held[o]; {
+	case h != nil && h.State() == arbiter.Lost:
 		return nil, lockerr.New("lock group", "", lockerr.ErrUnlockFirst, h.Cause())
-	case h.count == 0:
+	case h != nil:
+	case fresh == nil:
 		return nil, nil
+	default:
+		if h = fresh; o != nil {
+			g.held[o] = h
+		}
 	}
 	h.count++
 	if due {

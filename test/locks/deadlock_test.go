@@ -3,6 +3,7 @@ package locks_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
@@ -24,7 +25,8 @@ func tryFor(t testing.TB, ctx context.Context, l relock.Locker) error {
 }
 
 // Every lock inside every Do of the same name in its session, by every owner that is not Do's, is a deadlock;
-// except readers inside readers. Through another session it waits.
+// except readers inside readers. Through another session it waits, and so does a Redlock for another lock's key: its
+// keys are those of several sessions.
 func TestLockInsideDoOfTheSameName(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -39,6 +41,12 @@ func TestLockInsideDoOfTheSameName(t *testing.T) {
 				l := inner.on(s, name)
 				if outer.reads && inner.reads {
 					require.NoError(t, tryFor(t, ctx, l), name)
+					return nil
+				}
+				if (outer.name == "Redlock") != (inner.name == "Redlock") {
+					ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+					defer cancel()
+					require.ErrorIs(t, l.Lock(ctx), context.DeadlineExceeded, name)
 					return nil
 				}
 				for _, ctx := range []context.Context{ctx, s.NewContext(ctx), context.WithoutCancel(ctx)} {
@@ -173,17 +181,34 @@ func TestLockInsideDoOfALostGroup(t *testing.T) {
 	require.ErrorIs(t, err, relock.ErrLost)
 }
 
-// A Redlock needs a majority: it waits for itself only if Dos leave none.
-func TestRedlockInsideDoOfSomeOfItsDeployments(t *testing.T) {
+// A Redlock needs a majority, which a Do may leave.
+func TestRedlockInsideDoOfOneOfItsDeployments(t *testing.T) {
 	t.Parallel()
 	ss := newSite(t, 3).sessions
 	require.NoError(t, relock.Do(kit.Background, ss[0].Mutex("lock"), func(ctx context.Context) error {
-		require.NoError(t, tryFor(t, ctx, relock.NewRedlock(ss, "lock")))
-		return relock.Do(ctx, ss[1].FairMutex("lock"), func(ctx context.Context) error {
-			require.ErrorIs(t, relock.NewRedlock(ss, "lock").Lock(ctx), relock.ErrDeadlock)
-			return nil
-		})
+		return tryFor(t, ctx, relock.NewRedlock(ss, "lock"))
 	}))
+}
+
+// The context of a hold knows it as Do's does, until it has ended.
+func TestLockUnderTheContextOfAHold(t *testing.T) {
+	eachOf(t, func(t *testing.T, k *kind) {
+		ss := k.sessions(t)
+		for _, owner := range []context.Context{kit.Background, ss[0].NewContext(kit.Background)} {
+			h := kit.Acquire(t, owner, k.of(ss, "lock"))
+			ctx, cancel := h.Context(owner)
+			require.Same(t, h, relock.HoldOf(ctx))
+			require.Equal(t, h.Token(), relock.Token(ctx))
+			if !k.reads {
+				require.ErrorIs(t, k.of(ss, "lock").Lock(ss[0].NewContext(ctx)), relock.ErrDeadlock)
+			}
+			cancel()
+			require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+			require.NoError(t, h.Err(), "cancel ends no hold")
+			require.NoError(t, h.Unlock(kit.Background))
+			require.NoError(t, tryFor(t, context.WithoutCancel(ctx), k.of(ss, "lock")))
+		}
+	})
 }
 
 // A writer waits for the Do that reads. A reader inside it does not wait behind that writer.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,36 +56,56 @@ func TestDoTellsOfItsHold(t *testing.T) {
 	eachDo(t, func(t *testing.T, ctx context.Context, s *relock.Session, k *kind, known bool) {
 		l := k.on(s, k.name)
 		require.Zero(t, relock.Token(ctx))
-		_, ok := relock.Deadline(ctx)
-		require.False(t, ok)
+		require.Nil(t, relock.HoldOf(ctx))
+		ours := !strings.HasSuffix(k.name, "stranger") || k.name == "Group with a stranger"
 		var inside context.Context
 		var token int64
 		ctx = context.WithValue(ctx, traffic{}, "value")
 		require.ErrorIs(t, relock.Do(ctx, l, func(ctx context.Context) error {
+			h := relock.HoldOf(ctx)
 			inside, token = ctx, relock.Token(ctx)
-			require.NoError(t, l.Err())
 			require.NoError(t, ctx.Err())
 			require.Equal(t, "value", ctx.Value(traffic{}))
 			require.Equal(t, k.fenced, token > 0)
-			if k.fenced {
-				require.Equal(t, l.(kit.FencedLocker).FencingToken(), token)
+			require.Equal(t, token, h.Token())
+			require.Equal(t, ours, h != nil)
+			if ours {
+				require.NoError(t, h.Err())
+				require.False(t, kit.IsClosed(h.Done()))
+				require.Contains(t, h.Name(), k.name)
+				require.ErrorIs(t, l.Err(), relock.ErrNotHeld, "it is not of the handle")
+				require.ErrorIs(t, l.Unlock(kit.Background), relock.ErrNotHeld)
+			} else {
+				require.NoError(t, l.Err())
 			}
-			at, ok := relock.Deadline(ctx)
+			at, ok := h.Deadline()
 			require.Equal(t, known, ok)
 			if ok {
 				require.WithinDuration(t, time.Now().Add(30*time.Second), at, 20*time.Second)
 			}
 			inner := s.Mutex(k.name + " within")
 			require.NoError(t, relock.Do(ctx, inner, func(ctx context.Context) error {
-				require.Equal(t, inner.FencingToken(), relock.Token(ctx))
-				return nil
+				require.Equal(t, inner.Name(), relock.HoldOf(ctx).Name())
+				require.NotZero(t, relock.Token(ctx))
+				require.NotEqual(t, token, relock.Token(ctx))
+				return relock.Do(ctx, stranger{s.Mutex(k.name + " within that")}, func(ctx context.Context) error {
+					require.Nil(t, relock.HoldOf(ctx), "the innermost is of another package")
+					require.Zero(t, relock.Token(ctx))
+					return nil
+				})
 			}))
 			require.Equal(t, token, relock.Token(ctx))
+			require.Same(t, h, relock.HoldOf(ctx))
 			return errOwn
 		}), errOwn)
+		h := relock.HoldOf(inside)
 		require.Equal(t, token, relock.Token(inside))
-		_, ok = relock.Deadline(inside)
+		require.Equal(t, token, h.Token())
+		_, ok := h.Deadline()
 		require.False(t, ok, "the hold has ended")
+		require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
+		require.ErrorIs(t, h.Unlock(ctx), relock.ErrNotHeld)
+		require.True(t, kit.IsClosed(h.Done()))
 		require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
 		require.ErrorIs(t, inside.Err(), context.Canceled, "the context ends with the function")
 		require.NotErrorIs(t, context.Cause(inside), relock.ErrLost)
@@ -121,7 +144,7 @@ func TestDoThatLosesItsHold(t *testing.T) {
 					require.True(t, errors.Is(why, relock.ErrForced) || errors.Is(why, relock.ErrGone), "%v", why)
 				}
 				require.Equal(t, token, relock.Token(ctx))
-				_, ok := relock.Deadline(ctx)
+				_, ok := relock.HoldOf(ctx).Deadline()
 				require.False(t, ok)
 				return f.result(ctx)
 			})
@@ -163,44 +186,209 @@ func TestTryDoOfEveryLock(t *testing.T) {
 	})
 }
 
-// losing loses each hold before its Lock returns, and lets another owner lock the handle.
-type losing struct {
-	*relock.Mutex
-	t     *testing.T
-	s     *relock.Session
-	other context.Context
-	token int64
-}
-
-func (l *losing) Lock(ctx context.Context) error {
-	kit.Lock(l.t, ctx, l.Mutex)
-	l.token = l.FencingToken()
-	force(l.t, l.Mutex, "lock", l.s)
-	kit.Lock(l.t, l.other, l.Mutex)
-	return nil
-}
-
 // The token that the store checks is that of the hold that went with the work, although it was lost at once
 // and another owner has a newer hold through the same handle.
 func TestTokenIsThatOfDosOwnHold(t *testing.T) {
 	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
 		s := kit.NewSession(t, at)
-		l := &losing{Mutex: s.Mutex("lock"), t: t, s: s, other: s.NewContext(kit.Background)}
+		m, other := s.Mutex("lock"), s.NewContext(kit.Background)
 		for _, ctx := range []context.Context{kit.Background, s.NewContext(kit.Background)} {
-			err := relock.Do(ctx, l, func(ctx context.Context) error {
+			err := relock.Do(ctx, m, func(ctx context.Context) error {
+				token, h := relock.Token(ctx), relock.HoldOf(ctx)
+				require.NotZero(t, token)
+				_, err := s.ForceUnlock(kit.Background, "lock")
+				require.NoError(t, err)
 				kit.Receive(t, ctx.Done(), "the loss")
-				require.NotZero(t, l.token)
-				require.Equal(t, l.token, relock.Token(ctx))
-				require.Greater(t, l.FencingToken(), l.token)
-				_, ok := relock.Deadline(ctx)
+				kit.Lock(t, other, m)
+				require.Equal(t, token, relock.Token(ctx))
+				require.Equal(t, token, h.Token())
+				require.Greater(t, m.FencingToken(), token)
+				_, ok := h.Deadline()
 				require.False(t, ok)
 				return context.Cause(ctx)
 			})
 			require.ErrorIs(t, err, relock.ErrLost)
-			require.NoError(t, l.Err())
-			kit.Unlock(t, l.other, l)
+			require.NoError(t, m.Err())
+			kit.Unlock(t, other, m)
 		}
 	})
+}
+
+// counting is a wrapper that embeds a lock of this package, and counts.
+type counting struct {
+	*relock.Mutex
+	locks, unlocks atomic.Int32
+}
+
+func (l *counting) Lock(ctx context.Context) error {
+	l.locks.Add(1)
+	return l.Mutex.Lock(ctx)
+}
+
+func (l *counting) TryLock(ctx context.Context) (bool, error) {
+	l.locks.Add(1)
+	return l.Mutex.TryLock(ctx)
+}
+
+func (l *counting) Unlock(ctx context.Context) error {
+	l.unlocks.Add(1)
+	return l.Mutex.Unlock(ctx)
+}
+
+// A wrapper has methods of its own, although it has Acquire as well.
+func TestWrapperIsLockedByItsOwnMethods(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s := kit.NewSession(t, at)
+		nothing := func(context.Context) error { return nil }
+		for what, use := range map[string]func(l *counting) error{
+			"Do":      func(l *counting) error { return relock.Do(kit.Background, l, nothing) },
+			"DoValue": func(l *counting) error { return valueOf(l, nothing) },
+			"TryDo":   func(l *counting) error { _, err := relock.TryDo(kit.Background, l, nothing); return err },
+			"a Group": func(l *counting) error { return relock.Do(kit.Background, relock.NewGroup(l), nothing) },
+		} {
+			l := &counting{Mutex: s.Mutex("lock")}
+			require.NoError(t, use(l), what)
+			require.EqualValues(t, 1, l.locks.Load(), what)
+			require.EqualValues(t, 1, l.unlocks.Load(), what)
+			require.ErrorIs(t, l.Err(), relock.ErrNotHeld, what)
+		}
+	})
+}
+
+func valueOf(l relock.Locker, f func(ctx context.Context) error) error {
+	_, err := relock.DoValue(kit.Background, l, func(ctx context.Context) (bool, error) { return true, f(ctx) })
+	return err
+}
+
+func TestDoValueReturnsWhatTheFunctionDoes(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s := kit.NewSession(t, at)
+		m := s.Mutex("lock")
+		v, err := relock.DoValue(kit.Background, m, func(context.Context) (string, error) { return "value", nil })
+		require.NoError(t, err)
+		require.Equal(t, "value", v)
+		v, err = relock.DoValue(kit.Background, m, func(context.Context) (string, error) { return "part", errOwn })
+		require.Equal(t, errOwn, err)
+		require.Equal(t, "part", v)
+		v, err = relock.DoValue(kit.Background, m, func(ctx context.Context) (string, error) {
+			require.Equal(t, "lock", relock.HoldOf(ctx).Name())
+			_, err := s.ForceUnlock(kit.Background, "lock")
+			require.NoError(t, err)
+			kit.Receive(t, ctx.Done(), "the loss")
+			return "made under a lost lock", nil
+		})
+		require.ErrorIs(t, err, relock.ErrLost)
+		require.Equal(t, "made under a lost lock", v)
+		called := func(context.Context) (string, error) { t.Error("called"); return "value", nil }
+		v, err = relock.DoValue(kit.Cancelled(), m, called)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Zero(t, v)
+		v, err = relock.DoValue(kit.Background, nil, called)
+		require.ErrorContains(t, err, "relock: DoValue: the Locker is nil")
+		require.Zero(t, v)
+		_, err = relock.DoValue[string](kit.Background, m, nil)
+		require.ErrorContains(t, err, "relock: DoValue: the function is nil")
+		require.NoError(t, tryFor(t, kit.Background, m))
+	})
+}
+
+// The function may end Do's hold itself. Then Do has nothing to unlock, and nothing to say of it.
+func TestFunctionThatEndsDosHold(t *testing.T) {
+	eachOf(t, func(t *testing.T, k *kind) {
+		ss := k.sessions(t)
+		for _, ctx := range []context.Context{kit.Background, ss[0].NewContext(kit.Background)} {
+			for _, result := range []error{nil, errOwn} {
+				require.Equal(t, result, relock.Do(ctx, k.of(ss, "lock"), func(ctx context.Context) error {
+					h := relock.HoldOf(ctx)
+					require.NoError(t, h.Unlock(ctx))
+					require.ErrorIs(t, h.Unlock(ctx), relock.ErrNotHeld)
+					require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
+					require.True(t, kit.IsClosed(h.Done()))
+					next := k.of(ss, "lock")
+					require.NoError(t, tryFor(t, ctx, next), "it is free, for the same function too")
+					kit.Lock(t, kit.Background, next) // which Do does not end
+					defer kit.Unlock(t, kit.Background, next)
+					return result
+				}))
+			}
+			require.ErrorIs(t, relock.Do(ctx, k.of(ss, "lock"), func(ctx context.Context) error {
+				h := relock.HoldOf(ctx)
+				for _, s := range ss {
+					_, err := s.ForceUnlock(kit.Background, "lock")
+					require.NoError(t, err)
+				}
+				kit.Receive(t, ctx.Done(), "the loss")
+				return h.Unlock(ctx)
+			}), relock.ErrLost, "the function's error")
+		}
+	})
+}
+
+func TestFunctionThatHandsDosHoldOff(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s := kit.NewSession(t, at)
+		for _, result := range []error{nil, errOwn} {
+			var ticket string
+			require.Equal(t, result, relock.Do(kit.Background, s.Mutex("lock"), func(ctx context.Context) (err error) {
+				ticket, err = relock.HoldOf(ctx).Handoff(ctx, time.Minute)
+				require.NoError(t, err)
+				return result
+			}))
+			require.False(t, kit.TryLock(t, kit.Background, s.Mutex("lock")))
+			h, err := s.Adopt(kit.Background, ticket)
+			require.NoError(t, err)
+			require.NoError(t, h.Unlock(kit.Background))
+		}
+		for _, l := range []relock.Locker{s.FairMutex("other"), relock.NewGroup(s.Mutex("other"))} { // it ends what it refuses
+			require.NoError(t, relock.Do(kit.Background, l, func(ctx context.Context) error {
+				_, err := relock.HoldOf(ctx).Handoff(ctx, time.Minute)
+				require.ErrorIs(t, err, relock.ErrOption)
+				return nil
+			}))
+			require.True(t, kit.TryLock(t, kit.Background, l))
+			kit.Unlock(t, kit.Background, l)
+		}
+	})
+}
+
+// Do costs no goroutine, whatever waits and runs.
+func TestDoStartsNoGoroutine(t *testing.T) {
+	s := kit.NewSession(t, redistest.Start(t), relock.WithLease(10*time.Minute))
+	readers, sem := s.RWMutex("readers"), s.Semaphore("permits", 500)
+	for _, c := range []struct {
+		what string
+		n    int
+		of   func(i int) relock.Locker
+	}{
+		{"names", 10_000, func(i int) relock.Locker { return s.Mutex(fmt.Sprint("lock", i)) }},
+		{"readers", 10_000, func(int) relock.Locker { return readers.RLocker() }},
+		{"permits", 500, func(int) relock.Locker { return sem }},
+		{"groups", 500, func(i int) relock.Locker {
+			return relock.NewGroup(s.Mutex(fmt.Sprint("a", i)), s.Mutex(fmt.Sprint("b", i)))
+		}},
+	} {
+		require.NoError(t, relock.Do(kit.Background, c.of(0), func(context.Context) error { return nil }))
+		before := runtime.NumGoroutine()
+		var in atomic.Int64
+		leave := make(chan struct{})
+		ended := kit.Async(func() error {
+			return kit.Together(c.n, func(i int) error {
+				return relock.Do(kit.Background, c.of(i), func(ctx context.Context) error {
+					in.Add(1)
+					<-leave
+					return ctx.Err()
+				})
+			})
+		})
+		leaveOnce := sync.OnceFunc(func() { close(leave) })
+		defer leaveOnce()
+		redistest.Eventually(t, time.Minute, c.what+": all to be in", func() bool { return in.Load() == int64(c.n) })
+		redistest.Eventually(t, kit.Soon, c.what+": no goroutine beside the callers", func() bool {
+			return runtime.NumGoroutine()-before-c.n < 20 // the session has some at times
+		})
+		leaveOnce()
+		require.NoError(t, kit.Receive(t, ended, "the calls to end"))
+	}
 }
 
 func TestDoWithoutTheLockCallsNothing(t *testing.T) {

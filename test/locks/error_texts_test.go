@@ -56,6 +56,11 @@ func TestTextsOfErrors(t *testing.T) {
 		_, err := s.ForceUnlock(kit.Background, name)
 		require.NoError(t, err)
 	}
+	lostBy := func(ctx context.Context, lock func(context.Context) error) error {
+		require.NoError(t, lock(ctx))
+		forced("a")
+		return lock(ctx)
+	}
 	deleted := func(name string) { _, err := server.Do("DEL", name); require.NoError(t, err) }
 	full := func(f func() error) error {
 		_, err := server.Do("CONFIG", "SET", "maxmemory", "1")
@@ -93,13 +98,16 @@ func TestTextsOfErrors(t *testing.T) {
 		{r.Unlock(owner), `unlock "r": lock not held`},
 		{m.Err(), `lock "a": lock not held`},
 		{rw.RLocker().Err(), `lock "a": lock not held`},
-		{g.Err(), `group: lock not held`},
+		{g.Err(), `lock "a, b": lock not held`},
 		{r.Err(), `lock "r": lock not held`},
 		{upgrade(), `lock "a": a read hold cannot be upgraded; unlock the read side first`},
 
 		{after(forced, m, m.Err), `lock "a": lock lost: it was forced open`},
-		{within(m.Lock), `lock "a": context deadline exceeded; lock lost: unlock the lost hold before locking again; lock lost: it was forced open`},
-		{m.Unlock(kit.Background), `unlock "a": lock lost: it was forced open`},
+		{m.Lock(kit.Background), ``},
+		{m.Unlock(kit.Background), `unlock "a": lock lost: it was forced open; a newer hold of this lock value is still held: unlock again`},
+		{m.Unlock(kit.Background), ``},
+		{lostBy(owner, m.Lock), `lock "a": lock lost: unlock the lost hold before locking again; lock lost: it was forced open`},
+		{m.Unlock(owner), `unlock "a": lock lost: it was forced open`},
 		{after(deleted, m, func() error { return m.Unlock(kit.Background) }), `unlock "a": lock lost: it is not in Redis any more`},
 		{after(func(string) { deleted("a"); deleted("b") }, g, func() error { return g.Unlock(kit.Background) }), `unlock "a": lock lost: it is not in Redis any more; unlock "b": lock lost: it is not in Redis any more`},
 

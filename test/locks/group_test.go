@@ -148,6 +148,9 @@ func TestGroupsThatLookAlikeWork(t *testing.T) {
 	for what, locks := range map[string][]relock.Locker{
 		"readers in two sessions":   {s.RWMutex("in:a").RLocker(), in.RWMutex("a").RLocker()},
 		"both sides of one RWMutex": {s.RWMutex("a").RLocker(), s.RWMutex("a")},
+		"one name three times":      {s.Mutex("a"), s.Mutex("b"), s.Mutex("a"), s.Mutex("a")},
+		"two fair, and another":     {s.FairMutex("a"), s.FairMutex("a"), s.Mutex("b")},
+		"readers around a writer":   {s.RWMutex("a").RLocker(), s.RWMutex("a"), s.RWMutex("a").RLocker()},
 		"one name in two places":    {s.Mutex("a"), far.Mutex("a"), in.Mutex("a")},
 		"types of one name, apart":  {s.Mutex("a"), far.FairMutex("a")},
 		"two handles of one Redlock": {

@@ -88,7 +88,7 @@ func TestSlogObserverLogsByLevel(t *testing.T) {
 		slog.LevelError:     lost,
 		slog.LevelInfo:      failed + lost,
 		slog.LevelDebug: `level=DEBUG msg="relock: waiting" lock=a kind=fair
-level=DEBUG msg="relock: acquired" lock=a kind=fair wait=1s contended=true handoff=false token=7
+level=DEBUG msg="relock: acquired" lock=a kind=fair wait=1s contended=true local=false token=7
 level=DEBUG msg="relock: taken" lock=a kind=read wait=0s contended=true
 level=DEBUG msg="relock: not acquired" lock=a kind=read wait=0s contended=false error=gone
 level=DEBUG msg="relock: released" lock=a kind=fair held=1m0s

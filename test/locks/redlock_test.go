@@ -130,7 +130,7 @@ type handoffs struct {
 	c chan bool
 }
 
-func (h handoffs) Acquired(_ context.Context, e relock.AcquireEvent) { h.c <- e.Handoff }
+func (h handoffs) Acquired(_ context.Context, e relock.AcquireEvent) { h.c <- e.Local }
 
 // The goroutines of a process pass it on while the tenure lasts.
 func TestRedlockIsPassedOnForItsTenure(t *testing.T) {
