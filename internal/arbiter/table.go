@@ -144,6 +144,16 @@ func (t *Table[L]) Newest(via *Handle[L], o *Owner) *Hold[L] {
 	return via.lostOf(o)
 }
 
+// Holds reports whether o, which is not that of a handle, has a live hold on a side of the handle's lock.
+func (t *Table[L]) Holds(via *Handle[L], o *Owner) bool {
+	if o.ofHandle {
+		return false
+	}
+	e := via.shard.lock(via.name)
+	defer e.unlock()
+	return e.live(o, Write) != nil || e.live(o, Read) != nil
+}
+
 // Lookup returns the live exclusive hold of name, nil if there is none.
 func (t *Table[L]) Lookup(name string) *Hold[L] {
 	e := t.shard(name).lock(name)

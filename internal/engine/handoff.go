@@ -133,6 +133,9 @@ func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) (err error) {
 		return lockerr.New(opAdopt, l.Name(), lockerr.ErrClosed)
 	}
 	defer l.e.End()
+	if l.e.Draining() {
+		return lockerr.New(opAdopt, l.Name(), lockerr.ErrClosed)
+	}
 	ctx, stop := l.config.Bounded(ctx, &c)
 	defer stop()
 	o := l.handle.OwnerOf(ctx)
@@ -142,7 +145,10 @@ func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) (err error) {
 	if !l.table.EnterBeside(w) {
 		return lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
 	}
-	a := attempt{Lock: l, ctx: ctx, io: transport.ForCaller(ctx, l.e.callCtx), c: &c, w: w, from: t.HoldID()}
+	session := l.e.lockCtx
+	a := attempt{
+		Lock: l, ctx: ctx, session: session, io: transport.ForCaller(ctx, session), c: &c, w: w, from: t.HoldID(),
+	}
 	h := a.newLease()
 	out, now, err := a.insist(h)
 	if out == granted {

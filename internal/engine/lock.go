@@ -158,6 +158,10 @@ func (l *Lock) Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (ok bool,
 		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrClosed)
 	}
 	defer l.e.End()
+	session := l.sessionFor(o)
+	if session.Err() != nil {
+		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrClosed)
+	}
 	ctx, stop := l.config.Bounded(ctx, c)
 	defer stop()
 	if c.Wait && l.WaitsForItself(ctx, o) {
@@ -165,9 +169,18 @@ func (l *Lock) Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (ok bool,
 	}
 	err = errStartOver
 	for err == errStartOver {
-		ok, err = l.enter(ctx, o, c)
+		ok, err = l.enter(ctx, session, o, c)
 	}
 	return ok, err
+}
+
+// sessionFor returns what ends a call by o with the session: Shutdown, or for an owner that has the lock, on either
+// side, only its end.
+func (l *Lock) sessionFor(o *arbiter.Owner) *transport.Context {
+	if l.table.Holds(&l.handle, o) {
+		return l.e.callCtx
+	}
+	return l.e.lockCtx
 }
 
 // errStartOver: a call must start over. It was passed a hold that had expired by the time the call woke up, and has
@@ -176,7 +189,7 @@ var errStartOver = errors.New("the call must start over")
 
 // enter waits for the call's turn in this process and then, unless another goroutine lets it in, acquires
 // the lock from Redis.
-func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, error) {
+func (l *Lock) enter(ctx context.Context, session *transport.Context, o *arbiter.Owner, c *Call) (bool, error) {
 	w := l.table.Waiter(&l.handle, o, l.shares(), int64(l.config.Lease))
 	defer l.table.Free(w)
 	if l.kind == wire.Read {
@@ -185,7 +198,7 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 	if c.whole == nil { // a group gives back what it does not hold
 		w.Keep = int64(l.config.Keep)
 	}
-	a := attempt{Lock: l, ctx: ctx, c: c, w: w, asks: !c.Wait && w.Keep > 0}
+	a := attempt{Lock: l, ctx: ctx, session: session, c: c, w: w, asks: !c.Wait && w.Keep > 0}
 	switch l.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
 		c.Entered(l.table.Answer(w))
@@ -232,7 +245,7 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 			return l.enterWith(h, c)
 		}
 	}
-	if a.io = transport.ForCaller(ctx, l.e.callCtx); !c.Wait {
+	if a.io = transport.ForCaller(ctx, session); !c.Wait {
 		var stop func()
 		a.io, stop = l.e.proto.BoundedFor(ctx, l.e.callCtx.Most)
 		defer stop()
@@ -356,7 +369,7 @@ func (e *Engine) pass(l *lease.Lease, length, now int64) (token int64, ok bool) 
 
 // next returns the next token of l for a goroutine that wants a lease of that length, if it may take l over.
 func (e *Engine) next(l *lease.Lease, length, now int64) (token int64, ok bool) {
-	if !l.Renewed || int64(l.Length) != length || l.Token >= l.Top || !l.Fresh(now) || e.Closed() {
+	if !l.Renewed || int64(l.Length) != length || l.Token >= l.Top || !l.Fresh(now) || e.Draining() {
 		return 0, false
 	}
 	l.Token++

@@ -125,7 +125,7 @@ func (l *Lock) WaitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 	return ScopeOf(ctx) != nil && l.part().WaitsForItself(ctx, o)
 }
 
-// Await waits for a signal on c, the end of ctx, or the closing of an engine that is open now,
+// Await waits for a signal on c, the end of ctx, or the draining of an engine that is open now,
 // and reports whether it was the signal.
 func Await(ctx context.Context, c <-chan struct{}, engines []*Engine) bool {
 	cases := []reflect.SelectCase{
@@ -133,8 +133,8 @@ func Await(ctx context.Context, c <-chan struct{}, engines []*Engine) bool {
 		{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())},
 	}
 	for _, e := range engines {
-		if !e.Closed() {
-			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(e.closing)})
+		if !e.Draining() {
+			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(e.lockCtx.Done())})
 		}
 	}
 	i, _, _ := reflect.Select(cases)

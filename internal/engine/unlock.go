@@ -145,7 +145,7 @@ func (e *Engine) settle(l, queued *lease.Lease, err error) error {
 // successor returns a lease to queue with the release of l, for the goroutine that waits for the lock. Its
 // process has had its turn: it queues behind others. nil if there is none that wants such a lease.
 func (e *Engine) successor(l *lease.Lease, class int64) *lease.Lease {
-	if class != int64(l.Length) || !l.Renewed || e.Closed() {
+	if class != int64(l.Length) || !l.Renewed || e.Draining() {
 		return nil
 	}
 	next := &lease.Lease{Ref: l.Ref}

@@ -21,8 +21,9 @@ import (
 // attempt is a call while it asks Redis.
 type attempt struct {
 	*Lock
-	ctx     context.Context // the caller's
-	io      context.Context // the same for rueidis
+	ctx     context.Context    // the caller's
+	io      context.Context    // the same for rueidis
+	session *transport.Context // ends the call with the session
 	c       *Call
 	w       *waiter
 	st      arbiterStanding // of a reader
@@ -304,7 +305,7 @@ func (a *attempt) unanswered() {
 func (a *attempt) ended() error {
 	op := a.op(a.c)
 	switch {
-	case a.ctx.Err() == nil && !a.e.Closed():
+	case a.ctx.Err() == nil && a.session.Err() == nil:
 		return nil
 	case a.ctx.Err() == nil:
 		return lockerr.New(op, a.Name(), lockerr.ErrClosed, a.last)
@@ -333,7 +334,7 @@ func (a *attempt) pause(d time.Duration, signal <-chan struct{}) (done bool, err
 	case <-a.w.C:
 		return true, nil
 	case <-a.ctx.Done():
-	case <-a.e.closing:
+	case <-a.session.Done():
 	}
 	err = a.ended()
 	return err != nil, err

@@ -164,7 +164,7 @@ func (g *Group) lock(ctx context.Context, wait bool) (ok bool, err error) {
 			return false, lockerr.New(c.Op, "", lockerr.ErrUnlockFirst, g.handle.LossOf(o))
 		case arbiter.Queued: // for the unlock of a hold that was lost
 			c.Contend()
-			if slices.ContainsFunc(g.engines, (*engine.Engine).Closed) || !engine.Await(ctx, w.C, g.engines) {
+			if slices.ContainsFunc(g.engines, (*engine.Engine).Draining) || !engine.Await(ctx, w.C, g.engines) {
 				g.table.Quit(w)
 				if ctx.Err() != nil {
 					return false, lockerr.Ended(c.Op, "", ctx, lockerr.ErrUnlockFirst)

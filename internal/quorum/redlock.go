@@ -106,9 +106,9 @@ func (r *Redlock) Name() string { return r.name }
 
 func (r *Redlock) quorum() int { return len(r.nodes)/2 + 1 }
 
-// closed reports whether the sessions that are open are no majority any more.
+// closed reports whether the sessions that grant anything new are not a majority any more.
 func (r *Redlock) closed() bool {
-	open := slices.DeleteFunc(slices.Clone(r.engines), (*engine.Engine).Closed)
+	open := slices.DeleteFunc(slices.Clone(r.engines), (*engine.Engine).Draining)
 	return len(open) < r.quorum()
 }
 
@@ -155,6 +155,9 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 	case arbiter.UnlockFirst:
 		return false, lockerr.New(c.Op, r.name, lockerr.ErrUnlockFirst, r.handle.LossOf(o))
 	case arbiter.Busy:
+		if r.closed() {
+			return false, lockerr.New(c.Op, r.name, lockerr.ErrClosed)
+		}
 		return false, nil
 	case arbiter.Queued:
 		c.Contend()
@@ -184,7 +187,7 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 // awaitTurn blocks until the arbiter answers w. If the call ends first, it takes w out of the queue, gives
 // back what w was granted meanwhile, and returns why.
 func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (err error) {
-	for !engine.Await(ctx, w.C, r.engines) {
+	for r.closed() || !engine.Await(ctx, w.C, r.engines) {
 		switch b := r.table.Blocked(&r.handle); {
 		case ctx.Err() != nil && r.handle.MustUnlockFirst(w.Owner):
 			err = lockerr.Ended(c.Op, r.name, ctx, lockerr.ErrUnlockFirst)
