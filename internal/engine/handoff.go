@@ -66,8 +66,14 @@ func (l *Lock) HandOff(ctx context.Context, d time.Duration) (ticket string, err
 	default:
 		err = lockerr.New(opHandOff, l.Name(), err)
 	}
+	told := err != nil
+	defer func() {
+		if !told { // an observer has panicked, and nobody has the ticket
+			l.e.cleaner.Add(to, false, nil)
+		}
+	}()
 	ReportUnlock(ctx, l.e.Config.Observer, x.Hold, true, l.Name(), kinds[l.kind], start, err)
-	if err != nil {
+	if told = true; err != nil {
 		return "", err
 	}
 	t.Until = at + d.Milliseconds()
@@ -121,9 +127,14 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (at int64,
 }
 
 // Adopt makes l, a new handle, hold the lock that was handed off with that ticket.
-func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) (err error) {
+func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) error {
 	c := NewCall(ctx, l.e.Config.Observer, l.Name(), kinds[l.kind], opAdopt, true)
-	defer func() { c.End(err == nil, err) }()
+	err := l.adopt(ctx, t, &c)
+	c.End(err == nil, err, l.takeBack)
+	return err
+}
+
+func (l *Lock) adopt(ctx context.Context, t *wire.Ticket, c *Call) error {
 	switch {
 	case l.config.Err != nil:
 		return lockerr.New(opAdopt, l.Name(), l.config.Err)
@@ -136,24 +147,34 @@ func (l *Lock) Adopt(ctx context.Context, t *wire.Ticket) (err error) {
 	if l.e.Draining() {
 		return lockerr.New(opAdopt, l.Name(), lockerr.ErrClosed)
 	}
-	ctx, stop := l.config.Bounded(ctx, &c)
+	ctx, stop := l.config.Bounded(ctx, c)
 	defer stop()
 	o := l.handle.OwnerOf(ctx)
 	w := l.table.Waiter(&l.handle, o, l.shares(), int64(l.config.Lease))
-	defer l.table.Free(w)
 	w.Keep = int64(l.config.Keep)
+	session := l.e.lockCtx
+	a := attempt{
+		Lock: l, ctx: ctx, session: session, io: transport.ForCaller(ctx, session), c: c, w: w, from: t.HoldID(),
+	}
+	defer a.free()
+	err := a.take(t)
+	a.over = true
+	return err
+}
+
+func (a *attempt) take(t *wire.Ticket) error {
+	l, w, o, c := a.Lock, a.w, a.w.Owner, a.c
 	if !l.table.EnterBeside(w) {
 		return lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
 	}
-	session := l.e.lockCtx
-	a := attempt{
-		Lock: l, ctx: ctx, session: session, io: transport.ForCaller(ctx, session), c: &c, w: w, from: t.HoldID(),
-	}
 	h := a.newLease()
+	a.asking = h
 	out, now, err := a.insist(h)
 	if out == granted {
 		h.Top, h.Turn = h.Token+wire.Tokens(h.Token)-1, h.Since
-		if hold, used := l.table.Grant(w, h, h.Token); used {
+		hold, used := l.table.Grant(w, h, h.Token)
+		a.asking = nil
+		if used {
 			l.e.took(h, l.config.MaxHold)
 			c.Got(hold, false)
 			return nil

@@ -141,10 +141,17 @@ func (l *Lock) lock(ctx context.Context, wait bool) (bool, error) {
 	c := spareCalls.Get().(*Call)
 	*c = NewCall(ctx, l.e.Config.Observer, l.Name(), kinds[l.kind], ops[l.kind][0], wait)
 	ok, err := l.Acquire(ctx, o, c)
-	c.End(ok, err)
+	c.End(ok, err, l.takeBack)
 	*c = Call{}
 	spareCalls.Put(c)
 	return ok, err
+}
+
+// takeBack ends one Lock of h, which its caller does not know.
+func (l *Lock) takeBack(h Held) {
+	l.e.track()
+	defer l.e.End()
+	l.giveBack(h.(*lease.Hold))
 }
 
 // Acquire locks l for o on behalf of a call, which waits or makes one attempt.
@@ -191,7 +198,6 @@ var errStartOver = errors.New("the call must start over")
 // the lock from Redis.
 func (l *Lock) enter(ctx context.Context, session *transport.Context, o *arbiter.Owner, c *Call) (bool, error) {
 	w := l.table.Waiter(&l.handle, o, l.shares(), int64(l.config.Lease))
-	defer l.table.Free(w)
 	if l.kind == wire.Read {
 		w.Inside = c.Wait && l.part().readAround(ctx)
 	}
@@ -199,6 +205,29 @@ func (l *Lock) enter(ctx context.Context, session *transport.Context, o *arbiter
 		w.Keep = int64(l.config.Keep)
 	}
 	a := attempt{Lock: l, ctx: ctx, session: session, c: c, w: w, asks: !c.Wait && w.Keep > 0}
+	defer a.free()
+	ok, err := a.begin()
+	a.over = true
+	return ok, err
+}
+
+// free takes the waiter back. If an observer has panicked, the call leaves nothing behind, here or in Redis.
+func (a *attempt) free() {
+	if !a.over {
+		if h := a.table.Quit(a.w); h != nil {
+			a.giveBack(h)
+		}
+		for _, l := range []*lease.Lease{a.asking, a.w.Place} {
+			if l != nil {
+				a.e.cleaner.Add(l, true, nil)
+			}
+		}
+	}
+	a.table.Free(a.w)
+}
+
+func (a *attempt) begin() (bool, error) {
+	l, ctx, session, w, c := a.Lock, a.ctx, a.session, a.w, a.c
 	switch l.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
 		c.Entered(l.table.Answer(w))
@@ -233,7 +262,7 @@ func (l *Lock) enter(ctx context.Context, session *transport.Context, o *arbiter
 	case arbiter.Upgrade:
 		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUpgrade)
 	case arbiter.UnlockFirst:
-		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(o))
+		return false, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst, l.handle.LossOf(w.Owner))
 	case arbiter.Queued:
 		if c.Wait {
 			c.Contend()
@@ -292,6 +321,7 @@ func (a *attempt) acquire() (bool, error) {
 			return a.letIn(err)
 		}
 		h, used := a.table.Grant(a.w, l, l.Token)
+		a.asking = nil
 		if used {
 			a.e.took(l, a.config.MaxHold)
 			a.c.Got(h, false)

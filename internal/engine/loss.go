@@ -39,13 +39,13 @@ func (e *Engine) Renewed(n int, took time.Duration, first error) {
 // lost follows up the loss of the holds on a lease: only a read lease may have several.
 func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	e.watchdog.Remove(l)
-	ReportLoss(e.Config.Observer, holds, e.nameOf(l.Keys.Name), kinds[l.Kind])
 	switch {
 	case cause == lockerr.ErrLostAtClose:
 		e.releaseClosed(l)
 	case cause != lockerr.ErrGone && cause != lockerr.ErrForced || l.Kind == wire.Read:
 		e.cleaner.Add(l, l.Indeterminate, nil) // its keys may outlive our deadline
 	}
+	ReportLoss(e.Config.Observer, holds, e.nameOf(l.Keys.Name), kinds[l.Kind]) // last: an observer may panic
 }
 
 // loseIfExpired loses a live hold whose lease is not certain any more, and reports whether that is so. A

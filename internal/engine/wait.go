@@ -29,6 +29,8 @@ type attempt struct {
 	st      arbiterStanding // of a reader
 	asks    bool            // a TryLock that asks whoever may keep the lock
 	backoff time.Duration   // before the next request, after some that were refused
+	over    bool            // the call ends as it should: no observer has panicked
+	asking  *lease.Lease    // what the call may have in Redis: a place, or a lease that the arbiter does not know
 	from    string          // the hold id of a ticket to adopt; empty: Redis is asked for a lock of its own
 
 	// The last answer of Redis.
@@ -54,10 +56,11 @@ func (a *attempt) contend(l *lease.Lease) (*lease.Lease, error) {
 	for {
 		var out outcome
 		var err error
-		if l != nil {
+		if a.asking = l; l != nil {
 			out, err = a.goOn(l)
 		} else {
 			l = a.newLease()
+			a.asking = l
 			out, err = a.ask(l)
 		}
 		if out == granted {
@@ -67,6 +70,7 @@ func (a *attempt) contend(l *lease.Lease) (*lease.Lease, error) {
 		if l.Queued || l.Indeterminate {
 			a.e.cleaner.Add(l, l.Indeterminate, nil)
 		}
+		a.asking = nil
 		if out == over {
 			return nil, err
 		}

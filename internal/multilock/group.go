@@ -138,9 +138,21 @@ func (g *Group) Lock(ctx context.Context) error {
 // TryLock makes one attempt to lock every member.
 func (g *Group) TryLock(ctx context.Context) (bool, error) { return g.lock(ctx, false) }
 
-func (g *Group) lock(ctx context.Context, wait bool) (ok bool, err error) {
+func (g *Group) lock(ctx context.Context, wait bool) (bool, error) {
 	c := engine.NewCall(ctx, g.observer, g.name, event.Group, "lock group", wait)
-	defer func() { c.End(ok, err) }()
+	ok, err := g.acquire(ctx, wait, &c)
+	c.End(ok, err, func(h engine.Held) { g.takeBack(ctx, h.(*arbiter.Hold[*hold])) })
+	return ok, err
+}
+
+// takeBack ends one Lock of h, which its caller does not know. ctx is for observers.
+func (g *Group) takeBack(ctx context.Context, h *arbiter.Hold[*hold]) {
+	if x := g.table.Return(&g.handle, h, nil); x.Last {
+		_ = x.Lease.unlock(context.WithoutCancel(ctx))
+	}
+}
+
+func (g *Group) acquire(ctx context.Context, wait bool, c *engine.Call) (bool, error) {
 	o, members := g.handle.OwnerOf(ctx), arbiter.OwnerOf(ctx)
 	if members == nil {
 		members = new(arbiter.Owner) // a handle does not enter again what is a member twice
@@ -155,7 +167,30 @@ func (g *Group) lock(ctx context.Context, wait bool) (ok bool, err error) {
 		return false, lockerr.New(c.Op, "", lockerr.ErrDeadlock)
 	}
 	w := g.table.Waiter(&g.handle, o, false, 0)
-	defer g.table.Free(w)
+	var h *hold   // that the table does not know
+	over := false // the call ends as it should
+	defer func() {
+		if !over { // an observer has panicked
+			if got := g.table.Quit(w); got != nil {
+				g.takeBack(ctx, got)
+			}
+			if h != nil {
+				h.giveBack(ctx, -1)
+			}
+		}
+		g.table.Free(w)
+	}()
+	ok, err := g.enter(ctx, w, members, c, &h)
+	over = true
+	return ok, err
+}
+
+// enter acquires the members for w, unless its owner holds the group. *asking is what it has locked of them while the
+// table does not know.
+func (g *Group) enter(
+	ctx context.Context, w *arbiter.Waiter[*hold], members *arbiter.Owner, c *engine.Call, asking **hold,
+) (bool, error) {
+	o, wait := w.Owner, c.Wait
 	for ; ; g.table.Quit(w) {
 		switch g.table.Enter(w, wait) {
 		case arbiter.Entered:
@@ -173,13 +208,15 @@ func (g *Group) lock(ctx context.Context, wait bool) (ok bool, err error) {
 			}
 		}
 		h := &hold{g: g, owner: members, parts: make([]engine.Held, len(g.members))}
-		if ok, err := h.acquire(arbiter.WithOwner(ctx, members), &c); !ok {
+		*asking = h
+		if ok, err := h.acquire(arbiter.WithOwner(ctx, members), c); !ok {
 			g.table.Quit(w)
 			h.giveBack(ctx, -1)
 			return false, err
 		}
 		g.HeldBy(o) // what others of o have lost is not to go on with h
 		granted, spare := g.table.GrantRead(w, h, true, 0)
+		*asking = nil
 		if spare != h {
 			h.watch()
 		}

@@ -124,7 +124,7 @@ func (r *Redlock) TryLock(ctx context.Context) (bool, error) { return r.lock(ctx
 func (r *Redlock) lock(ctx context.Context, wait bool) (bool, error) {
 	c := engine.NewCall(ctx, r.observer, r.name, event.Redlock, "lock", wait)
 	ok, err := r.Acquire(ctx, r.handle.OwnerOf(ctx), &c)
-	c.End(ok, err)
+	c.End(ok, err, func(h engine.Held) { r.giveBack(h.(*locked)) })
 	return ok, err
 }
 
@@ -146,9 +146,22 @@ func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call)
 // enter waits for the call's turn in this process and then, unless another goroutine passes the
 // lock on, acquires it from the deployments.
 func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (bool, error) {
-	w := r.table.Waiter(&r.handle, o, r.cfg.Passable(), int64(r.lease))
-	defer r.table.Free(w)
-	switch r.table.Enter(w, c.Wait) {
+	w, over := r.table.Waiter(&r.handle, o, r.cfg.Passable(), int64(r.lease)), false
+	defer func() {
+		if !over { // an observer has panicked
+			if h := r.table.Quit(w); h != nil {
+				r.giveBack(h)
+			}
+		}
+		r.table.Free(w)
+	}()
+	ok, err := r.enterAs(ctx, w, c)
+	over = true
+	return ok, err
+}
+
+func (r *Redlock) enterAs(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (bool, error) {
+	switch o := w.Owner; r.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
 		c.Entered(r.table.Answer(w))
 		return true, nil
@@ -167,7 +180,7 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 		if h := r.table.Answer(w); h != nil {
 			if refresh(h).State() != arbiter.Live { // it expired before this call woke up
 				r.giveBack(h)
-				return r.enter(ctx, o, c)
+				return r.enter(ctx, w.Owner, c)
 			}
 			c.Got(h, true)
 			return true, nil
