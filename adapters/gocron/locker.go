@@ -9,6 +9,7 @@ package relockgocron
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/go-co-op/gocron/v2"
@@ -48,6 +49,9 @@ var runs sync.Map
 
 func (l *locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	r := &run{by: l, key: key, job: ctx, over: make(chan struct{}), ended: make(chan error, 1)}
+	if !isKey(ctx) {
+		return nil, fmt.Errorf("relockgocron: %s: a context of type %T, which gocron does not make, cannot be told from others", key, ctx)
+	}
 	if other, loaded := runs.LoadOrStore(ctx, r); loaded {
 		if o := other.(*run); o.by == l && o.key == key { // it may have lost its lock
 			return nil, fmt.Errorf("relockgocron: %s has not ended in this process: %w", key, relock.ErrTaken)
@@ -97,8 +101,14 @@ func (r *run) Unlock(context.Context) error {
 // [relock.ErrLost] and why as its cause. [relock.Token] and [relock.Deadline] know the hold. ctx must be the one that
 // gocron gives to the job; any other, such as that of a job without this Locker, is returned as it is.
 func Context(ctx context.Context) context.Context {
+	if !isKey(ctx) {
+		return ctx
+	}
 	if r, ok := runs.Load(ctx); ok {
 		return r.(*run).ctx
 	}
 	return ctx
 }
+
+// isKey reports whether ctx can be a key of runs, as every context of gocron is.
+func isKey(ctx context.Context) bool { return reflect.ValueOf(ctx).Comparable() }

@@ -67,9 +67,9 @@ type Engine struct {
 	cleaner   *lease.Cleaner
 	keeper    *keeper
 	broker    *pubsub.Broker
-	forced    atomic.Int64 // when the session was told last that a hold of its own was forced open
+	forced    named        // which of its own holds were forced open, as far as messages said so
 	answers   atomic.Int32 // to those who ask for locks, under way
-	overtaken overtaken    // who was named last as the holder of a lock that is wanted
+	overtaken named        // which were named as the holders of locks that are wanted
 	parts     sync.Map     // of Redlocks: *lease.Lease by hold id
 
 	drainOnce sync.Once
@@ -101,7 +101,6 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	}
 	e.ioCtx, e.halt = context.WithCancel(context.Background())
 	e.abandoned, e.abandon = context.WithCancel(context.Background())
-	e.forced.Store(-1) // never
 	e.leaseMS = wire.Millis(cfg.Lease)
 	conn := transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays)
 	e.broker = pubsub.New(pubsub.Config{Conn: conn, Clock: e.Clock, Handler: cfg.Dispatch, Tasks: &e.own, Ctx: e.ioCtx})

@@ -104,7 +104,7 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (at int64,
 	case err == nil && over && (at != 0 || held && tries > 1):
 		err = lockerr.ErrTooLate // an earlier try may have given it to the ticket
 	case err == nil && at == 0 && held:
-		err = lockerr.ErrGone
+		err = e.goneCause(l)
 	case at == 0 && !held:
 		err = lockerr.ErrExpired
 	case code == wire.CodeNotLock: // somebody has replaced the key

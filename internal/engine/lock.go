@@ -352,7 +352,7 @@ const retakeAfter = 50 * time.Millisecond
 // it: then a renewal tells.
 func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	e.watchdog.Add(l, maxHold)
-	if e.forced.Load() >= l.Sent {
+	if e.forced.has(forcedID(l), l.Sent) {
 		e.watchdog.RenewNow(l)
 	}
 	if l.Wanted || e.overtaken.has(forcedID(l), l.Sent) {

@@ -93,7 +93,7 @@ func (e *Engine) Heard(channel, message string) bool {
 	case verb != "lost":
 		e.queue.Heard(message)
 	case ours:
-		e.forced.Store(e.Clock.Now()) // first: a hold granted meanwhile is not found, and looks here at last
+		e.forced.add(id, e.Clock.Now()) // first: a hold granted or released meanwhile is not found, and looks here at last
 		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
 			e.Lost(part.(*lease.Lease), lockerr.ErrForced)
 		}
@@ -102,6 +102,15 @@ func (e *Engine) Heard(channel, message string) bool {
 		}
 	}
 	return true
+}
+
+// goneCause returns why Redis does not have l when that is to be released, though it is certain: the message that it
+// was forced open finds no hold any more.
+func (e *Engine) goneCause(l *lease.Lease) error {
+	if e.forced.has(forcedID(l), l.Sent) {
+		return lockerr.ErrForced
+	}
+	return lockerr.ErrGone
 }
 
 // forcedID returns the hold id of l as it stands in the message of a forced unlock.

@@ -77,7 +77,7 @@ func (l *Lock) ReleasePart(ctx context.Context, p *lease.Lease) (held bool, err 
 		return false, nil
 	}
 	err = l.e.release(ctx, p, 0)
-	return !errors.Is(err, lockerr.ErrGone), err
+	return !errors.Is(err, lockerr.ErrLost), err
 }
 
 // DropPart releases a part in the background.
