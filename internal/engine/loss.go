@@ -93,7 +93,7 @@ func (e *Engine) Heard(channel, message string) bool {
 	case verb != "lost":
 		e.queue.Heard(message)
 	case ours:
-		e.forced.add(id, e.Clock.Now()) // first: a hold granted or released meanwhile is not found, and looks here at last
+		e.forced.add(id, e.Clock.Now()) // first: a hold granted or released meanwhile looks here
 		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
 			e.Lost(part.(*lease.Lease), lockerr.ErrForced)
 		}
