@@ -12,7 +12,8 @@ import (
 
 // An Observer receives events of a session's locks, for metrics, traces and logs. It is called
 // synchronously, from several goroutines at once: it must be safe for concurrent use, must not block,
-// and must not call back into the session. Embed [NopObserver] to stay compatible when events are
+// and must not call back into the session. If it panics, so does the call that it was told of, which then holds
+// nothing; an event of the background, such as a renewal, ends the process. Embed [NopObserver] to stay compatible when events are
 // added. ctx is the caller's.
 //
 // Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one Acquired

@@ -23,7 +23,8 @@
 //
 // The span relock.lock is a child of the caller's, from the call of Lock or TryLock to its end. It has
 // lock.name, lock.kind, lock.contended, lock.handoff, lock.outcome and, if there is one, lock.token. It is an
-// error if the call returns one.
+// error if the call returns one, with error.type: closed, lost, not_lock, bad_name, bad_option, deadlock, upgrade, taken,
+// deadline_exceeded, canceled, or _OTHER where Redis has refused or not answered.
 //
 // An observer is safe for concurrent use, has no goroutine, and need not be closed. The directory
 // grafana has a dashboard and alerts, and example a program that serves metrics to Prometheus.

@@ -142,10 +142,37 @@ func (o *observer) span(ctx context.Context, e relock.AcquireEvent, result strin
 		}
 		if e.Err != nil {
 			s.RecordError(e.Err)
+			s.SetAttributes(attribute.String("error.type", errorType(e.Err)))
 			s.SetStatus(codes.Error, e.Err.Error())
 		}
 	}
 	s.End(trace.WithTimestamp(end))
+}
+
+// errorTypes are the words of error.type, the first that fits. They are few, as that attribute must be.
+var errorTypes = []struct {
+	err  error
+	word string
+}{
+	{relock.ErrClosed, "closed"},
+	{relock.ErrLost, "lost"},
+	{relock.ErrNotLock, "not_lock"},
+	{relock.ErrName, "bad_name"},
+	{relock.ErrOption, "bad_option"},
+	{relock.ErrDeadlock, "deadlock"},
+	{relock.ErrUpgrade, "upgrade"},
+	{relock.ErrTaken, "taken"},
+	{context.DeadlineExceeded, "deadline_exceeded"},
+	{context.Canceled, "canceled"},
+}
+
+func errorType(err error) string {
+	for _, t := range errorTypes {
+		if errors.Is(err, t.err) {
+			return t.word
+		}
+	}
+	return "_OTHER" // of OpenTelemetry's conventions: Redis has refused or not answered
 }
 
 // causes are words for the losses of [relock.LostEvent].
