@@ -110,7 +110,8 @@ type RenewEvent struct {
 
 // KeepEvent reports how many leases a session keeps.
 type KeepEvent struct {
-	Leases int
+	Session string // its ID: an observer may serve several
+	Leases  int
 }
 
 // NopObserver ignores every event.
@@ -188,4 +189,4 @@ func (t told) Released(ctx context.Context, e event.Release) {
 
 func (t told) Lost(e event.Loss)     { t.o.Lost(LostEvent{e.Name, Kind(e.Kind), e.Held, e.Cause}) }
 func (t told) Renewed(e event.Renew) { t.o.Renewed(RenewEvent(e)) }
-func (t told) Kept(leases int)       { t.o.Kept(KeepEvent{leases}) }
+func (t told) Kept(e event.Keep)     { t.o.Kept(KeepEvent(e)) }

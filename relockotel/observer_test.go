@@ -165,7 +165,7 @@ func TestSpans(t *testing.T) {
 		require.Equal(t, codes.Unset, span.Status().Code)
 		text := words(attribute.NewSet(span.Attributes()...))
 		for _, want := range []string{
-			"lock.contended=true", "lock.handoff=false", "lock.kind=" + kind, "lock.outcome=held",
+			"lock.contended=true", "lock.kept=false", "lock.kind=" + kind, "lock.local=false", "lock.outcome=held",
 		} {
 			require.Contains(t, text, want)
 		}

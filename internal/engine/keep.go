@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/wire"
@@ -205,7 +206,10 @@ func (k *keeper) run() {
 			}
 		}
 		if tell {
-			k.e.Config.Observer.Kept(kept)
+			k.e.Config.Observer.Kept(event.Keep{Session: k.e.id, Leases: kept})
 		}
 	})
+	if k.told > 0 { // Close has released them
+		k.e.Config.Observer.Kept(event.Keep{Session: k.e.id})
+	}
 }
