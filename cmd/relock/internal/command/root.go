@@ -1,7 +1,10 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"runtime/debug"
@@ -22,11 +25,28 @@ func Main() int {
 		say(err)
 		return statusSystem
 	}
-	return conclude(New().ExecuteContext(context.Background()))
+	out := &output{to: os.Stdout}
+	err := New(out).ExecuteContext(context.Background())
+	if out.err != nil { // whatever came of the command, it has not been told
+		err = &exit{statusSystem, fmt.Errorf("writing the output: %w", out.err)}
+	}
+	return conclude(err)
 }
 
-// New returns the command line.
-func New() *cobra.Command {
+// output is where the program prints. It remembers an error, so that printing need not mind it.
+type output struct {
+	to  io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.to.Write(p)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
+// New returns the command line, which prints to out.
+func New(out io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "relock",
 		Short: "Run commands under distributed locks on Redis; see and open locks",
@@ -53,6 +73,7 @@ is hidden from the process list only after an instant.`,
 	root.PersistentFlags().String("redis", "", "`URL` of Redis (default $RELOCK_REDIS, else "+connect.Default+")")
 	root.PersistentFlags().String("prefix", "", "stands before the names of all locks: `P` of WithPrefix (default $RELOCK_PREFIX)")
 	root.AddCommand(newRun(), newList(), newInspect(), newUnlock(), newTop(), newDoctor(), newACL(), newVersion(), newMan())
+	root.SetOut(out)
 	freeOfBashCompletion(root)
 	return root
 }

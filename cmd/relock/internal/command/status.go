@@ -20,7 +20,7 @@ const (
 	statusUsage       = 64 // the command line is wrong
 	statusNotLock     = 65 // the key holds something that is no lock
 	statusUnavailable = 69 // Redis cannot be reached, or refuses
-	statusSystem      = 71 // a process cannot be started
+	statusSystem      = 71 // a process cannot be started, or the output not be written
 	statusCannotRun   = 126
 	statusNoCommand   = 127
 )
