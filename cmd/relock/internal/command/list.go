@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -163,7 +162,7 @@ func escapedJSON(text []byte) []byte {
 	var out []byte
 	for _, r := range string(text) {
 		switch {
-		case r == '\n' || strconv.IsPrint(r):
+		case r == '\n' || locks.Prints(r):
 			out = utf8.AppendRune(out, r)
 		default:
 			for _, unit := range utf16.Encode([]rune{r}) {

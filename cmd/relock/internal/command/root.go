@@ -138,7 +138,9 @@ func completeNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobr
 	if err != nil {
 		return nil, nothing
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return !harmless.MatchString(name) }), nothing
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !harmless.MatchString(name) || locks.Printable(name) != name
+	}), nothing
 }
 
 // harmless are the names that are offered to shells: whoever can write to Redis chooses names, and of
