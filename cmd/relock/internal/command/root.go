@@ -110,13 +110,9 @@ func prefix(cmd *cobra.Command) string {
 func open(ctx context.Context, cmd *cobra.Command) (r *locks.Reader, close func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	client, err := connect.Open(ctx, address(cmd))
+	client, session, err := connect.Start(ctx, address(cmd), relock.WithPrefix(prefix(cmd)))
 	if err != nil {
 		return nil, nil, failed(err)
-	}
-	session, err := relock.NewSession(ctx, client, relock.WithPrefix(prefix(cmd)))
-	if err != nil {
-		return nil, nil, failed(connect.Explained(ctx, address(cmd), err))
 	}
 	return &locks.Reader{Client: client, Session: session, Prefix: prefix(cmd)}, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

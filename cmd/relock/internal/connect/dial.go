@@ -17,6 +17,7 @@ const (
 	tlsSilent = 300 * time.Millisecond // after that long a server that knows TLS has answered, or is far away
 	askPlain  = 500 * time.Millisecond
 	askTLS    = time.Second
+	askServer = 2 * time.Second
 )
 
 // A schemeError says that TLS was tried where the server does not know it, or was not where the server wants it.
@@ -84,16 +85,18 @@ func plain(ctx context.Context, address string, d *net.Dialer) bool {
 	ctx, cancel := context.WithTimeout(ctx, askPlain)
 	defer cancel()
 	conn, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return false
-	}
+	return err == nil && answers(conn, askPlain)
+}
+
+// answers reports whether a server of Redis answers on a connection, which it closes.
+func answers(conn net.Conn, within time.Duration) bool {
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(askPlain))
+	_ = conn.SetDeadline(time.Now().Add(within))
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return false
 	}
 	var first [1]byte
-	_, err = conn.Read(first[:])
+	_, err := conn.Read(first[:])
 	return err == nil && (first[0] == '+' || first[0] == '-')
 }
 
