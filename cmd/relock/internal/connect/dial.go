@@ -102,7 +102,8 @@ func answers(conn net.Conn, within time.Duration) bool {
 
 // wantsTLS returns err, or if a connection without TLS was closed by a server that speaks TLS, an error that says so.
 func wantsTLS(ctx context.Context, o rueidis.ClientOption, err error) error {
-	if o.TLSConfig != nil || strings.HasPrefix(o.InitAddress[0], "/") || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+	socket, closed := strings.HasPrefix(o.InitAddress[0], "/"), errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	if o.TLSConfig != nil || socket || !closed {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTLS)

@@ -69,13 +69,12 @@ func (e *sessionError) Unwrap() error { return e.err }
 func late(err error) bool {
 	var timeout net.Error
 	switch {
+	case errors.As(err, new(*rueidis.RedisError)), errors.Is(err, relock.ErrOption):
+		return false
 	case errors.As(err, &timeout):
 		return timeout.Timeout()
-	case errors.As(err, new(*rueidis.RedisError)), errors.Is(err, relock.ErrOption),
-		errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return false
 	}
-	return errors.As(err, new(*sessionError))
+	return errors.As(err, new(*sessionError)) && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET)
 }
 
 // BusyError says that a session could not start in time, at a server that is there.

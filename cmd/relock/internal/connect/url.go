@@ -200,7 +200,8 @@ func Settings(address string, mode rueidis.ClientMode) (string, error) {
 	if o.ConnLifetime > 0 {
 		life = o.ConnLifetime.String()
 	}
-	text := fmt.Sprintf("ConnWriteTimeout %v, Dialer.KeepAlive %v, ConnLifetime %v", o.ConnWriteTimeout, o.Dialer.KeepAlive, life)
+	text := fmt.Sprintf("ConnWriteTimeout %v, Dialer.KeepAlive %v, ConnLifetime %v",
+		o.ConnWriteTimeout, o.Dialer.KeepAlive, life)
 	switch mode {
 	case rueidis.ClientModeSentinel:
 		text += fmt.Sprintf(", Sentinel.TopologyRefreshInterval %v", o.Sentinel.TopologyRefreshInterval)

@@ -68,7 +68,8 @@ func (e *Exam) Run(ctx context.Context) Severity {
 	}
 	e.say(OK, "connect", masked+user, "")
 	if settings, err := connect.Settings(e.Address, client.Mode()); err == nil {
-		e.say(OK, "client", "that of this command has "+settings, "a program's own needs such options too: docs/operating.md of relock")
+		e.say(OK, "client", "that of this command has "+settings,
+			"a program's own needs such options too: docs/operating.md of relock")
 	}
 	e.servers(ctx)
 	e.cluster(ctx)
