@@ -171,7 +171,8 @@ func TestMissedFailoverIsNoticed(t *testing.T) {
 	})
 	deaf := forward(t, sentinel.Addr())
 	_, end := waiting(t, command("redis://"+deaf.address()+"?master_set=relock", sh("", "job", waits)...))
-	deaf.drop("+switch-master")
+	locked(t, replicas[0], "job", true)
+	deaf.drop("message\r\n$14\r\n+switch-master")
 	redistest.Eventually(t, soon, "a failover", func() bool {
 		_, err := sentinel.Do("SENTINEL", "FAILOVER", "relock")
 		return err == nil || replicas[0].Info("replication")["role"] == "master"
