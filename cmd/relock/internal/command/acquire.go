@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
+	"time"
+
 	"github.com/redis/rueidis"
+
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/cmd/relock/internal/connect"
-	"github.com/relock-go/relock/cmd/relock/internal/job"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
-	"sync"
-	"time"
 )
 
 // attempt is what became of the attempt to acquire the lock.
@@ -26,14 +27,18 @@ type attempt struct {
 func (r *runner) acquire() error {
 	ctx, cancel := context.WithCancelCause(r.cmd.Context())
 	r.acquired, r.unlocked = make(chan attempt, 1), make(chan error, 1)
-	r.finished = sync.OnceFunc(func() { cancel(nil) })
-	go r.attempt(ctx)
+	ended := make(chan struct{})
+	r.finished = func() { close(ended) }
+	go func() { // ends with the command
+		defer cancel(nil)
+		r.attempt(ctx, ended)
+	}()
 	select {
 	case a := <-r.acquired:
 		r.held = a
 		return a.err
 	case s := <-r.signals:
-		stopped := &exit{status: job.Status(s)}
+		stopped := &died{s.(syscall.Signal)}
 		cancel(stopped)
 		select { // briefly: what was granted too late ends with its lease
 		case a := <-r.acquired:
@@ -45,9 +50,8 @@ func (r *runner) acquire() error {
 	}
 }
 
-// attempt connects, acquires the lock, and keeps it until the command has ended. It ends with
-// finished.
-func (r *runner) attempt(ctx context.Context) {
+// attempt connects, acquires the lock, and keeps it until the command has ended.
+func (r *runner) attempt(ctx context.Context, ended <-chan struct{}) {
 	var a attempt
 	fail := func(err error) {
 		a.err = err
@@ -71,7 +75,10 @@ func (r *runner) attempt(ctx context.Context) {
 	ran, err := r.do(ctx, lock, a.reader, func(hold context.Context) error {
 		a.lock, a.hold, a.since = lock, hold, time.Now()
 		r.acquired <- a
-		<-ctx.Done()
+		select {
+		case <-ended:
+		case <-ctx.Done(): // it was granted too late
+		}
 		return nil
 	})
 	if !ran {
@@ -83,7 +90,7 @@ func (r *runner) attempt(ctx context.Context) {
 
 // connect starts a session. With -w it tries until ctx ends, unless Redis refuses for good.
 func (r *runner) connect(ctx context.Context) (rueidis.Client, *relock.Session, error) {
-	opts := []relock.SessionOption{relock.WithLease(r.lease.Duration), relock.WithPrefix(prefix(r.cmd))}
+	opts := []relock.SessionOption{relock.WithLease(r.lease.Duration), relock.WithPrefix(prefix(r.cmd)), relock.WithObserver(&r.news)}
 	if r.label != "" {
 		opts = append(opts, relock.WithLabel(r.label))
 	}

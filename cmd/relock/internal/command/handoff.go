@@ -9,8 +9,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/relock-go/relock"
 	"github.com/spf13/cobra"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // passingFlags are the flags of run by which a lock goes from one call of relock to another.
@@ -27,14 +29,17 @@ func (f *passingFlags) define(cmd *cobra.Command) {
 	fs.Lookup("handoff").NoOptDefVal = "5m"
 	fs.StringVar(&f.file, "ticket-file", "", "write the ticket to `FILE`, that only you may read, instead of standard output")
 	fs.StringVar(&f.adopt, "adopt", "", "go on with the lock of a `TICKET`; @FILE has it in a file, env in $"+ticketVariable+": arguments are seen by others")
-	for _, kind := range []string{"shared", "exclusive", "fair"} {
+	for _, kind := range []string{"shared", "exclusive", "fair", "slots"} {
 		cmd.MarkFlagsMutuallyExclusive("handoff", kind)
 		cmd.MarkFlagsMutuallyExclusive("adopt", kind)
 	}
 }
 
-// readTicket returns the ticket to adopt.
-func (f *passingFlags) readTicket() (ticket string, err error) {
+// readTicket returns the ticket to adopt, if there is one.
+func (f *passingFlags) readTicket(prefix string) (ticket string, err error) {
+	if f.adopt == "" {
+		return "", nil
+	}
 	file, isFile := strings.CutPrefix(f.adopt, "@")
 	switch {
 	case isFile:
@@ -48,10 +53,26 @@ func (f *passingFlags) readTicket() (ticket string, err error) {
 	default:
 		ticket = f.adopt
 	}
+	ticket = strings.TrimSpace(ticket)
+	if isFile && err == nil && ticket == "" {
+		err = fmt.Errorf("%s is empty: the command before this one did not hand its lock off", file)
+	}
+	if err == nil {
+		err = fits(ticket, prefix)
+	}
 	if err != nil {
 		return "", &exit{statusUsage, fmt.Errorf("--adopt: %w", err)}
 	}
-	return strings.TrimSpace(ticket), nil
+	return ticket, nil
+}
+
+// fits returns why a ticket is of no use, as far as that is known without Redis. It does not show it.
+func fits(ticket, prefix string) error {
+	t, err := wire.ReadTicket(ticket)
+	if err == nil && t.Prefix != prefix {
+		err = fmt.Errorf("the ticket is of a lock with the prefix %q, and --prefix is %q", t.Prefix, prefix)
+	}
+	return err
 }
 
 // openTicket returns where the ticket is to be written, before the lock is acquired: a ticket that nobody has keeps it
@@ -76,22 +97,26 @@ func isRegular(file *os.File) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
+// emptyTicket removes an earlier ticket from the file, when the lock is held: the next command must not take it for the
+// one of this command, which may fail.
+func (r *runner) emptyTicket() error {
+	if r.ticketTo == nil || r.ticketTo == os.Stdout || !isRegular(r.ticketTo) {
+		return nil
+	}
+	if err := r.ticketTo.Truncate(0); err != nil {
+		return &exit{statusUsage, fmt.Errorf("--ticket-file: %w", err)}
+	}
+	return nil
+}
+
 // writeTicket writes a ticket to where it is to be.
 func (r *runner) writeTicket(ticket string) error {
 	signal.Ignore(syscall.SIGPIPE) // of a reader who has gone, and would end this process; the command has ended
-	file := r.ticketTo
-	if file == os.Stdout {
-		_, err := fmt.Fprintln(file, ticket)
+	_, err := fmt.Fprintln(r.ticketTo, ticket)
+	if r.ticketTo == os.Stdout {
 		return err
 	}
-	var err error
-	if isRegular(file) {
-		err = file.Truncate(0)
-	}
-	if err == nil {
-		_, err = fmt.Fprintln(file, ticket)
-	}
-	return errors.Join(err, file.Close())
+	return errors.Join(err, r.ticketTo.Close())
 }
 
 // passed is a Mutex that comes from another process, or may go to one.
@@ -128,7 +153,7 @@ func (p *passed) Unlock(ctx context.Context) error {
 	if !p.r.handoff.set || !p.r.succeeded {
 		return p.Mutex.Unlock(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin) // ctx has ended with the command
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	go func() { // ends with ctx
 		select {

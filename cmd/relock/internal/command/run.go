@@ -61,11 +61,14 @@ func newRun() *cobra.Command {
   relock run --adopt @t -- make deploy`,
 		ValidArgsFunction: completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd, args); err != nil {
+			name, command, err := f.split(cmd.ArgsLenAtDash(), args)
+			if err == nil {
+				err = f.check(cmd)
+			}
+			if err != nil {
 				return err
 			}
-			dash := cmd.ArgsLenAtDash()
-			return newRunner(cmd, f, strings.Join(args[:dash], ""), args[dash:]).run()
+			return newRunner(cmd, f, name, command).run()
 		},
 	}
 	f.define(cmd)
@@ -102,17 +105,32 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
 }
 
+// split returns the name of the lock, if it is given, and the command. A name that begins with a dash
+// may stand between two "--". dash is how many arguments stand before the first one.
+func (f *runFlags) split(dash int, args []string) (name string, command []string, err error) {
+	named := dash
+	if dash == 0 && f.adopt == "" && len(args) > 1 && args[1] == "--" {
+		args = slices.Delete(slices.Clone(args), 1, 2)
+		named = 1
+	}
+	switch {
+	case (named == 0 || len(args) == 0) && f.adopt == "":
+		err = usage("run needs the name of a lock: relock run NAME -- COMMAND")
+	case named > 0 && f.adopt != "":
+		err = usage("--adopt: the ticket says which lock; leave its name out")
+	case named > 1 || dash < 0:
+		err = usage(needsDashes)
+	case len(args) == named:
+		err = usage("run needs a command after --")
+	default:
+		return strings.Join(args[:named], ""), args[named:], nil
+	}
+	return "", nil, err
+}
+
 // check finds mistakes before anything is sent.
-func (f *runFlags) check(cmd *cobra.Command, args []string) error {
-	switch dash := cmd.ArgsLenAtDash(); {
-	case (dash == 0 || len(args) == 0) && f.adopt == "":
-		return usage("run needs the name of a lock: relock run NAME -- COMMAND")
-	case dash > 0 && f.adopt != "":
-		return usage("--adopt: the ticket says which lock; leave its name out")
-	case dash > 1 || dash < 0:
-		return usage(needsDashes)
-	case len(args) == dash:
-		return usage("run needs a command after --")
+func (f *runFlags) check(cmd *cobra.Command) error {
+	switch {
 	case f.conflict < 0 || f.conflict > 255:
 		return usage("-E %d: an exit status is from 0 to 255", f.conflict)
 	case cmd.Flags().Changed("slots") && f.slots < 1:

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -28,6 +29,8 @@ type runner struct {
 	command []string
 	signals <-chan os.Signal
 
+	guard    *job.Guard
+	news     news
 	acquired chan attempt // what became of it, once
 	held     attempt
 	left     time.Duration // of -w, when the session has started
@@ -45,10 +48,10 @@ func newRunner(cmd *cobra.Command, f *runFlags, name string, command []string) *
 
 func (r *runner) run() error {
 	path, err := exec.LookPath(r.command[0])
-	if err != nil {
+	if err != nil && !errors.Is(err, exec.ErrDot) { // $PATH is the user's
 		return cannotRun(r.command[0], err)
 	}
-	if r.ticket, err = r.readTicket(); err != nil {
+	if r.ticket, err = r.readTicket(prefix(r.cmd)); err != nil {
 		return err
 	}
 	if r.handoff.set {
@@ -56,6 +59,10 @@ func (r *runner) run() error {
 			return err
 		}
 	}
+	if r.guard, err = job.StartGuard(); err != nil {
+		return cannotRun(r.command[0], err)
+	}
+	defer r.guard.Dismiss()
 	signals, stop := job.Signals()
 	defer stop()
 	r.signals = signals
@@ -67,47 +74,67 @@ func (r *runner) run() error {
 	if p, ok := r.held.lock.(*passed); ok {
 		r.name = p.Name()
 	}
+	if err := r.emptyTicket(); err != nil {
+		r.release()
+		return err
+	}
 	r.note("%s is held%s", r.name, r.token(", token "))
 	j := r.job(path)
 	status, err := j.Run()
 	r.succeeded = err == nil && status == 0 && !j.Signalled
 	if err != nil {
 		err = cannotRun(r.command[0], err)
+	} else if j.Killed != 0 {
+		err = &died{j.Killed}
 	} else if status != 0 {
 		err = &exit{status: status}
 	}
 	if unlocked := r.release(); r.handoff.set && r.succeeded && unlocked != nil {
 		return failed(unlocked)
 	}
-	return err
-}
-
-// release unlocks, and says so if that was late.
-func (r *runner) release() (err error) {
-	r.finished()
-	defer r.leave()
-	p, _ := r.held.lock.(*passed)
-	switch err = <-r.unlocked; {
-	case err == nil && p != nil && p.handedOff:
-		r.note("%s is handed off, for %v", r.name, r.handoff.Duration)
-	case err == nil:
-		r.note("%s is released", r.name)
-	case errors.Is(err, relock.ErrLost):
-		r.note("%s was lost", r.name)
-	default:
-		r.note("%v", err)
+	if r.handoff.set && !r.succeeded && status == 0 && err == nil {
+		r.report("the command was told to end; the lock is not handed off")
 	}
 	return err
 }
 
-// leave ends the session.
-func (r *runner) leave() {
+// release unlocks, and says how that went.
+func (r *runner) release() (err error) {
+	r.finished()
+	err = <-r.unlocked
+	left := r.leave()
+	p, _ := r.held.lock.(*passed)
+	switch unconfirmed := r.news.unconfirmed(); {
+	case errors.Is(err, relock.ErrLost):
+		r.note("%s was lost", r.name)
+	case err != nil:
+		r.note("%v", err)
+	case p != nil && p.handedOff:
+		r.note("%s is handed off, for %v", r.name, r.handoff.Duration)
+	case unconfirmed != nil && left != nil:
+		r.report("the release is not confirmed; until its lease ends, in at most %v, the lock may stay taken: %v",
+			r.lease.Duration, unconfirmed)
+	default:
+		r.note("%s is released", r.name)
+	}
+	return err
+}
+
+// leave ends the session. It returns an error if something may not be released.
+func (r *runner) leave() error {
 	if r.held.reader == nil {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 	defer cancel()
-	_ = r.held.reader.Session.Close(ctx)
+	return r.held.reader.Session.Close(ctx)
+}
+
+// report says what the user should know of the lock.
+func (r *runner) report(format string, a ...any) {
+	if !r.quiet {
+		say(fmt.Errorf("%s: %w", locks.Printable(r.name), fmt.Errorf(format, a...)))
+	}
 }
 
 // note says what happens, to users that want to know.
@@ -131,20 +158,17 @@ func (r *runner) job(path string) *job.Job {
 		wanted = relock.Wanted(r.held.hold)
 	}
 	return &job.Job{
-		Path: path, Args: r.command, Env: r.env(),
+		Path: path, Args: r.command, Env: r.env(), Guard: r.guard,
 		Signals:  r.signals,
 		Lost:     r.held.lock.Done(),
 		Wanted:   wanted,
 		Held:     func() bool { return r.held.lock.Err() == nil },
 		Deadline: func() (time.Time, bool) { return relock.Deadline(r.held.hold) },
+		Why:      func() string { return r.news.why(r.held.lock.Err()) },
 		Lead:     max(grace, r.lease.Duration/20),
 		MaxHold:  end,
 		Grace:    grace,
-		Report: func(format string, a ...any) {
-			if !r.quiet {
-				say(fmt.Errorf("%s: %w", locks.Printable(r.name), fmt.Errorf(format, a...)))
-			}
-		},
+		Report:   r.report,
 	}
 }
 
@@ -175,11 +199,18 @@ func (r *runner) env() []string {
 	return env
 }
 
-// cannotRun returns how the program ends if the command cannot be started, as of a shell.
+// cannotRun returns how the program ends if the command cannot be started: as a shell, or if it is
+// the system that starts no process, by a status of its own.
 func cannotRun(command string, err error) error {
 	status := statusCannotRun
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, job.ErrGuard), slices.ContainsFunc(noProcess, func(e error) bool { return errors.Is(err, e) }):
+		status = statusSystem
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		status = statusNoCommand
 	}
 	return &exit{status, fmt.Errorf("cannot run %s: %w", command, err)}
 }
+
+// noProcess are errors of a system that has no room for another process.
+var noProcess = []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE}
