@@ -90,7 +90,9 @@ func (r *runner) attempt(ctx context.Context, ended <-chan struct{}) {
 
 // connect starts a session. With -w it tries until ctx ends, unless Redis refuses for good.
 func (r *runner) connect(ctx context.Context) (rueidis.Client, *relock.Session, error) {
-	opts := []relock.SessionOption{relock.WithLease(r.lease.Duration), relock.WithPrefix(prefix(r.cmd)), relock.WithObserver(&r.news)}
+	opts := []relock.SessionOption{
+		relock.WithLease(r.lease.Duration), relock.WithPrefix(prefix(r.cmd)), relock.WithObserver(&r.news),
+	}
 	if r.label != "" {
 		opts = append(opts, relock.WithLabel(r.label))
 	}

@@ -66,11 +66,11 @@ func (f *passingFlags) readTicket(prefix string) (ticket string, err error) {
 	return ticket, nil
 }
 
-// fits returns why a ticket is of no use, as far as that is known without Redis. It does not show it.
+// fits returns why a ticket is of no use, as far as that is known without Redis.
 func fits(ticket, prefix string) error {
 	t, err := wire.ReadTicket(ticket)
 	if err == nil && t.Prefix != prefix {
-		err = fmt.Errorf("the ticket is of a lock with the prefix %q, and --prefix is %q", t.Prefix, prefix)
+		err = fmt.Errorf("the lock of the ticket has the prefix %q, and not %q", t.Prefix, prefix)
 	}
 	return err
 }
@@ -97,8 +97,8 @@ func isRegular(file *os.File) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// emptyTicket removes an earlier ticket from the file, when the lock is held: the next command must not take it for the
-// one of this command, which may fail.
+// emptyTicket removes an earlier ticket from the file, when the lock is held: if the command hands
+// nothing off, the next one must not find a ticket.
 func (r *runner) emptyTicket() error {
 	if r.ticketTo == nil || r.ticketTo == os.Stdout || !isRegular(r.ticketTo) {
 		return nil

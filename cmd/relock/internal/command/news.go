@@ -58,7 +58,8 @@ func (n *news) why(lost error) string {
 	case n.renewal != nil:
 		all = append(all, strings.TrimPrefix(n.renewal.Error(), ours))
 	case lost == nil: // it waits for an answer, or stood still
-		all = append(all, fmt.Sprintf("no answer from Redis for %v", time.Since(n.renewed).Round(time.Millisecond)))
+		since := time.Since(n.renewed).Round(time.Millisecond)
+		all = append(all, fmt.Sprintf("no answer from Redis for %v", since))
 	}
 	return strings.Join(all, "; ")
 }

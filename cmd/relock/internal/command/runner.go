@@ -112,7 +112,7 @@ func (r *runner) release() (err error) {
 	case p != nil && p.handedOff:
 		r.note("%s is handed off, for %v", r.name, r.handoff.Duration)
 	case unconfirmed != nil && left != nil:
-		r.report("the release is not confirmed; until its lease ends, in at most %v, the lock may stay taken: %v",
+		r.report("the release is not confirmed; the lock may stay taken for up to %v: %v",
 			r.lease.Duration, unconfirmed)
 	default:
 		r.note("%s is released", r.name)
@@ -203,8 +203,9 @@ func (r *runner) env() []string {
 // the system that starts no process, by a status of its own.
 func cannotRun(command string, err error) error {
 	status := statusCannotRun
+	noRoom := func(no syscall.Errno) bool { return errors.Is(err, no) }
 	switch {
-	case errors.Is(err, job.ErrGuard), slices.ContainsFunc(noProcess, func(e error) bool { return errors.Is(err, e) }):
+	case errors.Is(err, job.ErrGuard), slices.ContainsFunc(noProcess, noRoom):
 		status = statusSystem
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		status = statusNoCommand
@@ -213,4 +214,4 @@ func cannotRun(command string, err error) error {
 }
 
 // noProcess are errors of a system that has no room for another process.
-var noProcess = []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE}
+var noProcess = []syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE}

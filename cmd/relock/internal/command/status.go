@@ -42,8 +42,8 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// died ends the program by the signal that has ended its command, or its wait. A shell looks at that
-// to tell whether the script around it is to end as well.
+// died ends the program by the signal that has ended its command, or its wait. A shell looks at
+// that to tell whether the script around it is to end as well.
 type died struct{ by syscall.Signal }
 
 func (d *died) Error() string { return d.by.String() }

@@ -26,7 +26,7 @@ type Guard struct {
 	pipe  *os.File
 	ready chan error          // once: it can join a group
 	heard chan syscall.Signal // closed when it has left the group, or is gone
-	lines *os.File            // what it says: that it is ready, signals by their numbers, that it has left
+	lines *os.File            // what it says: ready, numbers of signals, left
 }
 
 const (

@@ -21,7 +21,7 @@ type supervisor struct {
 	ended     bool                    // the command has ended; others of its group may live
 	status    int                     // its exit status
 	killedBy  syscall.Signal          // by which it has ended; 0 if it has by itself
-	alone     bool                    // the guard has left the group, and said all that the group was told
+	alone     bool                    // the guard has left the group
 	signalled bool                    // the group was told to end
 	decided   bool                    // by this process itself
 	sent      map[syscall.Signal]bool // what this process has passed on to the group
@@ -92,9 +92,9 @@ func (s *supervisor) passOn(sig syscall.Signal) {
 	s.process.signal(sig)
 }
 
-// told is called when the group got a signal from others. If a key of the terminal has sent it, it was
-// meant for this process's group as well: if the command had no group of its own, the kernel would
-// have sent it to both. So a script around this process ends.
+// told is called when the group got a signal from others. If a key of the terminal has sent it, it
+// was meant for this process's group as well: if the command had no group of its own, the kernel
+// would have sent it to both. So a script around this process ends.
 func (s *supervisor) told(sig syscall.Signal) {
 	s.signalled = true
 	if isKey(sig) && !s.sent[sig] && s.terminal.passed() {
