@@ -36,7 +36,7 @@ func TestEndOfTheCommandHasAReason(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := server(t)
 			p := redistest.NewProxy(t, s.Addr())
-			r := start(t, command(p.Addr(), sh("-v --lease 3s", "job", works)...))
+			r := start(t, command(p.Addr(), sh("-v --lease 6s", "job", works)...))
 			r.says("ready")
 			c.fault(t, s, p)
 			r.ends(143)
