@@ -16,10 +16,10 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// What an engine finds out about its deployment when it starts. It requires a primary with as many replicas
-// as acquisitions are to wait for, scripts, the commands in them and pub/sub, and says which is missing. It
-// works without the rest. What a server does not tell, because it does not know INFO or its user may not
-// ask, is taken to be right.
+// What an engine finds out about its deployment when it starts. It requires a primary with as many
+// replicas as acquisitions are to wait for, scripts, the commands in them and pub/sub, and says
+// which is missing. It works without the rest. What a server does not tell, because it does not
+// know INFO or its user may not ask, is taken to be right.
 //
 // All that can be asked at once is asked in one round trip.
 
@@ -46,8 +46,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// check finds out what the server is, whether it answers, and whether it permits what the engine needs. It
-// waits while the server says that it is not ready, and then returns the last that it said.
+// check finds out what the server is, whether it answers, and whether it permits what the engine
+// needs. It waits while the server says that it is not ready, and then returns the last that it
+// said.
 func (e *Engine) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -96,7 +97,7 @@ const (
 	askByDigest
 	askCommands
 	askPublish
-	askMore // digests of scripts, unless they are known; in a cluster, whether it may publish to shards
+	askMore // digests of scripts that are not known; in a cluster, whether it may publish to shards
 )
 
 // publishText calls what most scripts call besides the commands for their keys.
@@ -106,12 +107,18 @@ func (e *Engine) questions() [][]string {
 	channel := wire.PrefixSession + e.id
 	byText, byDigest := e.proto.TryScripts()
 	all := [][]string{
-		askPing: {"PING"}, askReplication: {"INFO", "replication"}, askIdentity: {"INFO", "server"}, askRole: {"ROLE"},
-		askByText: byText, askByDigest: byDigest,
-		askCommands: e.tryCommands(), askPublish: {"EVAL", publishText, "0", channel},
+		askPing:        {"PING"},
+		askReplication: {"INFO", "replication"},
+		askIdentity:    {"INFO", "server"},
+		askRole:        {"ROLE"},
+		askByText:      byText,
+		askByDigest:    byDigest,
+		askCommands:    e.tryCommands(),
+		askPublish:     {"EVAL", publishText, "0", channel},
 	}
 	if e.inCluster() {
-		all[askIdentity], all[askRole] = []string{"CLUSTER", "NODES"}, []string{"PUBSUB", "SHARDNUMSUB"}
+		all[askIdentity] = []string{"CLUSTER", "NODES"}
+		all[askRole] = []string{"PUBSUB", "SHARDNUMSUB"}
 		return append(all, []string{"SPUBLISH", channel, ""})
 	}
 	if digests := transport.DigestsQuestion(e.proto.Scripts()); digests != nil {
@@ -122,8 +129,8 @@ func (e *Engine) questions() [][]string {
 
 func (e *Engine) inCluster() bool { return e.proto.Client.Mode() == rueidis.ClientModeCluster }
 
-// obstacle returns why a session must not start on the server that has given the answers, and whether that
-// may pass soon.
+// obstacle returns why a session must not start on the server that has given the answers, and
+// whether that may pass soon.
 func (e *Engine) obstacle(answers []rueidis.RedisResult) (passes bool, err error) {
 	if !e.inCluster() { // whose client goes to primaries
 		text, _ := answers[askReplication].ToString()
@@ -133,8 +140,9 @@ func (e *Engine) obstacle(answers []rueidis.RedisResult) (passes bool, err error
 		}
 	}
 	for i, r := range answers[:askMore] {
-		if _, refused := transport.Code(r.Error()); refused && transport.Transient(r.Error()) && i != askPing {
-			return true, r.Error() // a server that cannot save refuses PING, and does what the others ask
+		err := r.Error()
+		if _, refused := transport.Code(err); refused && transport.Transient(err) && i != askPing {
+			return true, err // a server that cannot save refuses PING, and does what the others ask
 		}
 	}
 	if err := answers[askPing].Error(); forGood(err) {
@@ -143,13 +151,15 @@ func (e *Engine) obstacle(answers []rueidis.RedisResult) (passes bool, err error
 	if err := answers[askByText].Error(); err != nil {
 		return false, wrap("running a script", err)
 	}
-	if err := answers[askByDigest].Error(); err != nil && transport.RedisCode(err.Error()) != "NOSCRIPT" {
+	err = answers[askByDigest].Error()
+	if code, _ := transport.Code(err); err != nil && code != "NOSCRIPT" {
 		return false, wrap("running a script by its digest", err)
 	}
 	if err := lacking(answers[askCommands]); err != nil {
 		return false, wrap("trying the commands of the scripts", err)
 	}
-	return false, wrap("publishing to "+wire.PrefixSession+"* in a script", answers[askPublish].Error())
+	err = answers[askPublish].Error()
+	return false, wrap("publishing to "+wire.PrefixSession+"* in a script", err)
 }
 
 func wrap(what string, err error) error {
@@ -211,8 +221,9 @@ func (e *Engine) run(ctx context.Context) error {
 	return wrap("subscribing to "+wire.PrefixSession+"*", err)
 }
 
-// replicated checks that replicas acknowledge as they must for an acquisition, in a cluster those of one primary. A
-// server that has just become a replica refuses WAIT, but may be the primary when it matters.
+// replicated checks that replicas acknowledge as they must for an acquisition, in a cluster those
+// of one primary. A server that has just become a replica refuses WAIT, but may be the primary when
+// it matters.
 func (e *Engine) replicated(ctx context.Context) error {
 	if e.Config.Replicas == 0 {
 		return nil
@@ -248,8 +259,8 @@ func (e *Engine) topology(ctx context.Context, answers []rueidis.RedisResult) er
 	return nil
 }
 
-// cluster finds out, at the same time, who has which slots, what the scripts are called, and whether sharded
-// messages may be subscribed to.
+// cluster finds out, at the same time, who has which slots, what the scripts are called, and
+// whether sharded messages may be subscribed to.
 func (e *Engine) cluster(ctx context.Context, answers []rueidis.RedisResult) error {
 	p := e.proto
 	p.Slots = transport.NewSlotMap(p.Conn, func() { // what waits for a round of one node may belong to another now
@@ -269,7 +280,8 @@ func (e *Engine) cluster(ctx context.Context, answers []rueidis.RedisResult) err
 	wg.Go(func() { p.Slots.Look(ctx) })
 	wg.Go(func() { digests = e.learnDigests(ctx) })
 	if p.PubSub == wire.Sharded {
-		// Any node will do: one that does not own the channel refuses only after it has checked the permission.
+		// Any node will do: one that does not own the channel refuses only after it has checked the
+		// permission.
 		if err := answers[askMore].Error(); forGood(err) {
 			deaf = wrap("publishing to shards", err)
 		} else {

@@ -17,8 +17,9 @@ import (
 
 // What a server says to a new connection that it does not want is lost on the way through rueidis.
 
-// NotReady returns what the server said, if err is of a new connection that it refused to set up because it
-// is busy. rueidis takes that for a server without client-side caching. Otherwise it returns nil.
+// NotReady returns what the server said, if err is of a new connection that it refused to set up
+// because it is busy. rueidis takes that for a server without client-side caching. Otherwise it
+// returns nil.
 func NotReady(err error) error {
 	if !errors.Is(err, rueidis.ErrNoCache) {
 		return nil
@@ -30,11 +31,13 @@ func NotReady(err error) error {
 	return errors.New(said)
 }
 
-// WhyClosed returns err with what is behind it, if err says only that a new connection was closed. A
-// server that has too many says so and closes the connection; rueidis returns the end, not the text. So
-// the server is asked on the connection that the client has. In a cluster all nodes are.
+// WhyClosed returns err with what is behind it, if err says only that a new connection was closed.
+// A server that has too many says so and closes the connection; rueidis returns the end, not the
+// text. So the server is asked on the connection that the client has. In a cluster all nodes are.
 func (c *Conn) WhyClosed(ctx context.Context, err error) error {
-	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	default:
 		return err
 	}
 	nodes := []rueidis.Client{c.Client}
@@ -46,7 +49,8 @@ func (c *Conn) WhyClosed(ctx context.Context, err error) error {
 		text, _ := c.Ask(within, node, node.B().Info().Build()).ToString()
 		stop()
 		if most := maxClients(text); most > 0 {
-			return fmt.Errorf("max number of clients reached: the server has all the connections that it allows (maxclients %d); %w", most, err)
+			return fmt.Errorf("max number of clients reached: "+
+				"the server has all the connections that it allows (maxclients %d); %w", most, err)
 		}
 	}
 	return fmt.Errorf("the server, or a proxy before it, has closed the connection: %w", err)

@@ -20,14 +20,15 @@ func Unanswered(err error, d time.Duration) error {
 }
 
 // Transient reports whether err may pass by itself: the connection was lost, the server is
-// loading its data or could not save it, or a failover is under way. All other errors, from WRONGTYPE
-// and NOPERM to OOM, last until somebody acts.
+// loading its data or could not save it, or a failover is under way. All other errors, from
+// WRONGTYPE and NOPERM to OOM, last until somebody acts.
 func Transient(err error) bool {
 	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || err == ErrPool || errors.As(err, new(*ReplicaError)) {
 		return false
 	}
 	if code, ok := Code(err); ok {
-		return Passes(code) || strings.Contains(err.Error(), "max number of clients reached") || Interrupted(err)
+		full := strings.Contains(err.Error(), "max number of clients reached")
+		return full || Passes(code) || Interrupted(err)
 	}
 	return true
 }

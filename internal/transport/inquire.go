@@ -10,10 +10,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Inquire sends commands, in one pipeline, that any server of the deployment can answer, and returns
-// its answers. There is an error if it has not answered them all. Inquire uses a connection of the
-// pool, so that a ctx that can be cancelled does not put the shared connection into its slower mode;
-// see Patience.
+// Inquire sends commands, in one pipeline, that any server of the deployment can answer, and
+// returns its answers. There is an error if it has not answered them all. Inquire uses a connection
+// of the pool, so that a ctx that can be cancelled does not put the shared connection into its
+// slower mode; see Patience.
 func (c *Conn) Inquire(ctx context.Context, commands ...[]string) ([]rueidis.RedisResult, error) {
 	ctx, stop := c.watchPool(ctx, c.Client, "", poolTimeout)
 	defer stop()

@@ -34,8 +34,8 @@ for i, text in ipairs(ARGV) do digests[i] = redis.sha1hex(text) end
 return digests
 `
 
-// DigestsQuestion returns the command that asks for the digests of the scripts, nil if all are known:
-// they depend on nothing but the text.
+// DigestsQuestion returns the command that asks for the digests of the scripts, nil if all are
+// known: they depend on nothing but the text.
 func DigestsQuestion(scripts []*Script) []string {
 	if !slices.ContainsFunc(scripts, func(s *Script) bool { return s.Sha.Load() == nil }) {
 		return nil
@@ -47,8 +47,8 @@ func DigestsQuestion(scripts []*Script) []string {
 	return words
 }
 
-// LearnDigests reads the answer. A digest that the server refuses to compute stays unknown, which does no
-// harm.
+// LearnDigests reads the answer. A digest that the server refuses to compute stays unknown, which
+// does no harm.
 func LearnDigests(scripts []*Script, answer rueidis.RedisResult) {
 	digests, _ := answer.AsStrSlice()
 	for i, sha := range digests {

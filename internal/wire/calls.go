@@ -27,11 +27,12 @@ func NewProtocol(c *transport.Conn, scripts *Scripts, claim time.Duration) *Prot
 
 func (p *Protocol) script(name string) *transport.Script { return p.scripts.sets[p.PubSub][name] }
 
-// TryScripts returns commands that tell, if they are sent to a server, whether it runs scripts by their
-// text and by digests. One is the script of renewals, for no holds, so that the first renewal need not
-// send its text; the other names a script that there is not, to which the answer is NOSCRIPT.
+// TryScripts returns commands that tell, if they are sent to a server, whether it runs scripts by
+// their text and by digests. One is the script of renewals, for no holds, so that the first renewal
+// need not send its text; the other names a script that does not exist: the answer is NOSCRIPT.
 func (p *Protocol) TryScripts() (byText, byDigest []string) {
-	return []string{"EVAL", p.script("renew").Text, "0"}, []string{"EVALSHA", strings.Repeat("0", 40), "0"}
+	byText = []string{"EVAL", p.script("renew").Text, "0"}
+	return byText, []string{"EVALSHA", strings.Repeat("0", 40), "0"}
 }
 
 // Scripts returns those that the protocol uses. PubSub is set.

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A primary that could not save refuses to write, by default, until a snapshot succeeds. Calls that wait were ended with that error.
+// A primary that could not save refuses to write, by default, until a snapshot succeeds. Calls that
+// wait were ended with that error.
 func TestLocksRideOutThatRedisCannotSave(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

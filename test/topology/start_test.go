@@ -38,8 +38,8 @@ func commandsOfScripts(t testing.TB) (all []string) {
 	return slices.DeleteFunc(slices.Compact(all), func(c string) bool { return c == "" })
 }
 
-// A session used to start on a server that lacks a command, renamed or never there, and without HDEL, HLEN, HEXISTS,
-// ZREM or DEL Unlock returned nil and the lock stayed taken for a lease.
+// A session used to start on a server that lacks a command, renamed or never there, and without
+// HDEL, HLEN, HEXISTS, ZREM or DEL Unlock returned nil and the lock stayed taken for a lease.
 func TestACommandThatTheServerLacksIsReported(t *testing.T) {
 	t.Parallel()
 	optional := []string{"pubsub", "hrandfield"}
@@ -72,7 +72,8 @@ func TestASessionThatCannotStartSaysWhatTheServerSaid(t *testing.T) {
 	}
 	busy := redistest.Start(t, "--lua-time-limit", "10")
 	client := busy.Client(t)
-	caching := busy.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = false }) // its connections begin with CLIENT
+	// Its connections begin with CLIENT.
+	caching := busy.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = false })
 	free := redistest.KeepBusy(t, busy)
 	for _, client := range []rueidis.Client{client, caching} {
 		text := start(client)
@@ -107,7 +108,8 @@ func TestASessionThatCannotStartSaysWhatTheServerSaid(t *testing.T) {
 	require.NotContains(t, text, "deadline")
 }
 
-// trips counts how often a client has written something after it had read the answer to what was before.
+// trips counts how often a client has written something after it had read the answer to what was
+// before.
 type trips struct {
 	mu    sync.Mutex
 	n     int
@@ -120,7 +122,9 @@ func (c *trips) taken() int {
 	return c.n
 }
 
-func (c *trips) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+func (c *trips) dial(
+	ctx context.Context, addr string, d *net.Dialer, _ *tls.Config,
+) (net.Conn, error) {
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	return &tripConn{conn, c}, err
 }
