@@ -10,6 +10,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
+var errNoNode = errors.New("the client knows no node of the cluster")
+
 // Inquire sends commands, in one pipeline, that any server of the deployment can answer, and
 // returns its answers. There is an error if it has not answered them all. Inquire uses a connection
 // of the pool, so that a ctx that can be cancelled does not put the shared connection into its
@@ -58,7 +60,7 @@ func (c *Conn) AnyNode(
 	defer cancel()
 	nodes := slices.Collect(maps.Values(c.Client.Nodes())) // in random order
 	replies := make(chan []rueidis.RedisResult, len(nodes))
-	rs := failed(1, errors.New("the client knows no node of the cluster"))
+	rs := failed(1, errNoNode)
 	for asked, replied := 0, 0; replied < len(nodes); {
 		if asked < len(nodes) {
 			node := nodes[asked]
