@@ -27,9 +27,6 @@ import (
 func (e *Engine) Start(ctx context.Context) error {
 	err := e.check(ctx)
 	if err == nil {
-		err = e.replicated(ctx)
-	}
-	if err == nil {
 		if err = e.run(ctx); err != nil {
 			_ = e.Close(ctx)
 		}
@@ -216,9 +213,9 @@ func (e *Engine) run(ctx context.Context) error {
 		err = transport.ErrPool
 	}
 	if err != nil {
-		err = e.unanswered(err, sent)
+		return wrap("subscribing to "+wire.PrefixSession+"*", e.unanswered(err, sent))
 	}
-	return wrap("subscribing to "+wire.PrefixSession+"*", err)
+	return e.replicated(ctx) // which needs a connection beside that of the subscription
 }
 
 // replicated checks that replicas acknowledge as they must for an acquisition, in a cluster those

@@ -167,9 +167,15 @@ func TestASessionStartsInFewRoundTrips(t *testing.T) {
 		client := primary.Client(t, func(o *rueidis.ClientOption) {
 			o.DialCtxFn, o.Dialer.KeepAlive = count.dial, time.Hour // it sends no PING of its own
 		})
-		conn, put := client.Dedicate() // that NewSession takes over
-		require.NoError(t, conn.Do(kit.Background, conn.B().Ping().Build()).Error())
-		put()
+		var puts []func()
+		for range 2 { // connections that the session takes over
+			conn, put := client.Dedicate()
+			require.NoError(t, conn.Do(kit.Background, conn.B().Ping().Build()).Error())
+			puts = append(puts, put)
+		}
+		for _, put := range puts {
+			put()
+		}
 		dialing := count.taken()
 		kit.SessionOn(t, client, c.opts...)
 		n := count.taken() - dialing
