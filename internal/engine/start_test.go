@@ -24,15 +24,13 @@ func TestEngineThatStartsOnABusyServerIsNotMisled(t *testing.T) {
 		{"single", single.Client(t), []*redistest.Server{single}},
 		{"cluster", cluster.Client(t), cluster.Nodes()},
 	} {
+		first, s := bare(t, c.client, 30*time.Second), bare(t, c.client, 30*time.Second)
 		free := redistest.KeepBusy(t, c.nodes...)
 		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
-		bare := func() *Engine { return New(c.client, Config{Lease: 30 * time.Second}) }
-		first := bare()
-		require.Error(t, first.topology(ctx), "%s: it has found something out while the server was busy", c.what)
+		require.Error(t, first.check(ctx), "%s: it has found something out while the server was busy", c.what)
 		cancel()
-		s := bare()
 		found := make(chan error, 1)
-		go func() { found <- s.topology(background) }()
+		go func() { found <- s.check(background) }()
 		select {
 		case err := <-found:
 			t.Fatalf("%s: it has found something out while the server was busy, or %v", c.what, err)

@@ -20,25 +20,32 @@ func Unanswered(err error, d time.Duration) error {
 }
 
 // Transient reports whether err may pass by itself: the connection was lost, the server is
-// loading its data, or a failover is under way. All other errors, from WRONGTYPE and NOPERM to
-// OOM, last until somebody acts.
+// loading its data or could not save it, or a failover is under way. All other errors, from
+// WRONGTYPE and NOPERM to OOM, last until somebody acts.
 func Transient(err error) bool {
 	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || err == ErrPool || errors.As(err, new(*ReplicaError)) {
 		return false
 	}
 	if code, ok := Code(err); ok {
-		switch code {
-		case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN",
-			"MOVED", "ASK", "NOREPLICAS", "BUSY", "UNBLOCKED":
-			return true
-		}
-		return strings.Contains(err.Error(), "max number of clients reached") || Interrupted(err)
+		full := strings.Contains(err.Error(), "max number of clients reached")
+		return full || Passes(code) || Interrupted(err)
 	}
 	return true
 }
 
 // Unavailable reports whether err, of a call that has ended, leaves open what Redis would have answered.
 func Unavailable(err error) bool { return IsContextError(err) || Transient(err) }
+
+// Passes reports whether an error reply with that code says that the server is not ready, or is the
+// wrong one, for now. None of these has executed anything.
+func Passes(code string) bool {
+	switch code {
+	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN",
+		"MOVED", "ASK", "NOREPLICAS", "BUSY", "UNBLOCKED", "MISCONF":
+		return true
+	}
+	return false
+}
 
 // Interrupted reports whether err is of a script that may have been executed in part: its slot is half
 // moved, and to the node a key that the script has emptied looks like one that has moved.

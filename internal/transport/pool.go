@@ -87,6 +87,7 @@ func (c *Conn) Dedicate(ctx context.Context, node rueidis.Client) (rueidis.Dedic
 		select {
 		case got <- struct{}{}:
 		case <-ctx.Done():
+			conn.Close() // or rueidis sends UNSUBSCRIBE, and panics if the server refuses
 			release()
 		}
 	}()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/redis/rueidis"
 )
@@ -25,8 +24,8 @@ const maxRedirects = 4
 // too few replicas have that write.
 //
 // After a MOVED the cluster client would redirect the script but not WAIT, which the old node
-// answers at once, having nothing to wait for. So in a cluster both use a dedicated
-// connection, which follows no redirection, and are redirected together here.
+// answers at once, having nothing to wait for. So in a cluster both go to one node, which follows no
+// redirection, and are redirected together here.
 func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) ([]int64, error) {
 	send, key := c.Pipelined, ""
 	if c.Slots != nil {
@@ -79,23 +78,20 @@ func integers(r rueidis.RedisResult) ([]int64, error) {
 	return n, err
 }
 
-// sendToPrimary sends commands, the last of which has a slot, on a connection of their own to
-// the primary of that slot.
+// sendToPrimary sends commands, the last of which has a slot and is a WAIT, in one pipeline on a
+// connection of the pool, to the primary of that slot, or to any node while that is unknown. It is
+// not a dedicated connection: with that rueidis sends UNSUBSCRIBE when it is given back, and panics
+// if the server is busy or cannot save, and refuses.
 func (c *Conn) sendToPrimary(ctx context.Context, cmds rueidis.Commands) []rueidis.RedisResult {
-	primary := c.Client.Nodes()[c.Slots.Primary(cmds[len(cmds)-1].Slot())]
-	if primary == nil {
-		primary = c.Client // knows better
+	nodes := c.Client.Nodes()
+	primary := nodes[c.Slots.Primary(cmds[len(cmds)-1].Slot())]
+	for _, node := range nodes {
+		if primary == nil {
+			primary = node // knows better
+		}
 	}
-	return c.detached(ctx, func(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-		conn, release, err := c.Dedicate(ctx, primary)
-		if err != nil {
-			return failed(len(cmds), err)
-		}
-		defer release()
-		rs := conn.DoMulti(ctx, cmds...)
-		if slices.ContainsFunc(rs, func(r rueidis.RedisResult) bool { return r.NonRedisError() != nil }) {
-			conn.Close() // it may still wait for the reply
-		}
-		return rs
-	}, cmds)
+	if primary == nil {
+		return failed(len(cmds), errNoNode)
+	}
+	return c.detached(ctx, primary.DoMulti, cmds)
 }
