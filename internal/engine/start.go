@@ -33,9 +33,13 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return lockerr.Ended("NewSession", "", ctx, err)
+		return lockerr.Unavailable("NewSession", "", ctx, err)
 	case err != nil:
-		return lockerr.New("NewSession", "", e.proto.WhyClosed(ctx, err))
+		err = e.proto.WhyClosed(ctx, err)
+		if transport.Unreached(err) {
+			return lockerr.New("NewSession", "", lockerr.ErrUnavailable, err)
+		}
+		return lockerr.New("NewSession", "", err)
 	}
 	if e.Config.Label != "" && e.writeLabel(ctx) {
 		e.own.Go(e.keepLabel)
@@ -227,7 +231,7 @@ func (e *Engine) replicated(ctx context.Context) error {
 	}
 	_, err := e.proto.EvalWait(ctx, &transport.Script{Text: "return 1"}, nil, nil)
 	if errors.As(err, new(*transport.ReplicaError)) {
-		return fmt.Errorf("%w: WithReplicas(%d, %v): %w", lockerr.ErrOption, e.Config.Replicas, e.Config.AckWait, err)
+		return fmt.Errorf("WithReplicas(%d, %v): %w", e.Config.Replicas, e.Config.AckWait, err)
 	}
 	if _, ok := transport.Code(err); ok && !transport.Unsupported(err) {
 		return nil

@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -14,9 +15,16 @@ import (
 // has ended it.
 func Unanswered(err error, d time.Duration) error {
 	if timeout := net.Error(nil); IsContextError(err) || errors.As(err, &timeout) && timeout.Timeout() {
-		return fmt.Errorf("no answer from Redis for %v", d.Round(time.Millisecond))
+		return NoAnswer(d)
 	}
 	return err
+}
+
+// NoAnswer is for how long no answer to a request has come.
+type NoAnswer time.Duration
+
+func (d NoAnswer) Error() string {
+	return fmt.Sprintf("no answer from Redis for %v", time.Duration(d).Round(time.Millisecond))
 }
 
 // Transient reports whether err may pass by itself: the connection was lost, the server is
@@ -33,8 +41,16 @@ func Transient(err error) bool {
 	return true
 }
 
-// Unavailable reports whether err, of a call that has ended, leaves open what Redis would have answered.
+// Unavailable reports whether err, of a request that has ended, leaves open what Redis would have answered.
 func Unavailable(err error) bool { return IsContextError(err) || Transient(err) }
+
+// Unreached reports whether err, which need not be of a request, says that Redis did not answer, or that it is not ready.
+func Unreached(err error) bool {
+	if _, answered := Code(err); answered {
+		return Transient(err)
+	}
+	return IsContextError(err) || errors.As(err, new(NoAnswer)) || errors.As(err, new(net.Error)) || errors.Is(err, io.EOF)
+}
 
 // Passes reports whether an error reply with that code says that the server is not ready, or is the
 // wrong one, for now. None of these has executed anything.

@@ -6,10 +6,14 @@ import (
 	"fmt"
 
 	"github.com/redis/rueidis"
+	"github.com/relock-go/relock/internal/lockerr"
 )
 
 // ReplicaError means that fewer replicas than wanted have acknowledged a write in time.
 type ReplicaError struct{ Got, Want int }
+
+// Is reports whether target is what users look for.
+func (e *ReplicaError) Is(target error) bool { return target == lockerr.ErrReplicas }
 
 // Error says how many replicas have acknowledged the write.
 func (e *ReplicaError) Error() string {
