@@ -81,7 +81,7 @@ func TestDeadlineOfAGroupIsTheFirstOfItsMembers(t *testing.T) {
 					s.RWMutex("d", d(3)).RLocker(), relock.NewRedlock([]*relock.Session{s}, "e", d(4)), usual)
 				start := time.Now()
 				require.ErrorIs(t, relock.Do(background, group, func(ctx context.Context) error {
-					at, ok := relock.Deadline(ctx)
+					at, ok := relock.HoldOf(ctx).Deadline()
 					require.True(t, ok)
 					require.Equal(t, certain(time.Second), at.Sub(start))
 					<-ctx.Done()

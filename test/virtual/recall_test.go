@@ -100,11 +100,12 @@ func TestTryLockThatLooksDoesNotWait(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		l, by := p.keptBy(), other.s[0].Mutex("a", keeps, relock.WithLease(400*time.Millisecond))
-		require.NoError(t, l.Lock(background))
+		h, err := l.Acquire(background)
+		require.NoError(t, err)
 		time.Sleep(time.Second)
 		for _, c := range []bool{false, true} {
 			if c {
-				require.NoError(t, l.Unlock(background))
+				require.NoError(t, h.Unlock(background))
 				require.False(t, w.free())
 			}
 			memredis.Of(w.redis[0], p.s[0]).LoseMessage("asked ")
@@ -113,7 +114,7 @@ func TestTryLockThatLooksDoesNotWait(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, c, ok)
 			}), 250*time.Millisecond)
-			require.False(t, isClosed(l.Wanted()))
+			require.False(t, isClosed(h.Wanted()))
 		}
 		require.NoError(t, by.Unlock(background))
 	})
@@ -193,12 +194,13 @@ func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
 		for range 20 { // so that it is for a second
 			pair(t, l)
 		}
-		require.NoError(t, l.Lock(background))
+		h, err := l.Acquire(background)
+		require.NoError(t, err)
 		waits := lockAndUnlock(other.s[0].Mutex("a"))
-		<-l.Wanted()
+		<-h.Wanted()
 		time.Sleep(1100 * time.Millisecond) // who waits has not looked yet
 		require.Zero(t, took(func() {
-			require.NoError(t, l.Unlock(background))
+			require.NoError(t, h.Unlock(background))
 			require.NoError(t, <-waits)
 		}))
 	})
@@ -239,10 +241,11 @@ func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
 		pair(t, l)
 		require.False(t, w.free())
 
-		require.NoError(t, l.Lock(background)) // in use
+		h, err := l.Acquire(background) // in use
+		require.NoError(t, err)
 		waits := lockAndUnlock(by)
-		<-l.Wanted()
-		require.NoError(t, l.Unlock(background))
+		<-h.Wanted()
+		require.NoError(t, h.Unlock(background))
 		require.NoError(t, <-waits)
 		require.True(t, w.free())
 		time.Sleep(15 * time.Second)
