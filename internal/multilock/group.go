@@ -151,21 +151,36 @@ func (g *Group) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (eng
 		c.End(false, err)
 		return nil, err
 	}
-	h.count = 1
-	if due {
-		h.locks.Store(1)
+	faster, err := g.add(h, due)
+	if faster == nil && err == nil {
+		c.Got(h, false)
+		c.End(true, nil)
+		h.watch()
+		return h, nil
 	}
-	if o != nil {
-		g.mu.Lock()
-		if g.held[o] == nil { // otherwise another call of the owner was faster, and holds the members as well
-			g.held[o] = h
-		}
-		g.mu.Unlock()
+	h.giveBack(ctx, -1) // another call of the owner holds the members as well
+	if err != nil {
+		c.End(false, err)
+		return nil, err
 	}
-	c.Got(h, false)
+	c.Got(faster, false)
 	c.End(true, nil)
-	h.watch()
-	return h, nil
+	return faster, nil
+}
+
+// add notes that h was granted to its call. If another call of its owner was faster it enters that one's hold instead, and
+// returns it; it is an error if that was lost.
+func (g *Group) add(h *hold, due bool) (faster *hold, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h.owner != nil {
+		if faster, err = g.reenterLocked(h.owner, due); faster != nil || err != nil {
+			return faster, err
+		}
+		g.held[h.owner] = h
+	}
+	h.enter(due)
+	return nil, nil
 }
 
 // reenter returns the hold of o after it has entered once more; nil if it has none. It is an error if that was lost.
@@ -182,17 +197,31 @@ func (g *Group) reenter(o *arbiter.Owner, due bool) (engine.Held, error) {
 	g.Refresh(h)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
+	h, err := g.reenterLocked(o, due)
+	if h == nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (g *Group) reenterLocked(o *arbiter.Owner, due bool) (*hold, error) {
+	switch h := g.held[o]; {
+	case h == nil:
+		return nil, nil
 	case h.State() == arbiter.Lost:
 		return nil, lockerr.New("lock group", "", lockerr.ErrUnlockFirst, h.Cause())
-	case h.count == 0:
-		return nil, nil
+	default:
+		h.enter(due)
+		return h, nil
 	}
+}
+
+// enter counts one call more, which an Unlock of the group is to end if due. g.mu is locked.
+func (h *hold) enter(due bool) {
 	h.count++
 	if due {
 		h.locks.Add(1)
 	}
-	return h, nil
 }
 
 // acquire locks every member on behalf of a call, or none.
