@@ -391,6 +391,7 @@ func (l *listener) Acquired(_ context.Context, e relock.AcquireEvent) { l.add("a
 func (l *listener) Released(_ context.Context, e relock.ReleaseEvent) { l.add("released", e) }
 func (l *listener) Lost(e relock.LostEvent)                           { l.add("lost", e) }
 func (l *listener) Renewed(e relock.RenewEvent)                       { l.add("renewed", e) }
+func (l *listener) Kept(e relock.KeepEvent)                           { l.add("kept", e) }
 
 // Observers are told of an acquisition and a release on either side. Neither they, errors nor Inspect have the ticket, or
 // what it is made of.
