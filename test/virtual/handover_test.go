@@ -21,7 +21,7 @@ import (
 const soon = 50 * time.Millisecond
 
 // handOver has p wait behind another process, for so long, and returns its lock when Lock has returned.
-func (p *process) handOver(from *process, wait time.Duration, o ...relock.LockOption) *kit.Acquirer {
+func (p *process) handOver(from *process, wait time.Duration, o ...relock.LockOption) *kit.HoldLocker {
 	p.w.t.Helper()
 	before, l := from.opposite(), p.acquirer(o...)
 	require.NoError(p.w.t, before.Lock(background))
@@ -52,7 +52,7 @@ func eachHandOver(t *testing.T, leases []time.Duration, f func(t *testing.T, w *
 var longAndShort = []time.Duration{time.Second, lease, 10 * time.Minute}
 
 // hasWhole asserts that a lease of d was sent at most soon ago.
-func (w *world) hasWhole(t *testing.T, l *kit.Acquirer, d time.Duration, what ...any) {
+func (w *world) hasWhole(t *testing.T, l *kit.HoldLocker, d time.Duration, what ...any) {
 	t.Helper()
 	require.NoError(t, l.Err(), what...)
 	require.LessOrEqual(t, w.ttl(), d, what...)

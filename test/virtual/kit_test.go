@@ -166,12 +166,12 @@ func (p *process) held(o ...relock.LockOption) relock.Locker {
 }
 
 // acquirer returns a value of the lock that locks by Acquire.
-func (p *process) acquirer(o ...relock.LockOption) *kit.Acquirer {
-	return kit.NewAcquirer(p.lock(o...))
+func (p *process) acquirer(o ...relock.LockOption) *kit.HoldLocker {
+	return kit.NewHoldLocker(p.lock(o...))
 }
 
 // taken acquires the lock.
-func (p *process) taken(o ...relock.LockOption) *kit.Acquirer {
+func (p *process) taken(o ...relock.LockOption) *kit.HoldLocker {
 	p.w.t.Helper()
 	l := p.acquirer(o...)
 	require.NoError(p.w.t, l.Lock(background))
