@@ -102,10 +102,10 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.forced.Store(-1) // never
 	e.leaseMS = wire.Millis(cfg.Lease)
 	conn := transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays)
+	conn.Over = e.ioCtx.Done()
 	e.broker = pubsub.New(pubsub.Config{Conn: conn, Clock: e.Clock, Handler: cfg.Dispatch, Tasks: &e.own, Ctx: e.ioCtx})
 	e.proto = wire.NewProtocol(conn, cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
 	e.callCtx = transport.Background()
-	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
 		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Owner: e,
 	})

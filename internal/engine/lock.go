@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -234,7 +235,7 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (bool, erro
 	}
 	if a.io = transport.ForCaller(ctx, l.e.callCtx); !c.Wait {
 		var stop func()
-		a.io, stop = l.e.proto.BoundedFor(ctx, l.e.callCtx.Most)
+		a.io, stop = timing.Within(ctx, transport.Patience+l.e.Config.AckWait)
 		defer stop()
 	}
 	if l.kind == wire.Read {

@@ -15,16 +15,15 @@ import (
 )
 
 // splitEngine starts an engine whose subscription connection goes through a proxy, and no
-// other. The client's first dial is for its shared connection, the second for the
-// questions of Start, whose connection the subscription takes over; after that, only the
-// dials of dedicated connections have a context without an end.
+// other. The client's first dial is for its shared connection; after that, only the dials of
+// dedicated connections have no context of a call.
 func splitEngine(t testing.TB, s *redistest.Server, p *redistest.Proxy) *Engine {
 	t.Helper()
 	var dials atomic.Int64
 	return newEngine(t, s.Client(t, func(o *rueidis.ClientOption) {
 		o.DialCtxFn = func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			addr := s.Addr()
-			if n := dials.Add(1); n == 2 || n > 2 && ctx.Done() == nil {
+			if dials.Add(1) > 1 && ctx == context.Background() {
 				addr = p.Addr()
 			}
 			return d.DialContext(ctx, "tcp", addr)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/lockerr"
@@ -46,7 +47,7 @@ func (e *Engine) check(ctx context.Context) error {
 	running := func(check step) step {
 		return func(ctx context.Context) error { return wrap("running a script", check(ctx)) }
 	}
-	steps := []step{e.primary, e.commands, running(e.proto.CheckScripts), e.topology, running(e.proto.LearnScripts)}
+	steps := []step{e.primary, e.single, e.commands, running(e.proto.CheckScripts), e.topology, running(e.proto.LearnScripts)}
 	err := ctx.Err()
 	for i := 0; i < len(steps) && err == nil; i++ {
 		err = steps[i](ctx)
@@ -127,13 +128,21 @@ func (e *Engine) primary(ctx context.Context) error {
 		return nil // the client goes to primaries
 	}
 	var last error // why it waits
+	since := time.Now()
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		text, err := p.Settled(ctx, "INFO", "replication").ToString()
-		if _, refused := transport.Code(err); err == nil || refused {
+		if _, answered := transport.Code(err); err == nil || answered {
 			var passes bool
 			passes, last = readReplication(text).obstacle()
-			if last == nil || !passes && p.Client.Mode() != rueidis.ClientModeSentinel {
-				return last
+			switch {
+			case last == nil:
+				return nil
+			case passes:
+				since = time.Now()
+			default:
+				if err := refused(p.Client.Mode(), since, last); err != nil {
+					return err
+				}
 			}
 		} else if last == nil {
 			return fmt.Errorf("asking for the role: %w", err)
@@ -219,7 +228,7 @@ func (e *Engine) topology(ctx context.Context) error {
 		if _, refused := transport.Code(err); err != nil && !refused {
 			return fmt.Errorf("asking for the role: %w", err)
 		}
-		e.broker.NoRole.Store(transport.Unsupported(err) || err == nil && !pubsub.IsPrimary(reply))
+		e.broker.NoRole.Store(err == nil && !pubsub.IsPrimary(reply))
 		return nil
 	}
 	p.Slots = transport.NewSlotMap(p.Conn, func() { // what waits for a round of one node may belong to another now
@@ -248,8 +257,8 @@ func (e *Engine) shards(ctx context.Context) error {
 		"publishing to shards":  p.Client.B().Spublish().Channel(channel).Message("").Build().Pin(),
 		"subscribing to shards": p.Client.B().Ssubscribe().Channel(channel).Build().Pin(),
 	} {
-		err := p.AnyNode(ctx, func(ctx context.Context, node rueidis.Client) rueidis.RedisResult {
-			return p.Once(ctx, node, cmd)
+		err := p.AnyNode(ctx, func(ctx context.Context, addr string, _ rueidis.Client) rueidis.RedisResult {
+			return p.Once(ctx, addr, cmd)
 		}).Error()
 		if transport.Unsupported(err) {
 			return wrap(what, err)

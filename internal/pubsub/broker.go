@@ -22,7 +22,7 @@ type Broker struct {
 	// Set before the first subscription, constant afterwards.
 	Shards func(channel string) bool // reports whether a channel is sharded; nil: none is
 
-	NoRole atomic.Bool // the server does not answer ROLE usefully: probe with PING
+	NoRole atomic.Bool // the server may be a replica: probe with PING
 
 	mu         sync.Mutex               // protects the following, and what subscription, connection and link say
 	subs       map[string]*subscription // by channel

@@ -46,6 +46,7 @@ type connection struct {
 	conn    rueidis.DedicatedClient
 	release func() // gives conn back to the client
 	lost    <-chan error
+	apart   bool // RESP2: rueidis has another connection for the subscriptions
 
 	// guarded by Broker.mu
 	up    bool                       // it passed its last probe
@@ -113,13 +114,7 @@ func (c *connection) serve() error {
 // the client's dial does, or until it is clear that the client's pool is exhausted.
 func (c *connection) dial() error {
 	b := c.broker
-	client := b.Conn.Client
-	if b.Conn.Slots != nil {
-		if client = client.Nodes()[c.addr]; client == nil {
-			return errors.New("the cluster has no node " + c.addr)
-		}
-	}
-	conn, release, err := b.Conn.Dedicate(b.Ctx, client)
+	conn, release, err := b.Conn.Dedicate(b.Ctx, c.addr)
 	if err != nil {
 		return err
 	}
@@ -224,16 +219,40 @@ func (c *connection) probe(conn rueidis.DedicatedClient) error {
 	ctx, cancel := timing.Within(b.Ctx, PingTimeout)
 	defer cancel()
 	if b.NoRole.Load() {
-		return silence(conn.Do(ctx, conn.B().Ping().Build()).Error())
+		if err := conn.Do(ctx, conn.B().Ping().Build()).Error(); err != nil {
+			return silence(err)
+		}
+		return c.probeApart(ctx)
 	}
 	reply, err := conn.Do(ctx, conn.B().Role().Build()).ToArray()
-	_, refused := transport.Code(err)
+	_, refused := transport.Code(err) // then it is alive, and its role unknown
 	switch {
-	case refused: // alive; its role is unknown
-		b.NoRole.Store(transport.Unsupported(err))
-		return nil
 	case err == nil && !IsPrimary(reply):
 		return errReplica
+	case err != nil && !refused:
+		return silence(err)
+	}
+	return c.probeApart(ctx)
+}
+
+// probeApart checks that the connection of the subscriptions is alive, if that is not the one that answers
+// commands: it subscribes a channel again.
+func (c *connection) probeApart(ctx context.Context) error {
+	if !c.apart {
+		return nil
+	}
+	var some *subscription
+	c.broker.mu.Lock()
+	for s := range c.asked {
+		some = s
+	}
+	c.broker.mu.Unlock()
+	if some == nil {
+		return nil
+	}
+	err := c.conn.Do(ctx, some.command(c.conn.B())).Error()
+	if _, refused := transport.Code(err); refused {
+		return nil
 	}
 	return silence(err)
 }

@@ -23,42 +23,32 @@ func (c *Conn) Settled(ctx context.Context, words ...string) rueidis.RedisResult
 	}
 }
 
-// Inquire sends a command that any server of the deployment can answer. It uses a connection
-// of the pool, so that a ctx that can be cancelled does not put the shared connection into
-// its slower mode; see Patience.
+// Inquire sends a command that any server of the deployment can answer.
 func (c *Conn) Inquire(ctx context.Context, words ...string) rueidis.RedisResult {
-	ctx, stop := c.watchPool(ctx, c.Client, "", poolTimeout)
-	defer stop()
-	var r rueidis.RedisResult
 	if c.Client.Mode() != rueidis.ClientModeCluster {
-		r = c.do(NoDeadline{ctx}, c.Client.B().Arbitrary(words...).Blocking())
-	} else {
-		r = c.AnyNode(ctx, func(ctx context.Context, node rueidis.Client) rueidis.RedisResult {
-			return c.Ask(ctx, node, c.Client.B().Arbitrary(words...).Blocking())
-		})
+		return c.do(ctx, c.Client.B().Arbitrary(words...).Build())
 	}
-	if err := r.NonRedisError(); err != nil {
-		return rueidis.NewErrorResult(c.poolError(ctx, err))
-	}
-	return r
+	return c.AnyNode(ctx, func(ctx context.Context, addr string, node rueidis.Client) rueidis.RedisResult {
+		return c.Ask(ctx, addr, node, c.Client.B().Arbitrary(words...).Build())
+	})
 }
 
 // AnyNode asks one node of a cluster after the other until one answers. A node may hang, so
-// it waits only nodeTimeout before it asks the next one as well, and then for all of them. It
-// gives up no wait before that: rueidis makes its pool larger for each that is ended.
+// it waits only nodeTimeout before it asks the next one as well, and then for all of them.
 func (c *Conn) AnyNode(
-	ctx context.Context, ask func(context.Context, rueidis.Client) rueidis.RedisResult,
+	ctx context.Context, ask func(ctx context.Context, addr string, node rueidis.Client) rueidis.RedisResult,
 ) rueidis.RedisResult {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	nodes := slices.Collect(maps.Values(c.Client.Nodes())) // in random order
+	nodes := c.Client.Nodes()
+	addrs := slices.Collect(maps.Keys(nodes)) // in random order
 	replies := make(chan rueidis.RedisResult, len(nodes))
 	r := rueidis.NewErrorResult(errors.New("the client knows no node of the cluster"))
 	for asked, replied := 0, 0; replied < len(nodes); {
 		if asked < len(nodes) {
-			node := nodes[asked]
+			addr := addrs[asked]
 			asked++
-			c.wg.Go(func() { replies <- ask(NoDeadline{ctx}, node) })
+			c.wg.Go(func() { replies <- ask(ctx, addr, nodes[addr]) })
 		}
 		select {
 		case r = <-replies:
@@ -75,9 +65,9 @@ func (c *Conn) AnyNode(
 	return r
 }
 
-// Once sends one command on a dedicated connection and closes that.
-func (c *Conn) Once(ctx context.Context, node rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
-	conn, release, err := c.Dedicate(ctx, node)
+// Once sends one command to the node at addr, on a connection of its own, and closes that.
+func (c *Conn) Once(ctx context.Context, addr string, cmd rueidis.Completed) rueidis.RedisResult {
+	conn, release, err := c.Dedicate(ctx, addr)
 	if err != nil {
 		return rueidis.NewErrorResult(err)
 	}
