@@ -84,3 +84,27 @@ func TestSilentSubscriptionIsNoticed(t *testing.T) {
 		})
 	}
 }
+
+// With RESP2 rueidis has another connection for subscriptions, beside the one that answers commands. Where only
+// that was silent, a session went on for as long as rueidis itself.
+func TestSilentSubscriptionIsNoticedWithRESP2(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := redistest.NewProxy(t, server.Addr())
+	var dials atomic.Int64
+	e := newEngine(t, server.Client(t, func(o *rueidis.ClientOption) {
+		o.AlwaysRESP2, o.ConnWriteTimeout = true, 10*time.Minute
+		o.DialCtxFn = func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			addr := server.Addr()
+			if dials.Add(1) == 3 { // after the shared and the dedicated one
+				addr = p.Addr()
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	}), 30*time.Second)
+	require.Equal(t, 1, p.Connections(), "through the proxy: that of the subscription")
+	require.True(t, e.proto.Up.Load())
+	p.Stall(true)
+	redistest.Eventually(t, enough, "the silence to be noticed", func() bool { return !e.proto.Up.Load() })
+	redistest.Eventually(t, enough, "another subscription", func() bool { return e.proto.Up.Load() })
+}

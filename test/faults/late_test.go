@@ -214,12 +214,10 @@ func TestClosedClientIsNotAnotherHolder(t *testing.T) {
 	kit.Waits(t, s, "it")
 	client.Close()
 	err := kit.Receive(t, got, "the waiting call")
-	fmt.Println("WAITING:", err)
 	require.ErrorIs(t, err, rueidis.ErrClosing)
 	short, cancel := kit.ContextFor(300 * time.Millisecond)
 	defer cancel()
 	err = wanted.Lock(short)
-	fmt.Println("NEW:", err)
 	require.ErrorIs(t, err, rueidis.ErrClosing)
 }
 

@@ -162,7 +162,12 @@ func TestEndOfAnotherCallsContextIsNoError(t *testing.T) {
 	p.Cut()
 	ctx, cancel := context.WithCancel(kit.Background)
 	redistest.Eventually(t, kit.Soon, "the subscription to dial", func() bool { return waiting.Load() == 1 })
-	first := kit.Async(func() error { return client.Do(ctx, client.B().Ping().Build()).Error() })
+	first := kit.Async(func() error { // of the application, perhaps on the connection that was cut
+		for ctx.Err() == nil {
+			_ = client.Do(ctx, client.B().Incr().Key("n").Build())
+		}
+		return ctx.Err()
+	})
 	redistest.Eventually(t, kit.Soon, "the first call to dial", func() bool { return waiting.Load() == 2 })
 	unlocked := kit.Async(func() error { return held.Unlock(kit.Background) })
 	locked := kit.Async(func() error { return wanted.Lock(kit.Background) })
