@@ -17,7 +17,7 @@ import (
 
 // slow gives a client timeouts of its own that are longer than any test waits.
 func slow(o *rueidis.ClientOption) {
-	o.Dialer.Timeout, o.ConnWriteTimeout = 2*time.Minute, 2*time.Minute
+	o.Dialer.Timeout, o.Dialer.KeepAlive, o.ConnWriteTimeout = 2*time.Minute, 2*time.Minute, 2*time.Minute
 }
 
 // Every call ends with its own context while Redis hangs, whatever rueidis does then: it dials, its queue is full,
@@ -91,6 +91,21 @@ func TestCallsEndWithTheirContextsInsideRueidis(t *testing.T) {
 	}
 }
 
+// The commands of a session execute in the order in which they are sent: they share one connection, also where the
+// client takes one of its pool for each command.
+func TestSessionHasOneConnectionForCommands(t *testing.T) {
+	t.Parallel()
+	_, p := kit.Proxied(t)
+	session := kit.SessionOn(t, kit.NewClient(t, p, func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true }))
+	before := p.Accepted()
+	require.NoError(t, kit.Together(100, func(i int) error {
+		m := session.Mutex(fmt.Sprint(i))
+		return errors.Join(m.Lock(kit.Background), m.Unlock(kit.Background))
+	}))
+	require.Equal(t, before, p.Accepted(), "connections")
+	require.LessOrEqual(t, p.Connections(), 2, "that for commands, and that of the subscription")
+}
+
 // watch counts rounds of renewals that have failed.
 type watch struct {
 	relock.NopObserver
@@ -120,7 +135,7 @@ func TestBoundsOfTheLibraryLeaveTheApplicationAlone(t *testing.T) {
 			s, w := redistest.Start(t), new(watch)
 			client := kit.NewClient(t, s, slow)
 			m := kit.SessionOn(t, client, relock.WithLease(6*time.Second), relock.WithObserver(w)).Mutex("it")
-			kit.Lock(t, kit.Background, m)
+			require.NoError(t, m.Lock(kit.Background)) // the connection stays in its synchronous mode
 			require.NoError(t, s.Freeze())
 			ended := kit.Async(func() struct{} { f(t, m, w); return struct{}{} })
 			if what == "Unlock" {

@@ -61,16 +61,16 @@ func TestFrozenNodeHoldsUpNoAcquisitionOfAnother(t *testing.T) {
 	s := kit.SessionOn(t, cluster.Client(t, func(o *rueidis.ClientOption) {
 		o.Dialer.Timeout, o.ConnWriteTimeout = time.Minute, time.Minute
 	}), relock.WithReplicas(1, time.Second))
+	free, tag := s.Mutex(nameOn(cluster, other, "free")), nameOn(cluster, frozen, "frozen")
 	require.NoError(t, frozen.Freeze())
 	ctx, cancel := context.WithCancel(kit.Background)
 	defer cancel()
 	var waiting []<-chan error
 	for i := range 40 {
-		m := s.Mutex(nameOn(cluster, frozen, fmt.Sprint("frozen ", i)))
+		m := s.Mutex(fmt.Sprint(i, "{", tag, "}"))
 		waiting = append(waiting, kit.Async(func() error { return m.Lock(ctx) }))
 	}
 	time.Sleep(200 * time.Millisecond) // they connect
-	free := s.Mutex(nameOn(cluster, other, "free"))
 	require.NoError(t, kit.Receive(t, kit.Async(func() error { return free.Lock(kit.Background) }), "the lock of another node"))
 	kit.Unlock(t, kit.Background, free)
 	cancel()
