@@ -215,27 +215,6 @@ func TestSlowReplicaIsNotAnExhaustedPool(t *testing.T) {
 	require.NoError(t, replicas[0].Thaw())
 }
 
-// Where its client is closed, a call says so, and nothing of other holders.
-func TestClosedClientIsNotAnotherHolder(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := kit.NewClient(t, server)
-	s := kit.SessionOn(t, client)
-	held, wanted := kit.NewSession(t, server).Mutex("it"), s.Mutex("it")
-	kit.Lock(t, kit.Background, held)
-	ctx, cancel := kit.ContextFor(kit.Soon)
-	defer cancel()
-	got := kit.Async(func() error { return wanted.Lock(ctx) })
-	kit.Waits(t, s, "it")
-	client.Close()
-	err := kit.Receive(t, got, "the waiting call")
-	require.ErrorIs(t, err, rueidis.ErrClosing)
-	short, cancel := kit.ContextFor(300 * time.Millisecond)
-	defer cancel()
-	err = wanted.Lock(short)
-	require.ErrorIs(t, err, rueidis.ErrClosing)
-}
-
 // A TryLock right after a connection was lost returned the error of that, though it could be had by another try.
 func TestTryLockOutlivesALostConnection(t *testing.T) {
 	t.Parallel()
