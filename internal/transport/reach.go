@@ -36,7 +36,7 @@ const (
 
 	// maxIdle is the number of goroutines that wait for the next command. To wake one takes less time
 	// than to start one.
-	maxIdle = 2
+	maxIdle = 8
 
 	replacedFor = 2 * time.Second // the client may return ErrClosing for so long without being closed
 )

@@ -31,6 +31,9 @@ func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) ([]
 	for redirects := 0; ; redirects++ {
 		wait := c.Client.B().Wait().Numreplicas(int64(c.Replicas)).Timeout(c.AckWait.Milliseconds()).Build()
 		rs := c.alone(ctx, c.primaryOf(keys), rueidis.Commands{cmd, wait})
+		for i := range rs {
+			c.observe(ctx, &rs[i])
+		}
 		n, err := integers(rs[0])
 		addr, moved := "", false
 		if re, refused := rueidis.IsRedisErr(err); refused {

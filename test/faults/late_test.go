@@ -136,13 +136,12 @@ func TestBoundsOfTheLibraryLeaveTheApplicationAlone(t *testing.T) {
 			client := kit.NewClient(t, s, slow)
 			m := kit.SessionOn(t, client, relock.WithLease(6*time.Second), relock.WithObserver(w)).Mutex("it")
 			require.NoError(t, m.Lock(kit.Background)) // the connection stays in its synchronous mode
+			if what == "renewals" { // they come after 2 s
+				time.Sleep(1700 * time.Millisecond)
+			}
 			require.NoError(t, s.Freeze())
 			ended := kit.Async(func() struct{} { f(t, m, w); return struct{}{} })
-			if what == "Unlock" {
-				time.Sleep(50 * time.Millisecond) // the library's command comes first
-			} else {
-				time.Sleep(2200 * time.Millisecond)
-			}
+			time.Sleep(500 * time.Millisecond) // the library's command comes first
 			incr := kit.Async(func() error { return client.Do(kit.Background, client.B().Incr().Key("n").Build()).Error() })
 			kit.Receive(t, ended, what)
 			require.NoError(t, s.Thaw())
