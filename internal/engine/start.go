@@ -260,7 +260,7 @@ func (e *Engine) shards(ctx context.Context) error {
 		err := p.AnyNode(ctx, func(ctx context.Context, addr string, _ rueidis.Client) rueidis.RedisResult {
 			return p.Once(ctx, addr, cmd)
 		}).Error()
-		if transport.Unsupported(err) {
+		if transport.Unsupported(err) || errors.Is(err, transport.ErrPool) {
 			return wrap(what, err)
 		}
 	}

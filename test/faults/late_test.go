@@ -136,7 +136,7 @@ func TestBoundsOfTheLibraryLeaveTheApplicationAlone(t *testing.T) {
 			client := kit.NewClient(t, s, slow)
 			m := kit.SessionOn(t, client, relock.WithLease(6*time.Second), relock.WithObserver(w)).Mutex("it")
 			require.NoError(t, m.Lock(kit.Background)) // the connection stays in its synchronous mode
-			if what == "renewals" { // they come after 2 s
+			if what == "renewals" {                    // they come after 2 s
 				time.Sleep(1700 * time.Millisecond)
 			}
 			require.NoError(t, s.Freeze())
