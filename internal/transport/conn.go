@@ -31,6 +31,7 @@ type Conn struct {
 	places   *places
 	nodes    sync.Map      // *places by address, in a cluster
 	work     chan *sending // for goroutines that wait for it
+	never    chan struct{} // is never closed
 	idle     atomic.Int32  // their number
 	sendings sync.Pool     // of *sending
 
@@ -43,7 +44,7 @@ type Conn struct {
 func NewConn(client rueidis.Client, replicas int, ackWait time.Duration, wg Group) *Conn {
 	return &Conn{
 		Client: client, Replicas: replicas, AckWait: ackWait, wg: wg,
-		places: newPlaces(), work: make(chan *sending),
+		places: newPlaces(), work: make(chan *sending), never: make(chan struct{}),
 	}
 }
 

@@ -6,7 +6,8 @@
 // # Invariants
 //
 //   - A call ends with its own context, whatever rueidis does. No such context reaches rueidis, which
-//     would close or slow down the shared connection for it, for all users of the client (reach.go).
+//     would close the shared connection for it, for all users of the client (reach.go). A call that can
+//     be cancelled takes the slower pipelined mode, in which its release can follow it at once.
 //   - Outside a cluster a session's commands share one connection and execute in the order in
 //     which they are sent. So a release cannot overtake the acquire before it. Acquisitions that
 //     wait for replicas have a connection of their own.

@@ -26,7 +26,9 @@ func (c *Conn) Settled(ctx context.Context, words ...string) rueidis.RedisResult
 // Inquire sends a command that any server of the deployment can answer.
 func (c *Conn) Inquire(ctx context.Context, words ...string) rueidis.RedisResult {
 	if c.Client.Mode() != rueidis.ClientModeCluster {
-		return c.do(ctx, c.Client.B().Arbitrary(words...).Build())
+		r := c.Ask(ctx, "", c.Client, c.Client.B().Arbitrary(words...).Build())
+		c.observe(ctx, &r)
+		return r
 	}
 	return c.AnyNode(ctx, func(ctx context.Context, addr string, node rueidis.Client) rueidis.RedisResult {
 		return c.Ask(ctx, addr, node, c.Client.B().Arbitrary(words...).Build())

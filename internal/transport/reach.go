@@ -14,8 +14,7 @@ import (
 // rueidis does not hear the end of a context while it dials (whoever's call began that), while its
 // queue is full, and in its synchronous mode, in which a connection is until calls overlap. And what
 // it hears harms others: a deadline that passes in synchronous mode closes the connection that all
-// users of the client share; a context that can be cancelled puts that into its slower mode for good;
-// and one that ends makes the pool larger. Therefore:
+// users of the client share, and a context that ends makes the pool larger. Therefore:
 //
 //   - rueidis never sees the context of a call. Goroutines of the Conn give it the commands, under a
 //     context without end. The call waits for the reply, or for the end of its own context: then it
@@ -86,6 +85,7 @@ type sending struct {
 	left            atomic.Bool
 	place           chan struct{}
 	answered        chan struct{} // gets a signal with the reply
+	never           chan struct{} // is never closed; nil: the synchronous mode will do
 
 	client rueidis.Client
 	cmd    rueidis.Completed
@@ -97,8 +97,8 @@ type sending struct {
 // Deadline reports that there is none.
 func (s *sending) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Done returns nil: rueidis is not to wait for the end.
-func (s *sending) Done() <-chan struct{} { return nil }
+// Done returns a channel that is never closed. If there is one rueidis does not use its synchronous mode.
+func (s *sending) Done() <-chan struct{} { return s.never }
 
 // Err returns context.Canceled once the call has left.
 func (s *sending) Err() error {
@@ -118,7 +118,8 @@ func valuesOf(ctx context.Context) context.Context {
 
 // send has a goroutine send cmd, or cmds unless that is nil, and waits for the reply.
 func (c *Conn) send(
-	ctx context.Context, client rueidis.Client, place chan struct{}, cmd rueidis.Completed, cmds rueidis.Commands,
+	ctx context.Context, client rueidis.Client, place, never chan struct{}, cmd rueidis.Completed,
+	cmds rueidis.Commands,
 ) (r rueidis.RedisResult, rs []rueidis.RedisResult) {
 	n := len(cmds)
 	if err := take(ctx, place); err != nil {
@@ -128,7 +129,8 @@ func (c *Conn) send(
 	if s == nil {
 		s = &sending{answered: make(chan struct{}, 1)}
 	}
-	s.Context, s.client, s.place, s.cmd, s.cmds = valuesOf(ctx), client, place, cmd.ToPipe(), cmds
+	s.Context, s.never = valuesOf(ctx), never
+	s.client, s.place, s.cmd, s.cmds = client, place, cmd.ToPipe(), cmds
 	for i, cmd := range cmds {
 		cmds[i] = cmd.ToPipe()
 	}
@@ -238,9 +240,14 @@ func IsContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || err == context.DeadlineExceeded
 }
 
-// do sends one command.
+// do sends one command. If its caller's context can end, it is not to block the connection until its reply:
+// when it is left behind, and the network delays it, its release must be under way right behind it.
 func (c *Conn) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	r, _ := c.send(ctx, c.Client, c.at(c.addrOf(cmd)).calls, cmd, nil)
+	never := c.never
+	if valuesOf(ctx).Done() == nil {
+		never = nil
+	}
+	r, _ := c.send(ctx, c.Client, c.at(c.addrOf(cmd)).calls, never, cmd, nil)
 	c.observe(ctx, &r)
 	return r
 }
@@ -250,7 +257,7 @@ func (c *Conn) Pipelined(ctx context.Context, cmds rueidis.Commands) []rueidis.R
 	if len(cmds) == 0 {
 		return nil
 	}
-	_, rs := c.send(ctx, c.Client, c.at(c.addrOf(cmds[0])).rounds, rueidis.Completed{}, cmds)
+	_, rs := c.send(ctx, c.Client, c.at(c.addrOf(cmds[0])).rounds, nil, rueidis.Completed{}, cmds)
 	for i := range rs {
 		c.observe(ctx, &rs[i])
 	}
@@ -261,6 +268,6 @@ func (c *Conn) Pipelined(ctx context.Context, cmds rueidis.Commands) []rueidis.R
 func (c *Conn) Ask(
 	ctx context.Context, addr string, node rueidis.Client, cmd rueidis.Completed,
 ) rueidis.RedisResult {
-	r, _ := c.send(ctx, node, c.at(addr).rounds, cmd, nil)
+	r, _ := c.send(ctx, node, c.at(addr).rounds, nil, cmd, nil)
 	return r
 }
