@@ -23,10 +23,10 @@ import (
 // Start checks what the server is and what it permits, and starts the engine's goroutines.
 func (e *Engine) Start(ctx context.Context) error {
 	err := e.check(ctx)
-	if err == nil {
-		if err = e.run(ctx); err != nil {
-			_ = e.Close(ctx)
-		}
+	if err != nil {
+		e.halt() // goroutines that wait for commands end
+	} else if err = e.run(ctx); err != nil {
+		_ = e.Close(ctx)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
