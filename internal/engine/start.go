@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/lockerr"
-	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
@@ -22,10 +21,14 @@ import (
 
 // Start checks what the server is and what it permits, and starts the engine's goroutines.
 func (e *Engine) Start(ctx context.Context) error {
+	if e.proto.Client.Mode() != rueidis.ClientModeCluster {
+		e.own.Go(func() { e.proto.Watch(e.ioCtx) })
+	}
 	err := e.check(ctx)
+	if err == nil {
+		err = e.run(ctx)
+	}
 	if err != nil {
-		e.halt() // goroutines that wait for commands end
-	} else if err = e.run(ctx); err != nil {
 		_ = e.Close(ctx)
 	}
 	switch {
@@ -137,6 +140,8 @@ func (e *Engine) primary(ctx context.Context) error {
 			switch {
 			case last == nil:
 				return nil
+			case last == errReadOnly && p.Elsewhere(ctx):
+				continue
 			case passes:
 				since = time.Now()
 			default:
@@ -228,7 +233,7 @@ func (e *Engine) topology(ctx context.Context) error {
 		if _, refused := transport.Code(err); err != nil && !refused {
 			return fmt.Errorf("asking for the role: %w", err)
 		}
-		e.broker.NoRole.Store(err == nil && !pubsub.IsPrimary(reply))
+		p.AnyRole = err == nil && !transport.IsPrimary(reply)
 		return nil
 	}
 	p.Slots = transport.NewSlotMap(p.Conn, func() { // what waits for a round of one node may belong to another now

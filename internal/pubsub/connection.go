@@ -14,9 +14,6 @@ import (
 const (
 	probeInterval = time.Second // between two probes of a connection
 
-	// PingTimeout bounds one command on a subscription connection.
-	PingTimeout = time.Second
-
 	// Channels without listeners stay subscribed for at least maxStaleAge: that often, a connection
 	// is replaced for their sake.
 	maxStaleAge = 10 * time.Second
@@ -27,10 +24,8 @@ const (
 )
 
 var (
-	errReplica = errors.New("subscription connection leads to a replica")
-	errSilent  = errors.New("subscription connection does not answer")
-	errCut     = errors.New("subscription connection closed")
-	errStale   = errors.New("subscription connection has channels that nobody wants") // tells nobody of a failure
+	errCut   = errors.New("subscription connection closed")
+	errStale = errors.New("subscription connection has channels that nobody wants") // tells nobody of a failure
 )
 
 // connection is one network connection, which subscribes channels of one node, or of the whole
@@ -46,7 +41,7 @@ type connection struct {
 	conn    rueidis.DedicatedClient
 	release func() // gives conn back to the client
 	lost    <-chan error
-	apart   bool // RESP2: rueidis has another connection for the subscriptions
+	apart   bool // it hears messages on a second socket: RESP2
 
 	// guarded by Broker.mu
 	up    bool                       // it passed its last probe
@@ -65,7 +60,7 @@ func (c *connection) run() {
 	if c.conn == nil {
 		return
 	}
-	if err == errStale || err == errSilent {
+	if err == errStale || err == transport.ErrSilent {
 		select {
 		case <-time.After(keepBeside):
 		case <-c.lost:
@@ -96,7 +91,7 @@ func (c *connection) serve() error {
 		select {
 		case <-c.kick:
 		case <-probes.C:
-			if err := c.probe(c.conn); err != nil {
+			if err := c.probe(); err != nil {
 				return err
 			}
 			if c.stale() {
@@ -114,16 +109,12 @@ func (c *connection) serve() error {
 // the client's dial does, or until it is clear that the client's pool is exhausted.
 func (c *connection) dial() error {
 	b := c.broker
-	conn, release, err := b.Conn.Dedicate(b.Ctx, c.addr)
+	conn, release, err := b.Conn.Dial(b.Ctx, c.addr)
 	if err != nil {
 		return err
 	}
+	c.apart = apart(b.Ctx, conn)
 	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: b.onMessage, OnSubscription: c.onSubscription})
-	if err := c.probe(conn); err != nil {
-		conn.Close()
-		release()
-		return err
-	}
 	c.conn, c.release, c.lost = conn, release, lost
 	b.mu.Lock()
 	c.up, b.err = true, nil
@@ -213,64 +204,34 @@ func (c *connection) onSubscription(push rueidis.PubSubSubscription) {
 	}
 }
 
-// probe checks that conn is alive and leads to a primary.
-func (c *connection) probe(conn rueidis.DedicatedClient) error {
+// probe checks that the connection is alive and leads to a primary. That is asked on the socket of
+// commands; where messages have their own, a channel is subscribed there once more.
+func (c *connection) probe() error {
 	b := c.broker
-	ctx, cancel := timing.Within(b.Ctx, PingTimeout)
-	defer cancel()
-	if b.NoRole.Load() {
-		if err := conn.Do(ctx, conn.B().Ping().Build()).Error(); err != nil {
-			return silence(err)
-		}
-		return c.probeApart(ctx)
+	err := b.Conn.Check(b.Ctx, c.conn)
+	if s := c.live(); err == nil && c.apart && s != nil {
+		ctx, cancel := timing.Within(b.Ctx, transport.AnswerMost)
+		defer cancel()
+		err = c.conn.Do(ctx, s.command(c.conn.B())).NonRedisError()
 	}
-	reply, err := conn.Do(ctx, conn.B().Role().Build()).ToArray()
-	_, refused := transport.Code(err) // then it is alive, and its role unknown
-	switch {
-	case err == nil && !IsPrimary(reply):
-		return errReplica
-	case err != nil && !refused:
-		return silence(err)
-	}
-	return c.probeApart(ctx)
+	return transport.Silence(err)
 }
 
-// probeApart checks that the connection of the subscriptions is alive, if that is not the one that answers
-// commands: it subscribes a channel again.
-func (c *connection) probeApart(ctx context.Context) error {
-	if !c.apart {
-		return nil
-	}
-	var some *subscription
+// live returns a channel that is subscribed, nil if there is none.
+func (c *connection) live() *subscription {
 	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
 	for s := range c.asked {
-		some = s
+		if s.live == c {
+			return s
+		}
 	}
-	c.broker.mu.Unlock()
-	if some == nil {
-		return nil
-	}
-	err := c.conn.Do(ctx, some.command(c.conn.B())).Error()
-	if _, refused := transport.Code(err); refused {
-		return nil
-	}
-	return silence(err)
+	return nil
 }
 
-// IsPrimary reads the reply of ROLE.
-func IsPrimary(role []rueidis.RedisMessage) bool {
-	if len(role) == 0 {
-		return false
-	}
-	name, _ := role[0].ToString()
-	return name == "master"
-}
-
-// silence replaces the error of a command that got no answer in time, which is the end of its
-// context.
-func silence(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return errSilent
-	}
-	return err
+// apart reports whether conn has a second socket for messages. It sends nothing: rueidis refuses to mix
+// these commands, and says whether that is the reason.
+func apart(ctx context.Context, conn rueidis.DedicatedClient) bool {
+	subscribe, blocking := conn.B().Subscribe().Channel("").Build(), conn.B().Arbitrary("PING").Blocking()
+	return conn.DoMulti(ctx, subscribe, blocking)[0].Error() == rueidis.ErrRESP2PubSubMixed
 }

@@ -1,8 +1,6 @@
 package pubsub
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -27,28 +25,15 @@ func (c *connection) subscribeNew() error {
 		for i, s := range some {
 			cmds[i] = s.command(c.conn.B())
 		}
-		ctx, cancel := timing.Within(c.broker.Ctx, PingTimeout)
-		results := c.send(ctx, cmds)
+		ctx, cancel := timing.Within(c.broker.Ctx, transport.AnswerMost)
+		results := c.conn.DoMulti(ctx, cmds...)
 		cancel()
 		for i, s := range some {
 			if err := c.subscribed(s, results[i].Error()); err != nil {
-				return silence(err)
+				return transport.Silence(err)
 			}
 		}
 	}
-}
-
-// send sends commands that subscribe. With a PING behind them rueidis refuses them, and sends nothing, if
-// it has a connection apart for them.
-func (c *connection) send(ctx context.Context, cmds rueidis.Commands) []rueidis.RedisResult {
-	if !c.apart {
-		n := len(cmds)
-		results := c.conn.DoMulti(ctx, append(cmds, c.conn.B().Ping().Build())...)
-		if c.apart = errors.Is(results[n].Error(), rueidis.ErrRESP2PubSubMixed); !c.apart {
-			return results[:n]
-		}
-	}
-	return c.conn.DoMulti(ctx, cmds...)
 }
 
 // missing returns the channels of the next request to the server.

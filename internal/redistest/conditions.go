@@ -45,7 +45,7 @@ func (p *Proxy) gate(l *link, b piece) (pass, ok bool) {
 	for {
 		p.mu.Lock()
 		swallowed := p.swallowLocked(l, len(b.data))
-		stalled, changed := p.stalled, p.changed
+		stalled, changed := p.stalled || l.held, p.changed
 		p.mu.Unlock()
 		switch {
 		case swallowed && !b.end:

@@ -23,6 +23,7 @@ type link struct {
 	// guarded by Proxy.mu
 	lost      bool // bytes were swallowed
 	forgotten bool // all that follow are
+	held      bool // all that follow wait
 
 	closeOnce sync.Once
 	closed    chan struct{} // closed first of all when the link is to end

@@ -132,13 +132,26 @@ func (p *Proxy) Retarget(target string) {
 	p.target = target
 }
 
-// Forget swallows for good what is sent on the connections that exist, and their
-// ends, as a router does that has lost its table of them. New ones work.
-func (p *Proxy) Forget() {
+// Hold stalls the connections that exist, until it is lifted. New ones work.
+func (p *Proxy) Hold(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for l := range p.links {
-		l.forgotten = true
+		l.held = on
+	}
+	p.broadcastLocked()
+}
+
+// Forget swallows for good what is sent on the connections that exist, and their
+// ends, as a router does that has lost its table of them. New ones work. With
+// addresses, as the server sees them, it forgets only those connections.
+func (p *Proxy) Forget(addrs ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if len(addrs) == 0 || slices.Contains(addrs, l.server.LocalAddr().String()) {
+			l.forgotten = true
+		}
 	}
 	p.broadcastLocked()
 }

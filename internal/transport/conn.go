@@ -22,18 +22,21 @@ type Conn struct {
 	Slots    *SlotMap      // nil outside a cluster
 	Replicas int           // that must acknowledge an acquisition; 0: none
 	AckWait  time.Duration // for their acknowledgement
+	AnyRole  bool          // the server is a replica that is not read-only, or may be one
 
 	Over <-chan struct{} // closed at the end of the session; nil: no goroutine waits for commands
 
 	Up atomic.Bool // the server answers on the subscription connections
 	wg Group       // of the goroutines that send
 
-	places   *places
-	nodes    sync.Map      // *places by address, in a cluster
-	work     chan *sending // for goroutines that wait for it
-	never    chan struct{} // is never closed
-	idle     atomic.Int32  // their number
-	sendings sync.Pool     // of *sending
+	places    *places
+	unwatched chan *route   // for Watch
+	roleFrom  atomic.Int64  // when the server may be asked for its role again, in ns since 1970
+	nodes     sync.Map      // *places by address, in a cluster
+	work      chan *sending // for goroutines that wait for it
+	never     chan struct{} // is never closed
+	idle      atomic.Int32  // their number
+	sendings  sync.Pool     // of *sending
 
 	closedSince atomic.Int64 // since when the client returns ErrClosing, in ns since 1970; 0: it does not
 	Spent       atomic.Bool  // the last check found the pool of dedicated connections exhausted
@@ -44,7 +47,8 @@ type Conn struct {
 func NewConn(client rueidis.Client, replicas int, ackWait time.Duration, wg Group) *Conn {
 	return &Conn{
 		Client: client, Replicas: replicas, AckWait: ackWait, wg: wg,
-		places: newPlaces(), work: make(chan *sending), never: make(chan struct{}),
+		places: newPlaces("", client), work: make(chan *sending), unwatched: make(chan *route, 1),
+		never: make(chan struct{}),
 	}
 }
 

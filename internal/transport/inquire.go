@@ -26,9 +26,13 @@ func (c *Conn) Settled(ctx context.Context, words ...string) rueidis.RedisResult
 // Inquire sends a command that any server of the deployment can answer.
 func (c *Conn) Inquire(ctx context.Context, words ...string) rueidis.RedisResult {
 	if c.Client.Mode() != rueidis.ClientModeCluster {
-		r := c.Ask(ctx, "", c.Client, c.Client.B().Arbitrary(words...).Build())
-		c.observe(ctx, &r)
-		return r
+		for {
+			p := c.begin(&c.places.route)
+			r, _ := c.send(ctx, p, p, p.rounds, nil, c.Client.B().Arbitrary(words...).Build(), nil)
+			if c.observe(ctx, &r); r.Error() != errLeft {
+				return r
+			}
+		}
 	}
 	return c.AnyNode(ctx, func(ctx context.Context, addr string, node rueidis.Client) rueidis.RedisResult {
 		return c.Ask(ctx, addr, node, c.Client.B().Arbitrary(words...).Build())

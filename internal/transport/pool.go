@@ -109,15 +109,23 @@ func (c *Conn) alone(ctx context.Context, addr string, cmds rueidis.Commands) []
 			return
 		}
 		replies <- rs
-		if slices.ContainsFunc(rs, func(r rueidis.RedisResult) bool { return r.NonRedisError() != nil }) {
+		if slices.ContainsFunc(rs, func(r rueidis.RedisResult) bool {
+			code, _ := Code(r.Error())
+			return r.NonRedisError() != nil || asReplica(code) // it may have been idle since before a failover
+		}) {
 			conn.Close()
 		}
 		release()
 	})
+	silent := time.NewTimer(c.AckWait + AnswerMost)
+	defer silent.Stop()
+	err = ErrSilent // likewise
 	select {
 	case rs := <-replies:
 		return rs
+	case <-silent.C:
 	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	s.left.Store(true)
 	if !over.CompareAndSwap(false, true) {
@@ -127,5 +135,5 @@ func (c *Conn) alone(ctx context.Context, addr string, cmds rueidis.Commands) []
 		conn.Close()
 		release()
 	})
-	return failed(n, ctx.Err())
+	return failed(n, err)
 }

@@ -49,13 +49,15 @@ var (
 )
 
 // places bounds what is under way at one node.
-type places struct{ calls, rounds, dedicate chan struct{} }
+type places struct {
+	route
+	dedicate chan struct{}
+}
 
-func newPlaces() *places {
-	return &places{
-		calls: make(chan struct{}, maxCalls), rounds: make(chan struct{}, maxRounds),
-		dedicate: make(chan struct{}, maxDedicating),
-	}
+func newPlaces(addr string, client rueidis.CommandClient) *places {
+	p := &places{route: route{addr: addr}, dedicate: make(chan struct{}, maxDedicating)}
+	p.path = newPath(&p.route, client, nil)
+	return p
 }
 
 // at returns the places at the node with that address, "" if it is unknown or there is only one.
@@ -65,7 +67,7 @@ func (c *Conn) at(addr string) *places {
 	}
 	p, known := c.nodes.Load(addr)
 	if !known {
-		p, _ = c.nodes.LoadOrStore(addr, newPlaces())
+		p, _ = c.nodes.LoadOrStore(addr, newPlaces(addr, c.Client))
 	}
 	return p.(*places)
 }
@@ -83,11 +85,12 @@ func (c *Conn) addrOf(cmd rueidis.Completed) string {
 type sending struct {
 	context.Context // has the values
 	left            atomic.Bool
+	path            *path // nil: a question to a node
 	place           chan struct{}
 	answered        chan struct{} // gets a signal with the reply
 	never           chan struct{} // is never closed; nil: the synchronous mode will do
 
-	client rueidis.Client
+	client rueidis.CommandClient
 	cmd    rueidis.Completed
 	cmds   rueidis.Commands // instead of cmd, unless nil
 	r      rueidis.RedisResult
@@ -116,13 +119,21 @@ func valuesOf(ctx context.Context) context.Context {
 	return ctx
 }
 
-// send has a goroutine send cmd, or cmds unless that is nil, and waits for the reply.
+// send has a goroutine send cmd, or cmds unless that is nil, to client, and waits for the reply. That is on
+// path p, unless p is nil.
 func (c *Conn) send(
-	ctx context.Context, client rueidis.Client, place, never chan struct{}, cmd rueidis.Completed,
-	cmds rueidis.Commands,
+	ctx context.Context, p *path, client rueidis.CommandClient, place, never chan struct{},
+	cmd rueidis.Completed, cmds rueidis.Commands,
 ) (r rueidis.RedisResult, rs []rueidis.RedisResult) {
 	n := len(cmds)
-	if err := take(ctx, place); err != nil {
+	var left chan struct{}
+	if p != nil {
+		left = p.left
+	}
+	if err := take(ctx, place, left); err != nil {
+		if p != nil {
+			c.end(p, context.Canceled)
+		}
 		return rueidis.NewErrorResult(err), failed(n, err)
 	}
 	s, _ := c.sendings.Get().(*sending)
@@ -130,7 +141,7 @@ func (c *Conn) send(
 		s = &sending{answered: make(chan struct{}, 1)}
 	}
 	s.Context, s.never = valuesOf(ctx), never
-	s.client, s.place, s.cmd, s.cmds = client, place, cmd.ToPipe(), cmds
+	s.path, s.client, s.place, s.cmd, s.cmds = p, client, place, cmd.ToPipe(), cmds
 	for i, cmd := range cmds {
 		cmds[i] = cmd.ToPipe()
 	}
@@ -145,14 +156,17 @@ func (c *Conn) send(
 		*s = sending{answered: s.answered}
 		c.sendings.Put(s)
 		return r, rs
+	case <-left:
+		s.left.Store(true)
+		return rueidis.NewErrorResult(errLeft), failed(n, errLeft)
 	case <-ctx.Done():
 		s.left.Store(true)
 		return rueidis.NewErrorResult(ctx.Err()), failed(n, ctx.Err())
 	}
 }
 
-// take takes a place, unless ctx ends before.
-func take(ctx context.Context, place chan struct{}) error {
+// take takes a place, unless ctx ends, or the path is left, before.
+func take(ctx context.Context, place, left chan struct{}) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -164,6 +178,8 @@ func take(ctx context.Context, place chan struct{}) error {
 	select {
 	case place <- struct{}{}:
 		return nil
+	case <-left:
+		return errLeft
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -173,6 +189,11 @@ func take(ctx context.Context, place chan struct{}) error {
 func (c *Conn) serve(s *sending) {
 	for s != nil {
 		s.send()
+		if s.path != nil {
+			c.end(s.path, s.err())
+		}
+		<-s.place
+		s.answered <- struct{}{}
 		s = c.next()
 	}
 }
@@ -197,8 +218,19 @@ func (s *sending) send() {
 	} else {
 		s.r = s.client.Do(s, s.cmd)
 	}
-	<-s.place
-	s.answered <- struct{}{}
+}
+
+// err returns the first error.
+func (s *sending) err() error {
+	if s.cmds == nil {
+		return s.r.Error()
+	}
+	for _, r := range s.rs {
+		if err := r.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // failed returns n results with an error.
@@ -247,7 +279,8 @@ func (c *Conn) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResul
 	if valuesOf(ctx).Done() == nil {
 		never = nil
 	}
-	r, _ := c.send(ctx, c.Client, c.at(c.addrOf(cmd)).calls, never, cmd, nil)
+	p := c.begin(&c.at(c.addrOf(cmd)).route)
+	r, _ := c.send(ctx, p, p, p.calls, never, cmd, nil)
 	c.observe(ctx, &r)
 	return r
 }
@@ -257,7 +290,8 @@ func (c *Conn) Pipelined(ctx context.Context, cmds rueidis.Commands) []rueidis.R
 	if len(cmds) == 0 {
 		return nil
 	}
-	_, rs := c.send(ctx, c.Client, c.at(c.addrOf(cmds[0])).rounds, nil, rueidis.Completed{}, cmds)
+	p := c.begin(&c.at(c.addrOf(cmds[0])).route)
+	_, rs := c.send(ctx, p, p, p.rounds, nil, rueidis.Completed{}, cmds)
 	for i := range rs {
 		c.observe(ctx, &rs[i])
 	}
@@ -268,6 +302,6 @@ func (c *Conn) Pipelined(ctx context.Context, cmds rueidis.Commands) []rueidis.R
 func (c *Conn) Ask(
 	ctx context.Context, addr string, node rueidis.Client, cmd rueidis.Completed,
 ) rueidis.RedisResult {
-	r, _ := c.send(ctx, node, c.at(addr).rounds, nil, cmd, nil)
+	r, _ := c.send(ctx, nil, node, c.at(addr).now().rounds, nil, cmd, nil)
 	return r
 }
