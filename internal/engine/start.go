@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/lockerr"
-	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
@@ -25,11 +24,15 @@ import (
 
 // Start checks what the server is and what it permits, and starts the engine's goroutines.
 func (e *Engine) Start(ctx context.Context) error {
+	if !e.inCluster() {
+		e.own.Go(func() { e.proto.Watch(e.ioCtx) })
+	}
 	err := e.check(ctx)
 	if err == nil {
-		if err = e.run(ctx); err != nil {
-			_ = e.Close(ctx)
-		}
+		err = e.run(ctx)
+	}
+	if err != nil {
+		_ = e.Close(ctx)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -55,16 +58,25 @@ func (e *Engine) check(ctx context.Context) error {
 		return ctx.Err()
 	}
 	var last error // why it waits
+	since := time.Now()
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		sent := e.Clock.Now()
 		answers, err := e.proto.Inquire(ctx, e.questions()...)
 		switch {
 		case err == nil:
 			passes, err := e.obstacle(answers)
-			if err == nil {
+			switch {
+			case err == nil:
 				return e.topology(ctx, answers)
-			}
-			if !passes {
+			case err == errReadOnly && e.proto.Elsewhere(ctx):
+				continue
+			case passes:
+				since = time.Now()
+			case err == errReadOnly:
+				if err := refused(e.proto.Client.Mode(), since, err); err != nil {
+					return err
+				}
+			default:
 				return err
 			}
 			last = err
@@ -98,7 +110,8 @@ const (
 	askByDigest
 	askCommands
 	askPublish
-	askMore // digests of scripts that are not known; in a cluster, whether it may publish to shards
+	askCluster // whether it is a node of one; in a cluster, whether it may publish to shards
+	askMore    // digests of scripts that are not known
 )
 
 // publishText calls what most scripts call besides the commands for their keys.
@@ -116,11 +129,13 @@ func (e *Engine) questions() [][]string {
 		askByDigest:    byDigest,
 		askCommands:    e.tryCommands(),
 		askPublish:     {"EVAL", publishText, "0", channel},
+		askCluster:     {"CLUSTER", "INFO"},
 	}
 	if e.inCluster() {
 		all[askIdentity] = []string{"CLUSTER", "NODES"}
 		all[askRole] = []string{"PUBSUB", "SHARDNUMSUB"}
-		return append(all, []string{"SPUBLISH", channel, ""})
+		all[askCluster] = []string{"SPUBLISH", channel, ""}
+		return all
 	}
 	if digests := transport.DigestsQuestion(e.proto.Scripts()); digests != nil {
 		all = append(all, digests)
@@ -136,11 +151,15 @@ func (e *Engine) obstacle(answers []rueidis.RedisResult) (passes bool, err error
 	if !e.inCluster() { // whose client goes to primaries
 		text, _ := answers[askReplication].ToString()
 		if passes, err = readReplication(text).obstacle(); err != nil {
-			// Through Sentinel a replica is always one that was the primary until now.
-			return passes || e.proto.Client.Mode() == rueidis.ClientModeSentinel, err
+			return passes, err
+		}
+		if e.proto.Client.Mode() == rueidis.ClientModeStandalone {
+			if err := single(answers[askCluster]); err != nil {
+				return false, err
+			}
 		}
 	}
-	for i, r := range answers[:askMore] {
+	for i, r := range answers[:askCluster] {
 		err := r.Error()
 		if _, refused := transport.Code(err); refused && transport.Transient(err) && i != askPing {
 			return true, err // a server that cannot save refuses PING, and does what the others ask
@@ -255,7 +274,7 @@ func (e *Engine) topology(ctx context.Context, answers []rueidis.RedisResult) er
 		// A primary may become a replica later. A replica that is not read-only is accepted
 		// as it is.
 		role, err := answers[askRole].ToArray()
-		e.broker.NoRole.Store(transport.Unsupported(err) || err == nil && !pubsub.IsPrimary(role))
+		p.AnyRole = err == nil && !transport.IsPrimary(role)
 	}
 	return nil
 }
@@ -283,7 +302,7 @@ func (e *Engine) cluster(ctx context.Context, answers []rueidis.RedisResult) err
 	if p.PubSub == wire.Sharded {
 		// Any node will do: one that does not own the channel refuses only after it has checked the
 		// permission.
-		if err := answers[askMore].Error(); forGood(err) {
+		if err := answers[askCluster].Error(); forGood(err) {
 			deaf = wrap("publishing to shards", err)
 		} else {
 			wg.Go(func() { deaf = e.subscribeShard(ctx) })
@@ -307,10 +326,10 @@ func forGood(err error) bool {
 func (e *Engine) subscribeShard(ctx context.Context) error {
 	p := e.proto
 	cmd := p.Client.B().Ssubscribe().Channel(wire.PrefixSession + e.id).Build().Pin()
-	err := p.AnyNode(ctx, func(ctx context.Context, node rueidis.Client) []rueidis.RedisResult {
-		return []rueidis.RedisResult{p.Once(ctx, node, cmd)}
+	err := p.AnyNode(ctx, func(ctx context.Context, addr string, _ rueidis.Client) []rueidis.RedisResult {
+		return []rueidis.RedisResult{p.Once(ctx, addr, cmd)}
 	})[0].Error()
-	if forGood(err) {
+	if forGood(err) || errors.Is(err, transport.ErrPool) {
 		return wrap("subscribing to shards", err)
 	}
 	return nil

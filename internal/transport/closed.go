@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,13 +38,13 @@ func (c *Conn) WhyClosed(ctx context.Context, err error) error {
 	default:
 		return err
 	}
-	nodes := []rueidis.Client{c.Client}
+	nodes := map[string]rueidis.Client{"": c.Client}
 	if c.Client.Mode() == rueidis.ClientModeCluster {
-		nodes = slices.Collect(maps.Values(c.Client.Nodes()))
+		nodes = c.Client.Nodes()
 	}
-	for _, node := range nodes {
+	for addr, node := range nodes {
 		within, stop := timing.Within(ctx, nodeTimeout)
-		text, _ := c.Ask(within, node, node.B().Info().Build()).ToString()
+		text, _ := c.Ask(within, addr, node, node.B().Info().Build()).ToString()
 		stop()
 		if most := maxClients(text); most > 0 {
 			return fmt.Errorf("max number of clients reached: "+

@@ -31,7 +31,7 @@ func (d NoAnswer) Error() string {
 // loading its data or could not save it, or a failover is under way. All other errors, from
 // WRONGTYPE and NOPERM to OOM, last until somebody acts.
 func Transient(err error) bool {
-	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || err == ErrPool || errors.As(err, new(*ReplicaError)) {
+	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || err == ErrPool || err == ErrClusterNode || errors.As(err, new(*ReplicaError)) {
 		return false
 	}
 	if code, ok := Code(err); ok {
@@ -68,6 +68,13 @@ func Passes(code string) bool {
 func Interrupted(err error) bool {
 	_, ok := Code(err)
 	return ok && strings.Contains(err.Error(), "access a non local key")
+}
+
+// Broken reports whether err means that a request got no reply because its connection broke: a new connection may
+// be at hand.
+func Broken(err error) bool {
+	_, answered := Code(err)
+	return err != nil && !answered && Transient(err)
 }
 
 // OfKeys reports whether err is an error reply that may be due to some of the keys of a command:

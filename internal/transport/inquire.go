@@ -13,31 +13,32 @@ import (
 var errNoNode = errors.New("the client knows no node of the cluster")
 
 // Inquire sends commands, in one pipeline, that any server of the deployment can answer, and
-// returns its answers. There is an error if it has not answered them all. Inquire uses a connection
-// of the pool, so that a ctx that can be cancelled does not put the shared connection into its
-// slower mode; see Patience.
+// returns its answers. There is an error if it has not answered them all.
 func (c *Conn) Inquire(ctx context.Context, commands ...[]string) ([]rueidis.RedisResult, error) {
-	ctx, stop := c.watchPool(ctx, c.Client, "", poolTimeout)
-	defer stop()
 	build := func() rueidis.Commands {
 		cmds := make(rueidis.Commands, len(commands))
 		for i, words := range commands {
-			cmds[i] = c.Client.B().Arbitrary(words...).Blocking()
+			cmds[i] = c.Client.B().Arbitrary(words...).Build()
 		}
 		return cmds
 	}
-	var rs []rueidis.RedisResult
-	if c.Client.Mode() != rueidis.ClientModeCluster {
-		rs = c.Pipelined(NoDeadline{ctx}, build())
-	} else {
-		rs = c.AnyNode(ctx, func(ctx context.Context, node rueidis.Client) []rueidis.RedisResult {
-			return c.detached(ctx, node.DoMulti, build())
+	if c.Client.Mode() == rueidis.ClientModeCluster {
+		rs := c.AnyNode(ctx, func(ctx context.Context, addr string, node rueidis.Client) []rueidis.RedisResult {
+			_, rs := c.send(ctx, nil, node, c.at(addr).now().rounds, nil, rueidis.Completed{}, build())
+			return rs
 		})
+		return rs, unanswered(rs)
 	}
-	if err := unanswered(rs); err != nil {
-		return nil, c.poolError(ctx, err)
+	for {
+		p := c.begin(&c.places.route)
+		_, rs := c.send(ctx, p, p, p.rounds, nil, rueidis.Completed{}, build())
+		for i := range rs {
+			c.observe(ctx, &rs[i])
+		}
+		if err := unanswered(rs); err != errLeft {
+			return rs, err
+		}
 	}
-	return rs, nil
 }
 
 // unanswered returns why there is no answer in place of some results, else nil.
@@ -51,21 +52,21 @@ func unanswered(rs []rueidis.RedisResult) error {
 }
 
 // AnyNode asks one node of a cluster after the other until one answers. A node may hang, so
-// it waits only nodeTimeout before it asks the next one as well, and then for all of them. It
-// gives up no wait before that: rueidis makes its pool larger for each that is ended.
+// it waits only nodeTimeout before it asks the next one as well, and then for all of them.
 func (c *Conn) AnyNode(
-	ctx context.Context, ask func(context.Context, rueidis.Client) []rueidis.RedisResult,
+	ctx context.Context, ask func(ctx context.Context, addr string, node rueidis.Client) []rueidis.RedisResult,
 ) []rueidis.RedisResult {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	nodes := slices.Collect(maps.Values(c.Client.Nodes())) // in random order
+	nodes := c.Client.Nodes()
+	addrs := slices.Collect(maps.Keys(nodes)) // in random order
 	replies := make(chan []rueidis.RedisResult, len(nodes))
 	rs := failed(1, errNoNode)
 	for asked, replied := 0, 0; replied < len(nodes); {
 		if asked < len(nodes) {
-			node := nodes[asked]
+			addr := addrs[asked]
 			asked++
-			c.wg.Go(func() { replies <- ask(NoDeadline{ctx}, node) })
+			c.wg.Go(func() { replies <- ask(ctx, addr, nodes[addr]) })
 		}
 		select {
 		case rs = <-replies:
@@ -84,9 +85,9 @@ func (c *Conn) AnyNode(
 	return rs
 }
 
-// Once sends one command on a dedicated connection and closes that.
-func (c *Conn) Once(ctx context.Context, node rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
-	conn, release, err := c.Dedicate(ctx, node)
+// Once sends one command to the node at addr, on a connection of its own, and closes that.
+func (c *Conn) Once(ctx context.Context, addr string, cmd rueidis.Completed) rueidis.RedisResult {
+	conn, release, err := c.Dedicate(ctx, addr)
 	if err != nil {
 		return rueidis.NewErrorResult(err)
 	}

@@ -150,6 +150,7 @@ func TestGroupWithShortLeasesIsKeptFarAway(t *testing.T) {
 		redis := relocktest.New(t)
 		s := redis.Session(relock.WithLease(time.Second))
 		g := relock.NewGroup(s.Mutex("a"), s.Mutex("b"))
+		redis.Delay(s, time.Millisecond) // so that calls overlap: rueidis sends the first two one after the other
 		kit.Lock(t, background, g)
 		kit.Unlock(t, background, g)
 		redis.Delay(s, 180*time.Millisecond)
