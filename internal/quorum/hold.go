@@ -9,6 +9,7 @@ import (
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -29,7 +30,7 @@ type hold struct {
 	state  state
 	repair *time.Timer   // that is scheduled or runs
 	pause  time.Duration // before the next one
-	cause  error         // of the last loss of a part
+	cause  error         // of the last loss of a part, or of the hold's
 }
 
 // state is the state of a hold.
@@ -195,8 +196,23 @@ func (h *hold) assess() {
 	}
 }
 
+// why returns the cause if the hold is lost now: that of its last part if no majority is left, else that it has run out.
+func (h *hold) why() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause != nil && len(with(true, h.parts)) < h.r.quorum() {
+		return h.cause
+	}
+	return lockerr.ErrExpired
+}
+
 // lose ends the hold because a majority is not certain any more.
 func (h *hold) lose(cause error) {
+	h.mu.Lock()
+	if h.state != ended {
+		h.cause = cause // also for calls that find the hold without parts before the table has lost it
+	}
+	h.mu.Unlock()
 	h.discard()
 	lost, _ := h.r.table.Lose(h.r.side.Name(), h, cause)
 	h.reportLost(lost)

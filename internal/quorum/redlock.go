@@ -48,7 +48,7 @@ func NewTable(e *engine.Engine) *Table {
 	return arbiter.NewTable(arbiter.Rules[*hold]{
 		Now:     e.Clock.Now,
 		Certain: func(h *hold, _ int64) bool { return h.left() > 0 },
-		Expire:  func(_ string, h *hold) { h.lose(lockerr.ErrExpired) },
+		Expire:  func(_ string, h *hold) { h.lose(h.why()) },
 		Pass: func(h *hold, length, now int64) (int64, bool) {
 			r := h.r
 			ok := r.cfg.Passable() && int64(r.lease) == length && now-h.since < int64(e.Config.Tenure) && h.left() >= r.lease/2 && !r.closed()
@@ -237,6 +237,7 @@ func (r *Redlock) ended(ctx context.Context, c *engine.Call, taken bool, err err
 // Release ends one of the calls that h was granted to: see [engine.Member]. The last one waits until a majority has
 // confirmed the release; the others continue in the background. It returns ErrLost if no majority had the lock until then.
 func (r *Redlock) Release(ctx context.Context, h engine.Held, due bool) error {
+	r.Refresh(h) // with the cause of the loss, if it is lost by now
 	start, x := engine.Now(), r.table.Exit(&r.side, h.(*locked), due, lockerr.ErrExpired)
 	if x.Outcome == arbiter.NotHeld {
 		return engine.ErrNotDue
@@ -299,7 +300,7 @@ func (r *Redlock) giveBack(h *locked, due bool) {
 // Refresh loses h if its deadline has passed: a process that was frozen may look before its watchdogs do.
 func (r *Redlock) Refresh(h engine.Held) {
 	if on := h.(*locked).Lease(); h.State() == arbiter.Live && on.left() <= 0 {
-		on.lose(lockerr.ErrExpired)
+		on.lose(on.why())
 	}
 }
 
