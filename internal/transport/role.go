@@ -33,8 +33,7 @@ func (c *Conn) Check(ctx context.Context, conn rueidis.CommandClient) error {
 	ctx, cancel := timing.Within(ctx, AnswerMost)
 	defer cancel()
 	if c.roleless() {
-		_, err := c.question(ctx, conn, "PING").ToString()
-		return Silence(refusal(err))
+		return Silence(c.question(ctx, conn, "PING").NonRedisError()) // any answer will do
 	}
 	reply, err := c.question(ctx, conn, "ROLE").ToArray()
 	switch _, refused := Code(err); {
@@ -65,14 +64,6 @@ func IsPrimary(role []rueidis.RedisMessage) bool {
 	}
 	name, _ := role[0].ToString()
 	return name == "master"
-}
-
-// refusal removes an error that is an answer.
-func refusal(err error) error {
-	if _, refused := Code(err); refused {
-		return nil
-	}
-	return err
 }
 
 // Silence replaces the error of a question that got no answer in time, which is the end of its

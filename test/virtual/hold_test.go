@@ -78,10 +78,10 @@ func TestSharedLockValueEndsEachHoldOnce(t *testing.T) {
 					if rand.IntN(4) == 0 {
 						ctx, cancel = context.WithTimeout(background, rand.N(50*time.Millisecond))
 					}
-					var own *kit.Acquirer
+					var own *kit.HoldLocker
 					by := l
 					if rand.IntN(4) == 0 {
-						own = kit.NewAcquirer(l)
+						own = kit.NewHoldLocker(l)
 						by = own
 					}
 					err := by.Lock(ctx)
@@ -158,7 +158,7 @@ func TestHoldsOfAnOwnerEndOneByOne(t *testing.T) {
 		l, a, b := p.lock(), p.acquirer(), p.acquirer()
 		ctx, another := p.s[0].NewContext(background), p.s[0].NewContext(background)
 		if w.typ.name == "Group" || w.typ.name == "mixed Group" { // each value is another group
-			a, b = kit.NewAcquirer(l), kit.NewAcquirer(l)
+			a, b = kit.NewHoldLocker(l), kit.NewHoldLocker(l)
 		}
 		for _, locks := range []string{"no", "first", "last"} {
 			if locks == "first" {
@@ -202,7 +202,7 @@ func TestLossOfAnOwnersHolds(t *testing.T) {
 		p := w.process()
 		l := p.lock()
 		ctx := p.s[0].NewContext(background)
-		a, b := kit.NewAcquirer(l), kit.NewAcquirer(l)
+		a, b := kit.NewHoldLocker(l), kit.NewHoldLocker(l)
 		require.NoError(t, l.Lock(ctx))
 		require.NoError(t, a.Lock(ctx))
 		require.NoError(t, b.Lock(ctx))
@@ -216,7 +216,7 @@ func TestLossOfAnOwnersHolds(t *testing.T) {
 			func() error { return b.Unlock(background) },
 		} {
 			require.ErrorIs(t, l.Lock(ctx), relock.ErrLost)
-			require.ErrorIs(t, kit.NewAcquirer(l).Lock(ctx), relock.ErrLost)
+			require.ErrorIs(t, kit.NewHoldLocker(l).Lock(ctx), relock.ErrLost)
 			require.ErrorIs(t, ends(), relock.ErrForced)
 			require.ErrorIs(t, ends(), relock.ErrNotHeld)
 		}
@@ -236,9 +236,9 @@ func TestConcurrentCallsOfAnOwnerAreEachEnded(t *testing.T) {
 				require.NoError(t, holder.Lock(background))
 			}
 			var all []<-chan error
-			var holds []*kit.Acquirer
+			var holds []*kit.HoldLocker
 			for range 5 {
-				a := kit.NewAcquirer(l)
+				a := kit.NewHoldLocker(l)
 				holds, all = append(holds, a), append(all, begin(ctx, a), begin(ctx, l))
 			}
 			if time.Sleep(time.Second); taken {
@@ -277,7 +277,7 @@ func TestErrOfAHoldIsForGood(t *testing.T) {
 		require.False(t, held)
 
 		l, ctx := p.lock(), p.s[0].NewContext(background)
-		first, second := kit.NewAcquirer(l), kit.NewAcquirer(l)
+		first, second := kit.NewHoldLocker(l), kit.NewHoldLocker(l)
 		require.NoError(t, first.Lock(ctx))
 		require.NoError(t, second.Lock(ctx))
 		require.NoError(t, first.Unlock(background))
@@ -299,13 +299,13 @@ func TestContextOfAHold(t *testing.T) {
 		why := errors.New("why")
 		parent, end := context.WithCancelCause(background)
 		for what, c := range map[string]struct {
-			end  func(h *kit.Acquirer, cancel func())
+			end  func(h *kit.HoldLocker, cancel func())
 			want []error // of the cause
 			err  error   // of the hold
 		}{
-			"loss":   {func(*kit.Acquirer, func()) { p.opens() }, []error{relock.ErrLost, relock.ErrForced}, relock.ErrForced},
-			"cancel": {func(_ *kit.Acquirer, cancel func()) { cancel() }, []error{context.Canceled}, nil},
-			"parent": {func(*kit.Acquirer, func()) { end(why) }, []error{why}, nil},
+			"loss":   {func(*kit.HoldLocker, func()) { p.opens() }, []error{relock.ErrLost, relock.ErrForced}, relock.ErrForced},
+			"cancel": {func(_ *kit.HoldLocker, cancel func()) { cancel() }, []error{context.Canceled}, nil},
+			"parent": {func(*kit.HoldLocker, func()) { end(why) }, []error{why}, nil},
 		} {
 			h := p.taken()
 			ctx, cancel := h.Context(parent)
