@@ -73,6 +73,7 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 		return st, nil
 	}
 	st.Mode = Exclusive
+	known := make(map[string]int, len(in.Fields)) // where a hold id is in Holders
 	for field, value := range in.Fields {
 		if field == "mode" {
 			if value == 1 {
@@ -81,13 +82,14 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 			continue
 		}
 		id := strings.TrimSuffix(field, ":write")
+		if i, ok := known[id]; ok {
+			st.Holders[i].Count += value // a thread of Redisson that writes and reads
+			continue
+		}
+		known[id] = len(st.Holders)
 		session := id
 		if i := strings.LastIndexByte(id, ':'); i >= 0 {
 			session = id[:i]
-		}
-		if i := slices.IndexFunc(st.Holders, func(h Holder) bool { return h.ID == id }); i >= 0 {
-			st.Holders[i].Count += value // a thread of Redisson that writes and reads
-			continue
 		}
 		st.Holders = append(st.Holders, Holder{ID: id, Session: session, Count: value})
 	}

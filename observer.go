@@ -12,7 +12,8 @@ import (
 
 // An Observer receives events of a session's locks, for metrics, traces and logs. It is called
 // synchronously, from several goroutines at once: it must be safe for concurrent use, must not block,
-// and must not call back into the session. Embed [NopObserver] to stay compatible when events are
+// and must not call back into the session. If it panics, so does the call that it was told of, which then holds
+// nothing; an event of the background, such as a renewal, ends the process. Embed [NopObserver] to stay compatible when events are
 // added. ctx is the caller's.
 //
 // Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one Acquired
@@ -109,7 +110,8 @@ type RenewEvent struct {
 
 // KeepEvent reports how many leases a session keeps.
 type KeepEvent struct {
-	Leases int
+	Session string // its ID: an observer may serve several
+	Leases  int
 }
 
 // NopObserver ignores every event.
@@ -187,4 +189,4 @@ func (t told) Released(ctx context.Context, e event.Release) {
 
 func (t told) Lost(e event.Loss)     { t.o.Lost(LostEvent{e.Name, Kind(e.Kind), e.Held, e.Cause}) }
 func (t told) Renewed(e event.Renew) { t.o.Renewed(RenewEvent(e)) }
-func (t told) Kept(leases int)       { t.o.Kept(KeepEvent{leases}) }
+func (t told) Kept(e event.Keep)     { t.o.Kept(KeepEvent(e)) }

@@ -63,7 +63,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 // ID returns the session's identity, a part of every hold id.
 func (s *Session) ID() string { return s.e.ID() }
 
-// Done returns a channel that is closed when Close is called.
+// Done returns a channel that is closed when Close is called, and when [Session.Shutdown] has waited.
 func (s *Session) Done() <-chan struct{} { return s.e.Done() }
 
 // Close ends the session: waiting calls return ErrClosed, every hold is lost and released in Redis,
@@ -74,6 +74,17 @@ func (s *Session) Done() <-chan struct{} { return s.e.Done() }
 // Nothing of the session is left when Close returns, except that when Redis hangs a call may be inside
 // rueidis until the client's timeouts. Close may be called more than once; the client stays open.
 func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
+
+// Shutdown ends the session without taking a lock from anybody: it waits until every hold has ended, by its Unlock or
+// Handoff, or by loss, and then does what Close does. Meanwhile nothing new is granted: Lock, TryLock, Acquire and Adopt
+// return [ErrClosed], also calls that wait already, and what the session only keeps ([WithKeep]) is released. An owner that
+// holds a lock ([Session.NewContext]) still enters it again, and leases are renewed as before.
+//
+// If ctx ends first, Shutdown closes the session at once: what is still held is lost, with [ErrLost] and ErrClosed, and
+// released as by Close with that ctx. Then it returns the error of ctx. A Close meanwhile does the same without ctx's
+// error; a second Shutdown waits as well. Holds that end only when they are told to, such as a leader's, must be told
+// by the program.
+func (s *Session) Shutdown(ctx context.Context) error { return s.e.Shutdown(ctx) }
 
 // NewContext returns a context with a new owner in it, for a unit of work such as a request. Goroutines that share it do
 // not exclude each other: a call under it acts for that owner, for locks of any session, and enters again what the owner

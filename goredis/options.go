@@ -16,8 +16,8 @@ const (
 	defaultReadTimeout = 5 * time.Second
 )
 
-// topologyInterval is how often the sentinels are asked for the primary. Without that a client
-// that misses the message of a failover stays with the old primary.
+// topologyInterval is how often the sentinels are asked for the primary, and a cluster for its
+// nodes. Without that a client that misses the message of a failover stays with the old primary.
 const topologyInterval = 5 * time.Second
 
 // kind is the kind of a deployment.
@@ -82,6 +82,7 @@ func clientOption(o *redis.UniversalOptions, login login) rueidis.ClientOption {
 	case cluster:
 		r.ShuffleInit = true
 		r.ClusterOption.MaxMovedRedirections = max(0, o.MaxRedirects)
+		r.ClusterOption.ShardsRefreshInterval = topologyInterval
 	}
 	authenticate(&r, o, login)
 	return r

@@ -48,6 +48,9 @@ func TestKindOfDeploymentIsThatOfGoRedis(t *testing.T) {
 		assert.Equal(t, c.addrs, r.InitAddress, "%+v", c.o)
 		assert.Equal(t, map[bool]int{true: 3}[c.kind != cluster], r.SelectDB, "%+v", c.o)
 		assert.True(t, r.DisableCache)
+		refresh := map[bool]time.Duration{true: topologyInterval}
+		assert.Equal(t, refresh[got == sentinel], r.Sentinel.TopologyRefreshInterval, "%+v", c.o)
+		assert.Equal(t, refresh[got == cluster], r.ClusterOption.ShardsRefreshInterval, "%+v", c.o)
 		clear(r.InitAddress)
 		assert.Equal(t, before, c.o.Addrs, "the caller's addresses were changed")
 	}

@@ -11,19 +11,19 @@
 -- needs: fence, lock
 
 local limit = redis.pcall('zscore', KEYS[1], 'permits')
-local permits = type(limit) == 'string' and -tonumber(limit) or 0
-local no = permits <= 0 and foreign(KEYS[1])
+local permits = type(limit) == 'string' and math.min(-tonumber(limit), 9007199254740992) or 0 -- a reply has an int64
+local no = permits < 1 and foreign(KEYS[1])
 if no then return no end
 local waiters = redis.call('zcount', KEYS[2], '(0', '+inf') + redis.call('zcount', KEYS[3], '(0', '+inf')
 local last, now = lastToken(KEYS[4]) or 0, clock()
 local r = {redis.call('pttl', KEYS[1]), waiters, last, now, permits}
-if permits > 0 then
+if permits >= 1 then
   local all, slots = redis.call('zrange', KEYS[1], 1, -1, 'withscores'), {}
   for i = 1, #all, 2 do
     local id = string.match(all[i], '^:(.*)')
     if id then
       slots[id] = all[i + 1]
-    elseif tonumber(all[i + 1]) >= now then
+    elseif slots[all[i]] and tonumber(all[i + 1]) >= now then
       r[#r + 1], r[#r + 2] = all[i], slots[all[i]]
     end
   end

@@ -24,8 +24,9 @@
 // The scope of metrics and spans has the version of this module.
 //
 // The span relock.lock is a child of the caller's, from the call until it has the lock or has failed. It has
-// lock.name, lock.kind, lock.contended, lock.local, lock.outcome and, if there is one, lock.token. It is an
-// error if the call returns one.
+// lock.name, lock.kind, lock.contended, lock.local, lock.kept, lock.outcome and, if there is one, lock.token. It is
+// an error if the call returns one, with error.type: closed, unavailable, replicas, lost, not_lock, bad_name,
+// bad_option, deadlock, upgrade, taken, deadline_exceeded, canceled, or _OTHER where Redis has refused.
 //
 // An observer is safe for concurrent use, has no goroutine, and need not be closed. The directory
 // grafana has a dashboard and alerts, and example a program that serves metrics to Prometheus.

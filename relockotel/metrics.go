@@ -13,12 +13,13 @@ import (
 type metrics struct {
 	wait, hold, renewal          metric.Float64Histogram
 	acquisitions, losses, failed metric.Int64Counter
-	holds, waiters               metric.Int64UpDownCounter
+	holds, waiters, kept         metric.Int64UpDownCounter
 
 	name func(lock string) string // nil without WithName
 
-	mu    sync.RWMutex // protects known
+	mu    sync.RWMutex // protects the following
 	known map[seriesKey]*series
+	keeps map[string]int // leases that sessions keep, by session; 0 is not in it
 }
 
 // The bounds of the histograms, in seconds. Locks are held for milliseconds or for hours.
@@ -54,11 +55,13 @@ func (m *metrics) instruments(meter metric.Meter) error {
 	m.failed = counter("relock.renewal.failures", "{round}", "Rounds of renewals with an error")
 	m.holds = gauge("relock.holds", "{hold}", "Locks held now")
 	m.waiters = gauge("relock.waiters", "{call}", "Calls of Lock that wait now")
+	m.kept = gauge("relock.kept", "{lease}", "Locks that sessions keep after Unlock (WithKeep)")
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	m.known = make(map[seriesKey]*series)
+	m.known, m.keeps = make(map[seriesKey]*series), make(map[string]int)
 	m.failed.Add(context.Background(), 0) // see of
+	m.kept.Add(context.Background(), 0)
 	return nil
 }
 

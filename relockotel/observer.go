@@ -103,15 +103,26 @@ func (o *observer) Renewed(e relock.RenewEvent) {
 	}
 }
 
+func (o *observer) Kept(e relock.KeepEvent) {
+	o.mu.Lock()
+	more := int64(e.Leases - o.keeps[e.Session])
+	if o.keeps[e.Session] = e.Leases; e.Leases == 0 {
+		delete(o.keeps, e.Session)
+	}
+	o.mu.Unlock()
+	o.kept.Add(context.Background(), more)
+}
+
 // The outcomes of an acquisition.
 const (
-	held     = "held"
-	missed   = "missed" // a TryLock found it taken
-	canceled = "canceled"
-	failed   = "error"
+	held       = "held"
+	missed     = "missed" // a TryLock found it taken
+	canceled   = "canceled"
+	unanswered = "unanswered" // it ended while Redis did not answer
+	failed     = "error"
 )
 
-var outcomes = []string{held, missed, canceled, failed}
+var outcomes = []string{held, missed, canceled, unanswered, failed}
 
 func outcome(e relock.AcquireEvent) string {
 	switch {
@@ -119,6 +130,8 @@ func outcome(e relock.AcquireEvent) string {
 		return held
 	case e.Err == nil:
 		return missed
+	case errors.Is(e.Err, relock.ErrUnavailable):
+		return unanswered
 	case errors.Is(e.Err, context.Canceled), errors.Is(e.Err, context.DeadlineExceeded):
 		return canceled
 	}
@@ -134,7 +147,8 @@ func (o *observer) span(ctx context.Context, e relock.AcquireEvent, result strin
 			attribute.String("lock.name", e.Name),
 			attribute.String("lock.kind", e.Kind.String()),
 			attribute.Bool("lock.contended", e.Contended),
-			attribute.Bool("lock.handoff", e.Handoff),
+			attribute.Bool("lock.local", e.Local),
+			attribute.Bool("lock.kept", e.Kept),
 			attribute.String("lock.outcome", result),
 		)
 		if e.Token != 0 {
@@ -142,10 +156,39 @@ func (o *observer) span(ctx context.Context, e relock.AcquireEvent, result strin
 		}
 		if e.Err != nil {
 			s.RecordError(e.Err)
+			s.SetAttributes(attribute.String("error.type", errorType(e.Err)))
 			s.SetStatus(codes.Error, e.Err.Error())
 		}
 	}
 	s.End(trace.WithTimestamp(end))
+}
+
+// errorTypes are the words of error.type, the first that fits. They are few, as that attribute must be.
+var errorTypes = []struct {
+	err  error
+	word string
+}{
+	{relock.ErrClosed, "closed"},
+	{relock.ErrUnavailable, "unavailable"},
+	{relock.ErrReplicas, "replicas"},
+	{relock.ErrLost, "lost"},
+	{relock.ErrNotLock, "not_lock"},
+	{relock.ErrName, "bad_name"},
+	{relock.ErrOption, "bad_option"},
+	{relock.ErrDeadlock, "deadlock"},
+	{relock.ErrUpgrade, "upgrade"},
+	{relock.ErrTaken, "taken"},
+	{context.DeadlineExceeded, "deadline_exceeded"},
+	{context.Canceled, "canceled"},
+}
+
+func errorType(err error) string {
+	for _, t := range errorTypes {
+		if errors.Is(err, t.err) {
+			return t.word
+		}
+	}
+	return "_OTHER" // of OpenTelemetry's conventions: Redis has refused
 }
 
 // causes are words for the losses of [relock.LostEvent].

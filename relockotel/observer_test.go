@@ -165,7 +165,7 @@ func TestSpans(t *testing.T) {
 		require.Equal(t, codes.Unset, span.Status().Code)
 		text := words(attribute.NewSet(span.Attributes()...))
 		for _, want := range []string{
-			"lock.contended=true", "lock.handoff=false", "lock.kind=" + kind, "lock.outcome=held",
+			"lock.contended=true", "lock.kept=false", "lock.kind=" + kind, "lock.local=false", "lock.outcome=held",
 		} {
 			require.Contains(t, text, want)
 		}
@@ -176,8 +176,25 @@ func TestSpans(t *testing.T) {
 			require.NotContains(t, text, "lock.token")
 		}
 		require.Equal(t, codes.Error, spans[1].Status().Code)
-		require.Contains(t, words(attribute.NewSet(spans[1].Attributes()...)), "lock.outcome=canceled")
+		failed := words(attribute.NewSet(spans[1].Attributes()...))
+		require.Contains(t, failed, "lock.outcome=canceled")
+		require.Contains(t, failed, "error.type=canceled")
+		require.NotContains(t, text, "error.type")
 	})
+}
+
+func TestErrorsHaveTypes(t *testing.T) {
+	for want, err := range map[string]error{
+		"closed": relock.ErrClosed, "lost": relock.ErrLost, "not_lock": relock.ErrNotLock, "bad_name": relock.ErrName,
+		"bad_option": relock.ErrOption, "deadlock": relock.ErrDeadlock, "upgrade": relock.ErrUpgrade,
+		"taken": errors.Join(context.DeadlineExceeded, relock.ErrTaken), "deadline_exceeded": context.DeadlineExceeded,
+		"canceled": context.Canceled, "_OTHER": errors.New("OOM command not allowed"),
+	} {
+		x := newTelemetry(t)
+		x.observer.Acquired(background, relock.AcquireEvent{Name: "a", Kind: relock.KindMutex, Err: fmt.Errorf("lock: %w", err)})
+		require.Len(t, x.spans.Ended(), 1)
+		require.Contains(t, words(attribute.NewSet(x.spans.Ended()[0].Attributes()...)), "error.type="+want)
+	}
 }
 
 func TestNilProvidersAreRefused(t *testing.T) {

@@ -2,27 +2,33 @@ package relocktest
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/relock-go/relock"
 )
 
-// Hold makes somebody else hold the lock of that name, whatever its type, until release is
-// called: a process that renews its lease. It stops the test if the lock is taken. release may
-// be called again, and does nothing if the lock was lost.
+// Hold makes somebody else hold the lock of that name until release is called: a process that
+// renews its lease. The lock may be of any type but [relock.Semaphore], which is of another kind in Redis:
+// let a session of the test take its permits. A lock that a session only keeps ([relock.WithKeep]) is
+// given up. If it is held, Hold stops the test. release may be called again, and does nothing if the
+// lock was lost.
 //
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Hold(name string) (release func()) {
 	r.t.Helper()
 	other := r.other() // now, because release may be called while the test ends
 	lock := other.Mutex(name)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), recallMost)
 	defer cancel()
-	switch ok, err := lock.TryLock(ctx); {
+	switch err := lock.Lock(ctx); {
+	case errors.Is(err, relock.ErrNotLock):
+		r.t.Fatalf("relocktest: Hold(%q): %v; of a Semaphore, let a session of the test take the permits", name, err)
+	case errors.Is(err, relock.ErrTaken):
+		r.t.Fatalf("relocktest: Hold(%q): the lock is taken", name)
 	case err != nil:
 		r.t.Fatalf("relocktest: Hold(%q): %v", name, err)
-	case !ok:
-		r.t.Fatalf("relocktest: Hold(%q): the lock is taken", name)
 	}
 	return sync.OnceFunc(func() {
 		_ = lock.Unlock(context.Background()) // fails only after a loss
@@ -30,8 +36,12 @@ func (r *Redis) Hold(name string) (release func()) {
 	})
 }
 
-// Lose removes the lock of that name from Redis, as a failover can, and notifies its holders at
-// once. Others may take it then. If nobody holds the lock, the test's log says so.
+// recallMost bounds for how long Hold waits for a session to give up what it only keeps.
+const recallMost = 5 * time.Second
+
+// Lose has somebody force the lock of that name open, as [relock.Session.ForceUnlock] does: its holders are
+// told at once, and their loss is [relock.ErrForced]. Others may take it then. If nobody holds the lock,
+// the test's log says so.
 //
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Lose(name string) {
@@ -46,6 +56,19 @@ func (r *Redis) Lose(name string) {
 		r.t.Logf("relocktest: Lose(%q): nobody holds the lock", name)
 	}
 	passOn(other, name)
+}
+
+// Delete removes the lock of that name from Redis and tells nobody, as after a failover to a replica that did not
+// have it: its holders find out at their next renewal, and their loss is [relock.ErrGone]. Others may take it
+// before that. If Redis does not have the lock, the test's log says so.
+//
+// The name is that in Redis, with the prefix of the sessions if they have one.
+func (r *Redis) Delete(name string) {
+	r.t.Helper()
+	if _, was := r.server.TTL(name); !was {
+		r.t.Logf("relocktest: Delete(%q): nobody holds the lock", name)
+	}
+	r.server.Evict(name)
 }
 
 // passOn gives a lock that is free to those who queue for an RWMutex of that name. The release of a

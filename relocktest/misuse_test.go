@@ -34,6 +34,12 @@ func TestMisuseIsSaid(t *testing.T) {
 		{`Hold("a"): the lock is taken`, func(r *relocktest.Redis, _ *relock.Session) { r.Hold("a"); r.Hold("a") }},
 		{`Hold(""): relock: `, func(r *relocktest.Redis, _ *relock.Session) { r.Hold("") }},
 		{`Lose("a"): nobody holds the lock`, func(r *relocktest.Redis, _ *relock.Session) { r.Lose("a") }},
+		{`Delete("a"): nobody holds the lock`, func(r *relocktest.Redis, _ *relock.Session) { r.Delete("a") }},
+		{`not one that Session of this Redis returned`, func(r *relocktest.Redis, s *relock.Session) { r.ClientOf(s) }},
+		{`of a Semaphore, let a session`, func(r *relocktest.Redis, _ *relock.Session) {
+			_ = r.Session().Semaphore("a", 1).Lock(background)
+			r.Hold("a")
+		}},
 		{`not one that Session of this Redis returned`, func(r *relocktest.Redis, s *relock.Session) { r.Partition(s) }},
 		{`relock: NewSession: `, func(r *relocktest.Redis, _ *relock.Session) { r.Session(relock.WithTenure(-1)) }},
 	} {
@@ -41,7 +47,7 @@ func TestMisuseIsSaid(t *testing.T) {
 			f := &tester{TB: t}
 			r, foreign := relocktest.New(f), relocktest.New(t).Session()
 			go misuse.do(r, foreign) // Fatal ends it
-			synctest.Wait()
+			time.Sleep(time.Minute)
 			require.Len(t, f.messages, 1)
 			require.Contains(t, f.messages[0], "relocktest: ")
 			require.Contains(t, f.messages[0], misuse.want)

@@ -28,6 +28,7 @@ type Redis struct {
 
 	mu        sync.Mutex // protects following
 	processes map[*relock.Session]*memredis.Process
+	clients   map[*relock.Session]rueidis.Client
 }
 
 func init() {
@@ -47,8 +48,12 @@ func New(t testing.TB) *Redis {
 	}
 	t.Cleanup(server.Close)
 	r := &Redis{t: t, server: server, processes: make(map[*relock.Session]*memredis.Process)}
+	r.clients = make(map[*relock.Session]rueidis.Client)
 	r.client = sync.OnceValue(func() rueidis.Client { return r.connect(server.Process()) })
-	r.other = sync.OnceValue(func() *relock.Session { return r.start(server.Process()) })
+	r.other = sync.OnceValue(func() *relock.Session {
+		process := server.Process()
+		return r.start(process, r.connect(process))
+	})
 	return r
 }
 
@@ -58,11 +63,22 @@ func New(t testing.TB) *Redis {
 func (r *Redis) Session(opts ...relock.SessionOption) *relock.Session {
 	r.t.Helper()
 	process := r.server.Process()
-	session := r.start(process, opts...)
+	client := r.connect(process)
+	session := r.start(process, client, opts...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.processes[session] = process
+	r.processes[session], r.clients[session] = process, client
 	return session
+}
+
+// ClientOf returns the client of a session of r, for the application's own commands: what befalls the session's
+// connections befalls them. It is closed when the test ends.
+func (r *Redis) ClientOf(s *relock.Session) rueidis.Client {
+	r.t.Helper()
+	r.process(s) // of this Redis
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clients[s]
 }
 
 // Client returns a client that looks at the data. No fault but Restart concerns it. It is closed
@@ -82,9 +98,10 @@ func (r *Redis) connect(process *memredis.Process) rueidis.Client {
 	return client
 }
 
-func (r *Redis) start(process *memredis.Process, opts ...relock.SessionOption) *relock.Session {
+func (r *Redis) start(
+	process *memredis.Process, client rueidis.Client, opts ...relock.SessionOption,
+) *relock.Session {
 	r.t.Helper()
-	client := r.connect(process)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	session, err := relock.NewSession(ctx, client, opts...)

@@ -47,6 +47,9 @@ type run struct {
 var runs sync.Map
 
 func (l *locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	if !isKey(ctx) {
+		return nil, fmt.Errorf("relockgocron: %s: a context of type %T, which gocron does not make, cannot be told from others", key, ctx)
+	}
 	if o := runOf(ctx); o != nil && o.by == l && o.key == key { // it may have lost its lock
 		return nil, fmt.Errorf("relockgocron: %s has not ended in this process: %w", key, relock.ErrTaken)
 	}
@@ -57,17 +60,13 @@ func (l *locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	}
 	r := &run{by: l, key: key, job: ctx, hold: hold}
 	r.ctx, r.cancel = hold.Context(ctx)
-	if comparable(ctx) {
-		runs.Store(ctx, r)
-	}
+	runs.Store(ctx, r)
 	return r, nil
 }
 
 // Unlock ends the run; see [relock.Hold.Unlock].
 func (r *run) Unlock(ctx context.Context) error {
-	if comparable(r.job) {
-		runs.CompareAndDelete(r.job, r)
-	}
+	runs.CompareAndDelete(r.job, r)
 	r.cancel()
 	return r.hold.Unlock(ctx)
 }
@@ -84,7 +83,7 @@ func Context(ctx context.Context) context.Context {
 
 // runOf returns the run that is under way for the context of a job, nil if there is none.
 func runOf(ctx context.Context) *run {
-	if comparable(ctx) {
+	if isKey(ctx) {
 		if r, ok := runs.Load(ctx); ok {
 			return r.(*run)
 		}
@@ -92,5 +91,5 @@ func runOf(ctx context.Context) *run {
 	return nil
 }
 
-// comparable reports whether ctx may be a key, as those of gocron are.
-func comparable(ctx context.Context) bool { return reflect.ValueOf(ctx).Comparable() }
+// isKey reports whether ctx can be a key of runs, as every context of gocron is.
+func isKey(ctx context.Context) bool { return reflect.ValueOf(ctx).Comparable() }

@@ -93,3 +93,16 @@ func TestLockIsHeldUntilTheJobReturns(t *testing.T) {
 		return err == nil && l.Unlock(t.Context()) == nil
 	})
 }
+
+// A context of any type may be passed, also one that cannot be the key of a map.
+func TestContextsThatAreNoKeys(t *testing.T) {
+	t.Parallel()
+	type odd struct {
+		context.Context
+		of []string
+	}
+	ctx := odd{t.Context(), []string{"x"}}
+	require.Equal(t, context.Context(ctx), relockgocron.Context(ctx))
+	_, err := relockgocron.NewLocker(nil).Lock(ctx, "x")
+	require.ErrorContains(t, err, "relockgocron: x: a context of type")
+}

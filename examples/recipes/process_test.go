@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"syscall"
@@ -84,7 +85,12 @@ func TestShutdownEndsRequestsWorkAndLocks(t *testing.T) {
 				close(terminated)
 				return nil
 			})
-			_ = session.Mutex("forgotten").Lock(background)
+			for { // it does not look at its context, and ends as the session grants nothing new
+				err := relock.Do(background, session.Mutex("more work"), func(context.Context) error { return nil })
+				if errors.Is(err, relock.ErrClosed) {
+					return
+				}
+			}
 		})
 	}()
 	go func() {
@@ -101,7 +107,7 @@ func TestShutdownEndsRequestsWorkAndLocks(t *testing.T) {
 	require.NoError(t, <-served)
 	require.Equal(t, http.StatusOK, <-answered)
 	other := redis.Session()
-	for _, name := range []string{"request", "work", "forgotten"} {
+	for _, name := range []string{"request", "work", "more work"} {
 		state, err := other.Inspect(background, name)
 		require.NoError(t, err)
 		require.Equal(t, relock.Unlocked, state.Mode, name)

@@ -16,8 +16,8 @@ import (
 func serve(l net.Listener, server *http.Server, session *relock.Session, work func(context.Context)) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	worked, served := make(chan struct{}), make(chan error, 1)
-	go func() { work(ctx); close(worked) }()
+	served := make(chan error, 1)
+	go work(ctx)
 	go func() { served <- server.Serve(l) }()
 	var err error
 	select {
@@ -28,11 +28,7 @@ func serve(l net.Listener, server *http.Server, session *relock.Session, work fu
 	ending, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(ending)) // requests under way end, and unlock
-	select {
-	case <-worked: // its Do has unlocked
-	case <-ending.Done():
-	}
 	ending, cancel = context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, session.Close(ending)) // what is still held is free now
+	return errors.Join(err, session.Shutdown(ending)) // the work unlocks; after 5 s it has lost what it holds
 }

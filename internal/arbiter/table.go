@@ -133,6 +133,16 @@ func (e *entry[L]) live(o *Owner, side Side) *Hold[L] {
 	return nil
 }
 
+// Holds reports whether o, unless it is nil or a crowd, has a live hold on a side of l.
+func (t *Table[L]) Holds(l *Lock[L], o *Owner) bool {
+	if o == nil || !o.enters {
+		return false
+	}
+	e := l.shard.lock(l.name)
+	defer e.unlock()
+	return e.live(o, Write) != nil || e.live(o, Read) != nil
+}
+
 // Lookup returns the live exclusive hold of name, nil if there is none.
 func (t *Table[L]) Lookup(name string) *Hold[L] {
 	e := t.shard(name).lock(name)

@@ -87,11 +87,17 @@ func (c *Call) Contended() bool { return c.told.Waited }
 // Waited returns how long the call takes already.
 func (c *Call) Waited() time.Duration { return time.Duration(Now() - c.start) }
 
-// End reports the end of the call.
-func (c *Call) End(held bool, err error) {
+// End reports the end of the call. If an observer panics the caller gets no hold to unlock: the call's is given back.
+func (c *Call) End(held bool, err error, giveBack func(h Held, due bool)) {
 	if c.observer == nil || held && c.hold == nil {
 		return
 	}
+	told := !held
+	defer func() {
+		if !told {
+			giveBack(c.hold, c.Due)
+		}
+	}()
 	now := Now()
 	e := c.told
 	e.Held, e.Err, e.Wait = held, err, time.Duration(now-c.start)
@@ -106,6 +112,7 @@ func (c *Call) End(held bool, err error) {
 	if cause := c.hold.Reported(now); cause != nil {
 		c.observer.Lost(event.Loss{Name: e.Name, Kind: e.Kind, Cause: cause})
 	}
+	told = true
 }
 
 // ReportLoss reports the loss of a hold.

@@ -54,17 +54,71 @@ func (t *tasks) wait(enough <-chan struct{}) {
 	}
 }
 
+// An engine ends in two steps. It drains: nothing new is granted, and holds go on. Then it closes: what is held is lost
+// and released, and all goroutines end. Shutdown waits between the two, until nothing is held; Close does not.
+
+// drain begins the first step, once, and the goroutine that ends the engine.
+func (e *Engine) drain() {
+	e.drainOnce.Do(func() {
+		e.lockCtx.Cancel()
+		timing.Signal(e.keeper.kept.Kick) // it releases what it keeps
+		go e.shutdown()                   // ends by itself after close, and closes finished
+	})
+}
+
+// close begins the second step, once.
+func (e *Engine) close() {
+	e.drain()
+	e.closeOnce.Do(func() {
+		close(e.closing)
+		e.callCtx.Cancel()
+	})
+}
+
+// Shutdown makes waiting calls return ErrClosed, and releases what is kept. It blocks until all holds have ended, and
+// does Close then. If ctx ends first it closes at once, and returns the error of ctx.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	e.drain()
+	select {
+	case <-e.finished:
+		return e.closeErr
+	case <-ctx.Done():
+	}
+	if e.Closed() { // everything has ended, or another call has closed
+		return e.Close(ctx)
+	}
+	held := e.watchdog.Held()
+	err := e.Close(ctx)
+	return lockerr.Ended("shutdown", "", ctx, lockerr.Join(e.stillHeld(held), lockerr.Bare(err)))
+}
+
+// stillHeld returns the error that Shutdown has lost these, nil if there are none.
+func (e *Engine) stillHeld(ls []*lease.Lease) error {
+	switch len(ls) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("lock %s was still held", lockerr.Quote(e.nameOf(ls[0].Keys.Name)))
+	}
+	return fmt.Errorf("%d locks, %s among them, were still held", len(ls), lockerr.Quote(e.nameOf(ls[0].Keys.Name)))
+}
+
+// awaitHolds blocks until nothing is held and no call is under way, such as one that hands a hold off; or until Close.
+// A call that has begun before the engine drained may still be granted a hold, so calls come first.
+func (e *Engine) awaitHolds() {
+	for none := false; !none && !e.Closed(); none = e.calls.n.Load() == 0 {
+		e.calls.wait(e.closing)
+		e.watchdog.AwaitNone(e.closing)
+	}
+}
+
 // Close makes waiting calls return ErrClosed, loses and releases every hold, and ends all
 // goroutines and subscriptions. It blocks until that is done. When ctx ends it waits for Redis no
 // more: it ends everything and returns an error, and holds not released until then expire. Only
 // calls inside rueidis that nothing can end outlive it, until rueidis' own timeouts. Close may be
 // called more than once, and leaves the client open.
 func (e *Engine) Close(ctx context.Context) error {
-	e.closeOnce.Do(func() {
-		close(e.closing)
-		e.callCtx.Cancel()
-		go e.shutdown() // ends by itself, and closes finished
-	})
+	e.close()
 	least := time.After(closeLeast)
 	select {
 	case <-e.finished:
@@ -87,9 +141,11 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
-// shutdown releases everything and ends the goroutines. Once abandoned, it waits for none that
-// rueidis may hold up.
+// shutdown waits until nothing is held, or Close is called. Then it releases everything and ends the goroutines. Once
+// abandoned, it waits for none that rueidis may hold up.
 func (e *Engine) shutdown() {
+	e.awaitHolds()
+	e.close()
 	e.loseAll()
 	e.calls.wait(e.abandoned.Done())
 	e.loseAll() // granted while calls drained

@@ -55,7 +55,8 @@ type Engine struct {
 	leaseMS    string // Config.Lease
 	deployment string
 	proto      *wire.Protocol
-	callCtx    *transport.Context // ends with closing; bounds calls whose own context has no end
+	lockCtx    *transport.Context // ends when the engine drains; bounds calls of Lock whose own context has no end
+	callCtx    *transport.Context // ends with closing; bounds other calls
 	ioCtx      context.Context    // ends when everything is released or abandoned: goroutines end
 	halt       context.CancelFunc // ends ioCtx
 
@@ -66,13 +67,14 @@ type Engine struct {
 	cleaner   *lease.Cleaner
 	keeper    *keeper
 	broker    *pubsub.Broker
-	forced    atomic.Int64 // when the session was told last that a hold of its own was forced open
+	forced    named        // which of its own holds were forced open, as far as messages said so
 	answers   atomic.Int32 // to those who ask for locks, under way
-	overtaken overtaken    // who was named last as the holder of a lock that is wanted
+	overtaken named        // which were named as the holders of locks that are wanted
 	parts     sync.Map     // of Redlocks: *lease.Lease by hold id
 
+	drainOnce sync.Once
 	closeOnce sync.Once
-	closing   chan struct{}   // closed by Close: calls end, nothing is acquired any more
+	closing   chan struct{}   // closed by Close, and when Shutdown has waited: calls end
 	abandoned context.Context // ends when Close may not wait for Redis any more
 	abandon   context.CancelFunc
 	finished  chan struct{} // closed when they have ended, or some are stuck in rueidis after abandoned
@@ -99,13 +101,14 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	}
 	e.ioCtx, e.halt = context.WithCancel(context.Background())
 	e.abandoned, e.abandon = context.WithCancel(context.Background())
-	e.forced.Store(-1) // never
 	e.leaseMS = wire.Millis(cfg.Lease)
 	conn := transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays)
 	e.broker = pubsub.New(pubsub.Config{Conn: conn, Clock: e.Clock, Handler: cfg.Dispatch, Tasks: &e.own, Ctx: e.ioCtx})
 	e.proto = wire.NewProtocol(conn, cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
-	e.callCtx = transport.Background()
-	e.callCtx.Conn, e.callCtx.Most = e.proto.Conn, transport.Patience+cfg.AckWait
+	e.lockCtx, e.callCtx = transport.Background(), transport.Background()
+	for _, c := range []*transport.Context{e.lockCtx, e.callCtx} {
+		c.Conn, c.Most = e.proto.Conn, transport.Patience+cfg.AckWait
+	}
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
 		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Owner: e,
 	})
@@ -176,10 +179,10 @@ func (e *Engine) Deployment() string { return e.deployment }
 // Connected reports whether the deployment answers on the connection of the subscriptions.
 func (e *Engine) Connected() bool { return e.proto.Up.Load() }
 
-// Done returns a channel that is closed when Close is called.
+// Done returns a channel that is closed when the session closes.
 func (e *Engine) Done() <-chan struct{} { return e.closing }
 
-// Closed reports whether Close was called.
+// Closed reports whether the session closes.
 func (e *Engine) Closed() bool {
 	select {
 	case <-e.closing:
@@ -188,6 +191,9 @@ func (e *Engine) Closed() bool {
 		return false
 	}
 }
+
+// Draining reports whether nothing new is granted: Shutdown or Close was called.
+func (e *Engine) Draining() bool { return e.lockCtx.Err() != nil }
 
 // Begin counts a call that Close waits for. It fails after Close; otherwise End must follow.
 func (e *Engine) Begin() bool {

@@ -68,8 +68,14 @@ func (l *Lock) HandOff(ctx context.Context, h Held, d time.Duration) (ticket str
 	default:
 		err = lockerr.New(opHandOff, l.Name(), err)
 	}
+	told := err != nil
+	defer func() {
+		if !told { // an observer has panicked, and nobody has the ticket
+			l.e.cleaner.Add(to, false, nil)
+		}
+	}()
 	ReportUnlock(ctx, l.e.Config.Observer, x.Hold, true, l.Name(), kinds[l.kind], start, err)
-	if err != nil {
+	if told = true; err != nil {
 		return "", err
 	}
 	t.Until = at + d.Milliseconds()
@@ -100,7 +106,7 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (at int64,
 	case err == nil && over && (at != 0 || held && tries > 1):
 		err = lockerr.ErrTooLate // an earlier try may have given it to the ticket
 	case err == nil && at == 0 && held:
-		err = lockerr.ErrGone
+		err = e.goneCause(l)
 	case at == 0 && !held:
 		err = lockerr.ErrExpired
 	case code == wire.CodeNotLock: // somebody has replaced the key
@@ -123,9 +129,17 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (at int64,
 }
 
 // Adopt acquires l, which was handed off with that ticket, for o unless that is nil.
-func (l *Lock) Adopt(ctx context.Context, o *arbiter.Owner, t *wire.Ticket) (got Held, err error) {
+func (l *Lock) Adopt(ctx context.Context, o *arbiter.Owner, t *wire.Ticket) (Held, error) {
 	c := NewCall(ctx, l.e.Config.Observer, l.Name(), kinds[l.kind], opAdopt, true)
-	defer func() { c.End(err == nil, err) }()
+	h, err := l.adopt(ctx, o, t, &c)
+	c.End(h != nil, err, l.takeBack)
+	if h == nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (l *Lock) adopt(ctx context.Context, o *arbiter.Owner, t *wire.Ticket, c *Call) (*lease.Hold, error) {
 	switch {
 	case l.config.Err != nil:
 		return nil, lockerr.New(opAdopt, l.Name(), l.config.Err)
@@ -135,20 +149,36 @@ func (l *Lock) Adopt(ctx context.Context, o *arbiter.Owner, t *wire.Ticket) (got
 		return nil, lockerr.New(opAdopt, l.Name(), lockerr.ErrClosed)
 	}
 	defer l.e.End()
-	ctx, stop := l.config.Bounded(ctx, &c)
+	if l.e.Draining() {
+		return nil, lockerr.New(opAdopt, l.Name(), lockerr.ErrClosed)
+	}
+	ctx, stop := l.config.Bounded(ctx, c)
 	defer stop()
 	w := l.table.Waiter(&l.side, o, l.shares(), int64(l.config.Lease))
-	defer l.table.Free(w)
 	w.Keep = int64(l.config.Keep)
+	session := l.e.lockCtx
+	a := attempt{
+		Lock: l, ctx: ctx, session: session, io: transport.ForCaller(ctx, session), c: c, w: w, from: t.HoldID(),
+	}
+	defer a.free()
+	h, err := a.take(t)
+	a.over = true
+	return h, err
+}
+
+func (a *attempt) take(t *wire.Ticket) (*lease.Hold, error) {
+	l, w, o, c := a.Lock, a.w, a.w.Owner, a.c
 	if !l.table.EnterBeside(w) {
 		return nil, lockerr.New(opAdopt, l.Name(), lockerr.ErrUnlockFirst, l.side.LossOf(o))
 	}
-	a := attempt{Lock: l, ctx: ctx, io: transport.ForCaller(ctx, l.e.callCtx), c: &c, w: w, from: t.HoldID()}
 	h := a.newLease()
+	a.asking = h
 	out, now, err := a.insist(h)
 	if out == granted {
 		h.Top, h.Turn = h.Token+wire.Tokens(h.Token)-1, h.Since
-		if hold, used := l.table.Grant(w, h, h.Token); used {
+		hold, used := l.table.Grant(w, h, h.Token)
+		a.asking = nil
+		if used {
 			l.e.took(h, l.config.MaxHold)
 			c.Got(hold, false)
 			return hold, nil

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/wire"
@@ -80,12 +81,12 @@ func (k *keeper) changedLocked(now int64) {
 
 // keep decides for the arbiter whether l is kept, for d at most.
 func (k *keeper) keep(l *lease.Lease, d, now int64) bool {
-	if !l.Renewed || k.e.Closed() {
+	if !l.Renewed {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.hears == lease.Forever || len(k.cooling) > 0 && now < k.cooling[l.Keys.Name].until {
+	if k.e.Draining() || k.hears == lease.Forever || len(k.cooling) > 0 && now < k.cooling[l.Keys.Name].until {
 		return false
 	}
 	l.Kept.For, l.Kept.Slack = l, min(time.Duration(d/10), keptTogether)
@@ -181,12 +182,12 @@ func (e *Engine) Keeps(name string) string {
 	return ""
 }
 
-// run releases what is not to be kept any more, until the engine's goroutines end.
+// run releases what is not to be kept any more, all when the engine drains, until the engine's goroutines end.
 func (k *keeper) run() {
 	k.kept.Run(k.e.ioCtx.Done(), func(due []*lease.Lease) {
 		then := int64(0)
 		k.mu.Lock()
-		if slices.Contains(due, nil) && k.hears == lease.Forever { // k.deaf is due
+		if slices.Contains(due, nil) && k.hears == lease.Forever || k.e.Draining() { // k.deaf is due, or
 			then = timing.Forever
 		}
 		due = slices.Concat(due, k.excess, k.kept.Take(then))
@@ -205,7 +206,10 @@ func (k *keeper) run() {
 			}
 		}
 		if tell {
-			k.e.Config.Observer.Kept(kept)
+			k.e.Config.Observer.Kept(event.Keep{Session: k.e.id, Leases: kept})
 		}
 	})
+	if k.told > 0 { // Close has released them
+		k.e.Config.Observer.Kept(event.Keep{Session: k.e.id})
+	}
 }

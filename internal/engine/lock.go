@@ -134,10 +134,17 @@ func (l *Lock) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (Held
 	*c = NewCall(ctx, l.e.Config.Observer, l.Name(), kinds[l.kind], ops[l.kind][0], wait)
 	c.Due = due
 	h, err := l.Acquire(ctx, o, c)
-	c.End(h != nil, err)
+	c.End(h != nil, err, l.takeBack)
 	*c = Call{}
 	spareCalls.Put(c)
 	return h, err
+}
+
+// takeBack ends one call that h was granted to, which its caller does not know.
+func (l *Lock) takeBack(h Held, due bool) {
+	l.e.track()
+	defer l.e.End()
+	l.giveBack(h.(*lease.Hold), due)
 }
 
 // Acquire locks l for o, unless that is nil, on behalf of a call, which waits or makes one attempt.
@@ -159,6 +166,10 @@ func (l *Lock) acquire(ctx context.Context, o *arbiter.Owner, c *Call) (h *lease
 		return nil, lockerr.New(l.op(c), l.Name(), lockerr.ErrClosed)
 	}
 	defer l.e.End()
+	session := l.sessionFor(o)
+	if session.Err() != nil {
+		return nil, lockerr.New(l.op(c), l.Name(), lockerr.ErrClosed)
+	}
 	ctx, stop := l.config.Bounded(ctx, c)
 	defer stop()
 	if c.Wait && l.waitsForItself(ctx, o) {
@@ -166,9 +177,18 @@ func (l *Lock) acquire(ctx context.Context, o *arbiter.Owner, c *Call) (h *lease
 	}
 	err = errStartOver
 	for err == errStartOver {
-		h, err = l.enter(ctx, o, c)
+		h, err = l.enter(ctx, session, o, c)
 	}
 	return h, err
+}
+
+// sessionFor returns what ends a call by o with the session: Shutdown, or for an owner that has the lock, on either
+// side, only its end.
+func (l *Lock) sessionFor(o *arbiter.Owner) *transport.Context {
+	if l.table.Holds(&l.side, o) {
+		return l.e.callCtx
+	}
+	return l.e.lockCtx
 }
 
 // errStartOver: a call must start over. It was passed a hold that had expired by the time the call woke up, and has
@@ -177,9 +197,8 @@ var errStartOver = errors.New("the call must start over")
 
 // enter waits for the call's turn in this process and then, unless another goroutine lets it in, acquires
 // the lock from Redis.
-func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (*lease.Hold, error) {
+func (l *Lock) enter(ctx context.Context, session *transport.Context, o *arbiter.Owner, c *Call) (*lease.Hold, error) {
 	w := l.table.Waiter(&l.side, o, l.shares(), int64(l.config.Lease))
-	defer l.table.Free(w)
 	w.Due = c.Due
 	if l.kind == wire.Read {
 		w.Inside = c.Wait && l.readAround(ctx)
@@ -187,7 +206,30 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (*lease.Hol
 	if c.whole == nil { // a group gives back what it does not hold
 		w.Keep = int64(l.config.Keep)
 	}
-	a := attempt{Lock: l, ctx: ctx, c: c, w: w, asks: !c.Wait && w.Keep > 0}
+	a := attempt{Lock: l, ctx: ctx, session: session, c: c, w: w, asks: !c.Wait && w.Keep > 0}
+	defer a.free()
+	h, err := a.begin()
+	a.over = true
+	return h, err
+}
+
+// free takes the waiter back. If an observer has panicked, the call leaves nothing behind, here or in Redis.
+func (a *attempt) free() {
+	if !a.over {
+		if h := a.table.Quit(a.w); h != nil {
+			a.giveBack(h, a.c.Due)
+		}
+		for _, l := range []*lease.Lease{a.asking, a.w.Place} {
+			if l != nil {
+				a.e.cleaner.Add(l, true, nil)
+			}
+		}
+	}
+	a.table.Free(a.w)
+}
+
+func (a *attempt) begin() (*lease.Hold, error) {
+	l, ctx, session, w, c := a.Lock, a.ctx, a.session, a.w, a.c
 	switch l.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
 		h := l.table.Answer(w)
@@ -225,7 +267,7 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (*lease.Hol
 	case arbiter.Upgrade:
 		return nil, lockerr.New(l.op(c), l.Name(), lockerr.ErrUpgrade)
 	case arbiter.UnlockFirst:
-		return nil, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst, l.side.LossOf(o))
+		return nil, lockerr.New(l.op(c), l.Name(), lockerr.ErrUnlockFirst, l.side.LossOf(w.Owner))
 	case arbiter.Queued:
 		if c.Wait {
 			c.Contend()
@@ -237,7 +279,7 @@ func (l *Lock) enter(ctx context.Context, o *arbiter.Owner, c *Call) (*lease.Hol
 			return l.enterWith(h, c)
 		}
 	}
-	if a.io = transport.ForCaller(ctx, l.e.callCtx); !c.Wait {
+	if a.io = transport.ForCaller(ctx, session); !c.Wait {
 		var stop func()
 		a.io, stop = l.e.proto.BoundedFor(ctx, l.e.callCtx.Most)
 		defer stop()
@@ -284,6 +326,7 @@ func (a *attempt) acquire() (*lease.Hold, error) {
 			return a.letIn(err)
 		}
 		h, used := a.table.Grant(a.w, l, l.Token)
+		a.asking = nil
 		if used {
 			a.e.took(l, a.config.MaxHold)
 			a.c.Got(h, false)
@@ -314,7 +357,7 @@ const retakeAfter = 50 * time.Millisecond
 // it: then a renewal tells.
 func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	e.watchdog.Add(l, maxHold)
-	if e.forced.Load() >= l.Sent {
+	if e.forced.has(forcedID(l), l.Sent) {
 		e.watchdog.RenewNow(l)
 	}
 	if l.Wanted || e.overtaken.has(forcedID(l), l.Sent) {
@@ -361,7 +404,7 @@ func (e *Engine) pass(l *lease.Lease, length, now int64) (token int64, ok bool) 
 
 // next returns the next token of l for a goroutine that wants a lease of that length, if it may take l over.
 func (e *Engine) next(l *lease.Lease, length, now int64) (token int64, ok bool) {
-	if !l.Renewed || int64(l.Length) != length || l.Token >= l.Top || !l.Fresh(now) || e.Closed() {
+	if !l.Renewed || int64(l.Length) != length || l.Token >= l.Top || !l.Fresh(now) || e.Draining() {
 		return 0, false
 	}
 	l.Token++

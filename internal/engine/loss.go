@@ -41,13 +41,15 @@ func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	e.watchdog.Remove(l)
 	for _, h := range holds {
 		h.Tell()
-		ReportLoss(e.Config.Observer, h, e.nameOf(l.Keys.Name), kinds[l.Kind])
 	}
 	switch {
 	case cause == lockerr.ErrLostAtClose:
 		e.releaseClosed(l)
 	case cause != lockerr.ErrGone && cause != lockerr.ErrForced || l.Kind == wire.Read:
 		e.cleaner.Add(l, l.Indeterminate, nil) // its keys may outlive our deadline
+	}
+	for _, h := range holds { // last: an observer may panic
+		ReportLoss(e.Config.Observer, h, e.nameOf(l.Keys.Name), kinds[l.Kind])
 	}
 }
 
@@ -88,7 +90,7 @@ func (e *Engine) Heard(channel, message string) bool {
 	case verb != "lost":
 		e.queue.Heard(message)
 	case ours:
-		e.forced.Store(e.Clock.Now()) // first: a hold granted meanwhile is not found, and looks here at last
+		e.forced.add(id, e.Clock.Now()) // first: a hold granted or released meanwhile looks here
 		if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {
 			e.Lost(part.(*lease.Lease), lockerr.ErrForced)
 		}
@@ -97,6 +99,15 @@ func (e *Engine) Heard(channel, message string) bool {
 		}
 	}
 	return true
+}
+
+// goneCause returns why Redis does not have l when that is to be released, though it is certain: the message that it
+// was forced open finds no hold any more.
+func (e *Engine) goneCause(l *lease.Lease) error {
+	if e.forced.has(forcedID(l), l.Sent) {
+		return lockerr.ErrForced
+	}
+	return lockerr.ErrGone
 }
 
 // forcedID returns the hold id of l as it stands in the message of a forced unlock.

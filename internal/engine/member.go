@@ -141,7 +141,7 @@ func addNew[T comparable](s []T, v T) []T {
 	return append(s, v)
 }
 
-// Await waits for a signal on c, the end of ctx, or the closing of an engine that is open now,
+// Await waits for a signal on c, the end of ctx, or the draining of an engine that is open now,
 // and reports whether it was the signal.
 func Await(ctx context.Context, c <-chan struct{}, engines []*Engine) bool {
 	cases := []reflect.SelectCase{
@@ -149,8 +149,8 @@ func Await(ctx context.Context, c <-chan struct{}, engines []*Engine) bool {
 		{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())},
 	}
 	for _, e := range engines {
-		if !e.Closed() {
-			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(e.closing)})
+		if !e.Draining() {
+			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(e.lockCtx.Done())})
 		}
 	}
 	i, _, _ := reflect.Select(cases)

@@ -15,8 +15,10 @@ import (
 
 // TryPart makes one attempt to acquire l's lock, for maxHold at most unless that is 0. It returns nil
 // without an error if the lock is taken. lost is called, with no mutex locked, when the lease is lost; ReleasePart or
-// DropPart must be called if it is not.
-func (l *Lock) TryPart(ctx context.Context, maxHold time.Duration, lost func(cause error)) (*lease.Lease, error) {
+// DropPart must be called if it is not. repairs: it is for a Redlock that is held already.
+func (l *Lock) TryPart(
+	ctx context.Context, maxHold time.Duration, repairs bool, lost func(cause error),
+) (*lease.Lease, error) {
 	switch {
 	case l.config.Err != nil:
 		return nil, lockerr.New("lock", l.Name(), l.config.Err)
@@ -24,6 +26,9 @@ func (l *Lock) TryPart(ctx context.Context, maxHold time.Duration, lost func(cau
 		return nil, lockerr.ErrClosed
 	}
 	defer l.e.End()
+	if l.e.Draining() && !repairs {
+		return nil, lockerr.ErrClosed
+	}
 	a := attempt{Lock: l}
 	p := a.newLease()
 	if maxHold > 0 {
@@ -72,7 +77,7 @@ func (l *Lock) ReleasePart(ctx context.Context, p *lease.Lease) (held bool, err 
 		return false, nil
 	}
 	err = l.e.release(ctx, p, 0)
-	return !errors.Is(err, lockerr.ErrGone), err
+	return !errors.Is(err, lockerr.ErrLost), err
 }
 
 // DropPart releases a part in the background.

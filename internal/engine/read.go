@@ -73,6 +73,7 @@ func (a *attempt) enterRead(l *lease.Lease) *lease.Hold {
 	default:
 		h, spare = a.table.GrantRead(a.w, l, true, 0)
 	}
+	a.asking = nil
 	fresh := reply != wire.ReadOther && spare != l
 	if fresh {
 		a.e.took(l, a.config.MaxHold)

@@ -139,7 +139,7 @@ func (e *Engine) release(ctx context.Context, l *lease.Lease, next int64) error 
 func (e *Engine) settle(l, queued *lease.Lease, err error) error {
 	damaged := err != nil && errors.As(err, new(wire.Damage)) // a key beside the lock, which has been released
 	switch {
-	case err == nil || err == lockerr.ErrGone || damaged:
+	case err == nil || err == lockerr.ErrGone || err == lockerr.ErrForced || damaged:
 		e.watchdog.Remove(l)
 		if !e.arbiters[l.Kind].Released(l.Keys.Name, l, queued, int64(l.Length)) && queued != nil {
 			e.cleaner.Add(queued, false, nil) // nobody waits any more
@@ -164,7 +164,7 @@ func (e *Engine) settle(l, queued *lease.Lease, err error) error {
 // successor returns a lease to queue with the release of l, for the goroutine that waits for the lock. Its
 // process has had its turn: it queues behind others. nil if there is none that wants such a lease.
 func (e *Engine) successor(l *lease.Lease, class int64) *lease.Lease {
-	if class != int64(l.Length) || !l.Renewed || e.Closed() {
+	if class != int64(l.Length) || !l.Renewed || e.Draining() {
 		return nil
 	}
 	next := &lease.Lease{Ref: l.Ref}
@@ -173,7 +173,7 @@ func (e *Engine) successor(l *lease.Lease, class int64) *lease.Lease {
 }
 
 // sendRelease sends the release of l until a time. It returns what it has queued, nil if nothing; or
-// lockerr.ErrGone if the hold was gone although it was certain, errUnconfirmed, or an error for good.
+// lockerr.ErrGone or ErrForced if the hold was gone although it was certain, errUnconfirmed, or an error for good.
 // A release that is sent again, or answered after the deadline, need not find the hold.
 func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64, next *lease.Lease) (queued *lease.Lease, err error) {
 	resent := false
@@ -198,7 +198,7 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64,
 		}
 		switch {
 		case err == nil && told < 0 && !resent && lease.Certain(l, e.Clock.Now()):
-			return nil, lockerr.ErrGone
+			return nil, e.goneCause(l)
 		case err == nil && told < 0:
 			return nil, nil
 		case err == nil:

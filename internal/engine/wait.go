@@ -21,13 +21,16 @@ import (
 // attempt is a call while it asks Redis.
 type attempt struct {
 	*Lock
-	ctx     context.Context // the caller's
-	io      context.Context // the same for rueidis
+	ctx     context.Context    // the caller's
+	io      context.Context    // the same for rueidis
+	session *transport.Context // ends the call with the session
 	c       *Call
 	w       *waiter
 	st      arbiterStanding // of a reader
 	asks    bool            // a TryLock that asks whoever may keep the lock
 	backoff time.Duration   // before the next request, after some that were refused
+	over    bool            // the call ends as it should: no observer has panicked
+	asking  *lease.Lease    // what the call may have in Redis: a place, or a lease that the arbiter does not know
 	from    string          // the hold id of a ticket to adopt; empty: Redis is asked for a lock of its own
 
 	// The last answer of Redis.
@@ -53,10 +56,11 @@ func (a *attempt) contend(l *lease.Lease) (*lease.Lease, error) {
 	for {
 		var out outcome
 		var err error
-		if l != nil {
+		if a.asking = l; l != nil {
 			out, err = a.goOn(l)
 		} else {
 			l = a.newLease()
+			a.asking = l
 			out, err = a.ask(l)
 		}
 		if out == granted {
@@ -66,6 +70,7 @@ func (a *attempt) contend(l *lease.Lease) (*lease.Lease, error) {
 		if l.Queued || l.Indeterminate {
 			a.e.cleaner.Add(l, l.Indeterminate, nil)
 		}
+		a.asking = nil
 		if out == over {
 			return nil, err
 		}
@@ -304,7 +309,7 @@ func (a *attempt) unanswered() {
 func (a *attempt) ended() error {
 	op := a.op(a.c)
 	switch {
-	case a.ctx.Err() == nil && !a.e.Closed():
+	case a.ctx.Err() == nil && a.session.Err() == nil:
 		return nil
 	case a.ctx.Err() == nil:
 		return lockerr.New(op, a.Name(), lockerr.ErrClosed, a.last)
@@ -344,7 +349,7 @@ func (a *attempt) pause(d time.Duration, signal <-chan struct{}) (done bool, err
 	case <-a.w.C:
 		return true, nil
 	case <-a.ctx.Done():
-	case <-a.e.closing:
+	case <-a.session.Done():
 	}
 	err = a.ended()
 	return err != nil, err

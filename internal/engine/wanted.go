@@ -52,9 +52,10 @@ func (e *Engine) dropped(l *lease.Lease) {
 	e.releaseLater(l)
 }
 
-// overtaken are the hold ids that were named last by messages, which may have overtaken the replies that grant these
-// holds. They are few: the next look of who waits repeats the message.
-type overtaken struct {
+// named are the hold ids that messages of a kind have named last. A message may overtake the reply that grants the hold,
+// or come while the hold is being released. They are few: the next look of a waiter repeats that the lock is wanted, and
+// a renewal tells that it was forced open.
+type named struct {
 	at atomic.Int64 // a moment after the last one was named
 
 	mu   sync.Mutex // protects the following
@@ -63,7 +64,7 @@ type overtaken struct {
 }
 
 // add adds an id, which was named now.
-func (o *overtaken) add(id string, now int64) {
+func (o *named) add(id string, now int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ids[o.next%len(o.ids)] = strings.Clone(id)
@@ -72,7 +73,7 @@ func (o *overtaken) add(id string, now int64) {
 }
 
 // has reports whether an id was named since its acquisition was sent.
-func (o *overtaken) has(id string, sent int64) bool {
+func (o *named) has(id string, sent int64) bool {
 	if o.at.Load() <= sent {
 		return false
 	}

@@ -14,7 +14,7 @@ type Observer interface {
 	Released(ctx context.Context, e Release)
 	Lost(e Loss)
 	Renewed(e Renew)
-	Kept(leases int)
+	Kept(e Keep)
 }
 
 // Kind is the kind of a lock, or the side of one, that an event is about.
@@ -70,6 +70,12 @@ type Renew struct {
 	Err      error
 }
 
+// Keep is how many leases a session keeps.
+type Keep struct {
+	Session string
+	Leases  int
+}
+
 // All tells each of several observers of every event, in this order.
 type All []Observer
 
@@ -93,4 +99,4 @@ func (all All) Released(ctx context.Context, e Release) {
 
 func (all All) Lost(e Loss)     { all.each(func(o Observer) { o.Lost(e) }) }
 func (all All) Renewed(e Renew) { all.each(func(o Observer) { o.Renewed(e) }) }
-func (all All) Kept(leases int) { all.each(func(o Observer) { o.Kept(leases) }) }
+func (all All) Kept(e Keep)     { all.each(func(o Observer) { o.Kept(e) }) }

@@ -70,6 +70,7 @@ type Lease struct {
 	deadline timing.Timer[*Lease] // Early before Deadline, or when to cancel release
 	renewal  timing.Timer[*Lease]
 	release  *transport.Context
+	counted  bool  // in Watchdog.held
 	end      int64 // it must not last longer, here or in Redis; 0: no bound
 }
 

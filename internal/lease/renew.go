@@ -149,6 +149,7 @@ func (w *Watchdog) gone(l *Lease) (held bool) {
 	held = w.heldLocked(l)
 	if held {
 		w.deadlines.Stop(&l.deadline)
+		w.countLocked(l)
 	}
 	return held
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ type Watchdog struct {
 	mu        sync.Mutex               // protects the schedules, and the fields of Lease that say so
 	deadlines *timing.Schedule[*Lease] // of every lease held or being released
 	renewals  *timing.Schedule[*Lease] // of every lease held whose renewal is not under way
+	held      int                      // how many leases are held
+	none      chan struct{}            // signals that held may be 0
 }
 
 // WatchdogConfig configures a Watchdog.
@@ -41,7 +44,7 @@ type Owner interface {
 
 // NewWatchdog returns a watchdog without leases.
 func NewWatchdog(c WatchdogConfig) *Watchdog {
-	w := &Watchdog{WatchdogConfig: c}
+	w := &Watchdog{WatchdogConfig: c, none: make(chan struct{}, 1)}
 	w.deadlines = timing.NewSchedule[*Lease](c.Clock, &w.mu)
 	w.renewals = timing.NewSchedule[*Lease](c.Clock, &w.mu)
 	w.rounds = transport.Rounds[*Lease]{Conn: c.Proto.Conn, Key: (*Lease).LockName, Do: w.renew, Kick: w.renewals.Kick}
@@ -69,6 +72,7 @@ func (w *Watchdog) expired(due []*Lease) (expired []*Lease) {
 		}
 		if w.Clock.Now() >= deadline {
 			w.renewals.Stop(&l.renewal)
+			w.countLocked(l)
 			expired = append(expired, l)
 		} else if l.release != nil {
 			w.deadlines.Set(&l.deadline, deadline)
@@ -90,6 +94,7 @@ func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
 	}
 	l.deadline.For, l.renewal.For = l, l
 	w.deadlines.Set(&l.deadline, l.Deadline.Load()-Early)
+	w.countLocked(l)
 	w.renewAfterLocked(l, l.sent())
 }
 
@@ -127,12 +132,47 @@ func (w *Watchdog) RenewAll() {
 // heldLocked reports whether l is neither lost nor being released.
 func (w *Watchdog) heldLocked(l *Lease) bool { return l.deadline.Pending() && l.release == nil }
 
+// countLocked follows up a change of what heldLocked reports of l.
+func (w *Watchdog) countLocked(l *Lease) {
+	switch held := w.heldLocked(l); {
+	case held && !l.counted:
+		w.held++
+	case !held && l.counted:
+		w.held--
+	}
+	if l.counted = w.heldLocked(l); w.held == 0 {
+		timing.Signal(w.none)
+	}
+}
+
+// AwaitNone blocks until no lease is held, or enough is closed. Only one goroutine may call it.
+func (w *Watchdog) AwaitNone(enough <-chan struct{}) {
+	for len(w.Held()) > 0 {
+		select {
+		case <-w.none:
+		case <-enough:
+			return
+		}
+	}
+}
+
+// Held returns the leases that are held: neither lost nor being released.
+func (w *Watchdog) Held() []*Lease {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(w.deadlines.All(), func(l *Lease) bool { return !w.heldLocked(l) })
+}
+
 // Stop ends the renewals of a lease that is about to be released under ctx. If Remove is not
 // called until giveUp, or before the deadline, ctx is cancelled.
 func (w *Watchdog) Stop(l *Lease, ctx *transport.Context, giveUp int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.release = ctx
+	w.countLocked(l)
 	w.renewals.Stop(&l.renewal)
 	if !l.deadline.Pending() {
 		ctx.Cancel()
@@ -168,6 +208,7 @@ func (w *Watchdog) Remove(l *Lease) {
 	l.release = nil
 	w.renewals.Stop(&l.renewal)
 	w.deadlines.Stop(&l.deadline)
+	w.countLocked(l)
 }
 
 // All returns every lease that was added and not removed.

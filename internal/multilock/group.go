@@ -150,23 +150,25 @@ func (g *Group) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (eng
 	}
 	c := engine.NewCall(ctx, g.observer, g.name, event.Group, "lock group", wait)
 	fresh, err := g.acquire(ctx, o, &c)
+	giveBack := func(h engine.Held, due bool) { _ = g.Release(context.WithoutCancel(ctx), h, due) }
+	c.Due = due
 	if fresh == nil {
-		c.End(false, err)
+		c.End(false, err, giveBack)
 		return nil, err
 	}
 	switch h, err := g.enter(o, fresh, due); {
 	case err != nil:
 		fresh.giveBack(ctx, -1)
-		c.End(false, err)
+		c.End(false, err, giveBack)
 		return nil, err
 	case h != fresh:
 		fresh.giveBack(ctx, -1)
 		c.Entered(h)
-		c.End(true, nil)
+		c.End(true, nil, giveBack)
 		return h, nil
 	}
 	c.Got(fresh, false)
-	c.End(true, nil)
+	c.End(true, nil, giveBack)
 	fresh.watch()
 	return fresh, nil
 }
@@ -201,7 +203,7 @@ func (g *Group) enter(o *arbiter.Owner, fresh *hold, due bool) (*hold, error) {
 }
 
 // acquire locks every member on behalf of a call, or none.
-func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (*hold, error) {
+func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (_ *hold, err error) {
 	switch {
 	case g.err != nil:
 		return nil, lockerr.New(c.Op, "", g.err)
@@ -214,8 +216,13 @@ func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 	} else {
 		h.as = o
 	}
-	if ok, err := h.acquire(arbiter.WithOwner(ctx, h.as), c); !ok {
-		h.giveBack(ctx, -1)
+	got := false
+	defer func() {
+		if !got { // also if an observer has panicked
+			h.giveBack(ctx, -1)
+		}
+	}()
+	if got, err = h.acquire(arbiter.WithOwner(ctx, h.as), c); !got {
 		return nil, err
 	}
 	return h, nil

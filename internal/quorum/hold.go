@@ -91,7 +91,10 @@ func (h *hold) try(caller context.Context, i int, lost func(cause error)) (*leas
 			return nil, nil
 		}
 	}
-	p, err := h.r.nodes[i].TryPart(ctx, most, lost)
+	h.mu.Lock()
+	repairs := h.state == held
+	h.mu.Unlock()
+	p, err := h.r.nodes[i].TryPart(ctx, most, repairs, lost)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p != nil && h.state == asked {

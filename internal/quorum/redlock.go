@@ -106,9 +106,9 @@ func (r *Redlock) Name() string { return r.name }
 
 func (r *Redlock) quorum() int { return len(r.nodes)/2 + 1 }
 
-// closed reports whether the sessions that are open are no majority any more.
+// closed reports whether the sessions that grant anything new are not a majority any more.
 func (r *Redlock) closed() bool {
-	open := slices.DeleteFunc(slices.Clone(r.engines), (*engine.Engine).Closed)
+	open := slices.DeleteFunc(slices.Clone(r.engines), (*engine.Engine).Draining)
 	return len(open) < r.quorum()
 }
 
@@ -118,7 +118,7 @@ func (r *Redlock) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (e
 	c := engine.NewCall(ctx, r.observer, r.name, event.Redlock, "lock", wait)
 	c.Due = due
 	h, err := r.Acquire(ctx, o, &c)
-	c.End(h != nil, err)
+	c.End(h != nil, err, func(h engine.Held, due bool) { r.giveBack(h.(*locked), due) })
 	return h, err
 }
 
@@ -150,10 +150,23 @@ func (r *Redlock) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 // enter waits for the call's turn in this process and then, unless another goroutine passes the
 // lock on, acquires it from the deployments.
 func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (*locked, error) {
-	w := r.table.Waiter(&r.side, o, r.cfg.Passable(), int64(r.lease))
-	defer r.table.Free(w)
+	w, over := r.table.Waiter(&r.side, o, r.cfg.Passable(), int64(r.lease)), false
 	w.Due = c.Due
-	switch r.table.Enter(w, c.Wait) {
+	defer func() {
+		if !over { // an observer has panicked
+			if h := r.table.Quit(w); h != nil {
+				r.giveBack(h, c.Due)
+			}
+		}
+		r.table.Free(w)
+	}()
+	h, err := r.enterAs(ctx, w, c)
+	over = true
+	return h, err
+}
+
+func (r *Redlock) enterAs(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (*locked, error) {
+	switch o := w.Owner; r.table.Enter(w, c.Wait) {
 	case arbiter.Entered:
 		h := r.table.Answer(w)
 		c.Entered(h)
@@ -161,6 +174,9 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 	case arbiter.UnlockFirst:
 		return nil, lockerr.New(c.Op, r.name, lockerr.ErrUnlockFirst, r.side.LossOf(o))
 	case arbiter.Busy:
+		if r.closed() {
+			return nil, lockerr.New(c.Op, r.name, lockerr.ErrClosed)
+		}
 		return nil, nil
 	case arbiter.Queued:
 		c.Contend()
@@ -170,7 +186,7 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 		if h := r.table.Answer(w); h != nil {
 			if r.Refresh(h); h.State() != arbiter.Live { // it expired before this call woke up
 				r.giveBack(h, c.Due)
-				return r.enter(ctx, o, c)
+				return r.enter(ctx, w.Owner, c)
 			}
 			c.Got(h, true)
 			return h, nil
@@ -190,7 +206,7 @@ func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 // awaitTurn blocks until the arbiter answers w. If the call ends first, it takes w out of the queue, gives
 // back what w was granted meanwhile, and returns why.
 func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (err error) {
-	for !engine.Await(ctx, w.C, r.engines) {
+	for r.closed() || !engine.Await(ctx, w.C, r.engines) {
 		switch b := r.table.Blocked(&r.side); {
 		case ctx.Err() != nil && r.side.MustUnlockFirst(w.Owner):
 			err = lockerr.Ended(c.Op, r.name, ctx, lockerr.ErrUnlockFirst)

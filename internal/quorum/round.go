@@ -208,10 +208,13 @@ func (h *hold) release(ctx context.Context) error {
 	held := with(true, parts)
 	answers := ask(held, func(i int) (bool, error) { return r.nodes[i].ReleasePart(ctx, parts[i]) })
 	n := 0
-	errs := []error{lockerr.ErrGone}
+	lost, errs := lockerr.ErrGone, []error(nil)
 	for i := range held {
 		a := <-answers
-		if a.err != nil {
+		switch {
+		case errors.Is(a.err, lockerr.ErrForced):
+			lost = lockerr.ErrForced
+		case a.err != nil:
 			errs = append(errs, a.err)
 		}
 		if a.got {
@@ -222,5 +225,5 @@ func (h *hold) release(ctx context.Context) error {
 			return nil
 		}
 	}
-	return lockerr.New("unlock", r.name, errs...)
+	return lockerr.New("unlock", r.name, append([]error{lost}, errs...)...)
 }

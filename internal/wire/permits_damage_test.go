@@ -86,3 +86,25 @@ func TestRankingWithPermitsIsNoSemaphore(t *testing.T) {
 		}
 	})
 }
+
+// A limit that no semaphore has is not the state of a lock that is held: a reply that overflowed made it an exclusive one.
+func TestStrangeLimitIsNotALockThatIsHeld(t *testing.T) {
+	r := newRig(t) // the scores of miniredis have no such values
+	for _, limit := range []string{"-inf", "-1e300", "-9223372036854775807", "-0.5", "0", "-0"} {
+		r.must("ZADD", "a", limit, "permits", "9000000000000000", "x")
+		in, err := r.Inspect(ctx0, "a")
+		if err != nil {
+			require.ErrorIs(t, err, lockerr.ErrNotLock, limit)
+		} else {
+			require.EqualValues(t, -2, in.TTL, limit)
+		}
+		r.must("DEL", "a")
+	}
+	l := r.lease(Semaphore, 1)
+	l.Permits = 1<<63 - 1
+	r.take(l)
+	in, err := r.Inspect(ctx0, "a")
+	require.NoError(t, err)
+	require.Positive(t, in.Permits)
+	require.Equal(t, map[string]int{l.ID: 0}, in.Fields)
+}

@@ -85,14 +85,15 @@ func assemble(files fs.FS, file, pubsub string) (string, error) {
 		return "", err
 	}
 	rest, flagged := strings.CutPrefix(string(content), undeclared)
-	text := pubsub
+	var text strings.Builder
 	if flagged {
-		text = undeclared + text
+		text.WriteString(undeclared)
 	}
+	text.WriteString(pubsub)
 	for line := range strings.Lines(rest) {
 		names, needed := strings.CutPrefix(strings.TrimSpace(line), needs)
 		if !needed {
-			text += code(line)
+			text.WriteString(code(line))
 			continue
 		}
 		for name := range strings.SplitSeq(names, ", ") {
@@ -101,11 +102,11 @@ func assemble(files fs.FS, file, pubsub string) (string, error) {
 				return "", err
 			}
 			for line := range strings.Lines(string(lib)) {
-				text += code(line)
+				text.WriteString(code(line))
 			}
 		}
 	}
-	return text, nil
+	return text.String(), nil
 }
 
 // code returns a line, or nothing for one that is empty or a comment.

@@ -44,6 +44,7 @@ func (o teller) Acquired(ctx context.Context, e relock.AcquireEvent) { o.note(e,
 func (o teller) Released(ctx context.Context, e relock.ReleaseEvent) { o.note(e, ctx.Value(o.told)) }
 func (o teller) Lost(e relock.LostEvent)                             { o.note(e) }
 func (o teller) Renewed(e relock.RenewEvent)                         { o.note(e) }
+func (o teller) Kept(e relock.KeepEvent)                             { o.note(e) }
 
 // tellAll tells o of an event of every sort.
 func tellAll(ctx context.Context, o relock.Observer) {
@@ -57,13 +58,14 @@ func tellAll(ctx context.Context, o relock.Observer) {
 	o.Renewed(relock.RenewEvent{Holds: 3, Duration: time.Millisecond})
 	o.Renewed(relock.RenewEvent{Holds: 3, Duration: time.Millisecond, Err: gone})
 	o.Lost(relock.LostEvent{Name: "a", Kind: relock.KindGroup, Held: time.Hour, Cause: gone})
+	o.Kept(relock.KeepEvent{Session: "s", Leases: 2})
 }
 
 func TestObserversTellsEachInOrder(t *testing.T) {
 	var each, all []string
 	ctx := context.WithValue(kit.Background, &each, "found")
 	tellAll(ctx, teller{"x", &each})
-	require.Len(t, each, 9)
+	require.Len(t, each, 10)
 	ctx = context.WithValue(kit.Background, &all, "found")
 	tellAll(ctx, relock.Observers(teller{"x", &all}, nil, teller{"y", &all}))
 	require.Len(t, all, 18)
@@ -94,7 +96,7 @@ level=DEBUG msg="relock: not acquired" lock=a kind=read wait=0s contended=false 
 level=DEBUG msg="relock: released" lock=a kind=fair held=1m0s
 level=DEBUG msg="relock: released" lock=a kind=fair held=1m0s error=gone
 level=DEBUG msg="relock: renewed" holds=3 took=1ms
-` + failed + lost,
+` + failed + lost + `level=DEBUG msg="relock: kept" leases=2` + "\n",
 	} {
 		out := new(bytes.Buffer)
 		o := relock.SlogObserver(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: untimed})))

@@ -83,3 +83,22 @@ func TestLockForcedOpenBeforeItsReplyIsLostByThat(t *testing.T) {
 		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
 	})
 }
+
+// The release of an Unlock, or of a Handoff, finds that somebody has forced the lock open while it was on its way.
+func TestForcedOpenDuringUnlock(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l := p.held()
+		p.delay(300 * time.Millisecond)
+		unlocked := kit.Async(func() error { return l.Unlock(background) })
+		time.Sleep(100 * time.Millisecond)
+		for _, s := range other.s {
+			for _, name := range w.typ.names {
+				was, err := s.ForceUnlock(background, name)
+				require.NoError(t, err)
+				require.True(t, was)
+			}
+		}
+		require.ErrorIs(t, <-unlocked, relock.ErrForced)
+	})
+}

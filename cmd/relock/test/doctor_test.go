@@ -49,12 +49,15 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 		{nil, 0, "ok", "cluster none"},
 		{nil, 0, "ok", "clock the server's is"},
 		{nil, 0, "ok", "pub/sub a waiter got the lock"},
+		{nil, 0, "ok", "ConnWriteTimeout 2s, Dialer.KeepAlive 1s, ConnLifetime none"},
 		{[]string{"CONFIG", "SET", "appendonly", "yes"}, 0, "ok", "persistence append-only file"},
 		{[]string{"CONFIG", "SET", "maxmemory-policy", "volatile-ttl"}, 1, "warning", "volatile-ttl"},
 		{[]string{"CONFIG", "SET", "maxmemory", "1gb"}, 2, "problem", "eviction when memory is full"},
 		{[]string{"CONFIG", "SET", "maxmemory-policy", "noeviction"}, 0, "ok", "eviction noeviction"},
 		{[]string{"ACL", "SETUSER", "default", "-role"}, 1, "warning", "+role, for noticing a failover: not allowed"},
-		{[]string{"ACL", "SETUSER", "default", "+role", "-hset"}, 2, "problem", "+hset, for holding locks: not allowed"},
+		{[]string{"ACL", "SETUSER", "default", "+role", "-hrandfield"}, 1, "warning", "+hrandfield, for telling locks"},
+		{[]string{"ACL", "SETUSER", "default", "+hrandfield", "-ping"}, 2, "problem", "+ping, for the client: not allowed"},
+		{[]string{"ACL", "SETUSER", "default", "+ping", "-hset"}, 2, "problem", "+hset, for holding locks: not allowed"},
 		{[]string{"ACL", "SETUSER", "default", "+@all", "-scan"}, 0, "note", "+scan, for relock list and relock top: not allowed"},
 		{[]string{"ACL", "SETUSER", "default", "+@all", "resetchannels"}, 2, "problem", "&relock_session:*, for subscribing"},
 		{[]string{"ACL", "SETUSER", "default", "allchannels", "-subscribe"}, 2, "problem", "subscribing"},
@@ -74,6 +77,32 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	require.NotContains(t, text, "+hset")
 }
 
+// The moments in which doctor is needed most: what the server refuses then must not end doctor itself.
+func TestDoctorOutlivesWhatTheServerRefuses(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--save", "3600 1")
+	admin(t, s, "SET", "x", "1")
+	require.NoError(t, os.RemoveAll(admin(t, s, "CONFIG", "GET", "dir").([]any)[1].(string)))
+	admin(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "yes")
+	_, _ = s.Do("BGSAVE")
+	redistest.Eventually(t, soon, "a snapshot that fails", func() bool {
+		return s.Info("persistence")["rdb_last_bgsave_status"] == "err"
+	})
+	find(t, examined(t, s.Addr(), 2), "problem", "persistence the server refuses to write since its last snapshot (BGSAVE) has failed")
+	admin(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+	find(t, examined(t, s.Addr(), 1), "warning", "persistence its last snapshot (BGSAVE) has failed")
+
+	primary, replicas := redistest.StartReplicas(t, 1, "--replica-serve-stale-data", "no")
+	primary.Kill()
+	redistest.Eventually(t, soon, "a replica without its primary", func() bool {
+		return replicas[0].Info("replication")["master_link_status"] == "down"
+	})
+	find(t, examined(t, replicas[0].Addr(), 2), "problem", "replicas this replica has lost its primary")
+
+	renamed := redistest.Start(t, "--rename-command", "PING", "ITSPING")
+	find(t, examined(t, renamed.Addr(), 2), "problem", "+ping, for the client: the server does not know it")
+}
+
 func TestDoctorKnowsReplicasAndClusters(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 1)
@@ -83,6 +112,7 @@ func TestDoctorKnowsReplicasAndClusters(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	all := examined(t, cluster.Nodes()[0].Addr(), 0)
 	find(t, all, "ok", "cluster 3 primaries have all slots")
+	find(t, all, "ok", "ClusterOption.ShardsRefreshInterval 5s")
 	if redistest.Has(t, redistest.ShardedPubSub) {
 		find(t, all, "ok", "sharded pub/sub")
 	}
@@ -113,7 +143,7 @@ func TestDoctorAgreesWithTheDocumentedPermissions(t *testing.T) {
 	for _, word := range rule {
 		name, ok := strings.CutPrefix(word, "+")
 		removable := !strings.Contains(name, "|") || redistest.Has(t, redistest.FineRules)
-		if ok && removable && name != "unsubscribe" && name != "ping" {
+		if ok && removable && name != "unsubscribe" {
 			admin(t, s, "ACL", "SETUSER", "relock", "-"+name)
 			require.True(t, slices.ContainsFunc(examined(t, address, -1, "goods:"), func(f finding) bool {
 				return f.Severity == "warning" || f.Severity == "problem"

@@ -62,6 +62,36 @@ func TestNothingOfRedisActsOnTheTerminal(t *testing.T) {
 	}
 }
 
+// A terminal that is not for UTF-8 reads each byte of a letter: of this one the second is CSI there, and the name clears
+// the screen.
+func TestNoByteOfALetterActsOnTheTerminal(t *testing.T) {
+	s := server(t)
+	const letter = "\u011b"
+	holds(t, s, letter+"2J", "more")
+	admin(t, s, "SET", "relock_session:{"+stranger+"}", "label"+letter+"2J")
+	for _, args := range [][]string{
+		{"list"}, {"list", "--json"}, {"inspect", letter + "2J", "more"}, {"inspect", "--json", letter + "2J", "more"},
+		{"run", "-n", letter + "2J", "--", "true"}, {"unlock", "--yes", letter}, {"doctor", letter}, {"__complete", "inspect", ""},
+	} {
+		for locale, escaped := range map[string]bool{"C.UTF-8": false, "cs_CZ.utf8": false, "en_US.ISO-8859-1": true, "POSIX": true} {
+			cmd := command(s.Addr(), args...)
+			cmd.Env = append(cmd.Env, "LC_ALL="+locale)
+			r := start(t, cmd)
+			<-r.ended
+			text := r.out.String() + r.err.String()
+			require.NotEmpty(t, text)
+			for i := range len(text) {
+				if escaped {
+					require.Less(t, text[i], byte(0x80), "%s with %s: %s", args, locale, text)
+				}
+			}
+			if args[0] != "doctor" && !escaped {
+				require.Contains(t, text, letter, "%s with %s", args, locale)
+			}
+		}
+	}
+}
+
 // A server that is none of ours: its errors repeat what somebody has stored, and the arguments of commands that
 // it does not know.
 func TestErrorsOfRedisAreEscapedAndCutShort(t *testing.T) {

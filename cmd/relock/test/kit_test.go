@@ -33,7 +33,7 @@ type running struct {
 // command returns relock with its arguments, connected to an address.
 func command(address string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "RELOCK_REDIS="+address)
+	cmd.Env = append(os.Environ(), "RELOCK_REDIS="+address, "LC_ALL=C.UTF-8")
 	return cmd
 }
 

@@ -80,6 +80,22 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	waiter.ends(143)
 }
 
+// What others have stored may look like a lock. It costs no more than it must, and is shown as a lock only if it can be
+// one.
+func TestListIsQuickWithWhatOthersHaveStored(t *testing.T) {
+	s := server(t)
+	const fill = `for i = 1, 100000 do redis.call('HSET', KEYS[1], string.format('%08x-0000-8000-8000-000000000000:1', i), ARGV[1]) end`
+	admin(t, s, "EVAL", fill, "1", "many", "1")
+	admin(t, s, "EVAL", fill, "1", "sessions", `{"user": 7}`)
+	for i, permits := range []string{"-1e300", "-inf", "-0.5", "0", "1"} {
+		admin(t, s, "ZADD", fmt.Sprint("ranking", i), permits, "permits", "5", "somebody")
+	}
+	all := parsed(t, run(t, s, "list", "--json").ends(0))
+	require.Len(t, all, 1)
+	require.Equal(t, "many", all[0].Name)
+	require.Len(t, all[0].Holders, 100_000)
+}
+
 // A lock that a session keeps though nobody uses it is shown as its own, and can be opened. A command that waits for it
 // gets it at once.
 func TestKeptLocksAreShownAndOpened(t *testing.T) {

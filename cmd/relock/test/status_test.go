@@ -3,12 +3,13 @@ package test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/kit"
-
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
 )
 
 // statuses are command lines, and what comes of them. "taken" is held by another session.
@@ -138,4 +139,42 @@ func TestLocksAreSharedWithTheLibrary(t *testing.T) {
 		end()
 		locked(t, s, name, false)
 	}
+}
+
+// Many jobs of one moment, as of a crontab: each gets its answer, or is told to try again.
+func TestCrowdOfJobsIsAnswered(t *testing.T) {
+	s := redistest.Start(t) // not in parallel
+	crowd := make([]*running, 200)
+	for i := range crowd {
+		crowd[i] = run(t, s, "run", "-n", "job", "--", "true")
+	}
+	answered := 0
+	for _, r := range crowd {
+		<-r.ended
+		switch r.status {
+		case 0, 1:
+			answered++
+		case 75:
+			require.Contains(t, r.err.String(), "try again")
+		default:
+			t.Errorf("status %d: %s", r.status, &r.err)
+		}
+	}
+	t.Log(answered, "of", len(crowd), "were answered")
+	require.Positive(t, answered)
+}
+
+// A server that answers, but so late that no session starts, is busy; one that does not is not there.
+func TestServerThatIsTooBusyIsToTryAgain(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	slow := redistest.NewProxy(t, s.Addr())
+	slow.Delay(400 * time.Millisecond)
+	r := start(t, command(slow.Addr(), "run", "-w", "2s", "job", "--", "true"))
+	r.ends(75)
+	require.Contains(t, r.err.String(), "busy, try again")
+	slow.Delay(0)
+	start(t, command(slow.Addr(), "run", "-w", "1m", "job", "--", "true")).ends(0)
+	require.NoError(t, s.Freeze())
+	start(t, command(slow.Addr(), "run", "-w", "1s", "job", "--", "true")).ends(69)
 }

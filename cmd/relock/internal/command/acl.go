@@ -44,7 +44,7 @@ In a cluster, and with replicas, give the rule to each server.`,
 			if err != nil {
 				return failed(fmt.Errorf("asking the server for its version (INFO): %w", err))
 			}
-			fmt.Println(strings.Join(acl.Rule(s, n, names), " "))
+			fmt.Fprintln(cmd.OutOrStdout(), strings.Join(acl.Rule(s, n, names), " "))
 			return nil
 		},
 	}

@@ -88,14 +88,9 @@ func (r *runner) connect(ctx context.Context) (rueidis.Client, *relock.Session, 
 		opts = append(opts, relock.WithLabel(r.label))
 	}
 	for {
-		client, err := connect.Open(ctx, address(r.cmd))
-		var session *relock.Session
+		client, session, err := connect.Start(ctx, address(r.cmd), opts...)
 		if err == nil {
-			if session, err = relock.NewSession(ctx, client, opts...); err == nil {
-				return client, session, nil
-			}
-			client.Close()
-			err = connect.Explained(ctx, address(r.cmd), err)
+			return client, session, nil
 		}
 		if !r.wait.set || !connect.Passing(err) {
 			return nil, nil, err

@@ -2,7 +2,7 @@ package command
 
 import (
 	"bytes"
-	"os"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,13 +18,13 @@ func freeOfBashCompletion(root *cobra.Command) {
 	cmd.Long = `bash prints a script that completes the command line of relock in bash. It needs no other package.
 
   source <(relock completion bash)`
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var script bytes.Buffer
 		if err := root.GenBashCompletionV2(&script, true); err != nil {
 			return err
 		}
-		_, err := os.Stdout.WriteString(strings.Replace(script.String(), theirWords, ownWords, 1))
-		return err
+		fmt.Fprint(cmd.OutOrStdout(), strings.Replace(script.String(), theirWords, ownWords, 1))
+		return nil
 	}
 }
 

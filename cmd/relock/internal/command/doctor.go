@@ -2,7 +2,7 @@ package command
 
 import (
 	"fmt"
-	"os"
+	"io"
 	"strings"
 
 	"github.com/relock-go/relock/cmd/relock/internal/doctor"
@@ -25,19 +25,17 @@ Exit status: 0 if all is well, 1 if there is a warning, 2 if locks do not work.`
 		Example: "  relock doctor goods:",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found := []doctor.Finding{}
+			out, found := cmd.OutOrStdout(), []doctor.Finding{}
 			e := doctor.Exam{Address: address(cmd), Prefix: prefix(cmd) + strings.Join(args, ""), Found: func(f doctor.Finding) {
 				if asJSON {
 					found = append(found, f)
 				} else if verbose || !f.Detail {
-					printFinding(f)
+					printFinding(out, f)
 				}
 			}}
 			worst := e.Run(cmd.Context())
 			if asJSON {
-				if err := printAny(os.Stdout, found); err != nil {
-					return err
-				}
+				printAny(out, found)
 			}
 			if status := max(0, int(worst-doctor.Note)); status > 0 {
 				return &exit{status: status}
@@ -50,9 +48,9 @@ Exit status: 0 if all is well, 1 if there is a warning, 2 if locks do not work.`
 	return cmd
 }
 
-func printFinding(f doctor.Finding) {
-	fmt.Printf("%-8s %-15s %s\n", f.Severity, f.Check, locks.Escaped(f.Text))
+func printFinding(w io.Writer, f doctor.Finding) {
+	fmt.Fprintf(w, "%-8s %-15s %s\n", f.Severity, f.Check, locks.Escaped(f.Text))
 	if f.Advice != "" {
-		fmt.Printf("%24s → %s\n", "", locks.Escaped(f.Advice))
+		fmt.Fprintf(w, "%24s %s %s\n", "", locks.Escaped("→"), locks.Escaped(f.Advice))
 	}
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
@@ -47,10 +46,11 @@ something that is no lock, and 64 and 69 as always.`,
 			case quiet:
 				return nil
 			case asJSON:
-				return printJSON(os.Stdout, all)
+				printJSON(cmd.OutOrStdout(), all)
+				return nil
 			}
 			for _, l := range all {
-				describe(os.Stdout, l)
+				describe(cmd.OutOrStdout(), l)
 			}
 			return nil
 		},

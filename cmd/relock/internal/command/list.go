@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -55,9 +54,11 @@ It looks at all keys, in steps of 500 (SCAN), first for hashes and then for sort
 				}
 			}
 			if asJSON {
-				return printJSON(os.Stdout, held)
+				printJSON(cmd.OutOrStdout(), held)
+			} else {
+				printTable(cmd.OutOrStdout(), held)
 			}
-			return printTable(os.Stdout, held)
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -65,7 +66,7 @@ It looks at all keys, in steps of 500 (SCAN), first for hashes and then for sort
 }
 
 // printTable prints one line for each lock.
-func printTable(w io.Writer, all []locks.Lock) error {
+func printTable(w io.Writer, all []locks.Lock) {
 	var table bytes.Buffer
 	t := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tKIND\tHOLDER\tHELD\tTTL\tWAITERS")
@@ -76,28 +77,23 @@ func printTable(w io.Writer, all []locks.Lock) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", locks.Printable(l.Name), l.Kind(), holder, locks.HeldFor(l), locks.TimeToLive(l), l.Waiters)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	_ = t.Flush() // to memory
 	width, _, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || widest(table.String()) <= width { // or it is no terminal
-		_, err := w.Write(table.Bytes())
-		return err
+		_, _ = w.Write(table.Bytes())
+		return
 	}
-	return printNarrow(w, all)
+	printNarrow(w, all)
 }
 
 // printNarrow prints a table for a narrow terminal: who holds a lock is on a line of its own.
-func printNarrow(w io.Writer, all []locks.Lock) error {
+func printNarrow(w io.Writer, all []locks.Lock) {
 	for _, l := range all {
 		fmt.Fprintf(w, "%s\n  %s, held %s, TTL %s, waiters %d\n", locks.Printable(l.Name), l.Kind(), locks.HeldFor(l), locks.TimeToLive(l), l.Waiters)
 		for _, h := range l.Holders {
-			if _, err := fmt.Fprintf(w, "  by %s\n", locks.Who(h)); err != nil {
-				return err
-			}
+			fmt.Fprintf(w, "  by %s\n", locks.Who(h))
 		}
 	}
-	return nil
 }
 
 // widest returns how many columns the longest line has.
@@ -129,7 +125,7 @@ type holderJSON struct {
 	Slot    *int   `json:"slot,omitempty"`
 }
 
-func printJSON(w io.Writer, all []locks.Lock) error {
+func printJSON(w io.Writer, all []locks.Lock) {
 	out := make([]lockJSON, len(all))
 	for i, l := range all {
 		o := lockJSON{
@@ -150,18 +146,15 @@ func printJSON(w io.Writer, all []locks.Lock) error {
 		}
 		out[i] = o
 	}
-	return printAny(w, out)
+	printAny(w, out)
 }
 
-func printAny(w io.Writer, v any) error {
+func printAny(w io.Writer, v any) {
 	text, err := json.MarshalIndent(v, "", "  ")
-	if err == nil {
-		_, err = w.Write(append(escapedJSON(text), '\n'))
-	}
 	if err != nil {
-		return &exit{statusSystem, fmt.Errorf("writing JSON: %w", err)}
+		panic(err) // all of it can be marshalled
 	}
-	return nil
+	_, _ = w.Write(append(escapedJSON(text), '\n'))
 }
 
 // escapedJSON escapes what a terminal may act on, and package json leaves as it is.
@@ -169,7 +162,7 @@ func escapedJSON(text []byte) []byte {
 	var out []byte
 	for _, r := range string(text) {
 		switch {
-		case r == '\n' || strconv.IsPrint(r):
+		case r == '\n' || locks.Prints(r):
 			out = utf8.AppendRune(out, r)
 		default:
 			for _, unit := range utf16.Encode([]rune{r}) {

@@ -26,7 +26,7 @@ func newMan() *cobra.Command {
 					err = doc.GenManTree(cmd.Root(), header, dir)
 				}
 			} else {
-				err = doc.GenMan(cmd.Root(), header, os.Stdout)
+				err = doc.GenMan(cmd.Root(), header, cmd.OutOrStdout())
 			}
 			if err != nil {
 				return &exit{statusSystem, fmt.Errorf("writing the manual: %w", err)}

@@ -1,7 +1,10 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"runtime/debug"
@@ -22,11 +25,28 @@ func Main() int {
 		say(err)
 		return statusSystem
 	}
-	return conclude(New().ExecuteContext(context.Background()))
+	out := &output{to: os.Stdout}
+	err := New(out).ExecuteContext(context.Background())
+	if out.err != nil { // whatever came of the command, it has not been told
+		err = &exit{statusSystem, fmt.Errorf("writing the output: %w", out.err)}
+	}
+	return conclude(err)
 }
 
-// New returns the command line.
-func New() *cobra.Command {
+// output is where the program prints. It remembers an error, so that printing need not mind it.
+type output struct {
+	to  io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.to.Write(p)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
+// New returns the command line, which prints to out.
+func New(out io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "relock",
 		Short: "Run commands under distributed locks on Redis; see and open locks",
@@ -53,6 +73,7 @@ is hidden from the process list only after an instant.`,
 	root.PersistentFlags().String("redis", "", "`URL` of Redis (default $RELOCK_REDIS, else "+connect.Default+")")
 	root.PersistentFlags().String("prefix", "", "stands before the names of all locks: `P` of WithPrefix (default $RELOCK_PREFIX)")
 	root.AddCommand(newRun(), newList(), newInspect(), newUnlock(), newTop(), newDoctor(), newACL(), newVersion(), newMan())
+	root.SetOut(out)
 	freeOfBashCompletion(root)
 	return root
 }
@@ -89,13 +110,9 @@ func prefix(cmd *cobra.Command) string {
 func open(ctx context.Context, cmd *cobra.Command) (r *locks.Reader, close func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	client, err := connect.Open(ctx, address(cmd))
+	client, session, err := connect.Start(ctx, address(cmd), relock.WithPrefix(prefix(cmd)))
 	if err != nil {
 		return nil, nil, failed(err)
-	}
-	session, err := relock.NewSession(ctx, client, relock.WithPrefix(prefix(cmd)))
-	if err != nil {
-		return nil, nil, failed(connect.Explained(ctx, address(cmd), err))
 	}
 	return &locks.Reader{Client: client, Session: session, Prefix: prefix(cmd)}, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -117,7 +134,9 @@ func completeNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobr
 	if err != nil {
 		return nil, nothing
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return !harmless.MatchString(name) }), nothing
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !harmless.MatchString(name) || locks.Printable(name) != name
+	}), nothing
 }
 
 // harmless are the names that are offered to shells: whoever can write to Redis chooses names, and of

@@ -20,7 +20,8 @@ const (
 	statusUsage       = 64 // the command line is wrong
 	statusNotLock     = 65 // the key holds something that is no lock
 	statusUnavailable = 69 // Redis cannot be reached, or refuses
-	statusSystem      = 71 // a process cannot be started
+	statusSystem      = 71 // a process cannot be started, or the output not be written
+	statusBusy        = 75 // the server or this host is too busy now
 	statusCannotRun   = 126
 	statusNoCommand   = 127
 )
@@ -54,6 +55,8 @@ func failed(err error) error {
 		status = statusUsage
 	case errors.Is(err, relock.ErrNotLock):
 		status = statusNotLock
+	case errors.As(err, new(*connect.BusyError)):
+		status = statusBusy
 	}
 	return &exit{status, err}
 }

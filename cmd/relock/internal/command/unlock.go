@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -81,19 +82,17 @@ func unlock(cmd *cobra.Command, name, holder string, yes, asJSON bool) error {
 	if err != nil {
 		return failed(err)
 	}
-	return report(name, opened, asJSON)
+	return report(cmd.OutOrStdout(), name, opened, asJSON)
 }
 
 // report says whether the lock was opened.
-func report(name string, opened, asJSON bool) error {
+func report(w io.Writer, name string, opened, asJSON bool) error {
 	if asJSON {
-		if err := printAny(os.Stdout, map[string]any{"name": name, "unlocked": opened}); err != nil {
-			return err
-		}
+		printAny(w, map[string]any{"name": name, "unlocked": opened})
 	}
 	switch {
 	case opened && !asJSON:
-		fmt.Printf("%s: opened\n", locks.Printable(name))
+		fmt.Fprintf(w, "%s: opened\n", locks.Printable(name))
 	case !opened && !asJSON:
 		return &exit{statusNothing, fmt.Errorf("%s is not locked", locks.Printable(name))}
 	case !opened:

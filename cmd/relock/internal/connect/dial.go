@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ const (
 	tlsSilent = 300 * time.Millisecond // after that long a server that knows TLS has answered, or is far away
 	askPlain  = 500 * time.Millisecond
 	askTLS    = time.Second
+	askServer = 2 * time.Second
 )
 
 // A schemeError says that TLS was tried where the server does not know it, or was not where the server wants it.
@@ -27,12 +29,36 @@ func plainError(address string) error {
 	return &schemeError{address + " answers without TLS: write redis:// instead of rediss://"}
 }
 
-// dial connects as rueidis does. A server without TLS waits for the rest of what it takes for a command, so if
-// the handshake takes long a second connection asks whether it is one.
-func dial(ctx context.Context, address string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
-	if c == nil {
-		return d.DialContext(ctx, "tcp", address)
+// A dialer makes the connections of a client. rueidis passes the configuration of the servers or that of the
+// sentinels, which only tell them apart.
+type dialer struct {
+	network            string                      // tcp, or unix
+	secure             func() (*tls.Config, error) // nil: without TLS
+	servers, sentinels *tls.Config
+}
+
+func (d *dialer) dial(ctx context.Context, address string, plain *net.Dialer, of *tls.Config) (net.Conn, error) {
+	conn, err := d.connect(ctx, address, plain)
+	if err == nil && of == d.sentinels {
+		conn = sentinelConn{conn}
 	}
+	return conn, err
+}
+
+func (d *dialer) connect(ctx context.Context, address string, plain *net.Dialer) (net.Conn, error) {
+	if d.secure == nil {
+		return plain.DialContext(ctx, d.network, address)
+	}
+	c, err := d.secure()
+	if err != nil {
+		return nil, err
+	}
+	return encrypted(ctx, address, plain, c)
+}
+
+// encrypted connects with TLS. A server without TLS waits for the rest of what it takes for a command, so if
+// the handshake takes long a second connection asks whether it is one.
+func encrypted(ctx context.Context, address string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	asked := time.AfterFunc(tlsSilent, func() {
@@ -59,22 +85,25 @@ func plain(ctx context.Context, address string, d *net.Dialer) bool {
 	ctx, cancel := context.WithTimeout(ctx, askPlain)
 	defer cancel()
 	conn, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return false
-	}
+	return err == nil && answers(conn, askPlain)
+}
+
+// answers reports whether a server of Redis answers on a connection, which it closes.
+func answers(conn net.Conn, within time.Duration) bool {
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(askPlain))
+	_ = conn.SetDeadline(time.Now().Add(within))
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return false
 	}
 	var first [1]byte
-	_, err = conn.Read(first[:])
+	_, err := conn.Read(first[:])
 	return err == nil && (first[0] == '+' || first[0] == '-')
 }
 
 // wantsTLS returns err, or if a connection without TLS was closed by a server that speaks TLS, an error that says so.
 func wantsTLS(ctx context.Context, o rueidis.ClientOption, err error) error {
-	if o.TLSConfig != nil || o.DialCtxFn == nil || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+	socket, closed := strings.HasPrefix(o.InitAddress[0], "/"), errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	if o.TLSConfig != nil || socket || !closed {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTLS)

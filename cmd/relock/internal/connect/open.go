@@ -5,17 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 )
 
 // Open connects. It returns when ctx ends, even while rueidis, which knows no context here,
 // still dials.
-func Open(ctx context.Context, address string) (rueidis.Client, error) {
+func Open(ctx context.Context, address string) (rueidis.Client, error) { return open(ctx, address, 0) }
+
+// open is Open with a client that waits at least that long for an answer.
+func open(ctx context.Context, address string, patience time.Duration) (rueidis.Client, error) {
 	o, err := Options(address)
 	if err != nil {
 		return nil, &AddressError{err}
 	}
+	o.ConnWriteTimeout = max(o.ConnWriteTimeout, patience)
 	type result struct {
 		client rueidis.Client
 		err    error

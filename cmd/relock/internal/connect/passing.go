@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// passing are replies of a server that starts, or fails over.
-var passing = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "BUSY"}
+// passing are replies of a server that starts, fails over, or cannot save its data for now.
+var passing = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "BUSY", "MISCONF"}
 
 // Passing reports whether an error of connecting may be over soon: nobody listens, nobody answers, or the server
 // is still starting. What is wrong with the address, the password, permissions or certificates stays wrong.

@@ -5,48 +5,67 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
-
-	"github.com/redis/rueidis"
+	"slices"
+	"strconv"
 )
 
-// secure sets up TLS. Without server_name each server must have a certificate for the host
-// that is dialed, which in a cluster is another one for each node.
-func secure(o *rueidis.ClientOption, q url.Values) error {
-	c := o.TLSConfig
-	if c == nil {
+// certificates are what an address says of TLS. The files are read for each connection: they may have been replaced
+// since the last one.
+type certificates struct {
+	ca, cert, key, server string
+	trusting              bool
+}
+
+// dialer returns what makes connections.
+func (e *endpoint) dialer() (*dialer, error) {
+	d := &dialer{network: "tcp", servers: new(tls.Config), sentinels: new(tls.Config)}
+	if e.Scheme == "unix" {
+		d.network = "unix"
+	}
+	if !slices.Contains(secured, e.Scheme) {
 		for _, name := range []string{"ca", "cert", "key", "server_name", "skip_verify"} {
-			if q.Has(name) {
-				return fmt.Errorf("the parameter %q needs TLS: write rediss://", name)
+			if e.q.Has(name) {
+				return nil, fmt.Errorf("the parameter %q needs TLS: write rediss://", name)
 			}
 		}
-		return nil
+		return d, nil
 	}
-	c.ServerName = q.Get("server_name")
-	if file := q.Get("ca"); file != "" {
-		text, err := os.ReadFile(file)
+	c := certificates{ca: e.q.Get("ca"), cert: e.q.Get("cert"), key: e.q.Get("key"), server: e.q.Get("server_name")}
+	if (c.cert == "") != (c.key == "") {
+		return nil, errors.New("a client certificate needs both parameters, cert and key")
+	}
+	if c.trusting = e.q.Has("skip_verify"); e.q.Get("skip_verify") != "" {
+		var err error
+		if c.trusting, err = strconv.ParseBool(e.q.Get("skip_verify")); err != nil {
+			return nil, mistake(errors.New("skip_verify is neither true nor false"))
+		}
+	}
+	d.secure = c.read
+	_, err := c.read() // a mistake is said at once
+	return d, err
+}
+
+// read returns the configuration of one connection. Without a name the server must have a certificate for the host
+// that is dialed, which in a cluster is another one for each node.
+func (c certificates) read() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.server, InsecureSkipVerify: c.trusting}
+	if c.ca != "" {
+		text, err := os.ReadFile(c.ca)
 		if err != nil {
-			return fmt.Errorf("reading the CA certificates: %w", err)
+			return nil, fmt.Errorf("reading the CA certificates: %w", err)
 		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("there is no PEM certificate in %s", file)
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("there is no PEM certificate in %s", c.ca)
 		}
 	}
-	cert, key := q.Get("cert"), q.Get("key")
-	if (cert == "") != (key == "") {
-		return errors.New("a client certificate needs both parameters, cert and key")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
+	if c.cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 		if err != nil {
-			return fmt.Errorf("reading the client certificate: %w", err)
+			return nil, fmt.Errorf("reading the client certificate: %w", err)
 		}
-		c.Certificates = []tls.Certificate{pair}
+		config.Certificates = []tls.Certificate{pair}
 	}
-	if o.Sentinel.MasterSet != "" {
-		o.Sentinel.TLSConfig = c
-	}
-	return nil
+	return config, nil
 }

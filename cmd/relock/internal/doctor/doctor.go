@@ -43,6 +43,7 @@ type Exam struct {
 
 	client rueidis.Client
 	name   string // of a lock that nobody else uses
+	shut   bool   // a server refuses what locks need, as has been said
 	worst  Severity
 }
 
@@ -66,6 +67,10 @@ func (e *Exam) Run(ctx context.Context) Severity {
 		user = "" // it may not ask
 	}
 	e.say(OK, "connect", masked+user, "")
+	if settings, err := connect.Settings(e.Address, client.Mode()); err == nil {
+		e.say(OK, "client", "that of this command has "+settings,
+			"a program's own needs such options too: docs/operating.md of relock")
+	}
 	e.servers(ctx)
 	e.cluster(ctx)
 	e.permissions(ctx)

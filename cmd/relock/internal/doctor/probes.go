@@ -45,7 +45,7 @@ func (e *Exam) probes(k keys) []probe {
 		must(holds, "", k.lock, "del"),
 		must(holds, "", k.lock, "hget", "f"), must(holds, "", k.lock, "hdel", "f"), must(holds, "", k.lock, "hlen"),
 		must(holds, "", k.lock, "hkeys"), must(holds, "", k.lock, "hexists", "f"), must(holds, "", k.lock, "hgetall"),
-		must("telling locks from other data", "", k.lock, "hrandfield"),
+		{"hrandfield", "telling locks from other data", Warning, "", k.lock, []string{"HRANDFIELD"}},
 		must(tokens, "", k.fence, "get"),
 		must(queues, "", k.queue, "zrem", "m"), must(queues, "", k.queue, "zcard"), must(queues, "", k.queue, "zscore", "m"),
 		must(queues, "", k.queue, "zrange", "0", "0"), must(queues, "", k.queue, "zrangebyscore", "0", "0"),

@@ -2,10 +2,12 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
 )
 
@@ -49,6 +51,7 @@ func (e *Exam) servers(ctx context.Context) {
 		}
 		i := parseInfo(text)
 		e.version(where, i)
+		e.willing(ctx, where, n.Client, i)
 		e.eviction(where, i)
 		e.replicas(where, i)
 		e.persistence(where, i)
@@ -131,10 +134,37 @@ func (e *Exam) replicas(where string, i info) {
 	}
 }
 
+// willing finds out whether the server refuses everything for now. In such a state it refuses a PING too.
+func (e *Exam) willing(ctx context.Context, where string, c rueidis.Client, i info) {
+	why, failed := "its last snapshot (BGSAVE) has failed", i["rdb_last_bgsave_status"] == "err"
+	if i["aof_last_write_status"] == "err" {
+		why, failed = "it cannot write its append-only file", true
+	}
+	refusals := map[string]Finding{
+		"MISCONF": {Check: "persistence", Text: "the server refuses to write since " + why + " (MISCONF): no lock can be " +
+			"acquired, and those that are held end with their leases",
+			Advice: "make room on its disk, and see its log; or CONFIG SET stop-writes-on-bgsave-error no"},
+		"MASTERDOWN": {Check: "replicas", Text: "this replica has lost its primary, and answers nothing (MASTERDOWN)",
+			Advice: "connect to the primary"},
+		"LOADING": {Check: "persistence", Text: "the server is still loading its data (LOADING)", Advice: "wait"},
+		"BUSY":    {Check: "scripts", Text: "a script keeps the server busy (BUSY)", Advice: "wait, or SCRIPT KILL"},
+	}
+	var reply *rueidis.RedisError
+	if errors.As(c.Do(ctx, c.B().Ping().Build()).Error(), &reply) {
+		code, _, _ := strings.Cut(reply.Error(), " ")
+		if f, ok := refusals[code]; ok {
+			e.shut = true
+			e.say(Problem, f.Check, where+f.Text, f.Advice)
+			return
+		}
+	}
+	if failed {
+		e.say(Warning, "persistence", where+why, "see its log")
+	}
+}
+
 func (e *Exam) persistence(where string, i info) {
 	switch {
-	case i.number("loading") != 0:
-		e.say(Problem, "persistence", where+"the server is still loading its data", "wait")
 	case i.number("aof_enabled") == 0:
 		e.say(Note, "persistence", where+"no append-only file: a restart loses locks that are held", "set appendonly to yes if it must not")
 	default:

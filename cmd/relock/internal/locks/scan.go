@@ -109,11 +109,7 @@ func (s *Scan) locks(ctx context.Context, keys []string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking for locks: %w", err)
 		}
-		var fields []string
-		for f := 0; f < len(entry.Elements); f += 2 {
-			fields = append(fields, entry.Elements[f])
-		}
-		if isLock(fields) {
+		if isLock(entry.Elements) {
 			found = append(found, strings.TrimPrefix(keys[i], s.prefix))
 		}
 	}

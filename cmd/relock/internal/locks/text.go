@@ -1,7 +1,9 @@
 package locks
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +16,7 @@ func Printable(text string) string {
 	if printable(text) {
 		return text
 	}
-	return strconv.Quote(text)
+	return quote(text)
 }
 
 // Escaped returns a text, such as an error's, with escapes for what a terminal would act on.
@@ -28,7 +30,7 @@ func Escaped(text string) string {
 		if one := text[:size]; printable(one) {
 			b.WriteRune(r)
 		} else {
-			b.WriteString(strings.Trim(strconv.Quote(one), `"`))
+			b.WriteString(strings.Trim(quote(one), `"`))
 		}
 		text = text[size:]
 	}
@@ -36,8 +38,25 @@ func Escaped(text string) string {
 }
 
 func printable(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) })
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !Prints(r) })
 }
+
+// Prints reports whether a terminal prints a character. One that is not for UTF-8 reads each byte of it, of which some
+// are control characters there: the second of "ě" starts a sequence.
+func Prints(r rune) bool { return strconv.IsPrint(r) && (r < utf8.RuneSelf || forUTF8) }
+
+func quote(text string) string {
+	if forUTF8 {
+		return strconv.Quote(text)
+	}
+	return strconv.QuoteToASCII(text)
+}
+
+// forUTF8 says that the terminal is for UTF-8, as the environment has it.
+var forUTF8 = func() bool {
+	locale := strings.ToLower(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
+	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
+}()
 
 // HeldFor returns how long a lock has been held, for people.
 func HeldFor(l Lock) string {
