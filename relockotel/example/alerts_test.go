@@ -131,15 +131,15 @@ func scraped(t *testing.T, metrics http.Handler, values map[string]string, scrap
 }
 
 const (
-	budget       = 300 * time.Millisecond // of a caller
-	unanswered   = `{expr: "count(ALERTS{alertname='RelockUnanswered'})", eval_time: %v, exp_samples: [%s]}`
-	neverAnswers = `{expr: "sum_over_time(count(ALERTS{alertname='RelockUnanswered'})[%v:5s])", eval_time: %[1]v, exp_samples: []}`
+	budget     = 300 * time.Millisecond // of a caller
+	unanswered = `{expr: "count(ALERTS{alertname='RelockUnanswered'})", eval_time: %v, exp_samples: [%s]}`
+	neverFires = `{expr: "sum_over_time(count(ALERTS{alertname='RelockUnanswered'})[%v:5s])", eval_time: %[1]v, exp_samples: []}`
 )
 
 // What the library really reports of a service whose callers have 300 ms, scraped and evaluated every 5 s, and every 15 s.
-// When Redis hangs, the alert fires within a minute. It does not when others have the locks for longer than that, nor when
-// Redis hangs for some seconds.
+// When Redis hangs, the alert fires within a minute. It does not when others have the locks for longer than that.
 func TestUnansweredCallsAlertWithinAMinute(t *testing.T) {
+	t.Parallel()
 	promtool := tool(t, "promtool")
 	alerts, err := filepath.Abs(alertsFile)
 	require.NoError(t, err)
@@ -151,19 +151,14 @@ func TestUnansweredCallsAlertWithinAMinute(t *testing.T) {
 				cases += "      - " + e + "\n"
 			}
 		}
-		const begin, end = 30 * time.Second, 105 * time.Second                             // of the trouble, and of all
-		for _, late := range []time.Duration{time.Millisecond, every - time.Millisecond} { // after a scrape, and before the next
-			add(served(t, every, begin+late, end, func(r *relocktest.Redis, s *relock.Session) { r.Partition(s) }),
-				fmt.Sprintf(unanswered, begin, ""), fmt.Sprintf(unanswered, begin+time.Minute, `{value: 1, labels: "{}"}`))
-		}
+		const begin, end = 30 * time.Second, 105 * time.Second // of the trouble, just after a scrape, and of all
+		add(served(t, every, begin+time.Millisecond, end, func(r *relocktest.Redis, s *relock.Session) { r.Partition(s) }),
+			fmt.Sprintf(unanswered, begin, ""), fmt.Sprintf(unanswered, begin+time.Minute, `{value: 1, labels: "{}"}`))
 		add(served(t, every, begin, end, func(r *relocktest.Redis, s *relock.Session) {
 			for _, lock := range orders {
 				r.Hold(lock)
 			}
-		}), fmt.Sprintf(neverAnswers, end))
-		add(served(t, every, begin, end, func(r *relocktest.Redis, s *relock.Session) {
-			time.AfterFunc(8*time.Second, r.Partition(s))
-		}), fmt.Sprintf(neverAnswers, end))
+		}), fmt.Sprintf(neverFires, end))
 		file := filepath.Join(t.TempDir(), "unanswered_test.yml")
 		require.NoError(t, os.WriteFile(file, []byte(cases), 0o600))
 		out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput()
