@@ -38,10 +38,14 @@ func init() {
 }
 
 // NewSession starts a session on a client, which the caller closes after the session: of a single
-// server, of Sentinel, or of a cluster. It checks that the server is a primary, and that every script
-// and channel may be used, and says what is missing. During a failover it waits for the primary. ctx
-// bounds that, not the life of the session. Sessions that share a client exclude each other as those of
-// different processes do.
+// server, of Sentinel, or of a cluster. It checks that the server is a primary, has every command that
+// locks need, and permits its use, and says what is missing. It waits while the server fails over, loads
+// its data or is busy. ctx bounds that, not the life of the session. Sessions that share a client exclude
+// each other as those of different processes do.
+//
+// What the client was told cannot be seen from here. Some of its options decide how soon locks go on after a
+// failover or a connection that has gone silent, above all Sentinel.TopologyRefreshInterval and
+// ConnWriteTimeout: docs/operating.md has them all, with what happens without each.
 func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOption) (*Session, error) {
 	if isNil(client) {
 		return nil, errors.New("relock: NewSession: the client is nil; pass what rueidis.NewClient returned")

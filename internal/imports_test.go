@@ -33,7 +33,7 @@ var allowed = []struct {
 	{"internal/memredis", []string{"internal/fips"}},  // only relocktest imports it
 
 	// Redis, without locks.
-	{"internal/transport", []string{"internal/timing"}},
+	{"internal/transport", []string{"internal/lockerr", "internal/timing"}},
 	{"internal/pubsub", []string{"internal/clock", "internal/timing", "internal/transport"}},
 
 	// What a lock is in Redis.

@@ -10,6 +10,6 @@ import (
 )
 
 func main() {
-	job.Guard()
+	job.RunGuard()
 	os.Exit(command.Main())
 }

@@ -9,25 +9,11 @@ import (
 )
 
 // asks is a call that is to ask Redis.
-func (w *world) asks(t *testing.T, via *handle, o *owner) *waiter {
+func (w *world) asks(t *testing.T, l *lock, o *owner) *waiter {
 	t.Helper()
-	c := w.Waiter(via, o, true, 1)
+	c := w.Waiter(l, o, true, 1)
 	require.Equal(t, arbiter.Ask, w.Enter(c, true))
 	return c
-}
-
-// Holds that are over do not stay in the memory of their handle.
-func TestHandleForgetsHoldsThatAreOver(t *testing.T) {
-	w, o := newWorld(), new(owner)
-	v := w.handle(write)
-	for token := range int64(100) {
-		l := newLease(token, 0)
-		_, used := w.Grant(w.asks(t, v, o), l, token)
-		require.True(t, used)
-		require.Equal(t, arbiter.Release, w.Exit(v, o, errExpired).Outcome)
-		w.Released("a", l, nil, 0)
-	}
-	require.LessOrEqual(t, v.Open(), 3)
 }
 
 // A process may have ten thousand holds of one name. What happens to one of them costs no look at the others.
@@ -35,13 +21,14 @@ func TestOneOfManyHoldsIsFoundWithoutTheOthers(t *testing.T) {
 	const n = 1000
 	w := newWorld()
 	w.Open = true
-	v := w.handle(read)
-	v.Many = true
+	v := w.lock(read)
 	var leases []*lease
+	var holds []*hold
 	for token := range int64(n) {
 		leases = append(leases, newLease(token, 0))
-		_, used := w.Grant(w.asks(t, v, v.OwnerOf(background)), leases[token], token)
+		h, used := w.Grant(w.asks(t, v, nil), leases[token], token)
 		require.True(t, used)
+		holds = append(holds, h)
 	}
 	require.ElementsMatch(t, leases, w.Leases("a"))
 	w.ids.Store(0)
@@ -55,13 +42,13 @@ func TestOneOfManyHoldsIsFoundWithoutTheOthers(t *testing.T) {
 		require.False(t, found, i)
 	}
 	require.LessOrEqual(t, w.ids.Load(), int64(5*n/2))
-	for range n / 2 {
-		require.Equal(t, arbiter.WasLost, w.Exit(v, nil, errExpired).Outcome)
-	}
-	for left := range n / 2 {
-		require.Equal(t, arbiter.Release, w.Exit(v, nil, errExpired).Outcome)
-		require.Same(t, leases[n-1], v.Latest().Lease())
-		require.LessOrEqual(t, v.Open(), n-left+1)
+	for i, h := range holds {
+		want := arbiter.WasLost
+		if i >= n/2 {
+			want = arbiter.Release
+		}
+		require.Equal(t, want, w.exits(h).Outcome)
+		require.Equal(t, arbiter.NotHeld, w.exits(h).Outcome)
 	}
 	require.Zero(t, w.Len())
 }
@@ -71,8 +58,8 @@ func TestOneOfManyHoldsIsFoundWithoutTheOthers(t *testing.T) {
 func TestNewestTokenWinsInAnOpenTable(t *testing.T) {
 	w := newWorld()
 	w.Open = true
-	v := w.handle(write)
-	first, late, next := w.asks(t, v, new(owner)), w.asks(t, v, new(owner)), w.asks(t, v, new(owner))
+	v := w.lock(write)
+	first, late, next := w.asks(t, v, newOwner()), w.asks(t, v, newOwner()), w.asks(t, v, newOwner())
 	old, used := w.Grant(first, newLease(1, 0), 1)
 	require.True(t, used)
 	h, used := w.Grant(next, newLease(3, 0), 3)

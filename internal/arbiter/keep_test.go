@@ -12,15 +12,13 @@ func TestOneAttemptTakesNoPlace(t *testing.T) {
 	w := newWorld()
 	l := newLease(10, 0)
 	l.keeps = true
-	keeper := w.handle(write)
-	c := w.Waiter(keeper, ownerOf(keeper, nil), true, 1)
+	c := w.Waiter(w.lock(write), nil, true, 1)
 	c.Keep = 1
 	require.Equal(t, arbiter.Ask, w.Enter(c, true))
-	_, used := w.Grant(c, l, 10)
+	h, used := w.Grant(c, l, 10)
 	require.True(t, used)
-	require.Equal(t, arbiter.Idle, w.Exit(keeper, nil, errExpired).Outcome)
-	via := w.handle(write)
-	tries := w.Waiter(via, ownerOf(via, nil), true, 1)
+	require.Equal(t, arbiter.Idle, w.exits(h).Outcome)
+	tries := w.Waiter(w.lock(write), nil, true, 1)
 	require.Equal(t, arbiter.Stale, w.Enter(tries, false))
 	require.Same(t, l, tries.Kept)
 	require.False(t, w.Released("a", l, l, 1), "nobody needs a place")
@@ -30,21 +28,59 @@ func TestOneAttemptTakesNoPlace(t *testing.T) {
 	require.Zero(t, w.Len())
 }
 
-// A call that asked Redis before its handle lost a hold gets nothing until that is unlocked.
-func TestLossOfAHandleIsUnlockedBeforeTheNextGrant(t *testing.T) {
-	w := newWorld()
-	via, contender := w.enters(t, nil, arbiter.Ask)
+// A call that asked Redis before its owner lost a hold gets nothing until that is unlocked.
+func TestLossOfAnOwnerIsUnlockedBeforeTheNextGrant(t *testing.T) {
+	w, o := newWorld(), newOwner()
+	w.Open = true // where calls ask for themselves
+	contender := w.enters(t, o, arbiter.Ask)
 	lost := newLease(10, 0)
-	beside := w.Waiter(via, ownerOf(via, nil), true, 1)
-	require.True(t, w.EnterBeside(beside))
-	_, used := w.Grant(beside, lost, 10)
+	h, used := w.Grant(w.enters(t, o, arbiter.Ask), lost, 10)
+	require.True(t, used)
+	require.Same(t, h, w.Quit(contender), "it has the hold, too")
+	contender = w.Waiter(w.lock(read), o, false, 1) // of the other side
+	require.Equal(t, arbiter.Ask, w.Enter(contender, true))
+	w.Lose("a", lost, errExpired)
+	none, used := w.Grant(contender, newLease(20, 0), 20)
+	require.Nil(t, none)
+	require.False(t, used)
+	require.Equal(t, arbiter.WasLost, w.exits(h).Outcome)
+	none, used = w.Grant(contender, newLease(20, 0), 20)
+	require.Nil(t, none)
+	require.False(t, used, "not before its last unlock")
+	require.Equal(t, arbiter.WasLost, w.exits(h).Outcome)
+	next, used := w.Grant(contender, newLease(30, 0), 30)
+	require.True(t, used)
+	require.Equal(t, arbiter.Release, w.exits(next).Outcome)
+}
+
+// A call without an owner loses a hold, and the next one has the lock all the same.
+func TestLossOfACallStopsNoOther(t *testing.T) {
+	w := newWorld()
+	lost := newLease(10, 0)
+	h, used := w.Grant(w.enters(t, nil, arbiter.Ask), lost, 10)
 	require.True(t, used)
 	w.Lose("a", lost, errExpired)
-	h, used := w.Grant(contender, newLease(20, 0), 20)
-	require.Nil(t, h)
-	require.False(t, used)
-	require.Equal(t, arbiter.WasLost, w.Exit(via, nil, errExpired).Outcome)
-	_, used = w.Grant(contender, newLease(30, 0), 30)
+	next, used := w.Grant(w.enters(t, nil, arbiter.Ask), newLease(20, 0), 20)
 	require.True(t, used)
-	require.Equal(t, arbiter.Release, w.HandOff(via, nil, errExpired).Outcome)
+	require.Equal(t, arbiter.WasLost, w.exits(h).Outcome)
+	require.Equal(t, arbiter.NotHeld, w.exits(h).Outcome, "once")
+	require.Equal(t, arbiter.Release, w.exits(next).Outcome)
+}
+
+// An Unlock of the lock ends only what was locked, and the end of a Hold only what was acquired.
+func TestUnlockOfAnOwnerEndsWhatItHasLocked(t *testing.T) {
+	w, o := newWorld(), newOwner()
+	h, used := w.Grant(w.enters(t, o, arbiter.Ask), newLease(10, 0), 10) // acquired
+	require.True(t, used)
+	l := w.lock(write)
+	require.Equal(t, arbiter.NotHeld, w.ExitOwner(l, o, errExpired).Outcome)
+	require.Same(t, h, w.Reenter(l, o, true)) // locked
+	require.True(t, h.Due())
+	require.True(t, w.ExitInner(l, o))
+	require.False(t, h.Due())
+	require.False(t, w.ExitInner(l, o))
+	require.Same(t, h, w.Reenter(l, o, true))
+	require.Equal(t, arbiter.Kept, w.exits(h).Outcome)
+	require.Equal(t, arbiter.Release, w.ExitOwner(l, o, errExpired).Outcome)
+	require.Equal(t, arbiter.NotHeld, w.ExitOwner(l, o, errExpired).Outcome)
 }

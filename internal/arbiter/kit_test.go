@@ -33,7 +33,7 @@ func newLease(token int64, passes int) *lease {
 }
 
 type (
-	handle   = arbiter.Handle[*lease]
+	lock     = arbiter.Lock[*lease]
 	hold     = arbiter.Hold[*lease]
 	waiter   = arbiter.Waiter[*lease]
 	standing = arbiter.Standing[*lease]
@@ -85,16 +85,11 @@ func newWorld() *world {
 	return w
 }
 
-func (w *world) handle(side arbiter.Side) *handle {
-	v := new(handle)
-	w.Init(v, "a", side)
-	return v
+// lock returns a side of the lock "a".
+func (w *world) lock(side arbiter.Side) *lock {
+	l := new(lock)
+	w.Init(l, "a", side)
+	return l
 }
 
-// ownerOf is o, or that of the handle if o is nil.
-func ownerOf(via *handle, o *owner) *owner {
-	if o == nil {
-		return via.OwnerOf(background)
-	}
-	return o
-}
+func newOwner() *owner { return arbiter.NewOwner(nil) }

@@ -17,7 +17,9 @@ import (
 // server is a Redis that knows one lock.
 type server struct {
 	sync.Mutex
-	redis
+	writer  *lease
+	readers map[*lease]bool
+	token   int64
 }
 
 // host is a table whose goroutines really block.
@@ -29,7 +31,7 @@ type host struct {
 // try asks Redis once, unless w has been let in.
 func (p *host) try(w *waiter) *hold {
 	var st standing
-	h, side := p.Answer(w), w.Via.Side()
+	h, side := p.Answer(w), w.Lock.Side()
 	if h == nil && side == read {
 		h, st = p.Standing(w)
 	}
@@ -69,10 +71,10 @@ func (p *host) release(l *lease) {
 	}
 }
 
-// lock locks through via for o, that of the handle if it is nil, and returns the hold, or nil if ctx ended
-// before or something must be unlocked first.
-func (p *host) lock(ctx context.Context, via *handle, o *owner) *hold {
-	w := p.Waiter(via, ownerOf(via, o), !p.Open, 1)
+// acquire acquires l for o, and returns the hold, or nil if ctx ended before or something must be unlocked first.
+func (p *host) acquire(ctx context.Context, l *lock, o *owner, due bool) *hold {
+	w := p.Waiter(l, o, !p.Open, 1)
+	w.Due = due
 	defer p.Free(w)
 	switch p.Enter(w, true) {
 	case arbiter.Entered, arbiter.Joined:
@@ -85,7 +87,7 @@ func (p *host) lock(ctx context.Context, via *handle, o *owner) *hold {
 		case <-ctx.Done():
 		}
 	}
-	for ctx.Err() == nil && !via.MustUnlockFirst(w.Owner) {
+	for ctx.Err() == nil && !l.MustUnlockFirst(w.Owner) {
 		if h := p.try(w); h != nil {
 			return h
 		}
@@ -96,7 +98,7 @@ func (p *host) lock(ctx context.Context, via *handle, o *owner) *hold {
 		}
 	}
 	if h := p.Quit(w); h != nil {
-		p.ended(p.Return(via, h, errExpired))
+		p.ended(p.Exit(l, h, due, errExpired))
 	}
 	return nil
 }
@@ -119,7 +121,7 @@ func TestStress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			redis := &server{redis: redis{readers: make(map[*lease]bool)}}
+			redis := &server{readers: make(map[*lease]bool)}
 			var inside, entered, lost atomic.Int64 // inside: readers + 10000 × writers
 			var counter int                        // not atomic, so that the race detector looks too
 			stop, cancel := context.WithTimeout(background, kit.Stress(t, 300*time.Millisecond))
@@ -130,25 +132,24 @@ func TestStress(t *testing.T) {
 				p := &host{newWorld(), redis}
 				p.Open = c.open
 				t.Cleanup(func() { require.Zero(t, p.Len()) })
-				shared := []*handle{p.handle(write), p.handle(read)}
+				sides, crowd := []*lock{p.lock(write), p.lock(read)}, new(owner)
 				for range 6 {
 					wg.Go(func() {
-						own, o := []*handle{p.handle(write), p.handle(read)}, new(owner)
+						o := newOwner()
 						for !over() {
 							side, one := write, int64(10000)
 							if c.rw && rand.IntN(3) > 0 {
 								side, one = read, 1
 							}
-							// An owner does not lock through a handle whose last holder others unlock.
-							via, as := shared[side], []*owner{nil, nil, o}[rand.IntN(3)]
-							if as != nil || rand.IntN(2) == 0 {
-								via = own[side]
+							l, as, due := sides[side], []*owner{nil, crowd, o}[rand.IntN(3)], rand.IntN(2) == 0
+							if as == crowd && side == write {
+								as = nil
 							}
 							ctx, cancel := background, context.CancelFunc(func() {})
 							if rand.IntN(3) == 0 {
 								ctx, cancel = context.WithTimeout(background, rand.N(200*time.Microsecond))
 							}
-							h := p.lock(ctx, via, as)
+							h := p.acquire(ctx, l, as, due)
 							cancel()
 							if h == nil {
 								continue
@@ -165,7 +166,13 @@ func TestStress(t *testing.T) {
 							if rand.IntN(4) == 0 {
 								runtime.Gosched()
 							}
-							switch out := p.ended(p.Exit(via, as, errExpired)); out {
+							x := exit{}
+							if due && as == o {
+								x = p.ExitOwner(l, o, errExpired)
+							} else {
+								x = p.Exit(l, h, due, errExpired)
+							}
+							switch out := p.ended(x); out {
 							case arbiter.NotHeld, arbiter.Expired:
 								t.Errorf("unlock = %v", out)
 							case arbiter.WasLost:

@@ -158,6 +158,7 @@ func (e *Engine) shutdown() {
 	leave := context.AfterFunc(e.abandoned, func() { time.AfterFunc(leaveMost, func() { close(enough) }) })
 	e.own.wait(enough)
 	leave()
+	e.proto.Leave()
 	e.strays.wait(e.abandoned.Done())
 	e.closeErr = e.unreleased()
 	e.abandon() // frees the context

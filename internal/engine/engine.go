@@ -103,12 +103,10 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.abandoned, e.abandon = context.WithCancel(context.Background())
 	e.leaseMS = wire.Millis(cfg.Lease)
 	conn := transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays)
+	conn.Over = e.ioCtx.Done()
 	e.broker = pubsub.New(pubsub.Config{Conn: conn, Clock: e.Clock, Handler: cfg.Dispatch, Tasks: &e.own, Ctx: e.ioCtx})
 	e.proto = wire.NewProtocol(conn, cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
 	e.lockCtx, e.callCtx = transport.Background(), transport.Background()
-	for _, c := range []*transport.Context{e.lockCtx, e.callCtx} {
-		c.Conn, c.Most = e.proto.Conn, transport.Patience+cfg.AckWait
-	}
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{
 		Proto: e.proto, Clock: e.Clock, Lease: cfg.Lease, Ctx: e.ioCtx, Owner: e,
 	})

@@ -93,7 +93,6 @@ func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (at int64,
 	start, tries := e.Clock.Now(), 0
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		tries++
-		io.Bound(e.proto.Conn, time.Duration(l.Deadline.Load()-e.Clock.Now()))
 		at, _, err = e.proto.Handoff(io, l.ID, &to.Ref, true)
 		if err == nil || io.Err() != nil || !transport.Transient(err) {
 			break

@@ -19,16 +19,22 @@ const enough = time.Minute // for what comes quickly on an idle machine
 
 var background = context.Background()
 
-// newEngine starts an engine, which is closed when the test ends.
-func newEngine(t testing.TB, client rueidis.Client, length time.Duration) *Engine {
+// bare returns an engine that has not started.
+func bare(t testing.TB, client rueidis.Client, length time.Duration) (e *Engine) {
 	t.Helper()
 	scripts, err := wire.LoadScripts(os.DirFS("../../lua"))
 	require.NoError(t, err)
-	var e *Engine
 	e = New(client, Config{
 		Scripts: scripts, Lease: length,
 		Dispatch: func(channel, message string) bool { return e.Heard(channel, message) },
 	})
+	return e
+}
+
+// newEngine starts an engine, which is closed when the test ends.
+func newEngine(t testing.TB, client rueidis.Client, length time.Duration) *Engine {
+	t.Helper()
+	e := bare(t, client, length)
 	ctx, cancel := context.WithTimeout(background, enough)
 	defer cancel()
 	require.NoError(t, e.Start(ctx))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 )
 
@@ -13,7 +14,7 @@ import (
 
 // writeLabel stores the label. It reports whether the user may.
 func (e *Engine) writeLabel(ctx context.Context) bool {
-	ctx, stop := e.proto.Bounded(ctx, transport.Patience)
+	ctx, stop := timing.Within(ctx, transport.Patience)
 	defer stop()
 	length := e.Config.Lease
 	for _, l := range e.watchdog.All() {
@@ -34,7 +35,7 @@ func (e *Engine) keepLabel() {
 		case <-e.ioCtx.Done():
 		}
 	}
-	ctx, stop := e.proto.Bounded(e.abandoned, transport.Patience)
+	ctx, stop := timing.Within(e.abandoned, transport.Patience)
 	defer stop()
 	_ = e.proto.DropLabel(ctx, e.id) // it expires
 }

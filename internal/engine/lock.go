@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -281,7 +282,7 @@ func (a *attempt) begin() (*lease.Hold, error) {
 	}
 	if a.io = transport.ForCaller(ctx, session); !c.Wait {
 		var stop func()
-		a.io, stop = l.e.proto.BoundedFor(ctx, l.e.callCtx.Most)
+		a.io, stop = timing.Within(ctx, transport.Patience+l.e.Config.AckWait)
 		defer stop()
 	}
 	if l.kind == wire.Read {

@@ -34,8 +34,16 @@ func (l *Lock) TryPart(
 	if maxHold > 0 {
 		p.Length = min(p.Length, maxHold.Truncate(time.Millisecond))
 	}
-	p.Sent = l.e.Clock.Now()
-	token, _, err := l.e.proto.Acquire(transport.ForCaller(ctx, l.e.callCtx), &p.Ref, wire.Millis(p.Length), false)
+	ask := func() (int64, error) {
+		p.Sent = l.e.Clock.Now()
+		token, _, err := l.e.proto.Acquire(transport.ForCaller(ctx, l.e.callCtx), &p.Ref, wire.Millis(p.Length), false)
+		return token, err
+	}
+	token, err := ask()
+	broken := transport.Broken(err)
+	if broken {
+		token, err = ask()
+	}
 	p.Since = l.e.Clock.Now()
 	if err == nil && token > 0 {
 		if p.Acquired(); lease.Certain(p, p.Since+lease.Early) {
@@ -46,7 +54,7 @@ func (l *Lock) TryPart(
 		}
 		err = ErrLate
 	}
-	if p.Indeterminate = err == ErrLate || err != nil && (token > 0 || undecided(err)); p.Indeterminate {
+	if p.Indeterminate = broken || err == ErrLate || err != nil && (token > 0 || undecided(err)); p.Indeterminate {
 		l.e.cleaner.Add(p, true, nil)
 	}
 	return nil, transport.Unanswered(err, time.Duration(p.Since-p.Sent))

@@ -15,16 +15,15 @@ import (
 )
 
 // splitEngine starts an engine whose subscription connection goes through a proxy, and no
-// other. The client's first dial is for its shared connection, the second for the
-// questions of Start, whose connection the subscription takes over; after that, only the
-// dials of dedicated connections have a context without an end.
+// other. The client's first dial is for its shared connection; after that, only the dials of
+// dedicated connections have no context of a call.
 func splitEngine(t testing.TB, s *redistest.Server, p *redistest.Proxy) *Engine {
 	t.Helper()
 	var dials atomic.Int64
 	return newEngine(t, s.Client(t, func(o *rueidis.ClientOption) {
 		o.DialCtxFn = func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			addr := s.Addr()
-			if n := dials.Add(1); n == 2 || n > 2 && ctx.Done() == nil {
+			if dials.Add(1) > 1 && ctx == context.Background() {
 				addr = p.Addr()
 			}
 			return d.DialContext(ctx, "tcp", addr)
@@ -90,4 +89,28 @@ func TestSilentSubscriptionIsNoticed(t *testing.T) {
 			getsIn("a waiter after that", func() {})
 		})
 	}
+}
+
+// With RESP2 rueidis has another connection for subscriptions, beside the one that answers commands. Where only
+// that was silent, a session went on for as long as rueidis itself.
+func TestSilentSubscriptionIsNoticedWithRESP2(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := redistest.NewProxy(t, server.Addr())
+	var dials atomic.Int64
+	e := newEngine(t, server.Client(t, func(o *rueidis.ClientOption) {
+		o.AlwaysRESP2, o.ConnWriteTimeout = true, 10*time.Minute
+		o.DialCtxFn = func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			addr := server.Addr()
+			if dials.Add(1) == 3 { // after the shared and the dedicated one
+				addr = p.Addr()
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	}), 30*time.Second)
+	require.Equal(t, 1, p.Connections(), "through the proxy: that of the subscription")
+	require.True(t, e.proto.Up.Load())
+	p.Stall(true)
+	redistest.Eventually(t, enough, "the silence to be noticed", func() bool { return !e.proto.Up.Load() })
+	redistest.Eventually(t, enough, "another subscription", func() bool { return e.proto.Up.Load() })
 }

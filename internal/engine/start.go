@@ -5,32 +5,43 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/lockerr"
-	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// What an engine finds out about its deployment when it starts. It requires a primary with as many replicas
-// as acquisitions are to wait for, scripts, the commands in them and pub/sub, and says which is missing. It
-// works without the rest. What a server does not tell, because it does not know INFO or its user may not
-// ask, is taken to be right.
+// What an engine finds out about its deployment when it starts. It requires a primary with as many
+// replicas as acquisitions are to wait for, scripts, the commands in them and pub/sub, and says
+// which is missing. It works without the rest. What a server does not tell, because it does not
+// know INFO or its user may not ask, is taken to be right.
+//
+// All that can be asked at once is asked in one round trip.
 
 // Start checks what the server is and what it permits, and starts the engine's goroutines.
 func (e *Engine) Start(ctx context.Context) error {
+	if !e.inCluster() {
+		e.own.Go(func() { e.proto.Watch(e.ioCtx) })
+	}
 	err := e.check(ctx)
 	if err == nil {
-		if err = e.run(ctx); err != nil {
-			_ = e.Close(ctx)
-		}
+		err = e.run(ctx)
+	}
+	if err != nil {
+		_ = e.Close(ctx)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return lockerr.Ended("NewSession", "", ctx, err)
+		return lockerr.Unavailable("NewSession", "", ctx, err)
 	case err != nil:
+		err = e.proto.WhyClosed(ctx, err)
+		if transport.Unreached(err) {
+			return lockerr.New("NewSession", "", lockerr.ErrUnavailable, err)
+		}
 		return lockerr.New("NewSession", "", err)
 	}
 	if e.Config.Label != "" && e.writeLabel(ctx) {
@@ -40,18 +51,135 @@ func (e *Engine) Start(ctx context.Context) error {
 }
 
 // check finds out what the server is, whether it answers, and whether it permits what the engine
-// needs.
+// needs. It waits while the server says that it is not ready, and then returns the last that it
+// said.
 func (e *Engine) check(ctx context.Context) error {
-	type step = func(context.Context) error
-	running := func(check step) step {
-		return func(ctx context.Context) error { return wrap("running a script", check(ctx)) }
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	steps := []step{e.primary, e.commands, running(e.proto.CheckScripts), e.topology, running(e.proto.LearnScripts)}
-	err := ctx.Err()
-	for i := 0; i < len(steps) && err == nil; i++ {
-		err = steps[i](ctx)
+	var last error // why it waits
+	since := time.Now()
+	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
+		sent := e.Clock.Now()
+		answers, err := e.proto.Inquire(ctx, e.questions()...)
+		switch {
+		case err == nil:
+			passes, err := e.obstacle(answers)
+			switch {
+			case err == nil:
+				return e.topology(ctx, answers)
+			case err == errReadOnly && e.proto.Elsewhere(ctx):
+				continue
+			case passes:
+				since = time.Now()
+			case err == errReadOnly:
+				if err := refused(e.proto.Client.Mode(), since, err); err != nil {
+					return err
+				}
+			default:
+				return err
+			}
+			last = err
+		case last == nil:
+			if last = transport.NotReady(err); last == nil {
+				return e.unanswered(err, sent)
+			}
+		}
+		if ctx.Err() != nil {
+			return last
+		}
+		timing.Pause(ctx, timing.Jitter(backoff))
 	}
-	return err
+}
+
+// unanswered is transport.Unanswered, unless the client had no connection to send the question on.
+func (e *Engine) unanswered(err error, sent int64) error {
+	if errors.Is(err, transport.ErrPool) {
+		return err
+	}
+	return transport.Unanswered(err, time.Duration(e.Clock.Now()-sent))
+}
+
+// The questions of check, in the order in which they are sent.
+const (
+	askPing        = iota // which the client needs
+	askReplication        // what the server is
+	askIdentity           // which it is; in a cluster, which nodes there are
+	askRole               // whether it tells its role; in a cluster, whether pub/sub is sharded
+	askByText
+	askByDigest
+	askCommands
+	askPublish
+	askCluster // whether it is a node of one; in a cluster, whether it may publish to shards
+	askMore    // digests of scripts that are not known
+)
+
+// publishText calls what most scripts call besides the commands for their keys.
+const publishText = `redis.call('time') return redis.call('publish', ARGV[1], '')`
+
+func (e *Engine) questions() [][]string {
+	channel := wire.PrefixSession + e.id
+	byText, byDigest := e.proto.TryScripts()
+	all := [][]string{
+		askPing:        {"PING"},
+		askReplication: {"INFO", "replication"},
+		askIdentity:    {"INFO", "server"},
+		askRole:        {"ROLE"},
+		askByText:      byText,
+		askByDigest:    byDigest,
+		askCommands:    e.tryCommands(),
+		askPublish:     {"EVAL", publishText, "0", channel},
+		askCluster:     {"CLUSTER", "INFO"},
+	}
+	if e.inCluster() {
+		all[askIdentity] = []string{"CLUSTER", "NODES"}
+		all[askRole] = []string{"PUBSUB", "SHARDNUMSUB"}
+		all[askCluster] = []string{"SPUBLISH", channel, ""}
+		return all
+	}
+	if digests := transport.DigestsQuestion(e.proto.Scripts()); digests != nil {
+		all = append(all, digests)
+	}
+	return all
+}
+
+func (e *Engine) inCluster() bool { return e.proto.Client.Mode() == rueidis.ClientModeCluster }
+
+// obstacle returns why a session must not start on the server that has given the answers, and
+// whether that may pass soon.
+func (e *Engine) obstacle(answers []rueidis.RedisResult) (passes bool, err error) {
+	if !e.inCluster() { // whose client goes to primaries
+		text, _ := answers[askReplication].ToString()
+		if passes, err = readReplication(text).obstacle(); err != nil {
+			return passes, err
+		}
+		if e.proto.Client.Mode() == rueidis.ClientModeStandalone {
+			if err := single(answers[askCluster]); err != nil {
+				return false, err
+			}
+		}
+	}
+	for i, r := range answers[:askCluster] {
+		err := r.Error()
+		if _, refused := transport.Code(err); refused && transport.Transient(err) && i != askPing {
+			return true, err // a server that cannot save refuses PING, and does what the others ask
+		}
+	}
+	if err := answers[askPing].Error(); forGood(err) {
+		return false, wrap("sending PING, which the client needs", err)
+	}
+	if err := answers[askByText].Error(); err != nil {
+		return false, wrap("running a script", err)
+	}
+	err = answers[askByDigest].Error()
+	if code, _ := transport.Code(err); err != nil && code != "NOSCRIPT" {
+		return false, wrap("running a script by its digest", err)
+	}
+	if err := lacking(answers[askCommands]); err != nil {
+		return false, wrap("trying the commands of the scripts", err)
+	}
+	err = answers[askPublish].Error()
+	return false, wrap("publishing to "+wire.PrefixSession+"* in a script", err)
 }
 
 func wrap(what string, err error) error {
@@ -60,39 +188,6 @@ func wrap(what string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
-
-// publishText calls what most scripts call besides the commands for their keys.
-const publishText = `redis.call('time') return redis.call('publish', ARGV[1], '')`
-
-// run starts the goroutines, and subscribes to the session's own channel. Then it checks that a script may publish
-// to that.
-func (e *Engine) run(ctx context.Context) error {
-	silent := e.proto.Inquire(ctx, "EVAL", publishText, "0", wire.PrefixSession+e.id).Error()
-	if e.proto.Slots != nil {
-		e.own.Go(func() { e.proto.Slots.Run(e.ioCtx) })
-	}
-	for _, run := range []func(){e.watchdog.Run, e.watchdog.RunRenewals, e.cleaner.Run, e.queue.Run, e.keeper.run} {
-		e.own.Go(run)
-	}
-	err := e.broker.Pin(ctx, wire.PrefixSession+e.id, func(live bool) {
-		e.queue.Resubscribed()
-		e.keeper.subscribed(live)
-	})
-	switch {
-	case err != nil && ctx.Err() != nil && e.proto.Spent.Load():
-		return wrap("subscribing to "+wire.PrefixSession+"*", transport.ErrPool)
-	case err != nil:
-		return wrap("subscribing to "+wire.PrefixSession+"*", err)
-	case silent != nil:
-		return wrap("publishing to "+wire.PrefixSession+"* in a script", silent)
-	}
-	return e.replicated(ctx)
-}
-
-var (
-	errReadOnly = errors.New("the server is a read-only replica; connect to its primary, or through Sentinel")
-	errFailover = errors.New("a failover is under way")
-)
 
 // replication is the section of INFO of that name.
 type replication map[string]string
@@ -107,6 +202,11 @@ func readReplication(text string) replication {
 	return r
 }
 
+var (
+	errReadOnly = errors.New("the server is a read-only replica; connect to its primary, or through Sentinel")
+	errFailover = errors.New("a failover is under way")
+)
+
 // obstacle returns why a session must not start on the server, and whether that may pass soon,
 // because a failover is under way.
 func (r replication) obstacle() (passes bool, err error) {
@@ -119,41 +219,38 @@ func (r replication) obstacle() (passes bool, err error) {
 	return false, nil
 }
 
-// primary waits while the server fails over, and returns an error if it is a read-only replica
-// otherwise. Through Sentinel a replica is always one that was the primary until now.
-func (e *Engine) primary(ctx context.Context) error {
-	p := e.proto
-	if p.Client.Mode() == rueidis.ClientModeCluster {
-		return nil // the client goes to primaries
+// run starts the goroutines, and subscribes to the session's own channel.
+func (e *Engine) run(ctx context.Context) error {
+	if e.proto.Slots != nil {
+		e.own.Go(func() { e.proto.Slots.Run(e.ioCtx) })
 	}
-	var last error // why it waits
-	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
-		text, err := p.Settled(ctx, "INFO", "replication").ToString()
-		if _, refused := transport.Code(err); err == nil || refused {
-			var passes bool
-			passes, last = readReplication(text).obstacle()
-			if last == nil || !passes && p.Client.Mode() != rueidis.ClientModeSentinel {
-				return last
-			}
-		} else if last == nil {
-			return fmt.Errorf("asking for the role: %w", err)
-		}
-		if ctx.Err() != nil {
-			return last
-		}
-		timing.Pause(ctx, timing.Jitter(backoff))
+	for _, run := range []func(){e.watchdog.Run, e.watchdog.RunRenewals, e.cleaner.Run, e.queue.Run, e.keeper.run} {
+		e.own.Go(run)
 	}
+	sent := e.Clock.Now()
+	err := e.broker.Pin(ctx, wire.PrefixSession+e.id, func(live bool) {
+		e.queue.Resubscribed()
+		e.keeper.subscribed(live)
+	})
+	if err != nil && ctx.Err() != nil && e.proto.Spent.Load() {
+		err = transport.ErrPool
+	}
+	if err != nil {
+		return wrap("subscribing to "+wire.PrefixSession+"*", e.unanswered(err, sent))
+	}
+	return e.replicated(ctx) // which needs a connection beside that of the subscription
 }
 
-// replicated checks that replicas acknowledge as they must for an acquisition, in a cluster those of one primary. A
-// server that has just become a replica refuses WAIT, but may be the primary when it matters.
+// replicated checks that replicas acknowledge as they must for an acquisition, in a cluster those
+// of one primary. A server that has just become a replica refuses WAIT, but may be the primary when
+// it matters.
 func (e *Engine) replicated(ctx context.Context) error {
 	if e.Config.Replicas == 0 {
 		return nil
 	}
 	_, err := e.proto.EvalWait(ctx, &transport.Script{Text: "return 1"}, nil, nil)
 	if errors.As(err, new(*transport.ReplicaError)) {
-		return fmt.Errorf("%w: WithReplicas(%d, %v): %w", lockerr.ErrOption, e.Config.Replicas, e.Config.AckWait, err)
+		return fmt.Errorf("WithReplicas(%d, %v): %w", e.Config.Replicas, e.Config.AckWait, err)
 	}
 	if _, ok := transport.Code(err); ok && !transport.Unsupported(err) {
 		return nil
@@ -161,111 +258,105 @@ func (e *Engine) replicated(ctx context.Context) error {
 	return wrap("waiting for replicas", err)
 }
 
-// tried are the commands of the scripts, each with arguments by which it changes nothing: it reads a
-// key that does not exist, or is refused for its last argument. KEY is a key of the session's own.
-// Two that relock can do without are missing: PUBSUB and HRANDFIELD. So is PUBLISH, which is tried
-// on its own.
-var tried = []string{
-	"time", "exists KEY", "pttl KEY", "pexpire KEY 1", "pexpireat KEY 1", "get KEY", "set KEY 1 px 0", "del KEY",
-	"hset KEY 1 1 1", "hget KEY 1", "hdel KEY 1", "hlen KEY", "hkeys KEY", "hexists KEY 1", "hgetall KEY", "zadd KEY x 1",
-	"zrem KEY 1", "zcard KEY", "zscore KEY 1", "zrange KEY 0 0", "zrangebyscore KEY 0 0", "zcount KEY 0 0",
-	"zremrangebyrank KEY 0 0", "zremrangebyscore KEY 0 0", "lindex KEY 0",
-}
-
-// triedText returns those commands that the user may not run in a script. Redis finds that out before
-// it looks at the keys, and says it in words that differ between versions. KEYS stays empty, since a
-// user need not have the right to KEY.
-const triedText = `--!df flags=allow-undeclared-keys
-local lacking = {}
-for i = 2, #ARGV do
-  local words = {}
-  for word in string.gmatch(ARGV[i], '%S+') do words[#words + 1] = word == 'KEY' and ARGV[1] or word end
-  local reply = redis.pcall(unpack(words))
-  local err = type(reply) == 'table' and reply.err or ''
-  if string.find(err, "can't run this command", 1, true) or string.find(err, 'no permissions to run', 1, true) then
-    lacking[#lacking + 1] = words[1]
-  end
-end
-return lacking`
-
-// commands checks that the user may run every command of the scripts. A script that lacks one may
-// fail half-way: a release would leave the lock taken until its lease ends.
-func (e *Engine) commands(ctx context.Context) error {
-	args := append([]string{"EVAL", triedText, "0", wire.PrefixSession + "{" + e.id + "}:tried"}, tried...)
-	lacking, err := e.proto.Inquire(ctx, args...).AsStrSlice()
-	if _, refused := transport.Code(err); refused { // no scripts, as CheckScripts will find
-		return nil
-	}
-	if err == nil && len(lacking) > 0 {
-		err = fmt.Errorf("this Redis user may not run %s in scripts: give it +%s with ACL SETUSER; docs/operating.md has the whole rule",
-			strings.Join(lacking, ", "), strings.Join(lacking, " +"))
-	}
-	return err
-}
-
 // topology prepares for Sentinel or a cluster. In a cluster Redisson publishes lock messages to
 // shards if the server has sharded pub/sub. relock must do the same: PUBLISH and SPUBLISH do not
 // reach each other's subscribers.
-func (e *Engine) topology(ctx context.Context) error {
+func (e *Engine) topology(ctx context.Context, answers []rueidis.RedisResult) error {
 	p := e.proto
-	e.deployment = deploymentOf(ctx, p)
-	switch p.Client.Mode() {
-	case rueidis.ClientModeSentinel:
-		return nil
-	case rueidis.ClientModeStandalone:
+	e.deployment = e.deploymentOf(answers[askIdentity])
+	if e.inCluster() {
+		return e.cluster(ctx, answers)
+	}
+	if len(answers) > askMore {
+		transport.LearnDigests(p.Scripts(), answers[askMore])
+	}
+	if p.Client.Mode() == rueidis.ClientModeStandalone {
 		// A primary may become a replica later. A replica that is not read-only is accepted
 		// as it is.
-		reply, err := p.Settled(ctx, "ROLE").ToArray()
-		if _, refused := transport.Code(err); err != nil && !refused {
-			return fmt.Errorf("asking for the role: %w", err)
-		}
-		e.broker.NoRole.Store(transport.Unsupported(err) || err == nil && !pubsub.IsPrimary(reply))
-		return nil
+		role, err := answers[askRole].ToArray()
+		p.AnyRole = err == nil && !transport.IsPrimary(role)
 	}
+	return nil
+}
+
+// cluster finds out, at the same time, who has which slots, what the scripts are called, and
+// whether sharded messages may be subscribed to.
+func (e *Engine) cluster(ctx context.Context, answers []rueidis.RedisResult) error {
+	p := e.proto
 	p.Slots = transport.NewSlotMap(p.Conn, func() { // what waits for a round of one node may belong to another now
 		e.watchdog.Wake()
 		e.queue.Wake()
 		e.cleaner.Wake()
 	})
-	p.Slots.Look(ctx)
-	p.PubSub = wire.ClusterWide
-	switch err := p.Settled(ctx, "PUBSUB", "SHARDNUMSUB").Error(); {
+	p.PubSub = wire.Sharded
+	switch err := answers[askRole].Error(); {
 	case transport.Unsupported(err):
-		return nil
+		p.PubSub = wire.ClusterWide
 	case err != nil:
 		return fmt.Errorf("asking for sharded pub/sub: %w", err)
 	}
-	p.PubSub = wire.Sharded
-	e.broker.Shards = func(channel string) bool { return !wire.IsSessionChannel(channel) }
-	return e.shards(ctx)
+	var digests, deaf error
+	var wg sync.WaitGroup
+	wg.Go(func() { p.Slots.Look(ctx) })
+	wg.Go(func() { digests = e.learnDigests(ctx) })
+	if p.PubSub == wire.Sharded {
+		// Any node will do: one that does not own the channel refuses only after it has checked the
+		// permission.
+		if err := answers[askCluster].Error(); forGood(err) {
+			deaf = wrap("publishing to shards", err)
+		} else {
+			wg.Go(func() { deaf = e.subscribeShard(ctx) })
+		}
+		e.broker.Shards = func(channel string) bool { return !wire.IsSessionChannel(channel) }
+	}
+	wg.Wait()
+	if deaf != nil {
+		return deaf
+	}
+	return digests
 }
 
-// shards checks that sharded messages may be published and subscribed to. Any node will do: one
-// that does not own the channel refuses only after it has checked the permission.
-func (e *Engine) shards(ctx context.Context) error {
-	p, channel := e.proto, wire.PrefixSession+e.id
-	for what, cmd := range map[string]rueidis.Completed{
-		"publishing to shards":  p.Client.B().Spublish().Channel(channel).Message("").Build().Pin(),
-		"subscribing to shards": p.Client.B().Ssubscribe().Channel(channel).Build().Pin(),
-	} {
-		err := p.AnyNode(ctx, func(ctx context.Context, node rueidis.Client) rueidis.RedisResult {
-			return p.Once(ctx, node, cmd)
-		}).Error()
-		if transport.Unsupported(err) {
-			return wrap(what, err)
-		}
+// forGood reports whether err is a refusal that does not pass.
+func forGood(err error) bool {
+	_, refused := transport.Code(err)
+	return refused && !transport.Transient(err)
+}
+
+// subscribeShard checks that sharded messages may be subscribed to.
+func (e *Engine) subscribeShard(ctx context.Context) error {
+	p := e.proto
+	cmd := p.Client.B().Ssubscribe().Channel(wire.PrefixSession + e.id).Build().Pin()
+	err := p.AnyNode(ctx, func(ctx context.Context, addr string, _ rueidis.Client) []rueidis.RedisResult {
+		return []rueidis.RedisResult{p.Once(ctx, addr, cmd)}
+	})[0].Error()
+	if forGood(err) || errors.Is(err, transport.ErrPool) {
+		return wrap("subscribing to shards", err)
 	}
 	return nil
 }
 
+// learnDigests asks any node for the digests of the scripts that are not known.
+func (e *Engine) learnDigests(ctx context.Context) error {
+	scripts := e.proto.Scripts()
+	question := transport.DigestsQuestion(scripts)
+	if question == nil {
+		return nil
+	}
+	answers, err := e.proto.Inquire(ctx, question)
+	if err == nil {
+		transport.LearnDigests(scripts, answers[0])
+	}
+	return err
+}
+
 // deploymentOf identifies the deployment by the run id of the server, or by the least node id of
 // the cluster. If the server reveals neither, engines of one client still agree.
-func deploymentOf(ctx context.Context, p *wire.Protocol) string {
-	question, field := []string{"INFO", "server"}, "run_id:"
-	if p.Client.Mode() == rueidis.ClientModeCluster {
-		question, field = []string{"CLUSTER", "NODES"}, ""
+func (e *Engine) deploymentOf(identity rueidis.RedisResult) string {
+	field := "run_id:"
+	if e.inCluster() {
+		field = ""
 	}
-	text, _ := p.Settled(ctx, question...).ToString()
+	text, _ := identity.ToString()
 	least := ""
 	for line := range strings.Lines(text) {
 		id, ok := strings.CutPrefix(line, field)
@@ -275,7 +366,7 @@ func deploymentOf(ctx context.Context, p *wire.Protocol) string {
 		}
 	}
 	if least == "" {
-		return fmt.Sprintf("client %p", p.Client)
+		return fmt.Sprintf("client %p", e.proto.Client)
 	}
 	return least
 }

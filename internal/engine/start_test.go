@@ -24,15 +24,13 @@ func TestEngineThatStartsOnABusyServerIsNotMisled(t *testing.T) {
 		{"single", single.Client(t), []*redistest.Server{single}},
 		{"cluster", cluster.Client(t), cluster.Nodes()},
 	} {
+		first, s := bare(t, c.client, 30*time.Second), bare(t, c.client, 30*time.Second)
 		free := redistest.KeepBusy(t, c.nodes...)
 		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
-		bare := func() *Engine { return New(c.client, Config{Lease: 30 * time.Second}) }
-		first := bare()
-		require.Error(t, first.topology(ctx), "%s: it has found something out while the server was busy", c.what)
+		require.Error(t, first.check(ctx), "%s: it has found something out while the server was busy", c.what)
 		cancel()
-		s := bare()
 		found := make(chan error, 1)
-		go func() { found <- s.topology(background) }()
+		go func() { found <- s.check(background) }()
 		select {
 		case err := <-found:
 			t.Fatalf("%s: it has found something out while the server was busy, or %v", c.what, err)
@@ -40,10 +38,12 @@ func TestEngineThatStartsOnABusyServerIsNotMisled(t *testing.T) {
 		}
 		free()
 		require.NoError(t, <-found, c.what)
-		require.False(t, s.broker.NoRole.Load(), "%s: it will not ask for the role", c.what)
+		require.False(t, s.proto.AnyRole, "%s: it will not ask for the role", c.what)
 		sharded := c.what == "cluster" && redistest.Has(t, redistest.ShardedPubSub)
 		require.Equal(t, sharded, s.broker.Shards != nil, "%s: sharded", c.what)
-		first.strays.wait(nil)
-		s.strays.wait(nil)
+		for _, e := range []*Engine{first, s} {
+			e.halt()
+			e.strays.wait(nil)
+		}
 	}
 }

@@ -185,7 +185,6 @@ func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64,
 			}
 			return nil, fmt.Errorf("%w; %w", errUnconfirmed, err)
 		}
-		io.Bound(e.proto.Conn, time.Duration(min(l.Deadline.Load(), until)-now))
 		var told int64
 		if queued, next = next, nil; queued == nil { // an id is queued once
 			told, err = e.proto.Release(io, l.ToRelease(now), nil)

@@ -228,6 +228,7 @@ func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err err
 		l.Sent = a.e.Clock.Now()
 		a.asked = l.Sent
 		var token int64
+		queues := enqueue
 		switch {
 		case a.from != "":
 			token, ttl, err = a.e.proto.Handoff(a.io, a.from, &l.Ref, false)
@@ -242,6 +243,9 @@ func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err err
 		l.Since = a.e.Clock.Now()
 		if err != nil {
 			l.Indeterminate = l.Indeterminate || token > 0 || undecided(err) // above 0: too few replicas have it
+			if !resent && !queues && transport.Broken(err) {                 // one that queues is not sent again
+				continue
+			}
 			return 0, err
 		}
 		if token <= 0 {

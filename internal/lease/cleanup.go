@@ -161,10 +161,8 @@ func (c *Cleaner) answered(t *cleanup, told int64, err error, refused bool) {
 }
 
 // RetryRelease reports whether a release that failed with err may succeed later. A server that
-// cannot save, or has no memory, refuses writes for a while.
+// has no memory refuses writes for a while.
 func RetryRelease(err error) bool {
-	if code, ok := transport.Code(err); ok && (code == "MISCONF" || code == "OOM") {
-		return true
-	}
-	return transport.Transient(err)
+	code, _ := transport.Code(err)
+	return code == "OOM" || transport.Transient(err)
 }

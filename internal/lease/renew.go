@@ -35,7 +35,7 @@ func (w *Watchdog) renew(due []*Lease) {
 	for _, l := range batch {
 		longest = max(longest, min(l.Length, renewalMost))
 	}
-	ctx, stop := w.Proto.Bounded(w.Ctx, RoundMost(longest))
+	ctx, stop := timing.Within(w.Ctx, RoundMost(longest))
 	results := w.Proto.Renew(ctx, refs)
 	stop()
 

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/relock-go/relock/internal/clock"
 	"github.com/relock-go/relock/internal/timing"
@@ -21,8 +20,6 @@ type Broker struct {
 
 	// Set before the first subscription, constant afterwards.
 	Shards func(channel string) bool // reports whether a channel is sharded; nil: none is
-
-	NoRole atomic.Bool // the server does not answer ROLE usefully: probe with PING
 
 	mu         sync.Mutex               // protects the following, and what subscription, connection and link say
 	subs       map[string]*subscription // by channel

@@ -14,9 +14,6 @@ import (
 const (
 	probeInterval = time.Second // between two probes of a connection
 
-	// PingTimeout bounds one command on a subscription connection.
-	PingTimeout = time.Second
-
 	// Channels without listeners stay subscribed for at least maxStaleAge: that often, a connection
 	// is replaced for their sake.
 	maxStaleAge = 10 * time.Second
@@ -27,10 +24,8 @@ const (
 )
 
 var (
-	errReplica = errors.New("subscription connection leads to a replica")
-	errSilent  = errors.New("subscription connection does not answer")
-	errCut     = errors.New("subscription connection closed")
-	errStale   = errors.New("subscription connection has channels that nobody wants") // tells nobody of a failure
+	errCut   = errors.New("subscription connection closed")
+	errStale = errors.New("subscription connection has channels that nobody wants") // tells nobody of a failure
 )
 
 // connection is one network connection, which subscribes channels of one node, or of the whole
@@ -46,6 +41,7 @@ type connection struct {
 	conn    rueidis.DedicatedClient
 	release func() // gives conn back to the client
 	lost    <-chan error
+	apart   bool // it hears messages on a second socket: RESP2
 
 	// guarded by Broker.mu
 	up    bool                       // it passed its last probe
@@ -64,7 +60,7 @@ func (c *connection) run() {
 	if c.conn == nil {
 		return
 	}
-	if err == errStale || err == errSilent {
+	if err == errStale || err == transport.ErrSilent {
 		select {
 		case <-time.After(keepBeside):
 		case <-c.lost:
@@ -95,7 +91,7 @@ func (c *connection) serve() error {
 		select {
 		case <-c.kick:
 		case <-probes.C:
-			if err := c.probe(c.conn); err != nil {
+			if err := c.probe(); err != nil {
 				return err
 			}
 			if c.stale() {
@@ -113,22 +109,12 @@ func (c *connection) serve() error {
 // the client's dial does, or until it is clear that the client's pool is exhausted.
 func (c *connection) dial() error {
 	b := c.broker
-	client := b.Conn.Client
-	if b.Conn.Slots != nil {
-		if client = client.Nodes()[c.addr]; client == nil {
-			return errors.New("the cluster has no node " + c.addr)
-		}
-	}
-	conn, release, err := b.Conn.Dedicate(b.Ctx, client)
+	conn, release, err := b.Conn.Dial(b.Ctx, c.addr)
 	if err != nil {
 		return err
 	}
+	c.apart = apart(b.Ctx, conn)
 	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: b.onMessage, OnSubscription: c.onSubscription})
-	if err := c.probe(conn); err != nil {
-		conn.Close()
-		release()
-		return err
-	}
 	c.conn, c.release, c.lost = conn, release, lost
 	b.mu.Lock()
 	c.up, b.err = true, nil
@@ -218,40 +204,34 @@ func (c *connection) onSubscription(push rueidis.PubSubSubscription) {
 	}
 }
 
-// probe checks that conn is alive and leads to a primary.
-func (c *connection) probe(conn rueidis.DedicatedClient) error {
+// probe checks that the connection is alive and leads to a primary. That is asked on the socket of
+// commands; where messages have their own, a channel is subscribed there once more.
+func (c *connection) probe() error {
 	b := c.broker
-	ctx, cancel := timing.Within(b.Ctx, PingTimeout)
-	defer cancel()
-	if b.NoRole.Load() {
-		return silence(conn.Do(ctx, conn.B().Ping().Build()).Error())
+	err := b.Conn.Check(b.Ctx, c.conn)
+	if s := c.live(); err == nil && c.apart && s != nil {
+		ctx, cancel := timing.Within(b.Ctx, transport.AnswerMost)
+		defer cancel()
+		err = c.conn.Do(ctx, s.command(c.conn.B())).NonRedisError()
 	}
-	reply, err := conn.Do(ctx, conn.B().Role().Build()).ToArray()
-	_, refused := transport.Code(err)
-	switch {
-	case refused: // alive; its role is unknown
-		b.NoRole.Store(transport.Unsupported(err))
-		return nil
-	case err == nil && !IsPrimary(reply):
-		return errReplica
-	}
-	return silence(err)
+	return transport.Silence(err)
 }
 
-// IsPrimary reads the reply of ROLE.
-func IsPrimary(role []rueidis.RedisMessage) bool {
-	if len(role) == 0 {
-		return false
+// live returns a channel that is subscribed, nil if there is none.
+func (c *connection) live() *subscription {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	for s := range c.asked {
+		if s.live == c {
+			return s
+		}
 	}
-	name, _ := role[0].ToString()
-	return name == "master"
+	return nil
 }
 
-// silence replaces the error of a command that got no answer in time, which is the end of its
-// context.
-func silence(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return errSilent
-	}
-	return err
+// apart reports whether conn has a second socket for messages. It sends nothing: rueidis refuses to mix
+// these commands, and says whether that is the reason.
+func apart(ctx context.Context, conn rueidis.DedicatedClient) bool {
+	subscribe, blocking := conn.B().Subscribe().Channel("").Build(), conn.B().Arbitrary("PING").Blocking()
+	return conn.DoMulti(ctx, subscribe, blocking)[0].Error() == rueidis.ErrRESP2PubSubMixed
 }

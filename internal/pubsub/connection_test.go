@@ -1,12 +1,14 @@
 package pubsub
 
 import (
-	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
 	"github.com/stretchr/testify/require"
 )
 
@@ -17,33 +19,45 @@ func TestBusyServerStillReportsItsRole(t *testing.T) {
 	server := redistest.Start(t, "--lua-time-limit", "10")
 	b := newBroker(t, server.Client(t))
 	b.mu.Lock()
-	n := b.conns[""]
+	c := b.conns[""]
 	b.mu.Unlock()
-	conn, put := server.Client(t).Dedicate()
-	defer put()
 	free := redistest.KeepBusy(t, server)
-	require.NoError(t, n.probe(conn), "of a connection that answers BUSY")
+	require.NoError(t, c.probe(), "of a connection that answers BUSY")
 	free()
-	require.False(t, b.NoRole.Load(), "the server is not asked for its role any more")
 	_, err := server.Do("REPLICAOF", "127.0.0.1", "1")
 	require.NoError(t, err)
 	redistest.Eventually(t, enough, "the replica to be noticed", func() bool { return !b.Conn.Up.Load() })
-	require.Equal(t, errReplica, n.probe(conn), "on a replica")
+	require.Equal(t, transport.ErrReplica, c.probe(), "on a replica")
 }
 
-func TestServerThatHidesItsRoleIsProbedByPing(t *testing.T) {
+// A server that refuses to tell its role is alive. One moment of that ended the checks for good: a session stayed
+// subscribed on a replica.
+func TestServerThatHidesItsRoleIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	_, err := server.Do("ACL", "SETUSER", "default", "-role")
-	require.NoError(t, err)
-	conn, put := server.Client(t).Dedicate()
-	defer put()
-	n := &connection{broker: &Broker{Config: Config{Ctx: context.Background()}}}
-	require.NoError(t, n.probe(conn))
-	require.True(t, n.broker.NoRole.Load())
-	before := server.CommandStats()["ping"]
-	require.NoError(t, n.probe(conn))
-	require.Equal(t, before+1, server.CommandStats()["ping"])
+	b := newBroker(t, server.Client(t))
+	l := b.SubscribeFunc("a", func() {})
+	defer l.Unsubscribe()
+	redistest.Eventually(t, enough, "the channel", l.Live)
+	do := func(args ...string) {
+		t.Helper()
+		_, err := server.Do(args...)
+		require.NoError(t, err)
+	}
+	do("ACL", "SETUSER", "default", "-role")
+	redistest.Eventually(t, enough, "the refusal", func() bool {
+		stats, err := server.Do("INFO", "commandstats")
+		require.NoError(t, err)
+		rejected := 0
+		_, rest, _ := strings.Cut(stats.(string), "cmdstat_role:")
+		_, rest, _ = strings.Cut(rest, "rejected_calls=")
+		_, _ = fmt.Sscanf(rest, "%d", &rejected)
+		return rejected > 0
+	})
+	require.True(t, l.Live(), "the server is alive")
+	do("ACL", "SETUSER", "default", "+role")
+	do("REPLICAOF", "127.0.0.1", "1")
+	redistest.Eventually(t, enough, "the replica to be noticed", func() bool { return !b.Conn.Up.Load() })
 }
 
 // Every confirmation is one before which messages may have been missed: it wakes the listener.

@@ -25,12 +25,12 @@ func (c *connection) subscribeNew() error {
 		for i, s := range some {
 			cmds[i] = s.command(c.conn.B())
 		}
-		ctx, cancel := timing.Within(c.broker.Ctx, PingTimeout)
+		ctx, cancel := timing.Within(c.broker.Ctx, transport.AnswerMost)
 		results := c.conn.DoMulti(ctx, cmds...)
 		cancel()
 		for i, s := range some {
 			if err := c.subscribed(s, results[i].Error()); err != nil {
-				return silence(err)
+				return transport.Silence(err)
 			}
 		}
 	}

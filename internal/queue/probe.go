@@ -51,7 +51,7 @@ func (q *Queue) probe(due []*Waiter) {
 	for _, r := range refs {
 		longest = max(longest, r.Claim)
 	}
-	ctx, stop := q.Proto.Bounded(q.Ctx, max(lease.RoundMost(longest), silentFrom))
+	ctx, stop := timing.Within(q.Ctx, max(lease.RoundMost(longest), silentFrom))
 	sent := q.Clock.Now()
 	replies, errs := q.Proto.Probe(ctx, refs)
 	late := ctx.Err() != nil

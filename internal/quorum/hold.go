@@ -10,7 +10,6 @@ import (
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/timing"
-	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -130,8 +129,7 @@ func (h *hold) raise(caller context.Context, i int, p *lease.Lease) (first int64
 }
 
 // bounded returns a context for a request to one deployment. The end of caller ends it only while the lock is not
-// held: later the part belongs to the hold. It has no deadline for rueidis, which would close the connection of a
-// deployment that does not answer.
+// held: later the part belongs to the hold.
 func (h *hold) bounded(caller context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), h.r.bound())
 	forget := context.AfterFunc(caller, func() {
@@ -141,7 +139,7 @@ func (h *hold) bounded(caller context.Context) (_ context.Context, stop func()) 
 			cancel()
 		}
 	})
-	return transport.NoDeadline{Context: ctx}, func() { forget(); cancel() }
+	return ctx, func() { forget(); cancel() }
 }
 
 // left returns how long a majority of the deployments is certain.

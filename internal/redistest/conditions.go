@@ -21,7 +21,7 @@ func (p *Proxy) orders() []*drop {
 	return p.drops
 }
 
-// swallow reports whether n bytes that were just read fall into a blackhole.
+// swallow reports whether n bytes that were just read are to vanish.
 func (p *Proxy) swallow(l *link, n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,7 +31,7 @@ func (p *Proxy) swallow(l *link, n int) bool {
 // swallowLocked marks the link as broken under the same lock under which a
 // blackhole is lifted, so that no link with a hole in its stream survives.
 func (p *Proxy) swallowLocked(l *link, n int) bool {
-	if !p.blackhole {
+	if !p.blackhole && !l.forgotten {
 		return false
 	}
 	l.lost = true
@@ -45,7 +45,7 @@ func (p *Proxy) gate(l *link, b piece) (pass, ok bool) {
 	for {
 		p.mu.Lock()
 		swallowed := p.swallowLocked(l, len(b.data))
-		stalled, changed := p.stalled, p.changed
+		stalled, changed := p.stalled || l.held, p.changed
 		p.mu.Unlock()
 		switch {
 		case swallowed && !b.end:

@@ -20,7 +20,10 @@ type link struct {
 	client, server net.Conn
 	ledger         ledger
 
-	lost bool // bytes were swallowed; guarded by Proxy.mu
+	// guarded by Proxy.mu
+	lost      bool // bytes were swallowed
+	forgotten bool // all that follow are
+	held      bool // all that follow wait
 
 	closeOnce sync.Once
 	closed    chan struct{} // closed first of all when the link is to end

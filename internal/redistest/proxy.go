@@ -19,13 +19,13 @@ const dialTimeout = 5 * time.Second // of a proxy to its target
 // Conditions apply to the connections that exist and to those that come, both
 // ways, and to bytes that are under way; they may be combined.
 type Proxy struct {
-	target   string
 	listener net.Listener
 	serving  sync.WaitGroup // the accept loop and one goroutine for each connection
 
 	up, down, dropped, accepted atomic.Int64
 
 	mu        sync.Mutex // protects following
+	target    string     // of new connections
 	delay     time.Duration
 	stalled   bool
 	blackhole bool
@@ -124,6 +124,38 @@ func (p *Proxy) Refuse(on bool) {
 	p.refuse = on
 }
 
+// Retarget leads new connections to another server, given as host and port.
+// Existing ones stay with theirs, as behind an address that moves in a failover.
+func (p *Proxy) Retarget(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+// Hold stalls the connections that exist, until it is lifted. New ones work.
+func (p *Proxy) Hold(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.held = on
+	}
+	p.broadcastLocked()
+}
+
+// Forget swallows for good what is sent on the connections that exist, and their
+// ends, as a router does that has lost its table of them. New ones work. With
+// addresses, as the server sees them, it forgets only those connections.
+func (p *Proxy) Forget(addrs ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if len(addrs) == 0 || slices.Contains(addrs, l.server.LocalAddr().String()) {
+			l.forgotten = true
+		}
+	}
+	p.broadcastLocked()
+}
+
 // Cut closes every connection, and returns when they are gone. Bytes under way
 // are lost. New connections may be made at once.
 func (p *Proxy) Cut() {
@@ -185,13 +217,13 @@ func (p *Proxy) accept() {
 // serve carries one connection to its end.
 func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
-	refuse := p.refuse || p.closed
+	refuse, target := p.refuse || p.closed, p.target
 	p.mu.Unlock()
 	if refuse {
 		reset(client)
 		return
 	}
-	server, err := net.DialTimeout("tcp", p.target, dialTimeout)
+	server, err := net.DialTimeout("tcp", target, dialTimeout)
 	if err != nil {
 		reset(client)
 		return
@@ -217,4 +249,8 @@ func reset(conn net.Conn) {
 }
 
 // String returns the two addresses, for messages.
-func (p *Proxy) String() string { return fmt.Sprintf("%s->%s", p.Addr(), p.target) }
+func (p *Proxy) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("%s->%s", p.Addr(), p.target)
+}

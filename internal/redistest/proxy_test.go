@@ -84,6 +84,54 @@ func TestBlackholeKeepsConnectionsOpenUntilHealed(t *testing.T) {
 	})
 }
 
+func TestExistingConnectionsStayBehindANewTarget(t *testing.T) {
+	t.Parallel()
+	s, p, c := through(t)
+	other := redistest.Start(t)
+	set(t, c, "k", "old")
+	p.Retarget(other.Addr())
+	set(t, c, "k", "still old")
+	p.Cut()
+	redistest.Eventually(t, soon, "a new connection", func() bool { return do(t, c, "SET", "k", "new").Error() == nil })
+	for server, want := range map[*redistest.Server]string{s: "still old", other: "new"} {
+		got, err := server.Do("GET", "k")
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
+
+func TestOnlyExistingConnectionsAreHeldOrForgotten(t *testing.T) {
+	t.Parallel()
+	s, p, c := through(t)
+	pending := func() <-chan error {
+		result := make(chan error, 1)
+		go func() { result <- c.Do(context.Background(), c.B().Incr().Key("n").Build()).Error() }()
+		return result
+	}
+	news := func() {
+		t.Helper()
+		fresh := s.Client(t, func(o *rueidis.ClientOption) { o.InitAddress = []string{p.Addr()} })
+		set(t, fresh, "k", "v")
+	}
+	p.Hold(true)
+	held := pending()
+	news()
+	require.Empty(t, held)
+	p.Hold(false)
+	require.NoError(t, <-held)
+
+	p.Forget()
+	lost := pending()
+	news()
+	redistest.Eventually(t, soon, "the request to vanish", func() bool { return p.Dropped() > 0 })
+	require.Empty(t, lost)
+	p.Cut()
+	require.Error(t, <-lost)
+	got, err := s.Do("GET", "n")
+	require.NoError(t, err)
+	require.Equal(t, "1", got)
+}
+
 func TestDroppedReplyIsOfTheRequestThatMatched(t *testing.T) {
 	t.Parallel()
 	s, p, c := through(t)

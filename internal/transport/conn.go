@@ -22,22 +22,33 @@ type Conn struct {
 	Slots    *SlotMap      // nil outside a cluster
 	Replicas int           // that must acknowledge an acquisition; 0: none
 	AckWait  time.Duration // for their acknowledgement
+	AnyRole  bool          // the server is a replica that is not read-only, or may be one
+
+	Over <-chan struct{} // closed at the end of the session; nil: no goroutine waits for commands
 
 	Up atomic.Bool // the server answers on the subscription connections
-	wg Group       // of the goroutines for calls that may block in the client
+	wg Group       // of the goroutines that send
 
-	closedSince atomic.Int64  // since when the client returns ErrClosing, in ns since 1970; 0: it does not
-	doubtful    atomic.Bool   // the last call got no answer
-	Spent       atomic.Bool   // the last check found the pool of dedicated connections exhausted
-	dedicating  chan struct{} // has an element for each call of Dedicate under way
-	contexts    sync.Pool     // of *Context
-	inFlight    atomic.Int32  // direct calls under way
+	places    *places
+	unwatched chan *route   // for Watch
+	roleFrom  atomic.Int64  // when the server may be asked for its role again, in ns since 1970
+	nodes     sync.Map      // *places by address, in a cluster
+	work      chan *sending // for goroutines that wait for it
+	never     chan struct{} // is never closed
+	idle      atomic.Int32  // their number
+	sendings  sync.Pool     // of *sending
+
+	closedSince atomic.Int64 // since when the client returns ErrClosing, in ns since 1970; 0: it does not
+	Spent       atomic.Bool  // the last check found the pool of dedicated connections exhausted
+	contexts    sync.Pool    // of *Context
 }
 
 // NewConn returns a Conn outside a cluster. wg counts its goroutines.
 func NewConn(client rueidis.Client, replicas int, ackWait time.Duration, wg Group) *Conn {
 	return &Conn{
-		Client: client, Replicas: replicas, AckWait: ackWait, wg: wg, dedicating: make(chan struct{}, maxDedicating),
+		Client: client, Replicas: replicas, AckWait: ackWait, wg: wg,
+		places: newPlaces("", client), work: make(chan *sending), unwatched: make(chan *route, 1),
+		never: make(chan struct{}),
 	}
 }
 
@@ -79,6 +90,15 @@ func isNoScript(err error) bool {
 func (c *Conn) Eval(ctx context.Context, s *Script, keys, args []string) (r rueidis.RedisResult) {
 	if r = c.do(ctx, c.Evalsha(s, keys, args)); isNoScript(r.Error()) {
 		r = c.do(ctx, c.evalText(s, keys, args))
+	}
+	return r
+}
+
+// EvalRead runs a script that changes nothing. It is sent once more if its connection breaks.
+func (c *Conn) EvalRead(ctx context.Context, s *Script, keys, args []string) rueidis.RedisResult {
+	r := c.Eval(ctx, s, keys, args)
+	if Broken(r.Error()) {
+		r = c.Eval(ctx, s, keys, args)
 	}
 	return r
 }

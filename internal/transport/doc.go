@@ -5,19 +5,23 @@
 //
 // # Invariants
 //
-//   - A call ends with its caller's context, whatever rueidis does (reach.go).
-//   - No caller's deadline reaches the shared connection: rueidis would close it, for all
-//     users of the client, when the deadline passes.
+//   - A call ends with its own context, whatever rueidis does. No such context reaches rueidis, which
+//     would close the shared connection for it, for all users of the client (reach.go). A call that can
+//     be cancelled takes the slower pipelined mode, in which its release can follow it at once.
 //   - Outside a cluster a session's commands share one connection and execute in the order in
-//     which they are sent. So a release cannot overtake the acquire before it.
+//     which they are sent, until the session leaves one that leads nowhere (path.go).
+//     So a release cannot overtake the acquire before it. Acquisitions that wait for replicas have
+//     a connection of their own.
 //   - Nothing is retried, but a script by its text after NOSCRIPT, and a script with WAIT
-//     after MOVED; neither has been executed then.
+//     after MOVED, neither of which has been executed then; and a script that only reads.
 //   - A node of a cluster that hangs delays only what must go to that node.
 //
 // # Goroutines
 //
 // The goroutines that a Conn starts are counted in the WaitGroup given to [NewConn]; the
-// session waits for it. Only a call of Dedicate may outlive the session: it ends when rueidis
-// yields a connection or the client is closed. [SlotMap.Run] belongs to the caller; the
-// goroutines of [Rounds] end before [Rounds.Wait] returns.
+// session waits for it. While Redis hangs there is one for each call under way, and for each that
+// has ended since Redis last answered: at most 576 for each node. Only a call of Dedicate may
+// outlive the session, at most 16 for each node: it ends when rueidis yields a connection or the
+// client is closed. [SlotMap.Run] and [Conn.Watch] belong to the caller; the goroutines of
+// [Rounds] end before [Rounds.Wait] returns.
 package transport

@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -14,37 +15,66 @@ import (
 // has ended it.
 func Unanswered(err error, d time.Duration) error {
 	if timeout := net.Error(nil); IsContextError(err) || errors.As(err, &timeout) && timeout.Timeout() {
-		return fmt.Errorf("no answer from Redis for %v", d.Round(time.Millisecond))
+		return NoAnswer(d)
 	}
 	return err
 }
 
+// NoAnswer is for how long no answer to a request has come.
+type NoAnswer time.Duration
+
+func (d NoAnswer) Error() string {
+	return fmt.Sprintf("no answer from Redis for %v", time.Duration(d).Round(time.Millisecond))
+}
+
 // Transient reports whether err may pass by itself: the connection was lost, the server is
-// loading its data, or a failover is under way. All other errors, from WRONGTYPE and NOPERM to
-// OOM, last until somebody acts.
+// loading its data or could not save it, or a failover is under way. All other errors, from
+// WRONGTYPE and NOPERM to OOM, last until somebody acts.
 func Transient(err error) bool {
-	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || err == ErrPool || errors.As(err, new(*ReplicaError)) {
+	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || err == ErrPool || err == ErrClusterNode || errors.As(err, new(*ReplicaError)) {
 		return false
 	}
 	if code, ok := Code(err); ok {
-		switch code {
-		case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN",
-			"MOVED", "ASK", "NOREPLICAS", "BUSY", "UNBLOCKED":
-			return true
-		}
-		return strings.Contains(err.Error(), "max number of clients reached") || Interrupted(err)
+		full := strings.Contains(err.Error(), "max number of clients reached")
+		return full || Passes(code) || Interrupted(err)
 	}
 	return true
 }
 
-// Unavailable reports whether err, of a call that has ended, leaves open what Redis would have answered.
+// Unavailable reports whether err, of a request that has ended, leaves open what Redis would have answered.
 func Unavailable(err error) bool { return IsContextError(err) || Transient(err) }
+
+// Unreached reports whether err, which need not be of a request, says that Redis did not answer, or that it is not ready.
+func Unreached(err error) bool {
+	if _, answered := Code(err); answered {
+		return Transient(err)
+	}
+	return IsContextError(err) || errors.As(err, new(NoAnswer)) || errors.As(err, new(net.Error)) || errors.Is(err, io.EOF)
+}
+
+// Passes reports whether an error reply with that code says that the server is not ready, or is the
+// wrong one, for now. None of these has executed anything.
+func Passes(code string) bool {
+	switch code {
+	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN",
+		"MOVED", "ASK", "NOREPLICAS", "BUSY", "UNBLOCKED", "MISCONF":
+		return true
+	}
+	return false
+}
 
 // Interrupted reports whether err is of a script that may have been executed in part: its slot is half
 // moved, and to the node a key that the script has emptied looks like one that has moved.
 func Interrupted(err error) bool {
 	_, ok := Code(err)
 	return ok && strings.Contains(err.Error(), "access a non local key")
+}
+
+// Broken reports whether err means that a request got no reply because its connection broke: a new connection may
+// be at hand.
+func Broken(err error) bool {
+	_, answered := Code(err)
+	return err != nil && !answered && Transient(err)
 }
 
 // OfKeys reports whether err is an error reply that may be due to some of the keys of a command:

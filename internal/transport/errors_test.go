@@ -63,7 +63,7 @@ func TestErrorRepliesThatMayPassAreTransientAndOthersAreNot(t *testing.T) {
 		"NOAUTH Authentication required.":                                                           {false, false},
 		"NOPERM No permissions to access a key":                                                     {false, true},
 		"OOM command not allowed when used memory > 'maxmemory'.":                                   {false, false},
-		"MISCONF Redis is configured to save RDB snapshots":                                         {false, false},
+		"MISCONF Redis is configured to save RDB snapshots":                                         {true, false},
 		"ERR syntax error": {false, true},
 	} {
 		err := do("EVAL", "return redis.error_reply(ARGV[1])", "0", text)

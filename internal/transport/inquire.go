@@ -8,76 +8,86 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/relock-go/relock/internal/timing"
 )
 
-// Settled is Inquire, repeated while the server answers with a transient error, such as BUSY
-// or LOADING, and ctx has not ended.
-func (c *Conn) Settled(ctx context.Context, words ...string) rueidis.RedisResult {
-	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
-		r := c.Inquire(ctx, words...)
-		if _, refused := Code(r.Error()); !refused || !Transient(r.Error()) || ctx.Err() != nil {
-			return r
+var errNoNode = errors.New("the client knows no node of the cluster")
+
+// Inquire sends commands, in one pipeline, that any server of the deployment can answer, and
+// returns its answers. There is an error if it has not answered them all.
+func (c *Conn) Inquire(ctx context.Context, commands ...[]string) ([]rueidis.RedisResult, error) {
+	build := func() rueidis.Commands {
+		cmds := make(rueidis.Commands, len(commands))
+		for i, words := range commands {
+			cmds[i] = c.Client.B().Arbitrary(words...).Build()
 		}
-		timing.Pause(ctx, timing.Jitter(backoff))
+		return cmds
+	}
+	if c.Client.Mode() == rueidis.ClientModeCluster {
+		rs := c.AnyNode(ctx, func(ctx context.Context, addr string, node rueidis.Client) []rueidis.RedisResult {
+			_, rs := c.send(ctx, nil, node, c.at(addr).now().rounds, nil, rueidis.Completed{}, build())
+			return rs
+		})
+		return rs, unanswered(rs)
+	}
+	for {
+		p := c.begin(&c.places.route)
+		_, rs := c.send(ctx, p, p, p.rounds, nil, rueidis.Completed{}, build())
+		for i := range rs {
+			c.observe(ctx, &rs[i])
+		}
+		if err := unanswered(rs); err != errLeft {
+			return rs, err
+		}
 	}
 }
 
-// Inquire sends a command that any server of the deployment can answer. It uses a connection
-// of the pool, so that a ctx that can be cancelled does not put the shared connection into
-// its slower mode; see Patience.
-func (c *Conn) Inquire(ctx context.Context, words ...string) rueidis.RedisResult {
-	ctx, stop := c.watchPool(ctx, c.Client, "", poolTimeout)
-	defer stop()
-	var r rueidis.RedisResult
-	if c.Client.Mode() != rueidis.ClientModeCluster {
-		r = c.do(NoDeadline{ctx}, c.Client.B().Arbitrary(words...).Blocking())
-	} else {
-		r = c.AnyNode(ctx, func(ctx context.Context, node rueidis.Client) rueidis.RedisResult {
-			return c.Ask(ctx, node, c.Client.B().Arbitrary(words...).Blocking())
-		})
+// unanswered returns why there is no answer in place of some results, else nil.
+func unanswered(rs []rueidis.RedisResult) error {
+	for _, r := range rs {
+		if err := r.NonRedisError(); err != nil {
+			return err
+		}
 	}
-	if err := r.NonRedisError(); err != nil {
-		return rueidis.NewErrorResult(c.poolError(ctx, err))
-	}
-	return r
+	return nil
 }
 
 // AnyNode asks one node of a cluster after the other until one answers. A node may hang, so
-// it waits only nodeTimeout before it asks the next one as well, and then for all of them. It
-// gives up no wait before that: rueidis makes its pool larger for each that is ended.
+// it waits only nodeTimeout before it asks the next one as well, and then for all of them.
 func (c *Conn) AnyNode(
-	ctx context.Context, ask func(context.Context, rueidis.Client) rueidis.RedisResult,
-) rueidis.RedisResult {
+	ctx context.Context, ask func(ctx context.Context, addr string, node rueidis.Client) []rueidis.RedisResult,
+) []rueidis.RedisResult {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	nodes := slices.Collect(maps.Values(c.Client.Nodes())) // in random order
-	replies := make(chan rueidis.RedisResult, len(nodes))
-	r := rueidis.NewErrorResult(errors.New("the client knows no node of the cluster"))
+	nodes := c.Client.Nodes()
+	addrs := slices.Collect(maps.Keys(nodes)) // in random order
+	replies := make(chan []rueidis.RedisResult, len(nodes))
+	rs := failed(1, errNoNode)
 	for asked, replied := 0, 0; replied < len(nodes); {
 		if asked < len(nodes) {
-			node := nodes[asked]
+			addr := addrs[asked]
 			asked++
-			c.wg.Go(func() { replies <- ask(NoDeadline{ctx}, node) })
+			c.wg.Go(func() { replies <- ask(ctx, addr, nodes[addr]) })
 		}
 		select {
-		case r = <-replies:
+		case rs = <-replies:
 			replied++
-			c.observe(ctx, &r)
-			if r.NonRedisError() == nil {
-				return r
+			for i := range rs {
+				c.observe(ctx, &rs[i])
+			}
+			if unanswered(rs) == nil {
+				return rs
 			}
 		case <-time.After(nodeTimeout):
 		case <-ctx.Done():
-			return rueidis.NewErrorResult(ctx.Err())
+			return failed(1, ctx.Err())
 		}
 	}
-	return r
+	return rs
 }
 
-// Once sends one command on a dedicated connection and closes that.
-func (c *Conn) Once(ctx context.Context, node rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
-	conn, release, err := c.Dedicate(ctx, node)
+// Once sends one command to the node at addr, on a connection of its own, and closes that.
+func (c *Conn) Once(ctx context.Context, addr string, cmd rueidis.Completed) rueidis.RedisResult {
+	conn, release, err := c.Dedicate(ctx, addr)
 	if err != nil {
 		return rueidis.NewErrorResult(err)
 	}

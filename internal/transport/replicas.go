@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/redis/rueidis"
+	"github.com/relock-go/relock/internal/lockerr"
 )
 
 // ReplicaError means that fewer replicas than wanted have acknowledged a write in time.
 type ReplicaError struct{ Got, Want int }
+
+// Is reports whether target is what users look for.
+func (e *ReplicaError) Is(target error) bool { return target == lockerr.ErrReplicas }
 
 // Error says how many replicas have acknowledged the write.
 func (e *ReplicaError) Error() string {
@@ -24,26 +27,17 @@ const maxRedirects = 4
 // first one means that the script has written; an error of type *ReplicaError beside it means that
 // too few replicas have that write.
 //
-// After a MOVED the cluster client would redirect the script but not WAIT, which the old node
-// answers at once, having nothing to wait for. So in a cluster both use a dedicated
-// connection, which follows no redirection, and are redirected together here.
+// Both use a connection of their own, since WAIT blocks it. In a cluster that follows no
+// redirection; they are redirected together here. (After a MOVED the cluster client would redirect
+// the script but not WAIT, which the old node answers at once, having nothing to wait for.)
 func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) ([]int64, error) {
-	send, key := c.Pipelined, ""
-	if c.Slots != nil {
-		send = c.sendToPrimary
-		if len(keys) > 0 { // else any primary will do
-			key = keys[0]
-		}
-	}
-	ctx, stop := c.watchPool(ctx, c.Client, key, poolTimeout+c.AckWait)
-	defer stop()
 	cmd := c.Evalsha(s, keys, args)
 	for redirects := 0; ; redirects++ {
 		wait := c.Client.B().Wait().Numreplicas(int64(c.Replicas)).Timeout(c.AckWait.Milliseconds()).Build()
-		if c.Slots != nil {
-			wait = wait.SetSlot(key)
+		rs := c.alone(ctx, c.primaryOf(keys), rueidis.Commands{cmd, wait})
+		for i := range rs {
+			c.observe(ctx, &rs[i])
 		}
-		rs := send(ctx, rueidis.Commands{cmd, wait})
 		n, err := integers(rs[0])
 		addr, moved := "", false
 		if re, refused := rueidis.IsRedisErr(err); refused {
@@ -53,18 +47,40 @@ func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) ([]
 		case isNoScript(err):
 			cmd = c.evalText(s, keys, args)
 		case moved && c.Slots != nil && redirects < maxRedirects:
-			c.Slots.Moved(Slot(key), addr)
+			c.Slots.Moved(Slot(keys[0]), addr)
 			cmd = c.Evalsha(s, keys, args)
 		case err != nil || n[0] <= 0:
-			return n, c.poolError(ctx, err)
+			return n, err
 		default:
 			acks, err := rs[1].AsInt64()
 			if err == nil && int(acks) < c.Replicas {
 				err = &ReplicaError{int(acks), c.Replicas}
 			}
-			return n, c.poolError(ctx, err)
+			return n, err
 		}
 	}
+}
+
+// primaryOf returns the address of the primary of some keys, of any one if there are no keys. While that
+// is unknown it is one of any node, which will name it.
+func (c *Conn) primaryOf(keys []string) string {
+	if c.Slots == nil {
+		return ""
+	}
+	addrs := c.Slots.Primaries()
+	if len(keys) > 0 {
+		addrs = []string{c.Slots.Primary(Slot(keys[0]))}
+	}
+	nodes := c.Client.Nodes()
+	for _, addr := range addrs {
+		if nodes[addr] != nil {
+			return addr
+		}
+	}
+	for addr := range nodes {
+		return addr
+	}
+	return ""
 }
 
 // integers returns those of a reply: at least one, unless there is an error.
@@ -77,25 +93,4 @@ func integers(r rueidis.RedisResult) ([]int64, error) {
 		err = errors.New("the reply has no integer")
 	}
 	return n, err
-}
-
-// sendToPrimary sends commands, the last of which has a slot, on a connection of their own to
-// the primary of that slot.
-func (c *Conn) sendToPrimary(ctx context.Context, cmds rueidis.Commands) []rueidis.RedisResult {
-	primary := c.Client.Nodes()[c.Slots.Primary(cmds[len(cmds)-1].Slot())]
-	if primary == nil {
-		primary = c.Client // knows better
-	}
-	return c.detached(ctx, func(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-		conn, release, err := c.Dedicate(ctx, primary)
-		if err != nil {
-			return failed(len(cmds), err)
-		}
-		defer release()
-		rs := conn.DoMulti(ctx, cmds...)
-		if slices.ContainsFunc(rs, func(r rueidis.RedisResult) bool { return r.NonRedisError() != nil }) {
-			conn.Close() // it may still wait for the reply
-		}
-		return rs
-	}, cmds)
 }

@@ -1,9 +1,10 @@
 package transport
 
 import (
-	"context"
 	"slices"
 	"sync/atomic"
+
+	"github.com/redis/rueidis"
 )
 
 // EVALSHA names a script by its SHA-1. The server computes it, at the start of the
@@ -33,25 +34,26 @@ for i, text in ipairs(ARGV) do digests[i] = redis.sha1hex(text) end
 return digests
 `
 
-// LearnDigests asks the server for the digests of the scripts, unless all are known:
-// they depend on nothing but the text. It returns an error only if there was no answer.
-// A digest that the server refuses to compute stays unknown, which does no harm.
-func (c *Conn) LearnDigests(ctx context.Context, scripts []*Script) error {
+// DigestsQuestion returns the command that asks for the digests of the scripts, nil if all are
+// known: they depend on nothing but the text.
+func DigestsQuestion(scripts []*Script) []string {
 	if !slices.ContainsFunc(scripts, func(s *Script) bool { return s.Sha.Load() == nil }) {
 		return nil
 	}
-	args := []string{"EVAL", digestsText, "0"}
+	words := []string{"EVAL", digestsText, "0"}
 	for _, s := range scripts {
-		args = append(args, s.Text)
+		words = append(words, s.Text)
 	}
-	digests, err := c.Inquire(ctx, args...).AsStrSlice()
-	if _, refused := Code(err); err != nil && !refused {
-		return err
-	}
+	return words
+}
+
+// LearnDigests reads the answer. A digest that the server refuses to compute stays unknown, which
+// does no harm.
+func LearnDigests(scripts []*Script, answer rueidis.RedisResult) {
+	digests, _ := answer.AsStrSlice()
 	for i, sha := range digests {
 		if i < len(scripts) && len(sha) == 40 {
 			scripts[i].Sha.Store(&sha)
 		}
 	}
-	return nil
 }

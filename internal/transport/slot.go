@@ -2,6 +2,8 @@ package transport
 
 import "strings"
 
+const slots = 1 << 14 // of a cluster
+
 // Slot returns the slot of a key or channel in a cluster: CRC-16/XMODEM of its hash tag, or
 // of the whole key if it has none, modulo 16384.
 func Slot(key string) uint16 {
@@ -20,7 +22,7 @@ func Slot(key string) uint16 {
 			}
 		}
 	}
-	return crc & 0x3fff
+	return crc & (slots - 1)
 }
 
 // Slot returns the slot of a key in a cluster, and 0 outside one.

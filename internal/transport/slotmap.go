@@ -38,7 +38,7 @@ type SlotMap struct {
 // slotTable says which node is the primary of which slot.
 type slotTable struct {
 	nodes []string      // addresses of primaries, after "" for none
-	slots [16384]uint16 // an index of nodes for each slot
+	slots [slots]uint16 // an index of nodes for each slot
 }
 
 // set records that the node at addr serves the slots from first to last.
@@ -106,7 +106,7 @@ func (m *SlotMap) Run(ctx context.Context) {
 func (m *SlotMap) Look(ctx context.Context) {
 	for addr, node := range m.conn.Client.Nodes() { // in random order
 		within, stop := timing.Within(ctx, nodeTimeout) // it may hang
-		reply, err := m.conn.Ask(within, node, node.B().ClusterSlots().Build()).ToArray()
+		reply, err := m.conn.Ask(within, addr, node, node.B().ClusterSlots().Build()).ToArray()
 		stop()
 		if _, refused := Code(err); refused {
 			return

@@ -39,7 +39,7 @@ type State struct {
 func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
 	queue, rwQueue := queueOf(prefixQueue, key), queueOf(prefixRWQueue, key)
 	fence := NewKeys(Plain, key).fence
-	rs, err := p.Eval(ctx, p.script("inspect"), []string{key, queue, rwQueue, fence}, nil).ToArray()
+	rs, err := p.EvalRead(ctx, p.script("inspect"), []string{key, queue, rwQueue, fence}, nil).ToArray()
 	if err != nil {
 		return State{}, explain(err, key, queue, rwQueue, fence)
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/transport"
@@ -26,25 +27,16 @@ func NewProtocol(c *transport.Conn, scripts *Scripts, claim time.Duration) *Prot
 
 func (p *Protocol) script(name string) *transport.Script { return p.scripts.sets[p.PubSub][name] }
 
-// CheckScripts finds out whether the server runs scripts by EVAL. It runs that of renewals, for no
-// holds, so that the first renewal need not send its text.
-func (p *Protocol) CheckScripts(ctx context.Context) error {
-	return p.Inquire(ctx, "EVAL", p.script("renew").Text, "0").Error()
+// TryScripts returns commands that tell, if they are sent to a server, whether it runs scripts by
+// their text and by digests. One is the script of renewals, for no holds, so that the first renewal
+// need not send its text; the other names a script that does not exist: the answer is NOSCRIPT.
+func (p *Protocol) TryScripts() (byText, byDigest []string) {
+	byText = []string{"EVAL", p.script("renew").Text, "0"}
+	return byText, []string{"EVALSHA", strings.Repeat("0", 40), "0"}
 }
 
-// LearnScripts learns the digests of the scripts, and whether the server runs scripts by them.
-// PubSub is set.
-func (p *Protocol) LearnScripts(ctx context.Context) error {
-	if err := p.LearnDigests(ctx, p.scripts.sets[p.PubSub].all()); err != nil {
-		return err
-	}
-	verb, body := p.script("renew").Call()
-	err := p.Inquire(ctx, verb, body, "0").Error()
-	if code, _ := transport.Code(err); code == "NOSCRIPT" { // another node, or forgotten already
-		return nil
-	}
-	return err
-}
+// Scripts returns those that the protocol uses. PubSub is set.
+func (p *Protocol) Scripts() []*transport.Script { return p.scripts.sets[p.PubSub].all() }
 
 // ClaimMost bounds Protocol.Claim. A queue that nobody probes for 15 s expires (lua/lib/places.lua).
 const ClaimMost = 5 * time.Second

@@ -139,13 +139,11 @@ func TestEndOfAnotherCallsContextIsNoError(t *testing.T) {
 	s, p := kit.Proxied(t)
 	gate := make(chan struct{}, 1) // has a token while the client can dial
 	gate <- struct{}{}
-	var waiting atomic.Int32 // dials that end with a context
-	session := kit.SessionOn(t, kit.NewClient(t, p, func(o *rueidis.ClientOption) {
+	var waiting atomic.Int32 // dials
+	client := kit.NewClient(t, p, func(o *rueidis.ClientOption) {
 		o.DialCtxFn = func(ctx context.Context, addr string, n *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			if ctx.Done() != nil {
-				waiting.Add(1)
-				defer waiting.Add(-1)
-			}
+			waiting.Add(1)
+			defer waiting.Add(-1)
 			select {
 			case <-gate:
 				gate <- struct{}{}
@@ -154,7 +152,8 @@ func TestEndOfAnotherCallsContextIsNoError(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		}
-	}))
+	})
+	session := kit.SessionOn(t, client)
 	held, wanted := session.Mutex("held"), session.Mutex("wanted")
 	goesOn(t, held, wanted)
 	kit.Lock(t, kit.Background, held)
@@ -162,13 +161,19 @@ func TestEndOfAnotherCallsContextIsNoError(t *testing.T) {
 	<-gate
 	p.Cut()
 	ctx, cancel := context.WithCancel(kit.Background)
-	first := kit.Async(func() error { return session.Mutex("first").Lock(ctx) })
-	redistest.Eventually(t, kit.Soon, "the first call to dial", func() bool { return waiting.Load() == 1 })
+	redistest.Eventually(t, kit.Soon, "the subscription to dial", func() bool { return waiting.Load() == 1 })
+	first := kit.Async(func() error { // of the application, perhaps on the connection that was cut
+		for ctx.Err() == nil {
+			_ = client.Do(ctx, client.B().Incr().Key("n").Build())
+		}
+		return ctx.Err()
+	})
+	redistest.Eventually(t, kit.Soon, "the first call to dial", func() bool { return waiting.Load() == 2 })
 	unlocked := kit.Async(func() error { return held.Unlock(kit.Background) })
 	locked := kit.Async(func() error { return wanted.Lock(kit.Background) })
 	time.Sleep(50 * time.Millisecond) // they wait for the first one's connection
 	cancel()
-	require.ErrorIs(t, kit.Receive(t, first, "the first call"), context.Canceled)
+	require.ErrorIs(t, kit.Receive(t, first, "the application's call"), context.Canceled)
 	time.Sleep(50 * time.Millisecond)
 	require.Empty(t, unlocked, "Unlock has not reached Redis")
 	require.Empty(t, locked, "Lock has not reached Redis")

@@ -68,7 +68,7 @@ func TestObserversTellsEachInOrder(t *testing.T) {
 	require.Len(t, each, 10)
 	ctx = context.WithValue(kit.Background, &all, "found")
 	tellAll(ctx, relock.Observers(teller{"x", &all}, nil, teller{"y", &all}))
-	require.Len(t, all, 18)
+	require.Len(t, all, 20)
 	for i, of := range each {
 		require.Equal(t, of, all[2*i])
 		require.Equal(t, "y"+of[1:], all[2*i+1])

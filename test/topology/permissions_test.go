@@ -136,7 +136,7 @@ func TestWhatAClusterLacksIsReported(t *testing.T) {
 // What a session can do without may be missing, as it is with some providers.
 func TestLocksWorkWithoutWhatTheyDoNotNeed(t *testing.T) {
 	t.Parallel()
-	commands := []string{"SCRIPT", "CLIENT", "ROLE", "WAIT", "PUBSUB"}
+	commands := []string{"SCRIPT", "CLIENT", "ROLE", "WAIT", "PUBSUB", "HRANDFIELD"}
 	if redistest.Has(t, redistest.ShardedPubSub) {
 		commands = append(commands, "SPUBLISH", "SSUBSCRIBE", "SUNSUBSCRIBE")
 	}

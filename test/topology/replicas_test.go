@@ -196,3 +196,20 @@ func TestWaiterOnAReplicaIsNotGrantedAnothersLock(t *testing.T) {
 	require.NoError(t, waiter.Close(kit.Background))
 	require.Error(t, kit.Receive(t, got, "the waiter to leave"))
 }
+
+// rueidis sent UNSUBSCRIBE after each acquisition that had waited for replicas in a cluster. A server
+// that is busy refuses it, and then rueidis panics: the process ended.
+func TestABusyNodeDoesNotEndTheProcessThatWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 1, "--lua-time-limit", "10")
+	m := kit.SessionOn(t, c.Client(t), relock.WithReplicas(1, kit.Soon)).Mutex("lock")
+	kit.Lock(t, kit.Background, m)
+	kit.Unlock(t, kit.Background, m)
+	free := redistest.KeepBusy(t, c.NodeForKey(m.Name()))
+	ctx, cancel := kit.ContextFor(time.Second)
+	defer cancel()
+	require.ErrorContains(t, m.Lock(ctx), "BUSY")
+	free()
+	kit.Lock(t, kit.Background, m)
+	kit.Unlock(t, kit.Background, m)
+}

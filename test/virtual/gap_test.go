@@ -176,8 +176,7 @@ func TestAdoptEndsWhatWasKept(t *testing.T) {
 func TestHandoffThatIsAnsweredTooLateOnce(t *testing.T) {
 	onMutex(t, func(t *testing.T, w *world) {
 		p := w.process()
-		m := p.mutex()
-		require.NoError(t, m.Lock(background))
+		m := p.taken()
 		p.delay(50 * time.Millisecond)
 		_, err := m.Handoff(background, 10*time.Millisecond)
 		require.ErrorIs(t, err, relock.ErrExpired)

@@ -19,18 +19,14 @@ import (
 func TestDeadlineOfALockThatWasWaitedFor(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		dl, ok := p.lock().(interface{ Deadline() (time.Time, bool) })
-		if !ok {
-			return
-		}
-		l := dl.(relock.Locker)
+		l := p.acquirer()
 		p.delay(400 * time.Millisecond)
 		for i := range 40 {
 			holder := other.opposite()
 			require.NoError(t, holder.Lock(background))
 			time.AfterFunc(5*time.Second+time.Duration(i)*45*time.Millisecond, func() { _ = holder.Unlock(background) })
 			require.NoError(t, l.Lock(background))
-			at, held := dl.Deadline()
+			at, held := l.Deadline()
 			require.True(t, held)
 			require.LessOrEqual(t, time.Until(at), w.ttl())
 			require.NoError(t, l.Unlock(background))

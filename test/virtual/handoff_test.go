@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -29,15 +30,13 @@ func (p *process) mutex(o ...relock.LockOption) *relock.Mutex { return p.s[0].Mu
 // handsOff locks the Mutex and hands it off.
 func (p *process) handsOff(d time.Duration) (ticket string) {
 	p.w.t.Helper()
-	m := p.mutex()
-	require.NoError(p.w.t, m.Lock(background))
-	ticket, err := m.Handoff(background, d)
+	ticket, err := p.taken().Handoff(background, d)
 	require.NoError(p.w.t, err)
 	return ticket
 }
 
 // adopts adopts what was handed off.
-func (p *process) adopts(ticket string, o ...relock.LockOption) *relock.Mutex {
+func (p *process) adopts(ticket string, o ...relock.LockOption) *relock.Hold {
 	p.w.t.Helper()
 	m, err := p.s[0].Adopt(background, ticket, o...)
 	require.NoError(p.w.t, err)
@@ -58,9 +57,8 @@ func (p *process) useless(ticket string, why error) {
 func TestTicketTakesTheLockToAnotherProcess(t *testing.T) {
 	onMutex(t, func(t *testing.T, w *world) {
 		a, b, c := w.process(), w.process(), w.process()
-		m := a.mutex()
-		require.NoError(t, m.Lock(background))
-		token, done := m.FencingToken(), m.Done()
+		m := a.taken()
+		token, done := m.Token(), m.Done()
 		waiter := c.mutex()
 		waits := begin(background, waiter)
 		time.Sleep(time.Second)
@@ -83,14 +81,14 @@ func TestTicketTakesTheLockToAnotherProcess(t *testing.T) {
 		adopted := b.adopts(ticket)
 		require.Equal(t, "a", adopted.Name())
 		require.NoError(t, adopted.Err())
-		require.Greater(t, adopted.FencingToken(), token)
+		require.Greater(t, adopted.Token(), token)
 		require.InDelta(t, lease, w.ttl(), float64(time.Second))
 		a.useless(ticket, relock.ErrGone)
 		b.useless(ticket, relock.ErrGone)
 		time.Sleep(10 * lease)
 		require.NoError(t, adopted.Err(), "it is renewed")
 		require.Empty(t, waits)
-		token = adopted.FencingToken()
+		token = adopted.Token()
 		require.NoError(t, adopted.Unlock(background))
 		require.NoError(t, <-waits)
 		require.Greater(t, waiter.FencingToken(), token)
@@ -106,8 +104,7 @@ func TestUnusedTicketFreesTheLock(t *testing.T) {
 		t.Run(d.String(), func(t *testing.T) {
 			onMutex(t, func(t *testing.T, w *world) {
 				a, b := w.process(relock.WithTenure(time.Hour)), w.process()
-				m := a.mutex()
-				require.NoError(t, m.Lock(background))
+				m := a.taken()
 				waiter := b.mutex()
 				waits := begin(background, waiter)
 				same := begin(background, a.mutex())
@@ -136,7 +133,7 @@ func TestTicketWorksOnceHoweverManyTry(t *testing.T) {
 		for range 20 {
 			ticket := all[0].handsOff(time.Minute)
 			var mu sync.Mutex
-			var won []*relock.Mutex
+			var won []*relock.Hold
 			require.NoError(t, kit.Together(20, func(i int) error {
 				m, err := all[i%5].s[0].Adopt(background, ticket)
 				if err != nil {
@@ -171,9 +168,8 @@ func TestLostRepliesOfAHandoffDoNoHarm(t *testing.T) {
 			t.Run(at+", "+then, func(t *testing.T) {
 				onMutex(t, func(t *testing.T, w *world) {
 					a, b, c := w.process(), w.process(), w.process()
-					m := a.mutex()
-					require.NoError(t, m.Lock(background))
-					token := m.FencingToken()
+					m := a.taken()
+					token := m.Token()
 					waits := lockAndUnlock(c.mutex())
 					first(a)
 					ticket, err := m.Handoff(background, time.Minute)
@@ -182,7 +178,7 @@ func TestLostRepliesOfAHandoffDoNoHarm(t *testing.T) {
 					second(b)
 					adopted := b.adopts(ticket)
 					require.Len(t, w.fields(), 1)
-					require.Greater(t, adopted.FencingToken(), token)
+					require.Greater(t, adopted.Token(), token)
 					time.Sleep(3 * lease)
 					require.NoError(t, adopted.Err())
 					require.Empty(t, waits)
@@ -225,8 +221,7 @@ func TestCancelledHandoffLeavesNothing(t *testing.T) {
 						require.NoError(t, <-lockAndUnlock(w.process().mutex()))
 						require.LessOrEqual(t, time.Since(start), most+time.Second)
 					}
-					m := a.mutex()
-					require.NoError(t, m.Lock(background))
+					m := a.taken()
 					_, err := m.Handoff(cut(a), d)
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.NotErrorIs(t, err, relock.ErrLost)
@@ -253,8 +248,7 @@ func TestHandoffTellsOfALoss(t *testing.T) {
 			relock.ErrGone:    func() { w.do("DEL", "a") },
 			relock.ErrExpired: func() { time.AfterFunc(lease+time.Second, p.partition()) },
 		} {
-			m := p.mutex()
-			require.NoError(t, m.Lock(background))
+			m := p.taken()
 			lose()
 			start := time.Now()
 			_, err := m.Handoff(background, time.Hour)
@@ -264,8 +258,7 @@ func TestHandoffTellsOfALoss(t *testing.T) {
 			require.ErrorIs(t, m.Unlock(background), relock.ErrNotHeld)
 			require.NoError(t, <-lockAndUnlock(p.mutex()))
 		}
-		m := p.mutex(relock.WithFixedLease(time.Second))
-		require.NoError(t, m.Lock(background))
+		m := p.taken(relock.WithFixedLease(time.Second))
 		time.Sleep(2 * time.Second)
 		_, err := m.Handoff(background, time.Hour)
 		require.ErrorIs(t, err, relock.ErrExpired)
@@ -282,8 +275,7 @@ func TestHandoffBesideADamagedKey(t *testing.T) {
 	onMutex(t, func(t *testing.T, w *world) {
 		p := w.process()
 		for key, gone := range map[string]bool{"relock_fence:{a}": false, "a": true} {
-			m := p.mutex()
-			require.NoError(t, m.Lock(background))
+			m := p.taken()
 			w.do("DEL", key)
 			w.do("SADD", key, "x")
 			_, err := m.Handoff(background, time.Hour)
@@ -329,26 +321,31 @@ func TestTicketIsLostWithItsLock(t *testing.T) {
 	})
 }
 
-// A wrong call says what is wrong, and leaves the hold, or the ticket, as it is.
+// A wrong call says what is wrong, and ends the hold all the same, or leaves the ticket as it is.
 func TestMisuseOfAHandoffIsToldAndHarmless(t *testing.T) {
 	onMutex(t, func(t *testing.T, w *world) {
 		a := w.process(relock.WithPrefix("p:"))
-		m := a.mutex()
-		require.NoError(t, m.Lock(background))
 		ended, cancel := context.WithCancel(background)
 		cancel()
-		for _, d := range []time.Duration{0, -time.Second, 10*time.Millisecond - 1} {
-			_, err := m.Handoff(background, d)
-			require.ErrorIs(t, err, relock.ErrOption)
+		for _, c := range []struct {
+			ctx  context.Context
+			d    time.Duration
+			want error
+		}{
+			{background, 0, relock.ErrOption}, {background, -time.Second, relock.ErrOption},
+			{background, 10*time.Millisecond - 1, relock.ErrOption}, {ended, time.Minute, context.Canceled},
+		} {
+			m := a.taken()
+			require.True(t, w.has("p:a"))
+			_, err := m.Handoff(c.ctx, c.d)
+			require.ErrorIs(t, err, c.want)
+			require.NotErrorIs(t, err, relock.ErrLost)
+			require.ErrorIs(t, m.Err(), relock.ErrNotHeld)
+			require.ErrorIs(t, m.Unlock(background), relock.ErrNotHeld)
+			synctest.Wait()
+			require.False(t, w.has("p:a"))
 		}
-		_, err := m.Handoff(ended, time.Minute)
-		require.ErrorIs(t, err, context.Canceled)
-		_, err = a.mutex().Handoff(background, time.Minute)
-		require.ErrorIs(t, err, relock.ErrNotHeld, "another handle")
-		_, err = a.s[0].Mutex("").Handoff(background, time.Minute)
-		require.ErrorIs(t, err, relock.ErrName)
-		require.NoError(t, m.Err())
-		ticket, err := m.Handoff(background, time.Hour)
+		ticket, err := a.taken().Handoff(background, time.Hour)
 		require.NoError(t, err)
 
 		for _, bad := range []string{"", "garbage", ticket[1:], ticket[:len(ticket)-1], ticket + "A", strings.ToUpper(ticket),
@@ -373,26 +370,15 @@ func TestMisuseOfAHandoffIsToldAndHarmless(t *testing.T) {
 		other.process(relock.WithPrefix("p:")).useless(ticket, relock.ErrGone)
 		require.NoError(t, a.adopts(ticket).Unlock(background))
 
-		err = relock.Do(background, m, func(ctx context.Context) error {
-			_, err := m.Handoff(ctx, time.Minute)
-			require.ErrorContains(t, err, "Do")
-			return ctx.Err()
-		})
-		require.NoError(t, err)
-
-		// Without the context of Do it is for what was last taken through the handle, like an Unlock in its place.
-		for _, ends := range []func() error{
-			func() error { return m.Unlock(background) },
-			func() (err error) { ticket, err = m.Handoff(background, time.Hour); return err },
-		} {
-			err = relock.Do(background, m, func(ctx context.Context) error {
-				require.NoError(t, ends())
-				<-ctx.Done()
-				return nil
-			})
-			require.ErrorIs(t, err, relock.ErrNotHeld)
-		}
+		// In Do it ends the hold of Do, which has nothing to end then.
+		require.NoError(t, relock.Do(background, a.mutex(), func(ctx context.Context) (err error) {
+			ticket, err = relock.HoldOf(ctx).Handoff(ctx, time.Hour)
+			require.NoError(t, ctx.Err())
+			return err
+		}))
+		require.True(t, w.has("p:a"))
 		require.NoError(t, a.adopts(ticket).Unlock(background))
+		require.False(t, w.has("p:a"))
 	})
 }
 
@@ -405,6 +391,7 @@ func (l *listener) Acquired(_ context.Context, e relock.AcquireEvent) { l.add("a
 func (l *listener) Released(_ context.Context, e relock.ReleaseEvent) { l.add("released", e) }
 func (l *listener) Lost(e relock.LostEvent)                           { l.add("lost", e) }
 func (l *listener) Renewed(e relock.RenewEvent)                       { l.add("renewed", e) }
+func (l *listener) Kept(e relock.KeepEvent)                           { l.add("kept", e) }
 
 // Observers are told of an acquisition and a release on either side. Neither they, errors nor Inspect have the ticket, or
 // what it is made of.

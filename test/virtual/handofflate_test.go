@@ -17,8 +17,7 @@ import (
 func TestHandoffOfALockWithOtherFields(t *testing.T) {
 	onMutex(t, func(t *testing.T, w *world) {
 		a, b := w.process(), w.process()
-		m := a.mutex()
-		require.NoError(t, m.Lock(background))
+		m := a.taken()
 		fields := []string{"HSET", "a"}
 		for i := range 1000 {
 			fields = append(fields, fmt.Sprint("field", i), "x")
@@ -35,8 +34,7 @@ func TestCancelledHandoffIsForgotten(t *testing.T) {
 	onMutex(t, func(t *testing.T, w *world) {
 		a := w.process()
 		require.NoError(t, a.adopts(a.handsOff(time.Minute)).Unlock(background))
-		m := a.mutex()
-		require.NoError(t, m.Lock(background))
+		m := a.taken()
 		heal := a.partition()
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
@@ -61,8 +59,7 @@ func TestHandoffThatIsAnsweredAfterItsTicket(t *testing.T) {
 	onMutex(t, func(t *testing.T, w *world) {
 		a, b := w.process(), w.process()
 		require.NoError(t, a.adopts(a.handsOff(time.Minute)).Unlock(background))
-		m := a.mutex()
-		require.NoError(t, m.Lock(background))
+		m := a.taken()
 		waits := lockAndUnlock(b.mutex())
 		time.Sleep(time.Second)
 		a.loseReply()

@@ -101,11 +101,10 @@ func (c *handoffTrouble) befalls(t *testing.T, w *world, who int, at time.Durati
 		require.NoError(t, ps[1].adopts(p.handsOff(d)).Unlock(background)) // the server knows the script
 		p.delay(3 * time.Millisecond)
 	}
-	m := ps[0].mutex()
-	require.NoError(t, m.Lock(background))
-	token := m.FencingToken()
-	grows := func(l *relock.Mutex) {
-		if next := l.FencingToken(); c.excludes {
+	m := ps[0].taken()
+	token := m.Token()
+	grows := func(next int64) {
+		if c.excludes {
 			assert.Greater(t, next, token)
 			token = next
 		}
@@ -114,12 +113,12 @@ func (c *handoffTrouble) befalls(t *testing.T, w *world, who int, at time.Durati
 	waits := []<-chan error{begin(background, waiters[0]), begin(background, waiters[1])}
 	time.Sleep(time.Second)
 
-	var adopted atomic.Pointer[relock.Mutex]
+	var adopted atomic.Pointer[relock.Hold]
 	for i := range 40 {
 		time.AfterFunc(time.Duration(i)*time.Millisecond+time.Microsecond, func() {
 			n := 0
-			for _, l := range append(waiters, m, adopted.Load()) {
-				if l != nil && l.Err() == nil {
+			for _, l := range []ends{waiters[0], waiters[1], m, adopted.Load()} {
+				if l.Err() == nil {
 					n++
 				}
 			}
@@ -135,16 +134,16 @@ func (c *handoffTrouble) befalls(t *testing.T, w *world, who int, at time.Durati
 	assert.Error(t, m.Err())
 	if err == nil {
 		time.Sleep(4 * time.Millisecond)
-		var l, second *relock.Mutex
+		var l, second *relock.Hold
 		if l, err = ps[1].s[0].Adopt(ctx, ticket); err == nil {
 			adopted.Store(l)
-			grows(l)
+			grows(l.Token())
 			assert.True(t, !c.excludes || len(waits[0]) == 0, "nobody comes in between")
 		}
 		second, again := ps[2].s[0].Adopt(background, ticket)
 		assert.True(t, err != nil || again != nil, "a ticket works once")
 		if again == nil {
-			grows(second)
+			grows(second.Token())
 			assert.NoError(t, second.Unlock(background))
 		} else {
 			assert.ErrorIs(t, again, relock.ErrLost)
@@ -170,7 +169,7 @@ func (c *handoffTrouble) befalls(t *testing.T, w *world, who int, at time.Durati
 			assert.ErrorIs(t, err, relock.ErrClosed)
 			continue
 		}
-		grows(waiters[i])
+		grows(waiters[i].FencingToken())
 		_ = waiters[i].Unlock(background)
 	}
 	victim.heal()

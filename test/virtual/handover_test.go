@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/memredis"
 )
 
@@ -20,9 +21,9 @@ import (
 const soon = 50 * time.Millisecond
 
 // handOver has p wait behind another process, for so long, and returns its lock when Lock has returned.
-func (p *process) handOver(from *process, wait time.Duration, o ...relock.LockOption) relock.Locker {
+func (p *process) handOver(from *process, wait time.Duration, o ...relock.LockOption) *kit.HoldLocker {
 	p.w.t.Helper()
-	before, l := from.opposite(), p.lock(o...)
+	before, l := from.opposite(), p.acquirer(o...)
 	require.NoError(p.w.t, before.Lock(background))
 	time.AfterFunc(wait, func() { _ = before.Unlock(background) })
 	require.NoError(p.w.t, l.Lock(background))
@@ -51,17 +52,15 @@ func eachHandOver(t *testing.T, leases []time.Duration, f func(t *testing.T, w *
 var longAndShort = []time.Duration{time.Second, lease, 10 * time.Minute}
 
 // hasWhole asserts that a lease of d was sent at most soon ago.
-func (w *world) hasWhole(t *testing.T, l relock.Locker, d time.Duration, what ...any) {
+func (w *world) hasWhole(t *testing.T, l *kit.HoldLocker, d time.Duration, what ...any) {
 	t.Helper()
 	require.NoError(t, l.Err(), what...)
 	require.LessOrEqual(t, w.ttl(), d, what...)
 	require.GreaterOrEqual(t, w.ttl(), d-soon-2*time.Millisecond, what...)
-	if dl, ok := l.(interface{ Deadline() (time.Time, bool) }); ok {
-		at, held := dl.Deadline()
-		require.True(t, held, what...)
-		require.GreaterOrEqual(t, time.Until(at), certain(d)-soon-2*time.Millisecond, what...)
-		require.LessOrEqual(t, time.Until(at), w.ttl(), what...)
-	}
+	at, held := l.Deadline()
+	require.True(t, held, what...)
+	require.GreaterOrEqual(t, time.Until(at), certain(d)-soon-2*time.Millisecond, what...)
+	require.LessOrEqual(t, time.Until(at), w.ttl(), what...)
 }
 
 // It is renewed in its time after that, whatever the lease of the one that released the lock was; a fixed lease is set

@@ -155,17 +155,18 @@ func TestTryLockGetsAKeptLock(t *testing.T) {
 		require.False(t, ok, "without WithKeep it does not ask")
 		require.Equal(t, 2*way, d)
 
-		require.NoError(t, l.Lock(background)) // in use
+		h, err := l.Acquire(background) // in use
+		require.NoError(t, err)
 		time.Sleep(time.Second)
 		ok, d = try(by)
 		require.False(t, ok)
 		require.Equal(t, 4*way, d, "asked, and answered")
-		require.False(t, isClosed(l.Wanted()), "nobody waits")
+		require.False(t, isClosed(h.Wanted()), "nobody waits")
 		time.Sleep(time.Second)
 		state, err := p.s[0].Inspect(background, "a")
 		require.NoError(t, err)
 		require.Zero(t, state.Waiters)
-		require.NoError(t, l.Unlock(background))
+		require.NoError(t, h.Unlock(background))
 		require.False(t, w.free(), "it is kept still")
 
 		ok, d = try(by)
@@ -474,8 +475,9 @@ func TestHandedOffLockIsNotKept(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p := w.process()
 		l := p.keptBy()
-		require.NoError(t, l.Lock(background))
-		_, err := l.Handoff(background, time.Minute)
+		h, err := l.Acquire(background)
+		require.NoError(t, err)
+		_, err = h.Handoff(background, time.Minute)
 		require.NoError(t, err)
 		ok, err := l.TryLock(background)
 		require.NoError(t, err)

@@ -165,6 +165,19 @@ func (p *process) held(o ...relock.LockOption) relock.Locker {
 	return l
 }
 
+// acquirer returns a value of the lock that locks by Acquire.
+func (p *process) acquirer(o ...relock.LockOption) *kit.HoldLocker {
+	return kit.NewHoldLocker(p.lock(o...))
+}
+
+// taken acquires the lock.
+func (p *process) taken(o ...relock.LockOption) *kit.HoldLocker {
+	p.w.t.Helper()
+	l := p.acquirer(o...)
+	require.NoError(p.w.t, l.Lock(background))
+	return l
+}
+
 // begin calls Lock in a goroutine, and returns what it will return.
 func begin(ctx context.Context, l relock.Locker) <-chan error {
 	return kit.Async(func() error { return l.Lock(ctx) })
@@ -274,8 +287,14 @@ func (w *world) ttl() time.Duration {
 	return least
 }
 
+// ends is a lock or a hold.
+type ends interface {
+	Done() <-chan struct{}
+	Err() error
+}
+
 // lost waits until the loss is reported to the holder, and returns when that is.
-func lost(t testing.TB, l relock.Locker) time.Time {
+func lost(t testing.TB, l ends) time.Time {
 	t.Helper()
 	select {
 	case <-l.Done():

@@ -18,15 +18,13 @@ func TestFixedLeaseEndsAtItsDeadline(t *testing.T) {
 		p, other := w.process(), w.process()
 		for _, d := range []time.Duration{20 * time.Millisecond, time.Second, lease, 2 * time.Minute} {
 			start := time.Now()
-			l := p.held(relock.WithFixedLease(d))
+			l := p.taken(relock.WithFixedLease(d))
 			// The leases of readers and permits end at a full millisecond of the server's clock, in lock and key alike.
 			full := !w.exclusive() || w.typ == semaphore
 			require.Contains(t, []time.Duration{d, d - time.Millisecond}[:1+map[bool]int{true: 1}[full]], w.ttl())
-			if l, ok := l.(kit.Deadliner); ok {
-				at, held := l.Deadline()
-				require.True(t, held)
-				require.Equal(t, certain(d), at.Sub(start), "lease %v", d)
-			}
+			at, held := l.Deadline()
+			require.True(t, held)
+			require.Equal(t, certain(d), at.Sub(start), "lease %v", d)
 			var got []<-chan time.Time // no waiter waits for a poll
 			for _, waiter := range []relock.Locker{p.opposite(), other.opposite()} {
 				got = append(got, kit.Async(func() time.Time {
@@ -190,17 +188,17 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 		for _, renewals := range []int{0, 3} {
 			p := w.process()
 			p.delay(delay)
-			l, start := p.lock(), time.Now()
-			require.ErrorIs(t, relock.Do(background, l, func(ctx context.Context) error {
+			start := time.Now()
+			require.ErrorIs(t, relock.Do(background, p.lock(), func(ctx context.Context) error {
 				for round := range renewals {
-					at, ok := relock.Deadline(ctx)
+					at, ok := relock.HoldOf(ctx).Deadline()
 					require.True(t, ok)
 					require.Equal(t, time.Duration(round)*lease/3+certain(lease), at.Sub(start))
 					require.LessOrEqual(t, time.Until(at), w.ttl())
 					time.Sleep(time.Until(start.Add(time.Duration(round)*lease/3 + lease/2)))
 				}
 				p.partition()
-				require.Equal(t, time.Duration(renewals)*lease/3+told(lease), lost(t, l).Sub(start), "after %d renewals", renewals)
+				require.Equal(t, time.Duration(renewals)*lease/3+told(lease), lost(t, relock.HoldOf(ctx)).Sub(start), "after %d renewals", renewals)
 				return nil
 			}), relock.ErrLost)
 			time.Sleep(lease) // until it has ended in Redis, too

@@ -102,7 +102,7 @@ func TestReadersOfOneLeaseAreObservedOneByOne(t *testing.T) {
 			for i, l := range locks {
 				require.NoError(t, l.Lock(background))
 				e := r.take()[0].of.(relock.AcquireEvent)
-				require.Equal(t, i > 0, e.Handoff, "it joins")
+				require.Equal(t, i > 0, e.Local, "it joins")
 				time.Sleep(time.Second)
 			}
 			require.NoError(t, locks[0].Unlock(background))

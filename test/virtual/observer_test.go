@@ -98,7 +98,7 @@ func TestObserverIsToldOfContention(t *testing.T) {
 				require.GreaterOrEqual(t, waited, wait)
 				require.LessOrEqual(t, waited, wait+o.slow()+time.Millisecond, "it hears of the release at once")
 				want = append(want, o.acquired("lock", l, relock.AcquireEvent{
-					Contended: true, Waited: true, Wait: waited, Handoff: here && (o.passedOn() || o.typ == redlock),
+					Contended: true, Waited: true, Wait: waited, Local: here && (o.passedOn() || o.typ == redlock),
 				}))
 				require.ElementsMatch(t, want, o.r.take())
 				require.NoError(t, l.Unlock(background))

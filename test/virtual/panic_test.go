@@ -140,15 +140,15 @@ func TestObserverThatPanicsAtAHandoff(t *testing.T) {
 	alone(t, &lockTypes[0], func(t *testing.T, w *world) {
 		o := &panicky{in: "Released"}
 		p, other := w.process(relock.WithObserver(o)), w.process()
-		m := p.s[0].Mutex("a")
-		require.NoError(t, m.Lock(background))
+		m, err := p.s[0].Mutex("a").Acquire(background)
+		require.NoError(t, err)
 		o.armed = true
 		require.Equal(t, "Released", panicOf(func() { _, _ = m.Handoff(background, time.Hour) }))
 		time.Sleep(time.Second)
 		require.True(t, w.free(), "the ticket")
 
-		m2 := other.s[0].Mutex("a")
-		require.NoError(t, m2.Lock(background))
+		m2, err := other.s[0].Mutex("a").Acquire(background)
+		require.NoError(t, err)
 		ticket, err := m2.Handoff(background, time.Hour)
 		require.NoError(t, err)
 		o.in = "Acquired"

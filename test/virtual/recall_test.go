@@ -14,30 +14,33 @@ import (
 	"github.com/relock-go/relock/internal/peek"
 )
 
-// A Lock through a handle waits until what it has lost is unlocked, also if the lock is kept.
-func TestKeptLockWaitsForTheUnlockOfALoss(t *testing.T) {
+// A loss stops no Lock, also if the lock is kept since; of an owner it does until it has unlocked.
+func TestKeptLockAfterALoss(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p := w.process()
 		l := p.keptBy()
-		require.NoError(t, l.Lock(background))
-		w.redis[0].Lose("a")
-		lost(t, l)
-		for range 2 {
-			pair(t, p.s[0].Mutex("a", keeps)) // through another handle
-			time.Sleep(10 * time.Millisecond)
+		for _, ctx := range []context.Context{background, p.s[0].NewContext(background)} {
+			require.NoError(t, l.Lock(ctx))
+			w.redis[0].Lose("a")
+			lost(t, l)
+			for range 2 {
+				pair(t, p.s[0].Mutex("a", keeps)) // through another handle
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.False(t, w.free())
+			if ctx != background {
+				require.ErrorIs(t, l.Lock(ctx), relock.ErrLost)
+				require.ErrorIs(t, l.Unlock(ctx), relock.ErrLost)
+			}
+			require.Zero(t, took(func() { require.NoError(t, l.Lock(ctx)) }))
+			if ctx == background {
+				require.ErrorIs(t, l.Unlock(ctx), relock.ErrLost)
+				require.NoError(t, l.Err())
+			}
+			require.NoError(t, l.Unlock(ctx))
+			require.ErrorIs(t, l.Unlock(ctx), relock.ErrNotHeld)
+			require.False(t, w.free(), "it is kept again")
 		}
-		require.False(t, w.free())
-		waits := begin(background, l)
-		time.Sleep(time.Second)
-		select {
-		case err := <-waits:
-			t.Fatal("it has not waited for the unlock: ", err)
-		default:
-		}
-		require.ErrorIs(t, l.Unlock(background), relock.ErrLost)
-		require.NoError(t, <-waits)
-		require.NoError(t, l.Err())
-		require.NoError(t, l.Unlock(background))
 	})
 }
 
@@ -100,11 +103,12 @@ func TestTryLockThatLooksDoesNotWait(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		l, by := p.keptBy(), other.s[0].Mutex("a", keeps, relock.WithLease(400*time.Millisecond))
-		require.NoError(t, l.Lock(background))
+		h, err := l.Acquire(background)
+		require.NoError(t, err)
 		time.Sleep(time.Second)
 		for _, c := range []bool{false, true} {
 			if c {
-				require.NoError(t, l.Unlock(background))
+				require.NoError(t, h.Unlock(background))
 				require.False(t, w.free())
 			}
 			memredis.Of(w.redis[0], p.s[0]).LoseMessage("asked ")
@@ -113,7 +117,7 @@ func TestTryLockThatLooksDoesNotWait(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, c, ok)
 			}), 250*time.Millisecond)
-			require.False(t, isClosed(l.Wanted()))
+			require.False(t, isClosed(h.Wanted()))
 		}
 		require.NoError(t, by.Unlock(background))
 	})
@@ -193,12 +197,13 @@ func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
 		for range 20 { // so that it is for a second
 			pair(t, l)
 		}
-		require.NoError(t, l.Lock(background))
+		h, err := l.Acquire(background)
+		require.NoError(t, err)
 		waits := lockAndUnlock(other.s[0].Mutex("a"))
-		<-l.Wanted()
+		<-h.Wanted()
 		time.Sleep(1100 * time.Millisecond) // who waits has not looked yet
 		require.Zero(t, took(func() {
-			require.NoError(t, l.Unlock(background))
+			require.NoError(t, h.Unlock(background))
 			require.NoError(t, <-waits)
 		}))
 	})
@@ -239,10 +244,11 @@ func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
 		pair(t, l)
 		require.False(t, w.free())
 
-		require.NoError(t, l.Lock(background)) // in use
+		h, err := l.Acquire(background) // in use
+		require.NoError(t, err)
 		waits := lockAndUnlock(by)
-		<-l.Wanted()
-		require.NoError(t, l.Unlock(background))
+		<-h.Wanted()
+		require.NoError(t, h.Unlock(background))
 		require.NoError(t, <-waits)
 		require.True(t, w.free())
 		time.Sleep(15 * time.Second)

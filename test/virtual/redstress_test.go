@@ -24,7 +24,7 @@ func TestTokensOfARedlockGrowWhilePartitionsChange(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, uint64(n)))
 				var mu sync.Mutex // protects the following
 				var last int64
-				var holder *relock.Redlock
+				var holder *relock.Hold
 				var certain time.Time // until when it is
 				holds, losses := 0, 0
 				stop := time.Now().Add(30 * time.Second)

@@ -34,9 +34,9 @@ func inSkew(t *testing.T, servers int, f func(t *testing.T, w *world)) {
 }
 
 // redlock locks a Redlock of the process, and returns its token.
-func (p *process) redlock(o ...relock.LockOption) (*relock.Redlock, int64) {
-	l := p.held(o...).(*relock.Redlock)
-	return l, l.FencingToken()
+func (p *process) redlock(o ...relock.LockOption) (*relock.Hold, int64) {
+	l := p.taken(o...)
+	return l.Hold, l.Token()
 }
 
 // token returns the last token that a server knows of the lock, 0 if it knows none.
@@ -79,7 +79,7 @@ func TestTokensOfARedlockGrowWhicheverMajorityGrants(t *testing.T) {
 						require.GreaterOrEqual(t, w.tokens(token), n/2+1, "round %d", round)
 						last = token
 						require.NoError(t, l.Unlock(background))
-						require.Zero(t, l.FencingToken())
+						require.Equal(t, token, l.Token(), "also after its end")
 						p.networks(heal)
 						time.Sleep([]time.Duration{ms, 3 * time.Second, ms, 70 * time.Second}[round%4])
 					}
@@ -322,7 +322,7 @@ func TestTokenOfARedlockIsToldEverywhere(t *testing.T) {
 			r.Lose("a")
 		}
 		lost(t, l)
-		require.Equal(t, token, l.FencingToken(), "also after its loss")
+		require.Equal(t, token, l.Token(), "also after its loss")
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/relocktest"
 )
 
@@ -34,7 +35,7 @@ func TestPermitsOfTheDeadAreFreeWithinALease(t *testing.T) {
 		waits := make(chan int, n-10)
 		for range n - 10 {
 			go func() {
-				own := s.Semaphore("sem", n)
+				own := kit.NewHoldLocker(s.Semaphore("sem", n))
 				require.NoError(t, own.Lock(background))
 				waits <- own.Slot()
 			}()
@@ -47,7 +48,7 @@ func TestPermitsOfTheDeadAreFreeWithinALease(t *testing.T) {
 		require.InDelta(t, lease, time.Since(start), float64(100*time.Millisecond))
 		require.ErrorIs(t, sem.Err(), relock.ErrExpired)
 		for slot := n - 10; slot < n; slot++ {
-			own := s.Semaphore("sem", n)
+			own := kit.NewHoldLocker(s.Semaphore("sem", n))
 			ok, err := own.TryLock(background)
 			require.NoError(t, err)
 			require.True(t, ok)
@@ -93,7 +94,7 @@ func TestLimitsOfASemaphoreMayDiffer(t *testing.T) {
 		for range 4 {
 			require.NoError(t, before.Lock(background))
 		}
-		after := young.Semaphore("sem", 2)
+		after := kit.NewHoldLocker(young.Semaphore("sem", 2))
 		ended := make(chan error, 1)
 		start := time.Now()
 		go func() { ended <- after.Lock(background) }()
@@ -158,7 +159,7 @@ func TestSemaphoreSurvivesAClockThatSteps(t *testing.T) {
 				require.NoError(t, sem.Lock(background))
 				require.NoError(t, sem.Lock(background))
 				got := make(chan error, 1)
-				next := other.Semaphore("sem", 2)
+				next := kit.NewHoldLocker(other.Semaphore("sem", 2))
 				go func() { got <- next.Lock(background) }()
 				time.Sleep(time.Second)
 				r.StepClock(step)

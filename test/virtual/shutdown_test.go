@@ -191,8 +191,8 @@ func TestShutdownsEachHaveTheirContext(t *testing.T) {
 func TestShutdownWaitsForAHandoff(t *testing.T) {
 	alone(t, &lockTypes[0], func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		m := p.s[0].Mutex("a")
-		require.NoError(t, m.Lock(background))
+		m, err := p.s[0].Mutex("a").Acquire(background)
+		require.NoError(t, err)
 		p.delay(time.Second)
 		ended := p.shutdown(background)
 		ticket := ""
@@ -210,8 +210,8 @@ func TestShutdownWaitsForAHandoff(t *testing.T) {
 func TestShutdownAdoptsNothing(t *testing.T) {
 	alone(t, &lockTypes[0], func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		m := other.s[0].Mutex("a")
-		require.NoError(t, m.Lock(background))
+		m, err := other.s[0].Mutex("a").Acquire(background)
+		require.NoError(t, err)
 		ticket, err := m.Handoff(background, time.Minute)
 		require.NoError(t, err)
 		require.NoError(t, p.s[0].Mutex("b").Lock(background))

@@ -36,8 +36,9 @@ func TestHoldIsPassedOnOnlyWithHalfOfItsLease(t *testing.T) {
 					if what == "hold" {
 						require.NoError(t, l.Lock(background))
 					} else {
-						l = p.handOver(other, time.Second)
-						deadline, _ := l.(interface{ Deadline() (time.Time, bool) }).Deadline()
+						granted := p.handOver(other, time.Second)
+						deadline, _ := granted.Deadline()
+						l = granted
 						left = time.Until(deadline)
 						require.LessOrEqual(t, left, claim)
 					}

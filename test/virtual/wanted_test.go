@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,22 +13,20 @@ import (
 	"github.com/relock-go/relock/internal/memredis"
 )
 
-// wantable is a lock whose holder hears that it is wanted.
-type wantable interface {
-	relock.Locker
-	Wanted() <-chan struct{}
-}
-
 // onWantable runs f in a bubble for each type of such locks.
 func onWantable(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
 	for i := range lockTypes {
-		switch lockTypes[i].name {
-		case "Mutex", "FairMutex", "writer", "Semaphore":
+		if lockTypes[i].wantable() {
 			t.Run(lockTypes[i].name, func(t *testing.T) { alone(t, &lockTypes[i], f) })
 		}
 	}
+}
+
+// wantable reports whether a holder hears that the lock is wanted.
+func (l *lockType) wantable() bool {
+	return slices.Contains([]string{"Mutex", "FairMutex", "writer", "Semaphore"}, l.name)
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -53,7 +52,7 @@ func TestHolderHearsThatAnotherProcessWaits(t *testing.T) {
 	const way = 20 * time.Millisecond
 	onWantable(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		l := p.held().(wantable)
+		l := p.taken()
 		wanted := l.Wanted()
 		ok, err := other.lock().TryLock(background)
 		require.NoError(t, err)
@@ -79,9 +78,9 @@ func TestHolderHearsThatAnotherProcessWaits(t *testing.T) {
 func TestHolderHearsThatAGoroutineWaits(t *testing.T) {
 	onWantable(t, func(t *testing.T, w *world) {
 		p := w.process()
-		l := p.held().(wantable)
+		l := p.taken()
 		require.False(t, isClosed(l.Wanted()))
-		second := p.lock().(wantable)
+		second := p.acquirer()
 		waits := begin(background, second)
 		require.True(t, isClosed(l.Wanted()))
 		third := begin(background, p.lock())
@@ -99,7 +98,7 @@ func TestWinnerHearsThatOthersWaitBehindIt(t *testing.T) {
 	onWantable(t, func(t *testing.T, w *world) {
 		p, q, r := w.process(), w.process(), w.process()
 		l := p.held()
-		second, third := q.lock().(wantable), r.lock().(wantable)
+		second, third := q.acquirer(), r.acquirer()
 		waits := begin(background, second)
 		time.Sleep(time.Millisecond)
 		last := begin(background, third)
@@ -120,7 +119,7 @@ func TestWinnerHearsThatOthersWaitBehindIt(t *testing.T) {
 func TestWinnerHearsOfWhoReleases(t *testing.T) {
 	onWantable(t, func(t *testing.T, w *world) {
 		p, q := w.process(), w.process()
-		l, winner := p.held(), q.lock().(wantable)
+		l, winner := p.held(), q.acquirer()
 		waits := begin(background, winner)
 		time.Sleep(time.Second)
 		next := begin(background, p.lock())
@@ -137,7 +136,7 @@ func TestWinnerHearsOfWhoReleases(t *testing.T) {
 func TestPassedOnHoldIsWantedByOthers(t *testing.T) {
 	onWantable(t, func(t *testing.T, w *world) {
 		p, q := w.process(), w.process()
-		l, second := p.held(), p.lock().(wantable)
+		l, second := p.held(), p.acquirer()
 		passed := begin(background, second)
 		time.Sleep(time.Millisecond)
 		waits := begin(background, q.lock())
@@ -154,7 +153,7 @@ func TestPassedOnHoldIsWantedByOthers(t *testing.T) {
 func TestLostWantedIsRepeated(t *testing.T) {
 	onWantable(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		l := p.held().(wantable)
+		l := p.taken()
 		wanted := l.Wanted()
 		time.Sleep(time.Second) // nobody has just subscribed, and looks for that
 		memredis.Of(w.redis[0], p.s[0]).LoseMessage("wanted ")
@@ -171,7 +170,7 @@ func TestLostWantedIsRepeated(t *testing.T) {
 func TestLostWantedOfTheDeadIsRepeated(t *testing.T) {
 	onWantable(t, func(t *testing.T, w *world) {
 		p, dead, other := w.process(), w.process(), w.process()
-		l := p.held().(wantable)
+		l := p.taken()
 		wanted := l.Wanted()
 		time.Sleep(time.Second)
 		memredis.Of(w.redis[0], p.s[0]).LoseMessage("wanted ")
@@ -187,14 +186,14 @@ func TestLostWantedOfTheDeadIsRepeated(t *testing.T) {
 
 func TestDoHearsThatItsLockIsWanted(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		require.Nil(t, relock.Wanted(background))
+		require.Nil(t, relock.HoldOf(background).Wanted())
 		p, other := w.process(), w.process()
 		l := p.lock()
 		var waits <-chan error
 		require.NoError(t, relock.Do(background, l, func(ctx context.Context) error {
-			wanted := relock.Wanted(ctx)
+			wanted := relock.HoldOf(ctx).Wanted()
 			waits = lockAndUnlock(other.otherSide())
-			if _, ok := l.(wantable); !ok {
+			if !w.typ.wantable() {
 				require.Nil(t, wanted)
 				return nil
 			}
@@ -208,7 +207,7 @@ func TestDoHearsThatItsLockIsWanted(t *testing.T) {
 func TestWriterHearsOfReaders(t *testing.T) {
 	alone(t, &lockTypes[2], func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		l := p.s[0].RWMutex("a")
+		l := p.acquirer()
 		for _, by := range []*process{p, other} {
 			require.NoError(t, l.Lock(background))
 			wanted := l.Wanted()
@@ -225,7 +224,7 @@ func TestWriterHearsOfReaders(t *testing.T) {
 func TestForgedWantedIsNotBelieved(t *testing.T) {
 	onWantable(t, func(t *testing.T, w *world) {
 		p := w.process()
-		l := p.held().(wantable)
+		l := p.taken()
 		id := p.s[0].ID()
 		hold := w.fields()[0] // before mode
 		for _, text := range []string{"wanted", "wanted " + id, "wanted " + id + ":1 a", "wanted " + hold + " b", "wanted  a"} {
@@ -242,7 +241,7 @@ func TestForgedWantedIsNotBelieved(t *testing.T) {
 func TestNextHoldIsNotWantedByThoseWhoGaveUp(t *testing.T) {
 	onWantable(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		l := p.held().(wantable)
+		l := p.taken()
 		ctx, cancel := context.WithCancel(background)
 		waits := begin(ctx, other.lock())
 		synctest.Wait()

@@ -79,6 +79,7 @@ func TestOnlyACommandThatSucceedsHandsOff(t *testing.T) {
 	told.says("ready")
 	told.signal(syscall.SIGTERM)
 	require.Equal(t, "ready\n", told.ends(0))
+	told.warns("was told to end; the lock is not handed off")
 	freed("told")
 	cmd := command(s.Addr(), sh("--handoff", "unwritten", "exit 0")...)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -102,16 +103,19 @@ func TestWrongTicketsAreTold(t *testing.T) {
 		status int
 		says   string
 	}{
-		"--adopt garbage -- true":                    {69, "no ticket"},
-		"--adopt @/nonexistent -- true":              {64, "no such file"},
-		"--adopt env -- true":                        {64, "RELOCK_TICKET is empty"},
-		"--adopt " + ticket + " --":                  {64, "needs a command"},
-		"--adopt " + ticket + " a -- true":           {64, "leave its name out"},
-		"--adopt " + ticket + " -s -- true":          {64, "shared"},
-		"--ticket-file t a -- true":                  {64, "--handoff"},
-		"--handoff=1ms b -- true":                    {64, "at least 10ms"},
-		"--handoff --ticket-file / a -- true":        {64, "--ticket-file"},
-		"--prefix p: --adopt " + ticket + " -- true": {69, "prefix"},
+		"--adopt garbage -- true":                             {64, "no ticket"},
+		"--redis localhost:1 --adopt " + ticket + "x -- true": {64, "no ticket"},
+		"--adopt @/nonexistent -- true":                       {64, "no such file"},
+		"--adopt env -- true":                                 {64, "RELOCK_TICKET is empty"},
+		"--adopt " + ticket + " --":                           {64, "needs a command"},
+		"--adopt " + ticket + " a -- true":                    {64, "leave its name out"},
+		"--adopt " + ticket + " -s -- true":                   {64, "shared"},
+		"--ticket-file t a -- true":                           {64, "--handoff"},
+		"--handoff=1ms b -- true":                             {64, "at least 10ms"},
+		"--handoff --ticket-file / a -- true":                 {64, "--ticket-file"},
+		"--prefix p: --adopt " + ticket + " -- true":          {64, "prefix"},
+		"--slots 2 --handoff a -- echo":                       {64, "slots"},
+		"--slots 2 --adopt " + ticket + " -- echo":            {64, "slots"},
 	} {
 		r := run(t, s, append([]string{"run"}, strings.Fields(flags)...)...)
 		require.Empty(t, r.ends(want.status))

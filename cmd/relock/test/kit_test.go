@@ -108,6 +108,14 @@ func (r *running) ends(status int) string {
 	return r.out.String()
 }
 
+// diedOf returns the signal that has ended the process, 0 if none has.
+func (r *running) diedOf() syscall.Signal {
+	if ws, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return ws.Signal()
+	}
+	return 0
+}
+
 // says waits until a text is among what was written to standard output.
 func (r *running) says(text string) { wrote(r.t, &r.out, text) }
 
@@ -124,7 +132,7 @@ func (r *running) signal(s os.Signal) { require.NoError(r.t, r.cmd.Process.Signa
 // number waits for a line "<what> <number>" of standard output, and returns the number.
 func (r *running) number(what string) (n int) {
 	r.t.Helper()
-	line := regexp.MustCompile("(?m)^" + what + ` (\d+)\n`)
+	line := regexp.MustCompile("(?m)^" + what + ` (\d+)\r?\n`)
 	redistest.Eventually(r.t, soon, what, func() bool {
 		found := line.FindStringSubmatch(r.out.String())
 		if found != nil {

@@ -52,6 +52,35 @@ func TestTicketFileIsKeptUntilThereIsATicket(t *testing.T) {
 	require.NotEqual(t, os.FileMode(0o600), info.Mode().Perm(), "a device is others' as well")
 }
 
+// The next command must not adopt by an earlier ticket: what became of that lock it does not know.
+func TestTicketFileIsEmptyAfterACommandThatHandsNothingOff(t *testing.T) {
+	s := server(t)
+	for name, end := range map[string]struct {
+		script string
+		signal os.Signal
+		status int
+	}{
+		"told":   {`trap "exit 0" TERM; echo ready; while :; do sleep 0.02; done`, syscall.SIGTERM, 0},
+		"failed": {"echo ready; exit 3", nil, 3},
+		"killed": {"echo ready; while :; do sleep 0.02; done", syscall.SIGKILL, 137},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "ticket")
+			run(t, s, "run", "--handoff=1h", "--ticket-file", file, name+" before", "--", "true").ends(0)
+			r := run(t, s, sh("--handoff=1h --ticket-file "+file, name, end.script)...)
+			r.says("ready")
+			if end.signal != nil {
+				r.signal(end.signal)
+			}
+			r.ends(end.status)
+			next := run(t, s, "run", "--adopt", "@"+file, "--", "echo", "adopted")
+			require.Empty(t, next.ends(64))
+			next.warns("is empty")
+		})
+	}
+}
+
 // Who does not want to wait for a server that hangs ends the handoff by a signal.
 func TestSignalEndsAHandoff(t *testing.T) {
 	s := server(t)

@@ -4,39 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
+	"time"
+
 	"github.com/redis/rueidis"
+
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/cmd/relock/internal/connect"
-	"github.com/relock-go/relock/cmd/relock/internal/job"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
-	"sync"
-	"time"
 )
 
 // attempt is what became of the attempt to acquire the lock.
 type attempt struct {
-	reader *locks.Reader   // nil if there is no session
-	lock   relock.Locker   // nil if it could not be acquired
-	since  time.Time       // when it was acquired
-	hold   context.Context // knows the hold's token and deadline; its end means nothing
+	reader *locks.Reader // nil if there is no session
+	hold   *relock.Hold  // nil if it could not be acquired
+	since  time.Time     // when it was acquired
 	err    error
 }
 
 // acquire connects and waits for the lock, until a signal of the user ends it.
 func (r *runner) acquire() error {
 	ctx, cancel := context.WithCancelCause(r.cmd.Context())
-	r.acquired, r.unlocked = make(chan attempt, 1), make(chan error, 1)
-	r.finished = sync.OnceFunc(func() { cancel(nil) })
-	go r.attempt(ctx)
+	defer cancel(nil)
+	acquired := make(chan attempt, 1)
+	go func() { acquired <- r.attempt(ctx) }() // ends with ctx
 	select {
-	case a := <-r.acquired:
-		r.held = a
-		return a.err
+	case r.held = <-acquired:
+		return r.held.err
 	case s := <-r.signals:
-		stopped := &exit{status: job.Status(s)}
+		stopped := &died{s.(syscall.Signal)}
 		cancel(stopped)
 		select { // briefly: what was granted too late ends with its lease
-		case a := <-r.acquired:
+		case a := <-acquired:
 			r.held.reader = a.reader // whose session ends the hold, if there is one
 		case <-time.After(lookWithin):
 		case <-r.signals:
@@ -45,14 +44,8 @@ func (r *runner) acquire() error {
 	}
 }
 
-// attempt connects, acquires the lock, and keeps it until the command has ended. It ends with
-// finished.
-func (r *runner) attempt(ctx context.Context) {
-	var a attempt
-	fail := func(err error) {
-		a.err = err
-		r.acquired <- a
-	}
+// attempt connects and acquires the lock.
+func (r *runner) attempt(ctx context.Context) (a attempt) {
 	within := startWithin
 	if r.wait.set { // -w covers connecting too
 		within = max(r.wait.Duration, time.Second)
@@ -62,28 +55,21 @@ func (r *runner) attempt(ctx context.Context) {
 	defer cancel()
 	client, session, err := r.connect(start)
 	if err != nil {
-		fail(err)
-		return
+		a.err = err
+		return a
 	}
 	r.left = max(0, r.wait.Duration-time.Since(began))
 	a.reader = &locks.Reader{Client: client, Session: session, Prefix: prefix(r.cmd)}
-	lock := r.newLock(session)
-	ran, err := r.do(ctx, lock, a.reader, func(hold context.Context) error {
-		a.lock, a.hold, a.since = lock, hold, time.Now()
-		r.acquired <- a
-		<-ctx.Done()
-		return nil
-	})
-	if !ran {
-		fail(err)
-		return
-	}
-	r.unlocked <- err
+	a.hold, a.err = r.do(ctx, r.newLock(session), a.reader)
+	a.since = time.Now()
+	return a
 }
 
 // connect starts a session. With -w it tries until ctx ends, unless Redis refuses for good.
 func (r *runner) connect(ctx context.Context) (rueidis.Client, *relock.Session, error) {
-	opts := []relock.SessionOption{relock.WithLease(r.lease.Duration), relock.WithPrefix(prefix(r.cmd))}
+	opts := []relock.SessionOption{
+		relock.WithLease(r.lease.Duration), relock.WithPrefix(prefix(r.cmd)), relock.WithObserver(&r.news),
+	}
 	if r.label != "" {
 		opts = append(opts, relock.WithLabel(r.label))
 	}
@@ -104,37 +90,41 @@ func (r *runner) connect(ctx context.Context) (rueidis.Client, *relock.Session, 
 	}
 }
 
-// do calls f with the lock, which it acquires as the flags say. If the lock is taken it does
-// not, and returns errTaken.
-func (r *runner) do(ctx context.Context, l relock.Locker, reader *locks.Reader, f func(context.Context) error) (ran bool, err error) {
+// acquirer is a lock of any type, or a ticket.
+type acquirer interface {
+	Acquire(ctx context.Context) (*relock.Hold, error)
+	TryAcquire(ctx context.Context) (*relock.Hold, error)
+}
+
+// do acquires l as the flags say. If it is taken it returns errTaken.
+func (r *runner) do(ctx context.Context, l acquirer, reader *locks.Reader) (*relock.Hold, error) {
 	once := r.noWait || r.wait.set && r.left == 0
-	if once || r.wait.set || r.verbose { // who waits for a bounded time asks at least once
-		switch ran, err = relock.TryDo(ctx, l, f); {
-		case ran || err != nil:
-			return ran, err
-		case once:
-			return false, errTaken
+	if once || r.wait.set || r.verbose { // with a bounded wait Redis is asked at least once
+		hold, err := l.TryAcquire(ctx)
+		taken := errors.Is(err, relock.ErrTaken)
+		switch {
+		case once && taken:
+			return nil, errTaken
+		case err == nil || once || !taken && !errors.Is(err, relock.ErrUnavailable):
+			return hold, err
 		}
-		if r.verbose {
+		if r.verbose && taken {
 			r.note("waiting: %s", r.taken(ctx, reader))
 		}
 	}
-	within, cancel := ctx, context.CancelFunc(func() {})
 	if r.wait.set {
-		within, cancel = context.WithTimeout(ctx, r.left)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.left)
+		defer cancel()
 	}
-	defer cancel()
-	err = relock.Do(within, l, func(hold context.Context) error {
-		ran = true
-		return f(hold)
-	})
-	if !ran && within.Err() != nil && errors.Is(err, relock.ErrTaken) {
+	hold, err := l.Acquire(ctx)
+	if ctx.Err() != nil && errors.Is(err, relock.ErrTaken) {
 		err = errTaken
 	}
-	return ran, err
+	return hold, err
 }
 
-func (r *runner) newLock(s *relock.Session) relock.Locker {
+func (r *runner) newLock(s *relock.Session) acquirer {
 	var opts []relock.LockOption
 	if r.maxHold.set {
 		opts = append(opts, relock.WithMaxHold(r.maxHold.Duration))
@@ -146,13 +136,13 @@ func (r *runner) newLock(s *relock.Session) relock.Locker {
 	case r.slots > 0:
 		return s.Semaphore(r.name, r.slots, opts...)
 	case r.shared:
-		return s.RWMutex(r.name, opts...).RLocker()
+		return s.RWMutex(r.name, opts...).RLocker().(acquirer)
 	case r.exclusive:
 		return s.RWMutex(r.name, opts...)
 	case r.fair:
 		return s.FairMutex(r.name, opts...)
-	case r.handoff.set || r.adopt != "":
-		return &passed{Mutex: s.Mutex(r.name, opts...), r: r, session: s, opts: opts}
+	case r.adopt != "":
+		return &adopter{s, r.ticket, opts}
 	}
 	return s.Mutex(r.name, opts...)
 }

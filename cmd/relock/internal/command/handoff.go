@@ -9,8 +9,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/relock-go/relock"
 	"github.com/spf13/cobra"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/wire"
 )
 
 // passingFlags are the flags of run by which a lock goes from one call of relock to another.
@@ -27,14 +29,17 @@ func (f *passingFlags) define(cmd *cobra.Command) {
 	fs.Lookup("handoff").NoOptDefVal = "5m"
 	fs.StringVar(&f.file, "ticket-file", "", "write the ticket to `FILE`, that only you may read, instead of standard output")
 	fs.StringVar(&f.adopt, "adopt", "", "go on with the lock of a `TICKET`; @FILE has it in a file, env in $"+ticketVariable+": arguments are seen by others")
-	for _, kind := range []string{"shared", "exclusive", "fair"} {
+	for _, kind := range []string{"shared", "exclusive", "fair", "slots"} {
 		cmd.MarkFlagsMutuallyExclusive("handoff", kind)
 		cmd.MarkFlagsMutuallyExclusive("adopt", kind)
 	}
 }
 
-// readTicket returns the ticket to adopt.
-func (f *passingFlags) readTicket() (ticket string, err error) {
+// readTicket returns the ticket to adopt, if there is one.
+func (f *passingFlags) readTicket(prefix string) (ticket string, err error) {
+	if f.adopt == "" {
+		return "", nil
+	}
 	file, isFile := strings.CutPrefix(f.adopt, "@")
 	switch {
 	case isFile:
@@ -48,10 +53,26 @@ func (f *passingFlags) readTicket() (ticket string, err error) {
 	default:
 		ticket = f.adopt
 	}
+	ticket = strings.TrimSpace(ticket)
+	if isFile && err == nil && ticket == "" {
+		err = fmt.Errorf("%s is empty: the command before this one did not hand its lock off", file)
+	}
+	if err == nil {
+		err = fits(ticket, prefix)
+	}
 	if err != nil {
 		return "", &exit{statusUsage, fmt.Errorf("--adopt: %w", err)}
 	}
-	return strings.TrimSpace(ticket), nil
+	return ticket, nil
+}
+
+// fits returns why a ticket is of no use, as far as that is known without Redis.
+func fits(ticket, prefix string) error {
+	t, err := wire.ReadTicket(ticket)
+	if err == nil && t.Prefix != prefix {
+		err = fmt.Errorf("the lock of the ticket has the prefix %q, and not %q", t.Prefix, prefix)
+	}
+	return err
 }
 
 // openTicket returns where the ticket is to be written, before the lock is acquired: a ticket that nobody has keeps it
@@ -76,79 +97,64 @@ func isRegular(file *os.File) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// writeTicket writes a ticket to where it is to be.
-func (r *runner) writeTicket(ticket string) error {
-	signal.Ignore(syscall.SIGPIPE) // of a reader who has gone, and would end this process; the command has ended
-	file := r.ticketTo
-	if file == os.Stdout {
-		_, err := fmt.Fprintln(file, ticket)
-		return err
+// emptyTicket removes an earlier ticket from the file, when the lock is held: if the command hands
+// nothing off, the next one must not find a ticket.
+func (r *runner) emptyTicket() error {
+	if r.ticketTo == nil || r.ticketTo == os.Stdout || !isRegular(r.ticketTo) {
+		return nil
 	}
-	var err error
-	if isRegular(file) {
-		err = file.Truncate(0)
+	if err := r.ticketTo.Truncate(0); err != nil {
+		return &exit{statusUsage, fmt.Errorf("--ticket-file: %w", err)}
 	}
-	if err == nil {
-		_, err = fmt.Fprintln(file, ticket)
-	}
-	return errors.Join(err, file.Close())
-}
-
-// passed is a Mutex that comes from another process, or may go to one.
-type passed struct {
-	*relock.Mutex // set by Lock if it is adopted
-	r             *runner
-	session       *relock.Session
-	opts          []relock.LockOption
-	handedOff     bool
-}
-
-func (p *passed) Lock(ctx context.Context) error {
-	if p.r.adopt == "" {
-		return p.Mutex.Lock(ctx)
-	}
-	m, err := p.session.Adopt(ctx, p.r.ticket, p.opts...)
-	if err != nil {
-		return err
-	}
-	p.Mutex = m
 	return nil
 }
 
-func (p *passed) TryLock(ctx context.Context) (bool, error) {
-	if p.r.adopt == "" {
-		return p.Mutex.TryLock(ctx)
+// writeTicket writes a ticket to where it is to be.
+func (r *runner) writeTicket(ticket string) error {
+	signal.Ignore(syscall.SIGPIPE) // of a reader who has gone, and would end this process; the command has ended
+	_, err := fmt.Fprintln(r.ticketTo, ticket)
+	if r.ticketTo == os.Stdout {
+		return err
 	}
-	err := p.Lock(ctx)
-	return err == nil, err
+	return errors.Join(err, r.ticketTo.Close())
 }
 
-// Unlock hands the lock off if the command has succeeded. If nobody can get the ticket the lock is released.
-func (p *passed) Unlock(ctx context.Context) error {
-	if !p.r.handoff.set || !p.r.succeeded {
-		return p.Mutex.Unlock(ctx)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin) // ctx has ended with the command
+// An adopter acquires the lock that was handed off with a ticket.
+type adopter struct {
+	session *relock.Session
+	ticket  string
+	opts    []relock.LockOption
+}
+
+func (a *adopter) Acquire(ctx context.Context) (*relock.Hold, error) {
+	return a.session.Adopt(ctx, a.ticket, a.opts...)
+}
+
+func (a *adopter) TryAcquire(ctx context.Context) (*relock.Hold, error) { return a.Acquire(ctx) }
+
+// handOff ends the hold, and writes its ticket. If the ticket cannot be written, the lock is released.
+func (r *runner) handOff() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.cmd.Context()), startWithin)
 	defer cancel()
 	go func() { // ends with ctx
 		select {
-		case <-p.r.signals: // the user does not wait for Redis
+		case <-r.signals: // the user does not wait for Redis
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	ticket, err := p.Mutex.Handoff(ctx, p.r.handoff.Duration)
+	ticket, err := r.held.hold.Handoff(ctx, r.handoff.Duration)
 	if err != nil {
 		return err
 	}
-	if err = p.r.writeTicket(ticket); err == nil {
-		p.handedOff = true
+	if err = r.writeTicket(ticket); err == nil {
+		r.handedOff = true
 		return nil
 	}
 	err = fmt.Errorf("the ticket could not be written: %w", err)
-	m, failed := p.session.Adopt(ctx, ticket)
+	hold, failed := r.held.reader.Session.Adopt(ctx, ticket)
 	if failed == nil {
-		failed = m.Unlock(ctx)
+		failed = hold.Unlock(ctx)
 	}
 	return errors.Join(err, failed)
 }

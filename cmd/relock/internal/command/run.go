@@ -28,7 +28,8 @@ With --slots N up to N run at a time, in order of arrival, and $RELOCK_SLOT is f
 N-1: no two that run have the same, and the lowest that is free is given out.
 
 INT, TERM, HUP and QUIT are passed on to the command's process group. While relock
-still waits, they end it.
+still waits, they end it. What outlives the command after a signal has the grace to end
+under the lock. A name that begins with a dash stands between two "--".
 
 When the lock is lost the group gets TERM, and KILL after the grace. When Redis does
 not confirm the lock in time, both come before somebody else can have it. What the
@@ -44,8 +45,9 @@ it until it has ended.
 
 Exit status: the command's own, or 128 plus the signal that killed it; -E (default 1) if
 the lock is taken, or the ticket of no use; 64 for a wrong command line; 65 if the name is that of something else
-than a lock; 69 if Redis cannot be reached or refuses; 126 and 127 if the command cannot
-be run or found.`
+than a lock; 69 if Redis cannot be reached or refuses; 71 if the system has no room for
+another process; 126 and 127 if the command cannot be run or found. If a signal kills the
+command, or ends the wait, relock dies of the same one.`
 
 func newRun() *cobra.Command {
 	f := &runFlags{lease: duration{Duration: 30 * time.Second}, grace: duration{Duration: 5 * time.Second}}
@@ -61,11 +63,14 @@ func newRun() *cobra.Command {
   relock run --adopt @t -- make deploy`,
 		ValidArgsFunction: completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd, args); err != nil {
+			name, command, err := f.split(cmd.ArgsLenAtDash(), args)
+			if err == nil {
+				err = f.check(cmd)
+			}
+			if err != nil {
 				return err
 			}
-			dash := cmd.ArgsLenAtDash()
-			return newRunner(cmd, f, strings.Join(args[:dash], ""), args[dash:]).run()
+			return newRunner(cmd, f, name, command).run()
 		},
 	}
 	f.define(cmd)
@@ -91,7 +96,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.Var(&f.minHold, "min-hold", "keep the lock taken until `D` after it was acquired, also if the command ends before")
 	fs.StringVar(&f.label, "label", "", "who holds the lock, for people: `TEXT` instead of relock@host:pid")
 	fs.Var(&f.maxHold, "max-hold", "the command has ended after `D`: TERM comes the grace before that (half of D if that is shorter)")
-	fs.Var(&f.grace, "grace", "when the lock is lost, kill `D` after TERM")
+	fs.Var(&f.grace, "grace", "kill `D` after TERM when the lock is lost, and what outlives a signal")
 	f.passingFlags.define(cmd)
 	fs.BoolVar(&f.yield, "yield", false, "send the command TERM when somebody else waits for the lock")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say what happens to the lock")
@@ -102,17 +107,32 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
 }
 
+// split returns the name of the lock, if it is given, and the command. A name that begins with a
+// dash may stand between two "--". dash is how many arguments stand before the first one.
+func (f *runFlags) split(dash int, args []string) (name string, command []string, err error) {
+	named := dash
+	if dash == 0 && f.adopt == "" && len(args) > 1 && args[1] == "--" {
+		args = slices.Delete(slices.Clone(args), 1, 2)
+		named = 1
+	}
+	switch {
+	case (named == 0 || len(args) == 0) && f.adopt == "":
+		err = usage("run needs the name of a lock: relock run NAME -- COMMAND")
+	case named > 0 && f.adopt != "":
+		err = usage("--adopt: the ticket says which lock; leave its name out")
+	case named > 1 || dash < 0:
+		err = usage(needsDashes)
+	case len(args) == named:
+		err = usage("run needs a command after --")
+	default:
+		return strings.Join(args[:named], ""), args[named:], nil
+	}
+	return "", nil, err
+}
+
 // check finds mistakes before anything is sent.
-func (f *runFlags) check(cmd *cobra.Command, args []string) error {
-	switch dash := cmd.ArgsLenAtDash(); {
-	case (dash == 0 || len(args) == 0) && f.adopt == "":
-		return usage("run needs the name of a lock: relock run NAME -- COMMAND")
-	case dash > 0 && f.adopt != "":
-		return usage("--adopt: the ticket says which lock; leave its name out")
-	case dash > 1 || dash < 0:
-		return usage(needsDashes)
-	case len(args) == dash:
-		return usage("run needs a command after --")
+func (f *runFlags) check(cmd *cobra.Command) error {
+	switch {
 	case f.conflict < 0 || f.conflict > 255:
 		return usage("-E %d: an exit status is from 0 to 255", f.conflict)
 	case cmd.Flags().Changed("slots") && f.slots < 1:

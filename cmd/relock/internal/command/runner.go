@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -28,15 +29,15 @@ type runner struct {
 	command []string
 	signals <-chan os.Signal
 
-	acquired chan attempt // what became of it, once
-	held     attempt
-	left     time.Duration // of -w, when the session has started
-	finished func()        // the command has ended: unlock
-	unlocked chan error    // the end of that
+	guard *job.Guard
+	news  news
+	held  attempt
+	left  time.Duration // of -w, when the session has started
 
 	ticket    string   // to adopt
 	ticketTo  *os.File // where that of --handoff is written
-	succeeded bool     // the command has ended by itself, without an error; set before finished
+	succeeded bool     // the command has ended by itself, without an error
+	handedOff bool
 }
 
 func newRunner(cmd *cobra.Command, f *runFlags, name string, command []string) *runner {
@@ -45,10 +46,10 @@ func newRunner(cmd *cobra.Command, f *runFlags, name string, command []string) *
 
 func (r *runner) run() error {
 	path, err := exec.LookPath(r.command[0])
-	if err != nil {
+	if err != nil && !errors.Is(err, exec.ErrDot) { // $PATH is the user's
 		return cannotRun(r.command[0], err)
 	}
-	if r.ticket, err = r.readTicket(); err != nil {
+	if r.ticket, err = r.readTicket(prefix(r.cmd)); err != nil {
 		return err
 	}
 	if r.handoff.set {
@@ -56,6 +57,10 @@ func (r *runner) run() error {
 			return err
 		}
 	}
+	if r.guard, err = job.StartGuard(); err != nil {
+		return cannotRun(r.command[0], err)
+	}
+	defer r.guard.Dismiss()
 	signals, stop := job.Signals()
 	defer stop()
 	r.signals = signals
@@ -64,8 +69,10 @@ func (r *runner) run() error {
 		r.leave()
 		return err
 	}
-	if p, ok := r.held.lock.(*passed); ok {
-		r.name = p.Name()
+	r.name = r.held.hold.Name()
+	if err := r.emptyTicket(); err != nil {
+		r.release()
+		return err
 	}
 	r.note("%s is held%s", r.name, r.token(", token "))
 	j := r.job(path)
@@ -73,41 +80,59 @@ func (r *runner) run() error {
 	r.succeeded = err == nil && status == 0 && !j.Signalled
 	if err != nil {
 		err = cannotRun(r.command[0], err)
+	} else if j.Killed != 0 {
+		err = &died{j.Killed}
 	} else if status != 0 {
 		err = &exit{status: status}
 	}
 	if unlocked := r.release(); r.handoff.set && r.succeeded && unlocked != nil {
 		return failed(unlocked)
 	}
-	return err
-}
-
-// release unlocks, and says so if that was late.
-func (r *runner) release() (err error) {
-	r.finished()
-	defer r.leave()
-	p, _ := r.held.lock.(*passed)
-	switch err = <-r.unlocked; {
-	case err == nil && p != nil && p.handedOff:
-		r.note("%s is handed off, for %v", r.name, r.handoff.Duration)
-	case err == nil:
-		r.note("%s is released", r.name)
-	case errors.Is(err, relock.ErrLost):
-		r.note("%s was lost", r.name)
-	default:
-		r.note("%v", err)
+	if r.handoff.set && !r.succeeded && status == 0 && err == nil {
+		r.report("the command was told to end; the lock is not handed off")
 	}
 	return err
 }
 
-// leave ends the session.
-func (r *runner) leave() {
+// release unlocks, and says how that went.
+func (r *runner) release() (err error) {
+	if r.handoff.set && r.succeeded {
+		err = r.handOff()
+	} else {
+		err = r.held.hold.Unlock(context.WithoutCancel(r.cmd.Context()))
+	}
+	left := r.leave()
+	switch unconfirmed := r.news.unconfirmed(); {
+	case errors.Is(err, relock.ErrLost):
+		r.note("%s was lost", r.name)
+	case err != nil:
+		r.note("%v", err)
+	case r.handedOff:
+		r.note("%s is handed off, for %v", r.name, r.handoff.Duration)
+	case unconfirmed != nil && left != nil:
+		r.report("the release is not confirmed; the lock may stay taken for up to %v: %v",
+			r.lease.Duration, unconfirmed)
+	default:
+		r.note("%s is released", r.name)
+	}
+	return err
+}
+
+// leave ends the session. It returns an error if something may not be released.
+func (r *runner) leave() error {
 	if r.held.reader == nil {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 	defer cancel()
-	_ = r.held.reader.Session.Close(ctx)
+	return r.held.reader.Session.Close(ctx)
+}
+
+// report says what the user should know of the lock.
+func (r *runner) report(format string, a ...any) {
+	if !r.quiet {
+		say(fmt.Errorf("%s: %w", locks.Printable(r.name), fmt.Errorf(format, a...)))
+	}
 }
 
 // note says what happens, to users that want to know.
@@ -128,29 +153,26 @@ func (r *runner) job(path string) *job.Job {
 	}
 	var wanted <-chan struct{}
 	if r.yield {
-		wanted = relock.Wanted(r.held.hold)
+		wanted = r.held.hold.Wanted()
 	}
 	return &job.Job{
-		Path: path, Args: r.command, Env: r.env(),
+		Path: path, Args: r.command, Env: r.env(), Guard: r.guard,
 		Signals:  r.signals,
-		Lost:     r.held.lock.Done(),
+		Lost:     r.held.hold.Done(),
 		Wanted:   wanted,
-		Held:     func() bool { return r.held.lock.Err() == nil },
-		Deadline: func() (time.Time, bool) { return relock.Deadline(r.held.hold) },
+		Held:     func() bool { return r.held.hold.Err() == nil },
+		Deadline: r.held.hold.Deadline,
+		Why:      func() string { return r.news.why(r.held.hold.Err()) },
 		Lead:     max(grace, r.lease.Duration/20),
 		MaxHold:  end,
 		Grace:    grace,
-		Report: func(format string, a ...any) {
-			if !r.quiet {
-				say(fmt.Errorf("%s: %w", locks.Printable(r.name), fmt.Errorf(format, a...)))
-			}
-		},
+		Report:   r.report,
 	}
 }
 
 // token returns the fencing token after a prefix, and nothing if the lock has none.
 func (r *runner) token(prefix string) string {
-	token := relock.Token(r.held.hold)
+	token := r.held.hold.Token()
 	if token == 0 {
 		return ""
 	}
@@ -169,17 +191,25 @@ func (r *runner) env() []string {
 	if t := r.token("RELOCK_TOKEN="); t != "" {
 		env = append(env, t)
 	}
-	if slot := relock.Slot(r.held.hold); slot >= 0 {
+	if slot := r.held.hold.Slot(); slot >= 0 {
 		env = append(env, "RELOCK_SLOT="+strconv.Itoa(slot))
 	}
 	return env
 }
 
-// cannotRun returns how the program ends if the command cannot be started, as of a shell.
+// cannotRun returns how the program ends if the command cannot be started: as a shell, or if it is
+// the system that starts no process, by a status of its own.
 func cannotRun(command string, err error) error {
 	status := statusCannotRun
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+	noRoom := func(no syscall.Errno) bool { return errors.Is(err, no) }
+	switch {
+	case errors.Is(err, job.ErrGuard), slices.ContainsFunc(noProcess, noRoom):
+		status = statusSystem
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		status = statusNoCommand
 	}
 	return &exit{status, fmt.Errorf("cannot run %s: %w", command, err)}
 }
+
+// noProcess are errors of a system that has no room for another process.
+var noProcess = []syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE}

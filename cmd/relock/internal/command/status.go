@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/cmd/relock/internal/connect"
+	"github.com/relock-go/relock/cmd/relock/internal/job"
 	"github.com/relock-go/relock/cmd/relock/internal/locks"
 )
 
@@ -40,6 +42,15 @@ func (e *exit) Error() string {
 }
 
 func (e *exit) Unwrap() error { return e.err }
+
+// died ends the program by the signal that has ended its command, or its wait. A shell looks at
+// that to tell whether the script around it is to end as well.
+type died struct{ by syscall.Signal }
+
+func (d *died) Error() string { return d.by.String() }
+
+// Unwrap returns how it ends where the signal does not end it, as process 1.
+func (d *died) Unwrap() error { return &exit{job.Status(d.by), nil} }
 
 func usage(format string, a ...any) error { return fmt.Errorf(format, a...) }
 
@@ -74,6 +85,9 @@ func conclude(err error) int {
 	case e.err != nil:
 		say(e.err)
 	}
+	if d := new(died); errors.As(err, &d) {
+		job.Die(d.by)
+	}
 	return e.status
 }
 
@@ -81,6 +95,5 @@ func conclude(err error) int {
 func say(err error) { fmt.Fprintln(os.Stderr, titled(locks.Escaped(err.Error()))) }
 
 func titled(text string) string {
-	const name = "relock: "
-	return name + strings.TrimPrefix(text, name)
+	return ours + strings.TrimPrefix(text, ours)
 }

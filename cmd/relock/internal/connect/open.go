@@ -59,13 +59,13 @@ func open(ctx context.Context, address string, patience time.Duration) (rueidis.
 	}
 }
 
-// Explained names the server in an error of a session that was not answered before ctx ended.
+// Explained names the server in an error of a session that could not start before ctx ended.
 func Explained(ctx context.Context, address string, err error) error {
 	if err == nil || ctx.Err() == nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	masked, _ := Mask(address)
-	return fmt.Errorf("%s does not answer: %w", masked, err)
+	return fmt.Errorf("no session at %s: %w", masked, err)
 }
 
 // AddressError says that the address is wrong: a mistake of the user, not of the server.

@@ -1,10 +1,13 @@
 package job
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"syscall"
 )
+
+const shell = "/bin/sh"
 
 // process is the command. Its group has its process id.
 type process struct {
@@ -16,6 +19,7 @@ type process struct {
 type event struct {
 	stopped syscall.Signal // by which it has stopped; 0 if it has ended
 	status  int
+	killed  syscall.Signal // by which it has ended; 0 if it has by itself
 }
 
 // start starts the command in the foreground of the terminal if the user faces it there, else
@@ -36,6 +40,9 @@ func start(j *Job, t *terminal) (*process, error) {
 		// The parent whose death the kernel watches is the thread, so it must live as long.
 		runtime.LockOSThread()
 		child, err := os.StartProcess(j.Path, j.Args, attr)
+		if errors.Is(err, syscall.ENOEXEC) { // perhaps a script without #!, for which execvp has this
+			child, err = os.StartProcess(shell, append([]string{shell, j.Path}, j.Args[1:]...), attr)
+		}
 		if err != nil {
 			started <- err
 			return
@@ -66,7 +73,7 @@ func (p *process) wait() {
 		case ws.Stopped():
 			p.events <- event{stopped: ws.StopSignal()}
 		case ws.Signaled():
-			p.events <- event{status: 128 + int(ws.Signal())}
+			p.events <- event{status: Status(ws.Signal()), killed: ws.Signal()}
 			return
 		case ws.Exited():
 			p.events <- event{status: ws.ExitStatus()}

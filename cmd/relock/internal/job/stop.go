@@ -1,30 +1,40 @@
 package job
 
 import (
-	"os"
 	"os/signal"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // stopped is called when the command has stopped. If it wants the terminal, it gets it. If the
-// user has stopped it there, this process stops as well, so that the shell goes on, and both
-// continue together.
+// user has stopped it there, this process's group stops as well, so that the shell goes on, and
+// both continue together.
 func (s *supervisor) stopped(by syscall.Signal) {
-	if by != syscall.SIGTSTP && by != syscall.SIGTTIN && by != syscall.SIGTTOU {
+	switch {
+	case by == syscall.SIGTTIN || by == syscall.SIGTTOU:
+		if s.wants = true; s.terminal.foreground() {
+			s.resume()
+			return
+		}
+	case by == syscall.SIGTSTP:
+	case s.terminal.holder() == s.process.group:
+		by = syscall.SIGTSTP // it stopped itself there, as a shell does when it is suspended
+	default:
 		return // somebody stopped the command alone, and will continue it
 	}
-	s.wants = s.wants || by != syscall.SIGTSTP
-	if by != syscall.SIGTSTP && s.terminal.foreground() {
-		s.resume()
-		return
-	}
 	s.terminal.take(s.process.group)
-	if supervised() {
-		pause()
-	}
+	s.stopGroup(by)
 	s.resume()
+}
+
+// stopGroup stops this process's group, in which there may be a script around it, and at last this
+// process. It does not stop what nobody could continue.
+func (s *supervisor) stopGroup(by syscall.Signal) {
+	signal.Ignore(by)
+	_ = syscall.Kill(0, by)
+	stop(by)
+	if by == syscall.SIGTSTP && s.stops != nil {
+		signal.Notify(s.stops, by)
+	}
 }
 
 // resume lets the command go on, in the foreground if this process is there. While both stood
@@ -38,32 +48,4 @@ func (s *supervisor) resume() {
 		return
 	}
 	s.process.signal(syscall.SIGCONT)
-}
-
-// pause stops this process until somebody continues it.
-func pause() {
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, syscall.SIGCONT)
-	defer signal.Stop(continued)
-	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	<-continued
-}
-
-// supervised reports whether the parent is a shell with job control, or some other process of
-// the session that will continue this one. The kernel stops no group without one.
-func supervised() bool {
-	parent := os.Getppid()
-	if parent == 0 {
-		return false
-	}
-	theirs, err := unix.Getsid(parent)
-	if err != nil {
-		return false
-	}
-	mine, err := unix.Getsid(0)
-	if err != nil || mine != theirs {
-		return false
-	}
-	group, err := unix.Getpgid(parent)
-	return err == nil && group != unix.Getpgrp()
 }

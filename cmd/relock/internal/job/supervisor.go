@@ -16,12 +16,17 @@ type supervisor struct {
 	job      *Job
 	process  *process
 	terminal *terminal
-	stops    chan os.Signal // of the terminal, for this process
+	stops    chan os.Signal // of the terminal, for this process; nil if they are ignored
 
-	ended     bool      // the command has ended; others of its group may live
-	status    int       // its exit status
-	signalled bool      // the group was told to end
-	killAt    time.Time // when the group is killed; zero if it need not end
+	ended     bool                    // the command has ended; others of its group may live
+	status    int                     // its exit status
+	killedBy  syscall.Signal          // by which it has ended; 0 if it has by itself
+	alone     bool                    // the guard has left the group
+	signalled bool                    // the group was told to end
+	decided   bool                    // by this process itself
+	sent      map[syscall.Signal]bool // what this process has passed on to the group
+	echoes    map[syscall.Signal]int  // what it has sent to its own group, and will receive
+	killAt    time.Time               // when the group is killed; zero if it need not end
 	killed    bool
 	warned    bool // the group was told because of the deadline or a loss
 	lost      bool // the lock is lost
@@ -33,7 +38,9 @@ type supervisor struct {
 
 // supervise returns when the command has ended, and if it was told to, when its group has.
 func (s *supervisor) supervise() {
+	s.sent, s.echoes = map[syscall.Signal]bool{}, map[syscall.Signal]int{}
 	s.wants = s.terminal.given
+	heard := s.job.Guard.heard
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	lost, wanted, events := s.job.Lost, s.job.Wanted, (<-chan event)(s.process.events)
@@ -43,38 +50,75 @@ func (s *supervisor) supervise() {
 			switch {
 			case !ok:
 				events, s.ended = nil, true
+				s.job.Guard.leave()
 			case e.stopped != 0:
 				s.stopped(e.stopped)
 			default:
-				s.ended, s.status = true, e.status
+				s.status, s.killedBy = e.status, e.killed
 			}
+		case sig, ok := <-heard:
+			if !ok {
+				heard, s.alone = nil, true
+				break
+			}
+			s.told(sig)
 		case sig := <-s.job.Signals:
-			s.signalled = true
-			s.process.signal(sig.(syscall.Signal))
+			s.passOn(sig.(syscall.Signal))
 		case <-s.stops:
 			s.process.signal(syscall.SIGTSTP)
 		case <-lost:
 			lost = nil
 			s.lose()
 		case <-wanted: // it keeps the lock for as long as it takes to end
-			wanted, s.signalled = nil, true
+			wanted, s.signalled, s.decided = nil, true, true
 			s.job.Report("somebody else wants the lock; ending the command")
 			s.process.signal(syscall.SIGTERM)
 		case <-timer.C:
 		}
-		if s.ended && s.finished() {
+		if s.ended && s.alone && s.finished() {
 			return
 		}
 		timer.Reset(s.act())
 	}
 }
 
+// passOn sends the group a signal that the user has sent to this process.
+func (s *supervisor) passOn(sig syscall.Signal) {
+	if s.echoes[sig] > 0 {
+		s.echoes[sig]--
+		return
+	}
+	s.signalled, s.sent[sig] = true, true
+	s.process.signal(sig)
+}
+
+// told is called when the group got a signal from others. If a key of the terminal has sent it, it
+// was meant for this process's group as well: if the command had no group of its own, the kernel
+// would have sent it to both. So a script around this process ends.
+func (s *supervisor) told(sig syscall.Signal) {
+	s.signalled = true
+	if isKey(sig) && !s.sent[sig] && s.terminal.passed() {
+		s.echoes[sig]++
+		_ = syscall.Kill(0, sig)
+	}
+}
+
+// isKey reports whether a terminal has a key that ends programs by that signal.
+func isKey(s syscall.Signal) bool { return s == syscall.SIGINT || s == syscall.SIGQUIT }
+
 // finished reports whether nothing is left to wait for after the command's end. What a command
-// leaves in the background by itself goes on, without the lock.
+// leaves in the background by itself goes on, without the lock. What one leaves that was killed is
+// told to end.
 func (s *supervisor) finished() bool {
 	switch {
-	case !s.signalled || s.process.gone():
+	case !s.signalled && isKey(s.killedBy) && s.terminal.passed():
+		s.told(s.killedBy) // before the guard was in the group
+	case !s.signalled && s.killedBy == 0 || s.process.gone():
 		return true
+	case !s.signalled:
+		s.signalled = true
+		s.job.Report("the command was killed (%v); ending what it has left", s.killedBy)
+		s.process.signal(syscall.SIGTERM)
 	case s.killed:
 		return time.Since(s.killAt) > afterKill // it cannot be killed
 	case s.killAt.IsZero():
@@ -89,13 +133,21 @@ func (s *supervisor) lose() {
 		return
 	}
 	s.lost = true
-	s.job.Report("the lock is lost; ending the command")
+	s.job.Report("the lock is lost%s; ending the command", s.why())
 	s.end()
+}
+
+// why returns what is known of why the lock is lost, or about to be, to follow a statement.
+func (s *supervisor) why() string {
+	if why := s.job.Why(); why != "" {
+		return ": " + why
+	}
+	return ""
 }
 
 // end tells the group to end, and sets when it is killed: before the deadline, if that is known.
 func (s *supervisor) end() {
-	s.warned, s.signalled = true, true
+	s.warned, s.signalled, s.decided = true, true, true
 	now := time.Now()
 	at := now.Add(s.job.Grace)
 	deadline, ok := s.job.Deadline()
@@ -147,7 +199,8 @@ func (s *supervisor) act() time.Duration {
 	if ok && !s.warned && !s.bounded(deadline) {
 		left := deadline.Add(-s.lead(deadline)).Sub(now)
 		if next = min(next, left); left <= 0 {
-			s.job.Report("the lock is certain for %v only; ending the command", deadline.Sub(now).Round(time.Millisecond))
+			s.job.Report("the lock is certain for %v only%s; ending the command",
+				deadline.Sub(now).Round(time.Millisecond), s.why())
 			s.end()
 		}
 	}

@@ -14,7 +14,7 @@ import (
 type terminal struct {
 	file  *os.File // nil if there is none
 	own   int      // this process's group
-	given bool     // the command started in the foreground
+	given bool     // the command has it, as far as this process is concerned
 }
 
 func openTerminal() *terminal {
@@ -34,9 +34,17 @@ func (t *terminal) close() {
 func (t *terminal) fd() int { return int(t.file.Fd()) }
 
 // foreground reports whether this process's group has the terminal.
-func (t *terminal) foreground() bool { return t.file != nil && t.holder() == t.own }
+func (t *terminal) foreground() bool { return t.holder() == t.own }
 
+// passed reports whether the command has the terminal, or passed it on: its keys are for this
+// process's group, too.
+func (t *terminal) passed() bool { return t.given && !t.foreground() }
+
+// holder returns the group in the foreground, -1 if that is not known.
 func (t *terminal) holder() int {
+	if t.file == nil {
+		return -1
+	}
 	group, err := unix.IoctlGetInt(t.fd(), unix.TIOCGPGRP)
 	if err != nil {
 		return -1
@@ -55,7 +63,9 @@ func (t *terminal) interactive() bool {
 func (t *terminal) ignoreBackground() { signal.Ignore(syscall.SIGTTOU) }
 
 // give passes the terminal on to the command's group.
-func (t *terminal) give(group int) { _ = unix.IoctlSetPointerInt(t.fd(), unix.TIOCSPGRP, group) }
+func (t *terminal) give(group int) {
+	t.given = unix.IoctlSetPointerInt(t.fd(), unix.TIOCSPGRP, group) == nil
+}
 
 // take takes the terminal back if the command's group has it. A group of 0 is that of a command
 // that could not be started, whichever it was.
@@ -63,4 +73,5 @@ func (t *terminal) take(group int) {
 	if t.file != nil && (t.given && group == 0 || t.holder() == group) {
 		t.give(t.own)
 	}
+	t.given = false
 }

@@ -1,0 +1,85 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/relock-go/relock/internal/timing"
+)
+
+const (
+	// AnswerMost bounds a question whether a server is still there.
+	AnswerMost = time.Second
+
+	// roleAgain is when a server that has refused to tell its role is asked again. Refusals are
+	// logged (ACL LOG), so it is not asked each time.
+	roleAgain = 10 * time.Second
+)
+
+// What Check finds wrong with a connection.
+var (
+	ErrReplica = errors.New("the connection leads to a replica")
+	ErrSilent  = errors.New("the connection does not answer")
+)
+
+// stale reports whether err is of a connection for which a new one may be better.
+func stale(err error) bool { return err == ErrReplica || err == ErrSilent }
+
+// Check asks whether conn is answered, and by a primary. A server that does not tell its role
+// passes.
+func (c *Conn) Check(ctx context.Context, conn rueidis.CommandClient) error {
+	ctx, cancel := timing.Within(ctx, AnswerMost)
+	defer cancel()
+	if c.roleless() {
+		_, err := c.question(ctx, conn, "PING").ToString()
+		return Silence(refusal(err))
+	}
+	reply, err := c.question(ctx, conn, "ROLE").ToArray()
+	switch _, refused := Code(err); {
+	case refused: // alive; its role is unknown
+		if Unsupported(err) {
+			c.roleFrom.Store(time.Now().Add(roleAgain).UnixNano())
+		}
+		return nil
+	case err == nil && !IsPrimary(reply):
+		return ErrReplica
+	}
+	return Silence(err)
+}
+
+// roleless reports whether Check does not ask for the role.
+func (c *Conn) roleless() bool { return c.AnyRole || time.Now().UnixNano() < c.roleFrom.Load() }
+
+// question sends a command that any server answers, on conn.
+func (c *Conn) question(ctx context.Context, conn rueidis.CommandClient, word string) rueidis.RedisResult {
+	r, _ := c.send(ctx, nil, conn, make(chan struct{}, 1), nil, conn.B().Arbitrary(word).Build(), nil)
+	return r
+}
+
+// IsPrimary reads the reply of ROLE.
+func IsPrimary(role []rueidis.RedisMessage) bool {
+	if len(role) == 0 {
+		return false
+	}
+	name, _ := role[0].ToString()
+	return name == "master"
+}
+
+// refusal removes an error that is an answer.
+func refusal(err error) error {
+	if _, refused := Code(err); refused {
+		return nil
+	}
+	return err
+}
+
+// Silence replaces the error of a question that got no answer in time, which is the end of its
+// context.
+func Silence(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return ErrSilent
+	}
+	return err
+}
