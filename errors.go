@@ -6,8 +6,8 @@ import "github.com/relock-go/relock/internal/lockerr"
 // operation, the lock's name, and the cause if there is one.
 var (
 	// ErrLost: the hold ended before Unlock. The error is also [ErrExpired], [ErrGone],
-	// [ErrForced] or [ErrClosed], which say why. Lock and TryLock return it to an owner that
-	// has not unlocked what it lost.
+	// [ErrForced] or [ErrClosed], which say why. An owner that has not unlocked a lost hold
+	// gets it from Lock and Acquire of that lock as well.
 	ErrLost = lockerr.ErrLost
 
 	// ErrExpired: the lease ran out: Redis did not answer, the process or its host stood
@@ -21,7 +21,8 @@ var (
 	// ErrForced: somebody called ForceUnlock.
 	ErrForced = lockerr.ErrForced
 
-	// ErrNotHeld: this owner holds nothing here.
+	// ErrNotHeld: there is nothing to unlock: the hold was unlocked or handed off before, or
+	// nothing is locked through this lock value, or by this owner.
 	ErrNotHeld = lockerr.ErrNotHeld
 
 	// ErrClosed: the session is closed.
@@ -30,7 +31,8 @@ var (
 	// ErrUpgrade: Lock by an owner that holds only the read side; it would wait for itself.
 	ErrUpgrade = lockerr.ErrUpgrade
 
-	// ErrDeadlock: Lock inside a [Do] that holds the lock; it would wait for itself.
+	// ErrDeadlock: Lock or Acquire inside a [Do] that holds the lock, without its owner; it
+	// would wait for itself. It is found for a lock of the same session.
 	ErrDeadlock = lockerr.ErrDeadlock
 
 	// ErrName: the name is empty, longer than 1 KiB, or has a brace but no valid hash tag.
@@ -46,12 +48,12 @@ var (
 	// ErrOption: an option's value is out of range.
 	ErrOption = lockerr.ErrOption
 
-	// ErrNotLock: the key of that name holds something that is no lock: data of an
+	// ErrNotLock: the key of that name holds something that is not a lock: data of an
 	// application, or a lock of another library. Nothing was changed. Choose another name, or
 	// a prefix ([WithPrefix]).
 	ErrNotLock = lockerr.ErrNotLock
 
-	// ErrTaken joins ctx's error when Lock ended while somebody else had the lock. Without
-	// it Redis did not answer, or its error is joined.
+	// ErrTaken: somebody else has the lock. TryAcquire returns it, and it joins ctx's error when
+	// Lock or Acquire ended while they waited for another holder.
 	ErrTaken = lockerr.ErrTaken
 )

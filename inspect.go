@@ -14,9 +14,9 @@ import (
 type Mode uint8
 
 const (
-	Unlocked  Mode = iota // by nobody
-	Exclusive             // by one owner
-	Shared                // by readers, or those who have permits of a [Semaphore]
+	Unlocked  Mode = iota // free
+	Exclusive             // held once
+	Shared                // held by readers, or with permits of a [Semaphore]
 )
 
 func (m Mode) String() string {
@@ -57,7 +57,7 @@ type Holder struct {
 }
 
 // Inspect returns what Redis knows of the lock of that name, of relock or Redisson. It makes two round
-// trips and changes nothing. If the key is no lock it returns [ErrNotLock].
+// trips and changes nothing. If the key is not a lock it returns [ErrNotLock]. [Session.Watch] follows a lock.
 func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	in, err := s.e.Inspect(ctx, name)
 	if err != nil {
@@ -119,10 +119,10 @@ func (st *State) permits(in wire.State) {
 	}
 }
 
-// ForceUnlock opens the lock of that name whoever holds it, of a [Semaphore] all its permits, and
+// ForceUnlock opens the lock of that name for its next holder, of a [Semaphore] all its permits, and
 // reports whether it was locked. A holder with relock is told at once, by [ErrForced]; one that is cut off from
-// Redis by [ErrGone], when it is connected again. That does not stop what the holder does: use it when the holder is
-// known to be stuck or dead. If the key is no lock it changes nothing and returns [ErrNotLock].
+// Redis by [ErrGone], when it is connected again. That does not stop the holder's work: use it when the holder is
+// known to be stuck or dead. If the key is not a lock it changes nothing and returns [ErrNotLock].
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return s.e.ForceUnlock(ctx, name)
 }

@@ -21,11 +21,11 @@ const (
 // A SessionOption sets up a [Session]; see the With functions.
 type SessionOption interface{ applySession(*sessionConfig) }
 
-// A LockOption sets up one handle of a lock; see [WithLease], [WithFixedLease], [WithMaxHold],
-// [WithMinHold], [WithKeep] and [WithWait].
+// A LockOption sets up one value of a lock type, and what is acquired through it; see [WithLease],
+// [WithFixedLease], [WithMaxHold], [WithMinHold], [WithKeep] and [WithWait].
 type LockOption interface{ applyLock(*lockConfig) }
 
-// An Option sets up a [Session], or one handle of a lock; see [WithLease].
+// An Option sets up a [Session], or one value of a lock type; see [WithLease].
 type Option interface {
 	SessionOption
 	LockOption
@@ -124,11 +124,11 @@ func (d leaseOption) applyLock(c *lockConfig) {
 	}
 }
 
-// WithLease sets the length of leases, of all locks of a session or of one handle; the watchdog renews
+// WithLease sets the length of leases, of all locks of a session or of one lock value; the watchdog renews
 // them every third of it. The default is 30 s, the minimum 10 ms. A short lease frees the locks of a
 // dead process sooner; a long one survives a longer outage of Redis.
 //
-// Within the tenure a hold is passed on only to goroutines that lock with a lease of the same length.
+// A lock is passed on ([WithTenure]) only to goroutines that lock it with a lease of the same length.
 func WithLease(d time.Duration) Option { return leaseOption(d) }
 
 // WithPrefix puts a prefix before the names of all locks of the session: with WithPrefix("lock:") the
@@ -156,9 +156,9 @@ func WithLabel(label string) SessionOption {
 	})
 }
 
-// WithTenure sets for how long after the acquisition a process may pass a lock on among its goroutines
-// without asking Redis. After that it queues behind the others. The default is 10 ms; 0 turns passing
-// on off.
+// WithTenure sets the hand-off window: for how long after the acquisition a process may pass a lock on
+// among its goroutines without a round trip. After that it queues behind other processes. The default
+// is 10 ms; with 0 it passes no lock on.
 func WithTenure(d time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Tenure = d
@@ -169,9 +169,9 @@ func WithTenure(d time.Duration) SessionOption {
 }
 
 // WithReplicas makes an acquisition count only once n replicas have acknowledged it (the WAIT
-// command). If they have not within timeout, it is undone, and Lock returns an error. That narrows the
-// window in which a failover loses a lock, and does not close it. [NewSession] fails if fewer replicas
-// acknowledge in time, in a cluster those of one primary.
+// command). If they have not within timeout, it is undone, and Lock returns [ErrReplicas]. That narrows the
+// window in which a failover loses a lock, and does not close it. [NewSession] fails likewise if fewer
+// replicas acknowledge in time, in a cluster those of one primary.
 func WithReplicas(n int, timeout time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Replicas, c.AckWait = n, timeout
@@ -201,9 +201,9 @@ func WithFixedLease(d time.Duration) LockOption {
 	})
 }
 
-// WithWait bounds how long Lock, RLock and so [Do] wait for the lock: after d they return [ErrTaken]
-// joined with [context.DeadlineExceeded], or why Redis did not answer. It does not bound what happens
-// under the lock, as a deadline of the context would. In a [Group] it bounds the wait for that member.
+// WithWait bounds how long Acquire, Lock, and so [Do], take until the lock is held: after d they return
+// [context.DeadlineExceeded], joined with [ErrTaken] or [ErrUnavailable]. It does not bound the work under
+// the lock, as a deadline of the context would. In a [Group] it bounds the wait for that member.
 func WithWait(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.Wait = d
@@ -214,7 +214,7 @@ func WithWait(d time.Duration) LockOption {
 }
 
 // WithMinHold keeps the lock taken after Unlock, until d (at least 1 ms) after the acquisition: until then
-// nobody gets it, not in this process either, and nothing renews it. Unlock returns as ever. So a job with
+// no caller gets it, not in this process either, and nothing renews it. Unlock returns as ever. So a job with
 // [TryDo] runs once per period although it is short and the clocks of its hosts differ: let d be longer
 // than they differ, and shorter than the period (ShedLock calls this lockAtLeastFor).
 //
@@ -232,23 +232,23 @@ func WithMinHold(d time.Duration) LockOption {
 
 // WithKeep is for a [Mutex] that a process locks again and again: its partition, its tenants, its files.
 // After Unlock, which returns at once, the session keeps the lock in Redis for up to d, renewed like any
-// hold, and the next Lock of it in the session takes it in memory, with a larger token and without a
-// round trip. Holds with a lease of another length, [WithFixedLease], [WithMaxHold] or [WithMinHold]
-// ask Redis as ever.
+// hold. The session's next acquisition takes it in memory, with a larger token: it needs no round trip,
+// unless another process is waiting, or it has a lease of another length, [WithFixedLease], [WithMaxHold]
+// or [WithMinHold]. [State.Kept] and [Observer] tell what is kept.
 //
-// When a Lock of another process wants a lock that is kept, it is released at once, by a message and a
-// release. Then it is not kept for a second if this process took it in memory many times before, else
-// for ten, and up to a minute if that happens again and again. A kept lock that is lost is nobody's
-// loss. A process that dies leaves what it keeps taken for a lease. A session keeps at most 10,000
-// locks; those go first whose time is over first. Close releases them all.
+// When a Lock of another process waits for a kept lock, a message recalls it, and the session releases it
+// at once. Then it is not kept for a second if this process took it in memory many times before, else
+// for ten, and up to a minute if that happens again and again. Losing an idle lock is not reported. A
+// process that dies leaves its kept locks taken for a lease. A session keeps at most 10,000 locks: the ones
+// closest to their end are released first. Close releases them all.
 //
-// The session asks Redis for what it keeps once every third of a lease, and when its connection for
+// The session asks Redis about its kept locks once every third of a lease, and after its connection for
 // messages was broken. In between, a lock whose key somebody deletes is still taken in memory.
 //
-// TryLock of a lock that another process keeps gets it too, if it has WithKeep: it asks, and returns
-// false when the lock is in use, or when there is no answer in 250 ms. A TryLock without WithKeep, also
-// of a [Group], every call of a [Redlock], and Redisson find a kept lock taken, and cannot call it back.
-// Use it for a name everywhere, or nowhere.
+// A TryLock with WithKeep recalls a lock that another process keeps: it returns false if the lock is in
+// use, or if there is no answer in 250 ms. A TryLock without WithKeep, also of a [Group], every call of a
+// [Redlock], and Redisson find a kept lock taken, and cannot recall it. Use it for a name everywhere, or
+// nowhere.
 //
 // In a [Group] it has no effect; other lock types, and the options above beside it, are [ErrOption]. d
 // is at least 1 ms.

@@ -13,13 +13,13 @@ import (
 //
 // Readers and writers of all processes take turns: a waiting writer stops new readers, and when a
 // writer is done, all readers that wait go before the next one; a reader whose session's reader before it
-// gives up may have to queue again. An owner that reads may read again
-// whatever waits. A writer may also read, and keeps reading when it unlocks the write side first; to
-// write while reading is refused with [ErrUpgrade].
+// gives up may have to queue again. An owner that reads may read again, even while a writer waits. A writer
+// may also read, and keeps reading when it unlocks the write side first; to write while reading is refused
+// with [ErrUpgrade].
 //
-// The readers of a session share one hold in Redis, which more of them join without asking for one tenure
-// after Redis last said that no writer waits. A reader whose lease has another length than the session's,
-// or is bounded ([WithFixedLease], [WithMaxHold]), has a hold of its own.
+// The readers of a session share one lease in Redis. More readers join it without a round trip for as long
+// as the hand-off window ([WithTenure]) after Redis last said that no writer waits. A reader whose lease has
+// another length than the session's, or is bounded ([WithFixedLease], [WithMaxHold]), has a lease of its own.
 type RWMutex struct {
 	named // the write side
 	read  handle

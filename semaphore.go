@@ -12,16 +12,17 @@ import (
 // free. Slots are numbers of connections, API keys or workers; see [Hold.Slot].
 //
 // Permits go to callers in order of arrival, over all goroutines of all processes: a Semaphore waits
-// as a [FairMutex] does. Each handle has its own n. A caller gets a permit when fewer than its own n
-// are held; so while processes with another n are about, those with a larger one may hold more, and
-// wait behind callers with a smaller one that came before them. A smaller n takes effect as holds end.
+// as a [FairMutex] does. Each caller applies its own n. While these differ, a caller with a larger n
+// may exceed the smaller one, but still queues behind earlier callers. A smaller n takes effect as
+// holds end.
 //
-// One lock value serves many goroutines: each Lock without an owner in its context takes a permit of its own, and Unlock
-// ends a lost one, else the latest one taken through the value. A goroutine that needs its own permit, and its slot, uses
-// Acquire or [Do], or an owner ([Session.NewContext]), who has one permit and enters again.
+// [Do] and Acquire give each call a permit of its own; [HoldOf] in Do, and the [Hold], know its slot.
+// Lock through one value takes a permit for each call as well, but Unlock ends a lost one, else the
+// one locked last, whichever goroutine calls it. An owner ([Session.NewContext]) has one permit, and
+// enters again.
 //
-// A Semaphore and a lock of another type cannot have the same name: whoever comes second gets
-// [ErrNotLock]. Redisson does not know it.
+// A Semaphore and a lock of another type cannot have the same name: the second one that is locked
+// returns [ErrNotLock]. Redisson does not know it.
 type Semaphore struct{ named }
 
 var _ Locker = (*Semaphore)(nil)

@@ -15,7 +15,7 @@ import (
 )
 
 // A Session is a process's part in the locks of one Redis deployment: it renews leases, listens for
-// messages, and makes handles of locks. One per process and deployment is enough. It must not be copied,
+// messages, and makes the lock values. One per process and deployment is enough. It must not be copied,
 // and is safe for concurrent use.
 type Session struct {
 	_        noCopy

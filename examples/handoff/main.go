@@ -1,5 +1,5 @@
-// Handoff is an HTTP service whose requests only begin a job: the handler takes the lock of an account, answers, and leaves
-// the lock to a worker in another process, which finishes the job and unlocks. From the request to the end of the job
+// Handoff is an HTTP service whose requests only begin a job: the handler acquires the lock of an account, answers, and hands
+// its hold off to a worker in another process, which finishes the job and unlocks. From the request to the end of the job
 // nobody else works on the account.
 //
 //	go run ./examples/handoff                                   # handler and worker, on a Redis in memory

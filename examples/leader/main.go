@@ -1,5 +1,5 @@
-// Leader elects one of several workers. The leader works as long as it holds the lock,
-// stops when it has lost it, and another takes over. After a term it steps down for one that waits. An observer tells who leads, by the lock.
+// Leader elects one of several workers. The leader works as long as it holds the lock, stops when it has lost it, and
+// another takes over. After a term it steps down for one that waits. An observer follows who leads, by Session.Watch.
 //
 //	go run ./examples/leader                                    # three workers, on a Redis in memory
 //	go run ./examples/leader -redis localhost:6379 -workers 1   # one; run it in several terminals
@@ -7,7 +7,7 @@
 // On the Redis in memory somebody forces the lock open every few seconds. On yours, do it
 // yourself: relock unlock leader:lock. Or kill the leader, or stop Redis with SIGSTOP.
 //
-// What has to be right is in worker.go, and in observer.go for whoever must find the leader. Ctrl-C ends it.
+// What has to be right is in worker.go, and in observer.go for a process that must find the leader. Ctrl-C ends it.
 package main
 
 import (
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 			continue
 		}
 		running.Go(func() {
-			observe(ctx, session, *pace/2, log.New(stdout, fmt.Sprintf("observer %d: ", os.Getpid()), 0))
+			observe(ctx, session, log.New(stdout, fmt.Sprintf("observer %d: ", os.Getpid()), 0))
 		})
 		if inMemory {
 			running.Go(func() { depose(ctx, session, 3*(*pace)) })

@@ -25,12 +25,17 @@ func lead(ctx context.Context, session *relock.Session, work func(ctx context.Co
 	}
 }
 
-// leader returns where the leader is, and its term, which grows from leader to leader. Without
-// a leader the address is empty.
-func leader(ctx context.Context, session *relock.Session) (address string, term int64, err error) {
-	state, err := session.Inspect(ctx, "leader")
-	if err != nil || len(state.Holders) == 0 {
-		return "", 0, err
+// follow calls f with the address of the leader, and with its term, which grows from leader to leader: now, and again
+// whenever they change, until ctx ends. Without a leader the address is empty.
+func follow(ctx context.Context, session *relock.Session, f func(address string, term int64)) {
+	for state, err := range session.Watch(ctx, "leader") {
+		switch {
+		case err != nil:
+			log.Printf("not known who leads: %v", err) // Redis is away; Watch goes on, unless the session is closed
+		case len(state.Holders) == 0:
+			f("", 0)
+		default:
+			f(state.Holders[0].Label, state.Token)
+		}
 	}
-	return state.Holders[0].Label, state.Token, nil
 }

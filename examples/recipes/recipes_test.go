@@ -67,16 +67,14 @@ func TestLeaderIsKnownByAddressAndTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := relocktest.New(t)
 		observer := redis.Session()
-		address, term, err := leader(background, observer)
-		require.NoError(t, err)
-		require.Empty(t, address)
-		require.Zero(t, term)
-
 		ctx, stop := context.WithCancel(background)
-		defer stop()
 		var working sync.WaitGroup
 		defer working.Wait()
 		defer stop()
+		followed := make(chan [2]any, 10)
+		working.Go(func() { follow(ctx, observer, func(address string, term int64) { followed <- [2]any{address, term} }) })
+		require.Equal(t, [2]any{"", int64(0)}, <-followed)
+
 		terms := make(chan [2]any, 10)
 		for _, host := range []string{"10.0.0.1:80", "10.0.0.2:80"} {
 			session := redis.Session(relock.WithLabel(host))
@@ -91,14 +89,11 @@ func TestLeaderIsKnownByAddressAndTerm(t *testing.T) {
 		last := int64(0)
 		for range 3 {
 			leads := <-terms
-			for range 2 { // as long as it leads
-				time.Sleep(2 * time.Minute)
-				address, term, err := leader(background, observer)
-				require.NoError(t, err)
-				require.Equal(t, leads, [2]any{address, term})
-				require.Greater(t, term, last)
-			}
+			require.Greater(t, leads[1], last)
 			last = leads[1].(int64)
+			require.Equal(t, leads, <-followed)
+			time.Sleep(4 * time.Minute)
+			require.Empty(t, followed, "told again, though it has led all the while")
 			redis.Lose("leader")
 		}
 	})

@@ -16,7 +16,7 @@ func snowflake(ctx context.Context, session *relock.Session, work func(ctx conte
 		var mu sync.Mutex
 		var last int64 // time and count of the last id
 		acquired := time.Now()
-		time.Sleep(time.Second) // no host's clock is further ahead: whoever had this worker id before has made no later ids
+		time.Sleep(time.Second) // no host's clock is further ahead: the last process with this worker id has made no later ids
 		return work(ctx, func() (int64, error) {
 			mu.Lock()
 			defer mu.Unlock()

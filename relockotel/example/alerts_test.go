@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,12 +88,7 @@ func hangsAfter(t *testing.T, hang time.Duration) (series string, lost time.Dura
 	values := make(map[string]string)
 	scrapes := 0
 	for ; lost == 0 || time.Since(start) < lost+2*scrape+time.Second; scrapes++ {
-		for name, value := range scraped(t, metrics) {
-			if values[name] == "" {
-				values[name] = strings.Repeat("_ ", scrapes)
-			}
-			values[name] += value + " "
-		}
+		scraped(t, metrics, values, scrapes)
 		select {
 		case <-mutex.Done():
 			if lost == 0 {
@@ -102,23 +99,108 @@ func hangsAfter(t *testing.T, hang time.Duration) (series string, lost time.Dura
 		case <-time.After(scrape - time.Since(start)%scrape):
 		}
 	}
+	return input(values), lost
+}
+
+// input returns scraped values as input of promtool.
+func input(values map[string]string) (series string) {
 	for name, values := range values {
 		series += fmt.Sprintf("      - {series: '%s', values: \"%s\"}\n", name, strings.TrimSpace(values))
 	}
-	return series, lost
+	return series
 }
 
-// scraped returns the values of failed renewals and losses, with the labels that Prometheus adds.
-func scraped(t *testing.T, metrics http.Handler) map[string]string {
+var counters = regexp.MustCompile(`^relock_(renewal_failures|losses|acquisitions)_total\{`)
+
+// scraped adds the values of counters to those of so many scrapes before, with the labels that Prometheus adds.
+func scraped(t *testing.T, metrics http.Handler, values map[string]string, scrapes int) {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	metrics.ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
-	values := make(map[string]string)
 	for lines := bufio.NewScanner(recorder.Body); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), "} ")
-		if strings.HasPrefix(name, "relock_renewal_failures_total{") || strings.HasPrefix(name, "relock_losses_total{") {
-			values[name+`,job="shop",instance="a"}`] = value
+		if !counters.MatchString(name) {
+			continue
 		}
+		name += `,job="shop",instance="a"}`
+		if values[name] == "" {
+			values[name] = strings.Repeat("_ ", scrapes)
+		}
+		values[name] += value + " "
 	}
-	return values
+}
+
+const (
+	budget     = 300 * time.Millisecond // of a caller
+	unanswered = `{expr: "count(ALERTS{alertname='RelockUnanswered'})", eval_time: %v, exp_samples: [%s]}`
+	neverFires = `{expr: "sum_over_time(count(ALERTS{alertname='RelockUnanswered'})[%v:5s])", eval_time: %[1]v, exp_samples: []}`
+)
+
+// What the library really reports of a service whose callers have 300 ms, scraped and evaluated every 5 s, and every 15 s.
+// When Redis hangs, the alert fires within a minute. It does not when others have the locks for longer than that.
+func TestUnansweredCallsAlertWithinAMinute(t *testing.T) {
+	t.Parallel()
+	promtool := tool(t, "promtool")
+	alerts, err := filepath.Abs(alertsFile)
+	require.NoError(t, err)
+	for _, every := range []time.Duration{scrape, 3 * scrape} {
+		cases := fmt.Sprintf("rule_files: [%q]\nevaluation_interval: %v\ntests:\n", alerts, every)
+		add := func(series string, expected ...string) {
+			cases += fmt.Sprintf("  - interval: %v\n    input_series:\n%s    promql_expr_test:\n", every, series)
+			for _, e := range expected {
+				cases += "      - " + e + "\n"
+			}
+		}
+		const begin, end = 30 * time.Second, 105 * time.Second // of the trouble, just after a scrape, and of all
+		add(served(t, every, begin+time.Millisecond, end, func(r *relocktest.Redis, s *relock.Session) { r.Partition(s) }),
+			fmt.Sprintf(unanswered, begin, ""), fmt.Sprintf(unanswered, begin+time.Minute, `{value: 1, labels: "{}"}`))
+		add(served(t, every, begin, end, func(r *relocktest.Redis, s *relock.Session) {
+			for _, lock := range orders {
+				r.Hold(lock)
+			}
+		}), fmt.Sprintf(neverFires, end))
+		file := filepath.Join(t.TempDir(), "unanswered_test.yml")
+		require.NoError(t, os.WriteFile(file, []byte(cases), 0o600))
+		out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput()
+		require.NoError(t, err, "%s\n%s", out, cases)
+	}
+}
+
+var orders = []string{"order:1", "order:2"}
+
+// served returns what was scraped until the end of a service that makes a call every two seconds, and for which there
+// is trouble from begin on.
+func served(t *testing.T, every, begin, end time.Duration, trouble func(*relocktest.Redis, *relock.Session)) (series string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		observer, metrics, err := observe()
+		require.NoError(t, err)
+		redis := relocktest.New(t)
+		session := redis.Session(relock.WithObserver(observer))
+		ctx, stop := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for _, lock := range orders {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					ctx, cancel := context.WithTimeout(ctx, budget)
+					_ = relock.Do(ctx, session.Mutex(lock), func(ctx context.Context) error {
+						pause(ctx, 10*time.Millisecond)
+						return nil
+					})
+					cancel()
+					pause(ctx, 4*time.Second)
+				}
+			})
+		}
+		time.AfterFunc(begin, func() { trouble(redis, session) })
+		values, start := make(map[string]string), time.Now()
+		for scrapes := 0; time.Since(start) <= end; scrapes++ {
+			scraped(t, metrics, values, scrapes)
+			time.Sleep(every)
+		}
+		stop()
+		callers.Wait()
+		series = input(values)
+	})
+	return series
 }
