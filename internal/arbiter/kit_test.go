@@ -19,9 +19,7 @@ type lease struct {
 	until  atomic.Int64
 	passes int
 	token  int64
-	next   int64 // the class of who wants the lock after it
-	keeps  bool  // it may be kept
-	kept   bool  // it was, and is to be released
+	keeps  bool // it may be kept
 }
 
 const never = int64(1) << 60

@@ -15,7 +15,7 @@ import (
 // switchMost is how long a client that is connected through Sentinel stays with a primary that has become a replica.
 const switchMost = 5 * time.Second
 
-var errReplicaOnly = errors.New("Sentinel has led the client to a read-only replica, and not to the primary; " +
+var errReplicaOnly = errors.New("the client follows Sentinel to a read-only replica, and not to the primary; " +
 	"connect without rueidis.ClientOption.ReplicaOnly")
 
 // refused returns why a session must not start on a server that is a replica since then for that reason, nil if

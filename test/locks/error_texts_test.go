@@ -168,14 +168,16 @@ func TestTextsOfErrorsWithoutRedis(t *testing.T) {
 		err  error
 		text string
 	}{
-		{within(s.Mutex("b").Lock), `lock "b": context deadline exceeded; .+`},
-		{within(s.RWMutex("b").RLock), `rlock "b": context deadline exceeded; .+`},
-		{within(relock.NewRedlock([]*relock.Session{s}, "b").Lock), `lock "b": context deadline exceeded; deployment 1 of 1: .+`},
-		{errTry, `try lock "b": .+`},
+		{within(s.Mutex("b").Lock), `lock "b": Redis is not available; context deadline exceeded; .+`},
+		{within(s.RWMutex("b").RLock), `rlock "b": Redis is not available; context deadline exceeded; .+`},
+		{within(relock.NewRedlock([]*relock.Session{s}, "b").Lock), `lock "b": Redis is not available; context deadline exceeded; deployment 1 of 1: .+`},
+		{errTry, `try lock "b": Redis is not available; .+`},
 		{within(s.Close), `close: context deadline exceeded; lock "a" is not released, and expires with its lease; .+`},
 		{within(other.Close), `close: context deadline exceeded; 2 locks, "[xy]" among them, are not released, and expire with their leases; .+`},
 	} {
 		require.Regexp(t, regexp.MustCompile(`^relock: `+c.text+`$`), c.err.Error()) // a dot is no end of line
 		require.Equal(t, 1, strings.Count(c.err.Error(), "relock: "), c.err.Error())
 	}
+	require.ErrorIs(t, errTry, relock.ErrUnavailable)
+	require.NotErrorIs(t, errTry, relock.ErrTaken)
 }
