@@ -91,8 +91,7 @@
 //     lock and unlock through one lock value without an owner share its holds, as they would share a [sync.Mutex].
 //   - No waiter sleeps for ever.
 //   - A request that is sent twice, because its reply was lost, has the outcome of one sent once.
-//   - 50 milliseconds after Lock has returned, a hold has its whole lease in Redis, also if another's Unlock
-//     has handed it over.
+//   - Within 50 ms of Lock returning, the hold has its full lease in Redis, even if another process handed it over.
 //   - A session's goroutines and connections do not grow with the number of locks, holds or waiters.
 //
 // # What is not promised
@@ -132,14 +131,21 @@
 //
 // # Waiting and fairness
 //
-// Whoever finds a lock taken queues in Redis and waits for a message: Unlock grants the lock to the first of
-// the queue that is there, for a claim of at most 5 seconds, which becomes the winner's whole lease 20
-// milliseconds later. A waiter also looks every few seconds.
+// A caller that finds the lock taken queues in Redis and waits for a message. Unlock grants the lock to the first reachable
+// waiter, for at most 5 s; 20 ms later the winner has extended that to its lease. A waiter also polls every few seconds.
+//
+// While Redis does not answer, a waiting Lock goes on to try. If its context ends then, the error is [ErrUnavailable] as
+// well, and not [ErrTaken]: it is not known whether the lock is taken.
+//
+// # The end of a process
+//
+// [Session.Shutdown] grants nothing new and waits until all holds have ended, as http.Server's Shutdown does for requests;
+// [Session.Close] ends them.
 //
 // # Names and keys
 //
 // The name of a lock is a key in Redis, a hash. Give the session a prefix that nothing else has
-// ([WithPrefix]), unless Redisson shares the locks. A key that holds no lock is never changed: every call
+// ([WithPrefix]), unless Redisson shares the locks. A key that is not a lock is never changed: every call
 // returns [ErrNotLock]. If an application writes fields of its own into a lock, the hold goes on, and Unlock
 // leaves these fields, which expire with the lease.
 //
@@ -153,7 +159,7 @@
 // always hears of the other's release, and then waits for its timer. Do not use one name for a read-write
 // lock and another kind, and do not compare tokens with those of an RFencedLock.
 // A Semaphore is not shared with Redisson: a sorted set, whose name is no other lock's. If another lock is
-// tried under that name, those who wait for the two may hold each other up for a claim.
+// tried under that name, the waiters for the two may delay each other by a grant timeout.
 //
 // For a lock job:1 there are keys and channels with {job:1} in their names: docs/operating.md lists them.
 // The braces are a hash tag, which keeps the keys in one slot of a cluster. A name that contains a brace

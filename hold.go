@@ -16,7 +16,7 @@ import (
 
 // A Hold is one acquisition of one lock, as Acquire and TryAcquire of every lock type return it. It ends by its own
 // Unlock or Handoff, or when it is lost, and ends nothing else: unlike the Unlock of a [Locker], which ends what was locked
-// last, it needs no context of an owner and no handle. So a Hold may be passed to other goroutines, kept in a map, and
+// last, it needs neither the context of an owner nor the lock value. So a Hold may be passed to other goroutines, kept in a map, and
 // unlocked wherever the work ends.
 //
 // Under an owner ([Session.NewContext]) each Acquire is a Hold of its own: those of one lock share its lease and token, and
@@ -25,9 +25,9 @@ import (
 // A Hold must be unlocked, also after a loss. It must not be copied, and is safe for concurrent use. The methods of a nil
 // *Hold are those of a hold that has ended: see [HoldOf].
 type Hold struct {
-	l    engine.Member
-	held engine.Held
-	part bool // it is what a Group has of a member
+	l      engine.Member
+	held   engine.Held
+	member bool // a Group has it, and ends it
 
 	mu   sync.Mutex    // protects the following
 	has  []*Hold       // of a Group's members, once they were asked for; they end with it
@@ -38,7 +38,7 @@ type Hold struct {
 	lost func()        // shuts done when what is held is lost
 }
 
-var errPart = fmt.Errorf("%w: it is held by a group: end the group's hold", ErrOption)
+var errMember = fmt.Errorf("%w: it is held by a group: end the group's hold", ErrOption)
 
 // Name returns the name of the lock, of a [Group] the names of its members.
 func (h *Hold) Name() string {
@@ -104,7 +104,7 @@ func (h *Hold) Members() []*Hold {
 		for _, s := range g.SharesOf(h.held) {
 			var m *Hold
 			if s.Member != nil {
-				m = &Hold{l: s.Member, held: s.Held, part: true, over: h.over}
+				m = &Hold{l: s.Member, held: s.Held, member: true, over: h.over}
 			}
 			h.has = append(h.has, m)
 		}
@@ -156,8 +156,8 @@ func (h *Hold) end(op string) error {
 	if h == nil {
 		return lockerr.New(op, "", ErrNotHeld)
 	}
-	if h.part {
-		return lockerr.New(op, h.Name(), errPart)
+	if h.member {
+		return lockerr.New(op, h.Name(), errMember)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -264,8 +264,8 @@ func (h *Hold) Err() error {
 
 // Context returns a context for work under the hold. It ends with parent, by cancel, and when the hold is lost: then its
 // cause is [ErrLost] and why. Under it [HoldOf] returns h and [Token] its token, and a Lock of the same lock without an owner
-// is [ErrDeadlock]. It starts no goroutine. Call cancel when the work is over; it does not end the hold. After the end of the
-// hold the context has ended as well.
+// is [ErrDeadlock]. It starts no goroutine. Call cancel when the work is over; it does not end the hold, nor does
+// Unlock end the context. A context that is made after the end of the hold has ended as well.
 func (h *Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, w := h.work(parent)
 	return ctx, func() { w.end(context.Canceled) }

@@ -53,8 +53,8 @@ type Locker interface {
 // A Mutex is a re-entrant mutual exclusion lock. It excludes every Mutex, FairMutex and Redisson
 // RLock of the same name. All values of one session with one name are the same lock.
 //
-// The goroutines of a session pass the lock on in order of arrival, without asking Redis, until the
-// tenure ends ([WithTenure]). Then the process queues again, so that none starves; a [FairMutex]
+// The goroutines of a session pass the lock on in order of arrival, without a round trip, within the hand-off
+// window ([WithTenure]). Then the process queues again, so that none starves; a [FairMutex]
 // keeps all calls in order.
 type Mutex struct{ named }
 

@@ -29,7 +29,7 @@ func init() {
 	peek.Locked = func(lock any) any {
 		l := handleOf(lock.(Locker))
 		if held := l.latest(); held != nil {
-			return &Hold{l: l.l, held: held, part: true}
+			return &Hold{l: l.l, held: held, member: true}
 		}
 		return (*Hold)(nil)
 	}

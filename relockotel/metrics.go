@@ -47,14 +47,14 @@ func (m *metrics) instruments(meter metric.Meter) error {
 		errs = append(errs, err)
 		return g
 	}
-	m.wait = histogram("relock.wait.duration", "How long Lock and TryLock took", longBounds)
+	m.wait = histogram("relock.wait.duration", "How long calls took that acquire a lock", longBounds)
 	m.hold = histogram("relock.hold.duration", "How long locks were held, until the last Unlock or the loss", longBounds)
 	m.renewal = histogram("relock.renewal.duration", "Round trips of renewals", shortBounds)
-	m.acquisitions = counter("relock.acquisitions", "{call}", "Ends of Lock and TryLock")
+	m.acquisitions = counter("relock.acquisitions", "{call}", "Ends of calls that acquire a lock")
 	m.losses = counter("relock.losses", "{hold}", "Holds that ended before their last Unlock")
 	m.failed = counter("relock.renewal.failures", "{round}", "Rounds of renewals with an error")
 	m.holds = gauge("relock.holds", "{hold}", "Locks held now")
-	m.waiters = gauge("relock.waiters", "{call}", "Calls of Lock that wait now")
+	m.waiters = gauge("relock.waiters", "{call}", "Calls that wait for a lock now")
 	m.kept = gauge("relock.kept", "{lease}", "Locks that sessions keep after Unlock (WithKeep)")
 	if err := errors.Join(errs...); err != nil {
 		return err
