@@ -9,20 +9,23 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
-// Do locks l, calls f, and unlocks l, also if f panics. The hold is that of this call, whoever else
-// uses l.
+// Do locks l, calls f, and unlocks l, also if f panics. The hold is that of this call alone,
+// whatever other goroutines do with l; a Locker of another type, such as one that embeds a lock of
+// this package, is locked by its own Lock and Unlock.
 //
-// f's context is derived from ctx, and knows the hold: see [HoldOf] and [Token]. If the lock is lost, that context is
-// cancelled with [ErrLost] and why as its cause: f should stop what needs the lock, and return. The end of ctx ends Lock and
-// f's context, and leaves Unlock 100 ms; [WithWait] bounds Lock alone. Do returns f's error joined with that of Unlock:
-// ErrLost if the lock was lost while f ran, even if f returned nil or its context's error. If f has ended the hold itself, by
+// f's context is derived from ctx, and knows the hold: see [HoldOf] and [Token]. If the lock is
+// lost, that context is cancelled with [ErrLost] and why as its cause: f should stop what needs the
+// lock, and return. The end of ctx ends Lock and f's context, and leaves Unlock 100 ms; [WithWait]
+// bounds Lock alone. Do returns f's error joined with that of Unlock: ErrLost if the lock was lost
+// while f ran, even if f returned nil or its context's error. If f has ended the hold itself, by
 // its Unlock or Handoff, Do returns f's error.
 //
-// Lock under f's context of the lock that this Do holds would wait for Do itself. So it returns [ErrDeadlock], unless its
-// owner is the same ([Session.NewContext]), who enters again, or both only read. Through another session it waits. Work
-// that is to have the lock after Do must not derive its context from f's.
+// Lock under f's context of the lock that this Do holds would wait for Do itself. So it returns
+// [ErrDeadlock], unless its owner is the same ([Session.NewContext]), who enters again, or both
+// only read. Through another session it waits. Work that is to have the lock after Do must not
+// derive its context from f's.
 //
-// Do starts no goroutine, except for a Locker of another package, which it locks by Lock and Unlock.
+// Do starts no goroutine, except for a Locker of another type.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
 	_, err := do(ctx, "Do", l, f, true)
 	return err
@@ -33,8 +36,8 @@ func TryDo(ctx context.Context, l Locker, f func(ctx context.Context) error) (ra
 	return do(ctx, "TryDo", l, f, false)
 }
 
-// DoValue is [Do] for a function that returns a value. After an error of Lock the value is zero; if the lock was lost while f
-// ran, it is what f returned beside the error.
+// DoValue is [Do] for a function that returns a value. After an error of Lock the value is zero; if
+// the lock was lost while f ran, it is what f returned beside the error.
 func DoValue[T any](ctx context.Context, l Locker, f func(ctx context.Context) (T, error)) (v T, err error) {
 	if f == nil {
 		return v, lockerr.New("DoValue", "", errNilFunc)
@@ -74,18 +77,18 @@ func do(ctx context.Context, op string, l Locker, f func(context.Context) error,
 	return true, f(fctx)
 }
 
-// joinEnd returns what Do returns after f has returned err, and Unlock end. f's context ended with the loss of the hold, or
-// after f.
+// joinEnd returns what Do returns after f has returned err, and Unlock end. f's context ended with
+// the loss of the hold, or after f.
 func joinEnd(ctx, fctx context.Context, err, end error) error {
 	if !errors.Is(end, ErrLost) {
 		return lockerr.Join(end, err)
 	}
-	cause := context.Cause(fctx)
+	loss, lost := context.Cause(fctx).(*lockerr.Error)
 	switch {
-	case err == cause || err == context.Canceled && ctx.Err() == nil:
-		err = nil // as end says
-	case errors.Is(err, cause) && errors.Is(err, ErrLost):
-		return lockerr.New("", "", err) // it says what end does
+	case lost && err == error(loss), err == context.Canceled && ctx.Err() == nil:
+		err = nil // it adds nothing to the error of Unlock
+	case lost && errors.Is(err, loss):
+		return lockerr.New("", "", err) // it has that error
 	}
 	return lockerr.Join(end, err)
 }
@@ -125,9 +128,10 @@ func doForeign(ctx context.Context, l Locker, f func(context.Context) error, wai
 	return true, f(fctx)
 }
 
-// SyncLocker returns a [sync.Locker] for code that knows nothing of contexts, such as sync.Cond. Its
-// Lock blocks without bound, and panics when l cannot be locked: the session is closed, or Redis
-// refuses for good. Its Unlock panics if the lock is not held; l.Done and l.Err report a loss.
+// SyncLocker returns a [sync.Locker] for code that knows nothing of contexts, such as sync.Cond.
+// Its Lock blocks without bound, and panics when l cannot be locked: the session is closed, or
+// Redis refuses for good. Its Unlock panics if the lock is not held; l.Done and l.Err report a
+// loss.
 func SyncLocker(l Locker) sync.Locker {
 	if isNil(l) {
 		panic(lockerr.New("SyncLocker", "", errNilLocker).Error())

@@ -38,8 +38,9 @@ var (
 	// ErrName: the name is empty, longer than 1 KiB, or has a brace but no valid hash tag.
 	ErrName = lockerr.ErrName
 
-	// ErrUnavailable: Redis did not answer, or only with errors that pass, such as those of a failover, until the call
-	// ended. So it is not known whether the lock is taken: the error is never [ErrTaken] as well.
+	// ErrUnavailable: Redis did not answer, or only with errors that pass, such as those of a
+	// failover, until the call ended. So it is not known whether the lock is taken: the error is
+	// never [ErrTaken] as well.
 	ErrUnavailable = lockerr.ErrUnavailable
 
 	// ErrReplicas: fewer replicas than [WithReplicas] asks for have acknowledged in time.

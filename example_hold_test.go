@@ -10,8 +10,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// uploads has a lock for each upload that a client works on, from one request to another: nobody waits in a function for
-// the end of it.
+// uploads has a lock for each upload that a client works on, from one request to another: nobody
+// waits in a function for the end of it.
 type uploads struct {
 	session *relock.Session
 
@@ -31,7 +31,8 @@ func (u *uploads) begin(ctx context.Context, id string) error {
 	return nil
 }
 
-// end answers the one that ends it. The error is ErrLost if another may have worked on the upload as well.
+// end answers the one that ends it. The error is ErrLost if another may have worked on the upload
+// as well.
 func (u *uploads) end(ctx context.Context, id string) error {
 	u.mu.Lock()
 	hold := u.holds[id]

@@ -39,9 +39,9 @@ func (s *shelf) SetStock(stock int, token int64) error {
 	return nil
 }
 
-// A holder stands still between reading and writing. Meanwhile it loses the lock, and
-// somebody else has it. The holder is told, and what it writes too late is refused. The token goes with the work, not with
-// the handle: the latest hold taken through that may be another's.
+// A holder stands still between reading and writing. Meanwhile it loses the lock, and somebody else
+// has it. The holder is told, and what it writes too late is refused. The token goes with the work,
+// not with the handle: the latest hold taken through that may be another's.
 func ExampleToken() {
 	session, done := newExampleSession()
 	defer done()

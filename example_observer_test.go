@@ -52,7 +52,8 @@ func ExampleObserver() {
 	// held 0 lost 2
 }
 
-// With a Redis that answers, a logger at level info hears of losses alone. Observers(logs, others) has others told as well.
+// With a Redis that answers, a logger at level info hears of losses alone. Observers(logs, others)
+// has others told as well.
 func ExampleSlogObserver() {
 	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
 		options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -10,8 +10,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// At the end of a process, what is under way under a lock goes on, and nothing new begins. After the grace that ctx
-// gives, the session closes all the same.
+// At the end of a process, what is under way under a lock goes on, and nothing new begins. After
+// the grace that ctx gives, the session closes all the same.
 func ExampleSession_Shutdown() {
 	session, done := newExampleSession()
 	defer done()

@@ -203,8 +203,8 @@ func ExampleRWMutex() {
 	// writer alone: true <nil>
 }
 
-// Do tells its function by its context when the lock is lost. Before a step that cannot be interrupted, look at how long
-// the hold is certain.
+// Do tells its function by its context when the lock is lost. Before a step that cannot be
+// interrupted, look at how long the hold is certain.
 func ExampleDo() {
 	session, done := newExampleSession()
 	defer done()
@@ -290,8 +290,9 @@ func ExampleTryDo() {
 	// first true <nil>
 }
 
-// A request takes its session and its owner along in its context: locks under one minted context belong to one owner. Code
-// deep down, which has only that, locks what its caller may hold already; elsewhere it is called without the lock.
+// A request takes its session and its owner along in its context: locks under one minted context
+// belong to one owner. Code deep down, which has only that, locks what its caller may hold already;
+// elsewhere it is called without the lock.
 func ExampleFromContext() {
 	session, done := newExampleSession()
 	defer done()

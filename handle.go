@@ -11,8 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
-// A handle is what a lock value remembers: what was locked through it and has not been unlocked. The lock types embed one,
-// the read side of an RWMutex is another one.
+// A handle is what a lock value remembers: what was locked through it and has not been unlocked.
+// The lock types embed one, the read side of an RWMutex is another one.
 //
 // What Acquire takes is the caller's alone: a handle neither ends nor describes it.
 type handle struct {
@@ -46,8 +46,8 @@ func (h *handle) lock(ctx context.Context, wait bool) (bool, error) {
 	return true, nil
 }
 
-// Acquire acquires it, and returns a [Hold], which must be unlocked. It waits, and fails, as Lock of a [Locker] does. What it
-// acquires is not what Unlock of the lock ends: only the Hold ends it.
+// Acquire acquires it, and returns a [Hold], which must be unlocked. It waits, and fails, as Lock
+// of a [Locker] does. What it acquires is not what Unlock of the lock ends: only the Hold ends it.
 func (h *handle) Acquire(ctx context.Context) (*Hold, error) { return h.acquire(ctx, true) }
 
 // TryAcquire makes one attempt to acquire it. The error is [ErrTaken] if another has it.
@@ -81,7 +81,8 @@ func (h *handle) took(held engine.Held) {
 	h.due, h.last = append(h.due, held), held
 }
 
-// Unlock unlocks it; see [Locker].
+// Unlock unlocks it; see [Locker]. Without an owner in ctx it may end what an owner has locked
+// through this value.
 func (h *handle) Unlock(ctx context.Context) error {
 	if o := arbiter.OwnerOf(ctx); o != nil {
 		return h.l.ReleaseOf(ctx, o)
@@ -104,15 +105,16 @@ func (h *handle) Unlock(ctx context.Context) error {
 
 var errNewer = errors.New("a newer hold of this lock value is still held: unlock again")
 
-// next returns what the next Unlock without an owner ends: what was lost, else what was locked last; nil if there is
-// nothing. newer reports that it was lost, and that something else is held.
+// next returns what the next Unlock without an owner ends: what was lost, else what was locked
+// last; nil if there is nothing. newer reports that it was lost, and that another hold lives, which
+// a later Unlock is to end.
 func (h *handle) next() (next engine.Held, newer bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.due = slices.DeleteFunc(h.due, func(held engine.Held) bool { return !held.Due() })
 	for _, held := range h.due {
 		if held.State() == arbiter.Lost {
-			return held, h.due[len(h.due)-1].State() == arbiter.Live
+			return held, slices.ContainsFunc(h.due, func(d engine.Held) bool { return d.State() == arbiter.Live })
 		}
 	}
 	if len(h.due) == 0 {
@@ -121,8 +123,8 @@ func (h *handle) next() (next engine.Held, newer bool) {
 	return h.due[len(h.due)-1], false
 }
 
-// latest returns what was locked last and is to be unlocked, else what was locked last at all; nil if that has been
-// unlocked, or if there is nothing.
+// latest returns what was locked last and is to be unlocked, else what was locked last at all,
+// which may have ended; nil if there is nothing, or if only an owner's Acquire still holds it.
 func (h *handle) latest() (held engine.Held) {
 	h.mu.Lock()
 	for _, held = range slices.Backward(h.due) {
@@ -171,8 +173,9 @@ type named struct{ handle }
 // Name returns the name of the lock.
 func (h *named) Name() string { return h.l.Name() }
 
-// FencingToken returns the fencing token of what was locked last, also after it was lost, and 0 if there is nothing. If the
-// lock value is shared, that may be another's: [Hold.Token] is that of one's own hold.
+// FencingToken returns the fencing token of what was locked last, also after it was lost, and 0 if
+// there is nothing. If the lock value is shared, that may be another's: [Hold.Token] is that of
+// one's own hold.
 func (h *named) FencingToken() int64 {
 	if held := h.latest(); held != nil && held.State() != arbiter.Ended {
 		return held.Fence()
@@ -180,8 +183,8 @@ func (h *named) FencingToken() int64 {
 	return 0
 }
 
-// handleOf returns the handle of a lock of this package; nil for other types, also for one that embeds a lock of this
-// package, whose methods it may have replaced.
+// handleOf returns the handle of a lock of this package; nil for other types, also for one that
+// embeds a lock of this package, whose methods it may have replaced.
 func handleOf(l Locker) *handle {
 	switch l := l.(type) {
 	case *Mutex:

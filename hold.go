@@ -14,16 +14,18 @@ import (
 	"github.com/relock-go/relock/internal/multilock"
 )
 
-// A Hold is one acquisition of one lock, as Acquire and TryAcquire of every lock type return it. It ends by its own
-// Unlock or Handoff, or when it is lost, and ends nothing else: unlike the Unlock of a [Locker], which ends what was locked
-// last, it needs neither the context of an owner nor the lock value. So a Hold may be passed to other goroutines, kept in a map, and
-// unlocked wherever the work ends.
+// A Hold is one acquisition of one lock, as Acquire and TryAcquire of every lock type return it. It
+// ends by its own Unlock or Handoff, or when it is lost, and ends nothing else: unlike the Unlock
+// of a [Locker], which ends what was locked last, it needs neither the context of an owner nor the
+// lock value. So a Hold may be passed to other goroutines, kept in a map, and unlocked wherever the
+// work ends.
 //
-// Under an owner ([Session.NewContext]) each Acquire is a Hold of its own: those of one lock share its lease and token, and
-// the lock is released with the last of them.
+// Under an owner ([Session.NewContext]) each Acquire is a Hold of its own: those of one lock share
+// its lease and token, and the lock is released with the last of them.
 //
-// A Hold must be unlocked, also after a loss. It must not be copied, and is safe for concurrent use. The methods of a nil
-// *Hold are those of a hold that has ended: see [HoldOf].
+// A Hold must be unlocked, also after a loss. It must not be copied, and is safe for concurrent
+// use. The methods of a nil *Hold are those of a hold that has ended: see [HoldOf]. Do unlocks its
+// own hold, and a Group's hold those of its members.
 type Hold struct {
 	l      engine.Member
 	held   engine.Held
@@ -56,8 +58,8 @@ func (h *Hold) Token() int64 {
 	return h.held.Fence()
 }
 
-// Slot returns the slot of a permit of a [Semaphore], also after the end: a number from 0 to n-1 that no two holders have
-// at the same time. It is -1 for other locks.
+// Slot returns the slot of a permit of a [Semaphore], also after the end: a number from 0 to n-1
+// that no two holders have at the same time. It is -1 for other locks.
 func (h *Hold) Slot() int {
 	if h == nil {
 		return -1
@@ -65,9 +67,9 @@ func (h *Hold) Slot() int {
 	return engine.SlotOf(h.held)
 }
 
-// Deadline returns the time until which the hold is valid as of now; renewals move it. That of a [Group] is the earliest of
-// its members', that of a [Redlock] the one until which a majority is valid. It reports false after the end, and for a
-// Group with a Locker of another package.
+// Deadline returns the time until which the hold is valid as of now; renewals move it. That of a
+// [Group] is the earliest of its members', that of a [Redlock] the one until which a majority is
+// valid. It reports false after the end, and for a Group with a Locker of another package.
 func (h *Hold) Deadline() (time.Time, bool) {
 	if h.Err() != nil {
 		return time.Time{}, false
@@ -75,11 +77,12 @@ func (h *Hold) Deadline() (time.Time, bool) {
 	return h.l.DeadlineOf(h.held)
 }
 
-// Wanted returns a channel that is closed once somebody else, in this process or another, waits in Lock or Acquire for the
-// lock; one attempt does not count. A holder that can stop early may then do so. It stays closed if the waiter gives up. A
-// message tells it, or if that is lost the next poll of the waiter, within 2 s. Redisson's waiters are not noticed. Every
-// process with a permit of a [Semaphore] is told; of more than 100 permits those whose leases end first. It is nil
-// for readers, and for a [Group] and a [Redlock]. It does not block, and sends nothing.
+// Wanted returns a channel that is closed once somebody else, in this process or another, waits in
+// Lock or Acquire for the lock; one attempt does not count. A holder that can stop early may then
+// do so. It stays closed if the waiter gives up. A message tells it, or if that is lost the next
+// poll of the waiter, within 2 s. Redisson's waiters are not noticed. Every process with a permit
+// of a [Semaphore] is told; of more than 100 permits those whose leases end first. It is nil for
+// readers, and for a [Group] and a [Redlock]. It does not block, and sends nothing.
 func (h *Hold) Wanted() <-chan struct{} {
 	if h == nil {
 		return nil
@@ -87,9 +90,9 @@ func (h *Hold) Wanted() <-chan struct{} {
 	return engine.WantedOf(h.held)
 }
 
-// Members returns the holds of a [Group]'s members, in the order given to [NewGroup]: a member that is a group stands for
-// its own, and a Locker of another package for a nil *Hold. They end with the group's hold, which alone can be unlocked.
-// It is nil for other locks.
+// Members returns the holds of a [Group]'s members, in the order given to [NewGroup]: a member that
+// is a group stands for its own, and a Locker of another package for a nil *Hold. They end with the
+// group's hold, which alone can be unlocked. It is nil for other locks.
 func (h *Hold) Members() []*Hold {
 	if h == nil {
 		return nil
@@ -112,8 +115,9 @@ func (h *Hold) Members() []*Hold {
 	return slices.Clone(h.has)
 }
 
-// Unlock ends this hold and no other, whatever owner ctx carries. It waits for Redis as the Unlock of a [Locker] does. One
-// call returns nil, or ErrLost if the hold was lost before; later ones return ErrNotHeld.
+// Unlock ends this hold and no other, whatever owner ctx carries. It waits for Redis as the Unlock
+// of a [Locker] does, and has the same errors: the first call returns nil, or ErrLost if the hold
+// was lost before; later ones return ErrNotHeld.
 func (h *Hold) Unlock(ctx context.Context) error {
 	if err := h.end("unlock"); err != nil {
 		return err
@@ -123,21 +127,23 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return err
 }
 
-// Handoff ends the hold, which is one of a [Mutex], without unlocking, for another process to go on with it: it returns a
-// ticket, a string, with which [Session.Adopt] has the lock. Until then the lock stays taken, and nothing renews it; if the
-// ticket is not used within d the lock is free after that. Waiters keep their place. d is at least 10 ms and counts from
-// when Redis has the ticket.
+// Handoff ends the hold, which is one of a [Mutex], without unlocking, for another process to go on
+// with it: it returns a ticket, a string, with which [Session.Adopt] has the lock. Until then the
+// lock stays taken, and nothing renews it; if the ticket is not used within d the lock is free
+// after that. Waiters keep their place. d is at least 10 ms and counts from when Redis has the
+// ticket.
 //
-// A ticket is a secret: with it, and access to the same Redis, anybody gets the lock. Do not log it. It contains the name
-// of the lock, and works once.
+// A ticket is a secret: with it, and access to the same Redis, anybody gets the lock. Do not log
+// it. It contains the name of the lock, and works once.
 //
-// Handoff blocks until Redis has answered, ctx or the session ends, or the hold is lost. It always ends the hold. If it
-// returns an error there is no ticket, and the lock is released, in the background if Redis does not answer, or expires
-// with its lease; what Redis may have of a ticket is free after d. The error is [ErrOption] if d is out of range or the
-// lock is no Mutex, ctx's error if that has ended, [ErrLost] with its cause if the hold was lost, [ErrExpired] also if the
-// ticket was over before Redis has answered, and [ErrNotHeld] if the hold had ended. If other Holds of its owner share
-// the lock, Handoff fails, and only this one has ended. Options of the hold ([WithFixedLease], [WithMaxHold],
-// [WithMinHold]) end with it.
+// Handoff blocks until Redis has answered, ctx or the session ends, or the hold is lost. It always
+// ends the hold. If it returns an error there is no ticket, and the lock is released, in the
+// background if Redis does not answer, or expires with its lease; what Redis may have of a ticket
+// is free after d. The error is [ErrOption] if d is out of range or the lock is no Mutex, ctx's
+// error if that has ended, [ErrLost] with its cause if the hold was lost, [ErrExpired] also if the
+// ticket was over before Redis has answered, and [ErrNotHeld] if the hold had ended. If other Holds
+// of its owner share the lock, Handoff fails, and only this one has ended. Options of the hold
+// ([WithFixedLease], [WithMaxHold], [WithMinHold]) end with it.
 func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err error) {
 	if err := h.end("hand off"); err != nil {
 		return "", err
@@ -193,6 +199,13 @@ func (h *Hold) endLocked() {
 	}
 }
 
+// isOver reports whether Unlock or Handoff was called.
+func (h *Hold) isOver() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over
+}
+
 // ended notes the error of the call that has ended the hold.
 func (h *Hold) ended(err error) {
 	if !errors.Is(err, ErrLost) {
@@ -211,7 +224,8 @@ func (h *Hold) closeDone() {
 	}
 }
 
-// Done returns a channel that is closed when the hold ends: by its own Unlock or Handoff, or when it is lost.
+// Done returns a channel that is closed when the hold ends: by its own Unlock or Handoff, or when
+// it is lost.
 func (h *Hold) Done() <-chan struct{} {
 	if h == nil {
 		return arbiter.Closed
@@ -240,8 +254,8 @@ func (h *Hold) Done() <-chan struct{} {
 	return h.done
 }
 
-// Err returns nil while the hold is held, ErrLost with its cause once it is lost, and ErrNotHeld after Unlock or Handoff:
-// whichever came first, for good.
+// Err returns nil while the hold is held, ErrLost with its cause once it is lost, and ErrNotHeld
+// after Unlock or Handoff: whichever came first, for good.
 func (h *Hold) Err() error {
 	if h == nil {
 		return lockerr.New("hold", "", ErrNotHeld)
@@ -262,10 +276,12 @@ func (h *Hold) Err() error {
 	return nil
 }
 
-// Context returns a context for work under the hold. It ends with parent, by cancel, and when the hold is lost: then its
-// cause is [ErrLost] and why. Under it [HoldOf] returns h and [Token] its token, and a Lock of the same lock without an owner
-// is [ErrDeadlock]. It starts no goroutine. Call cancel when the work is over; it does not end the hold, nor does
-// Unlock end the context. A context that is made after the end of the hold has ended as well.
+// Context returns a context for work under the hold. It ends with parent, by cancel, and when the
+// hold is lost: then its cause is [ErrLost] and why. Under it [HoldOf] returns h and [Token] its
+// token, and a Lock of the same lock without an owner is [ErrDeadlock] (but readers do not wait for
+// readers). It starts no goroutine under a parent made by package context. Call cancel when the
+// work is over; it does not end the hold, nor does Unlock end the context. A context that is made
+// after the end of the hold has ended as well.
 func (h *Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, w := h.work(parent)
 	return ctx, func() { w.end(context.Canceled) }
@@ -290,7 +306,11 @@ func (h *Hold) work(parent context.Context) (context.Context, *work) {
 		cancel(err)
 		return ctx, w
 	}
-	w.lost = func() { cancel(lockerr.New("hold", h.Name(), h.held.Cause())) }
+	w.lost = func() {
+		if !h.isOver() { // else the owner's other holds are lost, and h had ended before
+			cancel(lockerr.New("hold", h.Name(), h.held.Cause()))
+		}
+	}
 	h.held.OnLoss(&w.lost)
 	return ctx, w
 }
@@ -308,17 +328,15 @@ type section struct{ h *Hold }
 
 // Taken implements [engine.Holds].
 func (s section) Taken() []engine.Taken {
-	s.h.mu.Lock()
-	over := s.h.over
-	s.h.mu.Unlock()
-	if over {
+	if s.h.isOver() {
 		return nil
 	}
 	return s.h.l.TakenBy(s.h.held)
 }
 
-// HoldOf returns the hold that the innermost [Do] or [Hold.Context] around ctx is under. It is nil outside of these, and in Do
-// for a Locker of another package: then its methods are those of a hold that has ended.
+// HoldOf returns the hold that the innermost [Do] or [Hold.Context] around ctx is under. It is nil
+// outside of these, and in Do for a Locker of another package: then its methods are those of a hold
+// that has ended.
 func HoldOf(ctx context.Context) *Hold {
 	if s := engine.ScopeOf(ctx); s != nil && s.Hold != nil {
 		return s.Hold.(section).h
@@ -326,6 +344,7 @@ func HoldOf(ctx context.Context) *Hold {
 	return nil
 }
 
-// Token returns the fencing token of [HoldOf]: of the hold that the innermost [Do] around ctx took. It is 0 outside of Do,
-// and for locks without tokens: the read side of an [RWMutex], a [Group], and a Locker of another package.
+// Token returns the fencing token of [HoldOf]: of the hold that the innermost [Do] or
+// [Hold.Context] around ctx is under. It is 0 outside of these, and for locks without tokens: the
+// read side of an [RWMutex], a [Group], and a Locker of another package.
 func Token(ctx context.Context) int64 { return HoldOf(ctx).Token() }

@@ -38,8 +38,9 @@ type State struct {
 	TTL     time.Duration // what is left of the lease, of several the longest; negative if the key has none
 	Waiters int           // in the queue in Redis: calls of a FairMutex or Semaphore, sessions that want a Mutex
 
-	// Token is the fencing token of an exclusive hold of relock, or of a semaphore with one permit; 0 of another, or if
-	// Redis has evicted it. The goroutine that has the lock has a larger one if its process has passed the lock on.
+	// Token is the fencing token of an exclusive hold of relock, or of a semaphore with one permit;
+	// 0 of another, or if Redis has evicted it. The goroutine that has the lock has a larger one if
+	// its process has passed the lock on.
 	Token int64
 	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token, and of a Redlock while another's clock is ahead
 
@@ -56,8 +57,9 @@ type Holder struct {
 	Slot    int    // of a permit of a Semaphore; 0 for other locks
 }
 
-// Inspect returns what Redis knows of the lock of that name, of relock or Redisson. It makes two round
-// trips and changes nothing. If the key is not a lock it returns [ErrNotLock]. [Session.Watch] follows a lock.
+// Inspect returns what Redis knows of the lock of that name, of relock or Redisson. It makes two
+// round trips and changes nothing. If the key is not a lock it returns [ErrNotLock].
+// [Session.Watch] follows a lock.
 func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	in, err := s.e.Inspect(ctx, name)
 	if err != nil {
@@ -119,10 +121,11 @@ func (st *State) permits(in wire.State) {
 	}
 }
 
-// ForceUnlock opens the lock of that name for its next holder, of a [Semaphore] all its permits, and
-// reports whether it was locked. A holder with relock is told at once, by [ErrForced]; one that is cut off from
-// Redis by [ErrGone], when it is connected again. That does not stop the holder's work: use it when the holder is
-// known to be stuck or dead. If the key is not a lock it changes nothing and returns [ErrNotLock].
+// ForceUnlock opens the lock of that name for its next holder, of a [Semaphore] all its permits,
+// and reports whether it was locked. A holder with relock is told at once, by [ErrForced]; one that
+// is cut off from Redis by [ErrGone], when it is connected again. That does not stop the holder's
+// work: use it when the holder is known to be stuck or dead. If the key is not a lock it changes
+// nothing and returns [ErrNotLock].
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return s.e.ForceUnlock(ctx, name)
 }

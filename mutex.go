@@ -7,26 +7,29 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Locker is a distributed lock in the shape of a [sync.Locker]: every lock type of this package, and what
-// [RWMutex.RLocker] returns. It must not be copied, and is safe for concurrent use. [Do] is simpler where one function has
-// the lock, and Acquire, which every lock type of this package has beside these methods, where a hold outlives a function:
-// its [Hold] ends only itself.
+// A Locker is a distributed lock in the shape of a [sync.Locker]: every lock type of this package,
+// and what [RWMutex.RLocker] returns. It must not be copied, and is safe for concurrent use. [Do]
+// is simpler where one function has the lock, and Acquire, which every lock type of this package
+// has beside these methods, where a hold outlives a function: its [Hold] ends only itself.
 //
-// A lock value remembers what was locked through it, and Unlock ends the newest of that: goroutines that share the value
-// share its holds, as those of a [sync.Mutex] do, and any of them may unlock. Every Lock needs its Unlock, also after a
-// loss: each lost hold makes one Unlock return [ErrLost], whichever goroutine calls it, and these go first. Lock goes on
-// meanwhile. If a newer hold of the value still lives then, the error's text says so: unlock again. A caller that must know
-// of its own hold uses Acquire, Do, or an owner. Readers that lock through one value share a hold, which counts them.
+// A lock value remembers what was locked through it, and Unlock ends the newest of that: goroutines
+// that share the value share its holds, as those of a [sync.Mutex] do, and any of them may unlock.
+// Every Lock needs its Unlock, also after a loss: each lost hold makes one Unlock return [ErrLost],
+// whichever goroutine calls it, and these go first. Lock goes on meanwhile. If a newer hold of the
+// value still lives then, the error's text says so: unlock again. A caller that must know of its
+// own hold uses Acquire, Do, or an owner. Readers that lock through one value share a hold, which
+// counts them.
 //
-// Under a context from [Session.NewContext], Lock and Unlock act for the owner in it, through any value of the same session,
-// kind and name. An owner that holds the lock enters again without a round trip: Lock counts, and the last Unlock releases.
-// Its Unlock ends what it has locked and nothing else. After a loss the owner gets ErrLost from Lock until it has unlocked.
+// Under a context from [Session.NewContext], Lock and Unlock act for the owner in it, through any
+// value of the same session, kind and name. An owner that holds the lock enters again without a
+// round trip: Lock counts, and the last Unlock releases. Its Unlock ends what it has locked and
+// nothing else. After a loss the owner gets ErrLost from Lock until it has unlocked.
 type Locker interface {
 	// Lock blocks until the lock is held, ctx ends, or the session closes. It waits while
-	// connections are lost and Redis fails over or restarts; other errors, such as
-	// ErrNotLock, end it at once. If ctx ends, the error is ctx's error, its cause, and
-	// ErrTaken if somebody else had the lock, or ErrUnavailable if Redis did not answer. After an error the
-	// lock is not held, and what Redis may have granted is released. ctx bounds the call and not the hold.
+	// connections are lost and Redis fails over or restarts; other errors, such as ErrNotLock, end
+	// it at once. If ctx ends, the error is ctx's error, its cause, and ErrTaken if somebody else
+	// had the lock, or ErrUnavailable if Redis did not answer. After an error the lock is not held,
+	// and what Redis may have granted is released. ctx bounds the call and not the hold.
 	Lock(ctx context.Context) error
 
 	// TryLock makes one attempt and reports whether the lock is held now. If another
@@ -53,9 +56,9 @@ type Locker interface {
 // A Mutex is a re-entrant mutual exclusion lock. It excludes every Mutex, FairMutex and Redisson
 // RLock of the same name. All values of one session with one name are the same lock.
 //
-// The goroutines of a session pass the lock on in order of arrival, without a round trip, within the hand-off
-// window ([WithTenure]). Then the process queues again, so that none starves; a [FairMutex]
-// keeps all calls in order.
+// The goroutines of a session pass the lock on in order of arrival, without a round trip, within
+// the hand-off window ([WithTenure]). Then the process queues again, so that none starves; a
+// [FairMutex] keeps all calls in order.
 type Mutex struct{ named }
 
 var _ Locker = (*Mutex)(nil)

@@ -11,19 +11,20 @@ import (
 )
 
 // An Observer receives events of a session's locks, for metrics, traces and logs. It is called
-// synchronously, from several goroutines at once: it must be safe for concurrent use, must not block,
-// and must not call back into the session. If it panics, so does the call that it was told of, which then holds
-// nothing; an event of the background, such as a renewal, ends the process. Embed [NopObserver] to stay compatible when events are
-// added. ctx is the caller's.
+// synchronously, from several goroutines at once: it must be safe for concurrent use, must not
+// block, and must not call back into the session. If it panics, so does the call that it was told
+// of, which then holds nothing; an event of the background, such as a renewal, ends the process.
+// Embed [NopObserver] to stay compatible when events are added. ctx is the caller's.
 //
-// Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one Acquired
-// with Waited. Re-entry is no event. A [Group] and a [Redlock] report as themselves, once to each
-// observer of their sessions (by ==); their members do not.
+// Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one
+// Acquired with Waited. Re-entry is no event. A [Group] and a [Redlock] report as themselves, once
+// to each observer of their sessions (by ==); their members do not.
 type Observer interface {
 	// Waiting: a Lock has found the lock taken, by this process or another, and waits.
 	Waiting(ctx context.Context, e WaitEvent)
 
-	// Acquired: a Lock, TryLock, Acquire or TryAcquire has ended, with the lock, without it, or with an error.
+	// Acquired: a Lock, TryLock, Acquire or TryAcquire has ended, with the lock, without it, or
+	// with an error.
 	Acquired(ctx context.Context, e AcquireEvent)
 
 	// Released: a hold was ended by its last Unlock.
@@ -35,7 +36,8 @@ type Observer interface {
 	// Renewed: a batch of leases was renewed, or could not be.
 	Renewed(e RenewEvent)
 
-	// Kept: the number of leases that the session keeps ([WithKeep]) has changed. It is told at most once a second.
+	// Kept: the number of leases that the session keeps ([WithKeep]) has changed. It is told at
+	// most once a second.
 	Kept(e KeepEvent)
 }
 

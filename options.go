@@ -124,17 +124,18 @@ func (d leaseOption) applyLock(c *lockConfig) {
 	}
 }
 
-// WithLease sets the length of leases, of all locks of a session or of one lock value; the watchdog renews
-// them every third of it. The default is 30 s, the minimum 10 ms. A short lease frees the locks of a
-// dead process sooner; a long one survives a longer outage of Redis.
+// WithLease sets the length of leases, of all locks of a session or of one lock value; the watchdog
+// renews them every third of it. The default is 30 s, the minimum 10 ms. A short lease frees the
+// locks of a dead process sooner; a long one survives a longer outage of Redis.
 //
-// A lock is passed on ([WithTenure]) only to goroutines that lock it with a lease of the same length.
+// A lock is passed on ([WithTenure]) only to goroutines that lock it with a lease of the same
+// length.
 func WithLease(d time.Duration) Option { return leaseOption(d) }
 
-// WithPrefix puts a prefix before the names of all locks of the session: with WithPrefix("lock:") the
-// lock order:1 is at the key lock:order:1. The prefix counts for the length of a name (1 KiB) and for its
-// hash tag: with {shop}: all locks of the session are in one slot of a cluster. Errors, events, Inspect
-// and ForceUnlock use names without it.
+// WithPrefix puts a prefix before the names of all locks of the session: with WithPrefix("lock:")
+// the lock order:1 is at the key lock:order:1. The prefix counts for the length of a name (1 KiB)
+// and for its hash tag: with {shop}: all locks of the session are in one slot of a cluster. Errors,
+// events, Inspect and ForceUnlock use names without it.
 func WithPrefix(prefix string) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Prefix = prefix
@@ -144,9 +145,9 @@ func WithPrefix(prefix string) SessionOption {
 	})
 }
 
-// WithLabel says who this process is, for people: [Session.Inspect] shows it beside what the session
-// holds. The default is program@host:pid. Redis keeps it in plain text while the session lives. It has at
-// most 256 printable bytes; an empty one is not kept.
+// WithLabel says who this process is, for people: [Session.Inspect] shows it beside what the
+// session holds. The default is program@host:pid. Redis keeps it in plain text while the session
+// lives. It has at most 256 printable bytes; an empty one is not kept.
 func WithLabel(label string) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Label = label
@@ -156,9 +157,9 @@ func WithLabel(label string) SessionOption {
 	})
 }
 
-// WithTenure sets the hand-off window: for how long after the acquisition a process may pass a lock on
-// among its goroutines without a round trip. After that it queues behind other processes. The default
-// is 10 ms; with 0 it passes no lock on.
+// WithTenure sets the hand-off window: for how long after the acquisition a process may pass a lock
+// on among its goroutines without a round trip. After that it queues behind other processes. The
+// default is 10 ms; with 0 it passes no lock on.
 func WithTenure(d time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Tenure = d
@@ -169,9 +170,9 @@ func WithTenure(d time.Duration) SessionOption {
 }
 
 // WithReplicas makes an acquisition count only once n replicas have acknowledged it (the WAIT
-// command). If they have not within timeout, it is undone, and Lock returns [ErrReplicas]. That narrows the
-// window in which a failover loses a lock, and does not close it. [NewSession] fails likewise if fewer
-// replicas acknowledge in time, in a cluster those of one primary.
+// command). If they have not within timeout, it is undone, and Lock returns [ErrReplicas]. That
+// narrows the window in which a failover loses a lock, and does not close it. [NewSession] fails
+// likewise if fewer replicas acknowledge in time, in a cluster those of one primary.
 func WithReplicas(n int, timeout time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Replicas, c.AckWait = n, timeout
@@ -201,9 +202,10 @@ func WithFixedLease(d time.Duration) LockOption {
 	})
 }
 
-// WithWait bounds how long Acquire, Lock, and so [Do], take until the lock is held: after d they return
-// [context.DeadlineExceeded], joined with [ErrTaken] or [ErrUnavailable]. It does not bound the work under
-// the lock, as a deadline of the context would. In a [Group] it bounds the wait for that member.
+// WithWait bounds how long Acquire, Lock, and so [Do], take until the lock is held: after d they
+// return [context.DeadlineExceeded], joined with [ErrTaken] or [ErrUnavailable]. It does not bound
+// the work under the lock, as a deadline of the context would. In a [Group] it bounds the wait for
+// that member.
 func WithWait(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.Wait = d
@@ -213,14 +215,15 @@ func WithWait(d time.Duration) LockOption {
 	})
 }
 
-// WithMinHold keeps the lock taken after Unlock, until d (at least 1 ms) after the acquisition: until then
-// no caller gets it, not in this process either, and nothing renews it. Unlock returns as ever. So a job with
-// [TryDo] runs once per period although it is short and the clocks of its hosts differ: let d be longer
-// than they differ, and shorter than the period (ShedLock calls this lockAtLeastFor).
+// WithMinHold keeps the lock taken after Unlock, until d (at least 1 ms) after the acquisition:
+// until then no caller gets it, not in this process either, and nothing renews it. Unlock returns
+// as ever. So a job with [TryDo] runs once per period although it is short and the clocks of its
+// hosts differ: let d be longer than they differ, and shorter than the period (ShedLock calls this
+// lockAtLeastFor).
 //
-// Such a hold is not passed on to other goroutines. If it is lost or ended by Close, it ends at once; so
-// does the write side of a lock whose owner reads on, and the read side of one whose owner writes. When an
-// owner enters again, the minimum of its first Lock counts.
+// Such a hold is not passed on to other goroutines. If it is lost or ended by Close, it ends at
+// once; so does the write side of a lock whose owner reads on, and the read side of one whose owner
+// writes. When an owner enters again, the minimum of its first Lock counts.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.MinHold = d
@@ -230,28 +233,29 @@ func WithMinHold(d time.Duration) LockOption {
 	})
 }
 
-// WithKeep is for a [Mutex] that a process locks again and again: its partition, its tenants, its files.
-// After Unlock, which returns at once, the session keeps the lock in Redis for up to d, renewed like any
-// hold. The session's next acquisition takes it in memory, with a larger token: it needs no round trip,
-// unless another process is waiting, or it has a lease of another length, [WithFixedLease], [WithMaxHold]
-// or [WithMinHold]. [State.Kept] and [Observer] tell what is kept.
+// WithKeep is for a [Mutex] that a process locks again and again: its partition, its tenants, its
+// files. After Unlock, which returns at once, the session keeps the lock in Redis for up to d,
+// renewed like any hold. The session's next acquisition takes it in memory, with a larger token: it
+// needs no round trip, unless another process is waiting, or it has a lease of another length,
+// [WithFixedLease], [WithMaxHold] or [WithMinHold]. [State.Kept] and [Observer] tell what is kept.
 //
-// When a Lock of another process waits for a kept lock, a message recalls it, and the session releases it
-// at once. Then it is not kept for a second if this process took it in memory many times before, else
-// for ten, and up to a minute if that happens again and again. Losing an idle lock is not reported. A
-// process that dies leaves its kept locks taken for a lease. A session keeps at most 10,000 locks: the ones
-// closest to their end are released first. Close releases them all.
+// When a Lock of another process waits for a kept lock, a message recalls it, and the session
+// releases it at once. Then it is not kept for a second if this process took it in memory many
+// times before, else for ten, and up to a minute if that happens again and again. Losing an idle
+// lock is not reported. A process that dies leaves its kept locks taken for a lease. A session
+// keeps at most 10,000 locks: the ones closest to their end are released first. Close releases them
+// all.
 //
-// The session asks Redis about its kept locks once every third of a lease, and after its connection for
-// messages was broken. In between, a lock whose key somebody deletes is still taken in memory.
+// The session asks Redis about its kept locks once every third of a lease, and after its connection
+// for messages was broken. In between, a lock whose key somebody deletes is still taken in memory.
 //
-// A TryLock with WithKeep recalls a lock that another process keeps: it returns false if the lock is in
-// use, or if there is no answer in 250 ms. A TryLock without WithKeep, also of a [Group], every call of a
-// [Redlock], and Redisson find a kept lock taken, and cannot recall it. Use it for a name everywhere, or
-// nowhere.
+// A TryLock with WithKeep recalls a lock that another process keeps: it returns false if the lock
+// is in use, or if there is no answer in 250 ms. A TryLock without WithKeep, also of a [Group],
+// every call of a [Redlock], and Redisson find a kept lock taken, and cannot recall it. Use it for
+// a name everywhere, or nowhere.
 //
-// In a [Group] it has no effect; other lock types, and the options above beside it, are [ErrOption]. d
-// is at least 1 ms.
+// In a [Group] it has no effect; other lock types, and the options above beside it, are
+// [ErrOption]. d is at least 1 ms.
 func WithKeep(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.Keep = d
@@ -261,9 +265,9 @@ func WithKeep(d time.Duration) LockOption {
 	})
 }
 
-// WithMaxHold bounds how long a stuck holder can keep the lock: its lease is renewed, but the hold is
-// lost d (at least 10 ms) after the acquisition at the latest, also if its owner has locked again. It is
-// not passed on to other goroutines.
+// WithMaxHold bounds how long a stuck holder can keep the lock: its lease is renewed, but the hold
+// is lost d (at least 10 ms) after the acquisition at the latest, also if its owner has locked
+// again. It is not passed on to other goroutines.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.MaxHold = d

@@ -12,14 +12,15 @@ import (
 // [Locker] it is its write side; [RWMutex.RLocker] is its read side.
 //
 // Readers and writers of all processes take turns: a waiting writer stops new readers, and when a
-// writer is done, all readers that wait go before the next one; a reader whose session's reader before it
-// gives up may have to queue again. An owner that reads may read again, even while a writer waits. A writer
-// may also read, and keeps reading when it unlocks the write side first; to write while reading is refused
-// with [ErrUpgrade].
+// writer is done, all readers that wait go before the next one; a reader whose session's reader
+// before it gives up may have to queue again. An owner that reads may read again, even while a
+// writer waits. A writer may also read, and keeps reading when it unlocks the write side first; to
+// write while reading is refused with [ErrUpgrade].
 //
-// The readers of a session share one lease in Redis. More readers join it without a round trip for as long
-// as the hand-off window ([WithTenure]) after Redis last said that no writer waits. A reader whose lease has
-// another length than the session's, or is bounded ([WithFixedLease], [WithMaxHold]), has a lease of its own.
+// The readers of a session share one lease in Redis. More readers join it without a round trip for
+// as long as the hand-off window ([WithTenure]) after Redis last said that no writer waits. A
+// reader whose lease has another length than the session's, or is bounded ([WithFixedLease],
+// [WithMaxHold]), has a lease of its own.
 type RWMutex struct {
 	named // the write side
 	read  handle
@@ -51,6 +52,6 @@ func (rw *RWMutex) RAcquire(ctx context.Context) (*Hold, error) { return rw.read
 // TryRAcquire tries to acquire rw for reading without waiting; see [RWMutex.TryAcquire].
 func (rw *RWMutex) TryRAcquire(ctx context.Context) (*Hold, error) { return rw.read.TryAcquire(ctx) }
 
-// RLocker returns the read side of rw as a Locker: its Lock and Unlock are RLock and RUnlock. It has Acquire and TryAcquire
-// as well.
+// RLocker returns the read side of rw as a Locker: its Lock and Unlock are RLock and RUnlock. It
+// has Acquire and TryAcquire as well.
 func (rw *RWMutex) RLocker() Locker { return &rw.read }

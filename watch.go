@@ -15,13 +15,15 @@ const (
 	watchMost  = 3 * time.Second // how long one request may take
 )
 
-// Watch yields the state of the lock of that name, as [Session.Inspect] returns it: now, and again whenever its holders or
-// its token have changed, until ctx or the loop ends. So a follower learns who leads. It asks Redis about once a second,
-// while the loop waits for the next state, and starts no goroutine: a change that is over within a second may be missed, and
-// the time that the loop's body takes is not counted.
+// Watch yields the state of the lock of that name, as [Session.Inspect] returns it: now, and again
+// whenever its holders or its token have changed, until ctx or the loop ends. So a follower learns
+// who leads. It asks Redis about once a second, while the loop waits for the next state, and starts
+// no goroutine: a change that is over within a second may be missed, and the time that the loop's
+// body takes is not counted.
 //
-// An error of Redis is yielded, with a zero State, once for each request that fails, and does not end the loop; nor does
-// [ErrNotLock]. [ErrName] and [ErrClosed] do. The end of ctx ends the loop without an error.
+// An error of Redis is yielded, with a zero State, once for each request that fails, and does not
+// end the loop; nor does [ErrNotLock]. [ErrName] and [ErrClosed] do. The end of ctx ends the loop
+// without an error.
 func (s *Session) Watch(ctx context.Context, name string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		var last *State

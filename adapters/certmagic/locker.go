@@ -1,5 +1,5 @@
-// Package relockcertmagic gives a Storage of [certmagic] the locks of [relock], so that of several processes one
-// obtains a certificate, and the others find it in the storage.
+// Package relockcertmagic gives a Storage of [certmagic] the locks of [relock], so that of several
+// processes one obtains a certificate, and the others find it in the storage.
 package relockcertmagic
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// A Locker has what certmagic wants of a [certmagic.Storage] beside the data: Lock, Unlock, TryLock and
-// RenewLockLease. Embed it in a Storage:
+// A Locker has what certmagic wants of a [certmagic.Storage] beside the data: Lock, Unlock, TryLock
+// and RenewLockLease. Embed it in a Storage:
 //
 //	type data struct{ certmagic.Storage } // the Storage that you have: its own locks are one level down, so not used
 //	type storage struct {
@@ -24,9 +24,9 @@ import (
 //		data
 //	}
 //
-// Locks exclude the processes that use the same Redis, prefix and name, and the goroutines of each. A lock is
-// renewed until Unlock, for however long certmagic tries to obtain a certificate; that of a process that has
-// died is free at the end of its lease ([relock.WithLease]).
+// Locks exclude the processes that use the same Redis, prefix and name, and the goroutines of each.
+// A lock is renewed until Unlock, for however long certmagic tries to obtain a certificate; that of
+// a process that has died is free at the end of its lease ([relock.WithLease]).
 //
 // A Locker must not be copied. It is safe for concurrent use, and need not be closed.
 type Locker struct {
@@ -37,8 +37,9 @@ type Locker struct {
 	names map[string]*name // that are locked here, or waited for
 }
 
-// A name is locked by one goroutine of this process at a time, from Lock to Unlock, also if the lock is lost between:
-// Unlock knows a name only, and so cannot end what another goroutine has acquired since.
+// A name is locked by one goroutine of this process at a time, from Lock to Unlock, also if the
+// lock is lost between: Unlock knows a name only, and so cannot end what another goroutine has
+// acquired since.
 type name struct {
 	turn  chan struct{} // full while it is locked
 	users int           // who have locked it, or wait; protected by Locker.mu
@@ -57,8 +58,8 @@ func NewLocker(s *relock.Session, opts ...relock.LockOption) *Locker {
 	return &Locker{session: s, opts: opts, names: make(map[string]*name)}
 }
 
-// Lock blocks until the lock is held or ctx ends. A free lock takes one round trip; a waiter gets it by a message
-// when it is released.
+// Lock blocks until the lock is held or ctx ends. A free lock takes one round trip; a waiter gets
+// it by a message when it is released.
 func (l *Locker) Lock(ctx context.Context, key string) error {
 	n := l.enter(key)
 	select {
@@ -71,7 +72,8 @@ func (l *Locker) Lock(ctx context.Context, key string) error {
 	return l.locked(n, key, hold, err)
 }
 
-// TryLock makes one attempt, and reports whether the lock is held now. It waits for Redis until ctx ends.
+// TryLock makes one attempt, and reports whether the lock is held now. It waits for Redis until ctx
+// ends.
 func (l *Locker) TryLock(ctx context.Context, key string) (bool, error) {
 	n := l.enter(key)
 	select {
@@ -87,7 +89,8 @@ func (l *Locker) TryLock(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// mutex returns the lock of a name. It is acquired for an owner of its own: goroutines of certmagic may share one.
+// mutex returns the lock of a name. It is acquired for an owner of its own: goroutines of certmagic
+// may share one.
 func (l *Locker) mutex(key string) *relock.Mutex { return l.session.Mutex(key, l.opts...) }
 
 // locked follows up an acquisition under a name whose turn is the caller's.
@@ -101,9 +104,9 @@ func (l *Locker) locked(n *name, key string, hold *relock.Hold, err error) error
 	return nil
 }
 
-// Unlock ends Lock or TryLock. It waits for Redis while ctx lives, 2 s at most; after that the release goes on in
-// the background. If the lock was lost it returns [relock.ErrLost], which certmagic logs; if nobody here has the
-// lock, [relock.ErrNotHeld].
+// Unlock ends Lock or TryLock. It waits for Redis while ctx lives, 2 s at most; after that the
+// release goes on in the background. If the lock was lost it returns [relock.ErrLost], which
+// certmagic logs; if nobody here has the lock, [relock.ErrNotHeld].
 func (l *Locker) Unlock(ctx context.Context, key string) error {
 	n := l.lookup(key)
 	hold := n.hold.Swap(nil)
@@ -114,10 +117,11 @@ func (l *Locker) Unlock(ctx context.Context, key string) error {
 	return hold.Unlock(ctx)
 }
 
-// RenewLockLease returns nil if the lock is held. certmagic asks before each attempt to obtain a certificate, and
-// makes none upon an error. After a loss it returns [relock.ErrLost] with the cause, once. From then on it takes
-// the lock again if it can, since otherwise certmagic would go on for days without it. While the lock is held it
-// looks at memory and the clock alone: leases are renewed in the background, so their length makes no difference.
+// RenewLockLease returns nil if the lock is held. certmagic asks before each attempt to obtain a
+// certificate, and makes none upon an error. After a loss it returns [relock.ErrLost] with the
+// cause, once. From then on it takes the lock again if it can, since otherwise certmagic would go
+// on for days without it. While the lock is held it looks at memory and the clock alone: leases are
+// renewed in the background, so their length makes no difference.
 func (l *Locker) RenewLockLease(ctx context.Context, key string, _ time.Duration) error {
 	n := l.lookup(key)
 	hold := n.hold.Load()

@@ -23,7 +23,8 @@ var _ gocron.Elector = (*relockgocron.Elector)(nil)
 
 const lease = 10 * time.Second
 
-// electors returns two in a bubble, 1 ms away from Redis, the first of which leads. f ends before they do.
+// electors returns two in a bubble, 1 ms away from Redis, the first of which leads. f ends before
+// they do.
 func electors(t *testing.T,
 	f func(t *testing.T, r *relocktest.Redis, one, two *relock.Session, a, b *relockgocron.Elector)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -71,8 +72,8 @@ func TestAnotherLeadsAtOnceAfterClose(t *testing.T) {
 	})
 }
 
-// A process that Redis does not hear of any more, as if it had crashed, knows by its own clock that it does
-// not lead, before the next one does.
+// A process that Redis does not hear of any more, as if it had crashed, knows by its own clock that
+// it does not lead, before the next one does.
 func TestLeaderThatIsCutOffLeadsNoMoreAndTheNextDoesWithinALease(t *testing.T) {
 	electors(t, func(t *testing.T, r *relocktest.Redis, one, _ *relock.Session, a, b *relockgocron.Elector) {
 		job, cancel := a.Context(t.Context())
@@ -149,7 +150,8 @@ func TestElectorSaysWhyItDoesNotLead(t *testing.T) {
 	})
 }
 
-// elected is a process whose scheduler runs a job as often as it can while it leads. It prints the token of each run.
+// elected is a process whose scheduler runs a job as often as it can while it leads. It prints the
+// token of each run.
 func elected(args []string) {
 	session, _ := kit.ChildSession(args[0], relock.WithLease(time.Second))
 	e := relockgocron.NewElector(session, "leader")
@@ -167,7 +169,8 @@ func elected(args []string) {
 	select {}
 }
 
-// Three processes; the leader is killed, and then the next one frozen, which leads no more when it goes on.
+// Three processes; the leader is killed, and then the next one frozen, which leads no more when it
+// goes on.
 func TestOneProcessRunsTheJobs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -1,9 +1,10 @@
-// Package relockgocron lets several schedulers of [gocron] run each job once, by locks of [relock]: under a Locker
-// ([NewLocker]) every scheduler tries each tick of a job, and one of them runs it; with an [Elector] one scheduler
-// leads, and runs all jobs until it stops or dies.
+// Package relockgocron lets several schedulers of [gocron] run each job once, by locks of [relock]:
+// under a Locker ([NewLocker]) every scheduler tries each tick of a job, and one of them runs it;
+// with an [Elector] one scheduler leads, and runs all jobs until it stops or dies.
 //
-// gocron gives a job one context for all its runs. A job that must stop when its lock is lost asks for the context
-// of this run: with [Context] under a Locker, with [Elector.Context] under an Elector.
+// gocron gives a job one context for all its runs. A job that must stop when its lock is lost asks
+// for the context of this run: with [Context] under a Locker, with [Elector.Context] under an
+// Elector.
 package relockgocron
 
 import (
@@ -16,16 +17,18 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// NewLocker returns a locker for [gocron.WithDistributedLocker] or [gocron.WithDistributedJobLocker]. A job's lock has
-// the name that [gocron.WithName] gives to the job, and these options.
+// NewLocker returns a locker for [gocron.WithDistributedLocker] or
+// [gocron.WithDistributedJobLocker]. A job's lock has the name that [gocron.WithName] gives to the
+// job, and these options.
 //
-// Its Lock does not wait for others: if somebody else has the job, or a run of it in this process has not ended, the
-// error is [relock.ErrTaken], and gocron skips the tick. The lock is held, and renewed, until the job returns.
-// A locker is safe for concurrent use, and need not be closed.
+// Its Lock does not wait for others: if somebody else has the job, or a run of it in this process
+// has not ended, the error is [relock.ErrTaken], and gocron skips the tick. The lock is held, and
+// renewed, until the job returns. A locker is safe for concurrent use, and need not be closed.
 //
-// Give it [relock.WithMinHold]. A scheduler whose clock is behind tries a tick when the others are done with it, and
-// would run it again: the lock must stay taken for longer than clocks differ and ticks come late, and for less than
-// the period. [relock.WithLease] bounds for how long a job is skipped after its process has died.
+// Give it [relock.WithMinHold]. A scheduler whose clock is behind tries a tick when the others are
+// done with it, and would run it again: the lock must stay taken for longer than clocks differ and
+// ticks come late, and for less than the period. [relock.WithLease] bounds for how long a job is
+// skipped after its process has died.
 func NewLocker(s *relock.Session, opts ...relock.LockOption) gocron.Locker { return &locker{s, opts} }
 
 type locker struct {
@@ -43,7 +46,8 @@ type run struct {
 	cancel context.CancelFunc
 }
 
-// runs has the *run that is under way in this process for each context that gocron has given to a job.
+// runs has the *run that is under way in this process for each context that gocron has given to a
+// job.
 var runs sync.Map
 
 func (l *locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
@@ -71,9 +75,10 @@ func (r *run) Unlock(ctx context.Context) error {
 	return r.hold.Unlock(ctx)
 }
 
-// Context returns the context of this run of a job: it ends with ctx, with the run, and when the lock is lost, with
-// [relock.ErrLost] and why as its cause. [relock.HoldOf] knows the hold. ctx must be the one that
-// gocron gives to the job; any other, such as that of a job without this Locker, is returned as it is.
+// Context returns the context of this run of a job: it ends with ctx, with the run, and when the
+// lock is lost, with [relock.ErrLost] and why as its cause. [relock.HoldOf] knows the hold. ctx
+// must be the one that gocron gives to the job; any other, such as that of a job without this
+// Locker, is returned as it is.
 func Context(ctx context.Context) context.Context {
 	if r := runOf(ctx); r != nil {
 		return r.ctx

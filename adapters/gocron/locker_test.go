@@ -37,7 +37,8 @@ func TestJobsContextEndsWhenItsLockIsLost(t *testing.T) {
 	require.ErrorIs(t, context.Cause(r.run), relock.ErrForced)
 	require.NoError(t, r.job.Err(), "the job's own context serves its next runs")
 
-	// While a run that has lost its lock goes on, this process starts no other, although the lock is free.
+	// While a run that has lost its lock goes on, this process starts no other, although the lock
+	// is free.
 	_, err = locker.Lock(r.job, "report")
 	require.ErrorIs(t, err, relock.ErrTaken)
 	held, err := relockgocron.NewLocker(operator).Lock(t.Context(), "report")

@@ -1,6 +1,6 @@
-// Package relocktusd locks the uploads of [tusd] by locks of [relock], for several servers on one store. A client
-// that resumes its upload on another server, while the first one still waits for data from a connection that is
-// dead, gets it as soon as the first server has let go.
+// Package relocktusd locks the uploads of [tusd] by locks of [relock], for several servers on one
+// store. A client that resumes its upload on another server, while the first one still waits for
+// data from a connection that is dead, gets it as soon as the first server has let go.
 //
 // [tusd]: https://github.com/tus/tusd
 package relocktusd
@@ -13,11 +13,12 @@ import (
 	"github.com/tus/tusd/v2/pkg/handler"
 )
 
-// NewLocker returns a locker for [handler.StoreComposer]'s UseLocker. An upload's lock has the name of its id, and
-// these options. It sends nothing, cannot fail, is safe for concurrent use, and need not be closed.
+// NewLocker returns a locker for [handler.StoreComposer]'s UseLocker. An upload's lock has the name
+// of its id, and these options. It sends nothing, cannot fail, is safe for concurrent use, and need
+// not be closed.
 //
-// tusd locks an upload for each request. A lock is renewed until the request ends; that of a server that has died is
-// free at the end of its lease ([relock.WithLease]).
+// tusd locks an upload for each request. A lock is renewed until the request ends; that of a server
+// that has died is free at the end of its lease ([relock.WithLease]).
 func NewLocker(s *relock.Session, opts ...relock.LockOption) handler.Locker {
 	return locker{s, opts}
 }
@@ -37,9 +38,10 @@ type lock struct {
 	hold  *relock.Hold // nil until Lock has returned
 }
 
-// Lock blocks until the lock is held, or returns [handler.ErrLockTimeout] when ctx ends or [relock.WithWait] is over.
-// It calls requestUnlock once, in a goroutine of its own, when somebody else waits for the lock, in this process or
-// another, or when the lock is lost, unless it was unlocked before. Other errors say that Redis refuses.
+// Lock blocks until the lock is held, or returns [handler.ErrLockTimeout] when ctx ends or
+// [relock.WithWait] is over. It calls requestUnlock once, in a goroutine of its own, when somebody
+// else waits for the lock, in this process or another, or when the lock is lost, unless it was
+// unlocked before. Other errors say that Redis refuses.
 func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
 	hold, err := l.mutex.Acquire(ctx)
 	switch {
@@ -66,6 +68,6 @@ func watch(hold *relock.Hold, requestUnlock func()) {
 	}
 }
 
-// Unlock releases the lock. It waits for Redis for at most 2 s, and then goes on in the background. If the lock was
-// lost it returns [relock.ErrLost].
+// Unlock releases the lock. It waits for Redis for at most 2 s, and then goes on in the background.
+// If the lock was lost it returns [relock.ErrLost].
 func (l *lock) Unlock() error { return l.hold.Unlock(context.Background()) }

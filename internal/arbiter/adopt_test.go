@@ -29,7 +29,8 @@ func (w *world) adopts(t *testing.T, o *owner, l *lease) *hold {
 // exits ends one call of h.
 func (w *world) exits(h *hold) exit { return w.Exit(w.lock(h.Side()), h, false, errExpired) }
 
-// While an adopted hold stands beside a contender, who came before the waiters, it is not passed on to them.
+// While an adopted hold stands beside a contender, who came before the waiters, it is not passed on
+// to them.
 func TestAdoptedHoldIsNotPassedOnPastTheContender(t *testing.T) {
 	w := newWorld()
 	contender := w.enters(t, nil, arbiter.Ask)

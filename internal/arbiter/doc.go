@@ -4,10 +4,11 @@
 // A [Table] arbitrates the locks of one kind. Per name at most one goroutine, the contender, talks
 // to Redis, and only while the process has no hold; the others wait in FIFO order. The end of a
 // hold either passes the lease to the next waiter or leaves its release to the caller, who reports
-// when that is done. A read-write lock has a read side too; see readers.go, and queue.go for who waits.
+// when that is done. A read-write lock has a read side too; see readers.go, and queue.go for who
+// waits.
 //
-// A call is made for an [Owner], for a crowd of readers, or for itself alone. Every call that was granted a hold is to
-// end it once: its last end ends the hold.
+// A call is made for an [Owner], for a crowd of readers, or for itself alone. Every call that was
+// granted a hold is to end it once: its last end ends the hold.
 //
 // # Invariants
 //
@@ -24,7 +25,7 @@
 //   - If a waiter is granted a hold while it is being cancelled, Quit returns that hold, and
 //     the caller gives it back.
 //
-// A shard's mutex guards all names of the shard, with their holds and waiters. Hold.mu is
-// taken under it, Hold.more and Owner.mu too; all are leaves. The package does no I/O, imports nothing of
+// A shard's mutex guards all names of the shard, with their holds and waiters. Hold.mu is taken
+// under it, Hold.more and Owner.mu too; all are leaves. The package does no I/O, imports nothing of
 // the module, and starts no goroutine.
 package arbiter

@@ -53,9 +53,10 @@ func (t *Table[L]) Enter(w *Waiter[L], wait bool) Verdict {
 	return Queued
 }
 
-// EnterBeside has w, which wants the exclusive side, ask Redis for itself, whoever else does: for a lock that others
-// have handed to it. It reports false if w's owner must unlock first what it has lost. Holds of its owner past their
-// deadline are lost before: the call must not use up what it cannot have.
+// EnterBeside has w, which wants the exclusive side, ask Redis for itself, whoever else does: for a
+// lock that others have handed to it. It reports false if w's owner must unlock first what it has
+// lost. Holds of its owner past their deadline are lost before: the call must not use up what it
+// cannot have.
 func (t *Table[L]) EnterBeside(w *Waiter[L]) bool {
 	e, _ := w.Lock.shard.lockFor(w)
 	defer e.unlock()
@@ -66,8 +67,9 @@ func (t *Table[L]) EnterBeside(w *Waiter[L]) bool {
 	return true
 }
 
-// lockFor is lock for what w wants, and returns the time. If w's owner has a hold past its deadline, on either side,
-// that is lost first: after a pause of the process nobody else may have noticed yet.
+// lockFor is lock for what w wants, and returns the time. If w's owner has a hold past its
+// deadline, on either side, that is lost first: after a pause of the process nobody else may have
+// noticed yet.
 func (s *shard[L]) lockFor(w *Waiter[L]) (e *entry[L], now int64) {
 	for {
 		e, now = s.lock(w.Lock.name), s.Now()
@@ -84,8 +86,8 @@ func (s *shard[L]) lockFor(w *Waiter[L]) (e *entry[L], now int64) {
 	}
 }
 
-// Reenter returns the hold of owner o after it has entered once more, for an Unlock of the lock to end if due; nil if it has
-// none on this side whose lease is certain.
+// Reenter returns the hold of owner o after it has entered once more, for an Unlock of the lock to
+// end if due; nil if it has none on this side whose lease is certain.
 func (t *Table[L]) Reenter(l *Lock[L], o *Owner, due bool) *Hold[L] {
 	e := l.shard.lock(l.name)
 	defer e.unlock()
@@ -97,13 +99,14 @@ func (t *Table[L]) Reenter(l *Lock[L], o *Owner, due bool) *Hold[L] {
 	return h
 }
 
-// Grant records that Redis granted the exclusive side, or of a lock of many one of its places, to the contender w. It
-// returns the hold and true.
+// Grant records that Redis granted the exclusive side, or of a lock of many one of its places, to
+// the contender w. It returns the hold and true.
 //
-// It may return false: the caller must release the lease. Either w got a hold through another call of its
-// owner meanwhile, which is returned. Or the hold is nil and w still contends: its owner has lost a
-// hold, which must be unlocked first; or another call has a newer token, so the lease has
-// ended already. In an open table a hold with an older token was lost unnoticed: Gone ends it first.
+// It may return false: the caller must release the lease. Either w got a hold through another call
+// of its owner meanwhile, which is returned. Or the hold is nil and w still contends: its owner has
+// lost a hold, which must be unlocked first; or another call has a newer token, so the lease has
+// ended already. In an open table a hold with an older token was lost unnoticed: Gone ends it
+// first.
 func (t *Table[L]) Grant(w *Waiter[L], lease L, token int64) (*Hold[L], bool) {
 	now := t.Now()
 	e := w.Lock.shard.lock(w.Lock.name)

@@ -24,15 +24,16 @@ type Exit[L comparable] struct {
 	Next    int64      // of Release: the class of the waiter of this process that wants the lock next, 0 if there is none that takes over leases
 }
 
-// Exit ends one call that h, a hold of l, was granted to; if due, one that an Unlock of the lock is to end. If the lease has
-// run out unnoticed, the loss has that cause.
+// Exit ends one call that h, a hold of l, was granted to; if due, one that an Unlock of the lock is
+// to end. If the lease has run out unnoticed, the loss has that cause.
 func (t *Table[L]) Exit(l *Lock[L], h *Hold[L], due bool, cause error) Exit[L] {
 	e := l.shard.lock(l.name)
 	defer e.unlock()
 	return e.exit(h, due, true, cause)
 }
 
-// HandOff is Exit of an exclusive hold that goes to another process: no goroutine of this one is passed it.
+// HandOff is Exit of an exclusive hold that goes to another process: no goroutine of this one is
+// passed it.
 func (t *Table[L]) HandOff(l *Lock[L], h *Hold[L], cause error) Exit[L] {
 	e := l.shard.lock(l.name)
 	defer e.unlock()
@@ -50,8 +51,8 @@ func (t *Table[L]) ExitOwner(l *Lock[L], o *Owner, cause error) Exit[L] {
 	return e.exit(h, true, true, cause)
 }
 
-// ExitInner is ExitOwner that is not the last one of the hold, and reports whether it was. ExitOwner would do the same, at
-// twice the cost.
+// ExitInner is ExitOwner that is not the last one of the hold, and reports whether it was.
+// ExitOwner would do the same, at twice the cost.
 func (t *Table[L]) ExitInner(l *Lock[L], o *Owner) bool {
 	e := l.shard.lock(l.name)
 	defer e.unlock()
@@ -99,10 +100,10 @@ func (e *entry[L]) exit(h *Hold[L], due, pass bool, cause error) (x Exit[L]) {
 	return x
 }
 
-// exitWriter ends the exclusive hold. It passes the lease to the next waiter of this
-// process, unless readers wait, who go first, or the owner reads on or is about to: Redis may be
-// granting it the read side under this very lease. While a contender asks Redis, who came before the waiters, the hold
-// was adopted.
+// exitWriter ends the exclusive hold. It passes the lease to the next waiter of this process,
+// unless readers wait, who go first, or the owner reads on or is about to: Redis may be granting it
+// the read side under this very lease. While a contender asks Redis, who came before the waiters,
+// the hold was adopted.
 func (e *entry[L]) exitWriter(h *Hold[L], pass bool) (out Outcome, next int64) {
 	h.End(Ended, nil)
 	w := e.queues[Write].first()

@@ -35,8 +35,8 @@ type Life struct {
 	calls []int64   // when the calls of Lock returned that were reported and are not over; oldest first
 }
 
-// A Hold is one owner's possession of one lock, or that of one call without an owner. Its methods are safe for
-// concurrent use.
+// A Hold is one owner's possession of one lock, or that of one call without an owner. Its methods
+// are safe for concurrent use.
 type Hold[L comparable] struct {
 	Life
 	Owner  *Owner // of a call without one: alone
@@ -67,8 +67,8 @@ func (h *Hold[L]) Lease() L {
 	return h.lease
 }
 
-// OnLoss arranges for f to be called when the hold is lost, at once if it has been: by [Hold.Tell], and so with no
-// mutex locked.
+// OnLoss arranges for f to be called when the hold is lost, at once if it has been: by [Hold.Tell],
+// and so with no mutex locked.
 func (h *Life) OnLoss(f *func()) {
 	h.mu.Lock()
 	now := h.told
@@ -141,8 +141,8 @@ func (h *Life) Done() <-chan struct{} {
 	return h.done
 }
 
-// Wanted returns a channel that is closed once somebody else waits for the lock while it is held, and stays closed if
-// he does not wait any more.
+// Wanted returns a channel that is closed once somebody else waits for the lock while it is held,
+// and stays closed if he does not wait any more.
 func (h *Hold[L]) Wanted() <-chan struct{} {
 	h.more.Lock()
 	defer h.more.Unlock()

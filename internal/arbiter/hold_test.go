@@ -16,7 +16,8 @@ func (w *world) asks(t *testing.T, l *lock, o *owner) *waiter {
 	return c
 }
 
-// A process may have ten thousand holds of one name. What happens to one of them costs no look at the others.
+// A process may have ten thousand holds of one name. What happens to one of them costs no look at
+// the others.
 func TestOneOfManyHoldsIsFoundWithoutTheOthers(t *testing.T) {
 	const n = 1000
 	w := newWorld()
@@ -53,8 +54,8 @@ func TestOneOfManyHoldsIsFoundWithoutTheOthers(t *testing.T) {
 	require.Zero(t, w.Len())
 }
 
-// In an open table Redis tells with the next grant that a hold was lost without anybody noticing. A grant from
-// before that one is none.
+// In an open table Redis tells with the next grant that a hold was lost without anybody noticing. A
+// grant from before that one is none.
 func TestNewestTokenWinsInAnOpenTable(t *testing.T) {
 	w := newWorld()
 	w.Open = true

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A call that makes one attempt waits in the process for the release of what was kept, without a place in Redis.
+// A call that makes one attempt waits in the process for the release of what was kept, without a
+// place in Redis.
 func TestOneAttemptTakesNoPlace(t *testing.T) {
 	w := newWorld()
 	l := newLease(10, 0)

@@ -2,7 +2,8 @@ package arbiter
 
 import "sync"
 
-// A Lock is one side of the lock of a name in a table. Table.Init makes it usable; it does not change after that.
+// A Lock is one side of the lock of a name in a table. Table.Init makes it usable; it does not
+// change after that.
 type Lock[L comparable] struct {
 	lockSide
 	shard *shard[L] // of the name
@@ -30,7 +31,8 @@ func (l *Lock[L]) lostOf(o *Owner) *Hold[L] {
 	return h
 }
 
-// LossOf returns why o has lost a hold, on either side, which it must unlock first; nil if there is none.
+// LossOf returns why o has lost a hold, on either side, which it must unlock first; nil if there is
+// none.
 func (l *Lock[L]) LossOf(o *Owner) error {
 	for _, side := range []Side{Write, Read} {
 		if h, _ := o.lostOn(lockSide{l.guard, l.name, side}).(*Hold[L]); h != nil {
@@ -40,8 +42,8 @@ func (l *Lock[L]) LossOf(o *Owner) error {
 	return nil
 }
 
-// MustUnlockFirst reports whether a call of o may not have the lock now, since a hold that it lost, on either
-// side, awaits its unlock: the section that the loss has broken still runs.
+// MustUnlockFirst reports whether a call of o may not have the lock now, since a hold that it lost,
+// on either side, awaits its unlock: the section that the loss has broken still runs.
 func (l *Lock[L]) MustUnlockFirst(o *Owner) bool {
 	return o.lostOn(lockSide{l.guard, l.name, Write}) != nil || o.lostOn(lockSide{l.guard, l.name, Read}) != nil
 }

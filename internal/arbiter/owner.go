@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// An Owner is who may enter again what it holds, from [NewOwner]. Owners are compared by address. A call without one
-// has a hold of its own.
+// An Owner is who may enter again what it holds, from [NewOwner]. Owners are compared by address. A
+// call without one has a hold of its own.
 //
-// The zero Owner is a crowd: readers of different goroutines that share one hold, which counts them. It does not enter
-// again, and has nothing to unlock first.
+// The zero Owner is a crowd: readers of different goroutines that share one hold, which counts
+// them. It does not enter again, and has nothing to unlock first.
 type Owner struct {
 	Minter any // who made the owner; not used here
 
@@ -35,7 +35,8 @@ func (o *Owner) lostOn(s lockSide) any {
 	return o.lost[s]
 }
 
-// setLost records that o lost hold on s, or if that is nil, that it has unlocked what it lost there.
+// setLost records that o lost hold on s, or if that is nil, that it has unlocked what it lost
+// there.
 func (o *Owner) setLost(s lockSide, hold any) {
 	if !o.enters {
 		return

@@ -80,7 +80,8 @@ func (q *queue[L]) push(w *Waiter[L]) {
 	}
 }
 
-// enqueue has w wait in this process. Without wait it makes one attempt then, and wants no place in Redis.
+// enqueue has w wait in this process. Without wait it makes one attempt then, and wants no place in
+// Redis.
 func (e *entry[L]) enqueue(w *Waiter[L], wait bool) {
 	w.Passable = w.Passable && wait
 	e.queues[w.Lock.side].push(w)
@@ -153,9 +154,9 @@ func (e *entry[L]) promote() {
 	}
 }
 
-// admit follows up a hold that an owner has got. Other calls of the owner that wait for the
-// same side have it too. Its other readers ask again, for themselves: they may enter with the hold, and whoever they
-// wait for may wait for it.
+// admit follows up a hold that an owner has got. Other calls of the owner that wait for the same
+// side have it too. Its other readers ask again, for themselves: they may enter with the hold, and
+// whoever they wait for may wait for it.
 func (e *entry[L]) admit(h *Hold[L]) {
 	o := h.Owner
 	if !o.enters {

@@ -2,17 +2,18 @@ package arbiter
 
 import "slices"
 
-// The read side of a name. A process has one read lease that any number of its readers
-// share. A new reader joins that lease without asking Redis while the last answer of Redis, that
-// no writer waits, is fresh enough, and no writer waits here; after that, one reader asks again on
-// behalf of all. A reader asks for itself, apart, if its lease is not to be shared, if its owner has the
+// The read side of a name. A process has one read lease that any number of its readers share. A new
+// reader joins that lease without asking Redis while the last answer of Redis, that no writer
+// waits, is fresh enough, and no writer waits here; after that, one reader asks again on behalf of
+// all. A reader asks for itself, apart, if its lease is not to be shared, if its owner has the
 // exclusive hold, or if it does not wait.
 //
-// An owner has at most one read hold; so has a crowd, which counts its readers. If the lease is not shared, each of them
-// brings one of its own, and the one that lasts longest stays: none is cut short.
+// An owner has at most one read hold; so has a crowd, which counts its readers. If the lease is not
+// shared, each of them brings one of its own, and the one that lasts longest stays: none is cut
+// short.
 //
-// The read side of an open table has no sharing: each call asks for a hold and a lease of its own, and Redis says how
-// many there may be. That is how a semaphore is held, which has no other side.
+// The read side of an open table has no sharing: each call asks for a hold and a lease of its own,
+// and Redis says how many there may be. That is how a semaphore is held, which has no other side.
 
 // unread reports whether there is neither a read hold nor a call for one.
 func (e *entry[L]) unread() bool {
@@ -104,9 +105,9 @@ func (t *Table[L]) Standing(w *Waiter[L]) (*Hold[L], Standing[L]) {
 // confirmed the one that this process shares. All queued readers enter with w, and others may
 // join until joinUntil.
 //
-// It returns the hold of w, or nil if w still contends, and what the caller must release: a fresh lease
-// that is not used, or the one that it replaces. A lease is not used if w's owner has lost a hold, or if
-// it has a hold or this process a shared lease by now.
+// It returns the hold of w, or nil if w still contends, and what the caller must release: a fresh
+// lease that is not used, or the one that it replaces. A lease is not used if w's owner has lost a
+// hold, or if it has a hold or this process a shared lease by now.
 func (t *Table[L]) GrantRead(w *Waiter[L], lease L, fresh bool, joinUntil int64) (h *Hold[L], spare L) {
 	e, now := w.Lock.shard.lockFor(w)
 	defer e.unlock()

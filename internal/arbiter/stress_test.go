@@ -71,7 +71,8 @@ func (p *host) release(l *lease) {
 	}
 }
 
-// acquire acquires l for o, and returns the hold, or nil if ctx ended before or something must be unlocked first.
+// acquire acquires l for o, and returns the hold, or nil if ctx ended before or something must be
+// unlocked first.
 func (p *host) acquire(ctx context.Context, l *lock, o *owner, due bool) *hold {
 	w := p.Waiter(l, o, !p.Open, 1)
 	w.Due = due
@@ -111,8 +112,9 @@ func (p *host) ended(x exit) arbiter.Outcome {
 	return x.Outcome
 }
 
-// Goroutines of several processes, some with an owner, many cancelled at a random moment, never have
-// the lock together; and where leases are lost nobody waits for ever, and every unlock finds its hold.
+// Goroutines of several processes, some with an owner, many cancelled at a random moment, never
+// have the lock together; and where leases are lost nobody waits for ever, and every unlock finds
+// its hold.
 func TestStress(t *testing.T) {
 	for name, c := range map[string]struct{ open, rw, loses bool }{
 		"mutex": {}, "mutex with losses": {loses: true},

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Rules tell a table about leases. All functions but Expire and Gone are called with a shard locked:
-// they must neither block nor use the table.
+// Rules tell a table about leases. All functions but Expire and Gone are called with a shard
+// locked: they must neither block nor use the table.
 type Rules[L comparable] struct {
 	// Now is the clock.
 	Now func() int64
@@ -28,7 +28,8 @@ type Rules[L comparable] struct {
 	// Pass reports whether a lease may be passed to a waiter of that class without asking
 	// Redis, and the fencing token to pass it with. It is not asked for read leases.
 	Pass func(lease L, class, now int64) (token int64, ok bool)
-	// Keep reports whether the process keeps a lease, for d at most, that nobody uses or waits for any more.
+	// Keep reports whether the process keeps a lease, for d at most, that nobody uses or waits for
+	// any more.
 	Keep func(lease L, d, now int64) bool
 	// Resume is Pass for a lease that was kept, and is not any more.
 	Resume func(lease L, class, now int64) (token int64, ok bool)
@@ -54,8 +55,8 @@ type shard[L comparable] struct {
 	spare      sync.Pool            // of entries
 }
 
-// entry is the state of one name. It exists while there is a hold, a kept lease, a contender, or a waiter. At most one
-// of its first three fields is set.
+// entry is the state of one name. It exists while there is a hold, a kept lease, a contender, or a
+// waiter. At most one of its first three fields is set.
 type entry[L comparable] struct {
 	*shard[L]
 	name string
@@ -90,7 +91,8 @@ func (t *Table[L]) shard(name string) *shard[L] {
 	return &t.shards[maphash.String(t.seed, name)&(shardCount-1)]
 }
 
-// lock locks the shard, and returns the entry of a name, a new one if it has none. The entry's unlock must follow.
+// lock locks the shard, and returns the entry of a name, a new one if it has none. The entry's
+// unlock must follow.
 func (s *shard[L]) lock(name string) *entry[L] {
 	s.Lock()
 	e := s.entries[name]
@@ -107,8 +109,8 @@ func (s *shard[L]) lock(name string) *entry[L] {
 	return e
 }
 
-// unlock lets those ask that may, after what has happened, forgets the name if nothing is left of it, and unlocks the
-// shard.
+// unlock lets those ask that may, after what has happened, forgets the name if nothing is left of
+// it, and unlocks the shard.
 func (e *entry[L]) unlock() {
 	s := e.shard
 	e.promote()
@@ -179,7 +181,8 @@ func (t *Table[L]) Leases(name string) (ls []L) {
 	return ls
 }
 
-// Find returns the lease with that id, if it is among those that Leases returns. It looks at a few, however many there are.
+// Find returns the lease with that id, if it is among those that Leases returns. It looks at a few,
+// however many there are.
 func (t *Table[L]) Find(name, id string) (l L, found bool) {
 	e := t.shard(name).lock(name)
 	defer e.unlock()
@@ -191,8 +194,8 @@ func (t *Table[L]) Find(name, id string) (l L, found bool) {
 	return e.read, e.sharing > 0 && t.ID(e.read) == id
 }
 
-// Recall records that another process waits for the lock that lease is for, or for a permit of its semaphore. It does
-// Drop if the lease is kept.
+// Recall records that another process waits for the lock that lease is for, or for a permit of its
+// semaphore. It does Drop if the lease is kept.
 func (t *Table[L]) Recall(name string, lease L) (dropped bool) {
 	e := t.shard(name).lock(name)
 	defer e.unlock()
@@ -208,8 +211,8 @@ func (t *Table[L]) Recall(name string, lease L) (dropped bool) {
 }
 
 // Lose ends every hold on lease before its unlock, because of cause, and returns them: none if the
-// lease is not current or its last unlock has been called. kept reports that it was kept, and is not any more: nobody
-// has lost it.
+// lease is not current or its last unlock has been called. kept reports that it was kept, and is
+// not any more: nobody has lost it.
 func (t *Table[L]) Lose(name string, lease L, cause error) (lost []*Hold[L], kept bool) {
 	e := t.shard(name).lock(name)
 	defer e.unlock()
@@ -219,7 +222,8 @@ func (t *Table[L]) Lose(name string, lease L, cause error) (lost []*Hold[L], kep
 	return e.lose(lease, cause), kept
 }
 
-// lose ends every hold on lease before its unlock, which its owner has still to make, and returns them.
+// lose ends every hold on lease before its unlock, which its owner has still to make, and returns
+// them.
 func (e *entry[L]) lose(lease L, cause error) (lost []*Hold[L]) {
 	if e.hold != nil && e.hold.lease == lease {
 		lost = append(lost, e.hold)
@@ -289,8 +293,8 @@ func (t *Table[L]) Blocked(l *Lock[L]) (b Blocked[L]) {
 	return b
 }
 
-// Waiting returns the number of calls queued for a side of name, without those that ask Redis. It is for
-// tests.
+// Waiting returns the number of calls queued for a side of name, without those that ask Redis. It
+// is for tests.
 func (t *Table[L]) Waiting(name string, side Side) int {
 	e := t.shard(name).lock(name)
 	defer e.unlock()

@@ -21,8 +21,8 @@ func (e *Engine) Inspect(ctx context.Context, name string) (in wire.State, err e
 }
 
 // ForceUnlock opens the lock of a name, and reports whether it was locked. Its holders lose it at
-// once. If holders are given and others hold it, it does nothing and returns wire.ErrOtherHolder; of a
-// semaphore it ends the permits of these.
+// once. If holders are given and others hold it, it does nothing and returns wire.ErrOtherHolder;
+// of a semaphore it ends the permits of these.
 func (e *Engine) ForceUnlock(ctx context.Context, name string, holders ...string) (was bool, err error) {
 	err = e.admin(ctx, "force unlock", name, func(ctx context.Context, key string) error {
 		ours := e.leasesOf(key)

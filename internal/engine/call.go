@@ -11,8 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
-// A Call is one call of Lock or TryLock of what the user locks. A Group and a Redlock lock their members
-// on behalf of one call, so only that is reported.
+// A Call is one call of Lock or TryLock of what the user locks. A Group and a Redlock lock their
+// members on behalf of one call, so only that is reported.
 type Call struct {
 	Ctx  context.Context // the caller's, for observers
 	Op   string          // for errors
@@ -60,8 +60,8 @@ func (c *Call) Got(h Held, local bool) { c.hold, c.told.Local = h, local }
 // Kept records that the hold that the call got was kept.
 func (c *Call) Kept() { c.told.Kept = true }
 
-// Entered records the hold that the call has entered again, if it is more than a re-entry for observers: it was
-// reported to wait.
+// Entered records the hold that the call has entered again, if it is more than a re-entry for
+// observers: it was reported to wait.
 func (c *Call) Entered(h Held) {
 	if c.told.Waited {
 		c.Got(h, true)
@@ -87,7 +87,8 @@ func (c *Call) Contended() bool { return c.told.Waited }
 // Waited returns how long the call takes already.
 func (c *Call) Waited() time.Duration { return time.Duration(Now() - c.start) }
 
-// End reports the end of the call. If an observer panics the caller gets no hold to unlock: the call's is given back.
+// End reports the end of the call. If an observer panics the caller gets no hold to unlock: the
+// call's is given back.
 func (c *Call) End(held bool, err error, giveBack func(h Held, due bool)) {
 	if c.observer == nil || held && c.hold == nil {
 		return
@@ -125,8 +126,8 @@ func ReportLoss(o event.Observer, h Held, name string, k event.Kind) {
 	}
 }
 
-// ReportUnlock reports the end of an unlock of h, which was called at start and has ended all calls of Lock, or that of
-// one of several readers. If err is ErrLost the unlock has found the hold lost.
+// ReportUnlock reports the end of an unlock of h, which was called at start and has ended all calls
+// of Lock, or that of one of several readers. If err is ErrLost the unlock has found the hold lost.
 func ReportUnlock(
 	ctx context.Context, o event.Observer, h Held, all bool, name string, k event.Kind, start int64, err error,
 ) {

@@ -14,9 +14,10 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// How a hold goes to another process. One script gives it from hold id to hold id: from the holder's to that of a
-// ticket, which nothing renews, and from there to that of who adopts it. So the lock is taken all the time. The first
-// has ended its hold before the script is sent, and the second has one when it has been answered.
+// How a hold goes to another process. One script gives it from hold id to hold id: from the
+// holder's to that of a ticket, which nothing renews, and from there to that of who adopts it. So
+// the lock is taken all the time. The first has ended its hold before the script is sent, and the
+// second has one when it has been answered.
 
 const (
 	opHandOff = "hand off"
@@ -30,7 +31,8 @@ var errTwice = errors.New("other holds of its owner go on, so the lock cannot le
 // ErrNoMutex: a hold that is not one of a Mutex was to be handed off.
 var ErrNoMutex = fmt.Errorf("%w: only the hold of a Mutex can be handed off: it is released instead", lockerr.ErrOption)
 
-// HandOff ends h without a release. It returns a ticket, which keeps the lock for d. After an error h has ended as well.
+// HandOff ends h without a release. It returns a ticket, which keeps the lock for d. After an error
+// h has ended as well.
 func (l *Lock) HandOff(ctx context.Context, h Held, d time.Duration) (ticket string, err error) {
 	fail := func(err error) (string, error) { return "", lockerr.New(opHandOff, l.Name(), err) }
 	if l.kind != wire.Plain || d < leastHandoff || ctx.Err() != nil {
@@ -82,8 +84,9 @@ func (l *Lock) HandOff(ctx context.Context, h Held, d time.Duration) (ticket str
 	return t.Text(), nil
 }
 
-// sendHandoff gives the hold on l to the ticket to, with as many tries as it takes, until ctx, the lease or the session
-// ends. It returns the time of the server. After an error what either may have is released in the background.
+// sendHandoff gives the hold on l to the ticket to, with as many tries as it takes, until ctx, the
+// lease or the session ends. It returns the time of the server. After an error what either may have
+// is released in the background.
 func (e *Engine) sendHandoff(ctx context.Context, l, to *lease.Lease) (at int64, err error) {
 	io := e.proto.NewContext(ctx)
 	e.watchdog.Stop(l, io, l.Deadline.Load())

@@ -17,18 +17,19 @@ const (
 	keptTogether = 100 * time.Millisecond // those that are to end within it end with the first
 	deafMost     = time.Second            // for which it keeps them while it hears no messages: nobody could recall them
 
-	// After a recall a name is not kept for coolPaid, if the lease was taken over keptPays times: that has saved many
-	// times what the recall costs. Else other processes use the name as much, and it is not kept for coolFirst; for
-	// twice as long if the next recall follows within coolMost after that, up to coolMost.
+	// After a recall a name is not kept for coolPaid, if the lease was taken over keptPays times:
+	// that has saved many times what the recall costs. Else other processes use the name as much,
+	// and it is not kept for coolFirst; for twice as long if the next recall follows within
+	// coolMost after that, up to coolMost.
 	keptPays  = 16
 	coolPaid  = time.Second
 	coolFirst = 10 * time.Second
 	coolMost  = time.Minute
 )
 
-// A keeper knows the leases that the session keeps though nobody uses them, and how long; which of them the next Lock
-// takes over is the arbiter's to decide. One goroutine, run, releases those whose time is over. The watchdog renews
-// them like all others.
+// A keeper knows the leases that the session keeps though nobody uses them, and how long; which of
+// them the next Lock takes over is the arbiter's to decide. One goroutine, run, releases those
+// whose time is over. The watchdog renews them like all others.
 type keeper struct {
 	e *Engine
 
@@ -100,9 +101,9 @@ func (k *keeper) keep(l *lease.Lease, d, now int64) bool {
 	return true
 }
 
-// resume decides for the arbiter whether the next Lock takes l over, which is not kept any more. Nobody else has
-// wanted it, so its tenure starts again. If the session has missed messages since Redis was last known to have l,
-// somebody may have forced it open.
+// resume decides for the arbiter whether the next Lock takes l over, which is not kept any more.
+// Nobody else has wanted it, so its tenure starts again. If the session has missed messages since
+// Redis was last known to have l, somebody may have forced it open.
 func (k *keeper) resume(l *lease.Lease, length, now int64) (token int64, ok bool) {
 	k.mu.Lock()
 	k.kept.Stop(&l.Kept)
@@ -128,8 +129,8 @@ func (k *keeper) forget(l *lease.Lease) {
 	k.changedLocked(k.e.Clock.Now())
 }
 
-// cool records that somebody else wants the lock that l is for: it is not kept for a while. However often that is said
-// of one lease, it counts as one recall.
+// cool records that somebody else wants the lock that l is for: it is not kept for a while. However
+// often that is said of one lease, it counts as one recall.
 func (k *keeper) cool(l *lease.Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -157,8 +158,8 @@ func (k *keeper) cool(l *lease.Lease) {
 	k.cooling[strings.Clone(l.Keys.Name)] = c
 }
 
-// subscribed follows up that the session's channel is subscribed, or is not any more. Somebody may have forced its
-// locks open meanwhile: renewals tell. The broker's mutex is locked.
+// subscribed follows up that the session's channel is subscribed, or is not any more. Somebody may
+// have forced its locks open meanwhile: renewals tell. The broker's mutex is locked.
 func (k *keeper) subscribed(live bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -182,7 +183,8 @@ func (e *Engine) Keeps(name string) string {
 	return ""
 }
 
-// run releases what is not to be kept any more, all when the engine drains, until the engine's goroutines end.
+// run releases what is not to be kept any more, all when the engine drains, until the engine's
+// goroutines end.
 func (k *keeper) run() {
 	k.kept.Run(k.e.ioCtx.Done(), func(due []*lease.Lease) {
 		then := int64(0)

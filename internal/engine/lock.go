@@ -16,7 +16,8 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Lock is a lock of one engine: an exclusive one, or one side of a read-write lock. Init makes it usable.
+// A Lock is a lock of one engine: an exclusive one, or one side of a read-write lock. Init makes it
+// usable.
 //
 // A call of Lock passes through this file, and if it must wait through wait.go; that of a reader
 // through read.go as well.
@@ -111,7 +112,8 @@ var (
 	}
 )
 
-// op returns the operation of a call for errors. A group's are told as if its members were locked by it.
+// op returns the operation of a call for errors. A group's are told as if its members were locked
+// by it.
 func (l *Lock) op(c *Call) string {
 	switch {
 	case c.Op == opAdopt:
@@ -183,8 +185,8 @@ func (l *Lock) acquire(ctx context.Context, o *arbiter.Owner, c *Call) (h *lease
 	return h, err
 }
 
-// sessionFor returns what ends a call by o with the session: Shutdown, or for an owner that has the lock, on either
-// side, only its end.
+// sessionFor returns what ends a call by o with the session: Shutdown, or for an owner that has the
+// lock, on either side, only its end.
 func (l *Lock) sessionFor(o *arbiter.Owner) *transport.Context {
 	if l.table.Holds(&l.side, o) {
 		return l.e.callCtx
@@ -192,12 +194,13 @@ func (l *Lock) sessionFor(o *arbiter.Owner) *transport.Context {
 	return l.e.lockCtx
 }
 
-// errStartOver: a call must start over. It was passed a hold that had expired by the time the call woke up, and has
-// given it back; or while it asked Redis its owner has lost a hold, which must be unlocked first.
+// errStartOver: a call must start over. It was passed a hold that had expired by the time the call
+// woke up, and has given it back; or while it asked Redis its owner has lost a hold, which must be
+// unlocked first.
 var errStartOver = errors.New("the call must start over")
 
-// enter waits for the call's turn in this process and then, unless another goroutine lets it in, acquires
-// the lock from Redis.
+// enter waits for the call's turn in this process and then, unless another goroutine lets it in,
+// acquires the lock from Redis.
 func (l *Lock) enter(ctx context.Context, session *transport.Context, o *arbiter.Owner, c *Call) (*lease.Hold, error) {
 	w := l.table.Waiter(&l.side, o, l.shares(), int64(l.config.Lease))
 	w.Due = c.Due
@@ -214,7 +217,8 @@ func (l *Lock) enter(ctx context.Context, session *transport.Context, o *arbiter
 	return h, err
 }
 
-// free takes the waiter back. If an observer has panicked, the call leaves nothing behind, here or in Redis.
+// free takes the waiter back. If an observer has panicked, the call leaves nothing behind, here or
+// in Redis.
 func (a *attempt) free() {
 	if !a.over {
 		if h := a.table.Quit(a.w); h != nil {
@@ -291,8 +295,9 @@ func (a *attempt) begin() (*lease.Hold, error) {
 	return a.acquire()
 }
 
-// awaitTurn blocks until the arbiter answers. If the call ends first, it leaves the queue and returns why. A TryLock
-// waits for the release of what this process kept, as long as an Unlock does.
+// awaitTurn blocks until the arbiter answers. If the call ends first, it leaves the queue and
+// returns why. A TryLock waits for the release of what this process kept, as long as an Unlock
+// does.
 func (a *attempt) awaitTurn() error {
 	most := time.Duration(0)
 	if !a.c.Wait {
@@ -343,8 +348,8 @@ func (a *attempt) acquire() (*lease.Hold, error) {
 		if !a.c.Wait {
 			return a.letIn(nil)
 		}
-		// Another goroutine has a hold with a later token. If Redis has lost its data, and its clock
-		// has stepped back, the next renewal tells.
+		// Another goroutine has a hold with a later token. If Redis has lost its data, and its
+		// clock has stepped back, the next renewal tells.
 		if done, err := a.pause(retakeAfter, nil); done || err != nil {
 			return a.letIn(err)
 		}
@@ -353,9 +358,9 @@ func (a *attempt) acquire() (*lease.Hold, error) {
 
 const retakeAfter = 50 * time.Millisecond
 
-// took registers a lease with the watchdog. It comes after the grant to a local hold, so that
-// a loss finds the hold. The message that somebody has forced it open may have overtaken the reply that grants
-// it: then a renewal tells.
+// took registers a lease with the watchdog. It comes after the grant to a local hold, so that a
+// loss finds the hold. The message that somebody has forced it open may have overtaken the reply
+// that grants it: then a renewal tells.
 func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	e.watchdog.Add(l, maxHold)
 	if e.forced.has(forcedID(l), l.Sent) {
@@ -403,7 +408,8 @@ func (e *Engine) pass(l *lease.Lease, length, now int64) (token int64, ok bool) 
 	return e.next(l, length, now)
 }
 
-// next returns the next token of l for a goroutine that wants a lease of that length, if it may take l over.
+// next returns the next token of l for a goroutine that wants a lease of that length, if it may
+// take l over.
 func (e *Engine) next(l *lease.Lease, length, now int64) (token int64, ok bool) {
 	if !l.Renewed || int64(l.Length) != length || l.Token >= l.Top || !l.Fresh(now) || e.Draining() {
 		return 0, false

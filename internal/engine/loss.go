@@ -14,7 +14,8 @@ import (
 
 // How holds are lost.
 
-// Lost ends the local holds on a lease that is lost, and reports the loss. It implements lease.Owner.
+// Lost ends the local holds on a lease that is lost, and reports the loss. It implements
+// lease.Owner.
 func (e *Engine) Lost(l *lease.Lease, cause error) {
 	if l.OnLost != nil {
 		if _, held := e.parts.LoadAndDelete(forcedID(l)); held {
@@ -53,8 +54,8 @@ func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	}
 }
 
-// loseIfExpired loses a live hold whose lease is not certain any more, and reports whether that is so. A
-// process that was frozen may look before its watchdog does.
+// loseIfExpired loses a live hold whose lease is not certain any more, and reports whether that is
+// so. A process that was frozen may look before its watchdog does.
 func (l *Lock) loseIfExpired(h *lease.Hold) bool {
 	on := h.Lease()
 	if h.State() != arbiter.Live || lease.Certain(on, l.e.Clock.Now()) {
@@ -64,10 +65,12 @@ func (l *Lock) loseIfExpired(h *lease.Hold) bool {
 	return true
 }
 
-// Heard handles a message, and reports whether it is not for those who wait for one on its channel. To the session
-// itself is said "lost <hold id> <key>" if somebody forced the lock with that key open, "wanted <hold id> <key>" if
-// another session waits for it, "asked <hold id> <asking hold id> <key>" if one wants it only if nobody uses it, or what the queue understands. A message that a lock was unlocked is for those who
-// wait, but for the one that only Redisson understands. Heard does not block.
+// Heard handles a message, and reports whether it is not for those who wait for one on its channel.
+// To the session itself is said "lost <hold id> <key>" if somebody forced the lock with that key
+// open, "wanted <hold id> <key>" if another session waits for it, "asked <hold id> <asking hold id>
+// <key>" if one wants it only if nobody uses it, or what the queue understands. A message that a
+// lock was unlocked is for those who wait, but for the one that only Redisson understands. Heard
+// does not block.
 func (e *Engine) Heard(channel, message string) bool {
 	switch {
 	case message == wire.ForRedisson:
@@ -101,8 +104,8 @@ func (e *Engine) Heard(channel, message string) bool {
 	return true
 }
 
-// goneCause returns why Redis does not have l when that is to be released, though it is certain: the message that it
-// was forced open finds no hold any more.
+// goneCause returns why Redis does not have l when that is to be released, though it is certain:
+// the message that it was forced open finds no hold any more.
 func (e *Engine) goneCause(l *lease.Lease) error {
 	if e.forced.has(forcedID(l), l.Sent) {
 		return lockerr.ErrForced

@@ -21,8 +21,8 @@ type Locker interface {
 	Err() error
 }
 
-// Held is a hold of any lock type: what one owner has acquired, or one call without an owner. Each call that it was
-// granted to is to release it once.
+// Held is a hold of any lock type: what one owner has acquired, or one call without an owner. Each
+// call that it was granted to is to release it once.
 type Held interface {
 	State() arbiter.State
 	Cause() error // of the loss
@@ -43,12 +43,13 @@ type Held interface {
 type Member interface {
 	Name() string // for people
 
-	// Take acquires the lock, for o unless that is nil. It waits, or makes one attempt: then the hold may be nil without an
-	// error, since the lock is taken. If due, an Unlock of the lock is to release the hold.
+	// Take acquires the lock, for o unless that is nil. It waits, or makes one attempt: then the
+	// hold may be nil without an error, since the lock is taken. If due, an Unlock of the lock is
+	// to release the hold.
 	Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (Held, error)
 
-	// Release ends one of the calls that h, a hold of this lock, was granted to; if due, one that an Unlock is to end.
-	// It returns ErrNotDue if there is none.
+	// Release ends one of the calls that h, a hold of this lock, was granted to; if due, one that
+	// an Unlock is to end. It returns ErrNotDue if there is none.
 	Release(ctx context.Context, h Held, due bool) error
 
 	// ReleaseOf is Release of what o has locked, by an Unlock.
@@ -57,7 +58,8 @@ type Member interface {
 	// NotHeld returns the error of an Unlock of which there is nothing to release.
 	NotHeld() error
 
-	// Refresh loses h if its deadline has passed: a process that was frozen may look before its watchdog does.
+	// Refresh loses h if its deadline has passed: a process that was frozen may look before its
+	// watchdog does.
 	Refresh(h Held)
 
 	// DeadlineOf returns until when h is valid, if it is live and that is known.
@@ -77,7 +79,8 @@ type Leaf interface {
 	// ReleaseInBackground is Release without waiting for Redis. ctx is for observers.
 	ReleaseInBackground(ctx context.Context, h Held)
 
-	// Order returns the place in the order in which groups lock, the same in every process: by key, then by rank.
+	// Order returns the place in the order in which groups lock, the same in every process: by key,
+	// then by rank.
 	Order() (key string, rank int)
 
 	Parts() []Part // the locks that it takes in engines

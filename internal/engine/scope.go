@@ -7,8 +7,8 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Scope is the context of a section under a hold. It is found through contexts derived from it, the innermost
-// first.
+// A Scope is the context of a section under a hold. It is found through contexts derived from it,
+// the innermost first.
 type Scope struct {
 	context.Context
 	Hold Holds // nil: of a type that this module does not know
@@ -59,8 +59,8 @@ func AroundAt(ctx context.Context, of any, key string) (around []Taken) {
 	return around
 }
 
-// waitsForItself reports whether a Lock by o under ctx would wait for a section that ctx comes from, whose owner is
-// another one. Readers do not wait for readers: see readAround.
+// waitsForItself reports whether a Lock by o under ctx would wait for a section that ctx comes
+// from, whose owner is another one. Readers do not wait for readers: see readAround.
 func (l *Lock) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 	var others []*arbiter.Owner // each has one hold, however often it has entered
 	for _, t := range AroundAt(ctx, l.e, l.keys.Name) {
@@ -75,8 +75,8 @@ func (l *Lock) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 	return len(others) >= max(l.config.Permits, 1)
 }
 
-// readAround reports whether a section that ctx comes from reads what l would read. Then l must not wait for a
-// writer, who waits for that section.
+// readAround reports whether a section that ctx comes from reads what l would read. Then l must not
+// wait for a writer, who waits for that section.
 func (l *Lock) readAround(ctx context.Context) bool {
 	for _, t := range AroundAt(ctx, l.e, l.keys.Name) {
 		if t.Kind == wire.Read {

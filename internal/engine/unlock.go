@@ -16,10 +16,11 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// How every lock is unlocked: the arbiter says what the unlock amounts to, the lease's renewal stops, the
-// release is sent, and the arbiter's next waiter asks.
+// How every lock is unlocked: the arbiter says what the unlock amounts to, the lease's renewal
+// stops, the release is sent, and the arbiter's next waiter asks.
 
-// Release ends one of the calls that h was granted to, and releases the hold if it was the last one: see [Member].
+// Release ends one of the calls that h was granted to, and releases the hold if it was the last
+// one: see [Member].
 func (l *Lock) Release(ctx context.Context, h Held, due bool) error {
 	l.e.track() // nothing else would release what Exit has ended
 	defer l.e.End()
@@ -59,8 +60,8 @@ func (l *Lock) ReleaseInBackground(ctx context.Context, h Held) {
 	}
 }
 
-// unlocked follows up an unlock, which began at start. It returns ErrLost if Redis did not have the hold; what is not
-// confirmed was protected to its end all the same.
+// unlocked follows up an unlock, which began at start. It returns ErrLost if Redis did not have the
+// hold; what is not confirmed was protected to its end all the same.
 func (l *Lock) unlocked(ctx context.Context, start int64, x arbiter.Exit[*lease.Lease], wait bool) (err error) {
 	op := ops[l.kind][1]
 	if err := l.lossOf(x, op); err != nil || x.Outcome == arbiter.Kept {
@@ -108,15 +109,16 @@ func (l *Lock) giveBack(h *lease.Hold, due bool) {
 	}
 }
 
-// Unlock waits for Redis as long as its context lives, but at least unlockLeast and at most unlockMost.
+// Unlock waits for Redis as long as its context lives, but at least unlockLeast and at most
+// unlockMost.
 const (
 	unlockLeast = 100 * time.Millisecond
 	unlockMost  = 2 * time.Second
 )
 
 // release releases l, with as many tries as it takes. If Redis does not confirm it in time, the
-// cleaner goes on, and the error says why. It is ErrGone if Redis did not have the hold, as far as that is known.
-// next is the class of the waiter of this process that comes next; see arbiter.Exit.
+// cleaner goes on, and the error says why. It is ErrGone if Redis did not have the hold, as far as
+// that is known. next is the class of the waiter of this process that comes next; see arbiter.Exit.
 func (e *Engine) release(ctx context.Context, l *lease.Lease, next int64) error {
 	io := e.proto.NewContext(ctx)
 	now := e.Clock.Now()
@@ -161,8 +163,9 @@ func (e *Engine) settle(l, queued *lease.Lease, err error) error {
 	return err
 }
 
-// successor returns a lease to queue with the release of l, for the goroutine that waits for the lock. Its
-// process has had its turn: it queues behind others. nil if there is none that wants such a lease.
+// successor returns a lease to queue with the release of l, for the goroutine that waits for the
+// lock. Its process has had its turn: it queues behind others. nil if there is none that wants such
+// a lease.
 func (e *Engine) successor(l *lease.Lease, class int64) *lease.Lease {
 	if class != int64(l.Length) || !l.Renewed || e.Draining() {
 		return nil
@@ -172,9 +175,10 @@ func (e *Engine) successor(l *lease.Lease, class int64) *lease.Lease {
 	return next
 }
 
-// sendRelease sends the release of l until a time. It returns what it has queued, nil if nothing; or
-// lockerr.ErrGone or ErrForced if the hold was gone although it was certain, errUnconfirmed, or an error for good.
-// A release that is sent again, or answered after the deadline, need not find the hold.
+// sendRelease sends the release of l until a time. It returns what it has queued, nil if nothing;
+// or lockerr.ErrGone or ErrForced if the hold was gone although it was certain, errUnconfirmed, or
+// an error for good. A release that is sent again, or answered after the deadline, need not find
+// the hold.
 func (e *Engine) sendRelease(io *transport.Context, l *lease.Lease, until int64, next *lease.Lease) (queued *lease.Lease, err error) {
 	resent := false
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {

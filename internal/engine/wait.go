@@ -189,8 +189,9 @@ func (a *attempt) claim(l *lease.Lease, g queue.Grant) (outcome, error) {
 		l.Token, l.Slot = g.Token, g.Slot
 		return granted, nil
 	}
-	// Too old to be certain for long, not confirmed by the replicas, too short, or without its slot: ask, without queueing, until
-	// Redis answers. If the claim has expired, another contender has the lock.
+	// Too old to be certain for long, not confirmed by the replicas, too short, or without its
+	// slot: ask, without queueing, until Redis answers. If the claim has expired, another contender
+	// has the lock.
 	out, _, err := a.insist(l)
 	if out == again {
 		a.answered(nil)
@@ -198,7 +199,8 @@ func (a *attempt) claim(l *lease.Lease, g queue.Grant) (outcome, error) {
 	return out, err
 }
 
-// insist sends a request for l, without queueing, until Redis answers: granted, or again with the wait of the answer.
+// insist sends a request for l, without queueing, until Redis answers: granted, or again with the
+// wait of the answer.
 func (a *attempt) insist(l *lease.Lease) (outcome, time.Duration, error) {
 	l.Token = 0
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
@@ -221,8 +223,9 @@ func (a *attempt) insist(l *lease.Lease) (outcome, time.Duration, error) {
 // ErrLate: a lease expired before its grant arrived.
 var ErrLate = errors.New("the reply came after the lease it grants had ended")
 
-// send sends a request for l. A positive reply is a grant, and becomes l.Token. It is sent again, then
-// without queueing, since an id is queued only once, if the reply comes too late to be certain.
+// send sends a request for l. A positive reply is a grant, and becomes l.Token. It is sent again,
+// then without queueing, since an id is queued only once, if the reply comes too late to be
+// certain.
 func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err error) {
 	for resent := false; ; resent = true {
 		l.Sent = a.e.Clock.Now()
@@ -308,8 +311,9 @@ func (a *attempt) unanswered() {
 	}
 }
 
-// ended returns why the call must end, nil if it may go on. The lock is taken if that was the last answer, or if
-// this process has it, unless Redis has not confirmed its release: then Redis keeps the call waiting.
+// ended returns why the call must end, nil if it may go on. The lock is taken if that was the last
+// answer, or if this process has it, unless Redis has not confirmed its release: then Redis keeps
+// the call waiting.
 func (a *attempt) ended() error {
 	op := a.op(a.c)
 	switch {

@@ -10,10 +10,12 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// How a holder hears that somebody else waits for its lock. The arbiter sees those of this process. Of the others the
-// first one in the queue sends a message when it queues, and whenever it looks; a grant says whether some wait already.
+// How a holder hears that somebody else waits for its lock. The arbiter sees those of this process.
+// Of the others the first one in the queue sends a message when it queues, and whenever it looks; a
+// grant says whether some wait already.
 
-// heardWanted follows up the message that somebody waits for the lock at a key, which a hold of this session has.
+// heardWanted follows up the message that somebody waits for the lock at a key, which a hold of
+// this session has.
 func (e *Engine) heardWanted(id, key string) {
 	e.overtaken.add(id, e.Clock.Now()) // first: a hold granted meanwhile is not found, and looks here at last
 	if l := e.leaseOf(id, key); l != nil {
@@ -21,7 +23,8 @@ func (e *Engine) heardWanted(id, key string) {
 	}
 }
 
-// recall records that another process waits for the lock that l is for. If it is kept, it is released.
+// recall records that another process waits for the lock that l is for. If it is kept, it is
+// released.
 func (e *Engine) recall(l *lease.Lease) {
 	e.track()
 	defer e.End()
@@ -52,9 +55,9 @@ func (e *Engine) dropped(l *lease.Lease) {
 	e.releaseLater(l)
 }
 
-// named are the hold ids that messages of a kind have named last. A message may overtake the reply that grants the hold,
-// or come while the hold is being released. They are few: the next look of a waiter repeats that the lock is wanted, and
-// a renewal tells that it was forced open.
+// named are the hold ids that messages of a kind have named last. A message may overtake the reply
+// that grants the hold, or come while the hold is being released. They are few: the next look of a
+// waiter repeats that the lock is wanted, and a renewal tells that it was forced open.
 type named struct {
 	at atomic.Int64 // a moment after the last one was named
 
@@ -82,8 +85,9 @@ func (o *named) has(id string, sent int64) bool {
 	return slices.Contains(o.ids[:], id)
 }
 
-// WantedOf returns a channel that is closed when somebody else waits for the lock of h while it is held. It is nil for
-// readers, whose waiters are not told of, and for what is no lock of one engine.
+// WantedOf returns a channel that is closed when somebody else waits for the lock of h while it is
+// held. It is nil for readers, whose waiters are not told of, and for what is no lock of one
+// engine.
 func WantedOf(h Held) <-chan struct{} {
 	if h, ok := h.(*lease.Hold); ok && h.Lease().Kind != wire.Read {
 		return h.Wanted()

@@ -1,5 +1,5 @@
-// Package event holds what the engine reports. Package relock declares the events that users see, and says when each is
-// told.
+// Package event holds what the engine reports. Package relock declares the events that users see,
+// and says when each is told.
 package event
 
 import (

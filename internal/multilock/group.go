@@ -30,14 +30,15 @@ type Group struct {
 	name      string          // for observers: the members' names
 	given     []int           // the members' indices in the order in which they were given to New
 
-	// Members may be shared with others, so they alone exclude: each call without an owner has a hold of its own.
+	// Members may be shared with others, so they alone exclude: each call without an owner has a
+	// hold of its own.
 	mu   sync.Mutex               // protects the following, and the counts of holds
 	held map[*arbiter.Owner]*hold // of owners, until they have unlocked; an owner enters again
 }
 
-// New returns a group of locks, each a *Group, an engine.Leaf, or an engine.Locker. Its first call reports misuse: no
-// member, a nil member, or members that exclude each other. A lock that is a member twice is locked twice. A group
-// stands for its members.
+// New returns a group of locks, each a *Group, an engine.Leaf, or an engine.Locker. Its first call
+// reports misuse: no member, a nil member, or members that exclude each other. A lock that is a
+// member twice is locked twice. A group stands for its members.
 func New(locks ...any) *Group {
 	g := &Group{held: make(map[*arbiter.Owner]*hold)}
 	var given []any
@@ -106,8 +107,9 @@ func nameOf(l any) string {
 	return fmt.Sprintf("%T", l)
 }
 
-// addToBatch adds a member to a batch of members that are tried at the same time. Members of one key are in different
-// batches: the second enters with what the owner got by the first. So are strangers, who may be anything.
+// addToBatch adds a member to a batch of members that are tried at the same time. Members of one
+// key are in different batches: the second enters with what the owner got by the first. So are
+// strangers, who may be anything.
 func (g *Group) addToBatch(i int) {
 	at := slices.IndexFunc(g.batches, func(b []int) bool {
 		return g.keys[i] != "" && !slices.ContainsFunc(b, func(j int) bool { return g.keys[j] == g.keys[i] || g.keys[j] == "" })
@@ -118,7 +120,8 @@ func (g *Group) addToBatch(i int) {
 	g.batches[at] = append(g.batches[at], i)
 }
 
-// addSessions notes the sessions of the members, and finds members that can never be locked together.
+// addSessions notes the sessions of the members, and finds members that can never be locked
+// together.
 func (g *Group) addSessions() {
 	taken := make(map[[2]string][]engine.Part) // by deployment and key: one of each session
 	var all []*engine.Engine
@@ -173,8 +176,9 @@ func (g *Group) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (eng
 	return fresh, nil
 }
 
-// enter returns the hold of o, which one more call enters. If there is none it is fresh, which the call has acquired: nil if
-// that is nil. Another call of o may have been faster. It is an error if the hold was lost.
+// enter returns the hold of o, which one more call enters. If there is none it is fresh, which the
+// call has acquired: nil if that is nil. Another call of o may have been faster. It is an error if
+// the hold was lost.
 func (g *Group) enter(o *arbiter.Owner, fresh *hold, due bool) (*hold, error) {
 	g.mu.Lock()
 	h := g.held[o]
@@ -228,8 +232,8 @@ func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 	return h, nil
 }
 
-// Release ends one of the calls that held was granted to: see [engine.Member]. The last one unlocks every member, even if
-// others fail, and joins their errors.
+// Release ends one of the calls that held was granted to: see [engine.Member]. The last one unlocks
+// every member, even if others fail, and joins their errors.
 func (g *Group) Release(ctx context.Context, held engine.Held, due bool) (err error) {
 	start, h := engine.Now(), held.(*hold)
 	g.mu.Lock()
@@ -279,7 +283,8 @@ const opUnlock = "unlock group"
 // NotHeld returns the error of an Unlock of which there is nothing to release.
 func (g *Group) NotHeld() error { return lockerr.New(opUnlock, "", cmp.Or(g.err, lockerr.ErrNotHeld)) }
 
-// Refresh loses h if a member is past its deadline: a process that was frozen may look before its watchdog does.
+// Refresh loses h if a member is past its deadline: a process that was frozen may look before its
+// watchdog does.
 func (g *Group) Refresh(h engine.Held) {
 	if h.State() != arbiter.Live {
 		return
@@ -291,10 +296,11 @@ func (g *Group) Refresh(h engine.Held) {
 
 // How a group acquires its members.
 //
-// It tries all of them at the same time. If one is taken it gives the others back, waits for that one
-// while it holds nothing, and tries the rest again. If others are always faster, it begins to keep what comes before
-// the one that it waits for: so each wait brings it further in the canonical order. Two groups cannot deadlock each
-// other: while a call holds a member it waits only for one that is later in that order.
+// It tries all of them at the same time. If one is taken it gives the others back, waits for that
+// one while it holds nothing, and tries the rest again. If others are always faster, it begins to
+// keep what comes before the one that it waits for: so each wait brings it further in the canonical
+// order. Two groups cannot deadlock each other: while a call holds a member it waits only for one
+// that is later in that order.
 
 const (
 	togetherRounds = 3                     // before members are kept
@@ -362,8 +368,8 @@ func (h *hold) acquire(ctx context.Context, c *engine.Call) (bool, error) {
 	}
 }
 
-// try makes one attempt to lock the members that h lacks, one batch after the other. It returns the first that is taken
-// or in trouble, or was lost meanwhile; -1 if h has them all.
+// try makes one attempt to lock the members that h lacks, one batch after the other. It returns the
+// first that is taken or in trouble, or was lost meanwhile; -1 if h has them all.
 func (h *hold) try(ctx context.Context, c *engine.Call) (taken int, err error) {
 	taken = -1
 	batches := h.g.batches
@@ -385,7 +391,8 @@ func (h *hold) try(ctx context.Context, c *engine.Call) (taken int, err error) {
 	return slices.IndexFunc(h.parts, func(p engine.Held) bool { return p.State() != arbiter.Live }), nil
 }
 
-// tryBatch makes one attempt to lock each of a batch, all at the same time: the client sends what overlaps together.
+// tryBatch makes one attempt to lock each of a batch, all at the same time: the client sends what
+// overlaps together.
 func (h *hold) tryBatch(ctx context.Context, b []int, c *engine.Call) []error {
 	errs := make([]error, len(b))
 	var all sync.WaitGroup
@@ -455,8 +462,8 @@ func (h *hold) cause() error {
 	return lockerr.ErrMember
 }
 
-// giveBack unlocks the members without waiting for Redis, but those that come before another one in the canonical
-// order, unless that is -1. ctx is for observers.
+// giveBack unlocks the members without waiting for Redis, but those that come before another one in
+// the canonical order, unless that is -1. ctx is for observers.
 func (h *hold) giveBack(ctx context.Context, next int) {
 	ctx = arbiter.WithOwner(context.WithoutCancel(ctx), h.as)
 	keys := h.g.keys
@@ -475,7 +482,8 @@ func (h *hold) giveBack(ctx context.Context, next int) {
 	}
 }
 
-// unlock unlocks all members at the same time, so that a server that does not answer keeps no other member locked.
+// unlock unlocks all members at the same time, so that a server that does not answer keeps no other
+// member locked.
 func (h *hold) unlock(ctx context.Context) error {
 	ctx = arbiter.WithOwner(ctx, h.as)
 	errs := make([]error, len(h.parts))
@@ -519,7 +527,8 @@ func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
 	return first, true
 }
 
-// TakenBy returns the locks that members hold. After a loss those of other members are held until h is unlocked.
+// TakenBy returns the locks that members hold. After a loss those of other members are held until h
+// is unlocked.
 func (g *Group) TakenBy(h engine.Held) (taken []engine.Taken) {
 	if h.State() == arbiter.Ended {
 		return nil
@@ -536,7 +545,8 @@ type Share struct {
 	Held   engine.Held
 }
 
-// SharesOf returns what h, a hold of the group, has of its members, in the order in which New was given them.
+// SharesOf returns what h, a hold of the group, has of its members, in the order in which New was
+// given them.
 func (g *Group) SharesOf(h engine.Held) []Share {
 	shares := make([]Share, len(g.given))
 	for n, i := range g.given {

@@ -9,7 +9,8 @@ import (
 
 var background = context.Background()
 
-// What a group does with its members, but in which order, is tested with real locks, in test/locks and test/virtual.
+// What a group does with its members, but in which order, is tested with real locks, in test/locks
+// and test/virtual.
 
 func TestMembersAreLockedInTheOrderOfTheirNames(t *testing.T) {
 	var j journal
@@ -31,7 +32,8 @@ func TestMembersAreLockedInTheOrderOfTheirNames(t *testing.T) {
 	}
 }
 
-// One attempt asks for one member after the other: of several groups that do so at the same time one gets all.
+// One attempt asks for one member after the other: of several groups that do so at the same time
+// one gets all.
 func TestOneAttemptAsksInOrder(t *testing.T) {
 	var j journal
 	b := j.member("b")
@@ -42,8 +44,8 @@ func TestOneAttemptAsksInOrder(t *testing.T) {
 	require.Equal(t, []string{"try a", "try b", "give back a"}, j.taken())
 }
 
-// A group waits for a member that is taken with nothing in its hands. After some rounds it waits while it holds
-// members, but only for one that is later in the order.
+// A group waits for a member that is taken with nothing in its hands. After some rounds it waits
+// while it holds members, but only for one that is later in the order.
 func TestGroupWaitsForNothingEarlierWhileItHoldsAMember(t *testing.T) {
 	var j journal
 	a, b, x := j.member("a"), j.member("b"), j.strange("x")

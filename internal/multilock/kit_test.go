@@ -22,8 +22,8 @@ func (j *journal) note(what, name string) {
 	j.did = append(j.did, what+" "+name)
 }
 
-// taken returns what was done since the last time. What is tried in a row may be tried at the same time: it is sorted,
-// but a name that comes again starts the next row.
+// taken returns what was done since the last time. What is tried in a row may be tried at the same
+// time: it is sorted, but a name that comes again starts the next row.
 func (j *journal) taken() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

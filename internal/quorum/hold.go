@@ -15,8 +15,8 @@ import (
 )
 
 // hold is one acquisition of a Redlock: what this process holds on each deployment, whichever of
-// its goroutines has the lock. A deployment that is missing, since it was down or has lost its part, is asked again
-// while the hold lasts; between attempts there is no goroutine.
+// its goroutines has the lock. A deployment that is missing, since it was down or has lost its
+// part, is asked again while the hold lasts; between attempts there is no goroutine.
 type hold struct {
 	r     *Redlock
 	since int64 // by r.e.Clock: when the first request was sent
@@ -47,9 +47,10 @@ func newHold(r *Redlock) *hold {
 	return &hold{r: r, since: r.e.Clock.Now(), chosen: make(chan struct{}), parts: make([]*lease.Lease, len(r.nodes))}
 }
 
-// take asks one deployment for its part, whose grant it tells to granted, waits until the first token is chosen, and
-// raises the deployment's to that. Then the part is the hold's. take reports whether the token was chosen among
-// this deployment's and others: one that is larger, since its grant came too late, counts for no majority.
+// take asks one deployment for its part, whose grant it tells to granted, waits until the first
+// token is chosen, and raises the deployment's to that. Then the part is the hold's. take reports
+// whether the token was chosen among this deployment's and others: one that is larger, since its
+// grant came too late, counts for no majority.
 func (h *hold) take(caller context.Context, i int, age time.Duration, granted func(answer)) (bool, error) {
 	var lost, kept bool // guarded by h.mu
 	p, err := h.try(caller, i, func(cause error) {
@@ -111,12 +112,14 @@ func (h *hold) choose() {
 	close(h.chosen)
 }
 
-// raise raises the token of a deployment to the hold's first, where it has p, unless it has issued that itself. This
-// second round trip, after a majority has granted the lock, makes the tokens of a Redlock grow:
+// raise raises the token of a deployment to the hold's first, where it has p, unless it has issued
+// that itself. This second round trip, after a majority has granted the lock, makes the tokens of a
+// Redlock grow:
 //
-// Of two holds, majorities have confirmed the tokens, and have a deployment in common. It had their parts one after the
-// other. While it had the former one, its token was the former hold's first or larger; later it issued one for the
-// other hold, which is larger still, and of which the other hold's first is not smaller.
+// Of two holds, majorities have confirmed the tokens, and have a deployment in common. It had their
+// parts one after the other. While it had the former one, its token was the former hold's first or
+// larger; later it issued one for the other hold, which is larger still, and of which the other
+// hold's first is not smaller.
 func (h *hold) raise(caller context.Context, i int, p *lease.Lease) (first int64, raised bool, err error) {
 	h.mu.Lock()
 	first, over := h.first, h.state == ended
@@ -129,8 +132,8 @@ func (h *hold) raise(caller context.Context, i int, p *lease.Lease) (first int64
 	return first, raised, err
 }
 
-// bounded returns a context for a request to one deployment. The end of caller ends it only while the lock is not
-// held: later the part belongs to the hold.
+// bounded returns a context for a request to one deployment. The end of caller ends it only while
+// the lock is not held: later the part belongs to the hold.
 func (h *hold) bounded(caller context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), h.r.bound())
 	forget := context.AfterFunc(caller, func() {
@@ -180,8 +183,8 @@ func (h *hold) begin() {
 	h.assess()
 }
 
-// assess loses the hold if it has no majority any more, and otherwise schedules the repair of missing
-// parts.
+// assess loses the hold if it has no majority any more, and otherwise schedules the repair of
+// missing parts.
 func (h *hold) assess() {
 	h.mu.Lock()
 	lost := h.state == held && len(with(true, h.parts)) < h.r.quorum()
@@ -196,7 +199,8 @@ func (h *hold) assess() {
 	}
 }
 
-// why returns the cause if the hold is lost now: that of its last part if no majority is left, else that it has run out.
+// why returns the cause if the hold is lost now: that of its last part if no majority is left, else
+// that it has run out.
 func (h *hold) why() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,8 +229,8 @@ func (h *hold) reportLost(holds []*locked) {
 	}
 }
 
-// discard gives every part back without waiting for Redis. The next call of this process may ask, if an unlock ended
-// the hold.
+// discard gives every part back without waiting for Redis. The next call of this process may ask,
+// if an unlock ended the hold.
 func (h *hold) discard() {
 	defer h.r.table.Released(h.r.side.Name(), h, nil, 0)
 	for i, p := range h.end() {

@@ -115,7 +115,8 @@ func TestLostMajorityIsTold(t *testing.T) {
 	redistest.Eventually(t, time.Minute, "the release of what was left", func() bool { return !servers[2].Exists("a") })
 }
 
-// A call that queues behind one that asks is told what that one has learnt, also after it has begun to wait.
+// A call that queues behind one that asks is told what that one has learnt, also after it has begun
+// to wait.
 func TestQueuedCallIsToldWhatTheOneBeforeHasLearnt(t *testing.T) {
 	t.Parallel()
 	sessions, _ := deployments(t, 3)

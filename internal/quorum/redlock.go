@@ -112,8 +112,9 @@ func (r *Redlock) closed() bool {
 	return len(open) < r.quorum()
 }
 
-// Take acquires r: see [engine.Member]. A call that waits does so for deployments that are down, even if they are a
-// majority. If it makes one attempt and no majority answers, it returns their errors.
+// Take acquires r: see [engine.Member]. A call that waits does so for deployments that are down,
+// even if they are a majority. If it makes one attempt and no majority answers, it returns their
+// errors.
 func (r *Redlock) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (engine.Held, error) {
 	c := engine.NewCall(ctx, r.observer, r.name, event.Redlock, "lock", wait)
 	c.Due = due
@@ -141,7 +142,8 @@ func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call)
 	return h, nil
 }
 
-// waitsForItself reports whether a Lock by o under ctx would wait for a section that ctx comes from.
+// waitsForItself reports whether a Lock by o under ctx would wait for a section that ctx comes
+// from.
 func (r *Redlock) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 	around := engine.AroundAt(ctx, r.table, r.side.Name())
 	return slices.ContainsFunc(around, func(t engine.Taken) bool { return o == nil || t.Owner != o })
@@ -203,8 +205,8 @@ func (r *Redlock) enterAs(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 	return granted, nil
 }
 
-// awaitTurn blocks until the arbiter answers w. If the call ends first, it takes w out of the queue, gives
-// back what w was granted meanwhile, and returns why.
+// awaitTurn blocks until the arbiter answers w. If the call ends first, it takes w out of the
+// queue, gives back what w was granted meanwhile, and returns why.
 func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (err error) {
 	for r.closed() || !engine.Await(ctx, w.C, r.engines) {
 		switch b := r.table.Blocked(&r.side); {
@@ -234,8 +236,9 @@ func (r *Redlock) ended(ctx context.Context, c *engine.Call, taken bool, err err
 	return lockerr.Unavailable(c.Op, r.name, ctx, lockerr.Bare(err))
 }
 
-// Release ends one of the calls that h was granted to: see [engine.Member]. The last one waits until a majority has
-// confirmed the release; the others continue in the background. It returns ErrLost if no majority had the lock until then.
+// Release ends one of the calls that h was granted to: see [engine.Member]. The last one waits
+// until a majority has confirmed the release; the others continue in the background. It returns
+// ErrLost if no majority had the lock until then.
 func (r *Redlock) Release(ctx context.Context, h engine.Held, due bool) error {
 	r.Refresh(h) // with the cause of the loss, if it is lost by now
 	start, x := engine.Now(), r.table.Exit(&r.side, h.(*locked), due, lockerr.ErrExpired)
@@ -297,7 +300,8 @@ func (r *Redlock) giveBack(h *locked, due bool) {
 	}
 }
 
-// Refresh loses h if its deadline has passed: a process that was frozen may look before its watchdogs do.
+// Refresh loses h if its deadline has passed: a process that was frozen may look before its
+// watchdogs do.
 func (r *Redlock) Refresh(h engine.Held) {
 	if on := h.(*locked).Lease(); h.State() == arbiter.Live && on.left() <= 0 {
 		on.lose(on.why())

@@ -13,13 +13,14 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 )
 
-// How a Redlock is acquired: in rounds. A round asks all deployments at the same time. As soon as a majority has
-// granted the lock, the largest of their tokens is written to where it was granted with a smaller one. It is held when
-// that token is on a majority. Then the others get as long again. What a deployment grants later belongs to the hold if
-// there is one, and is given back otherwise.
+// How a Redlock is acquired: in rounds. A round asks all deployments at the same time. As soon as a
+// majority has granted the lock, the largest of their tokens is written to where it was granted
+// with a smaller one. It is held when that token is on a majority. Then the others get as long
+// again. What a deployment grants later belongs to the hold if there is one, and is given back
+// otherwise.
 //
-// Calls that ask at the same time may each get some of the deployments, and none of them a majority. They
-// give back what they got and try again after a random pause, which grows.
+// Calls that ask at the same time may each get some of the deployments, and none of them a
+// majority. They give back what they got and try again after a random pause, which grows.
 
 const (
 	restLeast  = 200 * time.Microsecond // for the others, after a majority
@@ -83,8 +84,8 @@ func (r *Redlock) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connected returns the deployments to ask: those whose other connection answers, if they are a majority, or all.
-// A deployment that hangs would get more and more requests.
+// connected returns the deployments to ask: those whose other connection answers, if they are a
+// majority, or all. A deployment that hangs would get more and more requests.
 func (r *Redlock) connected() (some []int) {
 	all := make([]int, len(r.nodes))
 	for i, n := range r.nodes {
@@ -106,8 +107,8 @@ type answer struct {
 	err error
 }
 
-// ask sends a request to each of several deployments, concurrently. The requests end in time, also if nobody waits for
-// the answers, and Close of an engine waits for its own.
+// ask sends a request to each of several deployments, concurrently. The requests end in time, also
+// if nobody waits for the answers, and Close of an engine waits for its own.
 func ask(deployments []int, request func(i int) (got bool, err error)) <-chan answer {
 	answers := make(chan answer, len(deployments))
 	for _, i := range deployments {
@@ -125,8 +126,8 @@ type answers struct {
 	errs                    []error // by deployment
 }
 
-// await counts answers of the deployments that were asked, until a majority has got what it asked for, or cannot
-// any more.
+// await counts answers of the deployments that were asked, until a majority has got what it asked
+// for, or cannot any more.
 func (r *Redlock) await(c <-chan answer, asked int) answers {
 	s := answers{failed: len(r.nodes) - asked, errs: make([]error, len(r.nodes))}
 	for s.n < asked && s.got < r.quorum() && len(r.nodes)-s.refused >= r.quorum() {
@@ -145,8 +146,9 @@ func (r *Redlock) await(c <-chan answer, asked int) answers {
 	return s
 }
 
-// round asks the deployments once. If they do not suffice it gives back what it got; the error is theirs if so many
-// failed that no majority was left. It is permanent if no majority is left of those that do not refuse for good.
+// round asks the deployments once. If they do not suffice it gives back what it got; the error is
+// theirs if so many failed that no majority was left. It is permanent if no majority is left of
+// those that do not refuse for good.
 func (r *Redlock) round(ctx context.Context, c *engine.Call) (got *hold, permanent bool, err error) {
 	h, some := newHold(r), r.connected()
 	grants := make(chan answer, len(some))
@@ -171,8 +173,8 @@ func (r *Redlock) round(ctx context.Context, c *engine.Call) (got *hold, permane
 	return nil, permanent, err
 }
 
-// awaitRest gives n more deployments as long to answer as the others took. A deployment that is released later than
-// the next call asks it would refuse that call.
+// awaitRest gives n more deployments as long to answer as the others took. A deployment that is
+// released later than the next call asks it would refuse that call.
 func awaitRest(answers <-chan answer, n int, took time.Duration) {
 	rest := time.After(max(took, restLeast))
 	for range n {
@@ -199,8 +201,8 @@ func (r *Redlock) roundError(ctx context.Context, op string, errs []error) (perm
 	return willing < r.quorum(), lockerr.New(op, r.name, errs...)
 }
 
-// release gives every part back, and waits until a majority has confirmed that, or all have answered. The rest
-// goes on.
+// release gives every part back, and waits until a majority has confirmed that, or all have
+// answered. The rest goes on.
 func (h *hold) release(ctx context.Context) error {
 	r, parts := h.r, h.end()
 	defer r.table.Released(r.side.Name(), h, nil, 0)
