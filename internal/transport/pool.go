@@ -101,7 +101,7 @@ func (c *Conn) alone(ctx context.Context, addr string, cmds rueidis.Commands) []
 	if err != nil {
 		return failed(n, err)
 	}
-	s := &sending{Context: valuesOf(ctx)}
+	s := &unending{Context: valuesOf(ctx)}
 	var over atomic.Bool // there are replies, or the call has ended
 	replies := make(chan []rueidis.RedisResult, 1)
 	c.wg.Go(func() { // ends with the replies, or as the connection is closed

@@ -80,15 +80,13 @@ func (c *Conn) addrOf(cmd rueidis.Completed) string {
 	return c.Slots.Primary(cmd.Slot())
 }
 
-// A sending is commands that a goroutine gives to rueidis. It is also the context for that: it has
-// the values of the call's, and only reports that it has ended once the call has left it.
+// A sending is commands that a goroutine gives to rueidis. It is used again; its context is not, which rueidis
+// may look at after it has answered.
 type sending struct {
-	context.Context // has the values
-	left            atomic.Bool
-	path            *path // nil: a question to a node
-	place           chan struct{}
-	answered        chan struct{} // gets a signal with the reply
-	never           chan struct{} // is never closed; nil: the synchronous mode will do
+	ctx      *unending
+	path     *path // nil: a question to a node
+	place    chan struct{}
+	answered chan struct{} // gets a signal with the reply
 
 	client rueidis.CommandClient
 	cmd    rueidis.Completed
@@ -97,14 +95,22 @@ type sending struct {
 	rs     []rueidis.RedisResult
 }
 
+// unending is the context of a sending. It has the values of the call's, and only reports that it has ended once the
+// call has left it.
+type unending struct {
+	context.Context // has the values
+	left            atomic.Bool
+	never           chan struct{} // is never closed; nil: the synchronous mode will do
+}
+
 // Deadline reports that there is none.
-func (s *sending) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (s *unending) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Done returns a channel that is never closed. If there is one rueidis does not use its synchronous mode.
-func (s *sending) Done() <-chan struct{} { return s.never }
+func (s *unending) Done() <-chan struct{} { return s.never }
 
 // Err returns context.Canceled once the call has left.
-func (s *sending) Err() error {
+func (s *unending) Err() error {
 	if s.left.Load() {
 		return context.Canceled
 	}
@@ -140,7 +146,7 @@ func (c *Conn) send(
 	if s == nil {
 		s = &sending{answered: make(chan struct{}, 1)}
 	}
-	s.Context, s.never = valuesOf(ctx), never
+	s.ctx = &unending{Context: valuesOf(ctx), never: never}
 	s.path, s.client, s.place, s.cmd, s.cmds = p, client, place, cmd.ToPipe(), cmds
 	for i, cmd := range cmds {
 		cmds[i] = cmd.ToPipe()
@@ -157,10 +163,10 @@ func (c *Conn) send(
 		c.sendings.Put(s)
 		return r, rs
 	case <-left:
-		s.left.Store(true)
+		s.ctx.left.Store(true)
 		return rueidis.NewErrorResult(errLeft), failed(n, errLeft)
 	case <-ctx.Done():
-		s.left.Store(true)
+		s.ctx.left.Store(true)
 		return rueidis.NewErrorResult(ctx.Err()), failed(n, ctx.Err())
 	}
 }
@@ -214,9 +220,9 @@ func (c *Conn) next() *sending {
 
 func (s *sending) send() {
 	if s.cmds != nil {
-		s.rs = s.client.DoMulti(s, s.cmds...)
+		s.rs = s.client.DoMulti(s.ctx, s.cmds...)
 	} else {
-		s.r = s.client.Do(s, s.cmd)
+		s.r = s.client.Do(s.ctx, s.cmd)
 	}
 }
 
