@@ -25,8 +25,10 @@ func TestLossIsReportedWhateverHappensToRedis(t *testing.T) {
 		b := kit.NewSession(t, s, relock.WithLease(lease)).Mutex("it")
 		entered := make(chan struct{})
 		var cause error
+		var hold *relock.Hold
 		result := kit.Async(func() error {
 			return relock.Do(kit.Background, a, func(ctx context.Context) error {
+				hold = relock.HoldOf(ctx)
 				close(entered)
 				<-ctx.Done()
 				cause = context.Cause(ctx)
@@ -34,12 +36,13 @@ func TestLossIsReportedWhateverHappensToRedis(t *testing.T) {
 			})
 		})
 		kit.Receive(t, entered, "the lock")
-		token := a.FencingToken()
+		token := hold.Token()
+		require.Positive(t, token)
 		begin()
 		err := kit.Receive(t, result, "Do to end while Redis is out of reach")
 		require.ErrorIs(t, err, relock.ErrLost)
 		require.ErrorIs(t, cause, relock.ErrLost)
-		require.ErrorIs(t, a.Err(), relock.ErrLost)
+		require.ErrorIs(t, hold.Err(), relock.ErrLost)
 		heal()
 
 		kit.Lock(t, kit.Background, b)

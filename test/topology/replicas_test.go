@@ -138,7 +138,7 @@ func TestMoreReplicasThanThereAreAreRefused(t *testing.T) {
 	primary, _ := redistest.StartReplicas(t, 1)
 	for _, d := range []deployment{replicated{primary}, redistest.StartCluster(t, 3, 1)} {
 		text := refusal(t, d, relock.WithReplicas(2, 5*time.Second))
-		require.Contains(t, text, "relock: NewSession: option out of range: WithReplicas(2, 5s): 1 of 2 replicas")
+		require.Contains(t, text, "relock: NewSession: WithReplicas(2, 5s): 1 of 2 replicas")
 		kit.Lock(t, kit.Background, kit.SessionOn(t, d.Client(t), relock.WithReplicas(1, kit.Soon)).Mutex("lock"))
 	}
 }
