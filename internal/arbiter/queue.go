@@ -20,6 +20,7 @@ type Waiter[L comparable] struct {
 	refused bool      // the last answer of Redis, see Blocked
 	err     error     // the same
 	hold    *Hold[L]  // that it was granted
+	since   int64     // see Blocked
 }
 
 // Waiter returns a waiter for one call of Lock by o.
@@ -83,6 +84,7 @@ func (q *queue[L]) push(w *Waiter[L]) {
 // enqueue has w wait in this process. Without wait it makes one attempt then, and wants no place in Redis.
 func (e *entry[L]) enqueue(w *Waiter[L], wait bool) {
 	w.Passable = w.Passable && wait
+	w.since = e.Now()
 	e.queues[w.Lock.side].push(w)
 }
 
