@@ -125,6 +125,7 @@ func (e *entry[L]) exitWriter(h *Hold[L], pass bool) (out Outcome, next int64) {
 		e.hold, e.kept = nil, h
 		return Idle, 0
 	}
+	e.noteTaken()
 	e.hold, e.releasing = nil, h
 	return Release, next
 }

@@ -20,6 +20,7 @@ type Waiter[L comparable] struct {
 	refused bool      // the last answer of Redis, see Blocked
 	err     error     // the same
 	hold    *Hold[L]  // that it was granted
+	since   int64     // see Blocked
 }
 
 // Waiter returns a waiter for one call of Lock by o.
@@ -84,6 +85,7 @@ func (q *queue[L]) push(w *Waiter[L]) {
 // Redis.
 func (e *entry[L]) enqueue(w *Waiter[L], wait bool) {
 	w.Passable = w.Passable && wait
+	w.since = e.Now()
 	e.queues[w.Lock.side].push(w)
 }
 

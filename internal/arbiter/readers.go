@@ -161,6 +161,7 @@ func (e *entry[L]) admitReaders(now int64) {
 
 // dropReader forgets a read hold that has ended.
 func (e *entry[L]) dropReader(h *Hold[L]) {
+	e.noteTaken()
 	delete(e.reads, h.Owner)
 	if h.lease != e.read {
 		delete(e.alone, e.ID(h.lease))

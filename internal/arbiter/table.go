@@ -74,6 +74,8 @@ type entry[L comparable] struct {
 	sharing   int                 // how many of them share the read lease
 	read      L                   // the shared lease; zero if there is none
 	joinUntil int64               // until when readers may join it without asking Redis
+
+	takenAt int64 // when the lock was last known to be taken, by Redis's answer or by a hold whose end somebody waited for
 }
 
 // NewTable returns a table for leases under these rules. If there are readers, the zero L must
@@ -232,6 +234,7 @@ func (e *entry[L]) lose(lease L, cause error) (lost []*Hold[L]) {
 	if e.releasing != nil && e.releasing.lease == lease {
 		e.releasing = nil
 	}
+	e.noteTaken()
 	if e.sharing > 0 && e.read == lease {
 		for _, h := range e.reads {
 			if h.lease == lease {
@@ -255,6 +258,13 @@ func (e *entry[L]) lose(lease L, cause error) (lost []*Hold[L]) {
 	return lost
 }
 
+// noteTaken records that a hold ends for which calls of this process wait.
+func (e *entry[L]) noteTaken() {
+	if !e.idle(Write) {
+		e.takenAt = e.Now()
+	}
+}
+
 func (e *entry[L]) side(s Side) lockSide { return lockSide{&e.Mutex, e.name, s} }
 
 // Blocked tells what a queued call waits for.
@@ -265,19 +275,28 @@ type Blocked[L comparable] struct {
 	// What Redis answered last to the contender, who asks on behalf of the queue.
 	Refused bool  // the lock is taken
 	Err     error // it did not answer, or failed
+
+	// Of a call that was queued in this process: when the lock was last known to be taken since then. Else 0.
+	TakenAt int64
 }
 
 // Report records the answer of Redis to the contender w: a refusal if err is nil.
 func (t *Table[L]) Report(w *Waiter[L], err error) {
-	w.Lock.guard.Lock()
-	defer w.Lock.guard.Unlock()
-	w.refused, w.err = err == nil, err
+	e := w.Lock.shard.lock(w.Lock.name)
+	defer e.unlock()
+	if w.refused, w.err = err == nil, err; w.refused {
+		e.takenAt = t.Now()
+	}
 }
 
-// Blocked returns what a call of l waits for.
-func (t *Table[L]) Blocked(l *Lock[L]) (b Blocked[L]) {
+// Blocked returns what the call w waits for.
+func (t *Table[L]) Blocked(w *Waiter[L]) (b Blocked[L]) {
+	l := w.Lock
 	e := l.shard.lock(l.name)
 	defer e.unlock()
+	if w.since > 0 && e.takenAt >= w.since {
+		b.TakenAt = e.takenAt
+	}
 	holder := cmp.Or(e.hold, e.releasing)
 	if holder == nil && l.side == Write {
 		for _, holder = range e.reads {

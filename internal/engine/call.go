@@ -81,9 +81,6 @@ func (c *Call) Contend() {
 	}
 }
 
-// Contended reports whether the call is a Lock that has found the lock taken.
-func (c *Call) Contended() bool { return c.told.Waited }
-
 // Waited returns how long the call takes already.
 func (c *Call) Waited() time.Duration { return time.Duration(Now() - c.start) }
 

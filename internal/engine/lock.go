@@ -306,7 +306,7 @@ func (a *attempt) awaitTurn() error {
 	if turn, err := a.pause(most, nil); turn && err == nil {
 		return nil
 	}
-	b := a.table.Blocked(&a.side)
+	b := a.table.Blocked(a.w)
 	a.taken, a.last = b.Refused, b.Err // the last answer to the call that asks Redis
 	if !a.c.Wait {
 		a.last = errUnconfirmed

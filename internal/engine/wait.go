@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/queue"
@@ -97,7 +98,7 @@ func (a *attempt) goOn(l *lease.Lease) (outcome, error) {
 	if l.Token > 0 {
 		return a.claim(l, queue.Grant{Token: l.Token, Term: l.Claim, Until: lease.CertainUntil(l.Claim, l.Sent), Claim: true})
 	}
-	a.c.Contend()
+	a.answered(nil)
 	return a.await(l, l.Claim)
 }
 
@@ -306,14 +307,18 @@ const silentFrom = time.Second
 // unanswered records that the call has ended during a request. An error before that says more.
 func (a *attempt) unanswered() {
 	d := time.Duration(a.e.Clock.Now() - a.asked)
-	if a.last == nil && (d >= silentFrom || !a.taken && !a.c.Contended()) {
+	if a.last == nil && (d >= silentFrom || !a.taken && !a.seen(a.table.Blocked(a.w))) {
 		a.taken, a.last = false, transport.Unanswered(context.DeadlineExceeded, d)
 	}
 }
 
-// ended returns why the call must end, nil if it may go on. The lock is taken if that was the last
-// answer, or if this process has it, unless Redis has not confirmed its release: then Redis keeps
-// the call waiting.
+// seen reports whether the lock was known to be taken, while the call was queued in this process, and lately.
+func (a *attempt) seen(b arbiter.Blocked[*lease.Lease]) bool {
+	return b.TakenAt > 0 && a.e.Clock.Now()-b.TakenAt < int64(silentFrom)
+}
+
+// ended returns why the call must end, nil if it may go on. The lock is taken if that was the last answer, or if
+// this process has it, unless Redis has not confirmed its release: then Redis keeps the call waiting.
 func (a *attempt) ended() error {
 	op := a.op(a.c)
 	switch {
@@ -324,8 +329,8 @@ func (a *attempt) ended() error {
 	case a.side.MustUnlockFirst(a.w.Owner):
 		return lockerr.Ended(op, a.Name(), a.ctx, lockerr.Join(lockerr.ErrUnlockFirst, a.side.LossOf(a.w.Owner)))
 	}
-	b := a.table.Blocked(&a.side)
-	if late := b.Held && b.Lease.Late.Load(); a.taken || b.Held && !late || a.last == nil && a.c.Contended() && !late {
+	b := a.table.Blocked(a.w)
+	if late := b.Held && b.Lease.Late.Load(); a.taken || b.Held && !late || a.last == nil && a.seen(b) && !late {
 		return lockerr.Taken(op, a.Name(), a.ctx, a.c.Waited())
 	}
 	if a.last == nil || transport.Unavailable(a.last) {

@@ -209,11 +209,11 @@ func (r *Redlock) enterAs(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 // queue, gives back what w was granted meanwhile, and returns why.
 func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (err error) {
 	for r.closed() || !engine.Await(ctx, w.C, r.engines) {
-		switch b := r.table.Blocked(&r.side); {
+		switch b := r.table.Blocked(w); {
 		case ctx.Err() != nil && r.side.MustUnlockFirst(w.Owner):
 			err = lockerr.Ended(c.Op, r.name, ctx, lockerr.ErrUnlockFirst)
 		case ctx.Err() != nil:
-			err = r.ended(ctx, c, b.Held || b.Refused, b.Err)
+			err = r.ended(ctx, w, c, b.Held || b.Refused, b.Err)
 		case r.closed():
 			err = lockerr.New(c.Op, r.name, lockerr.ErrClosed)
 		default:
@@ -229,8 +229,10 @@ func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *en
 
 // ended returns the error of a call whose ctx has ended. The last round failed with err, perhaps
 // only because of that.
-func (r *Redlock) ended(ctx context.Context, c *engine.Call, taken bool, err error) error {
-	if taken || err == nil && c.Contended() {
+func (r *Redlock) ended(
+	ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call, taken bool, err error,
+) error {
+	if at := r.table.Blocked(w).TakenAt; taken || err == nil && at > 0 && r.e.Clock.Now()-at < int64(backOff) {
 		return lockerr.Taken(c.Op, r.name, ctx, c.Waited())
 	}
 	return lockerr.Unavailable(c.Op, r.name, ctx, lockerr.Bare(err))

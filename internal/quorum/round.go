@@ -50,10 +50,10 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 		case h != nil:
 			return h, nil
 		case ctx.Err() != nil:
-			if c.Contended() { // the end of ctx has cut this round short
+			if taken || last != nil { // the end of ctx has cut this round short
 				err = last
 			}
-			return nil, r.ended(ctx, c, taken, err)
+			return nil, r.ended(ctx, w, c, taken, err)
 		case r.closed():
 			return nil, lockerr.New(c.Op, r.name, lockerr.ErrClosed)
 		case permanent || !c.Wait && err == nil:
@@ -69,7 +69,7 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 		}
 		r.table.Report(w, err) // for those that queue behind
 		if r.pause(ctx, timing.Jitter(pause)); ctx.Err() != nil {
-			return nil, r.ended(ctx, c, taken, err)
+			return nil, r.ended(ctx, w, c, taken, err)
 		}
 		pause = min(2*pause, most)
 	}
