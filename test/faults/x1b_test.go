@@ -57,6 +57,9 @@ func TestX1CallsReturnWithTheirContext(t *testing.T) {
 	goesOn(t, s.Mutex("a"))
 	kit.Lock(t, kit.Background, s.Mutex("held"))
 	var late atomic.Int64
+	over := make(chan struct{})
+	defer close(over)
+	go stalls(t, over)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range 20 {
@@ -218,4 +221,19 @@ func TestX1ShutdownAcrossASwitch(t *testing.T) {
 	err := kit.Receive(t, down, "shutdown")
 	freed(t, server, "held", "kept")
 	require.NoError(t, err)
+}
+
+// stalls reports when this process itself does not run: the control of TestX1CallsReturnWithTheirContext.
+func stalls(t *testing.T, stop <-chan struct{}) {
+	for {
+		at := time.Now()
+		select {
+		case <-stop:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+		if d := time.Since(at) - 20*time.Millisecond; d > 60*time.Millisecond {
+			t.Log("stall", d, time.Now().Format("05.0"))
+		}
+	}
 }
