@@ -17,6 +17,7 @@ const (
 	closeLeast  = 100 * time.Millisecond // that Redis gets even if ctx has ended
 	leaveMost   = 100 * time.Millisecond // for goroutines to end that rueidis does not hold up
 	releaseMost = 5 * time.Second        // for the releases
+	strayMost   = 2 * time.Second        // for calls inside rueidis: on a connection that hangs nothing ends them
 )
 
 // tasks are calls, or goroutines, that Close waits for. Only one goroutine may call wait.
@@ -159,7 +160,9 @@ func (e *Engine) shutdown() {
 	e.own.wait(enough)
 	leave()
 	e.proto.Leave()
-	e.strays.wait(e.abandoned.Done())
+	ctx, stop = timing.Within(e.abandoned, strayMost)
+	e.strays.wait(ctx.Done())
+	stop()
 	e.closeErr = e.unreleased()
 	e.abandon() // frees the context
 	close(e.finished)

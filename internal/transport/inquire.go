@@ -24,14 +24,14 @@ func (c *Conn) Inquire(ctx context.Context, commands ...[]string) ([]rueidis.Red
 	}
 	if c.Client.Mode() == rueidis.ClientModeCluster {
 		rs := c.AnyNode(ctx, func(ctx context.Context, addr string, node rueidis.Client) []rueidis.RedisResult {
-			_, rs := c.send(ctx, nil, node, c.at(addr).now().rounds, nil, rueidis.Completed{}, build())
+			_, rs := c.send(ctx, nil, node, c.at(addr).room.rounds, nil, rueidis.Completed{}, build())
 			return rs
 		})
 		return rs, unanswered(rs)
 	}
 	for {
 		p := c.begin(&c.places.route)
-		_, rs := c.send(ctx, p, p, p.rounds, nil, rueidis.Completed{}, build())
+		_, rs := c.send(ctx, p, p, p.places.rounds, nil, rueidis.Completed{}, build())
 		for i := range rs {
 			c.observe(ctx, &rs[i])
 		}

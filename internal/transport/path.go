@@ -35,10 +35,10 @@ import (
 //   - It closes no connection but its own, and idle ones of the pool that fail.
 type path struct {
 	rueidis.CommandClient
-	route         *route
-	own           *dedicated    // nil: it is shared
-	calls, rounds chan struct{} // have an element for each call, or pipeline, under way
-	left          chan struct{} // closed when the session leaves it
+	route  *route
+	own    *dedicated    // nil: it is shared
+	places *room         // for what is under way
+	left   chan struct{} // closed when the session leaves it
 
 	pending atomic.Int64 // commands under way, those of calls that have ended too
 	heard   atomic.Int64 // commands that were answered
@@ -56,15 +56,27 @@ const (
 var errLeft = errors.New("the connection led to a replica, or nowhere, and was replaced")
 
 func newPath(r *route, client rueidis.CommandClient, own *dedicated) *path {
-	return &path{
-		CommandClient: client, route: r, own: own, left: make(chan struct{}),
-		calls: make(chan struct{}, maxCalls), rounds: make(chan struct{}, maxRounds),
+	p := &path{CommandClient: client, route: r, own: own, places: r.room, left: make(chan struct{})}
+	if own != nil {
+		p.places = newRoom()
 	}
+	return p
+}
+
+// room bounds what is under way on a connection, also what was left behind there. All paths over the shared
+// connection have the same one.
+type room struct {
+	calls, rounds, questions chan struct{} // have an element for each call, pipeline, or question, under way
+}
+
+func newRoom() *room {
+	return &room{make(chan struct{}, maxCalls), make(chan struct{}, maxRounds), make(chan struct{}, 1)}
 }
 
 // A route leads to a node, by the path of the moment.
 type route struct {
 	addr string // "" outside a cluster
+	room *room  // of the shared connection
 
 	mu   sync.RWMutex
 	path *path // guarded by mu
@@ -160,13 +172,18 @@ func (c *Conn) look(ctx context.Context, r *route) {
 		case ctx.Err() != nil:
 			return
 		case p.refused.Load() || silent >= silentFor:
-			if !c.reconsider(ctx, p) {
+			better := c.reconsider(ctx, p)
+			if better {
+				silent = 0
+			}
+			if !better || c.roleless() { // what does not tell its role may be no better
 				pause = min(2*pause, switchFor)
 				continue
 			}
-			silent = 0
 		case p.own != nil && ticks%askShared == 0:
-			if c.Check(ctx, c.node(r.addr)) == nil {
+			shared := c.node(r.addr)
+			if c.check(ctx, shared, r.room.questions) == nil &&
+				c.serverOf(ctx, shared, r.room.questions) == c.serverOf(ctx, p, p.places.questions) {
 				c.replace(p, newPath(r, c.Client, nil), true)
 			}
 		case p.own == nil && pending == 0:
@@ -186,7 +203,7 @@ func (c *Conn) reconsider(ctx context.Context, p *path) bool {
 	defer stop()
 	refused, heard := p.refused.Swap(false), p.heard.Load()
 	r, answer := p.route, make(chan error, 1)
-	c.wg.Go(func() { answer <- c.Check(ctx, p.of(c.node(r.addr))) }) // ends with ctx
+	c.wg.Go(func() { answer <- c.check(ctx, p.of(c.node(r.addr)), p.places.questions) }) // ends with ctx
 	conn, release, err := c.Dial(ctx, r.addr)
 	if err != nil {
 		return false

@@ -55,7 +55,7 @@ type places struct {
 }
 
 func newPlaces(addr string, client rueidis.CommandClient) *places {
-	p := &places{route: route{addr: addr}, dedicate: make(chan struct{}, maxDedicating)}
+	p := &places{route: route{addr: addr, room: newRoom()}, dedicate: make(chan struct{}, maxDedicating)}
 	p.path = newPath(&p.route, client, nil)
 	return p
 }
@@ -286,7 +286,7 @@ func (c *Conn) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResul
 		never = nil
 	}
 	p := c.begin(&c.at(c.addrOf(cmd)).route)
-	r, _ := c.send(ctx, p, p, p.calls, never, cmd, nil)
+	r, _ := c.send(ctx, p, p, p.places.calls, never, cmd, nil)
 	c.observe(ctx, &r)
 	return r
 }
@@ -297,7 +297,7 @@ func (c *Conn) Pipelined(ctx context.Context, cmds rueidis.Commands) []rueidis.R
 		return nil
 	}
 	p := c.begin(&c.at(c.addrOf(cmds[0])).route)
-	_, rs := c.send(ctx, p, p, p.rounds, nil, rueidis.Completed{}, cmds)
+	_, rs := c.send(ctx, p, p, p.places.rounds, nil, rueidis.Completed{}, cmds)
 	for i := range rs {
 		c.observe(ctx, &rs[i])
 	}
@@ -308,6 +308,6 @@ func (c *Conn) Pipelined(ctx context.Context, cmds rueidis.Commands) []rueidis.R
 func (c *Conn) Ask(
 	ctx context.Context, addr string, node rueidis.Client, cmd rueidis.Completed,
 ) rueidis.RedisResult {
-	r, _ := c.send(ctx, nil, node, c.at(addr).now().rounds, nil, cmd, nil)
+	r, _ := c.send(ctx, nil, node, c.at(addr).room.rounds, nil, cmd, nil)
 	return r
 }

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -30,12 +31,17 @@ func stale(err error) bool { return err == ErrReplica || err == ErrSilent }
 // Check asks whether conn is answered, and by a primary. A server that does not tell its role
 // passes.
 func (c *Conn) Check(ctx context.Context, conn rueidis.CommandClient) error {
+	return c.check(ctx, conn, make(chan struct{}, 1))
+}
+
+// check is Check with a place for the questions to conn.
+func (c *Conn) check(ctx context.Context, conn rueidis.CommandClient, place chan struct{}) error {
 	ctx, cancel := timing.Within(ctx, AnswerMost)
 	defer cancel()
 	if c.roleless() {
-		return Silence(c.question(ctx, conn, "PING").NonRedisError()) // any answer will do
+		return Silence(c.question(ctx, conn, place, "PING").NonRedisError()) // any answer will do
 	}
-	reply, err := c.question(ctx, conn, "ROLE").ToArray()
+	reply, err := c.question(ctx, conn, place, "ROLE").ToArray()
 	switch _, refused := Code(err); {
 	case refused: // alive; its role is unknown
 		if Unsupported(err) {
@@ -52,9 +58,21 @@ func (c *Conn) Check(ctx context.Context, conn rueidis.CommandClient) error {
 func (c *Conn) roleless() bool { return c.AnyRole || time.Now().UnixNano() < c.roleFrom.Load() }
 
 // question sends a command that any server answers, on conn.
-func (c *Conn) question(ctx context.Context, conn rueidis.CommandClient, word string) rueidis.RedisResult {
-	r, _ := c.send(ctx, nil, conn, make(chan struct{}, 1), nil, conn.B().Arbitrary(word).Build(), nil)
+func (c *Conn) question(
+	ctx context.Context, conn rueidis.CommandClient, place chan struct{}, words ...string,
+) rueidis.RedisResult {
+	r, _ := c.send(ctx, nil, conn, place, nil, conn.B().Arbitrary(words...).Build(), nil)
 	return r
+}
+
+// serverOf returns the run id of the server that conn leads to, "" if it does not tell.
+func (c *Conn) serverOf(ctx context.Context, conn rueidis.CommandClient, place chan struct{}) string {
+	ctx, cancel := timing.Within(ctx, AnswerMost)
+	defer cancel()
+	text, _ := c.question(ctx, conn, place, "INFO", "server").ToString()
+	_, id, _ := strings.Cut(text, "run_id:")
+	id, _, _ = strings.Cut(id, "\r")
+	return id
 }
 
 // IsPrimary reads the reply of ROLE.
