@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ownID returns the id of the session's own connection: the last one that ran a script, besides the shared one.
+// ownID returns the id of the session's own connection: the last one that ran a script, besides the
+// shared one.
 func clientsOf(t testing.TB, s *redistest.Server) (ids map[string]string) {
 	ids = make(map[string]string)
 	for line := range strings.Lines(do(t, s, "CLIENT", "LIST").(string)) {
@@ -29,10 +30,11 @@ func clientsOf(t testing.TB, s *redistest.Server) (ids map[string]string) {
 	return ids
 }
 
-// X1-1. The old primary hangs, a replica takes over, and the session follows the address to it. When the old one
-// wakes up, nobody has told it that it is not the primary any more: it says master. The session, which has a connection
-// of its own that works, goes back to it, so that a lock of the new primary is held twice: exclusion.
-func TestX1SessionDoesNotGoBackToAnOldPrimaryThatWakesUp(t *testing.T) {
+// The old primary hangs, a replica takes over, and the session follows the address to it. When the
+// old one wakes up, nobody has told it that it is not the primary any more: it says master. The
+// session, which has a connection of its own that works, goes back to it, so that a lock of the new
+// primary is held twice: exclusion.
+func TestSessionDoesNotGoBackToAnOldPrimaryThatWakesUp(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 1)
 	p := redistest.NewProxy(t, primary.Addr())
@@ -89,9 +91,10 @@ func TestX1SessionDoesNotGoBackToAnOldPrimaryThatWakesUp(t *testing.T) {
 	require.GreaterOrEqual(t, value, n, "updates that were lost")
 }
 
-// X1-3. Each time that the session's own connection breaks it goes back to the shared one, which hangs, with new places:
-// 512 calls more are left behind there, without bound (of goroutines, and of the client's queue of 1024, which other users need).
-func TestX1CallsLeftBehindAreBoundedAcrossSwitches(t *testing.T) {
+// Each time that the session's own connection breaks it goes back to the shared one, which hangs,
+// with new places: 512 calls more are left behind there, without bound (of goroutines, and of the
+// client's queue of 1024, which other users need).
+func TestCallsLeftBehindAreBoundedAcrossSwitches(t *testing.T) {
 	t.Parallel()
 	server, p := kit.Proxied(t)
 	s := kit.SessionOn(t, kit.NewClient(t, p, patient))
@@ -125,9 +128,10 @@ func TestX1CallsLeftBehindAreBoundedAcrossSwitches(t *testing.T) {
 	require.Less(t, seen[3], 700, "goroutines after each switch: %v", seen)
 }
 
-// X1-4. While the session has a connection of its own it asks the shared one each second whether it works again. Each
-// question is left behind there, with a goroutine and a place in the client's queue, for as long as that hangs.
-func TestX1QuestionsToASilentConnectionDoNotPileUp(t *testing.T) {
+// While the session has a connection of its own it asks the shared one each second whether it works
+// again. Each question is left behind there, with a goroutine and a place in the client's queue,
+// for as long as that hangs.
+func TestQuestionsToASilentConnectionDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	_, p := kit.Proxied(t)
 	s := kit.SessionOn(t, kit.NewClient(t, p, patient))
@@ -147,30 +151,9 @@ func TestX1QuestionsToASilentConnectionDoNotPileUp(t *testing.T) {
 	require.LessOrEqual(t, after, before+2, "goroutines that send: %d, then %d", before, after)
 }
 
-// X1-6. With a pool of two, which docs/operating.md asks for, the old connection of the subscription is kept for 10 s beside the new one.
-func TestX1SilentConnectionsAreLeftWithAPoolOfTwo(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{1, 2, 3} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			t.Parallel()
-			_, p := kit.Proxied(t)
-			s := kit.SessionOn(t, kit.NewClient(t, p, patient, poolOf(n)), relock.WithLease(10*time.Second))
-			t.Cleanup(p.Cut)
-			held, free := s.Mutex("held"), s.Mutex("free")
-			goesOn(t, free)
-			kit.Lock(t, kit.Background, held)
-			p.Forget()
-			start := time.Now()
-			goesOn(t, free)
-			t.Logf("pool of %d: Lock goes on after %v", n, time.Since(start))
-			require.NoError(t, held.Err())
-			require.Less(t, time.Since(start), 6*time.Second)
-		})
-	}
-}
-
-// X1-7. A call was left behind on the shared connection, which hangs; the session works. Close without a deadline waits for that.
-func TestX1CloseDoesNotWaitForAConnectionThatWasLeft(t *testing.T) {
+// A call was left behind on the shared connection, which hangs; the session works. Close without a
+// deadline waits for that.
+func TestCloseDoesNotWaitForAConnectionThatWasLeft(t *testing.T) {
 	t.Parallel()
 	_, p := kit.Proxied(t)
 	s := kit.SessionOn(t, kit.NewClient(t, p, patient))
@@ -189,8 +172,8 @@ func TestX1CloseDoesNotWaitForAConnectionThatWasLeft(t *testing.T) {
 	}
 }
 
-// X1-8. A server that freezes each second. How often does the session dial?
-func TestX1FlappingServerIsNotDialledWithoutBound(t *testing.T) {
+// A server that freezes each second. How often does the session dial?
+func TestFlappingServerIsNotDialledWithoutBound(t *testing.T) {
 	t.Parallel()
 	server, p := kit.Proxied(t)
 	s := kit.SessionOn(t, kit.NewClient(t, p), relock.WithLease(20*time.Second))
@@ -232,8 +215,8 @@ func TestX1FlappingServerIsNotDialledWithoutBound(t *testing.T) {
 	require.Less(t, rate[len(rate)-1], int64(60))
 }
 
-// X1-9. NewSession on a server that hangs returns later than its context.
-func TestX1NewSessionReturnsWithItsContext(t *testing.T) {
+// NewSession on a server that hangs returns later than its context.
+func TestNewSessionReturnsWithItsContext(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{0, 400 * time.Millisecond, 2500 * time.Millisecond} {
 		server, p := kit.Proxied(t)
@@ -253,9 +236,9 @@ func TestX1NewSessionReturnsWithItsContext(t *testing.T) {
 	}
 }
 
-// X1-10. The user may not ask for the role (no ROLE), and the server has become a replica, for good: each quarter of a second the session
-// dials anew, and ends the calls under way.
-func TestX1ReplicaThatHidesItsRoleIsNotDialledWithoutBound(t *testing.T) {
+// The user may not ask for the role (no ROLE), and the server has become a replica, for good: each
+// quarter of a second the session dials anew, and ends the calls under way.
+func TestReplicaThatHidesItsRoleIsNotDialledWithoutBound(t *testing.T) {
 	t.Parallel()
 	server, p := kit.Proxied(t)
 	do(t, server, "ACL", "SETUSER", "default", "-role")
