@@ -87,6 +87,7 @@ func TestAdoptNoticesAnExpiredHold(t *testing.T) {
 	h := w.adopts(t, o, old)
 	old.until.Store(0)
 	l := w.lock(write)
+	require.Nil(t, w.Reenter(l, o, false), "nor is it entered again")
 	require.False(t, w.EnterBeside(w.Waiter(l, o, true, 1)))
 	require.Equal(t, arbiter.Lost, h.State())
 	require.Equal(t, errExpired, l.LossOf(o))

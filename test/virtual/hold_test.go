@@ -172,6 +172,9 @@ func TestHoldsOfAnOwnerEndOneByOne(t *testing.T) {
 				require.NoError(t, l.Lock(ctx))
 			}
 			done := b.Done()
+			if locks == "no" {
+				require.ErrorIs(t, l.Unlock(ctx), relock.ErrNotHeld, "it ends neither")
+			}
 			require.NoError(t, a.Unlock(another), "whatever the owner of the context")
 			require.True(t, kit.IsClosed(a.Done()))
 			require.ErrorIs(t, a.Err(), relock.ErrNotHeld)
@@ -206,10 +209,15 @@ func TestLossOfAnOwnersHolds(t *testing.T) {
 		require.NoError(t, l.Lock(ctx))
 		require.NoError(t, a.Lock(ctx))
 		require.NoError(t, b.Lock(ctx))
+		told := []<-chan struct{}{a.Done(), b.Done()} // asked for before the loss
 		p.opens()
 		lost(t, a)
 		lost(t, b)
 		lost(t, l)
+		synctest.Wait()
+		for _, done := range told {
+			require.True(t, kit.IsClosed(done))
+		}
 		for _, ends := range []func() error{
 			func() error { return a.Unlock(background) },
 			func() error { return l.Unlock(ctx) },
