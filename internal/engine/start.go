@@ -274,7 +274,7 @@ func (e *Engine) topology(ctx context.Context, answers []rueidis.RedisResult) er
 		// A primary may become a replica later. A replica that is not read-only is accepted
 		// as it is.
 		role, err := answers[askRole].ToArray()
-		p.AnyRole = err == nil && !transport.IsPrimary(role)
+		p.AnyRole.Store(err == nil && !transport.IsPrimary(role))
 	}
 	return nil
 }

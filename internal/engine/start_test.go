@@ -38,7 +38,7 @@ func TestEngineThatStartsOnABusyServerIsNotMisled(t *testing.T) {
 		}
 		free()
 		require.NoError(t, <-found, c.what)
-		require.False(t, s.proto.AnyRole, "%s: it will not ask for the role", c.what)
+		require.False(t, s.proto.AnyRole.Load(), "%s: it will not ask for the role", c.what)
 		sharded := c.what == "cluster" && redistest.Has(t, redistest.ShardedPubSub)
 		require.Equal(t, sharded, s.broker.Shards != nil, "%s: sharded", c.what)
 		for _, e := range []*Engine{first, s} {

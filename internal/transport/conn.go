@@ -22,9 +22,10 @@ type Conn struct {
 	Slots    *SlotMap      // nil outside a cluster
 	Replicas int           // that must acknowledge an acquisition; 0: none
 	AckWait  time.Duration // for their acknowledgement
-	AnyRole  bool          // the server is a replica that is not read-only, or may be one
 
 	Over <-chan struct{} // closed at the end of the session; nil: no goroutine waits for commands
+
+	AnyRole atomic.Bool // the server is a replica that is not read-only, or may be one
 
 	Up atomic.Bool // the server answers on the subscription connections
 	wg Group       // of the goroutines that send

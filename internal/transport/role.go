@@ -55,7 +55,7 @@ func (c *Conn) check(ctx context.Context, conn rueidis.CommandClient, place chan
 }
 
 // roleless reports whether Check does not ask for the role.
-func (c *Conn) roleless() bool { return c.AnyRole || time.Now().UnixNano() < c.roleFrom.Load() }
+func (c *Conn) roleless() bool { return c.AnyRole.Load() || time.Now().UnixNano() < c.roleFrom.Load() }
 
 // question sends a command that any server answers, on conn.
 func (c *Conn) question(
