@@ -20,7 +20,8 @@ type Waiter[L comparable] struct {
 	refused bool      // the last answer of Redis, see Blocked
 	err     error     // the same
 	hold    *Hold[L]  // that it was granted
-	since   int64     // see Blocked
+	queued  bool      // it has been in a queue of this process, from since on
+	since   int64
 }
 
 // Waiter returns a waiter for one call of Lock by o.
@@ -85,7 +86,7 @@ func (q *queue[L]) push(w *Waiter[L]) {
 // Redis.
 func (e *entry[L]) enqueue(w *Waiter[L], wait bool) {
 	w.Passable = w.Passable && wait
-	w.since = e.Now()
+	w.queued, w.since = true, e.Now()
 	e.queues[w.Lock.side].push(w)
 }
 

@@ -75,6 +75,7 @@ type entry[L comparable] struct {
 	read      L                   // the shared lease; zero if there is none
 	joinUntil int64               // until when readers may join it without asking Redis
 
+	taken   bool  // it was known to be taken
 	takenAt int64 // when the lock was last known to be taken, by Redis's answer or by a hold whose end somebody waited for
 }
 
@@ -261,7 +262,7 @@ func (e *entry[L]) lose(lease L, cause error) (lost []*Hold[L]) {
 // noteTaken records that a hold ends for which calls of this process wait.
 func (e *entry[L]) noteTaken() {
 	if !e.idle(Write) {
-		e.takenAt = e.Now()
+		e.taken, e.takenAt = true, e.Now()
 	}
 }
 
@@ -276,7 +277,8 @@ type Blocked[L comparable] struct {
 	Refused bool  // the lock is taken
 	Err     error // it did not answer, or failed
 
-	// Of a call that was queued in this process: when the lock was last known to be taken since then. Else 0.
+	// Of a call that was queued in this process: whether the lock was known to be taken since then, and when last.
+	Taken   bool
 	TakenAt int64
 }
 
@@ -285,7 +287,7 @@ func (t *Table[L]) Report(w *Waiter[L], err error) {
 	e := w.Lock.shard.lock(w.Lock.name)
 	defer e.unlock()
 	if w.refused, w.err = err == nil, err; w.refused {
-		e.takenAt = t.Now()
+		e.taken, e.takenAt = true, t.Now()
 	}
 }
 
@@ -294,8 +296,8 @@ func (t *Table[L]) Blocked(w *Waiter[L]) (b Blocked[L]) {
 	l := w.Lock
 	e := l.shard.lock(l.name)
 	defer e.unlock()
-	if w.since > 0 && e.takenAt >= w.since {
-		b.TakenAt = e.takenAt
+	if w.queued && e.taken && e.takenAt >= w.since {
+		b.Taken, b.TakenAt = true, e.takenAt
 	}
 	holder := cmp.Or(e.hold, e.releasing)
 	if holder == nil && l.side == Write {

@@ -314,7 +314,7 @@ func (a *attempt) unanswered() {
 
 // seen reports whether the lock was known to be taken, while the call was queued in this process, and lately.
 func (a *attempt) seen(b arbiter.Blocked[*lease.Lease]) bool {
-	return b.TakenAt > 0 && a.e.Clock.Now()-b.TakenAt < int64(silentFrom)
+	return b.Taken && a.e.Clock.Now()-b.TakenAt < int64(silentFrom)
 }
 
 // ended returns why the call must end, nil if it may go on. The lock is taken if that was the last answer, or if

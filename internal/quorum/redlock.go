@@ -232,7 +232,8 @@ func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *en
 func (r *Redlock) ended(
 	ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call, taken bool, err error,
 ) error {
-	if at := r.table.Blocked(w).TakenAt; taken || err == nil && at > 0 && r.e.Clock.Now()-at < int64(backOff) {
+	b := r.table.Blocked(w)
+	if taken || err == nil && b.Taken && r.e.Clock.Now()-b.TakenAt < int64(backOff) {
 		return lockerr.Taken(c.Op, r.name, ctx, c.Waited())
 	}
 	return lockerr.Unavailable(c.Op, r.name, ctx, lockerr.Bare(err))
