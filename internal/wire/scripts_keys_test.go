@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/rueidis"
+	"github.com/relock-go/relock/internal/transport"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -141,7 +143,7 @@ func TestScriptsDeclareTheirKeysOrSaySo(t *testing.T) {
 	r := newRig(t)
 	tr := newTracer(t, r.Client)
 	r.listen(rwChannel, sessionChannel, plainChannel+":j:1")
-	r.Client = tr
+	r.Conn = transport.NewConn(tr, 0, 0, new(sync.WaitGroup))
 	run := func(c scriptCase) {
 		r.must("FLUSHALL")
 		t.Log(c.name)
