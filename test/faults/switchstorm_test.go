@@ -110,18 +110,3 @@ func TestShutdownAcrossASwitch(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// stalls reports when this process itself does not run: the control of
-// TestCallsReturnWithTheirContext.
-func stalls(t *testing.T, stop <-chan struct{}) {
-	for {
-		at := time.Now()
-		select {
-		case <-stop:
-			return
-		case <-time.After(20 * time.Millisecond):
-		}
-		if d := time.Since(at) - 20*time.Millisecond; d > 60*time.Millisecond {
-			t.Log("stall", d, time.Now().Format("05.0"))
-		}
-	}
-}
