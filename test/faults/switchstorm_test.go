@@ -109,4 +109,3 @@ func TestShutdownAcrossASwitch(t *testing.T) {
 	freed(t, server, "held", "kept")
 	require.NoError(t, err)
 }
-
