@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -70,6 +71,8 @@ func late(err error) bool {
 	var timeout net.Error
 	switch {
 	case errors.As(err, new(*rueidis.RedisError)), errors.Is(err, relock.ErrOption):
+		return false
+	case strings.Contains(err.Error(), "read-only replica"): // it has said what it is
 		return false
 	case errors.As(err, &timeout):
 		return timeout.Timeout()
