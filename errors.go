@@ -1,6 +1,11 @@
 package relock
 
-import "github.com/relock-go/relock/internal/lockerr"
+import (
+	"errors"
+	"reflect"
+
+	"github.com/relock-go/relock/internal/lockerr"
+)
 
 // The errors of this package, for [errors.Is]. What a method returns wraps one of them with the
 // operation, the lock's name, and the cause if there is one.
@@ -58,3 +63,23 @@ var (
 	// Lock or Acquire ended while they waited for another holder.
 	ErrTaken = lockerr.ErrTaken
 )
+
+// noCopy makes go vet report copies of the types that contain it.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
+
+var (
+	errNilLocker = errors.New("the Locker is nil")
+	errNilFunc   = errors.New("the function is nil")
+)
+
+// isNil reports whether an interface is nil, or holds a nil pointer.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
+}

@@ -41,7 +41,7 @@ func (u *uploads) end(ctx context.Context, id string) error {
 	return hold.Unlock(ctx) // of a nil Hold: ErrNotHeld
 }
 
-// A server keeps its holds in a map. Each ends by itself, whoever unlocks it.
+// A server keeps its holds in a map. Each hold ends only itself.
 func ExampleHold() {
 	session, done := newExampleSession()
 	defer done()

@@ -125,7 +125,7 @@ func TestWatchOutlivesErrors(t *testing.T) {
 	}
 }
 
-// What is no lock is told, and does not end the loop either.
+// A key that is not a lock is yielded as an error, and does not end the loop either.
 func TestWatchOutlivesAKeyThatIsNoLock(t *testing.T) {
 	onMutex(t, func(t *testing.T, w *world) {
 		p := w.process()
