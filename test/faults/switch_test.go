@@ -94,8 +94,9 @@ func TestSessionDoesNotGoBackToAnOldPrimaryThatWakesUp(t *testing.T) {
 // Each time that the session's own connection breaks it goes back to the shared one, which hangs,
 // with new places: 512 calls more are left behind there, without bound (of goroutines, and of the
 // client's queue of 1024, which other users need).
+//
+// It counts the goroutines of the process, and therefore runs alone.
 func TestCallsLeftBehindAreBoundedAcrossSwitches(t *testing.T) {
-	t.Parallel()
 	server, p := kit.Proxied(t)
 	s := kit.SessionOn(t, kit.NewClient(t, p, patient))
 	t.Cleanup(p.Cut)
@@ -131,8 +132,9 @@ func TestCallsLeftBehindAreBoundedAcrossSwitches(t *testing.T) {
 // While the session has a connection of its own it asks the shared one each second whether it works
 // again. Each question is left behind there, with a goroutine and a place in the client's queue,
 // for as long as that hangs.
+//
+// It counts the goroutines of the process, and therefore runs alone.
 func TestQuestionsToASilentConnectionDoNotPileUp(t *testing.T) {
-	t.Parallel()
 	_, p := kit.Proxied(t)
 	s := kit.SessionOn(t, kit.NewClient(t, p, patient))
 	t.Cleanup(p.Cut)
