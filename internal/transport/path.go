@@ -21,12 +21,17 @@ import (
 //	path     commands go over              until
 //	shared   the client's connection       it is answered by a replica, or not at all, while a new
 //	                                       connection is answered by a primary: then that is used
-//	own      a connection of the session   likewise; or it breaks, or a primary answers on the shared
-//	                                       one again: then that is used
+//	own      a connection of the session   likewise; or the server answers on the shared one again:
+//	                                       then that is used; or it breaks
+//	sought   none: calls wait              a new connection is answered by a primary: then that is
+//	                                       used, or the shared one if it leads to the same server; or
+//	                                       there is none: then the calls fail, and it is sought again
 //
 // Invariants:
 //
 //   - A server that is away, or slow, is not left: a new connection is answered no sooner.
+//   - The shared connection of a path that was left is used again only once it leads to the server
+//     that a new connection leads to. It may lead to what has been the primary, and takes itself for that.
 //   - The calls under way on a path that is left end at once, as if it had broken. What they have
 //     sent may still be executed, even after commands on the next path. That does no harm: no hold
 //     id is used again, and what a call without an answer may have acquired is released.
@@ -37,8 +42,9 @@ type path struct {
 	rueidis.CommandClient
 	route  *route
 	own    *dedicated    // nil: it is shared
-	places *room         // for what is under way
+	places *room         // for what is under way; without any it is sought
 	left   chan struct{} // closed when the session leaves it
+	why    error         // that it was left, once it is
 
 	pending atomic.Int64 // commands under way, those of calls that have ended too
 	heard   atomic.Int64 // commands that were answered
@@ -55,6 +61,8 @@ const (
 // errLeft is the end of a call whose path was left.
 var errLeft = errors.New("the connection led to a replica, or nowhere, and was replaced")
 
+var errNoAnswer = errors.New("no new connection is answered")
+
 func newPath(r *route, client rueidis.CommandClient, own *dedicated) *path {
 	p := &path{CommandClient: client, route: r, own: own, places: r.room, left: make(chan struct{})}
 	if own != nil {
@@ -62,6 +70,16 @@ func newPath(r *route, client rueidis.CommandClient, own *dedicated) *path {
 	}
 	return p
 }
+
+// sought returns the path to a node to which there is none, until look has found one.
+func (c *Conn) sought(r *route) *path {
+	p := newPath(r, c.Client, nil)
+	p.places = &room{}
+	return p
+}
+
+// sought reports whether calls wait for the next path.
+func (p *path) sought() bool { return p.places.calls == nil }
 
 // room bounds what is under way on a connection, also what was left behind there. All paths over the shared
 // connection have the same one.
@@ -111,13 +129,13 @@ func (c *Conn) begin(r *route) *path {
 func (c *Conn) end(p *path, err error) {
 	code, answered := Code(err)
 	switch {
-	case err == nil || answered:
+	case err == nil || answered || rueidis.IsRedisNil(err):
 		p.heard.Add(1)
 		if asReplica(code) {
 			p.refused.Store(true)
 		}
 	case p.own != nil && !IsContextError(err): // it is broken
-		c.replace(p, newPath(p.route, c.Client, nil), false)
+		c.replace(p, c.sought(p.route), false, err)
 	}
 	p.pending.Add(-1)
 }
@@ -125,14 +143,14 @@ func (c *Conn) end(p *path, err error) {
 // asReplica reports whether an error reply with that code is one of a replica to a write.
 func asReplica(code string) bool { return code == "READONLY" || code == "MASTERDOWN" }
 
-// replace makes next the path instead of p, ends the calls on p, and closes what the session
-// does not use any more. Unless p is the path, and nothing is under way on it if it is to be idle,
-// next is closed instead.
-func (c *Conn) replace(p, next *path, idle bool) {
+// replace makes next the path instead of p, ends the calls on p with an error, and closes what the
+// session does not use any more. Unless p is the path, and nothing is under way on it if it is to be
+// idle, next is closed instead.
+func (c *Conn) replace(p, next *path, idle bool, why error) {
 	r := p.route
 	r.mu.Lock()
 	if r.path == p && (!idle || p.pending.Load() == 0) {
-		r.path = next
+		r.path, p.why = next, why
 		close(p.left)
 		p, next = next, p
 	}
@@ -156,7 +174,7 @@ func (c *Conn) Watch(ctx context.Context) {
 	}
 }
 
-// look looks after r until nothing is under way on a shared path, or ctx ends.
+// look looks after r until nothing is under way on the shared connection, or ctx ends.
 func (c *Conn) look(ctx context.Context, r *route) {
 	var last *path
 	heard, silent, pause := int64(0), 0, lookEvery
@@ -171,6 +189,8 @@ func (c *Conn) look(ctx context.Context, r *route) {
 		switch {
 		case ctx.Err() != nil:
 			return
+		case p.sought():
+			c.seek(ctx, p)
 		case p.refused.Load() || silent >= silentFor:
 			better := c.reconsider(ctx, p)
 			if better {
@@ -181,10 +201,8 @@ func (c *Conn) look(ctx context.Context, r *route) {
 				continue
 			}
 		case p.own != nil && ticks%askShared == 0:
-			shared := c.node(r.addr)
-			if c.check(ctx, shared, r.room.questions) == nil &&
-				c.serverOf(ctx, shared, r.room.questions) == c.serverOf(ctx, p, p.places.questions) {
-				c.replace(p, newPath(r, c.Client, nil), true)
+			if shared := c.ask(ctx, c.node(r.addr), r.room); shared.err == nil && shared.server == c.ask(ctx, p, p.places).server {
+				c.replace(p, newPath(r, c.Client, nil), true, errLeft)
 			}
 		case p.own == nil && pending == 0:
 			r.watched.Store(false)
@@ -196,30 +214,78 @@ func (c *Conn) look(ctx context.Context, r *route) {
 	}
 }
 
-// reconsider replaces p if a new connection is answered by a primary, and p is not. It returns false
-// if a new one would be no better.
+// An answer says whether a primary answers on a connection, and which server that is.
+type answer struct {
+	err    error  // of check
+	server string // its run id, "" if it does not tell
+}
+
+// ask asks on conn, on which the places are.
+func (c *Conn) ask(ctx context.Context, conn rueidis.CommandClient, places *room) (a answer) {
+	if conn == nil { // the cluster has no such node any more
+		return answer{err: ErrSilent}
+	}
+	if a.err = c.check(ctx, conn, places.questions); a.err == nil {
+		a.server = c.serverOf(ctx, conn, places.questions)
+	}
+	return a
+}
+
+// dial dials a new connection to the node that r leads to, and asks on it and, meanwhile, on conn.
+func (c *Conn) dial(
+	ctx context.Context, r *route, conn rueidis.CommandClient, places *room,
+) (own *path, server string, on answer, err error) {
+	answered := make(chan answer, 1)
+	c.wg.Go(func() { answered <- c.ask(ctx, conn, places) }) // ends with ctx
+	fresh, release, err := c.Dial(ctx, r.addr)
+	if err != nil {
+		return nil, "", on, err
+	}
+	own = newPath(r, fresh, &dedicated{fresh, release})
+	server = c.serverOf(ctx, own, own.places.questions)
+	return own, server, <-answered, nil
+}
+
+// reconsider replaces p if a new connection is answered by a primary, and p is not, or leads to another
+// server. It returns false if a new one would be no better.
 func (c *Conn) reconsider(ctx context.Context, p *path) bool {
 	ctx, stop := timing.Within(ctx, switchFor)
 	defer stop()
 	refused, heard := p.refused.Swap(false), p.heard.Load()
-	r, answer := p.route, make(chan error, 1)
-	c.wg.Go(func() { answer <- c.check(ctx, p.of(c.node(r.addr)), p.places.questions) }) // ends with ctx
-	conn, release, err := c.Dial(ctx, r.addr)
+	own, server, old, err := c.dial(ctx, p.route, p.of(c.node(p.route.addr)), p.places)
 	if err != nil {
 		return false
 	}
-	own := &dedicated{conn, release}
-	err = <-answer
 	switch {
-	case err == nil && refused && c.roleless(): // it is a replica that does not say so
-	case err == ErrReplica:
-	case err == ErrSilent && p.heard.Load() == heard:
+	case old.err == nil && refused && c.roleless(): // it is a replica that does not say so
+	case old.err == nil && old.server != server:
+	case old.err == ErrReplica:
+	case old.err == ErrSilent && p.heard.Load() == heard:
 	default: // it is the right one, if perhaps slow
-		c.discard(*own)
+		c.discard(*own.own)
 		return true
 	}
-	c.replace(p, newPath(r, conn, own), false)
+	c.replace(p, own, false, errLeft)
 	return true
+}
+
+// seek replaces p, which is sought. The calls that wait fail if there is no path.
+func (c *Conn) seek(ctx context.Context, p *path) {
+	ctx, stop := timing.Within(ctx, switchFor)
+	defer stop()
+	r := p.route
+	own, server, shared, err := c.dial(ctx, r, c.node(r.addr), r.room)
+	switch {
+	case IsContextError(err):
+		c.replace(p, c.sought(r), false, errNoAnswer)
+	case err != nil:
+		c.replace(p, c.sought(r), false, err)
+	case shared.err == nil && shared.server == server:
+		c.replace(p, newPath(r, c.Client, nil), false, errLeft)
+		c.discard(*own.own)
+	default:
+		c.replace(p, own, false, errLeft)
+	}
 }
 
 // Elsewhere replaces the path outside a cluster, which leads to a replica, if a new connection leads to
@@ -239,7 +305,7 @@ func (p *path) of(node rueidis.CommandClient) rueidis.CommandClient {
 
 // Leave closes the connections of the session's own. No command may follow.
 func (c *Conn) Leave() {
-	leave := func(r *route) { c.replace(r.now(), newPath(r, c.Client, nil), false) }
+	leave := func(r *route) { c.replace(r.now(), newPath(r, c.Client, nil), false, errLeft) }
 	leave(&c.places.route)
 	c.nodes.Range(func(_, n any) bool {
 		leave(&n.(*places).route)

@@ -139,6 +139,9 @@ func (c *Conn) send(
 	if err := take(ctx, place, left); err != nil {
 		if p != nil {
 			c.end(p, context.Canceled)
+			if err == errLeft {
+				err = p.why
+			}
 		}
 		return rueidis.NewErrorResult(err), failed(n, err)
 	}
@@ -164,7 +167,7 @@ func (c *Conn) send(
 		return r, rs
 	case <-left:
 		s.ctx.left.Store(true)
-		return rueidis.NewErrorResult(errLeft), failed(n, errLeft)
+		return rueidis.NewErrorResult(p.why), failed(n, p.why)
 	case <-ctx.Done():
 		s.ctx.left.Store(true)
 		return rueidis.NewErrorResult(ctx.Err()), failed(n, ctx.Err())

@@ -91,6 +91,73 @@ func TestSessionDoesNotGoBackToAnOldPrimaryThatWakesUp(t *testing.T) {
 	require.GreaterOrEqual(t, value, n, "updates that were lost")
 }
 
+// As before, but it is the session's own connection to the new primary that breaks, after the old one
+// has woken up, which takes itself for the primary. Each new connection leads to the new one.
+func TestBrokenOwnConnectionDoesNotLeadBackToAnOldPrimary(t *testing.T) {
+	t.Parallel()
+	primary, replicas := redistest.StartReplicas(t, 1)
+	p := redistest.NewProxy(t, primary.Addr())
+	s := kit.SessionOn(t, kit.NewClient(t, p, patient), relock.WithLease(10*time.Second))
+	t.Cleanup(p.Cut)
+	m := s.Mutex("free")
+	goesOn(t, m)
+	failover(t, p, primary, replicas[0], oldPrimaries["hangs"])
+	goesOn(t, m)
+	theirs := kit.NewSession(t, replicas[0]).Mutex("free")
+	require.NoError(t, primary.Thaw())
+	time.Sleep(3 * time.Second) // it has looked at the shared connection
+	held := s.Mutex("held")
+	kit.Lock(t, kit.Background, held)
+	do(t, replicas[0], "CLIENT", "KILL", "TYPE", "normal")
+	overlaps, mine := 0, 0
+	for start := time.Now(); time.Since(start) < 6*time.Second; time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(kit.Background, 5*time.Second)
+		if theirs.Lock(ctx) == nil {
+			if ok, _ := m.TryLock(ctx); ok {
+				if m.Err() == nil && theirs.Err() == nil {
+					overlaps++
+				}
+				_ = m.Unlock(ctx)
+			}
+			_ = theirs.Unlock(ctx)
+		}
+		if m.Lock(ctx) == nil {
+			mine++
+			_ = m.Unlock(ctx)
+		}
+		cancel()
+	}
+	require.Zero(t, overlaps)
+	require.NotZero(t, mine)
+	require.NoError(t, held.Err())
+}
+
+// A session has a connection of its own, the server goes away, and comes back: the session goes on,
+// and what it cannot do meanwhile says why.
+func TestOwnConnectionOfAServerThatGoesAway(t *testing.T) {
+	t.Parallel()
+	server, p := kit.Proxied(t)
+	s := kit.SessionOn(t, kit.NewClient(t, p, patient), relock.WithLease(20*time.Second))
+	t.Cleanup(p.Cut)
+	m, held := s.Mutex("free"), s.Mutex("held")
+	kit.Lock(t, kit.Background, held)
+	goesOn(t, m)
+	p.Forget()
+	goesOn(t, m)
+	p.Refuse(true)
+	do(t, server, "CLIENT", "KILL", "TYPE", "normal")
+	for range 3 {
+		ctx, cancel := context.WithTimeout(kit.Background, 2*time.Second)
+		err := m.Lock(ctx)
+		cancel()
+		require.ErrorIs(t, err, relock.ErrUnavailable)
+		t.Log(err)
+	}
+	p.Refuse(false)
+	goesOn(t, m)
+	require.NoError(t, held.Err())
+}
+
 // Each time that the session's own connection breaks it goes back to the shared one, which hangs,
 // with new places: 512 calls more are left behind there, without bound (of goroutines, and of the
 // client's queue of 1024, which other users need).
