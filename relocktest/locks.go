@@ -3,6 +3,7 @@ package relocktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -10,33 +11,58 @@ import (
 )
 
 // Hold makes somebody else hold the lock of that name until release is called: a process that
-// renews its lease. The lock may be of any type but [relock.Semaphore], which is of another kind in Redis:
-// let a session of the test take its permits. A lock that a session only keeps ([relock.WithKeep]) is
-// given up. If it is held, Hold stops the test. release may be called again, and does nothing if the
-// lock was lost.
+// renews its lease. The lock may be of any type but [relock.Semaphore], whose permits [Redis.HoldPermits]
+// takes. A lock that a session only keeps ([relock.WithKeep]) is given up. If it is held, Hold stops the
+// test. release may be called again, and does nothing if the lock was lost.
 //
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Hold(name string) (release func()) {
 	r.t.Helper()
 	other := r.other() // now, because release may be called while the test ends
-	lock := other.Mutex(name)
-	ctx, cancel := context.WithTimeout(context.Background(), recallMost)
-	defer cancel()
-	switch err := lock.Lock(ctx); {
-	case errors.Is(err, relock.ErrNotLock):
-		r.t.Fatalf("relocktest: Hold(%q): %v; of a Semaphore, let a session of the test take the permits", name, err)
-	case errors.Is(err, relock.ErrTaken):
-		r.t.Fatalf("relocktest: Hold(%q): the lock is taken", name)
-	case err != nil:
-		r.t.Fatalf("relocktest: Hold(%q): %v", name, err)
-	}
+	hold := r.acquire(other.Mutex(name), fmt.Sprintf("Hold(%q)", name))
 	return sync.OnceFunc(func() {
-		_ = lock.Unlock(context.Background()) // fails only after a loss
+		_ = hold.Unlock(context.Background()) // fails only after a loss
 		passOn(other, name)
 	})
 }
 
-// recallMost bounds for how long Hold waits for a session to give up what it only keeps.
+// HoldPermits makes somebody else hold so many permits of the [relock.Semaphore] of that name, as
+// [Redis.Hold] holds a lock. If that many are not free, HoldPermits stops the test.
+func (r *Redis) HoldPermits(name string, permits int) (release func()) {
+	r.t.Helper()
+	var held []*relock.Hold
+	for range permits {
+		held = append(held, r.acquire(r.other().Semaphore(name, permits), fmt.Sprintf("HoldPermits(%q, %d)", name, permits)))
+	}
+	return sync.OnceFunc(func() {
+		for _, hold := range held {
+			_ = hold.Unlock(context.Background()) // fails only after a loss
+		}
+	})
+}
+
+// acquire acquires lock for the call that is named.
+func (r *Redis) acquire(
+	lock interface {
+		Acquire(ctx context.Context) (*relock.Hold, error)
+	}, call string,
+) *relock.Hold {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), recallMost)
+	defer cancel()
+	hold, err := lock.Acquire(ctx)
+	switch {
+	case errors.Is(err, relock.ErrNotLock):
+		r.t.Fatalf("relocktest: %s: %v; HoldPermits is for Semaphores, Hold for all other locks", call, err)
+	case errors.Is(err, relock.ErrTaken):
+		r.t.Fatalf("relocktest: %s: the lock is taken", call)
+	case err != nil:
+		r.t.Fatalf("relocktest: %s: %v", call, err)
+	}
+	return hold
+}
+
+// recallMost bounds for how long acquire waits for a session to give up what it only keeps.
 const recallMost = 5 * time.Second
 
 // Lose has somebody force the lock of that name open, as [relock.Session.ForceUnlock] does: its holders are

@@ -148,3 +148,21 @@ func TestServersClockBackProlongsLeases(t *testing.T) {
 		require.NotContains(t, w.keys(), w.names[0])
 	})
 }
+
+// Somebody else's permits count as any, under the limit of the one who asks.
+func TestSomebodyElseHoldsPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relocktest.New(t)
+		s := r.Session()
+		release := r.HoldPermits("a", 2)
+		ok, err := s.Semaphore("a", 2).TryLock(background)
+		require.NoError(t, err)
+		require.False(t, ok)
+		hold, err := s.Semaphore("a", 3).TryAcquire(background)
+		require.NoError(t, err)
+		require.Equal(t, 2, hold.Slot())
+		require.NoError(t, hold.Unlock(background))
+		time.AfterFunc(time.Hour, release)
+		require.NoError(t, s.Semaphore("a", 1).Lock(background))
+	})
+}

@@ -36,9 +36,13 @@ func TestMisuseIsSaid(t *testing.T) {
 		{`Lose("a"): nobody holds the lock`, func(r *relocktest.Redis, _ *relock.Session) { r.Lose("a") }},
 		{`Delete("a"): nobody holds the lock`, func(r *relocktest.Redis, _ *relock.Session) { r.Delete("a") }},
 		{`not one that Session of this Redis returned`, func(r *relocktest.Redis, s *relock.Session) { r.ClientOf(s) }},
-		{`of a Semaphore, let a session`, func(r *relocktest.Redis, _ *relock.Session) {
+		{`HoldPermits is for Semaphores`, func(r *relocktest.Redis, _ *relock.Session) {
 			_ = r.Session().Semaphore("a", 1).Lock(background)
 			r.Hold("a")
+		}},
+		{`HoldPermits("a", 2): the lock is taken`, func(r *relocktest.Redis, _ *relock.Session) {
+			_ = r.Session().Semaphore("a", 2).Lock(background)
+			r.HoldPermits("a", 2)
 		}},
 		{`not one that Session of this Redis returned`, func(r *relocktest.Redis, s *relock.Session) { r.Partition(s) }},
 		{`relock: NewSession: `, func(r *relocktest.Redis, _ *relock.Session) { r.Session(relock.WithTenure(-1)) }},

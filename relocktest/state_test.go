@@ -70,6 +70,7 @@ func TestClientOfASessionSharesItsFate(t *testing.T) {
 		client := r.ClientOf(s)
 		set := func() error { return client.Do(background, client.B().Set().Key("k").Value("v").Build()).Error() }
 		require.NoError(t, set())
+		synctest.Wait() // for what the session has begun with
 		r.Delay(s, time.Second)
 		start := time.Now()
 		require.NoError(t, set())

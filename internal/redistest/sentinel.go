@@ -28,10 +28,11 @@ sentinel parallel-syncs ` + masterSet + ` 1
 
 // sentinelPace makes sentinels look around more often than their defaults of one
 // to ten seconds, and makes the time for which they do nothing after they were
-// starved of the processor (tilt) short: by default that is 30 seconds.
+// starved of the processor (tilt) short: by default that is 30 seconds. They ping each
+// second, as by default: they promote no replica that was silent for five times that.
 var sentinelPace = []string{
 	"SENTINEL", "DEBUG",
-	"info-period", "200", "ping-period", "200", "ask-period", "100", "publish-period", "200",
+	"info-period", "200", "ask-period", "100", "publish-period", "200",
 	"tilt-period", "500",
 }
 
