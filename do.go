@@ -25,7 +25,7 @@ import (
 // only read. Through another session it waits. Work that is to have the lock after Do must not
 // derive its context from f's.
 //
-// Do starts no goroutine, except for a Locker of another type.
+// Do starts no goroutine if ctx is of package context, except for a Locker of another type.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
 	_, err := do(ctx, "Do", l, f, true)
 	return err
@@ -70,7 +70,7 @@ func do(ctx context.Context, op string, l Locker, f func(context.Context) error,
 		if h.end("unlock") != nil {
 			return // f has ended it
 		}
-		end := own.l.Release(ctx, h.held, false)
+		end := own.l.Release(ctx, h.held, byHold)
 		h.ended(end)
 		err = joinEnd(ctx, fctx, err, end)
 	}()

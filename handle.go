@@ -11,6 +11,12 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
+// What ends what was taken.
+const (
+	byLock = true  // an Unlock of the lock
+	byHold = false // its Hold
+)
+
 // A handle is what a lock value remembers: what was locked through it and has not been unlocked.
 // The lock types embed one, the read side of an RWMutex is another one.
 //
@@ -20,7 +26,7 @@ type handle struct {
 	crowd *arbiter.Owner // of readers without an owner, who share a hold; nil: each call has its own
 
 	mu   sync.Mutex    // protects the following
-	due  []engine.Held // each once, oldest first; some may be over, by an owner's Unlock through another handle
+	due  []engine.Held // to be unlocked, each once, oldest first; an owner's Unlock through another handle may have ended some
 	last engine.Held   // that was locked last; nil: none
 }
 
@@ -38,7 +44,7 @@ func (h *handle) lock(ctx context.Context, wait bool) (bool, error) {
 	if o == nil {
 		o = h.crowd
 	}
-	held, err := h.l.Take(ctx, o, wait, true)
+	held, err := h.l.Take(ctx, o, wait, byLock)
 	if held == nil {
 		return false, err
 	}
@@ -60,7 +66,7 @@ func (h *handle) TryAcquire(ctx context.Context) (*Hold, error) {
 }
 
 func (h *handle) acquire(ctx context.Context, wait bool) (*Hold, error) {
-	held, err := h.l.Take(ctx, arbiter.OwnerOf(ctx), wait, false)
+	held, err := h.l.Take(ctx, arbiter.OwnerOf(ctx), wait, byHold)
 	if held == nil {
 		return nil, err
 	}
@@ -81,34 +87,35 @@ func (h *handle) took(held engine.Held) {
 	h.due, h.last = append(h.due, held), held
 }
 
-// Unlock unlocks it; see [Locker]. Without an owner in ctx it may end what an owner has locked
-// through this value.
+// Unlock ends one hold that was locked through this value: one that was lost, if there is one, or
+// the one that was locked last, whichever goroutine calls it. Goroutines that share the value and
+// must know which hold is whose use Acquire. With an owner in ctx it ends one Lock of that owner; without
+// one it may end that as well. See [Locker].
 func (h *handle) Unlock(ctx context.Context) error {
 	if o := arbiter.OwnerOf(ctx); o != nil {
 		return h.l.ReleaseOf(ctx, o)
 	}
 	for {
-		held, newer := h.next()
+		held, another := h.next()
 		if held == nil {
 			return h.l.NotHeld()
 		}
-		err := h.l.Release(ctx, held, true)
+		err := h.l.Release(ctx, held, byLock)
 		switch {
 		case err == engine.ErrNotDue: // another Unlock was faster
 			continue
-		case newer && errors.Is(err, ErrLost):
-			err = lockerr.Join(err, errNewer)
+		case another && errors.Is(err, ErrLost):
+			err = lockerr.Join(err, errAnother)
 		}
 		return err
 	}
 }
 
-var errNewer = errors.New("a newer hold of this lock value is still held: unlock again")
+var errAnother = errors.New("another hold of this lock value still lives, and needs an Unlock of its own")
 
 // next returns what the next Unlock without an owner ends: what was lost, else what was locked
-// last; nil if there is nothing. newer reports that it was lost, and that another hold lives, which
-// a later Unlock is to end.
-func (h *handle) next() (next engine.Held, newer bool) {
+// last; nil if there is nothing. another reports that it was lost, and that another one lives.
+func (h *handle) next() (next engine.Held, another bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.due = slices.DeleteFunc(h.due, func(held engine.Held) bool { return !held.Due() })
@@ -125,16 +132,14 @@ func (h *handle) next() (next engine.Held, newer bool) {
 
 // latest returns what was locked last and is to be unlocked, else what was locked last at all,
 // which may have ended; nil if there is nothing, or if only an owner's Acquire still holds it.
-func (h *handle) latest() (held engine.Held) {
+func (h *handle) latest() engine.Held {
 	h.mu.Lock()
-	for _, held = range slices.Backward(h.due) {
-		if held.Due() {
+	held := h.last
+	for _, due := range slices.Backward(h.due) {
+		if due.Due() {
+			held = due
 			break
 		}
-		held = h.last
-	}
-	if held == nil {
-		held = h.last
 	}
 	h.mu.Unlock()
 	if held == nil {

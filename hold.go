@@ -16,10 +16,10 @@ import (
 )
 
 // A Hold is one acquisition of one lock, as Acquire and TryAcquire of every lock type return it. It
-// ends by its own Unlock or Handoff, or when it is lost, and ends nothing else: unlike the Unlock
-// of a [Locker], which ends what was locked last, it needs neither the context of an owner nor the
-// lock value. So a Hold may be passed to other goroutines, kept in a map, and unlocked wherever the
-// work ends.
+// ends by its own Unlock or Handoff, or when it is lost. That Unlock ends no other hold, and needs
+// neither the context of an owner nor the lock value, unlike the Unlock of a [Locker], which ends
+// one of those that were locked through the value. So a Hold may be passed to other goroutines,
+// kept in a map, and unlocked wherever the work ends.
 //
 // Under an owner ([Session.NewContext]) each Acquire is a Hold of its own: those of one lock share
 // its lease and token, and the lock is released with the last of them.
@@ -118,12 +118,13 @@ func (h *Hold) Members() []*Hold {
 
 // Unlock ends this hold and no other, whatever owner ctx carries. It waits for Redis as the Unlock
 // of a [Locker] does, and has the same errors: the first call returns nil, or ErrLost if the hold
-// was lost before; later ones return ErrNotHeld.
+// was lost before; later ones return ErrNotHeld. A hold that [Hold.Members] has returned is not
+// ended, and the error is [ErrOption]: end the group's hold.
 func (h *Hold) Unlock(ctx context.Context) error {
 	if err := h.end("unlock"); err != nil {
 		return err
 	}
-	err := h.l.Release(ctx, h.held, false)
+	err := h.l.Release(ctx, h.held, byHold)
 	h.ended(err)
 	return err
 }
@@ -140,10 +141,13 @@ func (h *Hold) Unlock(ctx context.Context) error {
 // Handoff blocks until Redis has answered, ctx or the session ends, or the hold is lost. It always
 // ends the hold. If it returns an error there is no ticket, and the lock is released, in the
 // background if Redis does not answer, or expires with its lease; what Redis may have of a ticket
-// is free after d. The error is [ErrOption] if d is out of range or the lock is no Mutex, ctx's
+// is free after d. If other Holds of its owner share the lock, it is not released: Handoff fails,
+// and only this Hold has ended.
+//
+// The error is [ErrOption] if d is out of range or the lock is no Mutex, ctx's
 // error if that has ended, [ErrLost] with its cause if the hold was lost, [ErrExpired] also if the
-// ticket was over before Redis has answered, and [ErrNotHeld] if the hold had ended. If other Holds
-// of its owner share the lock, Handoff fails, and only this one has ended. Options of the hold
+// ticket was over before Redis has answered, and [ErrNotHeld] if the hold had ended. Options of the
+// hold
 // ([WithFixedLease], [WithMaxHold], [WithMinHold]) end with it.
 func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err error) {
 	if err := h.end("hand off"); err != nil {
@@ -152,7 +156,7 @@ func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err
 	if l, ok := h.l.(*engine.Lock); ok {
 		ticket, err = l.HandOff(ctx, h.held, d)
 	} else {
-		err = lockerr.New("hand off", h.Name(), engine.ErrNoMutex, h.l.Release(ctx, h.held, false))
+		err = lockerr.New("hand off", h.Name(), engine.ErrNoMutex, h.l.Release(ctx, h.held, byHold))
 	}
 	h.ended(err)
 	return ticket, err

@@ -15,10 +15,10 @@ import (
 // A lock value remembers what was locked through it, and Unlock ends the newest of that: goroutines
 // that share the value share its holds, as those of a [sync.Mutex] do, and any of them may unlock.
 // Every Lock needs its Unlock, also after a loss: each lost hold makes one Unlock return [ErrLost],
-// whichever goroutine calls it, and these go first. Lock goes on meanwhile. If a newer hold of the
-// value still lives then, the error's text says so: unlock again. A caller that must know of its
-// own hold uses Acquire, Do, or an owner. Readers that lock through one value share a hold, which
-// counts them.
+// whichever goroutine calls it, and these go first. Lock goes on meanwhile. If another hold of the
+// value still lives then, the error's text says so: it needs an Unlock of its own. A caller that
+// must know of its own hold uses Acquire, Do, or an owner. Readers that lock through one value
+// share a hold, which counts them.
 //
 // Under a context from [Session.NewContext], Lock and Unlock act for the owner in it, through any
 // value of the same session, kind and name. An owner that holds the lock enters again without a

@@ -18,9 +18,15 @@ type link struct {
 	broken   bool // both ends know
 
 	// For lost replies.
-	awaited []bool // the server is to answer these, oldest first; true: the reply gets lost
-	losing  int    // how many of these are true
-	lost    bool   // a reply was lost: the connection breaks, and no other reply is delivered
+	awaited []awaited // the server is to answer these, oldest first
+	losing  int       // the replies to how many of these get lost
+	lost    bool      // a reply was lost: the connection breaks, and no other reply is delivered
+}
+
+// awaited is a command that the server is to answer.
+type awaited struct {
+	lose   bool   // the reply gets lost
+	script []byte // the command, if it runs a script
 }
 
 // An end is the client's or the server's end of a link.
@@ -130,10 +136,10 @@ func (e *end) Write(b []byte) (int, error) {
 		return 0, syscall.EPIPE
 	}
 	for _, m := range e.out.messages(b) {
-		if e == &e.l.server && !e.l.answeredLocked(m) {
-			continue
+		if e == &e.l.server {
+			m = e.l.answeredLocked(m)
 		}
-		if !e.other().closed {
+		if m != nil && !e.other().closed {
 			e.out.send(m, p.delay)
 		}
 	}

@@ -100,10 +100,10 @@ func (p *Process) LoseMessage(text string) {
 func (l *link) deliveredLocked(command []byte) {
 	switch kindOf(command) {
 	case upkeep:
-		l.awaited = append(l.awaited, false)
+		l.awaited = append(l.awaited, awaited{})
 	case ordinary:
 		lose := l.p.drops > 0
-		l.awaited = append(l.awaited, lose)
+		l.awaited = append(l.awaited, awaited{lose, scriptOf(command)})
 		if lose {
 			l.losing++
 			if l.p.drops--; l.p.drops == 0 {
@@ -115,21 +115,24 @@ func (l *link) deliveredLocked(command []byte) {
 	}
 }
 
-// answeredLocked notes a message from the server, and reports whether to deliver it.
-func (l *link) answeredLocked(message []byte) bool {
+// answeredLocked notes a message from the server. It returns what to deliver, nil for nothing.
+func (l *link) answeredLocked(message []byte) []byte {
 	if message[0] == '>' {
 		lose := l.p.unheard != "" && bytes.Contains(message, []byte(l.p.unheard))
 		if lose {
 			l.p.unheard = ""
 		}
-		return !lose
+		if lose {
+			return nil
+		}
+		return message
 	}
 	if len(l.awaited) == 0 {
-		return true
+		return message
 	}
-	lose := l.awaited[0]
+	to := l.awaited[0]
 	l.awaited = l.awaited[1:]
-	if lose {
+	if to.lose {
 		l.losing--
 		if bytes.HasPrefix(message, []byte("-NOSCRIPT")) {
 			l.p.drops++ // it was not executed: another one's turn
@@ -139,7 +142,13 @@ func (l *link) answeredLocked(message []byte) bool {
 		}
 	}
 	l.breakIfDoneLocked()
-	return !l.lost // what follows a lost reply would be taken for it
+	switch {
+	case l.lost: // what follows a lost reply would be taken for it
+		return nil
+	case to.script != nil:
+		return asRedis(message, to.script)
+	}
+	return message
 }
 
 // breakIfDoneLocked breaks the connection if it has lost a reply and no more are to be lost on it.

@@ -104,7 +104,7 @@ func TestTextsOfErrors(t *testing.T) {
 
 		{after(forced, m, m.Err), `lock "a": lock lost: it was forced open`},
 		{m.Lock(kit.Background), ``},
-		{m.Unlock(kit.Background), `unlock "a": lock lost: it was forced open; a newer hold of this lock value is still held: unlock again`},
+		{m.Unlock(kit.Background), `unlock "a": lock lost: it was forced open; another hold of this lock value still lives, and needs an Unlock of its own`},
 		{m.Unlock(kit.Background), ``},
 		{lostBy(owner, m.Lock), `lock "a": lock lost: unlock the lost hold before locking again; lock lost: it was forced open`},
 		{m.Unlock(owner), `unlock "a": lock lost: it was forced open`},

@@ -137,7 +137,7 @@ func TestHandleOfASemaphoreTellsOfEachLossOnce(t *testing.T) {
 	for range 2 {
 		err := sem.Unlock(kit.Background)
 		require.ErrorIs(t, err, relock.ErrForced)
-		require.ErrorContains(t, err, "unlock again")
+		require.ErrorContains(t, err, "another hold of this lock value")
 		require.NoError(t, sem.Err())
 		require.Len(t, inspect(t, s, "sem").Holders, 2)
 	}
