@@ -10,20 +10,22 @@ import (
 // lock must do is tested over all of lockKinds.
 type LockKind struct {
 	Name   string
-	Of     func(s *relock.Session) relock.Locker // a lock of the kind, of the name "lock"
-	Holder func(s *relock.Session) relock.Locker // one that excludes it
-	Sha    string                                // of the script by which it first asks
+	Of     func(s *relock.Session, o ...relock.LockOption) relock.Locker // a lock of the kind, of the name "lock"
+	Holder func(s *relock.Session, o ...relock.LockOption) relock.Locker // one that excludes it
+	Sha    string                                                        // of the script by which it first asks
 }
 
 // Exclusive reports whether locks of the kind exclude each other.
 func (k *LockKind) Exclusive() bool { return k.Sha != ReadSHA }
 
 var LockKinds = func() []*LockKind {
-	mutex := func(s *relock.Session) relock.Locker { return s.Mutex("lock") }
-	fair := func(s *relock.Session) relock.Locker { return s.FairMutex("lock") }
-	writer := func(s *relock.Session) relock.Locker { return s.RWMutex("lock") }
-	reader := func(s *relock.Session) relock.Locker { return s.RWMutex("lock").RLocker() }
-	permit := func(s *relock.Session) relock.Locker { return s.Semaphore("lock", 1) }
+	mutex := func(s *relock.Session, o ...relock.LockOption) relock.Locker { return s.Mutex("lock", o...) }
+	fair := func(s *relock.Session, o ...relock.LockOption) relock.Locker { return s.FairMutex("lock", o...) }
+	writer := func(s *relock.Session, o ...relock.LockOption) relock.Locker { return s.RWMutex("lock", o...) }
+	reader := func(s *relock.Session, o ...relock.LockOption) relock.Locker {
+		return s.RWMutex("lock", o...).RLocker()
+	}
+	permit := func(s *relock.Session, o ...relock.LockOption) relock.Locker { return s.Semaphore("lock", 1, o...) }
 	return []*LockKind{
 		{"Mutex", mutex, mutex, AcquireSHA},
 		{"FairMutex", fair, fair, AcquireSHA},

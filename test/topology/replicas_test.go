@@ -47,8 +47,11 @@ func TestLocksCountOnceReplicasHaveThem(t *testing.T) {
 			l := p.holds(vain, "in vain")
 			ok, err := l.TryLock(kit.Background)
 			require.False(t, ok, p.kinds)
+			require.ErrorIs(t, err, relock.ErrReplicas, p.kinds)
 			require.ErrorContains(t, err, "replicas have acknowledged", p.kinds)
-			require.ErrorContains(t, l.Lock(kit.Background), "replicas have acknowledged", p.kinds)
+			err = l.Lock(kit.Background)
+			require.ErrorIs(t, err, relock.ErrReplicas, p.kinds)
+			require.ErrorContains(t, err, "replicas have acknowledged", p.kinds)
 			require.ErrorIs(t, l.Err(), relock.ErrNotHeld, p.kinds)
 			redistest.Eventually(t, kit.Quickly, "nothing to be left of "+p.kinds, func() bool { return len(kit.Keys(t, client)) == 0 })
 		}
@@ -88,6 +91,27 @@ func TestLockWithoutItsReplicasIsUndone(t *testing.T) {
 		redistest.Eventually(t, kit.Soon, "the write of "+k.Name, func() bool { return kit.Exists(t, client, "lock") })
 		cancel(kit.ErrStop)
 		require.ErrorIs(t, kit.Receive(t, got, "the cancelled call"), kit.ErrStop)
+		kit.GoneQuickly(t, client, "lock")
+	}
+	require.NoError(t, replicas[0].Thaw())
+}
+
+// WithWait bounds all that comes before the hold. Here that is the wait for a replica that hangs.
+func TestWaitOfALockBoundsThatForReplicas(t *testing.T) {
+	t.Parallel()
+	primary, replicas := redistest.StartReplicas(t, 1)
+	client := kit.NewClient(t, primary)
+	s := kit.NewSession(t, primary, relock.WithReplicas(1, time.Hour))
+	for _, k := range kit.LockKinds { // also, so that the scripts are known: else it would wait for the write of none
+		l := k.Of(s)
+		kit.Lock(t, kit.Background, l)
+		kit.Unlock(t, kit.Background, l)
+	}
+	require.NoError(t, replicas[0].Freeze())
+	for _, k := range kit.LockKinds {
+		l := k.Of(s, relock.WithWait(300*time.Millisecond))
+		err := kit.Receive(t, kit.Async(func() error { return l.Lock(kit.Background) }), "Lock with a bound")
+		require.ErrorIs(t, err, context.DeadlineExceeded, k.Name)
 		kit.GoneQuickly(t, client, "lock")
 	}
 	require.NoError(t, replicas[0].Thaw())

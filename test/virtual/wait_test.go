@@ -191,3 +191,22 @@ func TestLockRidesOutAnOutage(t *testing.T) {
 		require.NoError(t, l.Unlock(background))
 	})
 }
+
+// WithWait bounds all of Lock, also the first attempt, while Redis does not answer; that of a group for
+// each member.
+func TestWaitBoundsTheFirstAttempt(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l := p.lock(relock.WithWait(time.Second))
+		g := relock.NewGroup(l, p.lock())
+		heal := p.partition()
+		defer heal()
+		for _, l := range []relock.Locker{l, g} {
+			start := time.Now()
+			err := l.Lock(background)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, relock.ErrUnavailable)
+			require.Less(t, time.Since(start), 1100*time.Millisecond)
+		}
+	})
+}
