@@ -278,6 +278,30 @@ func TestCountersStartAtZero(t *testing.T) {
 	require.Equal(t, causes, x.points("relock.losses"))
 }
 
+// One observer counts what all its sessions keep.
+func TestKeptLocksOfTwoSessionsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, redis := newTelemetry(t), relocktest.New(t)
+		kept := func() int64 {
+			time.Sleep(5 * time.Second) // it is told once a second at most
+			return x.points("relock.kept")[""].n
+		}
+		a, b := redis.Session(relock.WithObserver(x.observer)), redis.Session(relock.WithObserver(x.observer))
+		for i, s := range []*relock.Session{a, a, b} {
+			m := s.Mutex(fmt.Sprint("m", i), relock.WithKeep(time.Hour))
+			require.NoError(t, m.Lock(background))
+			require.NoError(t, m.Unlock(background))
+		}
+		require.EqualValues(t, 3, kept())
+		redis.Hold("m0")() // it is recalled
+		require.EqualValues(t, 2, kept())
+		require.NoError(t, b.Close(background))
+		require.EqualValues(t, 1, kept())
+		require.NoError(t, a.Close(background))
+		require.EqualValues(t, 0, kept())
+	})
+}
+
 // Without a span to record, an event costs no allocation but those of the tracer.
 func TestMetricsAllocateNothing(t *testing.T) {
 	for what, opt := range map[string]relockotel.Option{

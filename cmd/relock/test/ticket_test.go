@@ -1,6 +1,8 @@
 package test
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -98,4 +100,29 @@ func TestSignalEndsAHandoff(t *testing.T) {
 	r.warns("context canceled")
 	require.NoError(t, s.Thaw())
 	require.NoError(t, kit.NewSession(t, s).Mutex("a", relock.WithWait(soon)).Lock(t.Context()))
+}
+
+// Told to end at any moment, relock run leaves a ticket with which the lock can be had, or a free lock.
+func TestHandoffThatIsToldToEndLeavesATicketOrAFreeLock(t *testing.T) {
+	s := server(t)
+	others := kit.NewSession(t, s)
+	tickets := 0
+	for i := range 40 {
+		name := fmt.Sprint("a", i)
+		cmd := command(s.Addr(), sh("--handoff=1h", name, "exit 0")...)
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		require.NoError(t, cmd.Start())
+		time.Sleep(time.Duration(i) * 5 * time.Millisecond) // the moment
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if ticket := strings.TrimSpace(out.String()); ticket != "" {
+			tickets++
+			hold, err := others.Adopt(t.Context(), ticket)
+			require.NoError(t, err)
+			require.NoError(t, hold.Unlock(t.Context()))
+		}
+		require.NoError(t, others.Mutex(name, relock.WithWait(soon)).Lock(t.Context()))
+	}
+	t.Log(tickets)
 }
