@@ -79,7 +79,7 @@ func (h *Hold) Deadline() (time.Time, bool) {
 }
 
 // Wanted returns a channel that is closed once somebody else, in this process or another, waits in
-// Lock or Acquire for the lock; one attempt does not count. A holder that can stop early may then
+// Lock or Acquire for the lock, or in a TryLock with [WithKeep]. A holder that can stop early may then
 // do so. It stays closed if the waiter gives up. A message tells it, or if that is lost the next
 // poll of the waiter, within 2 s. Redisson's waiters are not noticed. Every process with a permit
 // of a [Semaphore] is told; of more than 100 permits those whose leases end first. It is nil for

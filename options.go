@@ -240,17 +240,15 @@ func WithMinHold(d time.Duration) LockOption {
 // [WithFixedLease], [WithMaxHold] or [WithMinHold]. [State.Kept] and [Observer] tell what is kept.
 //
 // When a Lock of another process waits for a kept lock, a message recalls it, and the session
-// releases it at once. Then it is not kept for a second if this process took it in memory many
-// times before, else for ten, and up to a minute if that happens again and again. Losing an idle
-// lock is not reported. A process that dies leaves its kept locks taken for a lease. A session
+// releases it at once. Then it is not kept for a second. Losing an idle lock is not reported. A process that dies leaves its kept locks taken for a lease. A session
 // keeps at most 10,000 locks: the ones closest to their end are released first. Close releases them
 // all.
 //
 // The session asks Redis about its kept locks once every third of a lease, and after its connection
 // for messages was broken. In between, a lock whose key somebody deletes is still taken in memory.
 //
-// A TryLock with WithKeep recalls a lock that another process keeps: it returns false if the lock
-// is in use, or if there is no answer in 250 ms. A TryLock without WithKeep, also of a [Group],
+// A TryLock with WithKeep waits as Lock does, but only for 250 ms once it has found the lock taken:
+// that recalls a lock that another process keeps. A TryLock without WithKeep, also of a [Group],
 // every call of a [Redlock], and Redisson find a kept lock taken, and cannot recall it. Use it for
 // a name everywhere, or nowhere.
 //

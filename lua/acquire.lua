@@ -5,8 +5,7 @@
 --
 --   KEYS   lock, fence, queue
 --   ARGV   hold id, of a writer with :write; lease (ms)
---          1 to queue if the lock is not granted, 0 not to; 2 to queue if nobody else does, and to ask the holder
---          whether it only keeps the lock
+--          1 to queue if the lock is not granted, 0 not to
 --          claim (ms)
 --          prefix of the rwlock_timeout keys, empty for a lock without readers
 --   reply  > 0  the fencing token; this hold id holds the lock
@@ -14,8 +13,7 @@
 --          < 0  another holds the lock; -1 minus the time (ms) after which to look again
 --          NOTLOCK, an error: the key is no lock (lib/lock.lua)
 --
--- Whoever queues as the first tells the holder that the lock is wanted; readers are not told. Who asks hears that the
--- lock is in use, or is granted it; the reply is 0 if it has not asked.
+-- Whoever queues as the first tells the holder that the lock is wanted; readers are not told.
 --
 -- Sent twice: the second finds the hold of this id, renews its lease and returns the same token, which nobody else can
 -- have changed meanwhile; or it finds its place in the queue. But if it came after the first hold or place had ended,
@@ -59,12 +57,6 @@ if holder == id or n ~= 1 and redis.pcall('hexists', lock, id) == 1 then
   return lastToken(KEYS[2]) or (fence(KEYS[2]))
 end
 if no then return no end
-if ARGV[3] == '2' then
-  if not holder or firstOf(queue)[1] or redissonHolds(q, mode, holder) then return 0 end
-  arrive(queue, place)
-  want(lock, holder, id)
-  return -1 - math.max(ttl, 0)
-end
 local first, theirs = waits and arrive(queue, place), redissonHolds(q, mode, holder)
 if first and holder and mode ~= 'read' and not theirs then want(lock, holder) end
 return -1 - (theirs and 2 or ttl) -- as above

@@ -4,11 +4,11 @@
 -- finds readers who are dead, and lets readers in who queue behind nobody. A contender that has lost its place is not
 -- queued again: an old grant of its id may still be on its way, and could be mistaken for a new one. Each lock is
 -- examined once, for all its contenders. If the first of the queue is one of them, or silent, the holder of the lock is
--- told that it is wanted, since the message of who queued first may be lost; or asked again, by who only asks.
+-- told that it is wanted, since the message of who queued first may be lost.
 --
 --   KEYS   for each contender: lock, fence, queue
 --   ARGV   for each contender: hold id, lease (ms), claim (ms), of a semaphore behind the limit and a space, and for a
---          read-write lock the prefix of the rwlock_timeout keys, for others the empty string, or ? if it only asks
+--          read-write lock the prefix of the rwlock_timeout keys, for others the empty string
 --   reply  for each contender: as acquire.lua, read.lua or write.lua; -2^51 if it is the first of the queue, and
 --          Redisson has the lock, or its turn; -2^52 if it neither holds the lock nor is in the queue, or if the
 --          lock's key is no lock; -2^50 if it holds the lock, but no token can be issued; 1 if it holds a permit of a
@@ -19,12 +19,12 @@
 -- needs: fence, lock, readers, places, turns, grant, phases, permits, fill
 
 local lost, theirTurn, tokenless = -4503599627370496, -2251799813685248, -1125899906842624
-local replies, asks, done, theirs, most, tries = {}, {}, {}, {}, {}, {}
+local replies, asks, done, theirs, most = {}, {}, {}, {}, {}
 
--- wants returns the first of the queue if it looks, or is silent: then the holder is told that somebody waits.
+-- wants reports whether the first of the queue looks, or is silent: then the holder is told that somebody waits.
 local function wants(q)
   local first = firstOf(q.queue)
-  return first[1] and (asks[first[1]] or silent(q.queue)(first[1], first[2])) and first[1]
+  return first[1] and (asks[first[1]] or silent(q.queue)(first[1], first[2]))
 end
 
 -- examine does what is to be done once for a lock. It returns what its contenders are replied, and whose turn it is
@@ -51,8 +51,7 @@ local function examine(q)
   local no, holder = foreign(q.lock)
   if no then return lost end
   local redisson = redissonHolds(q, mode, holder)
-  local first = holder and not redisson and mode ~= 'read' and wants(q)
-  if first then want(q.lock, holder, tries[first]) end
+  if holder and not redisson and mode ~= 'read' and wants(q) then want(q.lock, holder) end
   return -1 - math.max(redis.call('pttl', q.lock), -1), redisson and firstPlace(q.queue)
 end
 
@@ -62,13 +61,11 @@ for i = 1, n do
   local score = redis.pcall('zscore', queue, place)
   asks[place] = type(score) == 'string'
   most[lock] = math.max(most[lock] or 0, limitOf(place))
-  if ARGV[4 * i] == '?' then tries[place] = ARGV[4 * i - 3] end
   if asks[place] then comeBack(queue, place, score) end
 end
 for i = 1, n do
   local lock, fencekey, queue = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
   local id, lease, claim, prefix = unpack(ARGV, 4 * i - 3, 4 * i)
-  if prefix == '?' then prefix = '' end
   local place = placeOf(id, claim)
   local permits = limitOf(place) > 0
   if asks[place] then

@@ -26,7 +26,7 @@
 #define BREAKS 0       /* of a subscription */
 #endif
 #ifndef TRIES
-#define TRIES 0        /* 1: a call may be a TryLock that asks the keeper */
+#define TRIES 0        /* 1: a call may be a TryLock, which waits briefly */
 #endif
 
 #define LEASE 4
@@ -52,9 +52,6 @@ byte seen[SESSIONS];           /* relock_seen: ticks since the session looked */
 /* ---- messages under way, by the hold id that they name */
 bit granted[ALL], others[ALL]; /* granted <id>, and whether somebody waits behind it */
 bit wanted[ALL];               /* wanted <id> */
-bit asked[ALL];                /* the same, of a TryLock: asker[] says which id asks */
-byte asker[ALL];
-bit busy[ALL];                 /* the keeper's word to a TryLock: the lock is in use */
 
 /* ---- sessions */
 mtype = {idle, asking, waiting, held, kept, leaving, cancelled};
@@ -159,15 +156,7 @@ inline acquire(s) {
 		queue[queued] = ID(s); queued++;
 		seen[s] = 0;
 		first();
-		if
-		:: try[s] ->
-			if
-			:: !deaf[OF(holder)] && !dead[OF(holder)] -> asked[holder] = 1; asker[holder] = ID(s)
-			:: else
-			fi
-		:: else ->
-			if :: queue[k] == ID(s) -> tell() :: else fi
-		fi;
+		if :: queue[k] == ID(s) -> tell() :: else fi;
 		k = 0; got[s] = 0
 	fi
 }
@@ -181,7 +170,7 @@ inline probe(s) { /* look.lua */
 	fi;
 	if
 	:: holder == ID(s) -> ttl = LEASE
-	:: holder != NONE && holder != ID(s) && b && !try[s] ->
+	:: holder != NONE && holder != ID(s) && b ->
 #if defined(BUG_HEADTELLS)
 		if :: queue[0] == ID(s) -> tell() :: else fi    /* of those who may be dead */
 #elif defined(BUG_NOREPEAT)
@@ -204,7 +193,7 @@ inline release(x) {
 
 inline forget(s) { /* the hold id is spent */
 	st[s] = idle; until[s] = 0; look[s] = 0; want[s] = 0; try[s] = 0; reply[s] = 0; got[s] = 0;
-	granted[ID(s)] = 0; others[ID(s)] = 0; wanted[ID(s)] = 0; asked[ID(s)] = 0; asker[ID(s)] = 0; busy[ID(s)] = 0;
+	granted[ID(s)] = 0; others[ID(s)] = 0; wanted[ID(s)] = 0;
 	if :: id[s] < IDS -> id[s]++ :: else fi
 }
 
@@ -274,18 +263,7 @@ proctype Session(byte s) {
 #endif
 		:: else                                                 /* it has overtaken the reply */
 		fi }
-	:: d_step { runs(s) && id[s] < IDS && asked[ID(s)] ->
-		asked[ID(s)] = 0;
-		if
-		:: st[s] == kept -> st[s] = leaving; cool[s] = COOL
-		:: st[s] == held && !deaf[OF(asker[ID(s)])] -> busy[asker[ID(s)]] = 1
-		:: else
-		fi;
-		asker[ID(s)] = 0 }
-	:: d_step { runs(s) && id[s] < IDS && busy[ID(s)] ->
-		busy[ID(s)] = 0;
-		if :: st[s] == waiting && try[s] -> st[s] = cancelled :: else fi }
-	/* a TryLock that nobody answers */
+	/* a TryLock that has waited enough */
 	:: d_step { runs(s) && st[s] == waiting && try[s] && until[s] == 0 && !granted[ID(s)] -> st[s] = cancelled }
 	/* Unlock */
 	:: d_step { runs(s) && st[s] == held && until[s] > 0 ->
@@ -335,7 +313,7 @@ proctype Session(byte s) {
 	(st[s] == waiting && look[s] == 0) || (st[s] == waiting && try[s] && until[s] == 0) || \
 	((st[s] == held || st[s] == kept) && (until[s] == 0 || (until[s] <= LEASE - 2 && !fresh[s]))) || \
 	leavesDeaf(s) || \
-	(id[s] < IDS && (granted[ID(s)] || wanted[ID(s)] || asked[ID(s)] || busy[ID(s)]))))
+	(id[s] < IDS && (granted[ID(s)] || wanted[ID(s)]))))
 
 #if SESSIONS == 2
 #define quiet (!due(0) && !due(1))
@@ -378,11 +356,11 @@ proctype World() {
 	/* a message is lost */
 	:: d_step { losses > 0 -> i = 0;
 		do
-		:: i < ALL && !(granted[i] || wanted[i] || asked[i] || busy[i]) -> i++
+		:: i < ALL && !(granted[i] || wanted[i]) -> i++
 		:: else -> break
 		od;
 		if
-		:: i < ALL -> losses--; granted[i] = 0; wanted[i] = 0; asked[i] = 0; busy[i] = 0
+		:: i < ALL -> losses--; granted[i] = 0; wanted[i] = 0
 		:: else
 		fi;
 		i = 0 }

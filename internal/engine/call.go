@@ -23,8 +23,9 @@ type Call struct {
 	observer event.Observer // nil: nobody is told
 	start    int64
 	told     event.Acquire
-	hold     Held  // what it got; nil for a re-entry, which is not reported
-	whole    *Call // that it is a part of
+	hold     Held   // what it got; nil for a re-entry, which is not reported
+	whole    *Call  // that it is a part of
+	found    func() // called when a TryLock that waits finds the lock taken; nil: of another call
 }
 
 // Now is the time of calls: those of a group are of several engines.
@@ -68,9 +69,16 @@ func (c *Call) Entered(h Held) {
 	}
 }
 
-// Contend reports that a Lock has found the lock taken and waits, once.
+// Contend records that the call has found the lock taken and waits, and reports that of a Lock, once.
 func (c *Call) Contend() {
 	if !c.Wait || c.told.Waited {
+		return
+	}
+	if c.found != nil { // a TryLock: that is not reported
+		if !c.told.Contended {
+			c.told.Contended = true
+			c.found()
+		}
 		return
 	}
 	c.told.Contended, c.told.Waited = true, true

@@ -9,7 +9,6 @@ import (
 	"io"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -67,10 +66,9 @@ type Engine struct {
 	cleaner   *lease.Cleaner
 	keeper    *keeper
 	broker    *pubsub.Broker
-	forced    named        // which of its own holds were forced open, as far as messages said so
-	answers   atomic.Int32 // to those who ask for locks, under way
-	overtaken named        // which were named as the holders of locks that are wanted
-	parts     sync.Map     // of Redlocks: *lease.Lease by hold id
+	forced    named    // which of its own holds were forced open, as far as messages said so
+	overtaken named    // which were named as the holders of locks that are wanted
+	parts     sync.Map // of Redlocks: *lease.Lease by hold id
 
 	drainOnce sync.Once
 	closeOnce sync.Once

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,14 +18,7 @@ const (
 	keptTogether = 100 * time.Millisecond // those that are to end within it end with the first
 	deafMost     = time.Second            // for which it keeps them while it hears no messages: nobody could recall them
 
-	// After a recall a name is not kept for coolPaid, if the lease was taken over keptPays times:
-	// that has saved many times what the recall costs. Else other processes use the name as much,
-	// and it is not kept for coolFirst; for twice as long if the next recall follows within
-	// coolMost after that, up to coolMost.
-	keptPays  = 16
-	coolPaid  = time.Second
-	coolFirst = 10 * time.Second
-	coolMost  = time.Minute
+	unkept = time.Second // for which a name is not kept after it was recalled
 )
 
 // A keeper knows the leases that the session keeps though nobody uses them, and how long; which of
@@ -41,16 +35,13 @@ type keeper struct {
 	report  timing.Timer[*lease.Lease]     // of toReport: when to tell the observer how many are kept
 	told    int                            // how many it was told, and when
 	toldAt  int64
-	cooling map[string]cooling // by the key of the lock
-	most    int                // keptMost
-	sweepAt int                // when to forget those of cooling that are over: at that number
+	until   map[string]int64 // until when locks are not kept, by their keys
+	sweepAt int              // when to forget those of until that are over: at that number
+	most    int              // keptMost
 }
 
-// cooling says until when a lock is not kept, and for how long that is.
-type cooling struct{ until, length int64 }
-
 func newKeeper(e *Engine) *keeper {
-	k := &keeper{e: e, hears: lease.Forever, most: keptMost, cooling: make(map[string]cooling)}
+	k := &keeper{e: e, hears: lease.Forever, most: keptMost, until: make(map[string]int64)}
 	k.kept = timing.NewSchedule[*lease.Lease](e.Clock, &k.mu)
 	k.report.For = toReport
 	k.toldAt = -int64(reportEvery)
@@ -87,7 +78,7 @@ func (k *keeper) keep(l *lease.Lease, d, now int64) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.e.Draining() || k.hears == lease.Forever || len(k.cooling) > 0 && now < k.cooling[l.Keys.Name].until {
+	if k.e.Draining() || k.hears == lease.Forever || len(k.until) > 0 && now < k.until[l.Keys.Name] {
 		return false
 	}
 	l.Kept.For, l.Kept.Slack = l, min(time.Duration(d/10), keptTogether)
@@ -107,7 +98,6 @@ func (k *keeper) keep(l *lease.Lease, d, now int64) bool {
 func (k *keeper) resume(l *lease.Lease, length, now int64) (token int64, ok bool) {
 	k.mu.Lock()
 	k.kept.Stop(&l.Kept)
-	l.Uses++
 	missed := l.Confirmed() < k.hears
 	k.changedLocked(now)
 	k.mu.Unlock()
@@ -129,33 +119,16 @@ func (k *keeper) forget(l *lease.Lease) {
 	k.changedLocked(k.e.Clock.Now())
 }
 
-// cool records that somebody else wants the lock that l is for: it is not kept for a while. However
-// often that is said of one lease, it counts as one recall.
-func (k *keeper) cool(l *lease.Lease) {
+// recalled records that another process wants the lock at a key: it is not kept for a while.
+func (k *keeper) recalled(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.e.Clock.Now()
-	c := k.cooling[l.Keys.Name]
-	switch {
-	case l.Cools || now < c.until: // it has not been kept since
-	case l.Uses >= keptPays:
-		c.length = int64(coolPaid)
-	case now < c.until+int64(coolMost):
-		c.length = min(max(2*c.length, int64(coolFirst)), int64(coolMost))
-	default:
-		c.length = int64(coolFirst)
+	if len(k.until) >= k.sweepAt {
+		maps.DeleteFunc(k.until, func(_ string, until int64) bool { return now >= until })
+		k.sweepAt = max(1024, 2*len(k.until))
 	}
-	l.Cools = true
-	c.until = now + c.length
-	if len(k.cooling) >= k.sweepAt {
-		for key, c := range k.cooling {
-			if now >= c.until+int64(coolMost) {
-				delete(k.cooling, key)
-			}
-		}
-		k.sweepAt = max(1024, 2*len(k.cooling))
-	}
-	k.cooling[strings.Clone(l.Keys.Name)] = c
+	k.until[strings.Clone(key)] = now + int64(unkept)
 }
 
 // subscribed follows up that the session's channel is subscribed, or is not any more. Somebody may

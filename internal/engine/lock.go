@@ -150,13 +150,33 @@ func (l *Lock) takeBack(h Held, due bool) {
 	l.giveBack(h.(*lease.Hold), due)
 }
 
+// tryMost is how long a TryLock with WithKeep waits for a lock that it finds taken: its keeper, if
+// there is one, hears that it is wanted, and releases it.
+const tryMost = 250 * time.Millisecond
+
 // Acquire locks l for o, unless that is nil, on behalf of a call, which waits or makes one attempt.
 func (l *Lock) Acquire(ctx context.Context, o *arbiter.Owner, c *Call) (Held, error) {
-	h, err := l.acquire(ctx, o, c)
+	acquire := l.acquire
+	if !c.Wait && c.whole == nil && l.config.Keep > 0 {
+		acquire = l.acquireSoon
+	}
+	h, err := acquire(ctx, o, c)
 	if h == nil {
 		return nil, err
 	}
 	return h, nil
+}
+
+// acquireSoon is acquire for a TryLock that waits, but only briefly.
+func (l *Lock) acquireSoon(ctx context.Context, o *arbiter.Owner, c *Call) (*lease.Hold, error) {
+	brief, stop := context.WithTimeout(ctx, transport.Patience+l.e.Config.AckWait)
+	defer stop()
+	c.Wait, c.found = true, func() { time.AfterFunc(tryMost, stop) }
+	h, err := l.acquire(brief, o, c)
+	if ctx.Err() == nil && errors.Is(err, lockerr.ErrTaken) {
+		return nil, nil
+	}
+	return h, err
 }
 
 func (l *Lock) acquire(ctx context.Context, o *arbiter.Owner, c *Call) (h *lease.Hold, err error) {
@@ -176,6 +196,9 @@ func (l *Lock) acquire(ctx context.Context, o *arbiter.Owner, c *Call) (h *lease
 	ctx, stop := l.config.Bounded(ctx, c)
 	defer stop()
 	if c.Wait && l.waitsForItself(ctx, o) {
+		if c.Try {
+			return nil, nil
+		}
 		return nil, lockerr.New(l.op(c), l.Name(), lockerr.ErrDeadlock)
 	}
 	err = errStartOver
@@ -210,7 +233,7 @@ func (l *Lock) enter(ctx context.Context, session *transport.Context, o *arbiter
 	if c.whole == nil { // a group gives back what it does not hold
 		w.Keep = int64(l.config.Keep)
 	}
-	a := attempt{Lock: l, ctx: ctx, session: session, c: c, w: w, asks: !c.Wait && w.Keep > 0}
+	a := attempt{Lock: l, ctx: ctx, session: session, c: c, w: w}
 	defer a.free()
 	h, err := a.begin()
 	a.over = true

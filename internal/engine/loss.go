@@ -67,8 +67,7 @@ func (l *Lock) loseIfExpired(h *lease.Hold) bool {
 
 // Heard handles a message, and reports whether it is not for those who wait for one on its channel.
 // To the session itself is said "lost <hold id> <key>" if somebody forced the lock with that key
-// open, "wanted <hold id> <key>" if another session waits for it, "asked <hold id> <asking hold id>
-// <key>" if one wants it only if nobody uses it, or what the queue understands. A message that a
+// open, "wanted <hold id> <key>" if another session waits for it, or what the queue understands. A message that a
 // lock was unlocked is for those who wait, but for the one that only Redisson understands. Heard
 // does not block.
 func (e *Engine) Heard(channel, message string) bool {
@@ -85,10 +84,6 @@ func (e *Engine) Heard(channel, message string) bool {
 	case verb == "wanted":
 		if ours {
 			e.heardWanted(strings.TrimSuffix(id, ":write"), key)
-		}
-	case verb == "asked":
-		if by, key, ok := strings.Cut(key, " "); ok && ours && wire.IsHoldID(by) {
-			e.heardAsked(strings.TrimSuffix(id, ":write"), by, key)
 		}
 	case verb != "lost":
 		e.queue.Heard(message)

@@ -28,7 +28,6 @@ type attempt struct {
 	c       *Call
 	w       *waiter
 	st      arbiterStanding // of a reader
-	asks    bool            // a TryLock that asks whoever may keep the lock
 	backoff time.Duration   // before the next request, after some that were refused
 	over    bool            // the call ends as it should: no observer has panicked
 	asking  *lease.Lease    // what the call may have in Redis: a place, or a lease that the arbiter does not know
@@ -104,14 +103,12 @@ func (a *attempt) goOn(l *lease.Lease) (outcome, error) {
 
 // ask asks Redis for the lock under the id of l, and waits for a grant if it is taken.
 func (a *attempt) ask(l *lease.Lease) (outcome, error) {
-	l.Queued = a.c.Wait || a.asks
+	l.Queued = a.c.Wait
 	ttl, err := a.send(l, l.Queued)
 	_, refused := transport.Code(err)
 	switch {
 	case l.Token > 0:
 		return granted, nil
-	case err == nil && a.asks && ttl >= 0:
-		return a.awaitAnswer(l)
 	case err == nil && !a.c.Wait:
 		a.answered(nil)
 		return over, nil
@@ -153,7 +150,7 @@ func (a *attempt) await(l *lease.Lease, ttl time.Duration) (outcome, error) {
 			return again, nil
 		case g.Token > 0:
 			if l.Keeps {
-				a.e.keeper.cool(l)
+				a.e.keeper.recalled(l.Keys.Name)
 			}
 			return a.claim(l, g)
 		}
@@ -238,8 +235,6 @@ func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err err
 			token, ttl, err = a.e.proto.Handoff(a.io, a.from, &l.Ref, false)
 		case a.kind == wire.Read:
 			token, ttl, err = a.sendRead(l, enqueue)
-		case enqueue && a.asks:
-			token, ttl, err = a.e.proto.AcquireAsking(a.io, &l.Ref, a.leaseMS)
 		default:
 			token, ttl, err = a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, enqueue)
 		}

@@ -28,11 +28,11 @@ func (e *Engine) heardWanted(id, key string) {
 func (e *Engine) recall(l *lease.Lease) {
 	e.track()
 	defer e.End()
-	if l.Keeps {
-		e.keeper.cool(l) // before a release lets the next one in
+	dropped := e.arbiters[l.Kind].Recall(l.Keys.Name, l)
+	if dropped || l.Keeps {
+		e.keeper.recalled(l.Keys.Name)
 	}
-	if e.arbiters[l.Kind].Recall(l.Keys.Name, l) {
-		e.keeper.cool(l) // whoever has acquired it
+	if dropped {
 		e.dropped(l)
 	}
 }

@@ -62,9 +62,7 @@ type Lease struct {
 	Turn       int64 // when the tenure started
 
 	// Guarded by the engine's keeper.
-	Kept  timing.Timer[*Lease] // until when it is kept
-	Uses  int                  // how often the next Lock found it kept
-	Cools bool                 // somebody else has wanted its lock
+	Kept timing.Timer[*Lease] // until when it is kept
 
 	// Guarded by Watchdog.mu.
 	deadline timing.Timer[*Lease] // Early before Deadline, or when to cancel release

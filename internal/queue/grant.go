@@ -26,8 +26,7 @@ type Grant struct {
 // "granted <hold id> <token> <claim> <key>" grants the lock with that key; a claim with a plus sign says that others
 // wait behind the winner. The claim may be longer than the lease, to which a probe under way, or a renewal, may have
 // shortened it. A permit's token is followed by a slash and its slot. "look <hold id>" grants nothing: the lock is
-// free, but it is Redisson's turn for the moment, or more permits are free than one script grants. "used <hold id>"
-// answers whoever has asked that the lock is in use.
+// free, but it is Redisson's turn for the moment, or more permits are free than one script grants.
 //
 // Anybody who may publish on the session's channel can send such messages. But nobody else knows a
 // hold id that this session waits under, unless he may read the queue of that lock.
@@ -41,9 +40,6 @@ func (q *Queue) Heard(message string) {
 		q.gap = q.Clock.Now() // it may have overtaken the reply to the request that queues the id
 	case verb == "look":
 		q.advanceLocked(w, q.Clock.Now()+int64(yieldLook))
-	case verb == "used":
-		w.used = true
-		timing.Signal(w.C)
 	case verb == "granted" && q.waitsLocked(w):
 		if g, key := granted(rest); g.Token > 0 && key == w.lockName() && (g.Slot >= 0) == (w.ref.Kind == wire.Semaphore) {
 			g.Term = min(g.Term, w.ref.Length)
@@ -79,13 +75,6 @@ func (q *Queue) grantedLocked(w *Waiter, g Grant, sent int64) {
 	w.grant = g
 	q.endLocked(w)
 	timing.Signal(w.C)
-}
-
-// Used reports whether the holder has answered that the lock is in use.
-func (q *Queue) Used(w *Waiter) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return w.used
 }
 
 // Answer returns w's grant, and whether its place is lost.

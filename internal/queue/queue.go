@@ -58,7 +58,6 @@ type Waiter struct {
 	err    error                 // why the last probe failed, if it did; C signals when that changes to or from nil
 	theirs int64                 // since when it polls, because Redisson has the lock, or its turn; 0: it does not
 	grant  Grant
-	used   bool // the holder says that it uses the lock
 	lost   bool // its place is lost: queue under another id
 }
 

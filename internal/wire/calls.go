@@ -80,16 +80,6 @@ func (p *Protocol) acquirePermit(ctx context.Context, c transport.Call, l *Ref) 
 	return Granted(token, l.Keys.explain(err))
 }
 
-// AcquireAsking is Acquire for a call that does not wait but asks the holder whether it only keeps the lock: then it queues if
-// nobody else does. ttl is negative if it has not asked.
-func (p *Protocol) AcquireAsking(ctx context.Context, l *Ref, leaseMS string) (token int64, ttl time.Duration, err error) {
-	var buf callBuffer
-	c := p.acquiring(&buf, l, leaseMS, false)
-	c.Args[2] = "2"
-	n, err := p.taken(ctx, c)
-	return Granted(n, l.Keys.explain(err))
-}
-
 // callBuffer has room for the keys and arguments of a call.
 type callBuffer [12]string
 

@@ -23,9 +23,6 @@ func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs 
 			l, k := ls[i], ls[i].Keys
 			c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
 			c.Args = append(c.Args, l.ID, Millis(l.Length), claimMS(l), k.Prefix)
-			if l.Asks {
-				c.Args[len(c.Args)-1] = "?"
-			}
 		}
 	}
 	p.inBatches(ctx, ls, fill, func(batch []int, reply []int64, err error) {

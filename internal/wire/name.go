@@ -135,7 +135,6 @@ type Ref struct {
 	Claim   time.Duration // for how long it gets the lock at first that another's release grants to it: ClaimOf
 	Kind    Kind
 	Renewed bool // to its length for as long as it is held
-	Asks    bool // it is queued by AcquireAsking
 
 	Permits int // of a semaphore: how many holds there may be for this one
 	Slot    int // of a permit, once it is granted

@@ -81,15 +81,6 @@ func asksFor(k Kind, n int, wait bool) func(r *rig) string {
 	}
 }
 
-// asksHolder asks, as the n-th, whether the holder only keeps the lock.
-func asksHolder(n int) func(r *rig) string {
-	return func(r *rig) string {
-		reply, ttl, err := r.AcquireAsking(ctx0, r.lease(Plain, n), Millis(time.Minute))
-		require.NoError(r.t, err)
-		return fmt.Sprint(said(reply), ", asked ", ttl >= 0)
-	}
-}
-
 // absent queues the n-th waiter of a session that is not there.
 func absent(k Kind, n int) func(r *rig) {
 	return func(r *rig) {

@@ -37,8 +37,6 @@ func rwCases() []scriptCase {
 	return []scriptCase{
 		{"acquire", nothing, tries(Plain, 1), "granted", same},
 		{"acquire of a held lock", has(Plain, 2), tries(Plain, 1), "taken", same},
-		{"ask the holder", has(Plain, 2), asksHolder(1), "taken, asked true", "taken, asked false"},
-		{"ask the holder behind others", all(has(Plain, 2), wants(Plain, 3)), asksHolder(1), "taken, asked false", same},
 		{"release", has(Plain, 1), ends(Plain, 1), "told 0", "told -1"},
 		{"renew", has(Plain, 1), renews(Plain, 1), "kept", same},
 		{"renew a hold whose token is about to be forgotten",

@@ -102,14 +102,14 @@ func TestEveryScriptStatesItsContract(t *testing.T) {
 // nobody. Only the messages that a lock is wanted or was forced open go to the channel of a session everywhere.
 func TestScriptsPublishAndCountAsTheirDeploymentDoes(t *testing.T) {
 	t.Parallel()
-	const told = `(, (?:ARGV\[1\].*, '(lost) '|'relock_session:' .. sessionOf\(id\), text))?`
+	const told = `(, (?:ARGV\[1\].*, '(lost) '|'relock_session:' .. sessionOf\(id\), 'wanted ' .. id))?`
 	literal := regexp.MustCompile(`(?i)'s?publish'` + told + `|'(shard)?numsub'|\[\[`)
 	for how := range scripts.sets {
 		for _, s := range scripts.sets[how].all() {
 			text := strings.ReplaceAll(s.Text, pubsubNames[how], "")
 			text = strings.ReplaceAll(text, "if publish == 'SPUBLISH' then", "")
 			for _, m := range literal.FindAllStringSubmatch(text, -1) {
-				toHolder := strings.HasSuffix(m[0], "sessionOf(id), text") || s.Name == "force" && m[2] == "lost"
+				toHolder := strings.HasSuffix(m[0], "sessionOf(id), 'wanted ' .. id") || s.Name == "force" && m[2] == "lost"
 				require.True(t, toHolder, "%s has %s", s.Name, m[0])
 			}
 		}

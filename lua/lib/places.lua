@@ -23,8 +23,7 @@
 --   hears       returns whether it listens there; n is the answer, if the script has asked the server already
 --   placeOf, idOf, claimOf  make a place, and return its parts
 --   arrive      adds a place, and returns whether nobody else waited
---   want        tells the session of a hold that somebody waits for its lock, or has by, a hold id, ask whether it
---               only keeps it: then it is released for by
+--   want        tells the session of a hold that somebody waits for its lock
 --   firstOf     returns place and score of the first that does not stand back, and of the next; firstPlace its place
 --   tellFirst   has the first look at the lock
 --   standBack   takes pairs of score and place and has these stand back
@@ -85,9 +84,8 @@ local function arrive(queue, place)
   return alone
 end
 
-local function want(lock, id, by)
-  local text = by and 'asked ' .. id .. ' ' .. by or 'wanted ' .. id
-  redis.pcall('publish', 'relock_session:' .. sessionOf(id), text .. ' ' .. lock)
+local function want(lock, id)
+  redis.pcall('publish', 'relock_session:' .. sessionOf(id), 'wanted ' .. id .. ' ' .. lock)
 end
 
 local function firstOf(queue, call)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/memredis"
 	"github.com/relock-go/relock/internal/peek"
 )
 
@@ -98,28 +97,29 @@ func TestLockThatReleasesAKeptLockEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A TryLock may look at the lock while it waits for an answer. It asks again then, and nobody hears that it waits.
-func TestTryLockThatLooksDoesNotWait(t *testing.T) {
+// A TryLock with WithKeep waits 250 ms, and so the holder hears that the lock is wanted. Without, it makes one attempt.
+func TestTryLockWithKeepIsWantedAndOthersAreNot(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		l, by := p.keptBy(), other.s[0].Mutex("a", keeps, relock.WithLease(400*time.Millisecond))
-		h, err := l.Acquire(background)
+		h, err := p.keptBy().Acquire(background)
 		require.NoError(t, err)
-		time.Sleep(time.Second)
-		for _, c := range []bool{false, true} {
-			if c {
-				require.NoError(t, h.Unlock(background))
-				require.False(t, w.free())
-			}
-			memredis.Of(w.redis[0], p.s[0]).LoseMessage("asked ")
-			require.Less(t, took(func() {
-				ok, err := by.TryLock(background)
+		for _, c := range []struct {
+			o    []relock.LockOption
+			most time.Duration
+		}{{nil, 0}, {[]relock.LockOption{keeps}, 250 * time.Millisecond}} {
+			require.Equal(t, c.most, took(func() {
+				ok, err := other.s[0].Mutex("a", c.o...).TryLock(background)
 				require.NoError(t, err)
-				require.Equal(t, c, ok)
-			}), 250*time.Millisecond)
-			require.False(t, isClosed(h.Wanted()))
+				require.False(t, ok)
+			}))
+			require.Equal(t, c.most > 0, isClosed(h.Wanted()))
 		}
-		require.NoError(t, by.Unlock(background))
+		time.Sleep(time.Second)
+		state, err := p.s[0].Inspect(background, "a")
+		require.NoError(t, err)
+		require.Zero(t, state.Waiters)
+		require.NoError(t, h.Unlock(background))
+		require.True(t, w.free(), "it was wanted")
 	})
 }
 
@@ -194,9 +194,6 @@ func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		l := p.keptBy()
-		for range 20 { // so that it is for a second
-			pair(t, l)
-		}
 		h, err := l.Acquire(background)
 		require.NoError(t, err)
 		waits := lockAndUnlock(other.s[0].Mutex("a"))
@@ -209,72 +206,28 @@ func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
 	})
 }
 
-// A hold is recalled once, however often who waits for it looks, and however long it takes.
-func TestLongHoldCountsAsOneRecall(t *testing.T) {
-	onKept(t, func(t *testing.T, w *world) {
-		p, other := w.process(), w.process()
-		l := p.keptBy()
-		require.NoError(t, l.Lock(background))
-		waits := lockAndUnlock(other.s[0].Mutex("a"))
-		for range 5 {
-			heal := other.partition()
-			time.Sleep(12 * time.Second)
-			heal()
-			time.Sleep(2 * time.Second)
-		}
-		require.NoError(t, l.Unlock(background))
-		require.NoError(t, <-waits)
-		time.Sleep(11 * time.Second)
-		pair(t, l)
-		require.False(t, w.free(), "for longer than ten seconds")
-	})
-}
-
-// After a recall the lock is released by Unlock, as ever, for ten seconds; then it is kept again.
+// After a recall the lock is released by Unlock, as ever, for a second; then it is kept again.
 func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		l, by := p.keptBy(), other.s[0].Mutex("a", keeps)
-		pair(t, by)
-		require.True(t, w.free(), "who has recalled it does not keep it either")
-		time.Sleep(9 * time.Second)
-		pair(t, l)
-		require.True(t, w.free())
-		time.Sleep(2 * time.Second)
-		pair(t, l)
-		require.False(t, w.free())
-
-		h, err := l.Acquire(background) // in use
-		require.NoError(t, err)
-		waits := lockAndUnlock(by)
-		<-h.Wanted()
-		require.NoError(t, h.Unlock(background))
-		require.NoError(t, <-waits)
-		require.True(t, w.free())
-		time.Sleep(15 * time.Second)
-		pair(t, l)
-		require.True(t, w.free(), "twice as long")
-		time.Sleep(10 * time.Second)
-		pair(t, l)
-		require.False(t, w.free())
-	})
-}
-
-// If keeping has paid, the lock is kept again a second after the recall, however often that happens.
-func TestLockWhoseKeepingPaysIsKeptAgainSoon(t *testing.T) {
-	onKept(t, func(t *testing.T, w *world) {
-		p, other := w.process(), w.process()
-		for range 10 {
-			l := p.keptBy()
-			for range 20 {
-				pair(t, l)
-			}
-			pair(t, other.s[0].Mutex("a", keeps))
-			require.True(t, w.free())
+		for range 3 { // however often
+			l, by := p.keptBy(), other.s[0].Mutex("a", keeps)
+			pair(t, by)
+			require.True(t, w.free(), "the process that has recalled it does not keep it either")
 			time.Sleep(900 * time.Millisecond)
 			pair(t, l)
 			require.True(t, w.free())
 			time.Sleep(200 * time.Millisecond)
+			pair(t, l)
+			require.False(t, w.free())
 		}
+		h, err := p.keptBy().Acquire(background) // in use
+		require.NoError(t, err)
+		waits := lockAndUnlock(other.s[0].Mutex("a", keeps))
+		<-h.Wanted()
+		time.Sleep(1100 * time.Millisecond)
+		require.NoError(t, h.Unlock(background))
+		require.NoError(t, <-waits)
+		require.True(t, w.free())
 	})
 }
