@@ -204,8 +204,8 @@ func WithFixedLease(d time.Duration) LockOption {
 
 // WithWait bounds how long Acquire, Lock, and so [Do], take until the lock is held: after d they
 // return [context.DeadlineExceeded], joined with [ErrTaken] or [ErrUnavailable]. It does not bound
-// the work under the lock, as a deadline of the context would. In a [Group] it bounds the wait for
-// that member.
+// the work under the lock, as a deadline of the context would. In a [Group] it bounds each of the
+// attempts at that member, and each wait for it.
 func WithWait(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.Wait = d
