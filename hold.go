@@ -78,19 +78,6 @@ func (h *Hold) Deadline() (time.Time, bool) {
 	return h.l.DeadlineOf(h.held)
 }
 
-// Wanted returns a channel that is closed once somebody else, in this process or another, waits in
-// Lock or Acquire for the lock, or in a TryLock with [WithKeep]. A holder that can stop early may then
-// do so. It stays closed if the waiter gives up. A message tells it, or if that is lost the next
-// poll of the waiter, within 2 s. Redisson's waiters are not noticed. Every process with a permit
-// of a [Semaphore] is told; of more than 100 permits those whose leases end first. It is nil for
-// readers, and for a [Group] and a [Redlock]. It does not block, and sends nothing.
-func (h *Hold) Wanted() <-chan struct{} {
-	if h == nil {
-		return nil
-	}
-	return engine.WantedOf(h.held)
-}
-
 // Members returns the holds of a [Group]'s members, in the order given to [NewGroup]: a member that
 // is a group stands for its own, and a Locker of another package for a nil *Hold. They end with the
 // group's hold, which alone can be unlocked. It is nil for other locks.

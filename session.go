@@ -56,7 +56,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 		return nil, lockerr.New("NewSession", "", err)
 	}
 	s := new(Session)
-	c.Scripts, c.Dispatch = scripts, s.dispatch
+	c.Scripts = scripts
 	s.e = engine.New(client, c)
 	s.redlocks = quorum.NewTable(s.e)
 	if err := s.e.Start(ctx); err != nil {

@@ -33,10 +33,6 @@ type Config struct {
 	Replicas int            // replicas that must acknowledge an acquisition
 	AckWait  time.Duration  // for their acknowledgement
 	Observer event.Observer // nil: nobody is told
-
-	// Dispatch sees every message first, and reports whether to withhold it from the
-	// subscriptions of its channel. It must not block.
-	Dispatch func(channel, message string) bool
 }
 
 type (
@@ -102,7 +98,7 @@ func New(client rueidis.Client, cfg Config) *Engine {
 	e.leaseMS = wire.Millis(cfg.Lease)
 	conn := transport.NewConn(client, cfg.Replicas, cfg.AckWait, &e.strays)
 	conn.Over = e.ioCtx.Done()
-	e.broker = pubsub.New(pubsub.Config{Conn: conn, Clock: e.Clock, Handler: cfg.Dispatch, Tasks: &e.own, Ctx: e.ioCtx})
+	e.broker = pubsub.New(pubsub.Config{Conn: conn, Clock: e.Clock, Handler: e.heard, Tasks: &e.own, Ctx: e.ioCtx})
 	e.proto = wire.NewProtocol(conn, cfg.Scripts, min(wire.ClaimMost, cfg.Lease))
 	e.lockCtx, e.callCtx = transport.Background(), transport.Background()
 	e.watchdog = lease.NewWatchdog(lease.WatchdogConfig{

@@ -26,7 +26,6 @@ func bare(t testing.TB, client rueidis.Client, length time.Duration) (e *Engine)
 	require.NoError(t, err)
 	e = New(client, Config{
 		Scripts: scripts, Lease: length,
-		Dispatch: func(channel, message string) bool { return e.Heard(channel, message) },
 	})
 	return e
 }

@@ -28,7 +28,6 @@ func deployments(t *testing.T, n int) (all []Session, servers []*miniredis.Minir
 		var e *engine.Engine
 		e = engine.New(client, engine.Config{
 			Scripts: scripts, Lease: time.Minute,
-			Dispatch: func(channel, message string) bool { return e.Heard(channel, message) },
 		})
 		require.NoError(t, e.Start(background))
 		t.Cleanup(func() { require.NoError(t, e.Close(background)) })
