@@ -129,3 +129,14 @@ func (st *State) permits(in wire.State) {
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return s.e.ForceUnlock(ctx, name)
 }
+
+// ForceUnlockHolders is [Session.ForceUnlock] of a lock that nobody holds but these, by their
+// [Holder.ID]: as an operator has seen it, who confirms. If somebody else holds it, nothing is
+// changed, and the error is [ErrTaken]. Of a [Semaphore] it ends the permits of these holders.
+// Without holders it does nothing.
+func (s *Session) ForceUnlockHolders(ctx context.Context, name string, holders ...string) (bool, error) {
+	if len(holders) == 0 {
+		return false, nil
+	}
+	return s.e.ForceUnlock(ctx, name, holders...)
+}

@@ -9,9 +9,7 @@ import (
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/lockerr"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/quorum"
-	"github.com/relock-go/relock/internal/wire"
 )
 
 // A Session is a process's part in the locks of one Redis deployment: it renews leases, listens for
@@ -21,20 +19,6 @@ type Session struct {
 	_        noCopy
 	e        *engine.Engine
 	redlocks *quorum.Table // where the Redlocks of this process queue
-}
-
-func init() {
-	peek.Engine = func(session any) *engine.Engine { return session.(*Session).e }
-	peek.Reader = func(lock any) *engine.Lock { return lock.(*RWMutex).read.l.(*engine.Lock) }
-	peek.Locked = func(lock any) any {
-		l := handleOf(lock.(Locker))
-		if held := l.latest(); held != nil {
-			return &Hold{l: l.l, held: held, member: true}
-		}
-		return (*Hold)(nil)
-	}
-	peek.Redlock = func(lock any) *quorum.Redlock { return lock.(*Redlock).l.(*quorum.Redlock) }
-	peek.Scripts = func() *wire.Scripts { return scripts }
 }
 
 // NewSession starts a session on a client, which the caller closes after the session: of a single

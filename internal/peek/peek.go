@@ -1,30 +1,70 @@
-// Package peek lets the tests of this module look into a session of the root package, which sets its variables.
-// Nothing but tests calls them, and the command relock [Open].
+// Package peek lets the tests of this module look into the values of the root package, whose fields it
+// reads by reflection. Nothing but tests imports it.
 package peek
 
 import (
-	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"unsafe"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/quorum"
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// The root package sets these. A session is a *relock.Session, a lock a *relock.RWMutex or a
-// *relock.Redlock.
-var (
-	Engine  func(session any) *engine.Engine
-	Reader  func(lock any) *engine.Lock // the read side
-	Locked  func(lock any) any          // of a relock.Locker: what was locked last through it, as a *relock.Hold
-	Redlock func(lock any) *quorum.Redlock
-	Scripts func() *wire.Scripts
-)
+// Engine returns the engine of a session.
+func Engine(s *relock.Session) *engine.Engine { return field[*engine.Engine](s, "e") }
 
-// Open opens the lock of a name if nobody holds it but these, by their hold ids, and reports whether it
-// was locked. If somebody else does, it changes nothing and returns wire.ErrOtherHolder.
-func Open(ctx context.Context, session any, name string, holders []string) (bool, error) {
-	if len(holders) == 0 {
-		return false, nil
+// Redlock returns what a Redlock is built on.
+func Redlock(l *relock.Redlock) *quorum.Redlock {
+	return field[engine.Member](l, "l").(*quorum.Redlock)
+}
+
+// Locked returns what was locked last through l, nil if there is nothing.
+func Locked(l relock.Locker) *relock.Hold {
+	mu := at[sync.Mutex](l, "mu")
+	mu.Lock()
+	defer mu.Unlock()
+	held := field[engine.Held](l, "last")
+	for _, due := range slices.Backward(field[[]engine.Held](l, "due")) {
+		if due.Due() {
+			held = due
+			break
+		}
 	}
-	return Engine(session).ForceUnlock(ctx, name, holders...)
+	if held == nil {
+		return nil
+	}
+	h := new(relock.Hold)
+	*at[engine.Member](h, "l") = field[engine.Member](l, "l")
+	*at[engine.Held](h, "held") = held
+	*at[bool](h, "member") = true
+	return h
+}
+
+// Scripts returns the scripts that sessions send.
+var Scripts = sync.OnceValue(func() *wire.Scripts {
+	_, here, _, _ := runtime.Caller(0)
+	scripts, err := wire.LoadScripts(os.DirFS(filepath.Join(filepath.Dir(here), "../../lua")))
+	if err != nil {
+		panic(err)
+	}
+	return scripts
+})
+
+// field returns the field of what a pointer leads to.
+func field[T any](of any, name string) T { return *at[T](of, name) }
+
+// at returns where that field is.
+func at[T any](of any, name string) *T {
+	f := reflect.ValueOf(of).Elem().FieldByName(name)
+	if f.Type() != reflect.TypeFor[T]() {
+		panic(name + " of " + reflect.TypeOf(of).String() + " is a " + f.Type().String())
+	}
+	return (*T)(unsafe.Pointer(f.UnsafeAddr()))
 }

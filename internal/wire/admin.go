@@ -2,13 +2,15 @@ package wire
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/relock-go/relock/internal/lockerr"
 )
 
 // ErrOtherHolder says that somebody holds the lock who was not named. Nothing was changed.
-var ErrOtherHolder = errors.New("it has changed hands")
+var ErrOtherHolder = fmt.Errorf("%w: it has changed hands", lockerr.ErrTaken)
 
 // Force unlocks the lock at a key, and reports whether it was locked. If holders are given, by
 // their hold ids without ":write", it returns [ErrOtherHolder] if others hold the lock. Of a semaphore it ends the

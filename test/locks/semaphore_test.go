@@ -12,7 +12,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -332,7 +331,7 @@ func TestOnePermitIsForced(t *testing.T) {
 	a, b := s.Semaphore("sem", 2), s.Semaphore("sem", 2)
 	require.NoError(t, a.Lock(kit.Background))
 	require.NoError(t, b.Lock(kit.Background))
-	opened, err := peek.Open(kit.Background, s, "sem", []string{inspect(t, s, "sem").Holders[0].ID})
+	opened, err := s.ForceUnlockHolders(kit.Background, "sem", inspect(t, s, "sem").Holders[0].ID)
 	require.NoError(t, err)
 	require.True(t, opened)
 	require.ErrorIs(t, a.Err(), relock.ErrForced)

@@ -421,7 +421,7 @@ func (c *call) hold() *relock.Hold {
 	if a, ok := c.lock.(*kit.HoldLocker); ok {
 		return a.Hold
 	}
-	return peek.Locked(c.lock).(*relock.Hold)
+	return peek.Locked(c.lock)
 }
 
 func (p part) locker(proc *process, opts []relock.LockOption) relock.Locker {

@@ -7,8 +7,6 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/peek"
-	"github.com/relock-go/relock/internal/wire"
 )
 
 // A Reader reads locks. It is safe for concurrent use.
@@ -28,7 +26,7 @@ func (r *Reader) Read(ctx context.Context, name string) (Lock, error) {
 }
 
 // ErrChanged says that a lock was not opened since it has changed hands.
-var ErrChanged = wire.ErrOtherHolder
+var ErrChanged = relock.ErrTaken
 
 // Open opens a lock that was read, and reports whether it was locked still. It does nothing and returns
 // ErrChanged if somebody else holds the lock by now.
@@ -37,7 +35,7 @@ func (r *Reader) Open(ctx context.Context, l Lock) (bool, error) {
 	for _, h := range l.Holders {
 		holders = append(holders, h.ID)
 	}
-	return peek.Open(ctx, r.Session, l.Name, holders)
+	return r.Session.ForceUnlockHolders(ctx, l.Name, holders...)
 }
 
 // Clock measures how far the server's clock is ahead of this host's, and the round trip.
