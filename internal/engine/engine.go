@@ -155,9 +155,7 @@ func (e *Engine) newID(k wire.Kind) string {
 	b := append(buf[:0], e.id...)
 	b = append(b, ':')
 	b = strconv.AppendUint(b, binary.LittleEndian.Uint64(n[:])>>2, 10)
-	if k == wire.Write {
-		b = append(b, ":write"...)
-	}
+	b = append(b, k.Suffix()...)
 	return string(b)
 }
 

@@ -35,9 +35,9 @@ var ErrNoMutex = fmt.Errorf("%w: only the hold of a Mutex can be handed off: it 
 // h has ended as well.
 func (l *Lock) HandOff(ctx context.Context, h Held, d time.Duration) (ticket string, err error) {
 	fail := func(err error) (string, error) { return "", lockerr.New(opHandOff, l.Name(), err) }
-	if l.kind != wire.Plain || d < leastHandoff || ctx.Err() != nil {
+	if !l.kind.HandsOff() || d < leastHandoff || ctx.Err() != nil {
 		switch {
-		case l.kind != wire.Plain:
+		case !l.kind.HandsOff():
 			err = ErrNoMutex
 		case d < leastHandoff:
 			err = fmt.Errorf("%w: a ticket for %v: must be at least %v; the lock is released", lockerr.ErrOption, d, leastHandoff)

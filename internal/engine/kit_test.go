@@ -20,14 +20,11 @@ const enough = time.Minute // for what comes quickly on an idle machine
 var background = context.Background()
 
 // bare returns an engine that has not started.
-func bare(t testing.TB, client rueidis.Client, length time.Duration) (e *Engine) {
+func bare(t testing.TB, client rueidis.Client, length time.Duration) *Engine {
 	t.Helper()
 	scripts, err := wire.LoadScripts(os.DirFS("../../lua"))
 	require.NoError(t, err)
-	e = New(client, Config{
-		Scripts: scripts, Lease: length,
-	})
-	return e
+	return New(client, Config{Scripts: scripts, Lease: length})
 }
 
 // newEngine starts an engine, which is closed when the test ends.

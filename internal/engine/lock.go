@@ -72,7 +72,7 @@ func (l *Lock) Init(e *Engine, k wire.Kind, name string, cfg LockConfig) {
 		l.leaseMS = wire.Millis(l.config.Lease)
 	}
 	side := arbiter.Write
-	if k == wire.Read || k == wire.Semaphore {
+	if k.Joins() || k.Slots() {
 		side = arbiter.Read
 	}
 	l.table.Init(&l.side, l.keys.Name, side)
@@ -99,7 +99,7 @@ func (l *Lock) Length() time.Duration { return l.config.Lease }
 // shares reports whether the hold may be another goroutine's as well: a writer's one after the
 // other, a reader's at the same time. Readers share one lease, of the engine's length.
 func (l *Lock) shares() bool {
-	return l.config.Passable() && l.kind != wire.Fair && l.kind != wire.Semaphore && (l.kind != wire.Read || l.config.Lease == l.e.Config.Lease)
+	return l.config.Passable() && l.kind.Passes() && (!l.kind.Joins() || l.config.Lease == l.e.Config.Lease)
 }
 
 var (
@@ -128,7 +128,7 @@ var spareCalls = sync.Pool{New: func() any { return new(Call) }}
 
 // Take acquires l: see [Member]. An owner that holds it enters again without asking Redis.
 func (l *Lock) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (Held, error) {
-	if o != nil && l.kind != wire.Read && l.config.Err == nil && ctx.Err() == nil {
+	if o != nil && !l.kind.Joins() && l.config.Err == nil && ctx.Err() == nil {
 		if h := l.table.Reenter(&l.side, o, due); h != nil {
 			return h, nil
 		}
@@ -227,7 +227,7 @@ var errStartOver = errors.New("the call must start over")
 func (l *Lock) enter(ctx context.Context, session *transport.Context, o *arbiter.Owner, c *Call) (*lease.Hold, error) {
 	w := l.table.Waiter(&l.side, o, l.shares(), int64(l.config.Lease))
 	w.Due = c.Due
-	if l.kind == wire.Read {
+	if l.kind.Joins() {
 		w.Inside = c.Wait && l.readAround(ctx)
 	}
 	if c.whole == nil { // a group gives back what it does not hold
@@ -312,7 +312,7 @@ func (a *attempt) begin() (*lease.Hold, error) {
 		a.io, stop = timing.Within(ctx, transport.Patience+l.e.Config.AckWait)
 		defer stop()
 	}
-	if l.kind == wire.Read {
+	if l.kind.Joins() {
 		return a.acquireRead()
 	}
 	return a.acquire()
@@ -418,7 +418,7 @@ func (l *Lock) enterWith(h *lease.Hold, c *Call) (*lease.Hold, error) {
 		l.giveBack(h, c.Due)
 		return nil, errStartOver
 	}
-	c.Got(h, h.Passed || l.kind == wire.Read)
+	c.Got(h, h.Passed || l.kind.Joins())
 	return h, nil
 }
 

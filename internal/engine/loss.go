@@ -7,7 +7,6 @@ import (
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
-	"github.com/relock-go/relock/internal/wire"
 )
 
 // How holds are lost.
@@ -44,7 +43,7 @@ func (e *Engine) lost(l *lease.Lease, cause error, holds []*lease.Hold) {
 	switch {
 	case cause == lockerr.ErrLostAtClose:
 		e.releaseClosed(l)
-	case cause != lockerr.ErrGone && cause != lockerr.ErrForced || l.Kind == wire.Read:
+	case cause != lockerr.ErrGone && cause != lockerr.ErrForced || l.Kind.Joins():
 		e.cleaner.Add(l, l.Indeterminate, nil) // its keys may outlive our deadline
 	}
 	for _, h := range holds { // last: an observer may panic
@@ -74,7 +73,7 @@ func (e *Engine) goneCause(l *lease.Lease) error {
 
 // SlotOf returns the slot of a hold, -1 if it is none of a semaphore.
 func SlotOf(h Held) int {
-	if h, ok := h.(*lease.Hold); ok && h.Lease().Kind == wire.Semaphore {
+	if h, ok := h.(*lease.Hold); ok && h.Lease().Kind.Slots() {
 		return h.Lease().Slot
 	}
 	return -1

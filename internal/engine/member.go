@@ -9,7 +9,6 @@ import (
 
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/wire"
 )
 
 // A Locker is what a group needs of a lock of any type.
@@ -100,7 +99,7 @@ var ErrNotDue = errors.New("nothing to release")
 
 // Order puts readers after writers: an owner cannot upgrade.
 func (l *Lock) Order() (key string, rank int) {
-	if l.kind == wire.Read {
+	if l.kind.Joins() {
 		return l.keys.Name, 1
 	}
 	return l.keys.Name, 0
@@ -108,11 +107,7 @@ func (l *Lock) Order() (key string, rank int) {
 
 // Parts returns the lock itself.
 func (l *Lock) Parts() []Part {
-	return []Part{{l.e, l.keys.Name, families[l.kind], l.kind == wire.Read, max(l.config.Permits, 1)}}
-}
-
-var families = [...]string{
-	wire.Plain: "mutex", wire.Fair: "fair", wire.Write: "rw", wire.Read: "rw", wire.Semaphore: "semaphore",
+	return []Part{{l.e, l.keys.Name, l.kind.Family(), l.kind.Joins(), max(l.config.Permits, 1)}}
 }
 
 // Refresh loses h if its lease is not valid any more.

@@ -36,8 +36,8 @@ func (l *Lock) TryPart(
 	}
 	ask := func() (int64, error) {
 		p.Sent = l.e.Clock.Now()
-		token, _, err := l.e.proto.Acquire(transport.ForCaller(ctx, l.e.callCtx), &p.Ref, wire.Millis(p.Length), false)
-		return token, err
+		r, err := l.e.proto.Acquire(transport.ForCaller(ctx, l.e.callCtx), &p.Ref, &wire.Ask{LeaseMS: wire.Millis(p.Length)})
+		return r.Token, err
 	}
 	token, err := ask()
 	broken := transport.Broken(err)

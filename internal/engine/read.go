@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/relock-go/relock/internal/arbiter"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
@@ -43,26 +41,12 @@ func (a *attempt) acquireRead() (*lease.Hold, error) {
 	}
 }
 
-// sendRead asks for the read side; at first also for the shared lease.
-func (a *attempt) sendRead(l *lease.Lease, queue bool) (reply int64, ttl time.Duration, err error) {
-	writer, join := "", ""
-	if a.st.Writes {
-		writer = a.st.Write.ID
-	}
-	if a.st.Confirm && queue == a.c.Wait {
-		join = a.st.Read.ID
-	}
-	return a.e.proto.AcquireRead(a.io, &l.Ref, a.leaseMS, writer, join, queue)
-}
-
 // enterRead follows a reply to l that is no refusal. It returns nil if the call must ask again.
 func (a *attempt) enterRead(l *lease.Lease) *lease.Hold {
-	reply := l.Token
-	l.Token = 0 // readers have no token
 	var h *lease.Hold
 	var spare *lease.Lease
 	tenure := int64(a.e.Config.Tenure)
-	switch reply {
+	switch a.read {
 	case wire.ReadGone:
 		a.e.Lost(a.st.Read, lockerr.ErrGone)
 		return nil
@@ -74,7 +58,7 @@ func (a *attempt) enterRead(l *lease.Lease) *lease.Hold {
 		h, spare = a.table.GrantRead(a.w, l, true, 0)
 	}
 	a.asking = nil
-	fresh := reply != wire.ReadOther && spare != l
+	fresh := a.read != wire.ReadOther && spare != l
 	if fresh {
 		a.e.took(l, a.config.MaxHold)
 	}

@@ -64,9 +64,9 @@ func AroundAt(ctx context.Context, of any, key string) (around []Taken) {
 func (l *Lock) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 	var others []*arbiter.Owner // each has one hold, however often it has entered
 	for _, t := range AroundAt(ctx, l.e, l.keys.Name) {
-		switch same := families[t.Kind] == families[l.kind]; {
-		case t.Kind == wire.Read && l.kind == wire.Read:
-		case (t.Kind == wire.Semaphore) != (l.kind == wire.Semaphore): // it is told that this is no lock of its kind
+		switch same := t.Kind.Family() == l.kind.Family(); {
+		case t.Kind.Joins() && l.kind.Joins():
+		case t.Kind.Slots() != l.kind.Slots(): // it is told that this is no lock of its kind
 		case same && o != nil && t.Owner == o: // it enters again
 		default:
 			others = addNew(others, t.Owner)
@@ -79,7 +79,7 @@ func (l *Lock) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
 // wait for a writer, who waits for that section.
 func (l *Lock) readAround(ctx context.Context) bool {
 	for _, t := range AroundAt(ctx, l.e, l.keys.Name) {
-		if t.Kind == wire.Read {
+		if t.Kind.Joins() {
 			return true
 		}
 	}

@@ -67,7 +67,7 @@ func (l *Lock) unlocked(ctx context.Context, start int64, x arbiter.Exit[*lease.
 	if err := l.lossOf(x, op); err != nil || x.Outcome == arbiter.Kept {
 		return err
 	}
-	all := l.kind != wire.Read || x.Hold.State() != arbiter.Live
+	all := !l.kind.Joins() || x.Hold.State() != arbiter.Live
 	switch {
 	case x.Outcome == arbiter.Release && wait:
 		err = lockerr.New(op, l.Name(), l.e.release(ctx, x.Lease, x.Next))

@@ -23,8 +23,8 @@ func TestRequestThatIsExecutedAfterTheUnlock(t *testing.T) {
 	held := h.(*lease.Hold).Lease()
 	held.Indeterminate = true // as after a request without a reply
 	require.NoError(t, l.Release(background, h, false))
-	token, _, err := l.e.proto.Acquire(transport.Background(), &held.Ref, wire.Millis(time.Hour), false)
+	reply, err := l.e.proto.Acquire(transport.Background(), &held.Ref, &wire.Ask{LeaseMS: wire.Millis(time.Hour)})
 	require.NoError(t, err)
-	require.Positive(t, token)
+	require.True(t, reply.Granted)
 	redistest.Eventually(t, enough, "its release", func() bool { return !mini.Exists("a") })
 }

@@ -37,6 +37,8 @@ type attempt struct {
 	taken bool  // the lock is taken
 	last  error // it failed, or did not answer
 	asked int64 // when the request was sent
+
+	read wire.ReadReply // of a reader: what has granted its lease
 }
 
 // outcome is what has become of a hold id under which a call contended.
@@ -64,7 +66,9 @@ func (a *attempt) contend(l *lease.Lease) (*lease.Lease, error) {
 			out, err = a.ask(l)
 		}
 		if out == granted {
-			l.Top, l.Turn = l.Token+wire.Tokens(l.Token)-1, l.Since
+			if l.Turn = l.Since; l.Token > 0 {
+				l.Top = l.Token + wire.Tokens(l.Token) - 1
+			}
 			return l, nil
 		}
 		if l.Queued || l.Indeterminate {
@@ -95,7 +99,7 @@ func (a *attempt) newLease() *lease.Lease {
 func (a *attempt) goOn(l *lease.Lease) (outcome, error) {
 	l.Queued, l.Keeps = true, a.config.Keep > 0
 	if l.Token > 0 {
-		return a.claim(l, queue.Grant{Token: l.Token, Term: l.Claim, Until: lease.CertainUntil(l.Claim, l.Sent), Claim: true})
+		return a.claim(l, queue.Grant{Reply: wire.Reply{Granted: true, Token: l.Token}, Term: l.Claim, Until: lease.CertainUntil(l.Claim, l.Sent), Claim: true})
 	}
 	a.answered(nil)
 	return a.await(l, l.Claim)
@@ -104,17 +108,17 @@ func (a *attempt) goOn(l *lease.Lease) (outcome, error) {
 // ask asks Redis for the lock under the id of l, and waits for a grant if it is taken.
 func (a *attempt) ask(l *lease.Lease) (outcome, error) {
 	l.Queued = a.c.Wait
-	ttl, err := a.send(l, l.Queued)
+	r, err := a.send(l, l.Queued)
 	_, refused := transport.Code(err)
 	switch {
-	case l.Token > 0:
+	case r.Granted:
 		return granted, nil
 	case err == nil && !a.c.Wait:
 		a.answered(nil)
 		return over, nil
 	case err == nil:
 		a.answered(nil)
-		return a.await(l, ttl)
+		return a.await(l, r.Wait)
 	}
 	if err := a.check(err); err != nil {
 		return over, err
@@ -148,7 +152,7 @@ func (a *attempt) await(l *lease.Lease, ttl time.Duration) (outcome, error) {
 		switch g, lost := a.e.queue.Answer(w); {
 		case lost:
 			return again, nil
-		case g.Token > 0:
+		case g.Granted:
 			if l.Keeps {
 				a.e.keeper.recalled(l.Keys.Name)
 			}
@@ -180,11 +184,11 @@ func (a *attempt) claim(l *lease.Lease, g queue.Grant) (outcome, error) {
 	l.Since = a.e.Clock.Now()
 	l.Granted(g.Term, g.Until, g.Claim)
 	l.Wanted = g.Wanted
-	enough := int64(g.Term / 4)               // for the renewal, which must come in time
-	own := a.kind == wire.Read && !a.shares() // it may replace a longer lease, which a claim must not cut short
-	slotless := a.kind == wire.Semaphore && g.Slot < 0
+	enough := int64(g.Term / 4)          // for the renewal, which must come in time
+	own := a.kind.Joins() && !a.shares() // it may replace a longer lease, which a claim must not cut short
+	slotless := a.kind.Slots() && g.Slot < 0
 	if lease.Certain(l, l.Since+enough) && a.e.Config.Replicas == 0 && !own && !slotless {
-		l.Token, l.Slot = g.Token, g.Slot
+		l.Token, l.Slot, a.read = g.Token, g.Slot, g.Read
 		return granted, nil
 	}
 	// Too old to be certain for long, not confirmed by the replicas, too short, or without its
@@ -202,12 +206,12 @@ func (a *attempt) claim(l *lease.Lease, g queue.Grant) (outcome, error) {
 func (a *attempt) insist(l *lease.Lease) (outcome, time.Duration, error) {
 	l.Token = 0
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
-		ttl, err := a.send(l, false)
+		r, err := a.send(l, false)
 		switch {
-		case err == nil && l.Token > 0:
+		case r.Granted:
 			return granted, 0, nil
 		case err == nil:
-			return again, ttl, nil
+			return again, r.Wait, nil
 		}
 		if err := a.check(err); err != nil {
 			return over, 0, err
@@ -221,46 +225,55 @@ func (a *attempt) insist(l *lease.Lease) (outcome, time.Duration, error) {
 // ErrLate: a lease expired before its grant arrived.
 var ErrLate = errors.New("the reply came after the lease it grants had ended")
 
-// send sends a request for l. A positive reply is a grant, and becomes l.Token. It is sent again,
-// then without queueing, since an id is queued only once, if the reply comes too late to be
-// certain.
-func (a *attempt) send(l *lease.Lease, enqueue bool) (ttl time.Duration, err error) {
+// send sends a request for l, which has its token if the reply grants it. It is sent again, then without
+// queueing, since an id is queued only once, if the reply comes too late to be certain. With an error
+// nothing is granted.
+func (a *attempt) send(l *lease.Lease, enqueue bool) (r wire.Reply, err error) {
 	for resent := false; ; resent = true {
 		l.Sent = a.e.Clock.Now()
 		a.asked = l.Sent
-		var token int64
 		queues := enqueue
-		switch {
-		case a.from != "":
-			token, ttl, err = a.e.proto.Handoff(a.io, a.from, &l.Ref, false)
-		case a.kind == wire.Read:
-			token, ttl, err = a.sendRead(l, enqueue)
-		default:
-			token, ttl, err = a.e.proto.Acquire(a.io, &l.Ref, a.leaseMS, enqueue)
+		if a.from != "" {
+			r.Token, r.Wait, err = a.e.proto.Handoff(a.io, a.from, &l.Ref, false)
+			r.Granted = r.Token > 0
+		} else {
+			r, err = a.e.proto.Acquire(a.io, &l.Ref, a.request(enqueue))
 		}
 		enqueue = false
 		l.Since = a.e.Clock.Now()
 		if err != nil {
-			l.Indeterminate = l.Indeterminate || token > 0 || undecided(err) // above 0: too few replicas have it
+			l.Indeterminate = l.Indeterminate || r.Granted || undecided(err) // granted: too few replicas have it
 			if !resent && !queues && transport.Broken(err) {                 // one that queues is not sent again
 				continue
 			}
-			return 0, err
+			return wire.Reply{}, err
 		}
-		if token <= 0 {
-			return ttl, nil
+		if !r.Granted {
+			return r, nil
 		}
 		l.Acquired()
 		if lease.Certain(l, l.Since+lease.Early) {
-			l.Token = token
-			return 0, nil
+			l.Token, a.read = r.Token, r.Read
+			return r, nil
 		}
 		// Sent too long ago to be certain. The same request starts the lease again.
 		l.Indeterminate = true
 		if resent {
-			return 0, ErrLate
+			return wire.Reply{}, ErrLate
 		}
 	}
+}
+
+// request returns the request for a hold.
+func (a *attempt) request(queue bool) *wire.Ask {
+	ask := &wire.Ask{LeaseMS: a.leaseMS, Queue: queue}
+	if a.st.Writes {
+		ask.Writer = a.st.Write.ID
+	}
+	if a.st.Confirm && queue == a.c.Wait { // at first also for the shared lease
+		ask.Join = a.st.Read.ID
+	}
+	return ask
 }
 
 // undecided reports whether a request that failed with err may have been executed, perhaps in part.

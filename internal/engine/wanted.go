@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/wire"
 )
 
 // How a holder hears that somebody else waits for its lock. The arbiter sees those of this process.
@@ -45,7 +44,7 @@ func (e *Engine) dropped(l *lease.Lease) {
 // held. It is nil for readers, whose waiters are not told of, and for what is no lock of one
 // engine.
 func WantedOf(h Held) <-chan struct{} {
-	if h, ok := h.(*lease.Hold); ok && h.Lease().Kind != wire.Read {
+	if h, ok := h.(*lease.Hold); ok && !h.Lease().Kind.Joins() {
 		return h.Wanted()
 	}
 	return nil

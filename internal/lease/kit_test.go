@@ -76,10 +76,10 @@ func (r *rig) lease() *Lease {
 func (r *rig) acquire(l *Lease) *Lease {
 	r.t.Helper()
 	l.Sent = r.Clock.Now()
-	token, _, err := r.Proto.Acquire(r.Ctx, &l.Ref, wire.Millis(l.Length), false)
+	reply, err := r.Proto.Acquire(r.Ctx, &l.Ref, &wire.Ask{LeaseMS: wire.Millis(l.Length)})
 	require.NoError(r.t, err)
-	require.Positive(r.t, token, "the lock is taken")
-	l.Token, l.Since = token, r.Clock.Now()
+	require.True(r.t, reply.Granted, "the lock is taken")
+	l.Token, l.Since = reply.Token, r.Clock.Now()
 	l.Acquired()
 	return l
 }

@@ -12,11 +12,11 @@ import (
 
 // A Grant gives a lock to a contender for a term.
 type Grant struct {
-	Token int64 // 0: not granted yet
-	Slot  int   // of a permit; -1 if it is not known
-	Term  time.Duration
-	Until int64 // certain until then
-	Claim bool  // Term is a claim
+	wire.Reply     // not granted: not yet
+	Slot       int // of a permit; -1 if it is not known
+	Term       time.Duration
+	Until      int64 // certain until then
+	Claim      bool  // Term is a claim
 
 	Wanted bool // others wait behind it
 }
@@ -41,7 +41,8 @@ func (q *Queue) Heard(message string) {
 	case verb == "look":
 		q.advanceLocked(w, q.Clock.Now()+int64(yieldLook))
 	case verb == "granted" && q.waitsLocked(w):
-		if g, key := granted(rest); g.Token > 0 && key == w.lockName() && (g.Slot >= 0) == (w.ref.Kind == wire.Semaphore) {
+		g, key := granted(rest, w.ref.Kind)
+		if g.Granted && key == w.lockName() && (g.Slot >= 0) == w.ref.Kind.Slots() {
 			g.Term = min(g.Term, w.ref.Length)
 			q.grantedLocked(w, g, w.probed)
 		}
@@ -51,8 +52,8 @@ func (q *Queue) Heard(message string) {
 // yieldLook is after how long a contender is probed whose lock was left to Redisson.
 const yieldLook = time.Millisecond
 
-// granted returns the grant that follows the hold id in a message, if it is one, and its key.
-func granted(text string) (g Grant, key string) {
+// granted returns the grant of a hold of that kind that follows the hold id in a message, if it is one, and its key.
+func granted(text string, k wire.Kind) (g Grant, key string) {
 	number, rest, _ := strings.Cut(text, " ")
 	length, key, _ := strings.Cut(rest, " ")
 	number, place, permit := strings.Cut(number, "/")
@@ -66,7 +67,7 @@ func granted(text string) (g Grant, key string) {
 	if bad != nil || err != nil || ms <= 0 || ms > wire.ClaimMost.Milliseconds() {
 		return Grant{}, ""
 	}
-	return Grant{Token: token, Slot: slot, Term: time.Duration(ms) * time.Millisecond, Claim: true, Wanted: wanted}, key
+	return Grant{Reply: k.Reply(token), Slot: slot, Term: time.Duration(ms) * time.Millisecond, Claim: true, Wanted: wanted}, key
 }
 
 // grantedLocked records a grant. It began after the request that was sent at sent.

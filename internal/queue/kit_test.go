@@ -70,9 +70,9 @@ func (r *rig) ref(k wire.Kind) wire.Ref {
 func (r *rig) held(k wire.Kind) *wire.Ref {
 	r.t.Helper()
 	hold := r.ref(k)
-	token, _, err := r.Proto.Acquire(r.Ctx, &hold, wire.Millis(hold.Length), false)
+	reply, err := r.Proto.Acquire(r.Ctx, &hold, &wire.Ask{LeaseMS: wire.Millis(hold.Length)})
 	require.NoError(r.t, err)
-	require.Positive(r.t, token, "the lock is taken")
+	require.True(r.t, reply.Granted, "the lock is taken")
 	return &hold
 }
 
@@ -88,10 +88,10 @@ func (r *rig) release(hold *wire.Ref) {
 func (r *rig) queues(hold *wire.Ref) (sent int64, ttl time.Duration) {
 	r.t.Helper()
 	sent = r.Clock.Now()
-	token, ttl, err := r.Proto.Acquire(r.Ctx, hold, wire.Millis(hold.Length), true)
+	reply, err := r.Proto.Acquire(r.Ctx, hold, &wire.Ask{LeaseMS: wire.Millis(hold.Length), Queue: true})
 	require.NoError(r.t, err)
-	require.LessOrEqual(r.t, token, int64(0), "the lock is free")
-	return sent, ttl
+	require.False(r.t, reply.Granted, "the lock is free")
+	return sent, reply.Wait
 }
 
 // waiter adds a contender that is in the queue.

@@ -109,15 +109,14 @@ func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, he
 		timing.Signal(w.C)
 		return
 	case reply > 0:
-		q.grantedLocked(w, Grant{Token: reply, Slot: -1, Term: w.ref.Length}, sent)
+		q.grantedLocked(w, Grant{Reply: w.ref.Kind.Reply(reply), Slot: -1, Term: w.ref.Length}, sent)
 		return
 	case reply == wire.Theirs:
 		q.pollsLocked(w, true)
 		within = q.pollLocked(w)
 	default:
 		q.pollsLocked(w, false)
-		_, ttl, _ := wire.Granted(reply, nil)
-		within = ttl + time.Millisecond
+		within = w.ref.Kind.Reply(reply).Wait + time.Millisecond
 	}
 	w.probed = sent
 	q.scheduleLocked(w, sent, within, hears)

@@ -125,7 +125,7 @@ func (q *Queue) endLocked(w *Waiter) {
 }
 
 // waitsLocked reports whether w was neither removed nor granted.
-func (q *Queue) waitsLocked(w *Waiter) bool { return q.waiters[w.ref.ID] == w && w.grant.Token == 0 }
+func (q *Queue) waitsLocked(w *Waiter) bool { return q.waiters[w.ref.ID] == w && !w.grant.Granted }
 
 // sharded reports whether grants come on a channel for each lock.
 func (q *Queue) sharded() bool { return q.Proto.PubSub == wire.Sharded }

@@ -107,7 +107,7 @@ func TestGrantIsCertainNoLongerThanItsLease(t *testing.T) {
 		st.ref.Length = c.lease
 		r.Heard(fmt.Sprintf("granted %s 7168 %d %s", st.ref.ID, c.claim.Milliseconds(), st.ref.Keys.Name))
 		g, _ := r.Answer(st)
-		require.Equal(t, Grant{7168, -1, c.want, st.probed + int64(c.want-lease.Margin(c.want)), true, false}, g, "%+v", c)
+		require.Equal(t, Grant{wire.Reply{Granted: true, Token: 7168}, -1, c.want, st.probed + int64(c.want-lease.Margin(c.want)), true, false}, g, "%+v", c)
 		r.Remove(st)
 	}
 }

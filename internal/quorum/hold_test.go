@@ -25,10 +25,7 @@ func deployments(t *testing.T, n int) (all []Session, servers []*miniredis.Minir
 	require.NoError(t, err)
 	for i := range n {
 		mini, client := redistest.Mini(t)
-		var e *engine.Engine
-		e = engine.New(client, engine.Config{
-			Scripts: scripts, Lease: time.Minute,
-		})
+		e := engine.New(client, engine.Config{Scripts: scripts, Lease: time.Minute})
 		require.NoError(t, e.Start(background))
 		t.Cleanup(func() { require.NoError(t, e.Close(background)) })
 		e.SetDeployment(fmt.Sprint("deployment ", i))

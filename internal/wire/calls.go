@@ -41,18 +41,6 @@ func (p *Protocol) Scripts() []*transport.Script { return p.scripts.sets[p.PubSu
 // ClaimMost bounds Protocol.Claim. A queue that nobody probes for 15 s expires (lua/lib/places.lua).
 const ClaimMost = 5 * time.Second
 
-// Acquire asks for an exclusive lock. It returns a token above 0 if the lock was granted, else
-// how long it takes until the lock may be free, negative if the holder's lease has no end. If the
-// call waits, it then has a place in the queue. A permit gets its slot.
-func (p *Protocol) Acquire(ctx context.Context, l *Ref, leaseMS string, wait bool) (token int64, ttl time.Duration, err error) {
-	var buf callBuffer
-	if l.Kind == Semaphore {
-		return p.acquirePermit(ctx, p.acquiring(&buf, l, leaseMS, wait), l)
-	}
-	n, err := p.taken(ctx, p.acquiring(&buf, l, leaseMS, wait))
-	return Granted(n, l.Keys.explain(err))
-}
-
 // Raise raises the last token of a lock to at least token, if l holds it there, and reports whether it does.
 func (p *Protocol) Raise(ctx context.Context, l *Ref, token int64) (held bool, err error) {
 	k := l.Keys
@@ -63,38 +51,8 @@ func (p *Protocol) Raise(ctx context.Context, l *Ref, token int64) (held bool, e
 	return n == 1, k.explain(err)
 }
 
-// acquirePermit runs a call that asks for a permit, and waits for replicas if configured.
-func (p *Protocol) acquirePermit(ctx context.Context, c transport.Call, l *Ref) (token int64, ttl time.Duration, err error) {
-	var reply []int64 // a refusal, or token and slot
-	if p.Replicas > 0 {
-		reply, err = p.EvalWait(ctx, c.Script, c.Keys, c.Args)
-	} else {
-		reply, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsIntSlice()
-	}
-	if len(reply) == 2 {
-		l.Slot = int(reply[1])
-	}
-	if len(reply) > 0 {
-		token = reply[0]
-	}
-	return Granted(token, l.Keys.explain(err))
-}
-
 // callBuffer has room for the keys and arguments of a call.
 type callBuffer [12]string
-
-// acquiring returns the call that asks for an exclusive lock.
-func (p *Protocol) acquiring(buf *callBuffer, l *Ref, leaseMS string, wait bool) transport.Call {
-	k := l.Keys
-	c := transport.Call{
-		Script: p.script("acquire"), Keys: append(buf[:0:4], k.Name, k.fence, k.aux),
-		Args: append(buf[4:4], l.ID, leaseMS, flag(wait), claimMS(l), k.Prefix),
-	}
-	if l.Kind == Semaphore {
-		c.Script, c.Args = p.script("permit"), c.Args[:4]
-	}
-	return c
-}
 
 // taken runs a script that acquires, and waits for replicas if configured.
 func (p *Protocol) taken(ctx context.Context, c transport.Call) (int64, error) {
@@ -114,30 +72,6 @@ func flag(yes bool) string {
 		return "1"
 	}
 	return "0"
-}
-
-// AcquireRead asks for the read side. With queue set it takes a place in the queue otherwise.
-// writer is the write hold of the same owner, and join the read hold of this process that readers
-// may perhaps join, if there is one. The reply is one of those below ReadJoin, or 0.
-func (p *Protocol) AcquireRead(ctx context.Context, l *Ref, leaseMS, writer, join string, queue bool) (reply int64, ttl time.Duration, err error) {
-	var buf callBuffer
-	c := p.reading(&buf, l, leaseMS, writer, join, queue)
-	var n int64
-	if join != "" { // it changes nothing that replicas must have
-		n, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
-	} else {
-		n, err = p.taken(ctx, c)
-	}
-	return Granted(n, l.Keys.explain(err))
-}
-
-// reading returns the call that asks for the read side.
-func (p *Protocol) reading(buf *callBuffer, l *Ref, leaseMS, writer, join string, queue bool) transport.Call {
-	k := l.Keys
-	return transport.Call{
-		Script: p.script("read"), Keys: append(buf[:0:4], k.Name, k.aux, k.timeout(l.ID), k.fence),
-		Args: append(buf[4:4], l.ID, leaseMS, writer, join, flag(queue), k.Prefix, claimMS(l)),
-	}
 }
 
 // Release ends a hold. It returns the number of subscribers that were notified, or -1 if there
@@ -172,26 +106,7 @@ func IsToken(told int64) bool { return told > 1<<40 }
 
 // releasing returns the call that ends a hold, or for a call that gave up, its place in a queue.
 func (p *Protocol) releasing(buf *callBuffer, l *Ref) transport.Call {
-	k := l.Keys
-	c := transport.Call{
-		Script: p.script("release"), Keys: append(buf[:0:4], k.Name, k.aux, k.fence),
-		Args: append(buf[4:4], l.ID, k.Channel, claimMS(l), k.Prefix),
-	}
-	if l.Kind == Read {
-		c.Script, c.Keys = p.script("release_read"), append(buf[:0:4], k.Name, k.timeout(l.ID), k.aux, k.fence)
-		c.Args = append(buf[4:4], l.ID, k.Channel, k.Prefix, claimMS(l))
-	}
-	if l.Kind == Semaphore {
-		c.Script, c.Args = p.script("release_permit"), append(buf[4:4], l.ID, claimMS(l))
-	}
-	switch {
-	case l.Rest == nil || l.Rest.For <= 0:
-	case l.Kind == Read || l.Kind == Semaphore:
-		c.Args = append(c.Args, l.Rest.ID, Millis(l.Rest.For))
-	default:
-		c.Args = append(c.Args, "", l.Rest.ID, Millis(l.Rest.For))
-	}
-	return c
+	return l.Kind.of().release(p, buf, l)
 }
 
 // ReleaseAll ends holds in one pipeline. For each it returns what Release does.
@@ -219,16 +134,8 @@ func (p *Protocol) all(ctx context.Context, n int, call func(i int) transport.Ca
 // ClaimOf returns the claim of a lock with leases of a length.
 func ClaimOf(length time.Duration) time.Duration { return min(ClaimMost, length) }
 
-// claimMS formats the claim of l, mostly without an allocation. That of a permit follows the limit; see lua/lib/permits.lua.
-func claimMS(l *Ref) string {
-	if l.Kind == Semaphore {
-		return strconv.FormatInt(min(int64(l.Permits), 1<<50), 10) + " " + Millis(l.Claim) // exact in Lua
-	}
-	if l.Claim == ClaimMost {
-		return "5000"
-	}
-	return Millis(l.Claim)
-}
+// claimMS formats the claim of l, mostly without an allocation.
+func claimMS(l *Ref) string { return l.Kind.of().claim(l) }
 
 // place returns l as a member of a queue. Scripts take ClaimMost for a missing claim; see lua/lib/places.lua.
 func place(l *Ref) string {

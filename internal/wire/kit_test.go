@@ -167,10 +167,14 @@ func of(short string, l *Ref) *Ref {
 
 // try asks for a lock, and queues if it may.
 func (r *rig) try(l *Ref, wait bool) (reply int64, ttl time.Duration, err error) {
-	if l.Kind == Read {
-		return r.AcquireRead(ctx0, l, Millis(l.Length), "", "", wait)
-	}
-	return r.Acquire(ctx0, l, Millis(l.Length), wait)
+	return r.ask(l, &Ask{Queue: wait})
+}
+
+// ask asks for a lock. It returns the token, or the reply to a reader, or 0 and how long to wait.
+func (r *rig) ask(l *Ref, a *Ask) (reply int64, ttl time.Duration, err error) {
+	a.LeaseMS = Millis(l.Length)
+	answer, err := r.Acquire(ctx0, l, a)
+	return max(answer.Token, int64(answer.Read)), answer.Wait, err
 }
 
 // take acquires what must be free. It returns the token; of a reader, the reply.
@@ -183,27 +187,27 @@ func (r *rig) take(l *Ref) int64 {
 }
 
 // reads asks for the read side and must get that reply.
-func (r *rig) reads(l *Ref, want int64) {
+func (r *rig) reads(l *Ref, want ReadReply) {
 	r.t.Helper()
 	reply, ttl, err := r.try(l, false)
 	require.NoError(r.t, err)
-	require.Equal(r.t, want, reply, "read %s: %v", l.ID, ttl)
+	require.EqualValues(r.t, want, reply, "read %s: %v", l.ID, ttl)
 }
 
 // under asks for the read side under the write hold of the same owner.
-func (r *rig) under(l, writer *Ref) int64 {
+func (r *rig) under(l, writer *Ref) ReadReply {
 	r.t.Helper()
-	reply, _, err := r.AcquireRead(ctx0, l, Millis(l.Length), writer.ID, "", false)
+	reply, _, err := r.ask(l, &Ask{Writer: writer.ID})
 	require.NoError(r.t, err)
-	return reply
+	return ReadReply(reply)
 }
 
 // join asks for by, a reader of the same process, whether it may join l.
-func (r *rig) join(l, by *Ref, wait bool) int64 {
+func (r *rig) join(l, by *Ref, wait bool) ReadReply {
 	r.t.Helper()
-	reply, _, err := r.AcquireRead(ctx0, by, Millis(by.Length), "", l.ID, wait)
+	reply, _, err := r.ask(by, &Ask{Join: l.ID, Queue: wait})
 	require.NoError(r.t, err)
-	return reply
+	return ReadReply(reply)
 }
 
 // refused asks for a lock, queues, and must not get it; the wait it is told must be in the given range.

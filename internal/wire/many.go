@@ -45,20 +45,10 @@ type renewed struct {
 func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 	out := make([]renewed, len(holds))
 	fill := func(c *transport.Call, batch []int) {
-		c.Script = p.script("renew")
-		if holds[batch[0]].Kind == Read {
-			c.Script = p.script("renew_read")
-		}
+		c.Script = p.script(holds[batch[0]].Kind.of().renewal())
 		slices.SortStableFunc(batch, func(i, j int) int { return cmp.Compare(holds[i].Length, holds[j].Length) })
 		for _, i := range batch {
-			l := holds[i]
-			c.Keys, c.Args = append(c.Keys, l.Keys.Name), append(c.Args, l.ID)
-			switch l.Kind {
-			case Read:
-				c.Keys = append(c.Keys, l.Keys.timeout(l.ID))
-			case Semaphore:
-				c.Args[len(c.Args)-1] = ":" + l.ID
-			}
+			holds[i].Kind.of().renew(holds[i], c)
 		}
 		for n := 0; len(batch) > 0; batch = batch[n:] {
 			length := holds[batch[0]].Length
@@ -78,7 +68,7 @@ func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 	return out
 }
 
-// inBatches runs a script for refs: once for every BatchKeys of readers or of others, in a cluster for those of
+// inBatches runs a script for refs: once for every BatchKeys of those that one script renews, in a cluster for those of
 // one slot, all in one pipeline. fill makes the call for the refs at these indices, which it may
 // reorder; done gets the reply to it.
 //
@@ -89,12 +79,12 @@ func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 func (p *Protocol) inBatches(ctx context.Context, refs []*Ref, fill func(c *transport.Call, batch []int),
 	done func(batch []int, reply []int64, err error)) {
 	type group struct {
-		readers bool
+		renewal string
 		slot    uint16
 	}
 	groups := make(map[group][]int)
 	for i, l := range refs {
-		g := group{l.Kind == Read, p.Slot(l.Keys.Name)}
+		g := group{l.Kind.of().renewal(), p.Slot(l.Keys.Name)}
 		groups[g] = append(groups[g], i)
 	}
 	var batches [][]int

@@ -87,17 +87,6 @@ func queueOf(prefix, name string) string {
 	return prefix + ":" + tag(name)
 }
 
-// Kind is a type of lock, or a side of one, as stored in Redis.
-type Kind uint8
-
-const (
-	Plain Kind = iota // Mutex
-	Fair              // FairMutex
-	Write             // RWMutex, write side
-	Read              // RWMutex, read side
-	Semaphore
-)
-
 // Keys are the names of a lock's keys and channel.
 type Keys struct {
 	Name    string // the lock itself, a hash, of a semaphore a sorted set; the prefix of the session and the name that the user gave
@@ -111,17 +100,12 @@ type Keys struct {
 // sharded. Elsewhere that is the channel of the session.
 func (k *Keys) Grants(session string) string { return prefixGrant + ":" + tag(k.Name) + ":" + session }
 
-// NewKeys returns the names for one kind of lock.
-func NewKeys(k Kind, name string) Keys {
-	keys := Keys{
+// newKeys returns the names for a lock whose channel and queue have these prefixes.
+func newKeys(name, channel, queue string) Keys {
+	return Keys{
 		Name: strings.Clone(name), fence: prefixFence + ":" + tag(name),
-		Channel: prefixChannel + ":" + tag(name), aux: queueOf(prefixQueue, name),
+		Channel: channel + ":" + tag(name), aux: queueOf(queue, name),
 	}
-	if k == Write || k == Read {
-		keys.Channel, keys.aux = prefixRW+":"+tag(name), queueOf(prefixRWQueue, name)
-		keys.Prefix = tag(name) + ":"
-	}
-	return keys
 }
 
 // timeout returns Redisson's key for the lease of one read hold.
@@ -141,6 +125,9 @@ type Ref struct {
 
 	Rest *Rest // to whom the release leaves the lock; nil: to the next
 }
+
+// rests reports whether a hold rests after its release.
+func (l *Ref) rests() bool { return l.Rest != nil && l.Rest.For > 0 }
 
 // Rest is a hold that keeps a lock for a while after its release.
 type Rest struct {

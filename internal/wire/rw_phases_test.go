@@ -40,7 +40,7 @@ func TestRWReadersAndWritersTakeTurns(t *testing.T) {
 		r.mustKeys()
 		for _, n := range []int{4, 5, 6, 0, 7, 8, 10} {
 			if got := next(); n > 0 { // 0: to w2
-				require.Equal(t, granted(read(n), readAlone), got)
+				require.Equal(t, granted(read(n), int64(readAlone)), got)
 			}
 		}
 		r.mustMessages(next, sessionChannel, granted(w3, token))
@@ -63,7 +63,7 @@ func TestRWAnAbsentWriterStopsNobody(t *testing.T) {
 
 		restart()
 		frozen(r) // its connection is there
-		r.looksFor(ReadJoin, b)
+		r.looksFor(int64(ReadJoin), b)
 		r.held(a, b)
 		r.mustQueue(w)   // stands back
 		r.looksFor(0, w) // it is back
@@ -136,7 +136,7 @@ func TestRWACrowdComesInByHundreds(t *testing.T) {
 			for want := sessionChannel + " look " + first.ID; next() != want; {
 			}
 			r.queues(r.reader(5000 + at))
-			r.looksFor(readAlone, first)
+			r.looksFor(int64(readAlone), first)
 		}
 		require.EqualValues(t, 1+crowd, r.int("HLEN", "a"))
 		r.mustQueue(other, r.reader(5100), r.reader(5200))

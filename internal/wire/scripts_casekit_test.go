@@ -49,7 +49,7 @@ func said(reply int64) string {
 		return "theirs"
 	case reply <= 0:
 		return "taken"
-	case reply > ReadGone:
+	case reply > int64(ReadGone):
 		return fmt.Sprint("granted ", reply)
 	}
 	return [...]string{ReadJoin: "join", readAlone: "alone", ReadOther: "other", ReadGone: "gone"}[reply]
@@ -106,7 +106,7 @@ func looks(k Kind, n int) func(r *rig) string {
 
 // joins asks for the by-th reader whether it may join the n-th.
 func joins(n, by int) func(r *rig) string {
-	return func(r *rig) string { return said(r.join(r.reader(n), r.reader(by), true)) }
+	return func(r *rig) string { return said(int64(r.join(r.reader(n), r.reader(by), true))) }
 }
 
 // ends ends the n-th hold, or its place.
@@ -191,7 +191,7 @@ func forcesFrom(holders ...int) func(r *rig) string {
 
 // readsUnder asks for the n-th read hold under the write hold of the same owner. under must get it.
 func readsUnder(n, writer int) func(r *rig) string {
-	return func(r *rig) string { return said(r.under(r.reader(n), r.writer(writer))) }
+	return func(r *rig) string { return said(int64(r.under(r.reader(n), r.writer(writer)))) }
 }
 func under(n, writer int) func(r *rig) {
 	return func(r *rig) { require.Equal(r.t, "join", readsUnder(n, writer)(r)) }
