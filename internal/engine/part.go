@@ -36,7 +36,7 @@ func (l *Lock) TryPart(
 	}
 	ask := func() (int64, error) {
 		p.Sent = l.e.Clock.Now()
-		r, err := l.e.proto.Acquire(transport.ForCaller(ctx, l.e.callCtx), &p.Ref, &wire.Ask{LeaseMS: wire.Millis(p.Length)})
+		r, err := l.e.proto.Acquire(transport.ForCaller(ctx, l.e.callCtx), &p.Ref, wire.Ask{LeaseMS: wire.Millis(p.Length)})
 		return r.Token, err
 	}
 	token, err := ask()

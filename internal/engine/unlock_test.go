@@ -23,7 +23,7 @@ func TestRequestThatIsExecutedAfterTheUnlock(t *testing.T) {
 	held := h.(*lease.Hold).Lease()
 	held.Indeterminate = true // as after a request without a reply
 	require.NoError(t, l.Release(background, h, false))
-	reply, err := l.e.proto.Acquire(transport.Background(), &held.Ref, &wire.Ask{LeaseMS: wire.Millis(time.Hour)})
+	reply, err := l.e.proto.Acquire(transport.Background(), &held.Ref, wire.Ask{LeaseMS: wire.Millis(time.Hour)})
 	require.NoError(t, err)
 	require.True(t, reply.Granted)
 	redistest.Eventually(t, enough, "its release", func() bool { return !mini.Exists("a") })

@@ -265,8 +265,8 @@ func (a *attempt) send(l *lease.Lease, enqueue bool) (r wire.Reply, err error) {
 }
 
 // request returns the request for a hold.
-func (a *attempt) request(queue bool) *wire.Ask {
-	ask := &wire.Ask{LeaseMS: a.leaseMS, Queue: queue}
+func (a *attempt) request(queue bool) wire.Ask {
+	ask := wire.Ask{LeaseMS: a.leaseMS, Queue: queue}
 	if a.st.Writes {
 		ask.Writer = a.st.Write.ID
 	}

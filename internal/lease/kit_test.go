@@ -76,7 +76,7 @@ func (r *rig) lease() *Lease {
 func (r *rig) acquire(l *Lease) *Lease {
 	r.t.Helper()
 	l.Sent = r.Clock.Now()
-	reply, err := r.Proto.Acquire(r.Ctx, &l.Ref, &wire.Ask{LeaseMS: wire.Millis(l.Length)})
+	reply, err := r.Proto.Acquire(r.Ctx, &l.Ref, wire.Ask{LeaseMS: wire.Millis(l.Length)})
 	require.NoError(r.t, err)
 	require.True(r.t, reply.Granted, "the lock is taken")
 	l.Token, l.Since = reply.Token, r.Clock.Now()

@@ -70,7 +70,7 @@ func (r *rig) ref(k wire.Kind) wire.Ref {
 func (r *rig) held(k wire.Kind) *wire.Ref {
 	r.t.Helper()
 	hold := r.ref(k)
-	reply, err := r.Proto.Acquire(r.Ctx, &hold, &wire.Ask{LeaseMS: wire.Millis(hold.Length)})
+	reply, err := r.Proto.Acquire(r.Ctx, &hold, wire.Ask{LeaseMS: wire.Millis(hold.Length)})
 	require.NoError(r.t, err)
 	require.True(r.t, reply.Granted, "the lock is taken")
 	return &hold
@@ -88,7 +88,7 @@ func (r *rig) release(hold *wire.Ref) {
 func (r *rig) queues(hold *wire.Ref) (sent int64, ttl time.Duration) {
 	r.t.Helper()
 	sent = r.Clock.Now()
-	reply, err := r.Proto.Acquire(r.Ctx, hold, &wire.Ask{LeaseMS: wire.Millis(hold.Length), Queue: true})
+	reply, err := r.Proto.Acquire(r.Ctx, hold, wire.Ask{LeaseMS: wire.Millis(hold.Length), Queue: true})
 	require.NoError(r.t, err)
 	require.False(r.t, reply.Granted, "the lock is free")
 	return sent, reply.Wait

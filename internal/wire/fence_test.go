@@ -132,7 +132,7 @@ func (r *rig) burst(n int, top int64) (last int64, lead time.Duration) {
 	var cmds rueidis.Commands
 	for i := range n {
 		l := r.lease(Plain, i)
-		c := mutex{}.acquire(r.Protocol, new(callBuffer), l, &Ask{LeaseMS: "30000"})
+		c := mutex{}.acquire(r.Protocol, new(callBuffer), l, Ask{LeaseMS: "30000"})
 		cmds = append(cmds, r.Evalsha(c.Script, c.Keys, c.Args), r.Client.B().Arbitrary("HDEL", r.name, l.ID).Build())
 	}
 	cmds = append(cmds, r.Client.B().Arbitrary("TIME").Build())

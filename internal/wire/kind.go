@@ -37,7 +37,7 @@ type kind interface {
 
 	// acquire returns the call that asks for a hold, granted what its reply means: a number, of a permit
 	// with a slot, else -1.
-	acquire(p *Protocol, buf *callBuffer, l *Ref, a *Ask) transport.Call
+	acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call
 	granted(l *Ref, n, slot int64) Reply
 
 	// release returns the call that ends a hold, or for a call that gave up, its place in a queue.
@@ -107,7 +107,7 @@ const (
 
 // Acquire asks for a hold. A permit gets its slot. With an error the reply may be granted: too few
 // replicas have it.
-func (p *Protocol) Acquire(ctx context.Context, l *Ref, a *Ask) (Reply, error) {
+func (p *Protocol) Acquire(ctx context.Context, l *Ref, a Ask) (Reply, error) {
 	var buf callBuffer
 	k := l.Kind.of()
 	c := k.acquire(p, &buf, l, a)

@@ -167,11 +167,11 @@ func of(short string, l *Ref) *Ref {
 
 // try asks for a lock, and queues if it may.
 func (r *rig) try(l *Ref, wait bool) (reply int64, ttl time.Duration, err error) {
-	return r.ask(l, &Ask{Queue: wait})
+	return r.ask(l, Ask{Queue: wait})
 }
 
 // ask asks for a lock. It returns the token, or the reply to a reader, or 0 and how long to wait.
-func (r *rig) ask(l *Ref, a *Ask) (reply int64, ttl time.Duration, err error) {
+func (r *rig) ask(l *Ref, a Ask) (reply int64, ttl time.Duration, err error) {
 	a.LeaseMS = Millis(l.Length)
 	answer, err := r.Acquire(ctx0, l, a)
 	return max(answer.Token, int64(answer.Read)), answer.Wait, err
@@ -197,7 +197,7 @@ func (r *rig) reads(l *Ref, want ReadReply) {
 // under asks for the read side under the write hold of the same owner.
 func (r *rig) under(l, writer *Ref) ReadReply {
 	r.t.Helper()
-	reply, _, err := r.ask(l, &Ask{Writer: writer.ID})
+	reply, _, err := r.ask(l, Ask{Writer: writer.ID})
 	require.NoError(r.t, err)
 	return ReadReply(reply)
 }
@@ -205,7 +205,7 @@ func (r *rig) under(l, writer *Ref) ReadReply {
 // join asks for by, a reader of the same process, whether it may join l.
 func (r *rig) join(l, by *Ref, wait bool) ReadReply {
 	r.t.Helper()
-	reply, _, err := r.ask(by, &Ask{Join: l.ID, Queue: wait})
+	reply, _, err := r.ask(by, Ask{Join: l.ID, Queue: wait})
 	require.NoError(r.t, err)
 	return ReadReply(reply)
 }

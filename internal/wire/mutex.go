@@ -21,7 +21,7 @@ func (mutex) claim(l *Ref) string {
 	return Millis(l.Claim)
 }
 
-func (mutex) acquire(p *Protocol, buf *callBuffer, l *Ref, a *Ask) transport.Call {
+func (mutex) acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call {
 	k := l.Keys
 	return transport.Call{
 		Script: p.script("acquire"), Keys: append(buf[:0:4], k.Name, k.fence, k.aux),

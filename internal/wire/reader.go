@@ -8,7 +8,7 @@ type reader struct{ writer }
 func (reader) suffix() string { return "" }
 func (reader) joins() bool    { return true }
 
-func (reader) acquire(p *Protocol, buf *callBuffer, l *Ref, a *Ask) transport.Call {
+func (reader) acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call {
 	k := l.Keys
 	return transport.Call{
 		Script: p.script("read"), Keys: append(buf[:0:4], k.Name, k.aux, k.timeout(l.ID), k.fence),

@@ -19,7 +19,7 @@ func (semaphore) claim(l *Ref) string {
 	return strconv.FormatInt(min(int64(l.Permits), 1<<50), 10) + " " + Millis(l.Claim) // exact in Lua
 }
 
-func (semaphore) acquire(p *Protocol, buf *callBuffer, l *Ref, a *Ask) transport.Call {
+func (semaphore) acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call {
 	k := l.Keys
 	return transport.Call{
 		Script: p.script("permit"), Keys: append(buf[:0:4], k.Name, k.fence, k.aux),
