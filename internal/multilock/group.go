@@ -16,6 +16,7 @@ import (
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
+	"golang.org/x/sync/errgroup"
 )
 
 // A Group locks its members as one: all or none. It is safe for concurrent use.
@@ -305,6 +306,7 @@ func (g *Group) Refresh(h engine.Held) {
 const (
 	togetherRounds = 3                     // before members are kept
 	roundPause     = 20 * time.Microsecond // after the second round; later ones double it
+	atOnce         = 256                   // members that are tried at the same time
 )
 
 // hold is what one call has locked: every member once. It is lost with the first of them.
@@ -395,11 +397,15 @@ func (h *hold) try(ctx context.Context, c *engine.Call) (taken int, err error) {
 // overlaps together.
 func (h *hold) tryBatch(ctx context.Context, b []int, c *engine.Call) []error {
 	errs := make([]error, len(b))
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(atOnce)
 	for n, i := range b {
-		all.Go(func() { _, errs[n] = h.lock(ctx, i, c.Part(false)) })
+		all.Go(func() error {
+			_, errs[n] = h.lock(ctx, i, c.Part(false))
+			return nil
+		})
 	}
-	all.Wait()
+	_ = all.Wait() // the errors are in errs
 	return errs
 }
 
@@ -487,10 +493,10 @@ func (h *hold) giveBack(ctx context.Context, next int) {
 func (h *hold) unlock(ctx context.Context) error {
 	ctx = arbiter.WithOwner(ctx, h.as)
 	errs := make([]error, len(h.parts))
-	var all sync.WaitGroup
+	var all errgroup.Group
 	for i, p := range h.parts {
 		p.Forget(&h.onLoss)
-		all.Go(func() {
+		all.Go(func() error {
 			switch l := h.g.members[i].(type) {
 			case engine.Leaf:
 				errs[i] = l.Release(ctx, p, false)
@@ -498,9 +504,10 @@ func (h *hold) unlock(ctx context.Context) error {
 				errs[i] = l.Unlock(ctx)
 				p.(*foreign).End(arbiter.Ended, nil)
 			}
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait() // the errors are in errs
 	h.watches.Wait()
 	return lockerr.Join(errs...)
 }
