@@ -235,3 +235,26 @@ func TestTryLockOutlivesALostConnection(t *testing.T) {
 	}
 	freed(t, s, "it")
 }
+
+// The application has closed the client. A call says so, and does not blame another holder.
+func TestClosedClientIsNotATakenLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	kit.Lock(t, kit.Background, kit.NewSession(t, server).Mutex("held"))
+	client := kit.NewClient(t, server)
+	s, err := relock.NewSession(kit.Background, client)
+	require.NoError(t, err)
+	waits := kit.Async(func() error { return s.Mutex("held").Lock(kit.Background) })
+	kit.Waits(t, s, "held")
+	client.Close()
+	for name, err := range map[string]error{
+		"waits":   kit.Receive(t, waits, "Lock whose client is closed"),
+		"Lock":    s.Mutex("held").Lock(kit.Background),
+		"Acquire": func() error { _, err := s.Mutex("free").Acquire(kit.Background); return err }(),
+		"TryLock": func() error { _, err := s.Mutex("held").TryLock(kit.Background); return err }(),
+	} {
+		require.ErrorIs(t, err, rueidis.ErrClosing, name)
+		require.NotErrorIs(t, err, relock.ErrTaken, name)
+	}
+	_ = s.Close(kit.Background)
+}
