@@ -89,8 +89,8 @@ func (h *handle) took(held engine.Held) {
 
 // Unlock ends one hold that was locked through this value: one that was lost, if there is one, or
 // the one that was locked last, whichever goroutine calls it. Goroutines that share the value and
-// must know which hold is whose use Acquire. With an owner in ctx it ends one Lock of that owner; without
-// one it may end that as well. See [Locker].
+// must know which hold is whose use Acquire. With an owner in ctx it ends one Lock of that owner;
+// without one it may end that as well. See [Locker].
 func (h *handle) Unlock(ctx context.Context) error {
 	if o := arbiter.OwnerOf(ctx); o != nil {
 		return h.l.ReleaseOf(ctx, o)

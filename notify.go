@@ -11,15 +11,15 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
-// What tells of others: a holder hears that somebody waits for its lock, over the subscription of its
-// session, and anybody can follow who holds one.
+// What tells of others: a holder hears that somebody waits for its lock, over the subscription of
+// its session, and anybody can follow who holds one.
 
 // Wanted returns a channel that is closed once somebody else, in this process or another, waits in
-// Lock or Acquire for the lock, or in a TryLock with [WithKeep]. A holder that can stop early may then
-// do so. It stays closed if the waiter gives up. A message tells it, or if that is lost the next
-// poll of the waiter, within 2 s. Redisson's waiters are not noticed. Every process with a permit
-// of a [Semaphore] is told; of more than 100 permits those whose leases end first. It is nil for
-// readers, and for a [Group] and a [Redlock]. It does not block, and sends nothing.
+// Lock or Acquire for the lock, or in a TryLock with [WithKeep]. A holder that can stop early may
+// then do so. It stays closed if the waiter gives up. A message tells it, or if that is lost the
+// next poll of the waiter, within 2 s. Redisson's waiters are not noticed. Every process with a
+// permit of a [Semaphore] is told; of more than 100 permits those whose leases end first. It is nil
+// for readers, and for a [Group] and a [Redlock]. It does not block, and sends nothing.
 func (h *Hold) Wanted() <-chan struct{} {
 	if h == nil {
 		return nil

@@ -40,8 +40,8 @@
 // The Redis is miniredis, a single server. It has no replicas, so [relock.WithReplicas] finds
 // none, no cluster, and no sharded pub/sub. Test on a real server what depends on those.
 //
-// A miniredis of your own does not let time pass: leases and minimum holds ([relock.WithMinHold]) never
-// end there unless the test drives its clock. The server of this package does that.
+// A miniredis of your own does not let time pass: leases and minimum holds ([relock.WithMinHold])
+// never end there unless the test drives its clock. The server of this package does that.
 //
 // Virtual time makes times exact, but not the order in which goroutines run that are ready at the
 // same instant. Give a session a [Redis.Delay] of its own where the order matters.

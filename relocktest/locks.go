@@ -11,9 +11,10 @@ import (
 )
 
 // Hold makes somebody else hold the lock of that name until release is called: a process that
-// renews its lease. The lock may be of any type but [relock.Semaphore], whose permits [Redis.HoldPermits]
-// takes. A lock that a session only keeps ([relock.WithKeep]) is given up. If it is held, Hold stops the
-// test. release may be called again, and does nothing if the lock was lost.
+// renews its lease. The lock may be of any type but [relock.Semaphore], whose permits
+// [Redis.HoldPermits] takes. A lock that a session only keeps ([relock.WithKeep]) is given up. If
+// it is held, Hold stops the test. release may be called again, and does nothing if the lock was
+// lost.
 //
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Hold(name string) (release func()) {
@@ -65,9 +66,9 @@ func (r *Redis) acquire(
 // recallMost bounds for how long acquire waits for a session to give up what it only keeps.
 const recallMost = 5 * time.Second
 
-// Lose has somebody force the lock of that name open, as [relock.Session.ForceUnlock] does: its holders are
-// told at once, and their loss is [relock.ErrForced]. Others may take it then. If nobody holds the lock,
-// the test's log says so.
+// Lose has somebody force the lock of that name open, as [relock.Session.ForceUnlock] does: its
+// holders are told at once, and their loss is [relock.ErrForced]. Others may take it then. If
+// nobody holds the lock, the test's log says so.
 //
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Lose(name string) {
@@ -84,9 +85,10 @@ func (r *Redis) Lose(name string) {
 	passOn(other, name)
 }
 
-// Delete removes the lock of that name from Redis and tells nobody, as after a failover to a replica that did not
-// have it: its holders find out at their next renewal, and their loss is [relock.ErrGone]. Others may take it
-// before that. If Redis does not have the lock, the test's log says so.
+// Delete removes the lock of that name from Redis and tells nobody, as after a failover to a
+// replica that did not have it: its holders find out at their next renewal, and their loss is
+// [relock.ErrGone]. Others may take it before that. If Redis does not have the lock, the test's log
+// says so.
 //
 // The name is that in Redis, with the prefix of the sessions if they have one.
 func (r *Redis) Delete(name string) {

@@ -71,8 +71,8 @@ func (r *Redis) Session(opts ...relock.SessionOption) *relock.Session {
 	return session
 }
 
-// ClientOf returns the client of a session of r, for the application's own commands: what befalls the session's
-// connections befalls them. It is closed when the test ends.
+// ClientOf returns the client of a session of r, for the application's own commands: what befalls
+// the session's connections befalls them. It is closed when the test ends.
 func (r *Redis) ClientOf(s *relock.Session) rueidis.Client {
 	r.t.Helper()
 	r.process(s) // of this Redis

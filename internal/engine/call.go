@@ -69,7 +69,8 @@ func (c *Call) Entered(h Held) {
 	}
 }
 
-// Contend records that the call has found the lock taken and waits, and reports that of a Lock, once.
+// Contend records that the call has found the lock taken and waits, and reports that of a Lock,
+// once.
 func (c *Call) Contend() {
 	if !c.Wait || c.told.Waited {
 		return

@@ -55,8 +55,9 @@ func (t *tasks) wait(enough <-chan struct{}) {
 	}
 }
 
-// An engine ends in two steps. It drains: nothing new is granted, and holds go on. Then it closes: what is held is lost
-// and released, and all goroutines end. Shutdown waits between the two, until nothing is held; Close does not.
+// An engine ends in two steps. It drains: nothing new is granted, and holds go on. Then it closes:
+// what is held is lost and released, and all goroutines end. Shutdown waits between the two, until
+// nothing is held; Close does not.
 
 // drain begins the first step, once, and the goroutine that ends the engine.
 func (e *Engine) drain() {
@@ -76,8 +77,9 @@ func (e *Engine) close() {
 	})
 }
 
-// Shutdown makes waiting calls return ErrClosed, and releases what is kept. It blocks until all holds have ended, and
-// does Close then. If ctx ends first it closes at once, and returns the error of ctx.
+// Shutdown makes waiting calls return ErrClosed, and releases what is kept. It blocks until all
+// holds have ended, and does Close then. If ctx ends first it closes at once, and returns the error
+// of ctx.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.drain()
 	select {
@@ -104,8 +106,9 @@ func (e *Engine) stillHeld(ls []*lease.Lease) error {
 	return fmt.Errorf("%d locks, %s among them, were still held", len(ls), lockerr.Quote(e.nameOf(ls[0].Keys.Name)))
 }
 
-// awaitHolds blocks until nothing is held and no call is under way, such as one that hands a hold off; or until Close.
-// A call that has begun before the engine drained may still be granted a hold, so calls come first.
+// awaitHolds blocks until nothing is held and no call is under way, such as one that hands a hold
+// off; or until Close. A call that has begun before the engine drained may still be granted a hold,
+// so calls come first.
 func (e *Engine) awaitHolds() {
 	for none := false; !none && !e.Closed(); none = e.calls.n.Load() == 0 {
 		e.calls.wait(e.closing)
@@ -142,8 +145,8 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
-// shutdown waits until nothing is held, or Close is called. Then it releases everything and ends the goroutines. Once
-// abandoned, it waits for none that rueidis may hold up.
+// shutdown waits until nothing is held, or Close is called. Then it releases everything and ends
+// the goroutines. Once abandoned, it waits for none that rueidis may hold up.
 func (e *Engine) shutdown() {
 	e.awaitHolds()
 	e.close()

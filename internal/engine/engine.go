@@ -136,15 +136,16 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// random is for the hold ids of all sessions. In FIPS mode each of the goroutines that read rand.Reader at once seeds a
-// generator, which takes a processor for milliseconds.
+// random is for the hold ids of all sessions. In FIPS mode each of the goroutines that read
+// rand.Reader at once seeds a generator, which takes a processor for milliseconds.
 var random = struct {
 	sync.Mutex
 	*bufio.Reader
 }{Reader: bufio.NewReaderSize(rand.Reader, 512)}
 
-// newID returns a hold id that no hold had before, with a random number of 62 bits that nobody can guess: who knows
-// it can end the hold, or pretend that it was granted. Redisson reads the number as the id of a thread.
+// newID returns a hold id that no hold had before, with a random number of 62 bits that nobody can
+// guess: who knows it can end the hold, or pretend that it was granted. Redisson reads the number
+// as the id of a thread.
 func (e *Engine) newID(k wire.Kind) string {
 	var buf [64]byte
 	var n [8]byte

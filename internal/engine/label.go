@@ -8,9 +8,9 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 )
 
-// The session's label is in Redis from the start of the session until Close, and written again every quarter of a
-// lease, when no renewals are due: calls that overlap slow a connection of rueidis down. After the death of the
-// process it stays there until its last lease has ended.
+// The session's label is in Redis from the start of the session until Close, and written again
+// every quarter of a lease, when no renewals are due: calls that overlap slow a connection of
+// rueidis down. After the death of the process it stays there until its last lease has ended.
 
 // writeLabel stores the label. It reports whether the user may.
 func (e *Engine) writeLabel(ctx context.Context) bool {

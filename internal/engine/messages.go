@@ -13,9 +13,9 @@ import (
 
 // How what the subscription hears comes to the waiter or the hold that it names.
 
-// heard handles a message, and reports whether it is not for those that wait for one on its channel:
-// they get what tells that a lock was unlocked, but for the message that only Redisson understands.
-// It does not block. The session itself hears:
+// heard handles a message, and reports whether it is not for those that wait for one on its
+// channel: they get what tells that a lock was unlocked, but for the message that only Redisson
+// understands. It does not block. The session itself hears:
 //
 //	wanted <hold id> <key>   another session waits for the lock with that key
 //	lost <hold id> <key>     somebody has forced it open
@@ -41,7 +41,8 @@ func (e *Engine) heard(channel, message string) bool {
 	return true
 }
 
-// heardLost follows up the message that the hold with that id, of the lock with that key, was forced open.
+// heardLost follows up the message that the hold with that id, of the lock with that key, was
+// forced open.
 func (e *Engine) heardLost(id, key string) {
 	e.forced.add(id, e.Clock.Now()) // first: a hold granted or released meanwhile looks here
 	if part, ok := e.parts.Load(id); ok && part.(*lease.Lease).Keys.Name == key {

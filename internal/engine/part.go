@@ -11,11 +11,13 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// What a Redlock has on one deployment: a lease that the watchdog renews, and that no arbiter knows.
+// What a Redlock has on one deployment: a lease that the watchdog renews, and that no arbiter
+// knows.
 
-// TryPart makes one attempt to acquire l's lock, for maxHold at most unless that is 0. It returns nil
-// without an error if the lock is taken. lost is called, with no mutex locked, when the lease is lost; ReleasePart or
-// DropPart must be called if it is not. repairs: it is for a Redlock that is held already.
+// TryPart makes one attempt to acquire l's lock, for maxHold at most unless that is 0. It returns
+// nil without an error if the lock is taken. lost is called, with no mutex locked, when the lease
+// is lost; ReleasePart or DropPart must be called if it is not. repairs: it is for a Redlock that
+// is held already.
 func (l *Lock) TryPart(
 	ctx context.Context, maxHold time.Duration, repairs bool, lost func(cause error),
 ) (*lease.Lease, error) {
@@ -60,7 +62,8 @@ func (l *Lock) TryPart(
 	return nil, transport.Unanswered(err, time.Duration(p.Since-p.Sent))
 }
 
-// RaisePart raises the last token of l's lock to at least token where p holds it, and reports whether it does.
+// RaisePart raises the last token of l's lock to at least token where p holds it, and reports
+// whether it does.
 func (l *Lock) RaisePart(ctx context.Context, p *lease.Lease, token int64) (held bool, err error) {
 	if !l.e.Begin() {
 		return false, lockerr.ErrClosed
@@ -71,8 +74,8 @@ func (l *Lock) RaisePart(ctx context.Context, p *lease.Lease, token int64) (held
 	return held, transport.Unanswered(err, time.Duration(l.e.Clock.Now()-sent))
 }
 
-// ReleasePart releases a part, as Unlock does. It reports whether it was held until then; err tells why the
-// release is not confirmed.
+// ReleasePart releases a part, as Unlock does. It reports whether it was held until then; err tells
+// why the release is not confirmed.
 func (l *Lock) ReleasePart(ctx context.Context, p *lease.Lease) (held bool, err error) {
 	l.e.track()
 	defer l.e.End()

@@ -7,8 +7,8 @@ import (
 
 // What tests observe, through package peek.
 
-// Queued returns how many calls on a Mutex or RWMutex wait for a goroutine of this process. Those that ask Redis are not
-// counted.
+// Queued returns how many calls on a Mutex or RWMutex wait for a goroutine of this process. Those
+// that ask Redis are not counted.
 func (e *Engine) Queued(name string) int {
 	mutexes, rws, key := e.arbiters[wire.Plain], e.arbiters[wire.Read], e.keyOf(name)
 	return mutexes.Waiting(key, arbiter.Write) + rws.Waiting(key, arbiter.Read) + rws.Waiting(key, arbiter.Write)

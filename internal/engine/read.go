@@ -7,8 +7,8 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// How a reader acquires a lock. All readers of an engine share one read lease. They join it without asking
-// Redis for one tenure after Redis last said that no writer waits. A reader whose lease has
+// How a reader acquires a lock. All readers of an engine share one read lease. They join it without
+// asking Redis for one tenure after Redis last said that no writer waits. A reader whose lease has
 // another length, or is bounded, brings a lease of its own.
 
 type arbiterStanding = arbiter.Standing[*lease.Lease]

@@ -225,9 +225,9 @@ func (a *attempt) insist(l *lease.Lease) (outcome, time.Duration, error) {
 // ErrLate: a lease expired before its grant arrived.
 var ErrLate = errors.New("the reply came after the lease it grants had ended")
 
-// send sends a request for l, which has its token if the reply grants it. It is sent again, then without
-// queueing, since an id is queued only once, if the reply comes too late to be certain. With an error
-// nothing is granted.
+// send sends a request for l, which has its token if the reply grants it. It is sent again, then
+// without queueing, since an id is queued only once, if the reply comes too late to be certain.
+// With an error nothing is granted.
 func (a *attempt) send(l *lease.Lease, enqueue bool) (r wire.Reply, err error) {
 	for resent := false; ; resent = true {
 		l.Sent = a.e.Clock.Now()
@@ -320,13 +320,15 @@ func (a *attempt) unanswered() {
 	}
 }
 
-// seen reports whether the lock was known to be taken, while the call was queued in this process, and lately.
+// seen reports whether the lock was known to be taken, while the call was queued in this process,
+// and lately.
 func (a *attempt) seen(b arbiter.Blocked[*lease.Lease]) bool {
 	return b.Taken && a.e.Clock.Now()-b.TakenAt < int64(silentFrom)
 }
 
-// ended returns why the call must end, nil if it may go on. The lock is taken if that was the last answer, or if
-// this process has it, unless Redis has not confirmed its release: then Redis keeps the call waiting.
+// ended returns why the call must end, nil if it may go on. The lock is taken if that was the last
+// answer, or if this process has it, unless Redis has not confirmed its release: then Redis keeps
+// the call waiting.
 func (a *attempt) ended() error {
 	op := a.op(a.c)
 	switch {

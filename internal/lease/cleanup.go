@@ -32,9 +32,9 @@ const (
 	placeLife    = 15 * time.Second // how long a place in a queue lasts that nobody looks after: the queue expires
 	pipelineMost = 1000             // releases in one pipeline
 
-	// After the first try the next follows after firstDelay, and each after four times as long. While Redis does not
-	// answer, a try follows every 2 s at least. Once it has answered, that would be too much: a crowd of cancelled calls
-	// must not become twenty times as many scripts.
+	// After the first try the next follows after firstDelay, and each after four times as long.
+	// While Redis does not answer, a try follows every 2 s at least. Once it has answered, that
+	// would be too much: a crowd of cancelled calls must not become twenty times as many scripts.
 	firstDelay = 10 * time.Millisecond
 )
 
@@ -49,8 +49,8 @@ type cleanup struct {
 	heard bool                   // Redis has answered the last try
 	then  func(error)            // called at the end of the lease, unless nil
 
-	// doubt: a request that got no reply may be executed after its release. Until then, only a release that finds
-	// the hold proves it gone.
+	// doubt: a request that got no reply may be executed after its release. Until then, only a
+	// release that finds the hold proves it gone.
 	doubt int64
 }
 
@@ -68,10 +68,10 @@ func NewCleaner(ctx context.Context, p *wire.Protocol, clock *clock.Clock, stopp
 func (c *Cleaner) Wake() { timing.Signal(c.tasks.Kick) }
 
 // Add releases l soon, and again at growing intervals, until it is known to be gone or its lease
-// has expired, or Run ends. Then, or when Redis refuses it for good, it calls then, unless that is nil, with the last
-// error of Redis if the hold may still be there. If l is indeterminate, a release that finds nothing proves nothing.
-// While Redis returns errors it is tried for longer: l may have a place in a queue, which would cost those behind it a
-// claim.
+// has expired, or Run ends. Then, or when Redis refuses it for good, it calls then, unless that is
+// nil, with the last error of Redis if the hold may still be there. If l is indeterminate, a
+// release that finds nothing proves nothing. While Redis returns errors it is tried for longer: l
+// may have a place in a queue, which would cost those behind it a claim.
 func (c *Cleaner) Add(l *Lease, indeterminate bool, then func(error)) {
 	doubt := time.Duration(0)
 	if indeterminate {
@@ -80,8 +80,8 @@ func (c *Cleaner) Add(l *Lease, indeterminate bool, then func(error)) {
 	c.add(l, doubt, then)
 }
 
-// AddTicket is Add for the ticket l, which a request that got no reply may still give the hold on from, while that
-// lasts: its lease is not renewed.
+// AddTicket is Add for the ticket l, which a request that got no reply may still give the hold on
+// from, while that lasts: its lease is not renewed.
 func (c *Cleaner) AddTicket(l, from *Lease) { c.add(l, min(l.Length, from.Length), nil) }
 
 // add is Add for a lease that a request may acquire until doubt from now.
@@ -130,8 +130,8 @@ func (c *Cleaner) release(due []*cleanup) {
 	}
 }
 
-// answered follows up the answer to a release. One that Redis refuses for good is tried again as well, since somebody
-// may act, but nobody waits for that.
+// answered follows up the answer to a release. One that Redis refuses for good is tried again as
+// well, since somebody may act, but nobody waits for that.
 func (c *Cleaner) answered(t *cleanup, told int64, err error, refused bool) {
 	now := c.clock.Now()
 	if err == nil || t.last == nil || !transport.IsContextError(err) {

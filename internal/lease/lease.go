@@ -18,8 +18,8 @@ const (
 	leastRenewal = 10 * time.Millisecond // shorter leases are not worth a renewal
 	leastRetry   = 5 * time.Millisecond  // after a renewal that failed
 
-	// A claim becomes a lease after confirmAfter: until then a short section has ended, and costs no
-	// renewal. Those due within confirmTogether are renewed with it.
+	// A claim becomes a lease after confirmAfter: until then a short section has ended, and costs
+	// no renewal. Those due within confirmTogether are renewed with it.
 	confirmAfter    = 20 * time.Millisecond
 	confirmTogether = 5 * time.Millisecond
 )
@@ -32,8 +32,8 @@ const (
 //	being released    pending       not pending                its context
 //	lost or removed   not pending   not pending                any
 //
-// Fixed is what the caller wants; Indeterminate and Late are what Redis has left open. They do not depend
-// on each other.
+// Fixed is what the caller wants; Indeterminate and Late are what Redis has left open. They do not
+// depend on each other.
 type Lease struct {
 	wire.Ref
 
@@ -81,8 +81,8 @@ type Hold = arbiter.Hold[*Lease]
 func Margin(length time.Duration) time.Duration { return length/500 + 2*time.Millisecond }
 
 // RoundMost returns how long a round of requests for leases may take, the longest of which has that
-// length. If Redis hangs, that is told, and the next round must not be delayed for long. But a round trip may take a
-// second, or half of a short lease.
+// length. If Redis hangs, that is told, and the next round must not be delayed for long. But a
+// round trip may take a second, or half of a short lease.
 func RoundMost(longest time.Duration) time.Duration {
 	return max(longest/12, min(longest/2, time.Second), 20*time.Millisecond)
 }
@@ -90,8 +90,8 @@ func RoundMost(longest time.Duration) time.Duration {
 // CertainUntil returns the local deadline of a lease whose acquisition or renewal was sent then.
 func CertainUntil(length time.Duration, sent int64) int64 { return sent + int64(length-Margin(length)) }
 
-// Granted records that another's release has granted l, at l.Since, for a term that ends at until. The term
-// may be a claim.
+// Granted records that another's release has granted l, at l.Since, for a term that ends at until.
+// The term may be a claim.
 func (l *Lease) Granted(term time.Duration, until int64, claim bool) {
 	l.Began = l.Since
 	l.Deadline.Store(until)
@@ -120,7 +120,8 @@ func (l *Lease) Fresh(now int64) bool {
 // sent returns when the last acquisition or renewal was sent that has succeeded.
 func (l *Lease) sent() int64 { return l.Deadline.Load() - l.CertainUntil(0) }
 
-// Confirmed returns when Redis was last known to have l: when it was granted, or what has succeeded last was sent.
+// Confirmed returns when Redis was last known to have l: when it was granted, or what has succeeded
+// last was sent.
 func (l *Lease) Confirmed() int64 {
 	if l.claim.Load() > 0 {
 		return l.Since

@@ -9,10 +9,10 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A renewal is due a third of the lease after the last success was sent. Leases that are due within a
-// twelfth are renewed with it: those that share a script stay together from then on. A lease that
-// another's release has granted is a claim at first, and gets its length after confirmAfter; a fixed one
-// too.
+// A renewal is due a third of the lease after the last success was sent. Leases that are due within
+// a twelfth are renewed with it: those that share a script stay together from then on. A lease that
+// another's release has granted is a claim at first, and gets its length after confirmAfter; a
+// fixed one too.
 
 // RunRenewals sends renewals until Ctx ends.
 func (w *Watchdog) RunRenewals() {
@@ -84,8 +84,8 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 	return batch, refs
 }
 
-// Resume records that a hold has taken l over now, which was kept. It is to outlast the same outage as one that was
-// acquired: so l is renewed soon, unless that hold is over by then.
+// Resume records that a hold has taken l over now, which was kept. It is to outlast the same outage
+// as one that was acquired: so l is renewed soon, unless that hold is over by then.
 func (w *Watchdog) Resume(l *Lease, now int64) {
 	l.resumed.Store(now)
 	if l.checked.Load() || now-l.sent() < int64(confirmAfter) {
@@ -104,14 +104,16 @@ func (w *Watchdog) checkLocked(l *Lease, at int64) {
 	w.renewals.Set(&l.renewal, at)
 }
 
-// Idle records that l is kept after a hold that began at since. Another one may have taken it over already.
+// Idle records that l is kept after a hold that began at since. Another one may have taken it over
+// already.
 func (w *Watchdog) Idle(l *Lease, since int64) {
 	if at := l.resumed.Load(); at <= since {
 		l.resumed.CompareAndSwap(at, 0)
 	}
 }
 
-// earlyLocked puts off a renewal that is due because of Resume, if that hold is over or another one has begun.
+// earlyLocked puts off a renewal that is due because of Resume, if that hold is over or another one
+// has begun.
 func (w *Watchdog) earlyLocked(l *Lease, now int64) bool {
 	if !l.checked.Swap(false) {
 		return false
@@ -127,8 +129,8 @@ func (w *Watchdog) earlyLocked(l *Lease, now int64) bool {
 	return true
 }
 
-// renewed records that a lease of that length was sent at sent. One that is lost stays lost, and one
-// that is being released is left alone.
+// renewed records that a lease of that length was sent at sent. One that is lost stays lost, and
+// one that is being released is left alone.
 func (w *Watchdog) renewed(l *Lease, sent int64, length time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

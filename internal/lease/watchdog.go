@@ -60,8 +60,8 @@ func (w *Watchdog) Run() {
 	})
 }
 
-// expired returns the leases whose deadline has passed, which it forgets. It cancels releases that take
-// too long. What is due for neither was removed after it was taken from the schedule.
+// expired returns the leases whose deadline has passed, which it forgets. It cancels releases that
+// take too long. What is due for neither was removed after it was taken from the schedule.
 func (w *Watchdog) expired(due []*Lease) (expired []*Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

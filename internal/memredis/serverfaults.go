@@ -10,9 +10,9 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// FailScripts answers scripts with an error, such as "OOM …" or "LOADING …", instead of running them,
-// until allow is called. The first of several counts. NOSCRIPT concerns only scripts that
-// are sent as a digest. allow may be called again.
+// FailScripts answers scripts with an error, such as "OOM …" or "LOADING …", instead of running
+// them, until allow is called. The first of several counts. NOSCRIPT concerns only scripts that are
+// sent as a digest. allow may be called again.
 func (s *Server) FailScripts(text string) (allow func()) { return s.FailKey("", text) }
 
 // FailKey is FailScripts for the scripts that are given a key, whatever other keys they are given.
@@ -47,8 +47,8 @@ func (f *failure) concerns(verb string, args []string) bool {
 	return err == nil && n <= len(args)-2 && slices.Contains(args[2:2+n], f.key)
 }
 
-// OnScript has before called before each script that a client sends, and published with each message
-// that a script publishes. It must be called before a client connects.
+// OnScript has before called before each script that a client sends, and published with each
+// message that a script publishes. It must be called before a client connects.
 func (s *Server) OnScript(before func(), published func(message string)) {
 	s.before, s.published = before, published
 }

@@ -49,8 +49,9 @@ func New(cfg Config) *Broker {
 }
 
 // Pin listens to a channel as SubscribeFunc does, for the life of the broker, and waits for the
-// confirmation. It returns the error of a refusal, or of the connection, when ctx ends or
-// another attempt has no chance, and otherwise ctx's error. f is told whether the channel is subscribed now.
+// confirmation. It returns the error of a refusal, or of the connection, when ctx ends or another
+// attempt has no chance, and otherwise ctx's error. f is told whether the channel is subscribed
+// now.
 func (b *Broker) Pin(ctx context.Context, channel string, f func(live bool)) error {
 	changed := make(chan struct{}, 1)
 	b.SubscribeFunc(channel, func() {

@@ -18,8 +18,8 @@ const (
 	// is replaced for their sake.
 	maxStaleAge = 10 * time.Second
 
-	// How long a connection is kept beside the one that replaces it, if it still works, or is silent
-	// and may only be slow.
+	// How long a connection is kept beside the one that replaces it, if it still works, or is
+	// silent and may only be slow.
 	keepBeside = 10 * time.Second
 )
 
@@ -229,8 +229,8 @@ func (c *connection) live() *subscription {
 	return nil
 }
 
-// apart reports whether conn has a second socket for messages. It sends nothing: rueidis refuses to mix
-// these commands, and says whether that is the reason.
+// apart reports whether conn has a second socket for messages. It sends nothing: rueidis refuses to
+// mix these commands, and says whether that is the reason.
 func apart(ctx context.Context, conn rueidis.DedicatedClient) bool {
 	subscribe, blocking := conn.B().Subscribe().Channel("").Build(), conn.B().Arbitrary("PING").Blocking()
 	return conn.DoMulti(ctx, subscribe, blocking)[0].Error() == rueidis.ErrRESP2PubSubMixed

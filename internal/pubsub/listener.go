@@ -65,9 +65,10 @@ func (b *Broker) SubscribeFunc(channel string, f func()) *Listener {
 	return b.listen(s, f)
 }
 
-// Overhear listens to a channel, and to those whose names begin with its name, without being counted by
-// PUBSUB NUMSUB: by a pattern. The listener hears nothing where channels are sharded, since there are no patterns of
-// those, or if the user may not use patterns. It is nil if there are enough patterns.
+// Overhear listens to a channel, and to those whose names begin with its name, without being
+// counted by PUBSUB NUMSUB: by a pattern. The listener hears nothing where channels are sharded,
+// since there are no patterns of those, or if the user may not use patterns. It is nil if there are
+// enough patterns.
 func (b *Broker) Overhear(channel string, f func()) *Listener {
 	return b.listen(&subscription{channel: patternOf(channel), kind: pattern}, f)
 }

@@ -23,10 +23,11 @@ type Grant struct {
 
 // Heard handles what the session is told. It runs on the connection's reader, and does not block.
 //
-// "granted <hold id> <token> <claim> <key>" grants the lock with that key; a claim with a plus sign says that others
-// wait behind the winner. The claim may be longer than the lease, to which a probe under way, or a renewal, may have
-// shortened it. A permit's token is followed by a slash and its slot. "look <hold id>" grants nothing: the lock is
-// free, but it is Redisson's turn for the moment, or more permits are free than one script grants.
+// "granted <hold id> <token> <claim> <key>" grants the lock with that key; a claim with a plus sign
+// says that others wait behind the winner. The claim may be longer than the lease, to which a probe
+// under way, or a renewal, may have shortened it. A permit's token is followed by a slash and its
+// slot. "look <hold id>" grants nothing: the lock is free, but it is Redisson's turn for the
+// moment, or more permits are free than one script grants.
 //
 // Anybody who may publish on the session's channel can send such messages. But nobody else knows a
 // hold id that this session waits under, unless he may read the queue of that lock.
@@ -52,7 +53,8 @@ func (q *Queue) Heard(message string) {
 // yieldLook is after how long a contender is probed whose lock was left to Redisson.
 const yieldLook = time.Millisecond
 
-// granted returns the grant of a hold of that kind that follows the hold id in a message, if it is one, and its key.
+// granted returns the grant of a hold of that kind that follows the hold id in a message, if it is
+// one, and its key.
 func granted(text string, k wire.Kind) (g Grant, key string) {
 	number, rest, _ := strings.Cut(text, " ")
 	length, key, _ := strings.Cut(rest, " ")

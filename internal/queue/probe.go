@@ -20,8 +20,9 @@ func (q *Queue) Run() {
 const deaf = 100 * time.Millisecond
 
 // scheduleLocked schedules the probe of w that follows a request sent at sent: after a third of a
-// claim at most, since the time of sending counts for a grant; within a time from now, unless that is 0;
-// and at once if something has happened meanwhile. Those due within a twelfth of a claim are probed together.
+// claim at most, since the time of sending counts for a grant; within a time from now, unless that
+// is 0; and at once if something has happened meanwhile. Those due within a twelfth of a claim are
+// probed together.
 func (q *Queue) scheduleLocked(w *Waiter, sent int64, within time.Duration, hears bool) {
 	claim, now := w.ref.Claim, q.Clock.Now()
 	at := sent + int64(claim/4) + rand.N(int64(claim/12)+1)
@@ -83,8 +84,8 @@ func (q *Queue) waiting(due []*Waiter) (waiting []*Waiter, refs []*wire.Ref) {
 	return waiting, refs
 }
 
-// answeredLocked records the answer to a probe of w. The error of one that was late tells nothing, but Redis
-// is silent after a while.
+// answeredLocked records the answer to a probe of w. The error of one that was late tells nothing,
+// but Redis is silent after a while.
 func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, hears bool) {
 	now, cause := q.Clock.Now(), err
 	if late && err != nil {
@@ -122,10 +123,11 @@ func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, he
 	q.scheduleLocked(w, sent, within, hears)
 }
 
-// The first of a queue polls a lock that Redisson has, since the end of an RFairLock's hold is published to no
-// other waiter, and other ends of holds not to everybody (pubsub.Broker.Overhear). It polls often at first: an owner
-// of Redisson that returns at once finds no queue, and has the lock again after a short gap. Those who wait for many
-// locks of Redisson's poll each of them less often, so that all polls of a session cost the server some 4 % of a core.
+// The first of a queue polls a lock that Redisson has, since the end of an RFairLock's hold is
+// published to no other waiter, and other ends of holds not to everybody (pubsub.Broker.Overhear).
+// It polls often at first: an owner of Redisson that returns at once finds no queue, and has the
+// lock again after a short gap. Those who wait for many locks of Redisson's poll each of them less
+// often, so that all polls of a session cost the server some 4 % of a core.
 const (
 	pollFirst = time.Millisecond
 	pollMost  = 10 * time.Millisecond
@@ -144,8 +146,8 @@ func (q *Queue) pollsLocked(w *Waiter, polls bool) {
 	}
 }
 
-// pollLocked returns after how long to poll again: after a 64th of the time so far. A crowd of Redisson leaves a gap
-// of less than 1 ms between two holds.
+// pollLocked returns after how long to poll again: after a 64th of the time so far. A crowd of
+// Redisson leaves a gap of less than 1 ms between two holds.
 func (q *Queue) pollLocked(w *Waiter) time.Duration {
 	often := min(max(time.Duration(q.Clock.Now()-w.theirs)/64, pollFirst), pollMost)
 	return max(often, time.Duration(q.polls)*pollEach)

@@ -86,9 +86,9 @@ func (q *Queue) Len(key string) (n int) {
 
 func (w *Waiter) lockName() string { return w.ref.Keys.Name }
 
-// Add registers a hold that may have a place in the queue since a request sent at sent. It is probed
-// when the lock may be free: after ttl, unless that is negative; and at once if a message for it may
-// have been missed since it was sent. Remove must follow.
+// Add registers a hold that may have a place in the queue since a request sent at sent. It is
+// probed when the lock may be free: after ttl, unless that is negative; and at once if a message
+// for it may have been missed since it was sent. Remove must follow.
 func (q *Queue) Add(hold wire.Ref, sent int64, ttl time.Duration) *Waiter {
 	w := &Waiter{ref: hold, C: make(chan struct{}, 1), probed: sent}
 	w.next.For = w
@@ -152,8 +152,8 @@ func (q *Queue) Resubscribed() {
 	}
 }
 
-// missed probes w soon: it may have missed its grant, or the lock may be free. The broker's mutex may
-// be locked.
+// missed probes w soon: it may have missed its grant, or the lock may be free. The broker's mutex
+// may be locked.
 func (q *Queue) missed(w *Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

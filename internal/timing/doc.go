@@ -1,3 +1,3 @@
-// Package timing holds the small tools for waiting: signals, jittered pauses, and the [Schedule], which is the
-// loop of every goroutine that does things at their times.
+// Package timing holds the small tools for waiting: signals, jittered pauses, and the [Schedule],
+// which is the loop of every goroutine that does things at their times.
 package timing

@@ -21,12 +21,12 @@ type Timer[T any] struct {
 // Pending reports whether t is in a schedule.
 func (t *Timer[T]) Pending() bool { return t.place > 0 }
 
-// tick is how often a schedule looks at its clock at least. Go's timers stand still while the machine is
-// suspended, and the clock does not.
+// tick is how often a schedule looks at its clock at least. Go's timers stand still while the
+// machine is suspended, and the clock does not.
 const tick = 250 * time.Millisecond
 
-// A Schedule is what one goroutine has to do, each thing at its time. The goroutine calls Run. Others
-// set timers, and wake it if one is due earlier than it expects. Make it with NewSchedule.
+// A Schedule is what one goroutine has to do, each thing at its time. The goroutine calls Run.
+// Others set timers, and wake it if one is due earlier than it expects. Make it with NewSchedule.
 type Schedule[T any] struct {
 	Kick chan struct{} // has room for a signal, which wakes Run up
 
@@ -41,8 +41,9 @@ func NewSchedule[T any](clock interface{ Now() int64 }, mu sync.Locker) *Schedul
 	return &Schedule[T]{Kick: make(chan struct{}, 1), clock: clock, mu: mu}
 }
 
-// Run hands work what is due, whenever that is and after each signal, until done is closed. It does not begin with a
-// timer of 0: two goroutines of a bubble that receive from timers that ran out crash the race detector of Go 1.26.
+// Run hands work what is due, whenever that is and after each signal, until done is closed. It does
+// not begin with a timer of 0: two goroutines of a bubble that receive from timers that ran out
+// crash the race detector of Go 1.26.
 func (s *Schedule[T]) Run(done <-chan struct{}, work func(due []T)) {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
@@ -83,8 +84,8 @@ func (s *Schedule[T]) Stop(t *Timer[T]) {
 	}
 }
 
-// Take removes the timers that are due. If there is one, it goes on to those whose slack lets them go with
-// it, up to the first whose slack does not. It returns what they are for.
+// Take removes the timers that are due. If there is one, it goes on to those whose slack lets them
+// go with it, up to the first whose slack does not. It returns what they are for.
 func (s *Schedule[T]) Take(now int64) (due []T) {
 	for len(s.timers) > 0 {
 		t := s.timers[0]

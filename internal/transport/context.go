@@ -67,8 +67,8 @@ func (c *Context) Err() error {
 	}
 }
 
-// ForCaller returns the context that bounds a call of a caller's ctx. A ctx that never ends is replaced by the
-// session's.
+// ForCaller returns the context that bounds a call of a caller's ctx. A ctx that never ends is
+// replaced by the session's.
 func ForCaller(ctx context.Context, session *Context) context.Context {
 	if ctx.Done() == nil {
 		return session

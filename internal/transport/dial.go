@@ -33,8 +33,8 @@ func (c *Conn) discard(d dedicated) {
 }
 
 // Dial returns a connection to the node at addr that nobody else uses and that passes Check, and a
-// function that gives it back. The client's pool may have idle connections that lead to what was the primary
-// once, or nowhere. Those are closed, and others tried.
+// function that gives it back. The client's pool may have idle connections that lead to what was
+// the primary once, or nowhere. Those are closed, and others tried.
 func (c *Conn) Dial(ctx context.Context, addr string) (rueidis.DedicatedClient, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the tries that are left

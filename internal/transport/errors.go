@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Unanswered returns why a request that was sent d ago has failed with err: only that no answer came, if its bound
-// has ended it.
+// Unanswered returns why a request that was sent d ago has failed with err: only that no answer
+// came, if its bound has ended it.
 func Unanswered(err error, d time.Duration) error {
 	if timeout := net.Error(nil); IsContextError(err) || errors.As(err, &timeout) && timeout.Timeout() {
 		return NoAnswer(d)
@@ -41,10 +41,12 @@ func Transient(err error) bool {
 	return true
 }
 
-// Unavailable reports whether err, of a request that has ended, leaves open what Redis would have answered.
+// Unavailable reports whether err, of a request that has ended, leaves open what Redis would have
+// answered.
 func Unavailable(err error) bool { return IsContextError(err) || Transient(err) }
 
-// Unreached reports whether err, which need not be of a request, says that Redis did not answer, or that it is not ready.
+// Unreached reports whether err, which need not be of a request, says that Redis did not answer, or
+// that it is not ready.
 func Unreached(err error) bool {
 	if _, answered := Code(err); answered {
 		return Transient(err)
@@ -63,15 +65,15 @@ func Passes(code string) bool {
 	return false
 }
 
-// Interrupted reports whether err is of a script that may have been executed in part: its slot is half
-// moved, and to the node a key that the script has emptied looks like one that has moved.
+// Interrupted reports whether err is of a script that may have been executed in part: its slot is
+// half moved, and to the node a key that the script has emptied looks like one that has moved.
 func Interrupted(err error) bool {
 	_, ok := Code(err)
 	return ok && strings.Contains(err.Error(), "access a non local key")
 }
 
-// Broken reports whether err means that a request got no reply because its connection broke: a new connection may
-// be at hand.
+// Broken reports whether err means that a request got no reply because its connection broke: a new
+// connection may be at hand.
 func Broken(err error) bool {
 	_, answered := Code(err)
 	return err != nil && !answered && Transient(err)
@@ -108,10 +110,10 @@ func Unsupported(err error) bool {
 	return ok && (code == "NOPERM" || strings.EqualFold(code, "unknown"))
 }
 
-// RedisCode returns the code of an error reply, with or without "ERR ", which the client
-// strips. Before Redis 7 an error inside a script had the form "ERR Error running script (…):
-// @user_script:5: CODE text" if the command ran, and if it was refused
-// "… @user_script:5: @user_script: 5: -CODE text"; of the last a script that caught it returns the end.
+// RedisCode returns the code of an error reply, with or without "ERR ", which the client strips.
+// Before Redis 7 an error inside a script had the form "ERR Error running script (…):
+// @user_script:5: CODE text" if the command ran, and if it was refused "… @user_script:5:
+// @user_script: 5: -CODE text"; of the last a script that caught it returns the end.
 func RedisCode(text string) string {
 	const line = "@user_script:"
 	text = strings.TrimPrefix(text, "ERR ")

@@ -81,8 +81,8 @@ func (c *Conn) sought(r *route) *path {
 // sought reports whether calls wait for the next path.
 func (p *path) sought() bool { return p.places.calls == nil }
 
-// room bounds what is under way on a connection, also what was left behind there. All paths over the shared
-// connection have the same one.
+// room bounds what is under way on a connection, also what was left behind there. All paths over
+// the shared connection have the same one.
 type room struct {
 	calls, rounds, questions chan struct{} // have an element for each call, pipeline, or question, under way
 }
@@ -144,8 +144,8 @@ func (c *Conn) end(p *path, err error) {
 func asReplica(code string) bool { return code == "READONLY" || code == "MASTERDOWN" }
 
 // replace makes next the path instead of p, ends the calls on p with an error, and closes what the
-// session does not use any more. Unless p is the path, and nothing is under way on it if it is to be
-// idle, next is closed instead.
+// session does not use any more. Unless p is the path, and nothing is under way on it if it is to
+// be idle, next is closed instead.
 func (c *Conn) replace(p, next *path, idle bool, why error) {
 	r := p.route
 	r.mu.Lock()
@@ -246,8 +246,8 @@ func (c *Conn) dial(
 	return own, server, <-answered, nil
 }
 
-// reconsider replaces p if a new connection is answered by a primary, and p is not, or leads to another
-// server. It returns false if a new one would be no better.
+// reconsider replaces p if a new connection is answered by a primary, and p is not, or leads to
+// another server. It returns false if a new one would be no better.
 func (c *Conn) reconsider(ctx context.Context, p *path) bool {
 	ctx, stop := timing.Within(ctx, switchFor)
 	defer stop()
@@ -288,8 +288,8 @@ func (c *Conn) seek(ctx context.Context, p *path) {
 	}
 }
 
-// Elsewhere replaces the path outside a cluster, which leads to a replica, if a new connection leads to
-// a primary, and reports whether it has.
+// Elsewhere replaces the path outside a cluster, which leads to a replica, if a new connection
+// leads to a primary, and reports whether it has.
 func (c *Conn) Elsewhere(ctx context.Context) bool {
 	p := c.places.now()
 	return c.reconsider(ctx, p) && c.places.now() != p

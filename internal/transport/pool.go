@@ -29,9 +29,9 @@ var ErrPool = errors.New("the client gives no connection although the server ans
 	"its pool is exhausted, or connecting takes too long; raise rueidis.ClientOption.BlockingPoolSize, " +
 	"of which each session needs one, WithReplicas one more for each acquisition at a time, and other users theirs")
 
-// Dedicate returns a connection to the node at addr that nobody else uses, and a function that gives
-// it back. It returns ErrPool if there is none for long although the node answers on the shared
-// connection. (A second attempt would be a direct test of the pool.)
+// Dedicate returns a connection to the node at addr that nobody else uses, and a function that
+// gives it back. It returns ErrPool if there is none for long although the node answers on the
+// shared connection. (A second attempt would be a direct test of the pool.)
 func (c *Conn) Dedicate(ctx context.Context, addr string) (rueidis.DedicatedClient, func(), error) {
 	node := c.node(addr)
 	if node == nil {
@@ -79,7 +79,8 @@ func (c *Conn) Dedicate(ctx context.Context, addr string) (rueidis.DedicatedClie
 	}
 }
 
-// node returns the client of the node at addr, nil if there is none. Outside a cluster there is one.
+// node returns the client of the node at addr, nil if there is none. Outside a cluster there is
+// one.
 func (c *Conn) node(addr string) rueidis.Client {
 	if c.Slots == nil {
 		return c.Client

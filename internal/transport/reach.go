@@ -12,9 +12,9 @@ import (
 )
 
 // rueidis does not hear the end of a context while it dials (whoever's call began that), while its
-// queue is full, and in its synchronous mode, in which a connection is until calls overlap. And what
-// it hears harms others: a deadline that passes in synchronous mode closes the connection that all
-// users of the client share, and a context that ends makes the pool larger. Therefore:
+// queue is full, and in its synchronous mode, in which a connection is until calls overlap. And
+// what it hears harms others: a deadline that passes in synchronous mode closes the connection that
+// all users of the client share, and a context that ends makes the pool larger. Therefore:
 //
 //   - rueidis never sees the context of a call. Goroutines of the Conn give it the commands, under a
 //     context without end. The call waits for the reply, or for the end of its own context: then it
@@ -26,15 +26,16 @@ import (
 
 const (
 	// maxCalls is the number of calls under way at a node. Those that were left behind keep their
-	// place, and one of the 1024 that the client's queue has by default; the rest is the application's.
+	// place, and one of the 1024 that the client's queue has by default; the rest is the
+	// application's.
 	maxCalls = 512
 
-	// maxRounds is the number of pipelines under way at a node. They have places of their own, so that
-	// calls that were left behind do not hold up renewals.
+	// maxRounds is the number of pipelines under way at a node. They have places of their own, so
+	// that calls that were left behind do not hold up renewals.
 	maxRounds = 64
 
-	// maxIdle is the number of goroutines that wait for the next command. To wake one takes less time
-	// than to start one.
+	// maxIdle is the number of goroutines that wait for the next command. To wake one takes less
+	// time than to start one.
 	maxIdle = 8
 
 	replacedFor = 2 * time.Second // the client may return ErrClosing for so long without being closed
@@ -72,7 +73,8 @@ func (c *Conn) at(addr string) *places {
 	return p.(*places)
 }
 
-// addrOf returns the address of the node that a command goes to, "" if that is unknown or there is only one.
+// addrOf returns the address of the node that a command goes to, "" if that is unknown or there is
+// only one.
 func (c *Conn) addrOf(cmd rueidis.Completed) string {
 	if c.Slots == nil || cmd.Slot() >= slots { // without a key
 		return ""
@@ -80,8 +82,8 @@ func (c *Conn) addrOf(cmd rueidis.Completed) string {
 	return c.Slots.Primary(cmd.Slot())
 }
 
-// A sending is commands that a goroutine gives to rueidis. It is used again; its context is not, which rueidis
-// may look at after it has answered.
+// A sending is commands that a goroutine gives to rueidis. It is used again; its context is not,
+// which rueidis may look at after it has answered.
 type sending struct {
 	ctx      *unending
 	path     *path // nil: a question to a node
@@ -95,8 +97,8 @@ type sending struct {
 	rs     []rueidis.RedisResult
 }
 
-// unending is the context of a sending. It has the values of the call's, and only reports that it has ended once the
-// call has left it.
+// unending is the context of a sending. It has the values of the call's, and only reports that it
+// has ended once the call has left it.
 type unending struct {
 	context.Context // has the values
 	left            atomic.Bool
@@ -106,7 +108,8 @@ type unending struct {
 // Deadline reports that there is none.
 func (s *unending) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Done returns a channel that is never closed. If there is one rueidis does not use its synchronous mode.
+// Done returns a channel that is never closed. If there is one rueidis does not use its synchronous
+// mode.
 func (s *unending) Done() <-chan struct{} { return s.never }
 
 // Err returns context.Canceled once the call has left.
@@ -125,8 +128,8 @@ func valuesOf(ctx context.Context) context.Context {
 	return ctx
 }
 
-// send has a goroutine send cmd, or cmds unless that is nil, to client, and waits for the reply. That is on
-// path p, unless p is nil.
+// send has a goroutine send cmd, or cmds unless that is nil, to client, and waits for the reply.
+// That is on path p, unless p is nil.
 func (c *Conn) send(
 	ctx context.Context, p *path, client rueidis.CommandClient, place, never chan struct{},
 	cmd rueidis.Completed, cmds rueidis.Commands,
@@ -281,8 +284,9 @@ func IsContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || err == context.DeadlineExceeded
 }
 
-// do sends one command. If its caller's context can end, it is not to block the connection until its reply:
-// when it is left behind, and the network delays it, its release must be under way right behind it.
+// do sends one command. If its caller's context can end, it is not to block the connection until
+// its reply: when it is left behind, and the network delays it, its release must be under way right
+// behind it.
 func (c *Conn) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	never := c.never
 	if valuesOf(ctx).Done() == nil {

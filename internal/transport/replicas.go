@@ -61,8 +61,8 @@ func (c *Conn) EvalWait(ctx context.Context, s *Script, keys, args []string) ([]
 	}
 }
 
-// primaryOf returns the address of the primary of some keys, of any one if there are no keys. While that
-// is unknown it is one of any node, which will name it.
+// primaryOf returns the address of the primary of some keys, of any one if there are no keys. While
+// that is unknown it is one of any node, which will name it.
 func (c *Conn) primaryOf(keys []string) string {
 	if c.Slots == nil {
 		return ""

@@ -13,8 +13,8 @@ import (
 var ErrOtherHolder = fmt.Errorf("%w: it has changed hands", lockerr.ErrTaken)
 
 // Force unlocks the lock at a key, and reports whether it was locked. If holders are given, by
-// their hold ids without ":write", it returns [ErrOtherHolder] if others hold the lock. Of a semaphore it ends the
-// permits of these holders, whoever else holds some.
+// their hold ids without ":write", it returns [ErrOtherHolder] if others hold the lock. Of a
+// semaphore it ends the permits of these holders, whoever else holds some.
 func (p *Protocol) Force(ctx context.Context, key string, holders ...string) (bool, error) {
 	k := NewKeys(Fair, key)
 	n, err := p.Eval(ctx, p.script("force"), []string{key, k.fence, k.aux, queueOf(prefixRWQueue, key)}, append([]string{

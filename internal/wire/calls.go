@@ -38,10 +38,12 @@ func (p *Protocol) TryScripts() (byText, byDigest []string) {
 // Scripts returns those that the protocol uses. PubSub is set.
 func (p *Protocol) Scripts() []*transport.Script { return p.scripts.sets[p.PubSub].all() }
 
-// ClaimMost bounds Protocol.Claim. A queue that nobody probes for 15 s expires (lua/lib/places.lua).
+// ClaimMost bounds Protocol.Claim. A queue that nobody probes for 15 s expires
+// (lua/lib/places.lua).
 const ClaimMost = 5 * time.Second
 
-// Raise raises the last token of a lock to at least token, if l holds it there, and reports whether it does.
+// Raise raises the last token of a lock to at least token, if l holds it there, and reports whether
+// it does.
 func (p *Protocol) Raise(ctx context.Context, l *Ref, token int64) (held bool, err error) {
 	k := l.Keys
 	n, err := p.taken(ctx, transport.Call{
@@ -88,8 +90,9 @@ func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err e
 	return told, damage(l.Keys, err)
 }
 
-// Handoff gives the hold with the id from to another one, for its lease. It returns the token of that, or of a ticket
-// the time of the server (ms); 0 if from has not the lock either, and then the time of the server, since 1970.
+// Handoff gives the hold with the id from to another one, for its lease. It returns the token of
+// that, or of a ticket the time of the server (ms); 0 if from has not the lock either, and then the
+// time of the server, since 1970.
 func (p *Protocol) Handoff(ctx context.Context, from string, to *Ref, ticket bool) (
 	n int64, now time.Duration, err error,
 ) {
@@ -137,7 +140,8 @@ func ClaimOf(length time.Duration) time.Duration { return min(ClaimMost, length)
 // claimMS formats the claim of l, mostly without an allocation.
 func claimMS(l *Ref) string { return l.Kind.of().claim(l) }
 
-// place returns l as a member of a queue. Scripts take ClaimMost for a missing claim; see lua/lib/places.lua.
+// place returns l as a member of a queue. Scripts take ClaimMost for a missing claim; see
+// lua/lib/places.lua.
 func place(l *Ref) string {
 	if l.Claim == ClaimMost {
 		return l.ID

@@ -13,10 +13,11 @@
 //   - A hold id is never used again, so a late release ends nothing but its own hold.
 //   - Leases run by the server's clock: the client passes lengths, never points in time.
 //
-// Its files, from the ground up: name.go (names of keys and channels), label.go, ticket.go; replies.go
-// and notlock.go (what replies mean, to any script); scripts.go (the texts); kind.go (what a kind of lock
-// is asked), and mutex.go, fairmutex.go, writer.go, reader.go and semaphore.go, one for each kind;
-// calls.go (one hold in a call), many.go (many holds in one), admin.go (inspect and force).
+// Its files, from the ground up: name.go (names of keys and channels), label.go, ticket.go;
+// replies.go and notlock.go (what replies mean, to any script); scripts.go (the texts); kind.go
+// (what a kind of lock is asked), and mutex.go, fairmutex.go, writer.go, reader.go and
+// semaphore.go, one for each kind; calls.go (one hold in a call), many.go (many holds in one),
+// admin.go (inspect and force).
 //
 // The package starts no goroutines; those of its calls belong to transport.
 package wire

@@ -7,8 +7,8 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 )
 
-// Kind is a type of lock, or a side of one, as stored in Redis. What is peculiar to it is in a file of
-// its own: mutex.go, fairmutex.go, writer.go, reader.go, semaphore.go.
+// Kind is a type of lock, or a side of one, as stored in Redis. What is peculiar to it is in a file
+// of its own: mutex.go, fairmutex.go, writer.go, reader.go, semaphore.go.
 type Kind uint8
 
 const (
@@ -35,8 +35,8 @@ type kind interface {
 	keys(name string) Keys
 	claim(l *Ref) string // as an argument
 
-	// acquire returns the call that asks for a hold, granted what its reply means: a number, of a permit
-	// with a slot, else -1.
+	// acquire returns the call that asks for a hold, granted what its reply means: a number, of a
+	// permit with a slot, else -1.
 	acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call
 	granted(l *Ref, n, slot int64) Reply
 
@@ -70,8 +70,8 @@ func (k Kind) Passes() bool { return k.of().passes() }
 // HandsOff reports whether a hold may go to another process by a ticket.
 func (k Kind) HandsOff() bool { return k.of().handsOff() }
 
-// Reply returns what a positive number means that grants a hold of this kind, or a negative one that
-// tells how long to wait: in a reply, or a message.
+// Reply returns what a positive number means that grants a hold of this kind, or a negative one
+// that tells how long to wait: in a reply, or a message.
 func (k Kind) Reply(n int64) Reply { return k.of().granted(new(Ref), n, -1) }
 
 // NewKeys returns the names for one kind of lock.

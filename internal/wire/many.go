@@ -9,12 +9,12 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 )
 
-// BatchKeys is how many holds one script renews, or looks after. The server serves nobody else while
-// it runs, about 100 µs.
+// BatchKeys is how many holds one script renews, or looks after. The server serves nobody else
+// while it runs, about 100 µs.
 const BatchKeys = 100
 
-// Probe refreshes contenders in queues. For each it returns the reply that Acquire would get, Theirs,
-// LostPlace, Tokenless or HasPermit.
+// Probe refreshes contenders in queues. For each it returns the reply that Acquire would get,
+// Theirs, LostPlace, Tokenless or HasPermit.
 func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
 	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
 	fill := func(c *transport.Call, batch []int) {
@@ -68,9 +68,9 @@ func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 	return out
 }
 
-// inBatches runs a script for refs: once for every BatchKeys of those that one script renews, in a cluster for those of
-// one slot, all in one pipeline. fill makes the call for the refs at these indices, which it may
-// reorder; done gets the reply to it.
+// inBatches runs a script for refs: once for every BatchKeys of those that one script renews, in a
+// cluster for those of one slot, all in one pipeline. fill makes the call for the refs at these
+// indices, which it may reorder; done gets the reply to it.
 //
 // A key that this user may not touch any more, that somebody has damaged, or that is on another
 // node while its slot is being moved, fails the script for the whole batch. So the refs of a batch

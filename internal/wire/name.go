@@ -78,8 +78,8 @@ func IsSessionChannel(channel string) bool { return strings.HasPrefix(channel, P
 // QueueOf returns the name of a Mutex's or FairMutex's queue.
 func QueueOf(name string) string { return queueOf(prefixQueue, name) }
 
-// queueOf returns the name of a lock's queue. By Redisson's rule the locks a and {a} would share it;
-// that of a name with braces has one colon more.
+// queueOf returns the name of a lock's queue. By Redisson's rule the locks a and {a} would share
+// it; that of a name with braces has one colon more.
 func queueOf(prefix, name string) string {
 	if strings.Contains(name, "{") {
 		return prefix + ":" + name + ":"

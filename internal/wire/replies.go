@@ -1,7 +1,7 @@
 package wire
 
-// Tokens returns how many fencing tokens an acquisition got, of which token is the first; lua/lib/fence.lua
-// issues them.
+// Tokens returns how many fencing tokens an acquisition got, of which token is the first;
+// lua/lib/fence.lua issues them.
 func Tokens(token int64) int64 {
 	if token%1024 == 0 {
 		return 1024
@@ -20,5 +20,6 @@ const (
 	Tokenless = -1 << 50 // it has the lock, but no token can be issued: a key beside the lock is something else
 )
 
-// ForRedisson is the second message of a write hold's release, which Redisson reads as a 0 (lua/lib/turns.lua).
+// ForRedisson is the second message of a write hold's release, which Redisson reads as a 0
+// (lua/lib/turns.lua).
 const ForRedisson = "00"

@@ -17,8 +17,8 @@ const (
 	Sharded                   // SPUBLISH
 )
 
-// pubsubNames are what every script knows of its PubSub: how messages are published, how subscribers are
-// counted, and whether the server knows all of them.
+// pubsubNames are what every script knows of its PubSub: how messages are published, how
+// subscribers are counted, and whether the server knows all of them.
 var pubsubNames = [...]string{
 	Plainly:     "local publish, numsub, counted = 'PUBLISH', 'numsub', true\n",
 	ClusterWide: "local publish, numsub, counted = 'PUBLISH', 'numsub', false\n",
@@ -33,8 +33,9 @@ type Scripts struct{ sets [len(pubsubNames)]set }
 // set is the scripts for one PubSub, by name.
 type set map[string]*transport.Script
 
-// scriptNames are those of the scripts' files. The read and renew_read scripts are for readers, permit and
-// release_permit for semaphores, look and the renew scripts for many locks, all others for any one lock.
+// scriptNames are those of the scripts' files. The read and renew_read scripts are for readers,
+// permit and release_permit for semaphores, look and the renew scripts for many locks, all others
+// for any one lock.
 var scriptNames = [...]string{
 	"acquire", "force", "handoff", "inspect", "look", "permit", "raise", "read", "release", "release_permit", "release_read",
 	"renew", "renew_read",
@@ -77,8 +78,8 @@ const undeclared = "--!df flags=allow-undeclared-keys\n"
 // needs begins a line of a script that stands for files of lib, whose names follow.
 const needs = "-- needs: "
 
-// assemble returns the text of a script as it is sent: what it knows of pub/sub, then the file with those of lib
-// that it needs in their places, without lines that are empty or comments.
+// assemble returns the text of a script as it is sent: what it knows of pub/sub, then the file with
+// those of lib that it needs in their places, without lines that are empty or comments.
 func assemble(files fs.FS, file, pubsub string) (string, error) {
 	content, err := fs.ReadFile(files, file)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// A Ticket stands for a hold that was handed off. Its text is a secret: who has it gets the lock. The hold id in Redis,
-// which others may see, does not tell it, for that is a hash of the ticket's random number.
+// A Ticket stands for a hold that was handed off. Its text is a secret: who has it gets the lock.
+// The hold id in Redis, which others may see, does not tell it, for that is a hash of the ticket's
+// random number.
 type Ticket struct {
 	Prefix, Name string // of the lock
 	Session      string // that handed it off
@@ -49,7 +50,8 @@ func (t *Ticket) Text() string {
 	return ticketHead + base64.RawURLEncoding.EncodeToString(append(b, sum[:ticketCheck]...))
 }
 
-// ErrTicket: a text is no ticket. The error does not show it, for a part of a ticket may be as good as all of it.
+// ErrTicket: a text is no ticket. The error does not show it, for a part of a ticket may be as good
+// as all of it.
 var ErrTicket = errors.New("this is no ticket of Handoff, or not all of one")
 
 // ReadTicket returns the ticket with that text.

@@ -91,8 +91,8 @@ func TestSessionDoesNotGoBackToAnOldPrimaryThatWakesUp(t *testing.T) {
 	require.GreaterOrEqual(t, value, n, "updates that were lost")
 }
 
-// As before, but it is the session's own connection to the new primary that breaks, after the old one
-// has woken up, which takes itself for the primary. Each new connection leads to the new one.
+// As before, but it is the session's own connection to the new primary that breaks, after the old
+// one has woken up, which takes itself for the primary. Each new connection leads to the new one.
 func TestBrokenOwnConnectionDoesNotLeadBackToAnOldPrimary(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 1)

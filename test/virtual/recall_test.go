@@ -97,7 +97,8 @@ func TestLockThatReleasesAKeptLockEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A TryLock with WithKeep waits 250 ms, and so the holder hears that the lock is wanted. Without, it makes one attempt.
+// A TryLock with WithKeep waits 250 ms, and so the holder hears that the lock is wanted. Without,
+// it makes one attempt.
 func TestTryLockWithKeepIsWantedAndOthersAreNot(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
@@ -189,7 +190,8 @@ func TestKeptLockWithoutTenureExcludes(t *testing.T) {
 	})
 }
 
-// A hold that is wanted is released by its Unlock, also if it lasts longer than the name is not kept.
+// A hold that is wanted is released by its Unlock, also if it lasts longer than the name is not
+// kept.
 func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
