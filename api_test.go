@@ -23,6 +23,7 @@ var (
 	_ func(*relock.Session, context.Context) error                            = (*relock.Session).Close
 	_ func(*relock.Session, context.Context, string) (relock.State, error)    = (*relock.Session).Inspect
 	_ func(*relock.Session, context.Context, string) (bool, error)            = (*relock.Session).ForceUnlock
+	_ func(*relock.Session, context.Context, string, ...string) (bool, error) = (*relock.Session).ForceUnlockHolders
 	_ func(*relock.Session, string, ...relock.LockOption) *relock.Mutex       = (*relock.Session).Mutex
 	_ func(*relock.Session, string, ...relock.LockOption) *relock.FairMutex   = (*relock.Session).FairMutex
 	_ func(*relock.Session, string, ...relock.LockOption) *relock.RWMutex     = (*relock.Session).RWMutex
