@@ -173,7 +173,7 @@ func (l *Lock) acquireSoon(ctx context.Context, o *arbiter.Owner, c *Call) (*lea
 	defer stop()
 	c.Wait, c.found = true, func() { time.AfterFunc(tryMost, stop) }
 	h, err := l.acquire(brief, o, c)
-	if ctx.Err() == nil && errors.Is(err, lockerr.ErrTaken) {
+	if errors.Is(err, lockerr.ErrTaken) && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
 		return nil, nil
 	}
 	return h, err

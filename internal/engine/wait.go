@@ -339,6 +339,9 @@ func (a *attempt) ended() error {
 	case a.side.MustUnlockFirst(a.w.Owner):
 		return lockerr.Ended(op, a.Name(), a.ctx, lockerr.Join(lockerr.ErrUnlockFirst, a.side.LossOf(a.w.Owner)))
 	}
+	if a.c.found != nil && a.c.Ctx.Err() == nil {
+		return a.triedEnough(op)
+	}
 	b := a.table.Blocked(a.w)
 	if late := b.Held && b.Lease.Late.Load(); a.taken || b.Held && !late || a.last == nil && a.seen(b) && !late {
 		return lockerr.Taken(op, a.Name(), a.ctx, a.c.Waited())
@@ -347,6 +350,17 @@ func (a *attempt) ended() error {
 		return lockerr.Unavailable(op, a.Name(), a.ctx, a.last)
 	}
 	return lockerr.Ended(op, a.Name(), a.ctx, a.last)
+}
+
+// triedEnough returns why a TryLock that waits ends, which is not the end of its caller's context.
+func (a *attempt) triedEnough(op string) error {
+	switch {
+	case a.c.told.Contended:
+		return lockerr.New(op, a.Name(), lockerr.ErrTaken)
+	case a.last == nil || transport.Unavailable(a.last):
+		return lockerr.New(op, a.Name(), lockerr.ErrUnavailable, a.last)
+	}
+	return lockerr.New(op, a.Name(), a.last)
 }
 
 // unavailable returns the failure of an operation because of err, whose request was sent d ago.

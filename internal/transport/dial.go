@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	maxStale = 8 // connections that Dial tries
+	maxStale = 8               // connections that Dial tries
+	newMost  = 1 * time.Second // the age of a connection that is new
 
 	// How long it waits, before it tries another one beside, for a connection, and for an answer on
 	// it: a new one has just been answered.
@@ -36,6 +37,26 @@ func (c *Conn) discard(d dedicated) {
 // function that gives it back. The client's pool may have idle connections that lead to what was
 // the primary once, or nowhere. Those are closed, and others tried.
 func (c *Conn) Dial(ctx context.Context, addr string) (rueidis.DedicatedClient, func(), error) {
+	return c.dialTo(ctx, addr, c.Check)
+}
+
+// dialNew is Dial of a connection that has not been idle in the pool, as far as the server tells: it
+// leads to where the address leads now. An old one may lead to what takes itself for the primary still.
+func (c *Conn) dialNew(ctx context.Context, addr string) (rueidis.DedicatedClient, func(), error) {
+	return c.dialTo(ctx, addr, func(ctx context.Context, conn rueidis.CommandClient) error {
+		if err := c.Check(ctx, conn); err != nil {
+			return err
+		}
+		if c.ageOf(ctx, conn) > newMost {
+			return errOld
+		}
+		return nil
+	})
+}
+
+func (c *Conn) dialTo(
+	ctx context.Context, addr string, check func(ctx context.Context, conn rueidis.CommandClient) error,
+) (rueidis.DedicatedClient, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the tries that are left
 	type result struct {
@@ -51,7 +72,7 @@ func (c *Conn) Dial(ctx context.Context, addr string) (rueidis.DedicatedClient, 
 		}
 		tries, open = tries+1, open+1
 		c.wg.Go(func() { // ends with ctx
-			d, err := c.try(ctx, addr, slow)
+			d, err := c.try(ctx, addr, check, slow)
 			select {
 			case results <- result{d, err}:
 			case <-ctx.Done():
@@ -64,7 +85,10 @@ func (c *Conn) Dial(ctx context.Context, addr string) (rueidis.DedicatedClient, 
 	for try(); ; {
 		select {
 		case r := <-results:
-			if open--; stale(r.err) {
+			if open--; r.err == errOld {
+				tries-- // the pool has so many, and no more
+			}
+			if stale(r.err) {
 				try()
 			}
 			if !stale(r.err) || open == 0 {
@@ -79,14 +103,17 @@ func (c *Conn) Dial(ctx context.Context, addr string) (rueidis.DedicatedClient, 
 }
 
 // try takes a connection and checks it. It signals slow if that takes long.
-func (c *Conn) try(ctx context.Context, addr string, slow chan struct{}) (d dedicated, err error) {
+func (c *Conn) try(
+	ctx context.Context, addr string, check func(ctx context.Context, conn rueidis.CommandClient) error,
+	slow chan struct{},
+) (d dedicated, err error) {
 	timer := time.AfterFunc(hedgeDial, func() { timing.Signal(slow) })
 	defer timer.Stop()
 	if d.DedicatedClient, d.release, err = c.Dedicate(ctx, addr); err != nil {
 		return d, err
 	}
 	timer.Reset(hedgeCheck)
-	if err = c.Check(ctx, d); err != nil {
+	if err = check(ctx, d); err != nil {
 		c.discard(d)
 	}
 	return d, err

@@ -24,14 +24,15 @@ import (
 //	own      a connection of the session   likewise; or the server answers on the shared one again:
 //	                                       then that is used; or it breaks
 //	sought   none: calls wait              a new connection is answered by a primary: then that is
-//	                                       used, or the shared one if it leads to the same server; or
-//	                                       there is none: then the calls fail, and it is sought again
+//	                                       used; or there is none: then the calls fail, and it is
+//	                                       sought again
 //
 // Invariants:
 //
 //   - A server that is away, or slow, is not left: a new connection is answered no sooner.
 //   - The shared connection of a path that was left is used again only once it leads to the server
-//     that a new connection leads to. It may lead to what has been the primary, and takes itself for that.
+//     that the own one leads to. It may lead to what has been the primary, and takes itself for
+//     that; so may an idle connection of the client's pool, which is not taken for a new one.
 //   - The calls under way on a path that is left end at once, as if it had broken. What they have
 //     sent may still be executed, even after commands on the next path. That does no harm: no hold
 //     id is used again, and what a call without an answer may have acquired is released.
@@ -201,7 +202,8 @@ func (c *Conn) look(ctx context.Context, r *route) {
 				continue
 			}
 		case p.own != nil && ticks%askShared == 0:
-			if shared := c.ask(ctx, c.node(r.addr), r.room); shared.err == nil && shared.server == c.ask(ctx, p, p.places).server {
+			shared := c.ask(ctx, c.node(r.addr), r.room)
+			if shared.server != "" && shared.server == c.ask(ctx, p, p.places).server {
 				c.replace(p, newPath(r, c.Client, nil), true, errLeft)
 			}
 		case p.own == nil && pending == 0:
@@ -237,7 +239,7 @@ func (c *Conn) dial(
 ) (own *path, server string, on answer, err error) {
 	answered := make(chan answer, 1)
 	c.wg.Go(func() { answered <- c.ask(ctx, conn, places) }) // ends with ctx
-	fresh, release, err := c.Dial(ctx, r.addr)
+	fresh, release, err := c.dialNew(ctx, r.addr)
 	if err != nil {
 		return nil, "", on, err
 	}
@@ -274,17 +276,14 @@ func (c *Conn) seek(ctx context.Context, p *path) {
 	ctx, stop := timing.Within(ctx, switchFor)
 	defer stop()
 	r := p.route
-	own, server, shared, err := c.dial(ctx, r, c.node(r.addr), r.room)
+	fresh, release, err := c.dialNew(ctx, r.addr)
 	switch {
 	case IsContextError(err):
 		c.replace(p, c.sought(r), false, errNoAnswer)
 	case err != nil:
 		c.replace(p, c.sought(r), false, err)
-	case shared.err == nil && shared.server == server:
-		c.replace(p, newPath(r, c.Client, nil), false, errLeft)
-		c.discard(*own.own)
 	default:
-		c.replace(p, own, false, errLeft)
+		c.replace(p, newPath(r, fresh, &dedicated{fresh, release}), false, errLeft)
 	}
 }
 

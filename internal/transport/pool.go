@@ -95,6 +95,13 @@ func (c *Conn) answers(ctx context.Context, addr string, node rueidis.Client) bo
 	return c.Ask(ctx, addr, node, node.B().Arbitrary("EVAL", "return 0", "0").Build()).NonRedisError() == nil
 }
 
+// unacknowledged reports whether too few replicas have what was sent: the connection may have been
+// idle since before a failover, and lead to what takes itself for the primary still.
+func (c *Conn) unacknowledged(rs []rueidis.RedisResult) bool {
+	acks, err := rs[len(rs)-1].AsInt64()
+	return err == nil && len(rs) > 1 && int(acks) < c.Replicas
+}
+
 // alone sends commands on a connection of their own to the node at addr.
 func (c *Conn) alone(ctx context.Context, addr string, cmds rueidis.Commands) []rueidis.RedisResult {
 	n := len(cmds)
@@ -114,7 +121,7 @@ func (c *Conn) alone(ctx context.Context, addr string, cmds rueidis.Commands) []
 		if slices.ContainsFunc(rs, func(r rueidis.RedisResult) bool {
 			code, _ := Code(r.Error())
 			return r.NonRedisError() != nil || asReplica(code) // it may have been idle since before a failover
-		}) {
+		}) || c.unacknowledged(rs) {
 			conn.Close()
 		}
 		release()

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,10 +24,11 @@ const (
 var (
 	ErrReplica = errors.New("the connection leads to a replica")
 	ErrSilent  = errors.New("the connection does not answer")
+	errOld     = errors.New("the connection is not a new one")
 )
 
 // stale reports whether err is of a connection for which a new one may be better.
-func stale(err error) bool { return err == ErrReplica || err == ErrSilent }
+func stale(err error) bool { return err == ErrReplica || err == ErrSilent || err == errOld }
 
 // Check asks whether conn is answered, and by a primary. A server that does not tell its role
 // passes.
@@ -73,6 +75,17 @@ func (c *Conn) serverOf(ctx context.Context, conn rueidis.CommandClient, place c
 	_, id, _ := strings.Cut(text, "run_id:")
 	id, _, _ = strings.Cut(id, "\r")
 	return id
+}
+
+// ageOf returns how long conn is open, to the second, 0 if the server does not tell.
+func (c *Conn) ageOf(ctx context.Context, conn rueidis.CommandClient) time.Duration {
+	ctx, cancel := timing.Within(ctx, AnswerMost)
+	defer cancel()
+	text, _ := c.question(ctx, conn, make(chan struct{}, 1), "CLIENT", "INFO").ToString()
+	_, age, _ := strings.Cut(text, " age=")
+	age, _, _ = strings.Cut(age, " ")
+	seconds, _ := strconv.Atoi(age)
+	return time.Duration(seconds) * time.Second
 }
 
 // IsPrimary reads the reply of ROLE.
