@@ -68,7 +68,7 @@ func Rule(s Server, n Needs, prefix string) []string {
 	}
 	words = append(append(words, channels...), "-@all")
 	words = append(words, strings.Fields(commands)...)
-	words = append(words, "+client|tracking")
+	words = append(words, "+client|info", "+client|tracking")
 	for _, more := range []struct {
 		needed bool
 		words  string
