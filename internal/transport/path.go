@@ -38,7 +38,7 @@ import (
 //     id is used again, and what a call without an answer may have acquired is released.
 //   - From an own path that works the session goes back only while nothing is under way on it: so
 //     commands keep their order.
-//   - It closes no connection but its own, and idle ones of the pool that fail.
+//   - It closes no connection but its own, and idle ones of the pool that fail or are not new.
 type path struct {
 	rueidis.CommandClient
 	route  *route
