@@ -232,11 +232,17 @@ func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *en
 func (r *Redlock) ended(
 	ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call, taken bool, err error,
 ) error {
-	b := r.table.Blocked(w)
-	if taken || err == nil && b.Taken && r.e.Clock.Now()-b.TakenAt < int64(backOff) {
+	if taken || err == nil && r.seen(w) {
 		return lockerr.Taken(c.Op, r.name, ctx, c.Waited())
 	}
 	return lockerr.Unavailable(c.Op, r.name, ctx, lockerr.Bare(err))
+}
+
+// seen reports whether the lock was known to be taken, while the call was queued in this process, and
+// lately.
+func (r *Redlock) seen(w *arbiter.Waiter[*hold]) bool {
+	b := r.table.Blocked(w)
+	return b.Taken && r.e.Clock.Now()-b.TakenAt < int64(backOff)
 }
 
 // Release ends one of the calls that h was granted to: see [engine.Member]. The last one waits

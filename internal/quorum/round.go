@@ -45,12 +45,14 @@ func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engi
 	pause, taken := pauseLeast, false
 	var last error // of the round before
 	for {
+		began := r.e.Clock.Now()
 		h, permanent, err := r.round(ctx, c)
 		switch {
 		case h != nil:
 			return h, nil
 		case ctx.Err() != nil:
-			if taken || last != nil { // the end of ctx has cut this round short
+			brief := r.e.Clock.Now()-began < int64(backOff)
+			if taken || last != nil || brief && r.seen(w) { // the end of ctx has cut this round short
 				err = last
 			}
 			return nil, r.ended(ctx, w, c, taken, err)
