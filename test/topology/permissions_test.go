@@ -238,7 +238,11 @@ func nothingRefused(t *testing.T, servers ...*redistest.Server) {
 		log, err := s.Do("ACL", "LOG")
 		require.NoError(t, err)
 		for _, entry := range log.([]any) {
-			require.Regexp(t, `object (psubscribe|cluster(\|info)?) `, fmt.Sprint(entry), "which a session can do without")
+			// rueidis sends the last three when a connection of its pool is given back on which two calls
+			// have overlapped, one of which is its own PING: on a busy machine. Without MULTI the answer to
+			// DISCARD is an error in any case.
+			require.Regexp(t, `object (psubscribe|cluster(\|info)?|punsubscribe|sunsubscribe|discard) `, fmt.Sprint(entry),
+				"which a session can do without")
 		}
 	}
 }
