@@ -57,13 +57,14 @@ type Engine struct {
 
 	arbiters [wire.Semaphore + 1]*table // who of this process has a lock, by kind; both sides of an RWMutex have one
 
-	queue    *queue.Queue
-	watchdog *lease.Watchdog
-	cleaner  *lease.Cleaner
-	keeper   *keeper
-	broker   *pubsub.Broker
-	forced   named    // which of its own holds were forced open, as far as messages said so
-	parts    sync.Map // of Redlocks: *lease.Lease by hold id
+	queue     *queue.Queue
+	watchdog  *lease.Watchdog
+	cleaner   *lease.Cleaner
+	keeper    *keeper
+	broker    *pubsub.Broker
+	forced    named    // which of its own holds were forced open, as far as messages said so
+	overtaken named    // which were named as the holders of locks that are wanted
+	parts     sync.Map // of Redlocks: *lease.Lease by hold id
 
 	drainOnce sync.Once
 	closeOnce sync.Once

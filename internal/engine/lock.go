@@ -389,7 +389,7 @@ func (e *Engine) took(l *lease.Lease, maxHold time.Duration) {
 	if e.forced.has(forcedID(l), l.Sent) {
 		e.watchdog.RenewNow(l)
 	}
-	if l.Wanted {
+	if l.Wanted || e.overtaken.has(forcedID(l), l.Sent) {
 		e.recall(l)
 	}
 }

@@ -56,6 +56,7 @@ func (e *Engine) heardLost(id, key string) {
 // heardWanted follows up the message that somebody waits for the lock at a key, which a hold of
 // this session has.
 func (e *Engine) heardWanted(id, key string) {
+	e.overtaken.add(id, e.Clock.Now()) // first: a hold granted meanwhile is not found, and looks here at last
 	if l := e.leaseOf(id, key); l != nil {
 		e.recall(l)
 	}
