@@ -54,8 +54,8 @@ func Unreached(err error) bool {
 	return IsContextError(err) || errors.As(err, new(NoAnswer)) || errors.As(err, new(net.Error)) || errors.Is(err, io.EOF)
 }
 
-// Passes reports whether an error reply with that code says that the server is not ready, or is the
-// wrong one, for now. None of these has executed anything.
+// Passes reports whether an error reply with that code says that the server is not ready, or not the
+// right one, which may pass. None of these has executed anything.
 func Passes(code string) bool {
 	switch code {
 	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN",

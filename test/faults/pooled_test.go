@@ -16,13 +16,10 @@ import (
 
 // overlapping counts, for a time, how often two sessions hold a lock at once that the second has,
 // by a replica that was promoted, and how often the first one gets it.
-func overlapping(t *testing.T, m, theirs *relock.Mutex, d time.Duration, each func()) (overlaps, mine int) {
+func overlapping(t *testing.T, m, theirs *relock.Mutex, d time.Duration) (overlaps, mine int) {
 	t.Helper()
 	for start := time.Now(); time.Since(start) < d; time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(kit.Background, 3*time.Second)
-		if each != nil {
-			each()
-		}
 		if theirs.Lock(ctx) == nil {
 			ok, err := m.TryLock(ctx)
 			if err != nil {
@@ -87,7 +84,7 @@ func TestServerThatHidesItsIdentityDoesNotLeadBackToAnOldPrimary(t *testing.T) {
 					time.Sleep(500 * time.Millisecond)
 					killNormal(replica)
 				}
-				overlaps, mine := overlapping(t, m, theirs, 6*time.Second, nil)
+				overlaps, mine := overlapping(t, m, theirs, 6*time.Second)
 				require.Zero(t, overlaps, "of %d", mine)
 				require.NotZero(t, mine)
 				require.NoError(t, held.Err())
@@ -116,7 +113,7 @@ func TestPooledConnectionIsNotANewOne(t *testing.T) {
 	time.Sleep(time.Second)
 	giveBack()
 	killNormal(replica)
-	overlaps, mine := overlapping(t, m, theirs, 6*time.Second, nil)
+	overlaps, mine := overlapping(t, m, theirs, 6*time.Second)
 	require.Zero(t, overlaps, "of %d", mine)
 	require.NotZero(t, mine)
 	require.NoError(t, held.Err())
@@ -142,7 +139,7 @@ func TestPooledConnectionOfABlockingCommandIsNotANewOne(t *testing.T) {
 	require.NoError(t, primary.Thaw())
 	t.Log(kit.Receive(t, pop, "BLPOP"))
 	killNormal(replica)
-	overlaps, mine := overlapping(t, m, theirs, 6*time.Second, nil)
+	overlaps, mine := overlapping(t, m, theirs, 6*time.Second)
 	require.Zero(t, overlaps, "of %d", mine)
 	require.NotZero(t, mine)
 	require.NoError(t, held.Err())
@@ -256,7 +253,7 @@ func TestSlowPrimaryIsNotLeftForAnOldOneInThePool(t *testing.T) {
 	time.Sleep(3 * time.Second) // so that their age tells
 	giveBack()
 	sleep := kit.Async(func() error { _, err := replica.Do("DEBUG", "SLEEP", "2.5"); return err })
-	overlaps, mine := overlapping(t, m, theirs, 8*time.Second, nil)
+	overlaps, mine := overlapping(t, m, theirs, 8*time.Second)
 	t.Log(kit.Receive(t, sleep, "sleep"), held.Err())
 	require.Zero(t, overlaps, "of %d", mine)
 	require.NotZero(t, mine)

@@ -36,13 +36,12 @@ func clientsOf(t testing.TB, s *redistest.Server) (ids map[string]string) {
 // primary is held twice: exclusion.
 func TestSessionDoesNotGoBackToAnOldPrimaryThatWakesUp(t *testing.T) {
 	t.Parallel()
-	primary, replicas := redistest.StartReplicas(t, 1)
-	p := redistest.NewProxy(t, primary.Addr())
+	primary, replica, p := moving(t)
 	s := kit.SessionOn(t, kit.NewClient(t, p, patient), relock.WithLease(10*time.Second))
 	t.Cleanup(p.Cut)
 	m := s.Mutex("free")
 	goesOn(t, m)
-	failover(t, p, primary, replicas[0], oldPrimaries["hangs"])
+	failover(t, p, primary, replica, oldPrimaries["hangs"])
 	goesOn(t, m)
 
 	// Another process, which has only ever seen the new primary, works with the lock.
@@ -95,39 +94,21 @@ func TestSessionDoesNotGoBackToAnOldPrimaryThatWakesUp(t *testing.T) {
 // one has woken up, which takes itself for the primary. Each new connection leads to the new one.
 func TestBrokenOwnConnectionDoesNotLeadBackToAnOldPrimary(t *testing.T) {
 	t.Parallel()
-	primary, replicas := redistest.StartReplicas(t, 1)
-	p := redistest.NewProxy(t, primary.Addr())
+	primary, replica, p := moving(t)
 	s := kit.SessionOn(t, kit.NewClient(t, p, patient), relock.WithLease(10*time.Second))
 	t.Cleanup(p.Cut)
 	m := s.Mutex("free")
 	goesOn(t, m)
-	failover(t, p, primary, replicas[0], oldPrimaries["hangs"])
+	failover(t, p, primary, replica, oldPrimaries["hangs"])
 	goesOn(t, m)
-	theirs := kit.NewSession(t, replicas[0]).Mutex("free")
+	theirs := kit.NewSession(t, replica).Mutex("free")
 	require.NoError(t, primary.Thaw())
 	time.Sleep(3 * time.Second) // it has looked at the shared connection
 	held := s.Mutex("held")
 	kit.Lock(t, kit.Background, held)
-	do(t, replicas[0], "CLIENT", "KILL", "TYPE", "normal")
-	overlaps, mine := 0, 0
-	for start := time.Now(); time.Since(start) < 6*time.Second; time.Sleep(20 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(kit.Background, 5*time.Second)
-		if theirs.Lock(ctx) == nil {
-			if ok, _ := m.TryLock(ctx); ok {
-				if m.Err() == nil && theirs.Err() == nil {
-					overlaps++
-				}
-				_ = m.Unlock(ctx)
-			}
-			_ = theirs.Unlock(ctx)
-		}
-		if m.Lock(ctx) == nil {
-			mine++
-			_ = m.Unlock(ctx)
-		}
-		cancel()
-	}
-	require.Zero(t, overlaps)
+	killNormal(replica)
+	overlaps, mine := overlapping(t, m, theirs, 6*time.Second)
+	require.Zero(t, overlaps, "of %d", mine)
 	require.NotZero(t, mine)
 	require.NoError(t, held.Err())
 }

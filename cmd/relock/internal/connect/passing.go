@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// passing are replies of a server that starts, fails over, or cannot save its data for now.
+// passing are replies of a server that starts, fails over, or cannot save its data: they pass.
 var passing = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "BUSY", "MISCONF"}
 
 // Passing reports whether an error of connecting may be over soon: nobody listens, nobody answers, or the server

@@ -134,7 +134,7 @@ func (e *Exam) replicas(where string, i info) {
 	}
 }
 
-// willing finds out whether the server refuses everything for now. In such a state it refuses a PING too.
+// willing finds out whether the server is in a state in which it refuses everything, also a PING.
 func (e *Exam) willing(ctx context.Context, where string, c rueidis.Client, i info) {
 	why, failed := "its last snapshot (BGSAVE) has failed", i["rdb_last_bgsave_status"] == "err"
 	if i["aof_last_write_status"] == "err" {
