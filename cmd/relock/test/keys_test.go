@@ -255,13 +255,26 @@ func errorsOf(errs ...error) error {
 
 func TestCommandRunsWithoutProc(t *testing.T) {
 	s := server(t)
-	apart := []string{"--map-root-user", "--mount", "sh", "-c", `mount -t tmpfs none /proc && exec "$@"`, "sh"}
-	if err := exec.Command("unshare", append(apart, "true")...).Run(); err != nil {
-		t.Skip("this machine allows no mounts: ", err)
+	root := t.TempDir() // it has the program, /dev/null, and nothing else
+	build := exec.Command("go", "build", "-o", filepath.Join(root, "relock"), "..")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NoError(t, os.Mkdir(filepath.Join(root, "dev"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(root, os.DevNull), nil, 0o600))
+	cmd := command(s.Addr(), "run", "job", "--", "/relock", "version")
+	cmd.Path, cmd.Args[0], cmd.Dir = "/relock", "/relock", "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
+	if id := os.Getuid(); id != 0 {
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: id, Size: 1}}
+		probe := exec.Command("true")
+		probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: cmd.SysProcAttr.UidMappings}
+		if err := probe.Run(); err != nil {
+			t.Skip("neither root, as CI is, nor may it be in a namespace: ", err)
+		}
 	}
-	cmd := exec.Command("unshare", append(apart, program, "run", "job", "--", "echo", "ran")...)
-	cmd.Env = append(os.Environ(), "RELOCK_REDIS="+s.Addr())
-	require.Equal(t, "ran\n", start(t, cmd).ends(0))
+	require.Contains(t, start(t, cmd).ends(0), "relock ")
 }
 
 // A system that is short of what relock needs for itself says nothing of the command.
