@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
@@ -104,7 +104,7 @@ func doForeign(ctx context.Context, l Locker, f func(context.Context) error, wai
 	if !ran || err != nil {
 		return false, err
 	}
-	fctx, cancel := context.WithCancelCause(&engine.Scope{Context: ctx})
+	fctx, cancel := context.WithCancelCause(&acquire.Scope{Context: ctx})
 	done, watched := l.Done(), make(chan struct{})
 	var lost error
 	go func() { // ends with f

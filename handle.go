@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/relock-go/relock/internal/arbiter"
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
@@ -22,12 +22,12 @@ const (
 //
 // What Acquire takes is the caller's alone: a handle neither ends nor describes it.
 type handle struct {
-	l     engine.Member
-	crowd *arbiter.Owner // of readers without an owner, who share a hold; nil: each call has its own
+	l     acquire.Member
+	crowd *local.Crowd // of readers without an owner, who share a hold; nil: each call has its own
 
-	mu   sync.Mutex    // protects the following
-	due  []engine.Held // to be unlocked, each once, oldest first; an owner's Unlock through another handle may have ended some
-	last engine.Held   // that was locked last; nil: none
+	mu   sync.Mutex     // protects the following
+	due  []acquire.Held // to be unlocked, each once, oldest first; an owner's Unlock through another handle may have ended some
+	last acquire.Held   // that was locked last; nil: none
 }
 
 // Lock locks it; see [Locker].
@@ -40,11 +40,11 @@ func (h *handle) Lock(ctx context.Context) error {
 func (h *handle) TryLock(ctx context.Context) (bool, error) { return h.lock(ctx, false) }
 
 func (h *handle) lock(ctx context.Context, wait bool) (bool, error) {
-	o := arbiter.OwnerOf(ctx)
-	if o == nil {
-		o = h.crowd
+	o, crowd := local.OwnerOf(ctx), h.crowd
+	if o != nil {
+		crowd = nil
 	}
-	held, err := h.l.Take(ctx, o, wait, byLock)
+	held, err := h.l.Take(ctx, o, crowd, wait, byLock)
 	if held == nil {
 		return false, err
 	}
@@ -66,7 +66,7 @@ func (h *handle) TryAcquire(ctx context.Context) (*Hold, error) {
 }
 
 func (h *handle) acquire(ctx context.Context, wait bool) (*Hold, error) {
-	held, err := h.l.Take(ctx, arbiter.OwnerOf(ctx), wait, byHold)
+	held, err := h.l.Take(ctx, local.OwnerOf(ctx), nil, wait, byHold)
 	if held == nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (h *handle) acquire(ctx context.Context, wait bool) (*Hold, error) {
 }
 
 // took notes that held was locked.
-func (h *handle) took(held engine.Held) {
+func (h *handle) took(held acquire.Held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if held == h.last && len(h.due) > 0 && h.due[len(h.due)-1] == held { // a re-entry, or a reader that joins
@@ -82,7 +82,7 @@ func (h *handle) took(held engine.Held) {
 	}
 	full := len(h.due) == cap(h.due)
 	if full || held.Shared() {
-		h.due = slices.DeleteFunc(h.due, func(old engine.Held) bool { return old == held || full && !old.Due() })
+		h.due = slices.DeleteFunc(h.due, func(old acquire.Held) bool { return old == held || full && !old.Due() })
 	}
 	h.due, h.last = append(h.due, held), held
 }
@@ -92,7 +92,7 @@ func (h *handle) took(held engine.Held) {
 // must know which hold is whose use Acquire. With an owner in ctx it ends one Lock of that owner;
 // without one it may end that as well. See [Locker].
 func (h *handle) Unlock(ctx context.Context) error {
-	if o := arbiter.OwnerOf(ctx); o != nil {
+	if o := local.OwnerOf(ctx); o != nil {
 		return h.l.ReleaseOf(ctx, o)
 	}
 	for {
@@ -102,7 +102,7 @@ func (h *handle) Unlock(ctx context.Context) error {
 		}
 		err := h.l.Release(ctx, held, byLock)
 		switch {
-		case err == engine.ErrNotDue: // another Unlock was faster
+		case err == acquire.ErrNotDue: // another Unlock was faster
 			continue
 		case another && errors.Is(err, ErrLost):
 			err = lockerr.Join(err, errAnother)
@@ -115,24 +115,28 @@ var errAnother = errors.New("another hold of this lock value still lives, and ne
 
 // next returns what the next Unlock without an owner ends: what was lost, else what was locked
 // last; nil if there is nothing. another reports that it was lost, and that another one lives.
-func (h *handle) next() (next engine.Held, another bool) {
+func (h *handle) next() (next acquire.Held, another bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.due = slices.DeleteFunc(h.due, func(held engine.Held) bool { return !held.Due() })
+	h.due = slices.DeleteFunc(h.due, func(held acquire.Held) bool { return !held.Due() })
 	for _, held := range h.due {
-		if held.State() == arbiter.Lost {
-			return held, slices.ContainsFunc(h.due, func(d engine.Held) bool { return d.State() == arbiter.Live })
+		if held.State() == local.Lost {
+			return held, slices.ContainsFunc(h.due, func(d acquire.Held) bool { return d.State() == local.Live })
 		}
 	}
 	if len(h.due) == 0 {
 		return nil, false
 	}
-	return h.due[len(h.due)-1], false
+	next = h.due[len(h.due)-1]
+	if h.crowd != nil && !next.Shared() { // of readers with leases of their own the one that lasts longest stays
+		next = h.due[slices.IndexFunc(h.due, func(held acquire.Held) bool { return !held.Shared() })]
+	}
+	return next, false
 }
 
 // latest returns what was locked last and is to be unlocked, else what was locked last at all,
 // which may have ended; nil if there is nothing, or if only an owner's Acquire still holds it.
-func (h *handle) latest() engine.Held {
+func (h *handle) latest() acquire.Held {
 	h.mu.Lock()
 	held := h.last
 	for _, due := range slices.Backward(h.due) {
@@ -146,7 +150,7 @@ func (h *handle) latest() engine.Held {
 		return nil
 	}
 	h.l.Refresh(held)
-	if held.State() == arbiter.Live && !held.Due() { // an owner's Acquire holds it
+	if held.State() == local.Live && !held.Due() { // an owner's Acquire holds it
 		return nil
 	}
 	return held
@@ -157,16 +161,16 @@ func (h *handle) Done() <-chan struct{} {
 	if held := h.latest(); held != nil {
 		return held.Done()
 	}
-	return arbiter.Closed
+	return local.Closed
 }
 
 // Err tells of what was locked last; see [Locker].
 func (h *handle) Err() error {
 	held := h.latest()
 	switch {
-	case held == nil || held.State() == arbiter.Ended:
+	case held == nil || held.State() == local.Ended:
 		return lockerr.New("lock", h.l.Name(), ErrNotHeld)
-	case held.State() == arbiter.Lost:
+	case held.State() == local.Lost:
 		return lockerr.New("lock", h.l.Name(), held.Cause())
 	}
 	return nil
@@ -182,7 +186,7 @@ func (h *named) Name() string { return h.l.Name() }
 // there is nothing. If the lock value is shared, that may be another's: [Hold.Token] is that of
 // one's own hold.
 func (h *named) FencingToken() int64 {
-	if held := h.latest(); held != nil && held.State() != arbiter.Ended {
+	if held := h.latest(); held != nil && held.State() != local.Ended {
 		return held.Fence()
 	}
 	return 0

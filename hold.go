@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/relock-go/relock/internal/arbiter"
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/multilock"
 	"github.com/relock-go/relock/internal/wire"
@@ -28,8 +28,8 @@ import (
 // use. The methods of a nil *Hold are those of a hold that has ended: see [HoldOf]. Do unlocks its
 // own hold, and a Group's hold those of its members.
 type Hold struct {
-	l      engine.Member
-	held   engine.Held
+	l      acquire.Member
+	held   acquire.Held
 	member bool // a Group has it, and ends it
 
 	mu   sync.Mutex    // protects the following
@@ -65,7 +65,7 @@ func (h *Hold) Slot() int {
 	if h == nil {
 		return -1
 	}
-	return engine.SlotOf(h.held)
+	return acquire.SlotOf(h.held)
 }
 
 // Deadline returns the time until which the hold is valid as of now; renewals move it. That of a
@@ -140,10 +140,10 @@ func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err
 	if err := h.end("hand off"); err != nil {
 		return "", err
 	}
-	if l, ok := h.l.(*engine.Lock); ok {
+	if l, ok := h.l.(*acquire.Lock); ok {
 		ticket, err = l.HandOff(ctx, h.held, d)
 	} else {
-		err = lockerr.New("hand off", h.Name(), engine.ErrNoMutex, h.l.Release(ctx, h.held, byHold))
+		err = lockerr.New("hand off", h.Name(), acquire.ErrNoMutex, h.l.Release(ctx, h.held, byHold))
 	}
 	h.ended(err)
 	return ticket, err
@@ -176,7 +176,7 @@ func (h *Hold) endPart() {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held.State() != arbiter.Lost {
+	if h.held.State() != local.Lost {
 		h.err = lockerr.New("hold", h.Name(), ErrNotHeld)
 	}
 	h.endLocked()
@@ -220,7 +220,7 @@ func (h *Hold) closeDone() {
 // it is lost.
 func (h *Hold) Done() <-chan struct{} {
 	if h == nil {
-		return arbiter.Closed
+		return local.Closed
 	}
 	h.l.Refresh(h.held)
 	if !h.held.Shared() {
@@ -260,9 +260,9 @@ func (h *Hold) Err() error {
 	}
 	h.l.Refresh(h.held)
 	switch s := h.held.State(); {
-	case s == arbiter.Lost:
+	case s == local.Lost:
 		return lockerr.New("hold", h.Name(), h.held.Cause())
-	case s == arbiter.Ended || over:
+	case s == local.Ended || over:
 		return lockerr.New("hold", h.Name(), ErrNotHeld)
 	}
 	return nil
@@ -281,14 +281,14 @@ func (h *Hold) Context(parent context.Context) (context.Context, context.CancelF
 
 // work is a section under a hold: what is between its context and the parent of that.
 type work struct {
-	engine.Scope
+	acquire.Scope
 	h      *Hold
 	cancel context.CancelCauseFunc
 	lost   func() // cancels it, when h is lost
 }
 
 func (h *Hold) work(parent context.Context) (context.Context, *work) {
-	w := &work{Scope: engine.Scope{Context: parent}, h: h}
+	w := &work{Scope: acquire.Scope{Context: parent}, h: h}
 	if h != nil {
 		w.Hold = section{h}
 	}
@@ -318,8 +318,8 @@ func (w *work) end(cause error) {
 // section is what a context knows of the hold that it is under.
 type section struct{ h *Hold }
 
-// Taken implements [engine.Holds].
-func (s section) Taken() []engine.Taken {
+// Taken implements [acquire.Holds].
+func (s section) Taken() []acquire.Taken {
 	if s.h.isOver() {
 		return nil
 	}
@@ -330,7 +330,7 @@ func (s section) Taken() []engine.Taken {
 // outside of these, and in Do for a Locker of another package: then its methods are those of a hold
 // that has ended.
 func HoldOf(ctx context.Context) *Hold {
-	if s := engine.ScopeOf(ctx); s != nil && s.Hold != nil {
+	if s := acquire.ScopeOf(ctx); s != nil && s.Hold != nil {
 		return s.Hold.(section).h
 	}
 	return nil
@@ -359,7 +359,7 @@ func (s *Session) Adopt(ctx context.Context, ticket string, opts ...LockOption) 
 		return nil, err
 	}
 	l := s.lock(wire.Plain, t.Name, lockConfigOf(opts))
-	held, err := l.Adopt(ctx, arbiter.OwnerOf(ctx), t)
+	held, err := l.Adopt(ctx, local.OwnerOf(ctx), t)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@ package relock
 import (
 	"context"
 
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -72,8 +72,8 @@ func (s *Session) Mutex(name string, opts ...LockOption) *Mutex {
 }
 
 // lock returns a lock of the session.
-func (s *Session) lock(k wire.Kind, name string, c engine.LockConfig) *engine.Lock {
-	l := new(engine.Lock)
-	l.Init(s.e, k, name, c)
+func (s *Session) lock(k wire.Kind, name string, c acquire.LockConfig) *acquire.Lock {
+	l := new(acquire.Lock)
+	l.Init(s.e.Node, k, name, c)
 	return l
 }

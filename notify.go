@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
@@ -24,7 +24,7 @@ func (h *Hold) Wanted() <-chan struct{} {
 	if h == nil {
 		return nil
 	}
-	return engine.WantedOf(h.held)
+	return acquire.WantedOf(h.held)
 }
 
 const (

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -32,12 +32,12 @@ type Option interface {
 }
 
 type sessionConfig struct {
-	engine.Config
+	acquire.Config
 	err error // the first option that was out of range
 }
 
-func sessionConfigOf(opts []SessionOption) (engine.Config, error) {
-	c := sessionConfig{Config: engine.Config{Lease: defaultLease, Tenure: defaultTenure, Label: defaultLabel()}}
+func sessionConfigOf(opts []SessionOption) (acquire.Config, error) {
+	c := sessionConfig{Config: acquire.Config{Lease: defaultLease, Tenure: defaultTenure, Label: defaultLabel()}}
 	for _, o := range opts {
 		if o != nil {
 			o.applySession(&c)
@@ -63,11 +63,11 @@ func defaultLabel() string {
 }
 
 type lockConfig struct {
-	engine.LockConfig               // its Lease is not used here
-	lease, fixed      time.Duration // of WithLease and WithFixedLease; 0: not given
+	acquire.LockConfig               // its Lease is not used here
+	lease, fixed       time.Duration // of WithLease and WithFixedLease; 0: not given
 }
 
-func lockConfigOf(opts []LockOption) engine.LockConfig {
+func lockConfigOf(opts []LockOption) acquire.LockConfig {
 	var c lockConfig
 	for _, o := range opts {
 		if o != nil {
@@ -85,7 +85,7 @@ func lockConfigOf(opts []LockOption) engine.LockConfig {
 }
 
 // unkeptConfigOf is lockConfigOf for locks that cannot be kept.
-func unkeptConfigOf(opts []LockOption) engine.LockConfig {
+func unkeptConfigOf(opts []LockOption) acquire.LockConfig {
 	c := lockConfigOf(opts)
 	if c.Keep != 0 && c.Err == nil {
 		c.Err = fmt.Errorf("%w: WithKeep(%v): only a Mutex can be kept", ErrOption, c.Keep)

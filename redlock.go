@@ -1,6 +1,9 @@
 package relock
 
-import "github.com/relock-go/relock/internal/quorum"
+import (
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/quorum"
+)
 
 // A Redlock is a lock over several independent Redis deployments, by the algorithm of the Redis
 // documentation: it is held as long as a majority of them say so, and survives the loss of a
@@ -33,13 +36,13 @@ var _ Locker = (*Redlock)(nil)
 // two on one deployment, or a bad name or option. The lease is the shortest of the sessions',
 // unless an option gives another.
 func NewRedlock(sessions []*Session, name string, opts ...LockOption) *Redlock {
-	deployments := make([]quorum.Session, len(sessions))
+	nodes := make([]*acquire.Node, len(sessions))
 	for i, s := range sessions {
 		if s != nil {
-			deployments[i] = quorum.Session{Engine: s.e, Table: s.redlocks}
+			nodes[i] = s.e.Node
 		}
 	}
 	r := new(Redlock)
-	r.l = quorum.New(deployments, name, unkeptConfigOf(opts))
+	r.l = quorum.New(nodes, name, unkeptConfigOf(opts))
 	return r
 }

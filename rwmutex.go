@@ -3,7 +3,7 @@ package relock
 import (
 	"context"
 
-	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/wire"
 )
 
@@ -33,7 +33,7 @@ var _ Locker = (*RWMutex)(nil)
 func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
 	rw, c := new(RWMutex), unkeptConfigOf(opts)
 	rw.l, rw.read.l = s.lock(wire.Write, name, c), s.lock(wire.Read, name, c)
-	rw.read.crowd = new(arbiter.Owner)
+	rw.read.crowd = new(local.Crowd)
 	return rw
 }
 

@@ -6,19 +6,17 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/relock-go/relock/internal/arbiter"
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
-	"github.com/relock-go/relock/internal/quorum"
+	"github.com/relock-go/relock/internal/session"
 )
 
 // A Session is a process's part in the locks of one Redis deployment: it renews leases, listens for
 // messages, and makes the lock values. One per process and deployment is enough. It must not be
 // copied, and is safe for concurrent use.
 type Session struct {
-	_        noCopy
-	e        *engine.Engine
-	redlocks *quorum.Table // where the Redlocks of this process queue
+	_ noCopy
+	e *session.Session
 }
 
 // NewSession starts a session on a client, which the caller closes after the session: of a single
@@ -41,8 +39,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 	}
 	s := new(Session)
 	c.Scripts = scripts
-	s.e = engine.New(client, c)
-	s.redlocks = quorum.NewTable(s.e)
+	s.e = session.New(client, c)
 	if err := s.e.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -50,7 +47,7 @@ func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOptio
 }
 
 // ID returns the session's identity, a part of every hold id.
-func (s *Session) ID() string { return s.e.ID() }
+func (s *Session) ID() string { return s.e.ID }
 
 // Done returns a channel that is closed when Close is called, and when [Session.Shutdown] has
 // waited.
@@ -83,13 +80,13 @@ func (s *Session) Shutdown(ctx context.Context) error { return s.e.Shutdown(ctx)
 // locks of any session, and enters again what the owner holds. The session travels with it: see
 // [FromContext].
 func (s *Session) NewContext(ctx context.Context) context.Context {
-	return arbiter.WithOwner(ctx, arbiter.NewOwner(s))
+	return local.WithOwner(ctx, local.NewOwner(s))
 }
 
 // FromContext returns the session that made the owner in ctx, if there is one, for code that has
 // only a context.
 func FromContext(ctx context.Context) (*Session, bool) {
-	if o := arbiter.OwnerOf(ctx); o != nil {
+	if o := local.OwnerOf(ctx); o != nil {
 		s, ok := o.Minter.(*Session)
 		return s, ok
 	}

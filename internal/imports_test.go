@@ -25,7 +25,7 @@ var allowed = []struct {
 	{"internal/timing", nil},
 	{"internal/clock", nil},
 	{"internal/lockerr", nil},
-	{"internal/arbiter", nil},
+	{"internal/local", nil},
 	{"internal/event", nil},
 	{"internal/fips", nil},
 	{"internal/redistest", []string{"internal/fips"}}, // for tests only: nothing below may import it
@@ -38,28 +38,32 @@ var allowed = []struct {
 
 	// What a lock is in Redis.
 	{"internal/wire", []string{"internal/lockerr", "internal/transport"}},
-	{"internal/lease", []string{"internal/arbiter", "internal/clock", "internal/lockerr", "internal/timing", "internal/transport", "internal/wire"}},
+	{"internal/lease", []string{"internal/clock", "internal/local", "internal/lockerr", "internal/timing", "internal/transport", "internal/wire"}},
 	{"internal/queue", []string{
 		"internal/clock", "internal/lease", "internal/pubsub", "internal/timing", "internal/transport", "internal/wire",
 	}},
 
 	// The locks.
-	{"internal/engine", []string{
-		"internal/arbiter", "internal/clock", "internal/event", "internal/lease", "internal/lockerr", "internal/pubsub",
+	{"internal/acquire", []string{
+		"internal/clock", "internal/event", "internal/lease", "internal/local", "internal/lockerr", "internal/queue",
+		"internal/timing", "internal/transport", "internal/wire",
+	}},
+	{"internal/session", []string{
+		"internal/acquire", "internal/clock", "internal/event", "internal/lease", "internal/lockerr", "internal/pubsub",
 		"internal/queue", "internal/timing", "internal/transport", "internal/wire",
 	}},
 	{"internal/quorum", []string{
-		"internal/arbiter", "internal/engine", "internal/event", "internal/lease", "internal/lockerr", "internal/timing",
-		"internal/transport", "internal/wire",
+		"internal/acquire", "internal/event", "internal/local", "internal/lockerr", "internal/timing", "internal/transport",
+		"internal/wire",
 	}},
 	{"internal/multilock", []string{
-		"internal/arbiter", "internal/engine", "internal/event", "internal/lockerr", "internal/timing",
+		"internal/acquire", "internal/event", "internal/local", "internal/lockerr", "internal/timing",
 	}},
 
 	// The public API, and its users.
 	{".", []string{
-		"internal/arbiter", "internal/engine", "internal/event", "internal/lockerr", "internal/multilock",
-		"internal/quorum", "internal/wire",
+		"internal/acquire", "internal/event", "internal/local", "internal/lockerr", "internal/multilock",
+		"internal/quorum", "internal/session", "internal/wire",
 	}},
 	{"relocktest", []string{".", "internal/memredis"}},
 	{"examples/internal/demo", nil},
@@ -72,8 +76,8 @@ var allowed = []struct {
 	{"adapters/internal/demo", []string{"."}}, // for the examples of the adapters, which are modules of their own
 	{"test/mutants", nil},
 	{"test/release", nil},
-	{"internal/peek", []string{".", "internal/engine", "internal/quorum", "internal/wire"}}, // for tests
-	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}},                  // for the tests of the public API
+	{"internal/peek", []string{".", "internal/acquire", "internal/pubsub", "internal/quorum", "internal/session", "internal/wire"}}, // for tests
+	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}},                                                          // for the tests of the public API
 }
 
 // TestImportsGoDownOnly fails on an import that the table does not allow.

@@ -8,24 +8,21 @@
 --          channel of the lock
 --          claim (ms)
 --          prefix of the rwlock_timeout keys, empty for a lock without readers
---          place to queue in the same step; none if it is missing or empty
 --          hold id that keeps the lock for a while, so that nothing renews it any more; none if it is missing
 --          that while (ms)
---   reply  > 2^40  the fencing token of the place queued in the same step, which holds the lock
---            0, or the number of subscribers woken if the lock was left free
+--   reply    0, or the number of subscribers woken if the lock was left free
 --            -1  there was neither hold nor place
 --            DAMAGED, an error: the hold has ended, but a key beside the lock is something else
 --
--- Sent twice: the second finds nothing, and queues nobody. Hold ids are never used again, so it cannot end another
+-- Sent twice: the second finds nothing. Hold ids are never used again, so it cannot end another
 -- hold, however late it arrives.
 
-local lock, queue, id, channel, rest = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[6]
-local again = not rest and ARGV[5]
+local lock, queue, id, channel, rest = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[5]
 local prefix, named, message = ARGV[4] ~= '' and ARGV[4] or nil, string.sub(KEYS[3], 13), '0'
 if prefix then message = '1' end
 local others = redis.pcall('exists', queue, 'relock_yield' .. named, 'redisson_lock_queue' .. named)
 local told
-if others == 0 and not again and not rest
+if others == 0 and not rest
   and (not prefix or redis.pcall('hlen', lock) == 2) then -- mostly nobody waits
   local had = redis.pcall('hdel', lock, id)
   if had ~= 1 then return had == 0 and -1 or had end
@@ -52,12 +49,7 @@ if held ~= 1 then
   if prefix and redis.pcall('hget', lock, 'mode') == 'read' and not stoppedBy(q) then letReadersIn(q, 'read') end
   return 0
 end
-local bad, asks = first.err, again and {[again] = true}
-if again and not bad then
-  arrive(queue, again)
-  if not first[1] then first = firstOf(queue) end
-  if first[1] ~= again and not first[3] then first[3], first[4] = again, '1' end
-end
+local bad = first.err
 local longest, leaving, bare, _ = 0, {}, true, nil
 if prefix and redis.call('hlen', lock) > 2 then longest, _, leaving, bare = leases(lock, prefix, id) end
 if longest > 0 then
@@ -70,13 +62,13 @@ end
 if rest then
   redis.call('hset', lock, rest, '1')
   redis.call('hdel', lock, id)
-  redis.call('pexpire', lock, ARGV[7])
+  redis.call('pexpire', lock, ARGV[6])
   return notify(queue, message)
 end
 leaving[#leaving + 1] = id
 if bare and not bad then
-  local winner, token = passOn(q, leaving, true, asks, first, not again and others == 1)
-  if winner then return winner == again and token or 0 end
+  local winner, token = passOn(q, leaving, true, nil, first, others == 1)
+  if winner then return 0 end
   bad = token
 end
 if prefix then strip(lock, leaving, bare) else redis.call('hdel', lock, id) end

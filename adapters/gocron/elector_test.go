@@ -105,7 +105,7 @@ func TestLeaderThatIsCutOffLeadsNoMoreAndTheNextDoesWithinALease(t *testing.T) {
 func TestElectorThatWakesUpDoesNotLead(t *testing.T) {
 	electors(t, func(t *testing.T, r *relocktest.Redis, one, _ *relock.Session, a, b *relockgocron.Elector) {
 		heal := r.Partition(one)
-		peek.Engine(one).Clock.Skip(lease)
+		peek.Session(one).Clock.Skip(lease)
 		require.ErrorIs(t, a.IsLeader(t.Context()), relock.ErrExpired)
 		heal()
 		leads(t, b)

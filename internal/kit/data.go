@@ -50,14 +50,14 @@ func GoneQuickly(t testing.TB, client rueidis.Client, key string) {
 func Queued(t testing.TB, s *relock.Session, name string, n int) {
 	t.Helper()
 	redistest.Eventually(t, Soon, fmt.Sprintf("%d calls to be queued for %s", n, name), func() bool {
-		return peek.Engine(s).Queued(name) == n
+		return peek.Queued(s, name) == n
 	})
 }
 
 // Waits waits until a call of a session waits for a lock.
 func Waits(t testing.TB, s *relock.Session, name string) {
 	t.Helper()
-	redistest.Eventually(t, Soon, "somebody to wait for "+name, func() bool { return peek.Engine(s).Waits(name) })
+	redistest.Eventually(t, Soon, "somebody to wait for "+name, func() bool { return peek.Waits(s, name) })
 }
 
 // HashOf returns the fields of a hash.

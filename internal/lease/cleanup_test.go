@@ -133,7 +133,7 @@ func TestReleaseIsTriedAgainWhileRedisCannotWrite(t *testing.T) {
 		"WRONGTYPE Operation against a key holding the wrong kind of value": false,
 	} {
 		r.mini.SetError(text)
-		_, err := r.Proto.Release(r.Ctx, &r.lease().Ref, nil)
+		_, err := r.Proto.Release(r.Ctx, &r.lease().Ref)
 		require.Error(t, err)
 		require.Equal(t, again, RetryRelease(err), "%q", text)
 	}

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/relock-go/relock/internal/arbiter"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
@@ -32,37 +32,31 @@ const (
 //	being released    pending       not pending                its context
 //	lost or removed   not pending   not pending                any
 //
-// Fixed is what the caller wants; Indeterminate and Late are what Redis has left open. They do not
-// depend on each other.
+// Fixed is what the caller wants; Indeterminate is what Redis has left open.
 type Lease struct {
 	wire.Ref
+	local.Lease
+	Of Holder // whose it is
 
 	// Written before the watchdog knows the lease, or by the call that owns it.
 	Sent          int64         // when the acquisition was sent
-	Since         int64         // when it was acquired: the tenure starts
+	Since         int64         // when it was acquired
 	Began         int64         // when its time began to count: Since if another's release has granted it, else Sent
 	MinHold       time.Duration // from Since, for which the lock rests after its release
 	Keeps         bool          // the session may keep it after Unlock
 	Fixed         bool          // the caller wants it not to be renewed
 	Indeterminate bool          // a request got no reply and may still be executed
-	Queued        bool          // it may have a place in the queue, or another's release may grant it
-	Wanted        bool          // others waited behind it when it was granted
+	Queued        bool          // it may have an entry in the queue, or another's release may grant it
 
-	OnLost func(cause error) // of a part of a Redlock, which no arbiter knows; nil: of a lock
+	// What messages have said of it, which may overtake the reply that grants it.
+	Wanted atomic.Bool // another session waits for the lock
+	Forced atomic.Bool // somebody has forced the lock open
 
-	Late     atomic.Bool  // Redis did not confirm the release in time
-	Deadline atomic.Int64 // certain until then; moved by renewals
-	resumed  atomic.Int64 // when the present hold has taken it over, if it was kept before; 0: it is kept
-	checked  atomic.Bool  // its renewal is due early, if that hold lasts; changed under Watchdog.mu
-	claim    atomic.Int64 // length of the claim that it was granted for, until its first renewal; 0: none
+	resumed atomic.Int64 // when the present hold has taken it over, if it was kept before; 0: it is kept
+	checked atomic.Bool  // its renewal is due early, if that hold lasts; changed under Watchdog.mu
 
-	// Guarded by the arbiter's shard. Token is the current fencing token, Top the last of its
-	// block. A reader has none.
-	Token, Top int64
-	Turn       int64 // when the tenure started
-
-	// Guarded by the engine's keeper.
-	Kept timing.Timer[*Lease] // until when it is kept
+	// Guarded by the keeper.
+	kept timing.Timer[*Lease] // until when it is kept
 
 	// Guarded by Watchdog.mu.
 	deadline timing.Timer[*Lease] // Early before Deadline, or when to cancel release
@@ -72,8 +66,17 @@ type Lease struct {
 	end      int64 // it must not last longer, here or in Redis; 0: no bound
 }
 
-// A Hold is an owner's hold on a lease.
-type Hold = arbiter.Hold[*Lease]
+// A Holder has leases: a table of this process, a hold, or a Redlock.
+type Holder interface {
+	// Lose ends the holds on l, and returns them. had reports that the holder had l until now.
+	Lose(l *Lease, cause error) (holds []*local.Hold, had bool)
+
+	// Recall tells that another session waits for the lock.
+	Recall(l *Lease)
+}
+
+// Of returns the lease that a table or a hold knows as l.
+func Of(l *local.Lease) *Lease { return l.For.(*Lease) }
 
 // Margin returns by how much a lease is assumed to be shorter than it is. Two clocks drift apart
 // by 1000 ppm at most while NTP slews both as far as it goes; the margin is twice that, and 2 ms
@@ -95,38 +98,23 @@ func CertainUntil(length time.Duration, sent int64) int64 { return sent + int64(
 func (l *Lease) Granted(term time.Duration, until int64, claim bool) {
 	l.Began = l.Since
 	l.Deadline.Store(until)
-	if claim {
-		l.claim.Store(int64(term))
+	if l.Known.Store(until - CertainUntil(term, 0)); claim {
+		l.Known.Store(l.Since)
+		l.Grant.Store(int64(term))
 	}
 }
 
 // Acquired records that the request sent at l.Sent has acquired l.
 func (l *Lease) Acquired() {
 	l.Began = l.Sent
-	l.claim.Store(0)
-	l.Deadline.Store(l.CertainUntil(l.Sent))
+	l.confirmed(l.Length, l.Sent)
 }
 
-// Fresh reports whether enough of l is left for another goroutine to take it over: half of its
-// length; of a claim a third, since it will soon be renewed.
-func (l *Lease) Fresh(now int64) bool {
-	least := int64(l.Length / 2)
-	if claim := l.claim.Load(); claim > 0 {
-		least = claim / 3
-	}
-	return l.Deadline.Load()-now >= least
-}
-
-// sent returns when the last acquisition or renewal was sent that has succeeded.
-func (l *Lease) sent() int64 { return l.Deadline.Load() - l.CertainUntil(0) }
-
-// Confirmed returns when Redis was last known to have l: when it was granted, or what has succeeded
-// last was sent.
-func (l *Lease) Confirmed() int64 {
-	if l.claim.Load() > 0 {
-		return l.Since
-	}
-	return l.sent()
+// confirmed records that Redis has l for that length, by a request that was sent then.
+func (l *Lease) confirmed(length time.Duration, sent int64) {
+	l.Grant.Store(0)
+	l.Known.Store(sent)
+	l.Deadline.Store(CertainUntil(length, sent))
 }
 
 // CertainUntil returns the deadline of l if its acquisition or renewal was sent then.
@@ -135,7 +123,7 @@ func (l *Lease) CertainUntil(sent int64) int64 { return CertainUntil(l.Length, s
 // nextRenewal returns when to renew l, whose last success was sent at sent, and how much earlier it
 // may be renewed together with others.
 func (l *Lease) nextRenewal(sent int64) (at int64, slack time.Duration) {
-	if claim := l.claim.Load(); claim > 0 {
+	if claim := l.Grant.Load(); claim > 0 {
 		return min(l.Since+int64(confirmAfter), l.Deadline.Load()-Early-claim/3), confirmTogether
 	}
 	at = sent + int64(l.Length/3)
@@ -166,9 +154,6 @@ func (l *Lease) cause() error {
 	}
 	return lockerr.ErrExpired
 }
-
-// Certain reports whether l is held for certain.
-func Certain(l *Lease, now int64) bool { return now < l.Deadline.Load() }
 
 // ToRelease returns l for a release that is sent now.
 func (l *Lease) ToRelease(now int64) *wire.Ref {

@@ -70,7 +70,7 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 		if w.heldLocked(l) && w.earlyLocked(l, now) {
 			continue
 		}
-		if length == 0 || !w.heldLocked(l) || !Certain(l, now+Early) { // or Run has not seen yet that it is lost
+		if length == 0 || !w.heldLocked(l) || !l.Valid(now+Early) { // or Run has not seen yet that it is lost
 			continue
 		}
 		ref := &l.Ref
@@ -88,7 +88,7 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 // as one that was acquired: so l is renewed soon, unless that hold is over by then.
 func (w *Watchdog) Resume(l *Lease, now int64) {
 	l.resumed.Store(now)
-	if l.checked.Load() || now-l.sent() < int64(confirmAfter) {
+	if l.checked.Load() || now-l.Known.Load() < int64(confirmAfter) {
 		return
 	}
 	w.mu.Lock()
@@ -120,7 +120,7 @@ func (w *Watchdog) earlyLocked(l *Lease, now int64) bool {
 	}
 	switch at := l.resumed.Load(); {
 	case at == 0:
-		w.renewAfterLocked(l, l.sent())
+		w.renewAfterLocked(l, l.Known.Load())
 	case at+int64(confirmAfter-confirmTogether) > now:
 		w.checkLocked(l, at+int64(confirmAfter))
 	default:
@@ -137,10 +137,8 @@ func (w *Watchdog) renewed(l *Lease, sent int64, length time.Duration) {
 	if !w.heldLocked(l) {
 		return
 	}
-	until := CertainUntil(length, sent)
-	l.Deadline.Store(until)
-	l.claim.Store(0)
-	w.deadlines.Set(&l.deadline, until-Early)
+	l.confirmed(length, sent)
+	w.deadlines.Set(&l.deadline, l.Deadline.Load()-Early)
 	w.renewAfterLocked(l, sent)
 }
 

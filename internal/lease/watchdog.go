@@ -95,7 +95,7 @@ func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
 	l.deadline.For, l.renewal.For = l, l
 	w.deadlines.Set(&l.deadline, l.Deadline.Load()-Early)
 	w.countLocked(l)
-	w.renewAfterLocked(l, l.sent())
+	w.renewAfterLocked(l, l.Known.Load())
 }
 
 const together = time.Millisecond // for which a renewal waits for others: one that misses a round waits for its end

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/relock-go/relock/internal/arbiter"
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/event"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
 	"golang.org/x/sync/errgroup"
@@ -21,27 +21,27 @@ import (
 
 // A Group locks its members as one: all or none. It is safe for concurrent use.
 type Group struct {
-	leaves    []engine.Leaf   // the members of this module, in canonical order
-	strangers []engine.Locker // the others
-	members   []any           // all of them, in this order
-	keys      []string        // the members' in the order that is the same for all groups; empty if a member has none
-	batches   [][]int         // members that are asked together, by index: each once
-	err       error           // misuse, returned by every operation
-	observer  event.Observer  // those of the members' sessions
-	name      string          // for observers: the members' names
-	given     []int           // the members' indices in the order in which they were given to New
+	leaves    []acquire.Leaf   // the members of this module, in canonical order
+	strangers []acquire.Locker // the others
+	members   []any            // all of them, in this order
+	keys      []string         // the members' in the order that is the same for all groups; empty if a member has none
+	batches   [][]int          // members that are asked together, by index: each once
+	err       error            // misuse, returned by every operation
+	observer  event.Observer   // those of the members' sessions
+	name      string           // for observers: the members' names
+	given     []int            // the members' indices in the order in which they were given to New
 
 	// Members may be shared with others, so they alone exclude: each call without an owner has a
 	// hold of its own.
-	mu   sync.Mutex               // protects the following, and the counts of holds
-	held map[*arbiter.Owner]*hold // of owners, until they have unlocked; an owner enters again
+	mu   sync.Mutex             // protects the following, and the counts of holds
+	held map[*local.Owner]*hold // of owners, until they have unlocked; an owner enters again
 }
 
-// New returns a group of locks, each a *Group, an engine.Leaf, or an engine.Locker. Its first call
+// New returns a group of locks, each a *Group, an acquire.Leaf, or an acquire.Locker. Its first call
 // reports misuse: no member, a nil member, or members that exclude each other. A lock that is a
 // member twice is locked twice. A group stands for its members.
 func New(locks ...any) *Group {
-	g := &Group{held: make(map[*arbiter.Owner]*hold)}
+	g := &Group{held: make(map[*local.Owner]*hold)}
 	var given []any
 	if len(locks) == 0 {
 		g.err = fmt.Errorf("%w: a group needs at least one member", lockerr.ErrOption)
@@ -56,13 +56,13 @@ func New(locks ...any) *Group {
 			for _, i := range l.given {
 				given = append(given, l.members[i])
 			}
-		case engine.Leaf:
+		case acquire.Leaf:
 			g.leaves, given = append(g.leaves, l), append(given, l)
-		case engine.Locker:
+		case acquire.Locker:
 			g.strangers, given = append(g.strangers, l), append(given, l)
 		}
 	}
-	slices.SortStableFunc(g.leaves, func(a, b engine.Leaf) int {
+	slices.SortStableFunc(g.leaves, func(a, b acquire.Leaf) int {
 		ak, ai := a.Order()
 		bk, bi := b.Order()
 		return cmp.Or(cmp.Compare(ak, bk), ai-bi)
@@ -124,37 +124,37 @@ func (g *Group) addToBatch(i int) {
 // addSessions notes the sessions of the members, and finds members that can never be locked
 // together.
 func (g *Group) addSessions() {
-	taken := make(map[[2]string][]engine.Part) // by deployment and key: one of each session
-	var all []*engine.Engine
+	taken := make(map[[2]string][]acquire.Part) // by deployment and key: one of each session
+	var all []*acquire.Node
 	for _, l := range g.leaves {
 		for _, p := range l.Parts() {
-			at := [2]string{p.Engine.Deployment(), p.Key}
+			at := [2]string{p.Node.Deployment, p.Key}
 			same := taken[at]
-			if !slices.ContainsFunc(same, func(q engine.Part) bool { return p.Engine == q.Engine }) {
+			if !slices.ContainsFunc(same, func(q acquire.Part) bool { return p.Node == q.Node }) {
 				same = append(same, p)
 			}
 			for _, q := range same {
-				if p.Family != q.Family || p.Engine != q.Engine && !(p.Shared && q.Shared) && min(p.Most, q.Most) < len(same) {
+				if p.Family != q.Family || p.Node != q.Node && !(p.Shared && q.Shared) && min(p.Most, q.Most) < len(same) {
 					g.err = fmt.Errorf("%w: members of the group exclude each other, locks %q", lockerr.ErrOption, nameOf(l))
 				}
 			}
-			taken[at], all = same, append(all, p.Engine)
+			taken[at], all = same, append(all, p.Node)
 		}
 	}
-	g.observer = engine.ObserverOf(all...)
+	g.observer = acquire.ObserverOf(all...)
 }
 
-// Take acquires every member: see [engine.Member]. An owner that holds the group enters again.
-func (g *Group) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (engine.Held, error) {
+// Take acquires every member: see [acquire.Member]. An owner that holds the group enters again.
+func (g *Group) Take(ctx context.Context, o *local.Owner, _ *local.Crowd, wait, due bool) (acquire.Held, error) {
 	switch h, err := g.enter(o, nil, due); {
 	case err != nil:
 		return nil, err
 	case h != nil:
 		return h, nil
 	}
-	c := engine.NewCall(ctx, g.observer, g.name, event.Group, "lock group", wait)
+	c := acquire.NewCall(ctx, g.observer, g.name, event.Group, "lock group", wait)
 	fresh, err := g.acquire(ctx, o, &c)
-	giveBack := func(h engine.Held, due bool) { _ = g.Release(context.WithoutCancel(ctx), h, due) }
+	giveBack := func(h acquire.Held, due bool) { _ = g.Release(context.WithoutCancel(ctx), h, due) }
 	c.Due = due
 	if fresh == nil {
 		c.End(false, err, giveBack)
@@ -180,7 +180,7 @@ func (g *Group) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (eng
 // enter returns the hold of o, which one more call enters. If there is none it is fresh, which the
 // call has acquired: nil if that is nil. Another call of o may have been faster. It is an error if
 // the hold was lost.
-func (g *Group) enter(o *arbiter.Owner, fresh *hold, due bool) (*hold, error) {
+func (g *Group) enter(o *local.Owner, fresh *hold, due bool) (*hold, error) {
 	g.mu.Lock()
 	h := g.held[o]
 	g.mu.Unlock()
@@ -190,7 +190,7 @@ func (g *Group) enter(o *arbiter.Owner, fresh *hold, due bool) (*hold, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch h = g.held[o]; {
-	case h != nil && h.State() == arbiter.Lost:
+	case h != nil && h.State() == local.Lost:
 		return nil, lockerr.New("lock group", "", lockerr.ErrUnlockFirst, h.Cause())
 	case h != nil:
 	case fresh == nil:
@@ -208,16 +208,16 @@ func (g *Group) enter(o *arbiter.Owner, fresh *hold, due bool) (*hold, error) {
 }
 
 // acquire locks every member on behalf of a call, or none.
-func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (_ *hold, err error) {
+func (g *Group) acquire(ctx context.Context, o *local.Owner, c *acquire.Call) (_ *hold, err error) {
 	switch {
 	case g.err != nil:
 		return nil, lockerr.New(c.Op, "", g.err)
 	case ctx.Err() != nil:
 		return nil, lockerr.Ended(c.Op, "", ctx, nil)
 	}
-	h := &hold{g: g, owner: o, parts: make([]engine.Held, len(g.members))}
+	h := &hold{g: g, owner: o, parts: make([]acquire.Held, len(g.members)), taken: make([]bool, len(g.members))}
 	if o == nil {
-		h.as = arbiter.NewOwner(nil) // a lock that is a member twice is entered again
+		h.as = local.NewOwner(nil) // a lock that is a member twice is entered again
 	} else {
 		h.as = o
 	}
@@ -227,20 +227,20 @@ func (g *Group) acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (
 			h.giveBack(ctx, -1)
 		}
 	}()
-	if got, err = h.acquire(arbiter.WithOwner(ctx, h.as), c); !got {
+	if got, err = h.acquire(local.WithOwner(ctx, h.as), c); !got {
 		return nil, err
 	}
 	return h, nil
 }
 
-// Release ends one of the calls that held was granted to: see [engine.Member]. The last one unlocks
+// Release ends one of the calls that held was granted to: see [acquire.Member]. The last one unlocks
 // every member, even if others fail, and joins their errors.
-func (g *Group) Release(ctx context.Context, held engine.Held, due bool) (err error) {
-	start, h := engine.Now(), held.(*hold)
+func (g *Group) Release(ctx context.Context, held acquire.Held, due bool) (err error) {
+	start, h := acquire.Now(), held.(*hold)
 	g.mu.Lock()
 	if h.count == 0 || due && !h.Due() {
 		g.mu.Unlock()
-		return engine.ErrNotDue
+		return acquire.ErrNotDue
 	}
 	h.count--
 	if due {
@@ -250,7 +250,7 @@ func (g *Group) Release(ctx context.Context, held engine.Held, due bool) (err er
 	if last && g.held[h.owner] == h {
 		delete(g.held, h.owner)
 	}
-	lost := !last && h.State() == arbiter.Lost || last && !h.End(arbiter.Ended, nil)
+	lost := !last && h.State() == local.Lost || last && !h.End(local.Ended, nil)
 	g.mu.Unlock()
 	if last {
 		err = h.unlock(ctx)
@@ -259,13 +259,13 @@ func (g *Group) Release(ctx context.Context, held engine.Held, due bool) (err er
 		err = lockerr.Join(lockerr.New(opUnlock, "", h.Cause()), err)
 	}
 	if last {
-		engine.ReportUnlock(ctx, g.observer, h, true, g.name, event.Group, start, err)
+		acquire.ReportUnlock(ctx, g.observer, h, true, g.name, event.Group, start, err)
 	}
 	return err
 }
 
 // ReleaseOf is Release of what o has locked, by an Unlock.
-func (g *Group) ReleaseOf(ctx context.Context, o *arbiter.Owner) error {
+func (g *Group) ReleaseOf(ctx context.Context, o *local.Owner) error {
 	g.mu.Lock()
 	h := g.held[o]
 	g.mu.Unlock()
@@ -273,7 +273,7 @@ func (g *Group) ReleaseOf(ctx context.Context, o *arbiter.Owner) error {
 		return g.NotHeld()
 	}
 	err := g.Release(ctx, h, true)
-	if err == engine.ErrNotDue {
+	if err == acquire.ErrNotDue {
 		return g.NotHeld()
 	}
 	return err
@@ -286,8 +286,8 @@ func (g *Group) NotHeld() error { return lockerr.New(opUnlock, "", cmp.Or(g.err,
 
 // Refresh loses h if a member is past its deadline: a process that was frozen may look before its
 // watchdog does.
-func (g *Group) Refresh(h engine.Held) {
-	if h.State() != arbiter.Live {
+func (g *Group) Refresh(h acquire.Held) {
+	if h.State() != local.Live {
 		return
 	}
 	for i, l := range g.leaves {
@@ -311,11 +311,12 @@ const (
 
 // hold is what one call has locked: every member once. It is lost with the first of them.
 type hold struct {
-	arbiter.Life
+	local.Life
 	g       *Group
-	owner   *arbiter.Owner // nil: the call had none
-	as      *arbiter.Owner // who holds the members
-	parts   []engine.Held  // by member; nil: it is not locked
+	owner   *local.Owner   // nil: the call had none
+	as      *local.Owner   // who holds the members
+	parts   []acquire.Held // by member; nil: it is not locked
+	taken   []bool         // by member: the last attempt has found it taken
 	onLoss  func()         // of parts
 	watches sync.WaitGroup // of strangers
 
@@ -323,24 +324,24 @@ type hold struct {
 	locks atomic.Int32 // how many of these are due to an Unlock of the group; changed under the same
 }
 
-// Fence implements engine.Held: a group has no token.
+// Fence implements acquire.Held: a group has no token.
 func (h *hold) Fence() int64 { return 0 }
 
-// Due implements engine.Held.
+// Due implements acquire.Held.
 func (h *hold) Due() bool { return h.locks.Load() > 0 }
 
-// Shared implements engine.Held.
+// Shared implements acquire.Held.
 func (h *hold) Shared() bool { return h.owner != nil }
 
 // foreign is the hold of a stranger, as far as its Done channel tells.
-type foreign struct{ arbiter.Life }
+type foreign struct{ local.Life }
 
 func (*foreign) Fence() int64 { return 0 }
 func (*foreign) Due() bool    { return false }
 func (*foreign) Shared() bool { return false }
 
 // acquire locks all members, or some of them before it fails.
-func (h *hold) acquire(ctx context.Context, c *engine.Call) (bool, error) {
+func (h *hold) acquire(ctx context.Context, c *acquire.Call) (bool, error) {
 	for round := 0; ; round++ {
 		taken, err := h.try(ctx, c)
 		switch {
@@ -364,7 +365,7 @@ func (h *hold) acquire(ctx context.Context, c *engine.Call) (bool, error) {
 		if err == nil && ctx.Err() != nil {
 			return false, lockerr.Taken(c.Op, nameOf(h.g.members[taken]), ctx, c.Waited())
 		}
-		if ok, err := h.lock(ctx, taken, c.Part(true)); !ok {
+		if ok, err := h.lock(ctx, taken, c.Part(true).After(h.taken[taken])); !ok {
 			return false, err // that which try has found, unless it has passed
 		}
 	}
@@ -372,7 +373,7 @@ func (h *hold) acquire(ctx context.Context, c *engine.Call) (bool, error) {
 
 // try makes one attempt to lock the members that h lacks, one batch after the other. It returns the
 // first that is taken or in trouble, or was lost meanwhile; -1 if h has them all.
-func (h *hold) try(ctx context.Context, c *engine.Call) (taken int, err error) {
+func (h *hold) try(ctx context.Context, c *acquire.Call) (taken int, err error) {
 	taken = -1
 	batches := h.g.batches
 	if c.Try { // in order: of several that do this at the same time, one gets all
@@ -390,18 +391,20 @@ func (h *hold) try(ctx context.Context, c *engine.Call) (taken int, err error) {
 			return taken, err
 		}
 	}
-	return slices.IndexFunc(h.parts, func(p engine.Held) bool { return p.State() != arbiter.Live }), nil
+	return slices.IndexFunc(h.parts, func(p acquire.Held) bool { return p.State() != local.Live }), nil
 }
 
 // tryBatch makes one attempt to lock each of a batch, all at the same time: the client sends what
 // overlaps together.
-func (h *hold) tryBatch(ctx context.Context, b []int, c *engine.Call) []error {
+func (h *hold) tryBatch(ctx context.Context, b []int, c *acquire.Call) []error {
 	errs := make([]error, len(b))
 	var all errgroup.Group
 	all.SetLimit(atOnce)
 	for n, i := range b {
 		all.Go(func() error {
-			_, errs[n] = h.lock(ctx, i, c.Part(false))
+			part := c.Part(false)
+			_, errs[n] = h.lock(ctx, i, part)
+			h.taken[i] = part.FoundTaken()
 			return nil
 		})
 	}
@@ -410,13 +413,13 @@ func (h *hold) tryBatch(ctx context.Context, b []int, c *engine.Call) []error {
 }
 
 // lock locks one member on behalf of a call, which waits or makes one attempt.
-func (h *hold) lock(ctx context.Context, i int, c *engine.Call) (ok bool, err error) {
+func (h *hold) lock(ctx context.Context, i int, c *acquire.Call) (ok bool, err error) {
 	switch l := h.g.members[i].(type) {
-	case engine.Leaf:
+	case acquire.Leaf:
 		held, err := l.Acquire(ctx, h.as, c)
 		h.parts[i] = held
 		return held != nil, err
-	case engine.Locker:
+	case acquire.Locker:
 		if ok = c.Wait; ok {
 			err = l.Lock(ctx)
 		} else {
@@ -430,13 +433,13 @@ func (h *hold) lock(ctx context.Context, i int, c *engine.Call) (ok bool, err er
 }
 
 // tookStranger notes that a stranger is locked, and watches it.
-func (h *hold) tookStranger(i int, l engine.Locker) {
+func (h *hold) tookStranger(i int, l acquire.Locker) {
 	f, done := new(foreign), l.Done()
 	h.parts[i] = f
 	h.watches.Go(func() { // ends with f
 		select {
 		case <-done:
-			if f.End(arbiter.Lost, lockerr.CauseOf(l.Err(), lockerr.ErrMember)) {
+			if f.End(local.Lost, lockerr.CauseOf(l.Err(), lockerr.ErrMember)) {
 				f.Tell()
 			}
 		case <-f.Done():
@@ -448,9 +451,9 @@ func (h *hold) tookStranger(i int, l engine.Locker) {
 func (h *hold) watch() {
 	g := h.g
 	h.onLoss = func() {
-		if h.End(arbiter.Lost, h.cause()) {
+		if h.End(local.Lost, h.cause()) {
 			h.Tell()
-			engine.ReportLoss(g.observer, h, g.name, event.Group)
+			acquire.ReportLoss(g.observer, h, g.name, event.Group)
 		}
 	}
 	for _, p := range h.parts {
@@ -471,18 +474,18 @@ func (h *hold) cause() error {
 // giveBack unlocks the members without waiting for Redis, but those that come before another one in
 // the canonical order, unless that is -1. ctx is for observers.
 func (h *hold) giveBack(ctx context.Context, next int) {
-	ctx = arbiter.WithOwner(context.WithoutCancel(ctx), h.as)
+	ctx = local.WithOwner(context.WithoutCancel(ctx), h.as)
 	keys := h.g.keys
 	for i, p := range h.parts {
-		if p == nil || p.State() == arbiter.Live && i < next && keys[i] < keys[next] {
+		if p == nil || p.State() == local.Live && i < next && keys[i] < keys[next] {
 			continue
 		}
 		h.parts[i] = nil
 		switch l := h.g.members[i].(type) {
-		case engine.Leaf:
+		case acquire.Leaf:
 			l.ReleaseInBackground(ctx, p)
-		case engine.Locker:
-			p.(*foreign).End(arbiter.Ended, nil)
+		case acquire.Locker:
+			p.(*foreign).End(local.Ended, nil)
 			_ = l.Unlock(ctx)
 		}
 	}
@@ -491,18 +494,18 @@ func (h *hold) giveBack(ctx context.Context, next int) {
 // unlock unlocks all members at the same time, so that a server that does not answer keeps no other
 // member locked.
 func (h *hold) unlock(ctx context.Context) error {
-	ctx = arbiter.WithOwner(ctx, h.as)
+	ctx = local.WithOwner(ctx, h.as)
 	errs := make([]error, len(h.parts))
 	var all errgroup.Group
 	for i, p := range h.parts {
 		p.Forget(&h.onLoss)
 		all.Go(func() error {
 			switch l := h.g.members[i].(type) {
-			case engine.Leaf:
+			case acquire.Leaf:
 				errs[i] = l.Release(ctx, p, false)
-			case engine.Locker:
+			case acquire.Locker:
 				errs[i] = l.Unlock(ctx)
-				p.(*foreign).End(arbiter.Ended, nil)
+				p.(*foreign).End(local.Ended, nil)
 			}
 			return nil
 		})
@@ -512,14 +515,14 @@ func (h *hold) unlock(ctx context.Context) error {
 	return lockerr.Join(errs...)
 }
 
-// The following make a group an engine.Member.
+// The following make a group an acquire.Member.
 
 // Name returns the members' names.
 func (g *Group) Name() string { return g.name }
 
 // DeadlineOf returns the first of the members' deadlines, if h is live and all are known.
-func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
-	if h.State() != arbiter.Live || len(g.strangers) > 0 {
+func (g *Group) DeadlineOf(h acquire.Held) (first time.Time, ok bool) {
+	if h.State() != local.Live || len(g.strangers) > 0 {
 		return first, false
 	}
 	for i, l := range g.leaves {
@@ -536,8 +539,8 @@ func (g *Group) DeadlineOf(h engine.Held) (first time.Time, ok bool) {
 
 // TakenBy returns the locks that members hold. After a loss those of other members are held until h
 // is unlocked.
-func (g *Group) TakenBy(h engine.Held) (taken []engine.Taken) {
-	if h.State() == arbiter.Ended {
+func (g *Group) TakenBy(h acquire.Held) (taken []acquire.Taken) {
+	if h.State() == local.Ended {
 		return nil
 	}
 	for i, l := range g.leaves {
@@ -548,16 +551,16 @@ func (g *Group) TakenBy(h engine.Held) (taken []engine.Taken) {
 
 // A Share is what a hold of a group has of one of its members.
 type Share struct {
-	Member engine.Member // nil: it is of a type that this module does not know
-	Held   engine.Held
+	Member acquire.Member // nil: it is of a type that this module does not know
+	Held   acquire.Held
 }
 
 // SharesOf returns what h, a hold of the group, has of its members, in the order in which New was
 // given them.
-func (g *Group) SharesOf(h engine.Held) []Share {
+func (g *Group) SharesOf(h acquire.Held) []Share {
 	shares := make([]Share, len(g.given))
 	for n, i := range g.given {
-		if l, ok := g.members[i].(engine.Leaf); ok {
+		if l, ok := g.members[i].(acquire.Leaf); ok {
 			shares[n] = Share{l, h.(*hold).parts[i]}
 		}
 	}

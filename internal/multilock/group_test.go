@@ -21,7 +21,7 @@ func TestMembersAreLockedInTheOrderOfTheirNames(t *testing.T) {
 		{read, write, j.member("c"), j.member("a")},
 	} {
 		g := New(locks...)
-		h, err := g.Take(background, nil, true, false)
+		h, err := g.Take(background, nil, nil, true, false)
 		require.NoError(t, err)
 		require.Equal(t, []string{"try a", "try b", "try c", "try b"}, j.taken())
 		require.Same(t, write, g.members[1], "of one name, what an owner must lock first comes first")
@@ -38,7 +38,7 @@ func TestOneAttemptAsksInOrder(t *testing.T) {
 	var j journal
 	b := j.member("b")
 	b.busy = 1
-	h, err := New(j.member("c"), b, j.member("a")).Take(background, nil, false, false)
+	h, err := New(j.member("c"), b, j.member("a")).Take(background, nil, nil, false, false)
 	require.NoError(t, err)
 	require.Nil(t, h)
 	require.Equal(t, []string{"try a", "try b", "give back a"}, j.taken())
@@ -51,7 +51,7 @@ func TestGroupWaitsForNothingEarlierWhileItHoldsAMember(t *testing.T) {
 	a, b, x := j.member("a"), j.member("b"), j.strange("x")
 	a.busy, b.busy, x.busy = 2, 3, 1
 	g := New(b, x, a)
-	h, err := g.Take(background, nil, true, false)
+	h, err := g.Take(background, nil, nil, true, false)
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"try a", "try b",

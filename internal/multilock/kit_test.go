@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/relock-go/relock/internal/arbiter"
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/local"
 )
 
 // journal is what is done to the locks of a test, in order.
@@ -74,27 +74,27 @@ func (l *strange) Err() error                            { return nil }
 
 // member is a lock that has a place in the order.
 type member struct {
-	engine.Leaf // nil: a group calls nothing but what follows
+	acquire.Leaf // nil: a group calls nothing but what follows
 	lock
 	rank int // of locks of one name, which comes first
 }
 
 func (j *journal) member(name string) *member { return &member{lock: lock{j, name, 0}} }
 
-func (m *member) Name() string         { return m.name }
-func (m *member) Order() (string, int) { return m.name, m.rank }
-func (m *member) Parts() []engine.Part { return nil }
+func (m *member) Name() string          { return m.name }
+func (m *member) Order() (string, int)  { return m.name, m.rank }
+func (m *member) Parts() []acquire.Part { return nil }
 
-func (m *member) Acquire(_ context.Context, _ *arbiter.Owner, c *engine.Call) (engine.Held, error) {
+func (m *member) Acquire(_ context.Context, _ *local.Owner, c *acquire.Call) (acquire.Held, error) {
 	if !m.take(c.Wait) {
 		return nil, nil
 	}
 	return new(foreign), nil
 }
 
-func (m *member) Release(context.Context, engine.Held, bool) error {
+func (m *member) Release(context.Context, acquire.Held, bool) error {
 	m.note("unlock", m.name)
 	return nil
 }
 
-func (m *member) ReleaseInBackground(context.Context, engine.Held) { m.note("give back", m.name) }
+func (m *member) ReleaseInBackground(context.Context, acquire.Held) { m.note("give back", m.name) }

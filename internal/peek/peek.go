@@ -12,17 +12,42 @@ import (
 	"unsafe"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/quorum"
+	"github.com/relock-go/relock/internal/session"
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// Engine returns the engine of a session.
-func Engine(s *relock.Session) *engine.Engine { return field[*engine.Engine](s, "e") }
+// Session returns the inside of a session.
+func Session(s *relock.Session) *session.Session { return field[*session.Session](s, "e") }
+
+// Queued returns how many calls on a Mutex or RWMutex wait for a goroutine of this process. Those
+// that ask Redis are not counted.
+func Queued(s *relock.Session, name string) int {
+	n := Session(s).Node
+	return n.Table(wire.Plain).Waiting(n.KeyOf(name)) + n.Table(wire.Read).Waiting(n.KeyOf(name))
+}
+
+// KnowsRW reports whether the session has an entry for any RWMutex.
+func KnowsRW(s *relock.Session) bool { return Session(s).Table(wire.Read).Len() > 0 }
+
+// Waits reports whether a call waits in Redis for a lock, or for its release.
+func Waits(s *relock.Session, name string) bool {
+	in := Session(s)
+	key := in.KeyOf(name)
+	return in.Queue.Len(key) > 0 || field[*pubsub.Broker](in, "broker").Listeners(wire.NewKeys(wire.Plain, key).Channel) > 0
+}
+
+// Watchers returns how many callbacks wait for the end of the hold of a Mutex.
+func Watchers(s *relock.Session, name string) int {
+	n := Session(s).Node
+	return n.Table(wire.Plain).Held(n.KeyOf(name)).Watchers()
+}
 
 // Redlock returns what a Redlock is built on.
 func Redlock(l *relock.Redlock) *quorum.Redlock {
-	return field[engine.Member](l, "l").(*quorum.Redlock)
+	return field[acquire.Member](l, "l").(*quorum.Redlock)
 }
 
 // Locked returns what was locked last through l, nil if there is nothing.
@@ -30,8 +55,8 @@ func Locked(l relock.Locker) *relock.Hold {
 	mu := at[sync.Mutex](l, "mu")
 	mu.Lock()
 	defer mu.Unlock()
-	held := field[engine.Held](l, "last")
-	for _, due := range slices.Backward(field[[]engine.Held](l, "due")) {
+	held := field[acquire.Held](l, "last")
+	for _, due := range slices.Backward(field[[]acquire.Held](l, "due")) {
 		if due.Due() {
 			held = due
 			break
@@ -41,8 +66,8 @@ func Locked(l relock.Locker) *relock.Hold {
 		return nil
 	}
 	h := new(relock.Hold)
-	*at[engine.Member](h, "l") = field[engine.Member](l, "l")
-	*at[engine.Held](h, "held") = held
+	*at[acquire.Member](h, "l") = field[acquire.Member](l, "l")
+	*at[acquire.Held](h, "held") = held
 	*at[bool](h, "member") = true
 	return h
 }

@@ -79,7 +79,7 @@ func (r *rig) held(k wire.Kind) *wire.Ref {
 // release ends a hold that must be there.
 func (r *rig) release(hold *wire.Ref) {
 	r.t.Helper()
-	told, err := r.Proto.Release(r.Ctx, hold, nil)
+	told, err := r.Proto.Release(r.Ctx, hold)
 	require.NoError(r.t, err)
 	require.GreaterOrEqual(r.t, told, int64(0), "there was no such hold")
 }

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/event"
-	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/wire"
@@ -18,15 +18,15 @@ import (
 // its goroutines has the lock. A deployment that is missing, since it was down or has lost its
 // part, is asked again while the hold lasts; between attempts there is no goroutine.
 type hold struct {
+	local.Lease
 	r     *Redlock
-	since int64 // by r.e.Clock: when the first request was sent
+	since int64 // by r.now: when the first request was sent
 
-	chosen     chan struct{} // closed when first is, or when no part is taken any more
-	token, top int64         // the current token, and the last of its block; guarded by the arbiter's shard
+	chosen chan struct{} // closed when first is, or when no share is taken any more
 
-	mu     sync.Mutex     // protects the following
-	parts  []*lease.Lease // by deployment; nil: it has none. Those in it are where no later token is smaller
-	first  int64          // the hold's first token: the largest of a majority's
+	mu     sync.Mutex       // protects the following
+	parts  []*acquire.Share // by deployment; nil: it has none. Those in it are where no later token is smaller
+	first  int64            // the hold's first token: the largest of a majority's
 	state  state
 	repair *time.Timer   // that is scheduled or runs
 	pause  time.Duration // before the next one
@@ -44,8 +44,13 @@ const (
 )
 
 func newHold(r *Redlock) *hold {
-	return &hold{r: r, since: r.e.Clock.Now(), chosen: make(chan struct{}), parts: make([]*lease.Lease, len(r.nodes))}
+	h := &hold{r: r, since: r.now(), chosen: make(chan struct{}), parts: make([]*acquire.Share, len(r.nodes))}
+	h.For, h.Takes = h, r.cfg.Takes(r.lease)
+	return h
 }
+
+// of returns what h, a hold of a Redlock, has of the deployments.
+func of(h acquire.Held) *hold { return h.(*local.Hold).Lease.For.(*hold) }
 
 // take asks one deployment for its part, whose grant it tells to granted, waits until the first
 // token is chosen, and raises the deployment's to that. Then the part is the hold's. take reports
@@ -76,18 +81,18 @@ func (h *hold) take(caller context.Context, i int, age time.Duration, granted fu
 	}
 	h.mu.Unlock()
 	if !kept {
-		h.r.nodes[i].DropPart(p)
+		h.r.nodes[i].DropShare(p)
 	}
 	return kept && p.Token <= first, err
 }
 
 // try asks one deployment. Its token is one to choose from, until that is done.
-func (h *hold) try(caller context.Context, i int, lost func(cause error)) (*lease.Lease, error) {
+func (h *hold) try(caller context.Context, i int, lost func(cause error)) (*acquire.Share, error) {
 	ctx, stop := h.bounded(caller)
 	defer stop()
 	most := h.r.cfg.MaxHold
 	if most > 0 {
-		most -= time.Duration(h.r.e.Clock.Now() - h.since) // the parts end together
+		most -= time.Duration(h.r.now() - h.since) // the parts end together
 		if most <= 0 {
 			return nil, nil
 		}
@@ -95,7 +100,7 @@ func (h *hold) try(caller context.Context, i int, lost func(cause error)) (*leas
 	h.mu.Lock()
 	repairs := h.state == held
 	h.mu.Unlock()
-	p, err := h.r.nodes[i].TryPart(ctx, most, repairs, lost)
+	p, err := h.r.nodes[i].TryShare(ctx, most, repairs, lost)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p != nil && h.state == asked {
@@ -108,7 +113,7 @@ func (h *hold) try(caller context.Context, i int, lost func(cause error)) (*leas
 func (h *hold) choose() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.state, h.token, h.top = raising, h.first, h.first+wire.Tokens(h.first)-1
+	h.state, h.Token, h.Top = raising, h.first, h.first+wire.Tokens(h.first)-1
 	close(h.chosen)
 }
 
@@ -120,14 +125,14 @@ func (h *hold) choose() {
 // parts one after the other. While it had the former one, its token was the former hold's first or
 // larger; later it issued one for the other hold, which is larger still, and of which the other
 // hold's first is not smaller.
-func (h *hold) raise(caller context.Context, i int, p *lease.Lease) (first int64, raised bool, err error) {
+func (h *hold) raise(caller context.Context, i int, p *acquire.Share) (first int64, raised bool, err error) {
 	h.mu.Lock()
 	first, over := h.first, h.state == ended
 	h.mu.Unlock()
 	if raised = !over && p.Token == first; !over && !raised {
 		ctx, stop := h.bounded(caller)
 		defer stop()
-		raised, err = h.r.nodes[i].RaisePart(ctx, p, first)
+		raised, err = h.r.nodes[i].RaiseShare(ctx, p, first)
 	}
 	return first, raised, err
 }
@@ -154,7 +159,7 @@ func (h *hold) left() time.Duration {
 	left := buf[:0]
 	for i, p := range h.parts {
 		if p != nil {
-			left = append(left, h.r.nodes[i].PartLeft(p))
+			left = append(left, h.r.nodes[i].ShareLeft(p))
 		}
 	}
 	q := h.r.quorum()
@@ -166,7 +171,7 @@ func (h *hold) left() time.Duration {
 }
 
 // with returns the deployments that have a part, or those that have none.
-func with(part bool, parts []*lease.Lease) (deployments []int) {
+func with(part bool, parts []*acquire.Share) (deployments []int) {
 	for i, p := range parts {
 		if (p != nil) == part {
 			deployments = append(deployments, i)
@@ -217,31 +222,31 @@ func (h *hold) lose(cause error) {
 		h.cause = cause // also for calls that find the hold without parts before the table has lost it
 	}
 	h.mu.Unlock()
-	h.discard()
-	lost, _ := h.r.table.Lose(h.r.side.Name(), h, cause)
-	h.reportLost(lost)
-}
-
-func (h *hold) reportLost(holds []*locked) {
-	for _, l := range holds {
+	_ = h.drop(nil)
+	lost, _ := h.r.table.Lost(h.r.owned.Name, &h.Lease, cause, h.r.now())
+	for _, l := range lost {
 		l.Tell()
-		engine.ReportLoss(h.r.observer, l, h.r.name, event.Redlock)
+		acquire.ReportLoss(h.r.observer, l, h.r.name, event.Redlock)
 	}
 }
 
-// discard gives every part back without waiting for Redis. The next call of this process may ask,
-// if an unlock ended the hold.
-func (h *hold) discard() {
-	defer h.r.table.Released(h.r.side.Name(), h, nil, 0)
+// drop gives every share back without waiting for Redis. The next call of this process may ask, if
+// an unlock has ended the hold.
+func (h *hold) drop(context.Context) error {
+	defer h.released()
 	for i, p := range h.end() {
 		if p != nil {
-			h.r.nodes[i].DropPart(p)
+			h.r.nodes[i].DropShare(p)
 		}
 	}
+	return nil
 }
 
+// released tells the table that the hold is released.
+func (h *hold) released() { h.r.table.Released(h.r.owned.Name, &h.Lease, h.r.now()) }
+
 // end ends the repairs, and returns the parts. No part is taken any more.
-func (h *hold) end() (parts []*lease.Lease) {
+func (h *hold) end() (parts []*acquire.Share) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.state == asked {
@@ -251,7 +256,7 @@ func (h *hold) end() (parts []*lease.Lease) {
 	if h.repair != nil {
 		h.repair.Stop()
 	}
-	parts, h.parts = h.parts, make([]*lease.Lease, len(h.parts))
+	parts, h.parts = h.parts, make([]*acquire.Share, len(h.parts))
 	return parts
 }
 
@@ -263,7 +268,7 @@ const leastRepair = 10 * time.Millisecond
 func (h *hold) scheduleLocked() {
 	r := h.r
 	if h.state != held || h.repair != nil || r.cfg.Fixed || len(with(false, h.parts)) == 0 ||
-		r.cfg.MaxHold > 0 && r.cfg.MaxHold-time.Duration(r.e.Clock.Now()-h.since) < leastRepair {
+		r.cfg.MaxHold > 0 && r.cfg.MaxHold-time.Duration(r.now()-h.since) < leastRepair {
 		return
 	}
 	h.repair = time.AfterFunc(timing.Jitter(h.pause), h.repairParts)
@@ -279,9 +284,9 @@ func (h *hold) repairParts() {
 	}
 	h.mu.Unlock()
 	missing = slices.DeleteFunc(missing, func(i int) bool {
-		return !h.r.nodes[i].Engine().Connected() // if its other connection does not answer, this one would not
+		return !h.r.nodes[i].Node().Proto.Up.Load() // if its other connection does not answer, this one would not
 	})
-	age := time.Duration(h.r.e.Clock.Now() - h.since)
+	age := time.Duration(h.r.now() - h.since)
 	answers := ask(missing, func(i int) (bool, error) { return h.take(context.Background(), i, age, func(answer) {}) })
 	for range missing {
 		<-answers // what failed is tried again

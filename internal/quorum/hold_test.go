@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/relock-go/relock/internal/arbiter"
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/session"
 	"github.com/relock-go/relock/internal/wire"
 	"github.com/stretchr/testify/require"
 )
@@ -19,17 +20,17 @@ import (
 var background = context.Background()
 
 // deployments starts n Redis servers, with a session on each, which are closed when the test ends.
-func deployments(t *testing.T, n int) (all []Session, servers []*miniredis.Miniredis) {
+func deployments(t *testing.T, n int) (all []*acquire.Node, servers []*miniredis.Miniredis) {
 	t.Helper()
 	scripts, err := wire.LoadScripts(os.DirFS("../../lua"))
 	require.NoError(t, err)
 	for i := range n {
 		mini, client := redistest.Mini(t)
-		e := engine.New(client, engine.Config{Scripts: scripts, Lease: time.Minute})
-		require.NoError(t, e.Start(background))
-		t.Cleanup(func() { require.NoError(t, e.Close(background)) })
-		e.SetDeployment(fmt.Sprint("deployment ", i))
-		all, servers = append(all, Session{e, NewTable(e)}), append(servers, mini)
+		s := session.New(client, acquire.Config{Scripts: scripts, Lease: time.Minute})
+		require.NoError(t, s.Start(background))
+		t.Cleanup(func() { require.NoError(t, s.Close(background)) })
+		s.Deployment = fmt.Sprint("deployment ", i)
+		all, servers = append(all, s.Node), append(servers, mini)
 	}
 	return all, servers
 }
@@ -48,7 +49,7 @@ func take(h *hold) (bool, error) { return h.take(background, 0, 0, func(answer) 
 func TestPartThatIsGrantedAfterTheEndIsGivenBack(t *testing.T) {
 	t.Parallel()
 	sessions, servers := deployments(t, 1)
-	h := newHold(New(sessions, "a", engine.LockConfig{}))
+	h := newHold(New(sessions, "a", acquire.LockConfig{}))
 	h.end()
 	got, err := take(h)
 	require.NoError(t, err)
@@ -61,7 +62,7 @@ func TestPartThatIsGrantedAfterTheEndIsGivenBack(t *testing.T) {
 func TestSecondPartOfADeploymentIsGivenBack(t *testing.T) {
 	t.Parallel()
 	sessions, servers := deployments(t, 1)
-	h := newHold(New(sessions, "a", engine.LockConfig{}))
+	h := newHold(New(sessions, "a", acquire.LockConfig{}))
 	h.choose()
 	_, err := take(h)
 	require.NoError(t, err)
@@ -78,7 +79,7 @@ func TestSecondPartOfADeploymentIsGivenBack(t *testing.T) {
 func TestNoPartIsTakenWhenTheHoldIsOver(t *testing.T) {
 	t.Parallel()
 	sessions, servers := deployments(t, 1)
-	h := newHold(New(sessions, "a", engine.LockConfig{MaxHold: time.Hour}))
+	h := newHold(New(sessions, "a", acquire.LockConfig{MaxHold: time.Hour}))
 	h.since -= int64(time.Hour)
 	got, err := take(h)
 	require.NoError(t, err)
@@ -89,24 +90,24 @@ func TestNoPartIsTakenWhenTheHoldIsOver(t *testing.T) {
 func TestLostMajorityIsTold(t *testing.T) {
 	t.Parallel()
 	sessions, servers := deployments(t, 3)
-	r := New(sessions, "a", engine.LockConfig{})
-	lock, err := r.Take(background, nil, true, false)
+	r := New(sessions, "a", acquire.LockConfig{})
+	lock, err := r.Take(background, nil, nil, true, false)
 	require.NoError(t, err)
-	h := lock.(*locked).Lease()
+	h := of(lock)
 	redistest.Eventually(t, time.Minute, "the third part", func() bool { return has(h, 0) && has(h, 1) && has(h, 2) })
 	force := func(i int) {
-		_, err := sessions[i].Engine.ForceUnlock(background, "a")
+		_, err := sessions[i].Proto.Force(background, "a")
 		require.NoError(t, err)
 	}
 	force(0)
-	require.Equal(t, arbiter.Live, lock.State())
+	require.Equal(t, local.Live, lock.State())
 	force(1)
 	select {
 	case <-lock.Done():
 	case <-time.After(20 * time.Second):
 		t.Fatal("the loss is not told")
 	}
-	require.Equal(t, arbiter.Lost, lock.State())
+	require.Equal(t, local.Lost, lock.State())
 	require.ErrorIs(t, r.Release(background, lock, false), lockerr.ErrLost)
 	redistest.Eventually(t, time.Minute, "the release of what was left", func() bool { return !servers[2].Exists("a") })
 }
@@ -116,20 +117,21 @@ func TestLostMajorityIsTold(t *testing.T) {
 func TestQueuedCallIsToldWhatTheOneBeforeHasLearnt(t *testing.T) {
 	t.Parallel()
 	sessions, _ := deployments(t, 3)
-	r := New(sessions, "a", engine.LockConfig{})
-	w := r.table.Waiter(&r.side, nil, true, 0)
-	r.table.Enter(w, true)
+	r := New(sessions, "a", acquire.LockConfig{})
+	first := &attempt{Redlock: r, c: new(acquire.Call), call: r.table.NewCall()}
+	first.call.Name, first.call.For = r.owned.Name, first
+	r.table.Lock(first.call, 1)
 	ctx, cancel := context.WithCancel(background)
 	got := make(chan error, 1)
 	go func() {
-		_, err := r.Take(ctx, nil, true, false)
+		_, err := r.Take(ctx, nil, nil, true, false)
 		got <- err
 	}()
 	redistest.Eventually(t, time.Minute, "the second call to queue", func() bool { return r.Queued() == 1 })
 	time.Sleep(20 * time.Millisecond) // it waits now
-	r.table.Report(w, nil)
+	first.facts.Answered(nil)
 	cancel()
 	require.ErrorContains(t, <-got, "taken")
-	r.table.Quit(w)
-	r.table.Free(w)
+	r.table.Left(first.call, 1)
+	r.table.Free(first.call)
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/relock-go/relock/internal/arbiter"
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/event"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/wire"
 )
@@ -19,87 +19,57 @@ import (
 // safe for concurrent use. Values of one name over the same sessions are the same lock.
 type Redlock struct {
 	name     string
-	key      string         // the least of the locks' keys, which depend on the sessions' prefixes
-	nodes    []*engine.Lock // of the deployments
-	engines  []*engine.Engine
+	key      string          // the least of the locks' keys, which depend on the sessions' prefixes
+	nodes    []*acquire.Lock // on the deployments
+	sessions []*acquire.Node
 	lease    time.Duration // the shortest of the deployments'
-	cfg      engine.LockConfig
+	cfg      acquire.LockConfig
 	err      error          // misuse, returned by every operation
-	e        *engine.Engine // of the session with the least id; its clock is the lock's
-	table    *Table         // of that session
-	side     arbiter.Lock[*hold]
+	first    *acquire.Node  // the session with the least id; its clock is the lock's
+	table    *local.Table   // that session's
+	owned    local.Key      // in the table, and for owners
 	observer event.Observer // those of the sessions
-}
-
-// Table arbitrates the Redlocks of a process, by the session that it belongs to.
-type Table = arbiter.Table[*hold]
-
-// A Session is an engine, and the table that belongs to it.
-type Session struct {
-	Engine *engine.Engine
-	Table  *Table
-}
-
-// locked is a hold as the table knows it.
-type locked = arbiter.Hold[*hold]
-
-// NewTable returns the table of a session.
-func NewTable(e *engine.Engine) *Table {
-	return arbiter.NewTable(arbiter.Rules[*hold]{
-		Now:     e.Clock.Now,
-		Certain: func(h *hold, _ int64) bool { return h.left() > 0 },
-		Expire:  func(_ string, h *hold) { h.lose(h.why()) },
-		Pass: func(h *hold, length, now int64) (int64, bool) {
-			r := h.r
-			ok := r.cfg.Passable() && int64(r.lease) == length && now-h.since < int64(e.Config.Tenure) && h.left() >= r.lease/2 && !r.closed()
-			if ok = ok && h.token < h.top; ok {
-				h.token++
-			}
-			return h.token, ok
-		},
-	})
 }
 
 // New returns the lock of a name over the deployments of sessions. Its first call reports misuse:
 // no session, two of one deployment, a bad name or option.
-func New(sessions []Session, name string, cfg engine.LockConfig) *Redlock {
+func New(sessions []*acquire.Node, name string, cfg acquire.LockConfig) *Redlock {
 	r := &Redlock{name: name, cfg: cfg, table: nowhere}
 	if len(sessions) == 0 {
 		r.err = fmt.Errorf("%w: a Redlock needs at least one session, better three or five", lockerr.ErrOption)
 	}
 	deployments := make(map[string]bool)
 	var ids []string
-	for _, s := range sessions {
-		e := s.Engine
-		if e == nil {
+	for _, n := range sessions {
+		if n == nil {
 			r.err = fmt.Errorf("%w: a Session of the Redlock is nil", lockerr.ErrOption)
 			continue
 		}
-		l := new(engine.Lock)
-		l.Init(e, wire.Plain, name, cfg)
-		if r.err = cmp.Or(r.err, l.Invalid()); deployments[e.Deployment()] && r.err == nil {
+		l := new(acquire.Lock)
+		l.Init(n, wire.Plain, name, cfg)
+		if r.err = cmp.Or(r.err, l.Invalid()); deployments[n.Deployment] && r.err == nil {
 			r.err = fmt.Errorf("%w: two sessions of the Redlock lead to the same Redis", lockerr.ErrOption)
 		}
-		deployments[e.Deployment()] = true
+		deployments[n.Deployment] = true
 		if r.lease == 0 || l.Length() < r.lease {
 			r.lease = l.Length()
 		}
 		if key, _ := l.Order(); r.key == "" || key < r.key {
 			r.key = key
 		}
-		if r.e == nil || e.ID() < r.e.ID() {
-			r.e, r.table = e, s.Table
+		if r.first == nil || n.ID < r.first.ID {
+			r.first, r.table = n, n.Redlocks
 		}
-		r.nodes, r.engines, ids = append(r.nodes, l), append(r.engines, e), append(ids, e.ID())
+		r.nodes, r.sessions, ids = append(r.nodes, l), append(r.sessions, n), append(ids, n.ID)
 	}
-	r.observer = engine.ObserverOf(r.engines...)
+	r.observer = acquire.ObserverOf(r.sessions...)
 	slices.Sort(ids)
-	r.table.Init(&r.side, name+"\x00"+strings.Join(ids, " "), arbiter.Write)
+	r.owned = local.Key{Of: r.table, Name: name + "\x00" + strings.Join(ids, " ")}
 	return r
 }
 
 // nowhere is the table of Redlocks without a session, which are never locked.
-var nowhere = arbiter.NewTable(arbiter.Rules[*hold]{})
+var nowhere = local.NewTable(0)
 
 // Name returns the name of the lock.
 func (r *Redlock) Name() string { return r.name }
@@ -108,23 +78,25 @@ func (r *Redlock) quorum() int { return len(r.nodes)/2 + 1 }
 
 // closed reports whether the sessions that grant anything new are not a majority any more.
 func (r *Redlock) closed() bool {
-	open := slices.DeleteFunc(slices.Clone(r.engines), (*engine.Engine).Draining)
+	open := slices.DeleteFunc(slices.Clone(r.sessions), (*acquire.Node).Drained)
 	return len(open) < r.quorum()
 }
 
-// Take acquires r: see [engine.Member]. A call that waits does so for deployments that are down,
+func (r *Redlock) now() int64 { return r.first.Clock.Now() }
+
+// Take acquires r: see [acquire.Member]. A call that waits does so for deployments that are down,
 // even if they are a majority. If it makes one attempt and no majority answers, it returns their
 // errors.
-func (r *Redlock) Take(ctx context.Context, o *arbiter.Owner, wait, due bool) (engine.Held, error) {
-	c := engine.NewCall(ctx, r.observer, r.name, event.Redlock, "lock", wait)
+func (r *Redlock) Take(ctx context.Context, o *local.Owner, _ *local.Crowd, wait, due bool) (acquire.Held, error) {
+	c := acquire.NewCall(ctx, r.observer, r.name, event.Redlock, "lock", wait)
 	c.Due = due
 	h, err := r.Acquire(ctx, o, &c)
-	c.End(h != nil, err, func(h engine.Held, due bool) { r.giveBack(h.(*locked), due) })
+	c.End(h != nil, err, func(h acquire.Held, due bool) { r.giveBack(h.(*local.Hold), due) })
 	return h, err
 }
 
 // Acquire locks r for o on behalf of a call, which waits or makes one attempt.
-func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call) (engine.Held, error) {
+func (r *Redlock) Acquire(ctx context.Context, o *local.Owner, c *acquire.Call) (acquire.Held, error) {
 	switch {
 	case r.err != nil:
 		return nil, lockerr.New(c.Op, r.name, r.err)
@@ -135,135 +107,43 @@ func (r *Redlock) Acquire(ctx context.Context, o *arbiter.Owner, c *engine.Call)
 	}
 	ctx, stop := r.cfg.Bounded(ctx, c)
 	defer stop()
-	h, err := r.enter(ctx, o, c)
-	if h == nil {
-		return nil, err
+	a := &attempt{Redlock: r, ctx: ctx, c: c, call: r.table.NewCall()}
+	defer r.table.Free(a.call)
+	a.call.Name, a.call.Owner, a.call.For = r.owned.Name, o, a
+	a.call.Try, a.call.Due, a.call.Length = !c.Wait, c.Due, r.cfg.Takes(r.lease)
+	t := acquire.Turn{Asker: a, Key: r.owned, Call: a.call, C: c}
+	h, err := t.Take()
+	switch {
+	case h != nil:
+		return h, nil
+	case err == nil && r.closed():
+		err = lockerr.New(c.Op, r.name, lockerr.ErrClosed)
 	}
-	return h, nil
+	return nil, err
 }
 
 // waitsForItself reports whether a Lock by o under ctx would wait for a section that ctx comes
 // from.
-func (r *Redlock) waitsForItself(ctx context.Context, o *arbiter.Owner) bool {
-	around := engine.AroundAt(ctx, r.table, r.side.Name())
-	return slices.ContainsFunc(around, func(t engine.Taken) bool { return o == nil || t.Owner != o })
+func (r *Redlock) waitsForItself(ctx context.Context, o *local.Owner) bool {
+	around := acquire.AroundAt(ctx, r.table, r.owned.Name)
+	return slices.ContainsFunc(around, func(t acquire.Taken) bool { return o == nil || t.Hold.Owner != o })
 }
 
-// enter waits for the call's turn in this process and then, unless another goroutine passes the
-// lock on, acquires it from the deployments.
-func (r *Redlock) enter(ctx context.Context, o *arbiter.Owner, c *engine.Call) (*locked, error) {
-	w, over := r.table.Waiter(&r.side, o, r.cfg.Passable(), int64(r.lease)), false
-	w.Due = c.Due
-	defer func() {
-		if !over { // an observer has panicked
-			if h := r.table.Quit(w); h != nil {
-				r.giveBack(h, c.Due)
-			}
-		}
-		r.table.Free(w)
-	}()
-	h, err := r.enterAs(ctx, w, c)
-	over = true
-	return h, err
-}
-
-func (r *Redlock) enterAs(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (*locked, error) {
-	switch o := w.Owner; r.table.Enter(w, c.Wait) {
-	case arbiter.Entered:
-		h := r.table.Answer(w)
-		c.Entered(h)
-		return h, nil
-	case arbiter.UnlockFirst:
-		return nil, lockerr.New(c.Op, r.name, lockerr.ErrUnlockFirst, r.side.LossOf(o))
-	case arbiter.Busy:
-		if r.closed() {
-			return nil, lockerr.New(c.Op, r.name, lockerr.ErrClosed)
-		}
-		return nil, nil
-	case arbiter.Queued:
-		c.Contend()
-		if err := r.awaitTurn(ctx, w, c); err != nil {
-			return nil, err
-		}
-		if h := r.table.Answer(w); h != nil {
-			if r.Refresh(h); h.State() != arbiter.Live { // it expired before this call woke up
-				r.giveBack(h, c.Due)
-				return r.enter(ctx, w.Owner, c)
-			}
-			c.Got(h, true)
-			return h, nil
-		}
-	}
-	h, err := r.acquire(ctx, w, c)
-	if h == nil {
-		r.table.Quit(w)
-		return nil, err
-	}
-	granted, _ := r.table.Grant(w, h, h.token)
-	c.Got(granted, false)
-	h.begin() // after the grant, so that a loss finds the hold
-	return granted, nil
-}
-
-// awaitTurn blocks until the arbiter answers w. If the call ends first, it takes w out of the
-// queue, gives back what w was granted meanwhile, and returns why.
-func (r *Redlock) awaitTurn(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (err error) {
-	for r.closed() || !engine.Await(ctx, w.C, r.engines) {
-		switch b := r.table.Blocked(w); {
-		case ctx.Err() != nil && r.side.MustUnlockFirst(w.Owner):
-			err = lockerr.Ended(c.Op, r.name, ctx, lockerr.ErrUnlockFirst)
-		case ctx.Err() != nil:
-			err = r.ended(ctx, w, c, b.Held || b.Refused, b.Err)
-		case r.closed():
-			err = lockerr.New(c.Op, r.name, lockerr.ErrClosed)
-		default:
-			continue // one session was closed, the others are a majority
-		}
-		if h := r.table.Quit(w); h != nil {
-			r.giveBack(h, c.Due)
-		}
-		return err
-	}
-	return nil
-}
-
-// ended returns the error of a call whose ctx has ended. The last round failed with err, perhaps
-// only because of that.
-func (r *Redlock) ended(
-	ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call, taken bool, err error,
-) error {
-	if taken || err == nil && r.seen(w) {
-		return lockerr.Taken(c.Op, r.name, ctx, c.Waited())
-	}
-	return lockerr.Unavailable(c.Op, r.name, ctx, lockerr.Bare(err))
-}
-
-// seen reports whether the lock was known to be taken, while the call was queued in this process, and
-// lately.
-func (r *Redlock) seen(w *arbiter.Waiter[*hold]) bool {
-	b := r.table.Blocked(w)
-	return b.Taken && r.e.Clock.Now()-b.TakenAt < int64(backOff)
-}
-
-// Release ends one of the calls that h was granted to: see [engine.Member]. The last one waits
+// Release ends one of the calls that h was granted to: see [acquire.Member]. The last one waits
 // until a majority has confirmed the release; the others continue in the background. It returns
 // ErrLost if no majority had the lock until then.
-func (r *Redlock) Release(ctx context.Context, h engine.Held, due bool) error {
-	r.Refresh(h) // with the cause of the loss, if it is lost by now
-	start, x := engine.Now(), r.table.Exit(&r.side, h.(*locked), due, lockerr.ErrExpired)
-	if x.Outcome == arbiter.NotHeld {
-		return engine.ErrNotDue
-	}
-	return r.unlocked(ctx, start, x, (*hold).release)
+func (r *Redlock) Release(ctx context.Context, h acquire.Held, due bool) error {
+	return r.leave(ctx, h.(*local.Hold), due, (*hold).release)
 }
 
 // ReleaseOf is Release of what o has locked, by an Unlock.
-func (r *Redlock) ReleaseOf(ctx context.Context, o *arbiter.Owner) error {
-	start, x := engine.Now(), r.table.ExitOwner(&r.side, o, lockerr.ErrExpired)
-	if x.Outcome == arbiter.NotHeld {
-		return r.NotHeld()
+func (r *Redlock) ReleaseOf(ctx context.Context, o *local.Owner) error {
+	if h := o.Held(r.owned, false); h != nil {
+		if err := r.Release(ctx, h, true); err != acquire.ErrNotDue {
+			return err
+		}
 	}
-	return r.unlocked(ctx, start, x, (*hold).release)
+	return r.NotHeld()
 }
 
 // NotHeld returns the error of an Unlock of which there is nothing to release.
@@ -272,79 +152,89 @@ func (r *Redlock) NotHeld() error {
 }
 
 // ReleaseInBackground is Release without waiting for Redis.
-func (r *Redlock) ReleaseInBackground(ctx context.Context, h engine.Held) {
-	start, x := engine.Now(), r.table.Exit(&r.side, h.(*locked), false, lockerr.ErrExpired)
-	if x.Outcome != arbiter.NotHeld {
-		_ = r.unlocked(ctx, start, x, func(h *hold, _ context.Context) error { h.discard(); return nil })
+func (r *Redlock) ReleaseInBackground(ctx context.Context, h acquire.Held) {
+	_ = r.leave(ctx, h.(*local.Hold), false, (*hold).drop)
+}
+
+// giveBack ends one call of h, which was granted to a call that does not want it, and of which
+// no observer was told.
+func (r *Redlock) giveBack(h *local.Hold, due bool) {
+	if _, step, _ := r.end(h, due); step.Do == local.Release {
+		_ = of(h).drop(context.Background())
 	}
 }
 
-// unlocked follows up an unlock, which began at start.
-func (r *Redlock) unlocked(
-	ctx context.Context, start int64, x arbiter.Exit[*hold], release func(*hold, context.Context) error,
-) (err error) {
-	switch x.Outcome {
-	case arbiter.Kept:
-		return nil
-	case arbiter.Expired: // for the caller such a hold was lost, like any other
-		x.Lease.reportLost(x.Lost)
-		return lockerr.New("unlock", r.name, lockerr.ErrExpired)
-	case arbiter.WasLost:
-		return lockerr.New("unlock", r.name, x.Hold.Cause())
-	case arbiter.Release:
-		err = release(x.Lease, ctx)
+// leave ends one call of h.
+func (r *Redlock) leave(ctx context.Context, h *local.Hold, due bool, release func(*hold, context.Context) error) error {
+	start := acquire.Now()
+	last, step, err := r.end(h, due)
+	if err != nil || !last {
+		return err
 	}
-	engine.ReportUnlock(ctx, r.observer, x.Hold, true, r.name, event.Redlock, start, err)
+	if step.Do == local.Release {
+		err = release(of(h), ctx)
+	}
+	acquire.ReportUnlock(ctx, r.observer, h, true, r.name, event.Redlock, start, err)
 	return err
 }
 
-// giveBack ends one Lock of h, which was granted to a call that does not want it, and of which
-// no observer was told.
-func (r *Redlock) giveBack(h *locked, due bool) {
-	switch x := r.table.Exit(&r.side, h, due, lockerr.ErrExpired); x.Outcome {
-	case arbiter.Expired:
-		x.Lease.reportLost(x.Lost)
-	case arbiter.Release:
-		x.Lease.discard()
+// end ends one call of h, and h with the last one.
+func (r *Redlock) end(h *local.Hold, due bool) (last bool, step local.Step, err error) {
+	r.Refresh(h) // with the cause of the loss, if it is lost by now
+	ok, last := h.Leave(due)
+	if !ok {
+		return false, step, acquire.ErrNotDue
 	}
+	if last {
+		now := r.now()
+		of(h).Deadline.Store(now + int64(of(h).left()))
+		step = r.table.Unlock(r.owned.Name, h, !r.closed(), false, now)
+		if h.Owner != nil {
+			h.Owner.Left(r.owned, h)
+		}
+	}
+	if h.State() == local.Lost {
+		return last, step, lockerr.New("unlock", r.name, h.Cause())
+	}
+	return last, step, nil
 }
 
 // Refresh loses h if its deadline has passed: a process that was frozen may look before its
 // watchdogs do.
-func (r *Redlock) Refresh(h engine.Held) {
-	if on := h.(*locked).Lease(); h.State() == arbiter.Live && on.left() <= 0 {
+func (r *Redlock) Refresh(h acquire.Held) {
+	if on := of(h); h.State() == local.Live && on.left() <= 0 {
 		on.lose(on.why())
 	}
 }
 
 // DeadlineOf returns until when h is valid, if it is live.
-func (r *Redlock) DeadlineOf(h engine.Held) (time.Time, bool) {
-	if h.State() != arbiter.Live {
+func (r *Redlock) DeadlineOf(h acquire.Held) (time.Time, bool) {
+	if h.State() != local.Live {
 		return time.Time{}, false
 	}
-	return time.Now().Add(h.(*locked).Lease().left()), true
+	return time.Now().Add(of(h).left()), true
 }
 
 // TakenBy returns the Redlock itself, if h is live.
-func (r *Redlock) TakenBy(h engine.Held) []engine.Taken {
-	if r.Refresh(h); h.State() != arbiter.Live {
+func (r *Redlock) TakenBy(h acquire.Held) []acquire.Taken {
+	if r.Refresh(h); h.State() != local.Live {
 		return nil
 	}
-	return []engine.Taken{{Of: r.table, Key: r.side.Name(), Owner: h.(*locked).Owner}}
+	return []acquire.Taken{{Of: r.table, Key: r.owned.Name, Hold: h.(*local.Hold)}}
 }
 
 // Order puts Redlocks after the other locks of a key.
 func (r *Redlock) Order() (key string, rank int) { return r.key, 2 }
 
 // Parts returns the lock of each deployment. Redlocks over the same sessions are the same lock.
-func (r *Redlock) Parts() (all []engine.Part) {
+func (r *Redlock) Parts() (all []acquire.Part) {
 	for _, n := range r.nodes {
 		part := n.Parts()[0]
-		part.Family = "redlock " + r.side.Name()
+		part.Family = "redlock " + r.owned.Name
 		all = append(all, part)
 	}
 	return all
 }
 
 // Queued returns how many calls wait for another one of this process, for tests.
-func (r *Redlock) Queued() int { return r.table.Waiting(r.side.Name(), arbiter.Write) }
+func (r *Redlock) Queued() int { return r.table.Waiting(r.owned.Name) }

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/session"
 	"github.com/stretchr/testify/require"
 )
 
@@ -47,7 +48,7 @@ func TestMarginOfAPartIsWithinTheDriftOfARedlock(t *testing.T) {
 
 func TestAnyTwoMajoritiesMeet(t *testing.T) {
 	for n, quorum := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 4, 9: 5} {
-		r := &Redlock{nodes: make([]*engine.Lock, n)}
+		r := &Redlock{nodes: make([]*acquire.Lock, n)}
 		require.Equal(t, quorum, r.quorum(), "%d deployments", n)
 		require.Greater(t, 2*quorum, n, "two majorities of %d must meet", n)
 		require.LessOrEqual(t, quorum, n)
@@ -65,39 +66,39 @@ func TestDeploymentIsWaitedForForAPartOfTheLease(t *testing.T) {
 
 // sessions returns sessions of different deployments, with these leases. They send
 // nothing.
-func sessions(leases ...time.Duration) (all []Session) {
+func sessions(leases ...time.Duration) (all []*acquire.Node) {
 	for i, length := range leases {
-		s := engine.New(nil, engine.Config{Lease: length})
-		s.SetDeployment(fmt.Sprint("deployment ", i))
-		all = append(all, Session{s, NewTable(s)})
+		s := session.New(nil, acquire.Config{Lease: length})
+		s.Deployment = fmt.Sprint("deployment ", i)
+		all = append(all, s.Node)
 	}
 	return all
 }
 
 func TestShortestLeaseOfTheDeploymentsCounts(t *testing.T) {
 	all := sessions(30*time.Second, 10*time.Second, time.Minute)
-	require.Equal(t, 10*time.Second, New(all, "a", engine.LockConfig{}).lease)
-	require.Equal(t, 20*time.Second, New(all, "a", engine.LockConfig{Lease: 20 * time.Second}).lease, "unless the lock has its own")
+	require.Equal(t, 10*time.Second, New(all, "a", acquire.LockConfig{}).lease)
+	require.Equal(t, 20*time.Second, New(all, "a", acquire.LockConfig{Lease: 20 * time.Second}).lease, "unless the lock has its own")
 }
 
 // Which session's clock and queue count does not depend on the order of the sessions.
 func TestRedlocksOfTheSameSessionsAreTheSameLock(t *testing.T) {
 	all := sessions(time.Second, time.Second, time.Second)
-	one := New(all, "a", engine.LockConfig{})
-	other := New([]Session{all[2], all[0], all[1]}, "a", engine.LockConfig{})
+	one := New(all, "a", acquire.LockConfig{})
+	other := New([]*acquire.Node{all[2], all[0], all[1]}, "a", acquire.LockConfig{})
 	require.Same(t, one.table, other.table)
-	require.Equal(t, one.side.Name(), other.side.Name())
-	require.NotEqual(t, one.side.Name(), New(all, "b", engine.LockConfig{}).side.Name())
-	require.NotEqual(t, one.side.Name(), New(all[:2], "a", engine.LockConfig{}).side.Name())
+	require.Equal(t, one.owned.Name, other.owned.Name)
+	require.NotEqual(t, one.owned.Name, New(all, "b", acquire.LockConfig{}).owned.Name)
+	require.NotEqual(t, one.owned.Name, New(all[:2], "a", acquire.LockConfig{}).owned.Name)
 }
 
 func TestHoldIsCertainForAsLongAsAMajorityIs(t *testing.T) {
-	r := New(sessions(time.Hour, time.Hour, time.Hour), "a", engine.LockConfig{})
+	r := New(sessions(time.Hour, time.Hour, time.Hour), "a", acquire.LockConfig{})
 	h := newHold(r)
 	require.Zero(t, h.left(), "of a hold on no deployment")
 	for i := range h.parts {
-		l := new(lease.Lease)
-		l.Deadline.Store(r.nodes[i].Engine().Clock.Now() + int64(i+1)*int64(10*time.Hour))
+		l := &acquire.Share{Lease: new(lease.Lease)}
+		l.Deadline.Store(r.nodes[i].Node().Clock.Now() + int64(i+1)*int64(10*time.Hour))
 		h.parts[i] = l
 	}
 	certain := func(want time.Duration) {

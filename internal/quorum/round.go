@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/relock-go/relock/internal/arbiter"
-	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
 	"github.com/relock-go/relock/internal/transport"
@@ -40,50 +40,104 @@ func validity(lease, elapsed time.Duration) time.Duration {
 	return lease - elapsed - lease/100 - 2*time.Millisecond
 }
 
-// acquire makes rounds for w until one succeeds, or one round if the call does not wait.
-func (r *Redlock) acquire(ctx context.Context, w *arbiter.Waiter[*hold], c *engine.Call) (*hold, error) {
-	pause, taken := pauseLeast, false
-	var last error // of the round before
-	for {
-		began := r.e.Clock.Now()
-		h, permanent, err := r.round(ctx, c)
+// attempt is a call on a Redlock. It is an acquire.Asker.
+type attempt struct {
+	*Redlock
+	ctx   context.Context
+	c     *acquire.Call
+	call  *local.Call
+	facts acquire.Facts
+}
+
+// Ask makes rounds until one succeeds, or one round if the call does not wait.
+func (a *attempt) Ask(local.Step) (*local.Hold, local.Step, error) {
+	h, err := a.rounds()
+	if h == nil {
+		return nil, local.Step{Do: local.Refuse}, err
+	}
+	granted := a.table.Granted(a.call, &h.Lease, a.Now())
+	a.c.Got(granted, false)
+	h.begin() // after the grant, so that a loss finds the hold
+	return granted, local.Step{}, nil
+}
+
+func (a *attempt) rounds() (*hold, error) {
+	for pause := pauseLeast; ; {
+		a.facts.Sent(a.Now())
+		h, permanent, err := a.round(a.ctx, a.c)
 		switch {
 		case h != nil:
 			return h, nil
-		case ctx.Err() != nil:
-			brief := r.e.Clock.Now()-began < int64(backOff)
-			if taken || last != nil || brief && r.seen(w) { // the end of ctx has cut this round short
-				err = last
-			}
-			return nil, r.ended(ctx, w, c, taken, err)
-		case r.closed():
-			return nil, lockerr.New(c.Op, r.name, lockerr.ErrClosed)
-		case permanent || !c.Wait && err == nil:
+		case a.ctx.Err() != nil: // which has cut this round short
+			return nil, a.ended(err)
+		case a.closed():
+			return nil, a.Fails(lockerr.ErrClosed)
+		case permanent || !a.c.Wait && err == nil:
 			return nil, err
-		case !c.Wait:
-			return nil, lockerr.New(c.Op, r.name, lockerr.ErrUnavailable, lockerr.Bare(err))
+		case !a.c.Wait:
+			return nil, a.Fails(lockerr.ErrUnavailable, lockerr.Bare(err))
 		}
 		most := backOff
-		last = err
-		if taken = err == nil; taken {
-			c.Contend()
+		if a.facts.Answered(err); err == nil {
+			a.c.Contend()
+			a.table.Refused(a.call, a.Now())
 			most = pauseMost
 		}
-		r.table.Report(w, err) // for those that queue behind
-		if r.pause(ctx, timing.Jitter(pause)); ctx.Err() != nil {
-			return nil, r.ended(ctx, w, c, taken, err)
+		if !a.Pause(timing.Jitter(pause), nil) {
+			return nil, a.Ended()
 		}
 		pause = min(2*pause, most)
 	}
 }
 
-// pause sleeps for d, or until ctx or the sessions end.
-func (r *Redlock) pause(ctx context.Context, d time.Duration) {
-	ctx, stop := timing.Within(ctx, d)
-	defer stop()
-	for ctx.Err() == nil && !r.closed() {
-		engine.Await(ctx, nil, r.engines)
+// Ended implements [acquire.Asker].
+func (a *attempt) Ended() error { return a.ended(nil) }
+
+// ended returns why the call must end, whose last round failed with err, perhaps only because of
+// that.
+func (a *attempt) ended(err error) error {
+	if a.ctx.Err() == nil {
+		return a.Fails(lockerr.ErrClosed)
 	}
+	taken, last := acquire.Verdict(a.table, a.call, &a.facts, a.Now())
+	if taken {
+		return lockerr.Taken(a.c.Op, a.name, a.ctx, a.c.Waited())
+	}
+	if _, silent := last.(transport.NoAnswer); err != nil && (last == nil || silent) {
+		last = err
+	}
+	return lockerr.Unavailable(a.c.Op, a.name, a.ctx, lockerr.Bare(last))
+}
+
+// Pause implements [acquire.Asker].
+func (a *attempt) Pause(d time.Duration, signal <-chan struct{}) bool {
+	var after <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		after = timer.C
+	}
+	if !a.closed() {
+		acquire.Await(a.ctx, a.sessions, after, signal, a.call.C)
+	}
+	return a.ctx.Err() == nil && !a.closed()
+}
+
+// The following make an attempt an [acquire.Asker].
+
+func (a *attempt) Table() *local.Table     { return a.table }
+func (a *attempt) Follow(local.Step)       {} // readers and kept leases have more steps
+func (a *attempt) Behind(any)              {} // the table knows
+func (a *attempt) Known() *acquire.Facts   { return &a.facts }
+func (a *attempt) GiveBack(h *local.Hold)  { a.giveBack(h, a.c.Due) }
+func (a *attempt) Patience() time.Duration { return 2 * a.bound() }
+func (a *attempt) Now() int64              { return a.now() }
+
+func (a *attempt) Fails(errs ...error) error { return lockerr.New(a.c.Op, a.name, errs...) }
+
+func (a *attempt) Refresh(h *local.Hold) bool {
+	a.Redlock.Refresh(h)
+	return h.State() != local.Live
 }
 
 // connected returns the deployments to ask: those whose other connection answers, if they are a
@@ -92,7 +146,7 @@ func (r *Redlock) connected() (some []int) {
 	all := make([]int, len(r.nodes))
 	for i, n := range r.nodes {
 		all[i] = i
-		if n.Engine().Connected() {
+		if n.Node().Proto.Up.Load() {
 			some = append(some, i)
 		}
 	}
@@ -151,27 +205,27 @@ func (r *Redlock) await(c <-chan answer, asked int) answers {
 // round asks the deployments once. If they do not suffice it gives back what it got; the error is
 // theirs if so many failed that no majority was left. It is permanent if no majority is left of
 // those that do not refuse for good.
-func (r *Redlock) round(ctx context.Context, c *engine.Call) (got *hold, permanent bool, err error) {
+func (r *Redlock) round(ctx context.Context, c *acquire.Call) (got *hold, permanent bool, err error) {
 	h, some := newHold(r), r.connected()
 	grants := make(chan answer, len(some))
 	parts := ask(some, func(i int) (bool, error) { return h.take(ctx, i, 0, func(a answer) { grants <- a }) })
 	s, start := r.await(grants, len(some)), h.since
 	if s.got >= r.quorum() {
-		start = r.e.Clock.Now()
+		start = r.now()
 		h.choose()
 		s = r.await(parts, len(some))
 	}
-	now := r.e.Clock.Now()
+	now := r.now()
 	switch {
 	case s.got >= r.quorum() && validity(r.lease, time.Duration(now-h.since)) > 0:
 		awaitRest(parts, len(some)-s.n, time.Duration(now-start))
 		return h, false, nil
 	case s.got >= r.quorum():
-		err = lockerr.New(c.Op, r.name, engine.ErrLate)
+		err = lockerr.New(c.Op, r.name, acquire.ErrLate)
 	case s.refused == 0 || len(r.nodes)-s.failed < r.quorum(): // otherwise it is taken
 		permanent, err = r.roundError(ctx, c.Op, s.errs)
 	}
-	h.discard()
+	_ = h.drop(nil)
 	return nil, permanent, err
 }
 
@@ -207,10 +261,10 @@ func (r *Redlock) roundError(ctx context.Context, op string, errs []error) (perm
 // answered. The rest goes on.
 func (h *hold) release(ctx context.Context) error {
 	r, parts := h.r, h.end()
-	defer r.table.Released(r.side.Name(), h, nil, 0)
-	start := r.e.Clock.Now()
+	defer h.released()
+	start := r.now()
 	held := with(true, parts)
-	answers := ask(held, func(i int) (bool, error) { return r.nodes[i].ReleasePart(ctx, parts[i]) })
+	answers := ask(held, func(i int) (bool, error) { return r.nodes[i].ReleaseShare(ctx, parts[i]) })
 	n := 0
 	lost, errs := lockerr.ErrGone, []error(nil)
 	for i := range held {
@@ -225,7 +279,7 @@ func (h *hold) release(ctx context.Context) error {
 			n++
 		}
 		if n >= r.quorum() {
-			awaitRest(answers, len(held)-i-1, time.Duration(r.e.Clock.Now()-start))
+			awaitRest(answers, len(held)-i-1, time.Duration(r.now()-start))
 			return nil
 		}
 	}

@@ -76,16 +76,11 @@ func flag(yes bool) string {
 	return "0"
 }
 
-// Release ends a hold. It returns the number of subscribers that were notified, or -1 if there
-// was no such hold. Unless next is nil, a hold of that id is queued in the same step, if there was
-// such a hold; if told is a token, by IsToken, it has got the lock already. An error that is Damage
-// says that the hold has ended all the same.
-func (p *Protocol) Release(ctx context.Context, l, next *Ref) (told int64, err error) {
+// Release ends a hold. It returns the number of subscribers that were notified, or -1 if there was
+// no such hold. An error that is Damage says that the hold has ended all the same.
+func (p *Protocol) Release(ctx context.Context, l *Ref) (told int64, err error) {
 	var buf callBuffer
 	c := p.releasing(&buf, l)
-	if next != nil && l.Rest == nil {
-		c.Args = append(c.Args, place(next))
-	}
 	told, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
 	return told, damage(l.Keys, err)
 }
@@ -103,9 +98,6 @@ func (p *Protocol) Handoff(ctx context.Context, from string, to *Ref, ticket boo
 	})
 	return max(n, 0), time.Duration(max(-n, 0)) * time.Millisecond, k.explain(err)
 }
-
-// IsToken reports whether the reply of a release is a fencing token.
-func IsToken(told int64) bool { return told > 1<<40 }
 
 // releasing returns the call that ends a hold, or for a call that gave up, its place in a queue.
 func (p *Protocol) releasing(buf *callBuffer, l *Ref) transport.Call {
@@ -139,15 +131,6 @@ func ClaimOf(length time.Duration) time.Duration { return min(ClaimMost, length)
 
 // claimMS formats the claim of l, mostly without an allocation.
 func claimMS(l *Ref) string { return l.Kind.of().claim(l) }
-
-// place returns l as a member of a queue. Scripts take ClaimMost for a missing claim; see
-// lua/lib/places.lua.
-func place(l *Ref) string {
-	if l.Claim == ClaimMost {
-		return l.ID
-	}
-	return l.ID + " " + Millis(l.Claim)
-}
 
 // Millis formats d as milliseconds for an argument.
 func Millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -232,7 +232,7 @@ func (r *rig) queues(ls ...*Ref) {
 func (r *rig) end(ls ...*Ref) {
 	r.t.Helper()
 	for _, l := range ls {
-		told, err := r.Release(ctx0, l, nil)
+		told, err := r.Release(ctx0, l)
 		require.NoError(r.t, err)
 		require.GreaterOrEqual(r.t, told, int64(0), "release of %s", l.ID)
 	}
@@ -242,7 +242,7 @@ func (r *rig) end(ls ...*Ref) {
 func (r *rig) gone(ls ...*Ref) {
 	r.t.Helper()
 	for _, l := range ls {
-		told, err := r.Release(ctx0, l, nil)
+		told, err := r.Release(ctx0, l)
 		require.NoError(r.t, err)
 		require.EqualValues(r.t, -1, told, "release of %s", l.ID)
 	}

@@ -43,7 +43,7 @@ func (mutex) release(p *Protocol, buf *callBuffer, l *Ref) transport.Call {
 		Args: append(buf[4:4], l.ID, k.Channel, claimMS(l), k.Prefix),
 	}
 	if l.rests() {
-		c.Args = append(c.Args, "", l.Rest.ID, Millis(l.Rest.For))
+		c.Args = append(c.Args, l.Rest.ID, Millis(l.Rest.For))
 	}
 	return c
 }

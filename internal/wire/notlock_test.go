@@ -107,7 +107,7 @@ func TestKeyThatIsNoLockStaysAsItIs(t *testing.T) {
 				for _, k := range kinds {
 					require.Equal(t, "gone", renews(k, 1)(r), "renewal of a %s", what)
 					stays("renewal")
-					told, err := r.Release(ctx0, r.lease(k, 1), nil)
+					told, err := r.Release(ctx0, r.lease(k, 1))
 					require.Equal(t, content[0] != "HSET", err != nil, "release of a %s: %v", what, err)
 					require.True(t, err != nil || told == -1)
 					stays("release")

@@ -53,7 +53,7 @@ func TestDamagedSemaphoreGivesNobodyTooMuch(t *testing.T) {
 			require.NotEqualValues(t, LostPlace, replies[1], "another lock of the batch suffers")
 			r.renews(a, b)
 			for _, l := range held {
-				_, _ = r.Release(ctx0, l, nil)
+				_, _ = r.Release(ctx0, l)
 				require.True(t, r.Renew(ctx0, []*Ref{l})[0].Gone, "its permit has not ended")
 			}
 			if r.int("EXISTS", "a") == 1 && members[0] != "inf" {

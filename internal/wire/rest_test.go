@@ -15,7 +15,7 @@ func TestLockRestsUnderAnotherID(t *testing.T) {
 			has(k, 1)(r)
 			l, resting := r.lease(k, 1), r.lease(k, 51)
 			l.Rest = &Rest{resting.ID, rest}
-			_, err := r.Release(ctx0, l, nil)
+			_, err := r.Release(ctx0, l)
 			require.NoError(t, err)
 			require.Equal(t, []string{resting.ID}, fieldsOf(r))
 			require.InDelta(t, rest, r.pttl(r.name), float64(time.Second/2))
@@ -50,7 +50,7 @@ func TestReaderRestsBesideOthers(t *testing.T) {
 		has(Read, 2)(r)
 		l := r.reader(1)
 		l.Rest = &Rest{r.reader(51).ID, 5 * time.Minute}
-		_, err := r.Release(ctx0, l, nil)
+		_, err := r.Release(ctx0, l)
 		require.NoError(t, err)
 		r.end(r.reader(2))
 		require.Equal(t, []string{l.Rest.ID}, fieldsOf(r))

@@ -111,12 +111,7 @@ func joins(n, by int) func(r *rig) string {
 
 // ends ends the n-th hold, or its place.
 func ends(k Kind, n int) func(r *rig) string {
-	return func(r *rig) string { return releases(r, r.lease(k, n), nil) }
-}
-
-// endsFor ends the n-th hold and queues the next one of its process.
-func endsFor(k Kind, n, next int) func(r *rig) string {
-	return func(r *rig) string { return releases(r, r.lease(k, n), r.lease(k, next)) }
+	return func(r *rig) string { return releases(r, r.lease(k, n)) }
 }
 
 // rests is ends that leaves the lock to n + 50 for a while.
@@ -124,7 +119,7 @@ func rests(k Kind, n int) func(r *rig) string {
 	return func(r *rig) string {
 		l := r.lease(k, n)
 		l.Rest = &Rest{r.lease(k, n+50).ID, time.Minute}
-		return releases(r, l, nil)
+		return releases(r, l)
 	}
 }
 
@@ -138,8 +133,8 @@ func handsOff(n, to int) func(r *rig) string {
 	}
 }
 
-func releases(r *rig, l, next *Ref) string {
-	told, err := r.Release(ctx0, l, next)
+func releases(r *rig, l *Ref) string {
+	told, err := r.Release(ctx0, l)
 	require.NoError(r.t, err)
 	return fmt.Sprint("told ", told)
 }

@@ -39,24 +39,6 @@ func TestRedissonsTurnsComeByCountOfReleases(t *testing.T) {
 	}
 }
 
-// So do releases that queue again, also while the head of RFairLock's queue listens.
-func TestAReleaseThatQueuesAgainCounts(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		r.present(plainChannel+":"+redissonID, rwChannel)
-		for _, k := range []Kind{Plain, Write} {
-			r.must("FLUSHALL")
-			r.must("RPUSH", "redisson_lock_queue:{a}", redissonID)
-			has(k, 0)(r)
-			r.must("SET", yieldKey, "ours 16 16 0", "PX", "2000")
-			n := 0
-			for ; r.int("EXISTS", "a") == 1 && n < 30; n++ {
-				endsFor(k, n, n+1)(r)
-			}
-			require.Equal(t, 16, n, "releases until Redisson's turn: %s", r.text("GET", yieldKey))
-		}
-	})
-}
-
 // Garbage in the key of whose turn it is, and a key of another type, refuse the lock to nobody.
 func TestReservationBesideADamagedKey(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {

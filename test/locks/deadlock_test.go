@@ -132,7 +132,7 @@ func TestLockAfterDo(t *testing.T) {
 				require.NoError(t, err)
 				kit.Receive(t, ctx.Done(), "the loss")
 			},
-			func(context.Context) { peek.Engine(s).Clock.Skip(standstill) },
+			func(context.Context) { peek.Session(s).Clock.Skip(standstill) },
 		} {
 			err := relock.Do(kit.Background, k.on(s, "lock"), func(ctx context.Context) error {
 				lose(ctx)

@@ -180,9 +180,9 @@ func TestGroupsLeaveNothingWithHoldsOfMembers(t *testing.T) {
 	g := relock.NewGroup(a, s.Mutex("b"))
 	kit.Lock(t, ctx, a)
 	kit.Lock(t, ctx, g)
-	require.Equal(t, 1, peek.Engine(s).Watchers("a"))
+	require.Equal(t, 1, peek.Watchers(s, "a"))
 	kit.Unlock(t, ctx, g)
-	require.Zero(t, peek.Engine(s).Watchers("a"))
+	require.Zero(t, peek.Watchers(s, "a"))
 }
 
 // Groups of the same members, in opposite orders, exclude each other, and none waits for ever.

@@ -3,7 +3,6 @@ package locks_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
@@ -58,9 +57,7 @@ func TestUnlockEndsWhatWasLastTaken(t *testing.T) {
 
 // Readers through one handle share a hold, which counts them; their owners have others.
 func TestReadersOfOneHandleAreCounted(t *testing.T) {
-	for what, o := range map[string][]relock.LockOption{
-		"shared lease": nil, "fixed lease": {relock.WithFixedLease(time.Hour)}, "bounded": {relock.WithMaxHold(time.Hour)},
-	} {
+	for what, o := range map[string][]relock.LockOption{"shared lease": nil} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)

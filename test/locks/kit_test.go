@@ -156,7 +156,7 @@ func mustBeQuiet(t testing.TB, client rueidis.Client, name string, sessions ...*
 		return true
 	})
 	for _, s := range sessions {
-		require.False(t, peek.Engine(s).KnowsRW(), "the session remembers something")
+		require.False(t, peek.KnowsRW(s), "the session remembers something")
 	}
 }
 

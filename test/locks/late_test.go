@@ -19,7 +19,7 @@ const standstill = time.Minute // longer than any lease here
 
 func skip(ss []*relock.Session) {
 	for _, s := range ss {
-		peek.Engine(s).Clock.Skip(standstill)
+		peek.Session(s).Clock.Skip(standstill)
 	}
 }
 

@@ -368,11 +368,11 @@ func (w *world) remembered() string {
 		}
 		for _, s := range p.s {
 			for _, name := range w.plan.names {
-				if n := peek.Engine(s).Queued(name); n > 0 {
+				if n := peek.Queued(s, name); n > 0 {
 					return fmt.Sprintf("%d calls of process %d wait for %s", n, p.id, name)
 				}
 			}
-			if peek.Engine(s).KnowsRW() {
+			if peek.KnowsRW(s) {
 				return fmt.Sprintf("process %d remembers an RWMutex", p.id)
 			}
 		}

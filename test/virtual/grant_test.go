@@ -96,33 +96,6 @@ func TestFairGrantLastsUntilItIsRenewed(t *testing.T) {
 	})
 }
 
-// Redis has lost its data, and its clock has stepped back, so that the token of a new grant is
-// before that of a hold of the same process, which is not known to be lost yet. A goroutine asked
-// on and on, without a pause.
-func TestFairMutexWaitsForTheNewsThatRedisLostTheHoldAndTheTime(t *testing.T) {
-	alone(t, fair, func(t *testing.T, w *world) {
-		p := w.process()
-		first, next := p.held(), p.lock()
-		w.do("FLUSHALL")
-		w.redis[0].StepClock(-time.Hour)
-		time.Sleep(time.Second)
-		start := time.Now()
-		ok, err := next.TryLock(background)
-		require.NoError(t, err)
-		require.False(t, ok)
-		require.Zero(t, time.Since(start))
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		require.ErrorIs(t, next.Lock(ctx), context.DeadlineExceeded)
-		require.Equal(t, time.Second, time.Since(start))
-
-		require.NoError(t, next.Lock(background))
-		require.ErrorIs(t, first.Err(), relock.ErrLost)
-		require.LessOrEqual(t, time.Since(start), lease/3)
-		require.NoError(t, next.Unlock(background))
-	})
-}
-
 // A waiter with a short lease is given the lock by a message alone: it looks so often that its
 // claim is certain when that arrives.
 func TestShortLeaseIsClaimedWithoutARoundTrip(t *testing.T) {
@@ -196,7 +169,7 @@ func TestRedlockWhoseRoundTookTooLongIsNone(t *testing.T) {
 				p.delay(delay)
 				time.AfterFunc(delay, func() {
 					for _, s := range p.s {
-						peek.Engine(s).Clock.Skip(lease - 2*delay - left)
+						peek.Session(s).Clock.Skip(lease - 2*delay - left)
 					}
 				})
 				ok, err := p.lock().TryLock(background)

@@ -337,7 +337,7 @@ func TestContextOfAHold(t *testing.T) {
 			stop()
 			cancelAgain()
 			if w.typ.name == "Mutex" && c.err == nil {
-				require.Zero(t, peek.Engine(p.s[0]).Watchers("a"), what)
+				require.Zero(t, peek.Watchers(p.s[0], "a"), what)
 			}
 			require.Equal(t, c.err == nil, h.Unlock(background) == nil, what)
 			if what == "parent" {

@@ -158,7 +158,7 @@ func TestSuspendIsNoticedThoughNobodyCalls(t *testing.T) {
 			done := l.Done()                    // Done itself would find the hold expired
 			time.Sleep(1300 * time.Millisecond) // nobody else asks for the time soon
 			for _, s := range p.s {
-				peek.Engine(s).Clock.Skip(suspend)
+				peek.Session(s).Clock.Skip(suspend)
 			}
 			if past {
 				require.LessOrEqual(t, took(func() { <-done }), 250*time.Millisecond)

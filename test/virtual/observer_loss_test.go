@@ -50,10 +50,10 @@ func TestObserverIsToldOfEachLossWithItsCause(t *testing.T) {
 	}
 }
 
-// A FairMutex may be granted what Redis forgot that this process holds, before a renewal finds out.
+// The next Lock of the process waits for a renewal to find out that Redis has forgotten the hold.
 func TestObserverIsToldOfALossThatTheNextLockFinds(t *testing.T) {
 	onEachObserved(t, func(t *testing.T, o *observation) {
-		if !o.exclusive() || o.typ == semaphore { // which may have more permits
+		if !o.exclusive() || o.typ == semaphore || o.typ == fair { // whose calls ask Redis
 			return
 		}
 		l, next := o.p.held(), o.p.lock()
@@ -61,7 +61,7 @@ func TestObserverIsToldOfALossThatTheNextLockFinds(t *testing.T) {
 		o.do("FLUSHALL")
 		o.r.take()
 		at := took(func() { require.NoError(t, next.Lock(background)) })
-		require.Equal(t, o.typ == fair, at == 0, at)
+		require.NotZero(t, at)
 		require.WithinDuration(t, time.Now(), lost(t, l), 0)
 		losses := o.r.takeLosses()
 		require.Len(t, losses, 1)

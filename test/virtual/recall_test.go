@@ -47,7 +47,7 @@ func TestKeptLockAfterALoss(t *testing.T) {
 func TestRecalledLocksMakeRoom(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		peek.Engine(p.s[0]).KeepAtMost(3)
+		peek.Session(p.s[0]).Keeper.Most = 3
 		pair(t, p.s[0].Mutex("a", keeps))
 		for _, name := range []string{"b", "c", "d", "e"} {
 			time.Sleep(time.Second)

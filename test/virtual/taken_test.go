@@ -64,9 +64,11 @@ func TestLockSaysThatItWasTaken(t *testing.T) {
 			return
 		}
 		require.NoError(t, here.opposite().Lock(background))
-		w.isTaken(t, here.lock()) // without asking Redis
-		here.partition()
 		w.isTaken(t, here.lock())
+		if w.passedOn() { // without asking Redis
+			here.partition()
+			w.isTaken(t, here.lock())
+		}
 	})
 }
 

@@ -68,7 +68,7 @@ func TestUnlockOfALostHoldSaysSoAtOnce(t *testing.T) {
 		w.do("FLUSHALL")
 		late := still.held()
 		for _, s := range still.s {
-			peek.Engine(s).Clock.Skip(certain(lease))
+			peek.Session(s).Clock.Skip(certain(lease))
 		}
 		for _, l := range []relock.Locker{ended, gone, late} {
 			require.Zero(t, took(func() { require.ErrorIs(t, l.Unlock(background), relock.ErrLost) }))

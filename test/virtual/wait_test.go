@@ -22,9 +22,9 @@ type fenced interface {
 	FencingToken() int64
 }
 
-// Who is passed a hold has at least half of its lease, or a third of its claim, even if Redis does not answer.
+// A hold that is passed on has at least half of its lease, or of its grant timeout, even if Redis does not answer.
 func TestHoldIsPassedOnOnlyWithHalfOfItsLease(t *testing.T) {
-	for what, least := range map[string]time.Duration{"hold": lease / 2, "claim": claim / 3} {
+	for what, least := range map[string]time.Duration{"hold": lease / 2, "claim": claim / 2} {
 		for late, want := range map[time.Duration]bool{0: true, 1: false} {
 			t.Run(fmt.Sprint(what, " ", late), func(t *testing.T) {
 				onEach(t, func(t *testing.T, w *world) {

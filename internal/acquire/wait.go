@@ -1,0 +1,112 @@
+package acquire
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/queue"
+	"github.com/relock-go/relock/internal/timing"
+)
+
+// How a lock that is taken waits: in Redis, for a message that grants it. The queue polls the entry
+// meanwhile.
+
+// Pause waits for d if that is not 0, a signal, the end of the call, or news from the table. It
+// reports whether the call goes on.
+func (a *acquisition) Pause(d time.Duration, signal <-chan struct{}) bool {
+	var after <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		after = timer.C
+	}
+	select {
+	case <-after:
+	case <-signal:
+	case <-a.call.C:
+	case <-a.ctx.Done():
+	case <-a.session.Done():
+	}
+	return a.ctx.Err() == nil && a.session.Err() == nil && !a.adopted()
+}
+
+// adopted reports whether the call's owner has the lock by now, from a ticket.
+func (a *acquisition) adopted() bool {
+	return a.call.Owner != nil && a.ticket == "" && !a.kind.Joins() && a.heldBy(a.call.Owner) != nil
+}
+
+// await waits in the queue in Redis.
+func (a *acquisition) await() (stage, error) {
+	l := a.lease
+	w := a.n.Queue.Add(l.Ref, l.Sent, a.after)
+	defer a.n.Queue.Remove(w)
+	for {
+		goesOn := a.Pause(0, w.C)
+		a.polled(w)
+		if !goesOn {
+			return over, a.Ended()
+		}
+		switch g, lost := a.n.Queue.Answer(w); {
+		case lost:
+			return asking, nil
+		case g.Granted:
+			if l.Keeps {
+				a.n.Keeper.Recalled(l.Keys.Name, a.n.Clock.Now())
+			}
+			return a.accept(g), nil
+		}
+	}
+}
+
+// polled notes what the last poll has found.
+func (a *acquisition) polled(w *queue.Waiter) {
+	last, err := a.n.Queue.Probed(w)
+	switch {
+	case err == queue.ErrSilent || a.n.Clock.Now()-last > int64(max(a.lease.Claim, silentFrom)):
+		a.facts.Silent(last)
+	case err != nil:
+		a.facts.Answered(err)
+	case last > a.lease.Sent:
+		a.taken()
+	}
+}
+
+// accept makes the lease the holder of a lock that was granted to it. The watchdog soon gives it its
+// length. A grant must be confirmed first if it is too old to be valid for long, if replicas must
+// have it, or if its slot is not known.
+func (a *acquisition) accept(g queue.Grant) stage {
+	l := a.lease
+	l.Since = a.n.Clock.Now()
+	l.Granted(g.Term, g.Until, g.Claim)
+	l.Wanted.Store(l.Wanted.Load() || g.Wanted)
+	enough := int64(g.Term / 4) // for the renewal, which must come in time
+	slotless := a.kind.Slots() && g.Slot < 0
+	if !l.Valid(l.Since+enough) || a.n.Config.Replicas > 0 || slotless {
+		return confirming
+	}
+	l.Token, l.Slot, a.read = g.Token, g.Slot, g.Read
+	return held
+}
+
+// confirm asks Redis for what was granted, or left to a ticket, without queueing, until Redis
+// answers. If the grant has expired, another call has the lock.
+func (a *acquisition) confirm() (stage, error) {
+	a.lease.Token = 0
+	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
+		r, err := a.send(false)
+		switch {
+		case r.Granted:
+			return held, nil
+		case err == nil && a.ticket != "":
+			return over, a.unused(r.Wait)
+		case err == nil:
+			a.taken()
+			return asking, nil
+		}
+		if err := a.check(err); err != nil {
+			return over, err
+		}
+		if !a.Pause(timing.Jitter(backoff), nil) {
+			return over, a.Ended()
+		}
+	}
+}
