@@ -222,7 +222,7 @@ func (h *hold) lose(cause error) {
 		h.cause = cause // also for calls that find the hold without parts before the table has lost it
 	}
 	h.mu.Unlock()
-	_ = h.drop(nil)
+	_ = h.drop(context.Background())
 	lost, _ := h.r.table.Lost(h.r.owned.Name, &h.Lease, cause, h.r.now())
 	for _, l := range lost {
 		l.Tell()

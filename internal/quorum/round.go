@@ -225,7 +225,7 @@ func (r *Redlock) round(ctx context.Context, c *acquire.Call) (got *hold, perman
 	case s.refused == 0 || len(r.nodes)-s.failed < r.quorum(): // otherwise it is taken
 		permanent, err = r.roundError(ctx, c.Op, s.errs)
 	}
-	_ = h.drop(nil)
+	_ = h.drop(context.Background())
 	return nil, permanent, err
 }
 
