@@ -163,7 +163,7 @@ func (all observers) Lost(e LostEvent)     { all.each(func(o Observer) { o.Lost(
 func (all observers) Renewed(e RenewEvent) { all.each(func(o Observer) { o.Renewed(e) }) }
 func (all observers) Kept(e KeepEvent)     { all.each(func(o Observer) { o.Kept(e) }) }
 
-// told tells a user's observer what the engine reports.
+// told tells a user's observer what a session reports.
 type told struct{ o Observer }
 
 // tell returns what tells o. Those of one observer are equal, if it can be compared.

@@ -85,10 +85,10 @@ type Leaf interface {
 	Parts() []Part // the locks that it takes
 }
 
-// A Part is a lock of one engine that a member takes.
+// A Part is a lock of one deployment that a member takes.
 type Part struct {
 	Node   *Node
-	Key    string // in Redis: the name with the prefix of the engine
+	Key    string // in Redis: the name with the prefix of the session
 	Family string // the locks that one owner may hold together at this key
 	Shared bool   // the read side
 	Most   int    // how many owners may hold it at once, unless it is shared

@@ -1,4 +1,4 @@
-// Package event holds what the engine reports. Package relock declares the events that users see,
+// Package event holds what sessions report. Package relock declares the events that users see,
 // and says when each is told.
 package event
 

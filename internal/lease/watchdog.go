@@ -12,7 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Watchdog renews every lease of an engine and enforces their deadlines. Two goroutines serve
+// A Watchdog renews every lease of a session and enforces their deadlines. Two goroutines serve
 // all leases: Run enforces deadlines, and RunRenewals sends renewals, in a cluster with one more
 // goroutine for each node that has a round under way. So a deadline is kept even if Redis does
 // not answer.

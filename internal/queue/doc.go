@@ -1,5 +1,5 @@
 // Package queue holds this process's places in the queues in Redis, and receives their grants. A
-// [Queue] probes all of an engine's contenders in batches.
+// [Queue] probes all of a session's contenders in batches.
 //
 // Invariants:
 //
@@ -10,7 +10,7 @@
 //   - Only the first of a queue listens to the lock's channel, by pattern, and only while Redisson has the
 //     lock: there is nothing for others to hear.
 //
-// The engine starts Queue.Run and waits for it. Run ends with Config.Ctx, after the
+// The session starts Queue.Run and waits for it. Run ends with Config.Ctx, after the
 // rounds of probes that it has started. Messages arrive by Queue.Heard, which does not block; the
-// engine calls Queue.Resubscribed when it may have missed some.
+// session calls Queue.Resubscribed when it may have missed some.
 package queue

@@ -13,7 +13,7 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Queue keeps the contenders of an engine: the hold ids that wait in Redis for a lock. One
+// A Queue keeps the contenders of a session: the hold ids that wait in Redis for a lock. One
 // goroutine, Run, probes all of them in batches, in a cluster with one more goroutine for each
 // node that has a round under way. A probe is a script that keeps a place alive and returns
 // whether it was granted.

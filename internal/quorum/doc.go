@@ -3,10 +3,10 @@
 //
 // Invariants:
 //
-//   - A hold is certain while its parts on a majority of the deployments are certain.
+//   - A hold is valid while its shares on a majority of the deployments are valid.
 //   - No call waits for a deployment longer than a bound, nor for a minority at all.
-//   - A hold that is over takes no part any more, so that no repair outlives its release.
-//   - Mutexes are taken in this order: a shard of the Redlocks' arbiter, hold.mu.
+//   - A hold that is over takes no share any more, so that no repair outlives its release.
+//   - Mutexes are taken in this order: a shard of the Redlocks' table, hold.mu.
 //
 // Requests to a minority may go on after a call has returned; they end in time, and Close of their
 // session waits for them.

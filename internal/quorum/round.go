@@ -164,7 +164,7 @@ type answer struct {
 }
 
 // ask sends a request to each of several deployments, concurrently. The requests end in time, also
-// if nobody waits for the answers, and Close of an engine waits for its own.
+// if nobody waits for the answers, and Close of a session waits for its own.
 func ask(deployments []int, request func(i int) (got bool, err error)) <-chan answer {
 	answers := make(chan answer, len(deployments))
 	for _, i := range deployments {
