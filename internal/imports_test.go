@@ -57,7 +57,7 @@ var allowed = []struct {
 		"internal/wire",
 	}},
 	{"internal/multilock", []string{
-		"internal/acquire", "internal/event", "internal/local", "internal/lockerr", "internal/timing",
+		"internal/acquire", "internal/event", "internal/local", "internal/lockerr", "internal/timing", "internal/transport",
 	}},
 
 	// The public API, and its users.

@@ -10,6 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/event"
 	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/transport"
 )
 
 // A Call is one call of Lock or TryLock of what the user locks. A Group and a Redlock lock their
@@ -24,11 +25,12 @@ type Call struct {
 	observer event.Observer // nil: nobody is told
 	start    int64
 	told     event.Acquire
-	hold     Held         // what it got; nil for a re-entry, which is not reported
-	crowd    *local.Crowd // of readers that share a hold
-	taken    bool         // the lock was found taken, by this call or just before it
-	whole    *Call        // that it is a part of
-	found    func()       // called when a TryLock that waits finds the lock taken; nil: of another call
+	hold     Held             // what it got; nil for a re-entry, which is not reported
+	crowd    *local.Crowd     // of readers that share a hold
+	taken    bool             // the lock was found taken, by this call or just before it
+	batch    *transport.Batch // in which its first request is sent; nil: alone
+	whole    *Call            // that it is a part of
+	found    func()           // called when a TryLock that waits finds the lock taken; nil: of another call
 }
 
 // Now is the time of calls: those of a group are of several engines.
@@ -157,6 +159,20 @@ func (c *Call) Part(wait bool) *Call {
 	part := *c
 	part.Wait, part.Due, part.whole = wait, false, c
 	return &part
+}
+
+// With has the call send its first request in a batch; Alone must follow.
+func (c *Call) With(b *transport.Batch) *Call {
+	c.batch = b
+	return c
+}
+
+// Alone has the call send nothing in a batch any more.
+func (c *Call) Alone() {
+	if c.batch != nil {
+		c.batch.Skip()
+		c.batch = nil
+	}
 }
 
 // FoundTaken reports whether the call has found the lock taken.

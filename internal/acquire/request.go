@@ -215,7 +215,8 @@ func (a *acquisition) send(enqueue bool) (r wire.Reply, err error) {
 
 // wants returns the request.
 func (a *acquisition) wants(queue bool) wire.Ask {
-	ask := wire.Ask{LeaseMS: a.leaseMS, Queue: queue}
+	ask := wire.Ask{LeaseMS: a.leaseMS, Queue: queue, With: a.c.batch}
+	a.c.batch = nil
 	if a.lease.Length != a.config.Lease {
 		ask.LeaseMS = wire.Millis(a.lease.Length)
 	}

@@ -165,6 +165,7 @@ func (t *Turn) enter() (h *local.Hold, err error) {
 // wait blocks until the table has something new for the call. A call that does not wait for the lock
 // waits for the release of what this process had.
 func (t *Turn) wait() error {
+	t.C.Alone()
 	if t.C.Contend(); t.C.Wait {
 		if !t.Pause(0, nil) {
 			return t.Ended()

@@ -16,6 +16,7 @@ import (
 	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/timing"
+	"github.com/relock-go/relock/internal/transport"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -306,7 +307,7 @@ func (g *Group) Refresh(h acquire.Held) {
 const (
 	togetherRounds = 3                     // before members are kept
 	roundPause     = 20 * time.Microsecond // after the second round; later ones double it
-	atOnce         = 256                   // members that are tried at the same time
+	atOnce         = 100                   // members that are tried at the same time
 )
 
 // hold is what one call has locked: every member once. It is lost with the first of them.
@@ -394,22 +395,50 @@ func (h *hold) try(ctx context.Context, c *acquire.Call) (taken int, err error) 
 	return slices.IndexFunc(h.parts, func(p acquire.Held) bool { return p.State() != local.Live }), nil
 }
 
-// tryBatch makes one attempt to lock each of a batch, all at the same time: the client sends what
-// overlaps together.
+// tryBatch makes one attempt to lock each of a batch, all at the same time: what goes to one node
+// goes in one pipeline.
 func (h *hold) tryBatch(ctx context.Context, b []int, c *acquire.Call) []error {
 	errs := make([]error, len(b))
-	var all errgroup.Group
-	all.SetLimit(atOnce)
-	for n, i := range b {
-		all.Go(func() error {
-			part := c.Part(false)
-			_, errs[n] = h.lock(ctx, i, part)
-			h.taken[i] = part.FoundTaken()
-			return nil
-		})
+	for from := 0; from < len(b); from += atOnce {
+		some := b[from:min(from+atOnce, len(b))]
+		together := h.together(some)
+		var all errgroup.Group
+		for n, i := range some {
+			part := c.Part(false).With(together[h.nodeOf(i)])
+			all.Go(func() error {
+				defer part.Alone()
+				_, errs[from+n] = h.lock(ctx, i, part)
+				h.taken[i] = part.FoundTaken()
+				return nil
+			})
+		}
+		_ = all.Wait() // the errors are in errs
 	}
-	_ = all.Wait() // the errors are in errs
 	return errs
+}
+
+// together returns a batch for each node of which several members are to be locked.
+func (h *hold) together(members []int) map[*acquire.Node]*transport.Batch {
+	count := make(map[*acquire.Node]int)
+	for _, i := range members {
+		count[h.nodeOf(i)]++
+	}
+	batches := make(map[*acquire.Node]*transport.Batch)
+	for n, k := range count {
+		if n != nil && k > 1 {
+			batches[n] = transport.NewBatch(n.Proto.Conn, k)
+		}
+	}
+	return batches
+}
+
+// nodeOf returns where a member is; nil if it is of several, or of a type that this module does not
+// know.
+func (h *hold) nodeOf(i int) *acquire.Node {
+	if l, ok := h.g.members[i].(*acquire.Lock); ok {
+		return l.Node()
+	}
+	return nil
 }
 
 // lock locks one member on behalf of a call, which waits or makes one attempt.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/transport"
 )
 
@@ -85,6 +86,8 @@ type Ask struct {
 	// Of a reader, as far as there are any.
 	Writer string // the write hold of the same owner
 	Join   string // the read hold of this process that readers may perhaps join
+
+	With *transport.Batch // it is sent with others; nil: alone
 }
 
 // A Reply is the answer to an Ask.
@@ -115,11 +118,14 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, a Ask) (Reply, error) {
 	var reply []int64
 	switch {
 	case p.Replicas > 0 && a.Join == "": // else it changes nothing that replicas must have
+		if a.With != nil {
+			a.With.Skip()
+		}
 		reply, err = p.EvalWait(ctx, c.Script, c.Keys, c.Args)
 	case k.slots():
-		reply, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsIntSlice()
+		reply, err = p.run(ctx, c, a.With).AsIntSlice()
 	default:
-		n, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsInt64()
+		n, err = p.run(ctx, c, a.With).AsInt64()
 	}
 	if len(reply) > 0 {
 		n = reply[0]
@@ -128,6 +134,14 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, a Ask) (Reply, error) {
 		slot = reply[1]
 	}
 	return k.granted(l, n, slot), l.Keys.explain(err)
+}
+
+// run runs a script, with others if there are any.
+func (p *Protocol) run(ctx context.Context, c transport.Call, with *transport.Batch) rueidis.RedisResult {
+	if with != nil {
+		return with.Eval(ctx, c.Script, c.Keys, c.Args)
+	}
+	return p.Eval(ctx, c.Script, c.Keys, c.Args)
 }
 
 // waits returns the reply to a call that is not granted.
