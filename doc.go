@@ -94,6 +94,8 @@
 //   - No waiter sleeps for ever.
 //   - A request that is sent twice, because its reply was lost, has the outcome of one sent once.
 //   - Within 50 ms of Lock returning, the hold has its full lease in Redis, even if another process handed it over.
+//     A hold that another goroutine of the session handed over, and a reader that joins others, have at least half
+//     of it.
 //   - A session's goroutines and connections do not grow with the number of locks, holds or waiters.
 //
 // # What is not promised

@@ -18,7 +18,7 @@ import (
 // whichever goroutine calls it, and these go first. Lock goes on meanwhile. If another hold of the
 // value still lives then, the error's text says so: it needs an Unlock of its own. A caller that
 // must know of its own hold uses Acquire, Do, or an owner. Readers that lock through one value
-// share a hold, which counts them.
+// share a hold, which counts them, unless each has a lease of its own ([RWMutex]).
 //
 // Under a context from [Session.NewContext], Lock and Unlock act for the owner in it, through any
 // value of the same session, kind and name. An owner that holds the lock enters again without a

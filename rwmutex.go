@@ -20,7 +20,8 @@ import (
 // The readers of a session share one lease in Redis. More readers join it without a round trip for
 // as long as the hand-off window ([WithTenure]) after Redis last said that no writer waits. A
 // reader whose lease has another length than the session's, or is bounded ([WithFixedLease],
-// [WithMaxHold]), has a lease of its own.
+// [WithMaxHold]), has a lease of its own. Such readers of one value do not share a hold: RUnlock ends
+// the one that was locked first.
 type RWMutex struct {
 	named // the write side
 	read  handle
