@@ -37,11 +37,11 @@ func (l *Lock) Take(ctx context.Context, o *local.Owner, crowd *local.Crowd, wai
 // reenter enters the hold of o again, nil if it has none that is valid.
 func (l *Lock) reenter(o *local.Owner, due bool) *local.Hold {
 	h := o.Reenter(l.owned, l.kind.Joins(), due)
-	if h == nil || h.Lease.Valid(l.n.Clock.Now()) {
-		return h
+	if h != nil && !h.Lease.Valid(l.n.Clock.Now()) {
+		l.giveBack(h, due)
+		return nil
 	}
-	h.Leave(due)
-	return nil
+	return h
 }
 
 // takeBack ends one call that h was granted to, which its caller does not know.

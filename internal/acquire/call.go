@@ -33,7 +33,7 @@ type Call struct {
 	found    func()           // called when a TryLock that waits finds the lock taken; nil: of another call
 }
 
-// Now is the time of calls: those of a group are of several engines.
+// Now is the time of calls: those of a group are of several nodes.
 var Now = clock.New().Now
 
 // NewCall returns a call that starts now.

@@ -36,14 +36,14 @@ type LockConfig struct {
 	Fixed   bool          // leases are not renewed
 }
 
-// Passes reports whether a hold may go from call to call of this process. One whose length is
-// bounded is its owner's alone.
-func (c *LockConfig) Passes() bool { return !c.Fixed && c.MaxHold == 0 && c.MinHold == 0 }
+// Unbounded reports whether a hold lasts until its Unlock: its lease is renewed, and may go from call
+// to call of this process. One whose length is bounded is its owner's alone.
+func (c *LockConfig) Unbounded() bool { return !c.Fixed && c.MaxHold == 0 && c.MinHold == 0 }
 
 // Takes returns the length of the leases that a call takes over from another; 0: it takes none
 // over.
 func (c *LockConfig) Takes(length time.Duration) int64 {
-	if c.Passes() {
+	if c.Unbounded() {
 		return int64(length)
 	}
 	return 0
@@ -73,7 +73,7 @@ func (l *Lock) Init(n *Node, k wire.Kind, name string, cfg LockConfig) {
 		l.leaseMS = wire.Millis(l.config.Lease)
 	}
 	l.owned = local.Key{Of: n, Family: k.Family(), Name: l.keys.Name}
-	if k.Passes() && (!k.Joins() || l.config.Passes() && l.config.Lease == n.Config.Lease) { // readers share a lease of the session's length
+	if k.Passes() && (!k.Joins() || l.config.Unbounded() && l.config.Lease == n.Config.Lease) { // readers share a lease of the session's length
 		l.table = n.tables[k.Family()]
 	}
 }
@@ -96,7 +96,7 @@ func (l *Lock) newLease() *lease.Lease {
 	of := &lease.Lease{
 		Ref: wire.Ref{
 			Keys: &l.keys, Kind: l.kind, ID: l.n.newID(l.kind), Length: l.config.Lease, Claim: wire.ClaimOf(l.config.Lease),
-			Renewed: l.config.Passes(), Permits: l.config.Permits,
+			Renewed: l.config.Unbounded(), Permits: l.config.Permits,
 		},
 		Fixed:   l.config.Fixed,
 		MinHold: min(l.config.MinHold, time.Duration(lease.Forever)),

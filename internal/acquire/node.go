@@ -53,7 +53,7 @@ type Node struct {
 	Calls    Calls              // that Close waits for
 
 	tables  map[string]*tabled // by family
-	pool    *local.Table       // of calls
+	pool    *local.Table       // of calls, of all kinds
 	leaseMS string             // Config.Lease
 }
 

@@ -131,7 +131,7 @@ func (n *Node) giveUp(l *lease.Lease) {
 // granted completes the lease.
 func (a *acquisition) granted() *lease.Lease {
 	l := a.lease
-	if l.Start = l.Since; l.Token > 0 {
+	if l.Token > 0 {
 		l.Top = l.Token + wire.Tokens(l.Token) - 1
 	}
 	return l

@@ -19,10 +19,11 @@ type Lease struct {
 // Valid reports whether the process has the lease for certain.
 func (l *Lease) Valid(now int64) bool { return now < l.Deadline.Load() }
 
-// next has the next call take l over, which wants leases of that length, and returns its token. The
-// hand-off window ends at until; nothing is taken over unless Redis was known to have l at heard.
-func (l *Lease) next(length, until, heard, now int64) (token int64, ok bool) {
-	term := l.Takes
+// takeOver has the next call take l over, which wants leases of that length, and uses up the next
+// token, which it returns. That may be before until, when the hand-off window ends, and if Redis was
+// known to have l at heard.
+func (l *Lease) takeOver(length, until, heard, now int64) (token int64, ok bool) {
+	term := l.Takes // of which half must be left
 	if grant := l.Grant.Load(); grant > 0 {
 		term = grant
 	}

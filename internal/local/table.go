@@ -120,7 +120,7 @@ const (
 )
 
 // NewTable returns a table whose leases go from call to call for that long after Redis has granted
-// them.
+// them, or a call has taken over what was kept.
 func NewTable(window int64) *Table {
 	t := &Table{window: window, seed: maphash.MakeSeed()}
 	t.calls.New = func() any { return &Call{C: make(chan struct{}, 1)} }

@@ -11,7 +11,7 @@ func (e *entry) lock(c *Call, heard, now int64) Step {
 		}
 		return e.delegate(c)
 	case kept:
-		if token, ok := e.lease.next(c.Length, Never, heard, now); ok {
+		if token, ok := e.lease.takeOver(c.Length, Never, heard, now); ok {
 			e.lease.Start = now // the hand-off window begins again: nobody else has wanted the lease
 			e.hold = e.begin(c, e.lease, token, now)
 			e.state, e.hold.Passed = held, true
@@ -60,7 +60,7 @@ func (e *entry) unlock(h *Hold, pass, keep bool, window, heard, now int64) Step 
 	l := e.lease
 	alone := e.read == nil && e.delegates[readers] == nil && len(e.queues[readers]) == 0
 	if q := e.queues[writers]; pass && alone && len(q) > 0 {
-		if token, ok := l.next(q[0].Length, l.Start+window, 0, now); ok {
+		if token, ok := l.takeOver(q[0].Length, l.Start+window, 0, now); ok {
 			e.pass(q[0], token, now)
 			return Step{}
 		}
