@@ -154,7 +154,7 @@ func (a *acquisition) Ask(step local.Step) (h *local.Hold, next local.Step, err 
 		h.Reads = a.kind.Joins()
 		l.Of.(*alone).Store(h)
 	case a.kind.Joins():
-		return a.share(l)
+		return a.joinRead(l)
 	default:
 		h = a.table.Granted(a.call, &l.Lease, now)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Lock is a lock of one deployment: an exclusive one, or one side of a read-write lock. Init makes
-// it usable.
+// A Lock is a lock of one deployment: an exclusive one, one side of a read-write lock, or a
+// semaphore. Init makes it usable.
 type Lock struct {
 	n      *Node
 	kind   wire.Kind

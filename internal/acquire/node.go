@@ -46,7 +46,7 @@ type Node struct {
 	Cleaner    *lease.Cleaner
 	Keeper     *lease.Keeper
 	Leases     lease.Registry
-	Redlocks   *local.Table // for those whose first session this is
+	Redlocks   *local.Table // of the Redlocks whose sessions this is the first of, by its id
 
 	Draining *transport.Context // ends when nothing new is granted
 	Closing  *transport.Context // ends when the session closes

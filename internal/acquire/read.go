@@ -11,9 +11,9 @@ import (
 // without asking Redis for the hand-off window after Redis last said that no writer waits. A reader
 // whose lease has another length, or is bounded, or whose owner writes, has a lease of its own.
 
-// share follows a reply to l that grants a read lease, or says what becomes of the one that the
+// joinRead follows a reply to l that grants a read lease, or says what becomes of the one that the
 // process has. It returns the hold, or else what the call must do next.
-func (a *acquisition) share(l *lease.Lease) (*local.Hold, local.Step, error) {
+func (a *acquisition) joinRead(l *lease.Lease) (*local.Hold, local.Step, error) {
 	on, joinUntil := l, l.Sent+int64(a.n.Config.Tenure)
 	fresh := true
 	switch a.read {

@@ -122,7 +122,7 @@ func (w *world) clone() *world {
 		if hs[h] == nil {
 			n := &Hold{
 				Lease: lease(h.Lease), Owner: owners[h.Owner], Token: h.Token, Since: h.Since, Keep: h.Keep, Reads: h.Reads,
-				Passed: h.Passed, shared: h.shared, due: h.due,
+				Passed: h.Passed, shared: h.shared, wants: h.wants,
 			}
 			n.state.Store(h.state.Load())
 			n.calls.Store(h.calls.Load())

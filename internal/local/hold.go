@@ -158,9 +158,9 @@ type Hold struct {
 	shared bool          // other calls may be granted it as well
 	calls  atomic.Uint64 // that were granted it and have not ended; above dueShift, how many of these are due to an Unlock of the lock
 
-	more sync.Mutex    // protects the following
-	want chan struct{} // result of Wanted; nil: nobody has asked yet
-	due  bool          // somebody else waits for the lock
+	more  sync.Mutex    // protects the following
+	want  chan struct{} // result of Wanted; nil: nobody has asked yet
+	wants bool          // somebody else waits for the lock
 }
 
 const dueShift = 32
@@ -223,7 +223,7 @@ func (h *Hold) Fence() int64 { return h.Token }
 func (h *Hold) Wanted() <-chan struct{} {
 	h.more.Lock()
 	defer h.more.Unlock()
-	if h.due {
+	if h.wants {
 		return Closed
 	}
 	if h.want == nil {
@@ -236,8 +236,8 @@ func (h *Hold) Wanted() <-chan struct{} {
 func (h *Hold) SetWanted() {
 	h.more.Lock()
 	defer h.more.Unlock()
-	if !h.due && h.want != nil {
+	if !h.wants && h.want != nil {
 		close(h.want)
 	}
-	h.due = true
+	h.wants = true
 }

@@ -45,9 +45,9 @@ const (
 
 func sideOf(reads bool) int {
 	if reads {
-		return 1
+		return readSide
 	}
-	return 0
+	return writeSide
 }
 
 // Enter begins a call of o, c, for a side of k; an Unlock of the lock is to end what it gets if due.

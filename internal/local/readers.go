@@ -11,9 +11,9 @@ func (e *entry) rlock(c *Call, now int64) Step {
 		return Step{Do: Lose, Lease: e.read}
 	case e.mayJoin(c, now):
 		return Step{Do: Enter, Hold: e.join(c, now)}
-	case c.Try && (e.state == held || e.delegates[readers] != nil && e.delegates[readers].refused):
+	case c.Try && (e.state == held || e.delegates[readSide] != nil && e.delegates[readSide].refused):
 		return Step{Do: Refuse}
-	case e.delegates[readers] == nil:
+	case e.delegates[readSide] == nil:
 		return e.delegate(c)
 	}
 	return e.wait(c, now)
@@ -21,7 +21,7 @@ func (e *entry) rlock(c *Call, now int64) Step {
 
 // mayJoin reports whether c may share the lease without asking Redis.
 func (e *entry) mayJoin(c *Call, now int64) bool {
-	return e.read != nil && (c.Inside || now < e.joinUntil && e.state == free && len(e.queues[writers]) == 0)
+	return e.read != nil && (c.Inside || now < e.joinUntil && e.state == free && len(e.queues[writeSide]) == 0)
 }
 
 // join gives c a hold on the lease, or the one that its crowd has there.
@@ -57,9 +57,9 @@ func (e *entry) grantedRead(c *Call, l *Lease, fresh bool, joinUntil, now int64)
 		return e.ask(c), nil // the lease that it was to share has ended meanwhile
 	}
 	e.joinUntil = joinUntil
-	e.delegates[readers] = nil
+	e.delegates[readSide] = nil
 	h := e.join(c, now)
-	for _, w := range slices.Clone(e.queues[readers]) {
+	for _, w := range slices.Clone(e.queues[readSide]) {
 		e.leave(w)
 		e.join(w, now)
 		w.signal()

@@ -67,7 +67,7 @@ type Step struct {
 	Lease *Lease // of Ask, Lose, Release and Keep
 }
 
-// A Table decides for the locks of one kind which calls have them. It is safe for concurrent use.
+// A Table decides for the locks of one family which calls have them. It is safe for concurrent use.
 type Table struct {
 	window int64        // the hand-off window
 	heard  atomic.Int64 // since when messages are heard
@@ -115,8 +115,8 @@ const (
 )
 
 const (
-	writers = 0
-	readers = 1
+	writeSide = 0
+	readSide  = 1
 )
 
 // NewTable returns a table whose leases go from call to call for that long after Redis has granted
@@ -158,8 +158,8 @@ func (c *Call) signal() {
 	}
 }
 
-// lock locks the shard of a name, and returns its entry, a new one if it has none.
-func (t *Table) lock(name string) (*shard, *entry) {
+// at locks the shard of a name, and returns its entry, a new one if it has none.
+func (t *Table) at(name string) (*shard, *entry) {
 	s := &t.shards[maphash.String(t.seed, name)&(shardCount-1)]
 	s.Lock()
 	e := s.entries[name]
@@ -173,8 +173,8 @@ func (t *Table) lock(name string) (*shard, *entry) {
 	return s, e
 }
 
-// unlock forgets the name if nothing is left of it, and unlocks the shard.
-func (s *shard) unlock(e *entry) {
+// leave forgets the name if nothing is left of it, and unlocks the shard.
+func (s *shard) leave(e *entry) {
 	if e.empty() {
 		delete(s.entries, e.name)
 		s.spare.Put(e)
@@ -183,14 +183,14 @@ func (s *shard) unlock(e *entry) {
 }
 
 func (e *entry) empty() bool {
-	return e.state == free && e.read == nil && e.delegates == [2]*Call{} && len(e.queues[writers])+len(e.queues[readers]) == 0
+	return e.state == free && e.read == nil && e.delegates == [2]*Call{} && len(e.queues[writeSide])+len(e.queues[readSide]) == 0
 }
 
 // Lock begins the call c: it is let in, or told to wait, to ask Redis, or that the lock is taken. A
 // kept lease that it cannot take over is released first: the call does that, and waits.
 func (t *Table) Lock(c *Call, now int64) Step {
-	s, e := t.lock(c.Name)
-	defer s.unlock(e)
+	s, e := t.at(c.Name)
+	defer s.leave(e)
 	c.state, c.refused, c.since = outside, false, Never
 	if c.Reads {
 		return e.rlock(c, now)
@@ -200,8 +200,8 @@ func (t *Table) Lock(c *Call, now int64) Step {
 
 // Next returns what c is to do after its C has received.
 func (t *Table) Next(c *Call) Step {
-	s, e := t.lock(c.Name)
-	defer s.unlock(e)
+	s, e := t.at(c.Name)
+	defer s.leave(e)
 	return e.next(c)
 }
 
@@ -219,8 +219,8 @@ func (e *entry) next(c *Call) Step {
 
 // Refused records that Redis has answered a delegate that the lock is taken.
 func (t *Table) Refused(c *Call, now int64) {
-	s, e := t.lock(c.Name)
-	defer s.unlock(e)
+	s, e := t.at(c.Name)
+	defer s.leave(e)
 	e.refused(c, now)
 }
 
@@ -230,7 +230,7 @@ func (e *entry) refused(c *Call, now int64) {
 	}
 	c.refused, e.takenAt = true, now
 	if c.Reads {
-		for _, w := range e.queues[readers] {
+		for _, w := range e.queues[readSide] {
 			if w.Try {
 				e.leave(w)
 				w.state = turned
@@ -242,8 +242,8 @@ func (e *entry) refused(c *Call, now int64) {
 
 // Granted records that Redis has granted l to the delegate c, and returns its hold.
 func (t *Table) Granted(c *Call, l *Lease, now int64) *Hold {
-	s, e := t.lock(c.Name)
-	defer s.unlock(e)
+	s, e := t.at(c.Name)
+	defer s.leave(e)
 	return e.granted(c, l, now)
 }
 
@@ -251,16 +251,16 @@ func (t *Table) Granted(c *Call, l *Lease, now int64) *Hold {
 // may share l, as they do already. Others may share it as well until joinUntil. spare is a lease to
 // release: l, if the process has another one by now.
 func (t *Table) GrantedRead(c *Call, l *Lease, fresh bool, joinUntil, now int64) (step Step, spare *Lease) {
-	s, e := t.lock(c.Name)
-	defer s.unlock(e)
+	s, e := t.at(c.Name)
+	defer s.leave(e)
 	return e.grantedRead(c, l, fresh, joinUntil, now)
 }
 
 // Unlock ends h, after its last call has left it. Its lease goes to the next call if that may be,
 // and pass; it is kept if nobody waits, that may be, and keep; otherwise it is to be released.
 func (t *Table) Unlock(name string, h *Hold, pass, keep bool, now int64) Step {
-	s, e := t.lock(name)
-	defer s.unlock(e)
+	s, e := t.at(name)
+	defer s.leave(e)
 	if h.Reads {
 		return e.runlock(h, now)
 	}
@@ -269,30 +269,30 @@ func (t *Table) Unlock(name string, h *Hold, pass, keep bool, now int64) Step {
 
 // Released records that the release of l is over, which a step has asked for.
 func (t *Table) Released(name string, l *Lease, now int64) {
-	s, e := t.lock(name)
-	defer s.unlock(e)
+	s, e := t.at(name)
+	defer s.leave(e)
 	e.releasedLease(l, now)
 }
 
 // Recalled records that another process wants l. If it is kept, it is to be released.
 func (t *Table) Recalled(name string, l *Lease, now int64) Step {
-	s, e := t.lock(name)
-	defer s.unlock(e)
+	s, e := t.at(name)
+	defer s.leave(e)
 	return e.recalled(l, now)
 }
 
 // Dropped records that l is not to be kept any longer. If it is, it is to be released.
 func (t *Table) Dropped(name string, l *Lease, now int64) Step {
-	s, e := t.lock(name)
-	defer s.unlock(e)
+	s, e := t.at(name)
+	defer s.leave(e)
 	return e.dropped(l, now)
 }
 
 // Lost records that l is lost, and returns the holds on it, which end with that cause. had reports
 // that the process had l: held, kept, or being released.
 func (t *Table) Lost(name string, l *Lease, cause error, now int64) (holds []*Hold, had bool) {
-	s, e := t.lock(name)
-	defer s.unlock(e)
+	s, e := t.at(name)
+	defer s.leave(e)
 	return e.lost(l, cause, now)
 }
 
@@ -307,15 +307,15 @@ type Ahead struct {
 // Left ends the call c, whatever it does. It returns the hold if c was let in meanwhile, which the
 // caller must give back.
 func (t *Table) Left(c *Call, now int64) *Hold {
-	s, e := t.lock(c.Name)
-	defer s.unlock(e)
+	s, e := t.at(c.Name)
+	defer s.leave(e)
 	return e.left(c, now)
 }
 
 // Ahead returns what c waits for.
 func (t *Table) Ahead(c *Call) Ahead {
-	s, e := t.lock(c.Name)
-	defer s.unlock(e)
+	s, e := t.at(c.Name)
+	defer s.leave(e)
 	a := Ahead{Held: e.state == held || !c.Reads && e.read != nil, TakenAt: -1}
 	if e.state == releasing {
 		a.Release = e.released
@@ -383,11 +383,11 @@ func (e *entry) ask(c *Call) Step {
 
 // promote has the next call of each side ask Redis, if the side needs one that does.
 func (e *entry) promote() {
-	if len(e.queues[writers]) > 0 && e.state == free {
-		e.promoteFirst(writers)
+	if len(e.queues[writeSide]) > 0 && e.state == free {
+		e.promoteFirst(writeSide)
 	}
-	if len(e.queues[readers]) > 0 && e.delegates[readers] == nil {
-		e.promoteFirst(readers)
+	if len(e.queues[readSide]) > 0 && e.delegates[readSide] == nil {
+		e.promoteFirst(readSide)
 	}
 }
 
@@ -446,15 +446,15 @@ func (e *entry) lost(l *Lease, cause error, now int64) (holds []*Hold, had bool)
 
 // noteTaken records that the lock was taken until now, if calls wait for it.
 func (e *entry) noteTaken(now int64) {
-	if len(e.queues[writers])+len(e.queues[readers]) > 0 || e.delegates != [2]*Call{} {
+	if len(e.queues[writeSide])+len(e.queues[readSide]) > 0 || e.delegates != [2]*Call{} {
 		e.takenAt = now
 	}
 }
 
 // Held returns the live hold of the exclusive side, nil if there is none.
 func (t *Table) Held(name string) *Hold {
-	s, e := t.lock(name)
-	defer s.unlock(e)
+	s, e := t.at(name)
+	defer s.leave(e)
 	if e.state != held {
 		return nil
 	}
@@ -463,8 +463,8 @@ func (t *Table) Held(name string) *Hold {
 
 // Kept returns the lease that is kept, nil if none is.
 func (t *Table) Kept(name string) *Lease {
-	s, e := t.lock(name)
-	defer s.unlock(e)
+	s, e := t.at(name)
+	defer s.leave(e)
 	if e.state != kept {
 		return nil
 	}
@@ -473,9 +473,9 @@ func (t *Table) Kept(name string) *Lease {
 
 // Waiting returns how many calls wait in memory. It is for tests.
 func (t *Table) Waiting(name string) int {
-	s, e := t.lock(name)
-	defer s.unlock(e)
-	return len(e.queues[writers]) + len(e.queues[readers])
+	s, e := t.at(name)
+	defer s.leave(e)
+	return len(e.queues[writeSide]) + len(e.queues[readSide])
 }
 
 // Len returns how many names the table knows. It is for tests.

@@ -20,7 +20,7 @@ func (e *entry) lock(c *Call, heard, now int64) Step {
 		e.wait(c, now)
 		return e.release(now)
 	case releasing:
-		if !c.Try || len(e.queues[writers]) == 0 {
+		if !c.Try || len(e.queues[writeSide]) == 0 {
 			return e.wait(c, now) // one that does not wait for the lock waits for the release: nobody has it
 		}
 		return Step{Do: Refuse}
@@ -42,11 +42,11 @@ func (e *entry) begin(c *Call, l *Lease, token, now int64) *Hold {
 
 // granted gives l to the delegate c.
 func (e *entry) granted(c *Call, l *Lease, now int64) *Hold {
-	e.delegates[writers] = nil
+	e.delegates[writeSide] = nil
 	e.state, e.lease, e.wanted = held, l, false
 	l.Start = now
 	e.hold = e.begin(c, l, l.Token, now)
-	if len(e.queues[writers])+len(e.queues[readers]) > 0 {
+	if len(e.queues[writeSide])+len(e.queues[readSide]) > 0 {
 		e.hold.SetWanted()
 	}
 	return e.hold
@@ -58,8 +58,8 @@ func (e *entry) unlock(h *Hold, pass, keep bool, window, heard, now int64) Step 
 		return Step{}
 	}
 	l := e.lease
-	alone := e.read == nil && e.delegates[readers] == nil && len(e.queues[readers]) == 0
-	if q := e.queues[writers]; pass && alone && len(q) > 0 {
+	alone := e.read == nil && e.delegates[readSide] == nil && len(e.queues[readSide]) == 0
+	if q := e.queues[writeSide]; pass && alone && len(q) > 0 {
 		if token, ok := l.takeOver(q[0].Length, l.Start+window, 0, now); ok {
 			e.pass(q[0], token, now)
 			return Step{}
@@ -77,7 +77,7 @@ func (e *entry) pass(c *Call, token, now int64) {
 	e.leave(c)
 	e.hold = e.begin(c, e.lease, token, now)
 	e.hold.Passed = true
-	if e.wanted || len(e.queues[writers]) > 0 {
+	if e.wanted || len(e.queues[writeSide]) > 0 {
 		e.hold.SetWanted()
 	}
 	c.signal()

@@ -58,7 +58,7 @@ func TestMaxHoldEndsOnTime(t *testing.T) {
 	}
 }
 
-// Who is passed a hold has the bound of its own value, and all of it.
+// Each hold has the bound of its own value, and all of it.
 func TestMaxHoldIsOfEachOwner(t *testing.T) {
 	const most = 40 * time.Second
 	onEach(t, func(t *testing.T, w *world) {
