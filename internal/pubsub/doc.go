@@ -4,6 +4,8 @@
 // or in a cluster one for each node where a channel needs it. A [Listener] waits for
 // messages of one channel. The package knows nothing of locks or of what messages mean.
 //
+// Its files, from the ground up: listener.go, connection.go, subscribe.go, broker.go.
+//
 // # Invariants
 //
 //   - No gap goes unnoticed. Whoever waits for a message subscribes first, then looks at the

@@ -1,6 +1,10 @@
 // Package quorum locks over several independent deployments. A [Redlock] does the work of a
 // relock.Redlock. The algorithm is "Distributed Locks with Redis" of the Redis documentation.
 //
+// Its files, from the ground up: redlock.go (the lock, and how it is unlocked), hold.go (what a hold
+// has of the deployments), round.go (how it is acquired). A call gets its turn in the process as one
+// of any lock does (acquire.Turn).
+//
 // Invariants:
 //
 //   - A hold is valid while its shares on a majority of the deployments are valid.

@@ -3,6 +3,12 @@
 // [Conn] sends on behalf of one session; [SlotMap] knows the primaries of a cluster; [Rounds]
 // runs batches side by side, one for each node. The package knows nothing of locks.
 //
+// Its files, from the ground up: errors.go (what errors mean), context.go, script.go, slot.go and
+// slotmap.go (a cluster); role.go (what a server is), path.go (over which connection), pool.go and
+// dial.go (connections), reach.go (how commands are given to rueidis), conn.go (scripts), batch.go
+// and rounds.go (several at once), replicas.go (WAIT), inquire.go and closed.go (questions at the
+// start and the end).
+//
 // # Invariants
 //
 //   - A call ends with its own context, whatever rueidis does. No such context reaches rueidis, which
@@ -18,7 +24,7 @@
 //
 // # Goroutines
 //
-// The goroutines that a Conn starts are counted in the WaitGroup given to [NewConn]; the
+// The goroutines that a Conn starts are counted by the tasks given to [NewConn]; the
 // session waits for it. While Redis hangs there is one for each call under way, and for each that
 // has ended since Redis last answered: at most 576 for each node. Only a call of Dedicate may
 // outlive the session, at most 16 for each node: it ends when rueidis yields a connection or the
