@@ -128,10 +128,16 @@ func (h *handle) next() (next acquire.Held, another bool) {
 		return nil, false
 	}
 	next = h.due[len(h.due)-1]
-	if h.crowd != nil && !next.Shared() { // of readers with leases of their own the one that lasts longest stays
-		next = h.due[slices.IndexFunc(h.due, func(held acquire.Held) bool { return !held.Shared() })]
+	if h.crowd != nil && alone(next) { // of readers with leases of their own the one that lasts longest stays
+		next = h.due[slices.IndexFunc(h.due, alone)]
 	}
 	return next, false
+}
+
+// alone reports whether held is a hold without an owner, with a lease of its own.
+func alone(held acquire.Held) bool {
+	h, ok := held.(*local.Hold)
+	return ok && h.Alone && h.Owner == nil
 }
 
 // latest returns what was locked last and is to be unlocked, else what was locked last at all,

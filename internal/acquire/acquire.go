@@ -114,8 +114,12 @@ func (l *Lock) acquire(ctx context.Context, o *local.Owner, c *Call) (*local.Hol
 	if c.whole == nil { // a group gives back what it does not hold
 		a.call.Keep = int64(l.config.Keep)
 	}
-	if l.kind.Joins() {
-		a.call.Inside = c.Wait && l.readAround(ctx)
+	if around := l.readAround(ctx); around != nil && c.Wait {
+		if o == nil && around.Owner == nil && (l.table == nil || around.Alone) && around.Enter(c.Due) {
+			c.Got(around, true) // a lease of its own would have to wait for writers
+			return around, nil
+		}
+		a.call.Inside = true
 	}
 	t := Turn{Asker: a, Key: l.owned, Call: a.call, C: c}
 	return t.Take()
@@ -150,8 +154,7 @@ func (a *acquisition) Ask(step local.Step) (h *local.Hold, next local.Step, err 
 	case l == nil:
 		return nil, local.Step{Do: local.Refuse}, err
 	case a.apart:
-		h = local.NewHold(&l.Lease, a.call.Owner, a.c.Due, now)
-		h.Reads = a.kind.Joins()
+		h = local.NewHold(&l.Lease, a.call.Owner, a.kind.Joins(), a.c.Due, now)
 		l.Of.(*alone).Store(h)
 	case a.kind.Joins():
 		return a.joinRead(l)

@@ -95,7 +95,8 @@ func Verdict(t *local.Table, c *local.Call, own *Facts, now int64) (taken bool, 
 // Known implements [Knower].
 func (a *acquisition) Known() *Facts { return &a.facts }
 
-func (a *acquisition) verdict() (taken bool, err error) {
+// Verdict implements [Asker].
+func (a *acquisition) Verdict() (taken bool, err error) {
 	switch now := a.n.Clock.Now(); {
 	case !a.apart:
 		return Verdict(a.table.Table, a.call, &a.facts, now)
@@ -106,18 +107,16 @@ func (a *acquisition) verdict() (taken bool, err error) {
 	}
 }
 
-// Ended returns why the call must end, nil if it may go on.
-func (a *acquisition) Ended() error {
+// ended returns why the call must end, nil if it may go on.
+func (a *acquisition) ended() error {
 	op := a.op(a.c)
 	switch {
-	case a.adopted():
-		return errStartOver
 	case a.ctx.Err() == nil && a.session.Err() == nil:
 		return nil
 	case a.ctx.Err() == nil:
 		return a.fails(a.c, lockerr.ErrClosed, a.facts.lastError())
 	}
-	taken, err := a.verdict()
+	taken, err := a.Verdict()
 	if a.c.found != nil && a.c.Ctx.Err() == nil { // a TryLock that waits has waited enough
 		return a.triedEnough(err)
 	}

@@ -114,8 +114,12 @@ func (l *Lock) finish(h *local.Hold, pass bool, now int64) (step local.Step) {
 
 // keep keeps a lease after h.
 func (l *Lock) keep(on *lease.Lease, h *local.Hold) {
+	now := l.n.Clock.Now()
 	l.n.Watchdog.Idle(on, h.Since)
-	l.n.Keeper.Keep(on, h.Keep, l.n.Clock.Now())
+	l.n.Keeper.Keep(on, h.Keep, now)
+	if t, ok := on.Of.(*tabled); ok && t.Kept(on.Keys.Name) != &on.Lease { // another call was faster
+		l.n.Keeper.Forget(on, now)
+	}
 }
 
 // giveBack ends one call of h, which was granted to a call that does not want it, and of which

@@ -99,6 +99,9 @@ func (a *acquisition) open() (stop func()) {
 
 // Patience returns how much longer a call that does not wait for the lock waits for Redis.
 func (a *acquisition) Patience() time.Duration {
+	if a.c.Try { // also that of a group, which tries one member after the other
+		return a.tryBound() - a.c.Waited()
+	}
 	return a.tryBound() - time.Duration(a.n.Clock.Now()-a.start)
 }
 
@@ -163,8 +166,8 @@ func (a *acquisition) request() (stage, error) {
 	}
 	l.Queued = l.Queued && !refused
 	a.backoff = min(max(2*a.backoff, timing.MinBackoff), timing.MaxBackoff)
-	if !a.Pause(timing.Jitter(a.backoff), nil) {
-		return over, a.Ended()
+	if err := a.Pause(timing.Jitter(a.backoff), nil); err != nil {
+		return over, err
 	}
 	return asking, nil
 }
@@ -239,7 +242,7 @@ func undecided(err error) bool {
 
 // check returns nil if the call may try again after err, else what the call must return.
 func (a *acquisition) check(err error) error {
-	end := a.Ended()
+	end := a.ended()
 	if end != nil && transport.IsContextError(err) {
 		return end
 	}
@@ -247,7 +250,7 @@ func (a *acquisition) check(err error) error {
 	a.facts.Answered(err)
 	switch {
 	case end != nil:
-		return a.Ended()
+		return a.ended()
 	case !a.c.Wait || !transport.Transient(err):
 		return unavailable(a.op(a.c), a.Name(), err, time.Duration(a.n.Clock.Now()-sent))
 	}
@@ -261,5 +264,8 @@ func (a *acquisition) taken() {
 	a.c.Contend()
 	if !a.apart {
 		a.table.Refused(a.call, a.n.Clock.Now())
+	}
+	if a.call.Owner != nil {
+		a.call.Owner.Tell(a.owned)
 	}
 }

@@ -75,13 +75,16 @@ func (l *Lock) waitsForItself(ctx context.Context, o *local.Owner) bool {
 	return len(others) >= max(l.config.Permits, 1)
 }
 
-// readAround reports whether a section that ctx comes from reads what l would read. Then l must not
-// wait for a writer, who waits for that section.
-func (l *Lock) readAround(ctx context.Context) bool {
+// readAround returns the hold of a section that ctx comes from and that reads what l would read, nil
+// if there is none. Then l must not wait for a writer, who waits for that section.
+func (l *Lock) readAround(ctx context.Context) *local.Hold {
+	if !l.kind.Joins() {
+		return nil
+	}
 	for _, t := range AroundAt(ctx, l.n, l.keys.Name) {
 		if t.Kind.Joins() {
-			return true
+			return t.Hold
 		}
 	}
-	return false
+	return nil
 }

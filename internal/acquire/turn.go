@@ -28,16 +28,18 @@ type Asker interface {
 	// Refuse if the lock is taken and the call does not wait.
 	Ask(step local.Step) (h *local.Hold, next local.Step, err error)
 
+	// Pause waits for d unless that is 0, a signal, or Call.C. It returns why the call does not go on.
+	Pause(d time.Duration, signal <-chan struct{}) error
+
 	// Follow does what a step says of a lease: lose it, or release what was kept.
 	Follow(step local.Step)
 
-	Behind(before any)                                  // the call waits for another one of its owner; nil: not any more
-	Refresh(h *local.Hold) (lost bool)                  // loses a hold that is not valid any more
-	GiveBack(h *local.Hold)                             // ends what the call was granted, and does not want
-	Pause(d time.Duration, signal <-chan struct{}) bool // waits for d, a signal, or Call.C; it reports whether the call goes on
-	Patience() time.Duration                            // how long a call waits for Redis that does not wait for the lock
-	Ended() error                                       // why the call must end, if Pause says so
-	Fails(errs ...error) error                          // what the call returns because of errs
+	Behind(before any)                 // the call waits for another one of its owner; nil: not any more
+	Refresh(h *local.Hold) (lost bool) // loses a hold that is not valid any more
+	GiveBack(h *local.Hold)            // ends what the call was granted, and does not want
+	Patience() time.Duration           // how much longer a call waits for Redis that does not wait for the lock
+	Verdict() (taken bool, err error)  // what is known of the lock
+	Fails(errs ...error) error         // what the call returns because of errs
 	Now() int64
 }
 
@@ -75,14 +77,14 @@ func (t *Turn) take(o *local.Owner) (*local.Hold, error) {
 	case local.Upgrading:
 		return nil, t.Fails(lockerr.ErrUpgrade)
 	case local.Follow:
-		if !t.C.Wait {
+		t.Behind(before)
+		defer t.Behind(nil)
+		if taken, _ := t.Verdict(); taken && !t.C.Wait {
 			return nil, nil
 		}
-		t.Behind(before)
-		if t.C.Contend(); !t.Pause(0, news) {
-			return nil, t.Ended()
+		if err := t.wait(news); err != nil {
+			return nil, err
 		}
-		t.Behind(nil)
 		return nil, errStartOver
 	}
 	return t.takeFirst(o)
@@ -154,7 +156,7 @@ func (t *Turn) enter() (h *local.Hold, err error) {
 			t.Follow(step)
 			step.Do = local.Wait
 		case local.Wait:
-			if err := t.wait(); err != nil {
+			if err := t.wait(nil); err != nil {
 				return nil, err
 			}
 			step = table.Next(t.Call)
@@ -162,19 +164,16 @@ func (t *Turn) enter() (h *local.Hold, err error) {
 	}
 }
 
-// wait blocks until the table has something new for the call. A call that does not wait for the lock
-// waits for the release of what this process had.
-func (t *Turn) wait() error {
+// wait blocks until the table, or signal, has something new for the call. A call that does not wait
+// for the lock waits for an answer of Redis to another call of this process.
+func (t *Turn) wait(signal <-chan struct{}) error {
 	t.C.Alone()
 	if t.C.Contend(); t.C.Wait {
-		if !t.Pause(0, nil) {
-			return t.Ended()
-		}
-		return nil
+		return t.Pause(0, signal)
 	}
 	began, most := t.Now(), max(t.Patience(), 1)
-	if !t.Pause(most, nil) {
-		return t.Ended()
+	if err := t.Pause(most, signal); err != nil {
+		return err
 	}
 	if t.Now()-began >= int64(most) {
 		return t.Fails(lockerr.ErrUnavailable, errUnconfirmed)

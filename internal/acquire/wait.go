@@ -11,8 +11,8 @@ import (
 // meanwhile.
 
 // Pause waits for d if that is not 0, a signal, the end of the call, or news from the table. It
-// reports whether the call goes on.
-func (a *acquisition) Pause(d time.Duration, signal <-chan struct{}) bool {
+// returns why the call does not go on, nil if it does.
+func (a *acquisition) Pause(d time.Duration, signal <-chan struct{}) error {
 	var after <-chan time.Time
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -26,7 +26,13 @@ func (a *acquisition) Pause(d time.Duration, signal <-chan struct{}) bool {
 	case <-a.ctx.Done():
 	case <-a.session.Done():
 	}
-	return a.ctx.Err() == nil && a.session.Err() == nil && !a.adopted()
+	if err := a.ended(); err != nil {
+		return err
+	}
+	if a.adopted() {
+		return errStartOver
+	}
+	return nil
 }
 
 // adopted reports whether the call's owner has the lock by now, from a ticket.
@@ -40,10 +46,11 @@ func (a *acquisition) await() (stage, error) {
 	w := a.n.Queue.Add(l.Ref, l.Sent, a.after)
 	defer a.n.Queue.Remove(w)
 	for {
-		goesOn := a.Pause(0, w.C)
-		a.polled(w)
-		if !goesOn {
-			return over, a.Ended()
+		err := a.Pause(0, w.C)
+		if a.polled(w); err == errStartOver {
+			return over, err
+		} else if err != nil {
+			return over, a.ended() // with what the last poll has found
 		}
 		switch g, lost := a.n.Queue.Answer(w); {
 		case lost:
@@ -105,8 +112,8 @@ func (a *acquisition) confirm() (stage, error) {
 		if err := a.check(err); err != nil {
 			return over, err
 		}
-		if !a.Pause(timing.Jitter(backoff), nil) {
-			return over, a.Ended()
+		if err := a.Pause(timing.Jitter(backoff), nil); err != nil {
+			return over, err
 		}
 	}
 }

@@ -154,6 +154,7 @@ type Hold struct {
 	Keep   int64  // for how long its lease may be kept after it
 	Reads  bool   // it is a reader's
 	Passed bool   // another call of this process had its lease before
+	Alone  bool   // its lease is its own: it is in no table
 
 	shared bool          // other calls may be granted it as well
 	calls  atomic.Uint64 // that were granted it and have not ended; above dueShift, how many of these are due to an Unlock of the lock
@@ -166,9 +167,9 @@ type Hold struct {
 const dueShift = 32
 
 // NewHold returns a hold on l for a call, which an Unlock of the lock is to end if due. It is in no
-// table.
-func NewHold(l *Lease, o *Owner, due bool, now int64) *Hold {
-	h := &Hold{Lease: l, Owner: o, Token: l.Token, Since: now, shared: o != nil}
+// table. Of a reader it may be entered by those in its section.
+func NewHold(l *Lease, o *Owner, reads, due bool, now int64) *Hold {
+	h := &Hold{Lease: l, Owner: o, Token: l.Token, Since: now, Reads: reads, Alone: true, shared: o != nil || reads}
 	h.calls.Store(one(due))
 	return h
 }

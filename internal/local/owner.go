@@ -26,7 +26,7 @@ type Key struct {
 type section struct {
 	holds [2]*Hold      // of the exclusive side, and of the readers'; until the last unlock
 	first *Call         // of the call that acquires; nil: there is none
-	over  chan struct{} // closed when that call has ended; nil: nobody waits for it
+	over  chan struct{} // closed when that call has ended, or has news; nil: nobody waits for it
 }
 
 // NewOwner returns an owner.
@@ -104,6 +104,22 @@ func (s *section) lost() *Hold {
 	return nil
 }
 
+// Tell tells calls that follow another one that it has news: the lock is taken.
+func (o *Owner) Tell(k Key) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.sections[k]; s != nil {
+		s.tell()
+	}
+}
+
+func (s *section) tell() {
+	if s.over != nil {
+		close(s.over)
+		s.over = nil
+	}
+}
+
 // Settle ends the call c, which was to acquire a side of k. If ok, it has got h, or nothing but the
 // news that the owner has adopted the lock. Settle returns the hold that the call has now; it may be
 // another one. If the owner has lost a hold, Settle returns that as lapsed, and the call has
@@ -112,10 +128,8 @@ func (o *Owner) Settle(k Key, reads, due bool, c *Call, h *Hold, ok bool) (has, 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.sections[k]
-	if s.first = nil; s.over != nil {
-		close(s.over)
-		s.over = nil
-	}
+	s.first = nil
+	s.tell()
 	defer o.tidy(k, s)
 	if lapsed = s.lost(); lapsed != nil || !ok {
 		return nil, lapsed

@@ -2,6 +2,7 @@ package local
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -229,13 +230,17 @@ func (e *entry) refused(c *Call, now int64) {
 		return
 	}
 	c.refused, e.takenAt = true, now
-	if c.Reads {
-		for _, w := range e.queues[readSide] {
-			if w.Try {
-				e.leave(w)
-				w.state = turned
-				w.signal()
-			}
+	e.turnTries(sideOf(c.Reads))
+}
+
+// turnTries turns away the calls of a side that do not wait for the lock: another call has it, or
+// is to have it.
+func (e *entry) turnTries(side int) {
+	for _, w := range slices.Clone(e.queues[side]) {
+		if w.Try {
+			e.leave(w)
+			w.state = turned
+			w.signal()
 		}
 	}
 }

@@ -2,7 +2,8 @@ package local
 
 // The exclusive side.
 
-// lock begins the call c.
+// lock begins the call c. One that does not wait for the lock waits for the release of a lease, which
+// nobody has, and for the answer to another call of the process.
 func (e *entry) lock(c *Call, heard, now int64) Step {
 	switch e.state {
 	case free:
@@ -19,14 +20,14 @@ func (e *entry) lock(c *Call, heard, now int64) Step {
 		}
 		e.wait(c, now)
 		return e.release(now)
-	case releasing:
-		if !c.Try || len(e.queues[writeSide]) == 0 {
-			return e.wait(c, now) // one that does not wait for the lock waits for the release: nobody has it
+	case asking:
+		if c.Try && e.delegates[writeSide].refused {
+			return Step{Do: Refuse}
 		}
-		return Step{Do: Refuse}
-	}
-	if c.Try {
-		return Step{Do: Refuse}
+	case held:
+		if c.Try {
+			return Step{Do: Refuse}
+		}
 	}
 	return e.wait(c, now)
 }
@@ -46,6 +47,7 @@ func (e *entry) granted(c *Call, l *Lease, now int64) *Hold {
 	e.state, e.lease, e.wanted = held, l, false
 	l.Start = now
 	e.hold = e.begin(c, l, l.Token, now)
+	e.turnTries(writeSide)
 	if len(e.queues[writeSide])+len(e.queues[readSide]) > 0 {
 		e.hold.SetWanted()
 	}

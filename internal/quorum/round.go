@@ -81,17 +81,17 @@ func (a *attempt) rounds() (*hold, error) {
 		if a.facts.Answered(err); err == nil {
 			a.c.Contend()
 			a.table.Refused(a.call, a.Now())
+			if a.call.Owner != nil {
+				a.call.Owner.Tell(a.owned)
+			}
 			most = pauseMost
 		}
-		if !a.Pause(timing.Jitter(pause), nil) {
-			return nil, a.Ended()
+		if err := a.Pause(timing.Jitter(pause), nil); err != nil {
+			return nil, err
 		}
 		pause = min(2*pause, most)
 	}
 }
-
-// Ended implements [acquire.Asker].
-func (a *attempt) Ended() error { return a.ended(nil) }
 
 // ended returns why the call must end, whose last round failed with err, perhaps only because of
 // that.
@@ -99,7 +99,7 @@ func (a *attempt) ended(err error) error {
 	if a.ctx.Err() == nil {
 		return a.Fails(lockerr.ErrClosed)
 	}
-	taken, last := acquire.Verdict(a.table, a.call, &a.facts, a.Now())
+	taken, last := a.Verdict()
 	if taken {
 		return lockerr.Taken(a.c.Op, a.name, a.ctx, a.c.Waited())
 	}
@@ -110,7 +110,7 @@ func (a *attempt) ended(err error) error {
 }
 
 // Pause implements [acquire.Asker].
-func (a *attempt) Pause(d time.Duration, signal <-chan struct{}) bool {
+func (a *attempt) Pause(d time.Duration, signal <-chan struct{}) error {
 	var after <-chan time.Time
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -120,7 +120,15 @@ func (a *attempt) Pause(d time.Duration, signal <-chan struct{}) bool {
 	if !a.closed() {
 		acquire.Await(a.ctx, a.sessions, after, signal, a.call.C)
 	}
-	return a.ctx.Err() == nil && !a.closed()
+	if a.ctx.Err() != nil || a.closed() {
+		return a.ended(nil)
+	}
+	return nil
+}
+
+// Verdict implements [acquire.Asker].
+func (a *attempt) Verdict() (taken bool, err error) {
+	return acquire.Verdict(a.table, a.call, &a.facts, a.Now())
 }
 
 // The following make an attempt an [acquire.Asker].
