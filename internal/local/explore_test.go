@@ -3,6 +3,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -350,7 +351,10 @@ func (w *world) enter(i int) {
 				w.lose(h.Lease)
 			}
 		}
-		switch e, h, _, _ := o.Enter(key, c.c.Reads, false, c.c); e {
+		lost := o.Lapsed(key) != nil
+		e, h, _, _ := o.Enter(key, c.c.Reads, false, c.c)
+		w.failIf(lost && e != Lapsed, "an owner enters beside a lost hold")
+		switch e {
 		case Entered:
 			w.got(i, h)
 			return
@@ -371,7 +375,10 @@ func (w *world) enter(i int) {
 	}
 	c.c.state, c.c.refused, c.c.since = outside, false, Never
 	if c.c.Reads {
-		w.act(i, w.e.rlock(c.c, w.now))
+		writers := w.e.state == asking || len(w.e.queues[0]) > 0
+		s := w.e.rlock(c.c, w.now)
+		w.failIf(s.Do == Enter && writers, "a reader joins before a writer that waits")
+		w.act(i, s)
 	} else {
 		w.act(i, w.e.lock(c.c, w.heard, w.now))
 	}
@@ -674,6 +681,10 @@ func (w *world) check() {
 	w.failIf(e.state == releasing && !slices.Contains(w.leaves, e.lease), "nobody releases")
 	for _, l := range w.redis {
 		w.failIf(l != e.lease && l != e.read && !slices.Contains(w.leaves, l), "a lease is forgotten")
+	}
+	for _, h := range append(slices.Collect(maps.Keys(e.readers)), e.hold) {
+		had := slices.ContainsFunc(w.callers, func(c caller) bool { return c.hold == h || c.c != nil && c.c.hold == h })
+		w.failIf(h != nil && h.State() == Live && !had, "nobody has a hold")
 	}
 	if w.quiet() {
 		w.failIf(!e.empty(), "something stays behind")
