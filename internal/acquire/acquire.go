@@ -121,8 +121,8 @@ func (l *Lock) acquire(ctx context.Context, o *local.Owner, c *Call) (*local.Hol
 		}
 		a.call.Inside = true
 	}
-	t := Turn{Asker: a, Key: l.owned, Call: a.call, C: c}
-	return t.Take()
+	a.turn = Turn{Asker: a, Key: l.owned, Call: a.call, C: c}
+	return a.turn.Take()
 }
 
 // sessionFor returns what ends a call by o with the session: Shutdown, or for an owner that has the

@@ -72,7 +72,7 @@ func (l *Lock) Init(n *Node, k wire.Kind, name string, cfg LockConfig) {
 	if l.leaseMS = n.leaseMS; l.config.Lease != n.Config.Lease {
 		l.leaseMS = wire.Millis(l.config.Lease)
 	}
-	l.owned = local.Key{Of: n, Family: k.Family(), Name: l.keys.Name}
+	l.owned = local.Key{Of: n.families[k.Family()], Name: l.keys.Name}
 	if k.Passes() && (!k.Joins() || l.config.Unbounded() && l.config.Lease == n.Config.Lease) { // readers share a lease of the session's length
 		l.table = n.tables[k.Family()]
 	}

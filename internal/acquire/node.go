@@ -52,9 +52,10 @@ type Node struct {
 	Closing  *transport.Context // ends when the session closes
 	Calls    Calls              // that Close waits for
 
-	tables  map[string]*tabled // by family
-	pool    *local.Table       // of calls, of all kinds
-	leaseMS string             // Config.Lease
+	tables   map[string]*tabled // by family
+	families map[string]*string // of all locks, for owners
+	pool     *local.Table       // of calls, of all kinds
+	leaseMS  string             // Config.Lease
 }
 
 // Calls are operations under way, which Close waits for.
@@ -77,6 +78,11 @@ type Calls interface {
 func (n *Node) Init() {
 	n.leaseMS = wire.Millis(n.Config.Lease)
 	n.Redlocks = local.NewTable(int64(n.Config.Tenure))
+	n.families = make(map[string]*string)
+	for _, k := range wire.Kinds() {
+		family := k.Family()
+		n.families[family] = &family
+	}
 	n.tables = make(map[string]*tabled)
 	for _, k := range []wire.Kind{wire.Plain, wire.Write} {
 		n.tables[k.Family()] = &tabled{local.NewTable(int64(n.Config.Tenure)), n}

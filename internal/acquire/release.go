@@ -33,6 +33,9 @@ func (l *Lock) ReleaseInBackground(ctx context.Context, h Held) {
 // ReleaseOf is Release of what o has locked, by an Unlock.
 func (l *Lock) ReleaseOf(ctx context.Context, o *local.Owner) error {
 	if h := l.heldBy(o); h != nil && l.config.Err == nil {
+		if h.State() == local.Live && h.LeaveInner() {
+			return nil
+		}
 		if err := l.leave(ctx, h, true, true); err != ErrNotDue {
 			return err
 		}

@@ -32,6 +32,7 @@ type acquisition struct {
 	start   int64              // when the call began
 	c       *Call
 	call    *local.Call  // in the table
+	turn    Turn         // in the process
 	lease   *lease.Lease // what the call may have in Redis: an entry, or a lease that is not yet a hold's
 	behind  *Facts       // another call of its owner, for which it waits
 	facts   Facts

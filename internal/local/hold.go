@@ -210,6 +210,12 @@ func (h *Hold) Leave(due bool) (ok, last bool) {
 	}
 }
 
+// LeaveInner is Leave of a call that is due and not the last one, and reports whether it was.
+func (h *Hold) LeaveInner() bool {
+	n := h.calls.Load()
+	return uint32(n) > 1 && n>>dueShift > 0 && h.calls.CompareAndSwap(n, n-one(true))
+}
+
 // Due reports whether an Unlock of the lock, not of what was acquired, is to end h.
 func (h *Hold) Due() bool { return h.calls.Load()>>dueShift > 0 }
 

@@ -17,9 +17,8 @@ type Owner struct {
 // A Key is a lock for its owners: locks of one key may be held together by one owner, as the two
 // sides of an RWMutex are.
 type Key struct {
-	Of     any // whose lock it is
-	Family string
-	Name   string
+	Of   any // whose lock it is, and of which family: a pointer
+	Name string
 }
 
 // section is what an owner has of one key.

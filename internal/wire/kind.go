@@ -51,6 +51,14 @@ type kind interface {
 
 var allKinds = [...]kind{Plain: mutex{}, Fair: fairMutex{}, Write: writer{}, Read: reader{}, Semaphore: semaphore{}}
 
+// Kinds returns all kinds.
+func Kinds() (all []Kind) {
+	for k := range allKinds {
+		all = append(all, Kind(k))
+	}
+	return all
+}
+
 func (k Kind) of() kind { return allKinds[k] }
 
 // Family names the locks that one owner may hold together at a key.
