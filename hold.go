@@ -346,6 +346,9 @@ func Token(ctx context.Context) int64 { return HoldOf(ctx).Token() }
 // say, which is renewed. The session needs the prefix and the Redis of the session that has handed
 // the lock off.
 //
+// Unlock of that Hold releases the lock, for the first that waits in Redis: it is neither kept
+// ([WithKeep]) nor passed on among the goroutines of the session.
+//
 // It never waits for the lock, only for Redis, as Lock does: while connections are lost, until ctx
 // ends or [WithWait] is over. The error is [ErrLost] if there is nothing to adopt: it is also
 // [ErrExpired] after the end of the ticket, and [ErrGone] if it was used, or if the lock was forced

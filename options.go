@@ -157,9 +157,9 @@ func WithLabel(label string) SessionOption {
 	})
 }
 
-// WithTenure sets the hand-off window: for how long after the acquisition a process may pass a lock
-// on among its goroutines without a round trip. After that it queues behind other processes. The
-// default is 10 ms; with 0 it passes no lock on.
+// WithTenure sets the hand-off window: for how long after the acquisition, or after a lock that was
+// kept is taken again, a process may pass the lock on among its goroutines without a round trip.
+// After that it queues behind other processes. The default is 10 ms; with 0 it passes no lock on.
 func WithTenure(d time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Tenure = d

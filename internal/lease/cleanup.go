@@ -29,7 +29,7 @@ type Cleaner struct {
 }
 
 const (
-	placeLife    = 15 * time.Second // how long a place in a queue lasts that nobody looks after: the queue expires
+	placeLife    = 15 * time.Second // how long an entry in a queue lasts that nobody looks after: the queue expires
 	pipelineMost = 1000             // releases in one pipeline
 
 	// After the first try the next follows after firstDelay, and each after four times as long.
@@ -44,7 +44,7 @@ type cleanup struct {
 	timer timing.Timer[*cleanup] // of the next try
 	delay time.Duration          // from the last try to the next one
 	until int64                  // when the lease has expired
-	place int64                  // when a place in a queue has
+	place int64                  // when an entry in a queue has
 	last  error                  // of Redis
 	heard bool                   // Redis has answered the last try
 	then  func(error)            // called at the end of the lease, unless nil
@@ -71,7 +71,7 @@ func (c *Cleaner) Wake() { timing.Signal(c.tasks.Kick) }
 // has expired, or Run ends. Then, or when Redis refuses it for good, it calls then, unless that is
 // nil, with the last error of Redis if the hold may still be there. If l is indeterminate, a
 // release that finds nothing proves nothing. While Redis returns errors it is tried for longer: l
-// may have a place in a queue, which would cost those behind it a claim.
+// may have an entry in a queue, which would cost those behind it a grant timeout.
 func (c *Cleaner) Add(l *Lease, indeterminate bool, then func(error)) {
 	doubt := time.Duration(0)
 	if indeterminate {

@@ -18,8 +18,8 @@ const (
 	leastRenewal = 10 * time.Millisecond // shorter leases are not worth a renewal
 	leastRetry   = 5 * time.Millisecond  // after a renewal that failed
 
-	// A claim becomes a lease after confirmAfter: until then a short section has ended, and costs
-	// no renewal. Those due within confirmTogether are renewed with it.
+	// A grant timeout becomes a lease after confirmAfter: until then a short section has ended, and
+	// costs no renewal. Those due within confirmTogether are renewed with it.
 	confirmAfter    = 20 * time.Millisecond
 	confirmTogether = 5 * time.Millisecond
 )
@@ -94,7 +94,7 @@ func RoundMost(longest time.Duration) time.Duration {
 func CertainUntil(length time.Duration, sent int64) int64 { return sent + int64(length-Margin(length)) }
 
 // Granted records that another's release has granted l, at l.Since, for a term that ends at until.
-// The term may be a claim.
+// The term may be a grant timeout.
 func (l *Lease) Granted(term time.Duration, until int64, claim bool) {
 	l.Began = l.Since
 	l.Deadline.Store(until)

@@ -11,8 +11,8 @@ import (
 
 // A renewal is due a third of the lease after the last success was sent. Leases that are due within
 // a twelfth are renewed with it: those that share a script stay together from then on. A lease that
-// another's release has granted is a claim at first, and gets its length after confirmAfter; a
-// fixed one too.
+// another's release has granted is a grant timeout at first, and gets its length after
+// confirmAfter; a fixed one too.
 
 // RunRenewals sends renewals until Ctx ends.
 func (w *Watchdog) RunRenewals() {

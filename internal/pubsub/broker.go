@@ -27,7 +27,7 @@ type Broker struct {
 	patterns   int                      // how many of subs are patterns, at most maxPatterns
 	noPatterns bool                     // the user has no right to them
 	err        error                    // why the last connection failed; nil once one is up
-	fails      int                      // failures since a connection passed a probe
+	fails      int                      // failures since a connection passed a poll
 }
 
 // Config is what a broker needs.
@@ -111,7 +111,7 @@ func (b *Broker) Listeners(channel string) int {
 	return 0
 }
 
-// updateUpLocked recomputes Conn.Up: whether all connections have passed their last probes.
+// updateUpLocked recomputes Conn.Up: whether all connections have passed their last polls.
 func (b *Broker) updateUpLocked() {
 	up := len(b.conns) > 0
 	for _, c := range b.conns {

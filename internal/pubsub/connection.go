@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	probeInterval = time.Second // between two probes of a connection
+	probeInterval = time.Second // between two polls of a connection
 
 	// Channels without listeners stay subscribed for at least maxStaleAge: that often, a connection
 	// is replaced for their sake.
@@ -44,7 +44,7 @@ type connection struct {
 	apart   bool // it hears messages on a second socket: RESP2
 
 	// guarded by Broker.mu
-	up    bool                       // it passed its last probe
+	up    bool                       // it passed its last poll
 	subs  map[string]*subscription   // assigned to it, in the end those that were, by channel
 	asked map[*subscription]struct{} // those that the server has, or is asked for
 }
@@ -169,7 +169,7 @@ func (c *connection) leave(err error) {
 	b.updateUpLocked()
 }
 
-// stale reports, after a probe, whether channels without listeners have been subscribed for so
+// stale reports, after a poll, whether channels without listeners have been subscribed for so
 // long that a connection without them is worth opening, or none is left. Channels are never
 // unsubscribed: rueidis panics when a server that is busy with a script refuses UNSUBSCRIBE (it
 // sends a PING behind it, and both are refused).

@@ -1,7 +1,7 @@
 // Package queue holds this process's entries in the queues in Redis, and receives their grants. A
 // [Queue] polls all of a session's waiters in batches.
 //
-// Its files, from the ground up: queue.go (waiters), grant.go (messages), probe.go (polls).
+// Its files, from the ground up: queue.go (waiters), grant.go (messages), poll.go (polls).
 //
 // Invariants:
 //

@@ -10,24 +10,24 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Grant gives a lock to a contender for a term.
+// A Grant gives a lock to a waiter for a term.
 type Grant struct {
 	wire.Reply     // not granted: not yet
 	Slot       int // of a permit; -1 if it is not known
 	Term       time.Duration
-	Until      int64 // certain until then
-	Claim      bool  // Term is a claim
+	Until      int64 // valid until then
+	Claim      bool  // Term is a grant timeout
 
 	Wanted bool // others wait behind it
 }
 
 // Heard handles what the session is told. It runs on the connection's reader, and does not block.
 //
-// "granted <hold id> <token> <claim> <key>" grants the lock with that key; a claim with a plus sign
-// says that others wait behind the winner. The claim may be longer than the lease, to which a probe
-// under way, or a renewal, may have shortened it. A permit's token is followed by a slash and its
-// slot. "look <hold id>" grants nothing: the lock is free, but it is Redisson's turn for the
-// moment, or more permits are free than one script grants.
+// "granted <hold id> <token> <grant timeout> <key>" grants the lock with that key; a grant timeout
+// with a plus sign says that others wait behind the winner. The grant timeout may be longer than
+// the lease, to which a poll under way, or a renewal, may have shortened it. A permit's token is
+// followed by a slash and its slot. "look <hold id>" grants nothing: the lock is free, but it is
+// Redisson's turn for the moment, or more permits are free than one script grants.
 //
 // Anybody who may publish on the session's channel can send such messages. But nobody else knows a
 // hold id that this session waits under, unless he may read the queue of that lock.
@@ -50,7 +50,7 @@ func (q *Queue) Heard(message string) {
 	}
 }
 
-// yieldLook is after how long a contender is probed whose lock was left to Redisson.
+// yieldLook is after how long a waiter is polled whose lock was left to Redisson.
 const yieldLook = time.Millisecond
 
 // granted returns the grant of a hold of that kind that follows the hold id in a message, if it is

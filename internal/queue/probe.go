@@ -10,19 +10,19 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// Run probes contenders until Ctx ends.
+// Run polls waiters until Ctx ends.
 func (q *Queue) Run() {
 	defer q.rounds.Wait()
 	q.probes.Run(q.Ctx.Done(), q.rounds.Next)
 }
 
-// deaf is how often a contender is probed that cannot be told of a grant.
+// deaf is how often a waiter is polled that cannot be told of a grant.
 const deaf = 100 * time.Millisecond
 
-// scheduleLocked schedules the probe of w that follows a request sent at sent: after a third of a
+// scheduleLocked schedules the poll of w that follows a request sent at sent: after a third of a
 // claim at most, since the time of sending counts for a grant; within a time from now, unless that
-// is 0; and at once if something has happened meanwhile. Those due within a twelfth of a claim are
-// probed together.
+// is 0; and at once if something has happened meanwhile. Those due within a twelfth of a grant
+// timeout are polled together.
 func (q *Queue) scheduleLocked(w *Waiter, sent int64, within time.Duration, hears bool) {
 	claim, now := w.ref.Claim, q.Clock.Now()
 	at := sent + int64(claim/4) + rand.N(int64(claim/12)+1)
@@ -42,7 +42,7 @@ func (q *Queue) scheduleLocked(w *Waiter, sent int64, within time.Duration, hear
 	q.probes.Set(&w.next, at)
 }
 
-// probe sends one round of probes and records the answers.
+// probe sends one round of polls and records the answers.
 func (q *Queue) probe(due []*Waiter) {
 	due, refs := q.waiting(due)
 	if len(due) == 0 {
@@ -84,7 +84,7 @@ func (q *Queue) waiting(due []*Waiter) (waiting []*Waiter, refs []*wire.Ref) {
 	return waiting, refs
 }
 
-// answeredLocked records the answer to a probe of w. The error of one that was late tells nothing,
+// answeredLocked records the answer to a poll of w. The error of one that was late tells nothing,
 // but Redis is silent after a while.
 func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, hears bool) {
 	now, cause := q.Clock.Now(), err
@@ -102,7 +102,7 @@ func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, he
 	var within time.Duration
 	switch {
 	case err != nil && (late || transport.Transient(err)):
-		q.probes.Set(&w.next, now+int64(timing.Jitter(max(w.ref.Claim/30, deaf)))) // not more often, however short the claim
+		q.probes.Set(&w.next, now+int64(timing.Jitter(max(w.ref.Claim/30, deaf)))) // not more often, however short the grant timeout
 		return
 	case err != nil || reply == wire.LostPlace || reply == wire.Tokenless:
 		// The call asks again, and learns of an error then.
@@ -153,7 +153,7 @@ func (q *Queue) pollLocked(w *Waiter) time.Duration {
 	return max(often, time.Duration(q.polls)*pollEach)
 }
 
-// listen has w probed when a lock that Redisson has is released.
+// listen has w polled when a lock that Redisson has is released.
 func (q *Queue) listen(w *Waiter) {
 	if w.freed != nil {
 		return

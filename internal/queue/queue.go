@@ -13,20 +13,20 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Queue keeps the contenders of a session: the hold ids that wait in Redis for a lock. One
-// goroutine, Run, probes all of them in batches, in a cluster with one more goroutine for each
-// node that has a round under way. A probe is a script that keeps a place alive and returns
+// A Queue keeps the waiters of a session: the hold ids that wait in Redis for a lock. One
+// goroutine, Run, polls all of them in batches, in a cluster with one more goroutine for each
+// node that has a round under way. A poll is a script that keeps a place alive and returns
 // whether it was granted.
 //
-// When is a grant certain? Its message may lie in a socket buffer while the process is frozen, so
-// that its arrival proves nothing. But the last request that found the contender not granted was
-// executed after it was sent: the claim began later, and so lasts until that time plus its
+// When is a grant valid? Its message may lie in a socket buffer while the process is frozen, so
+// that its arrival proves nothing. But the last request that found the waiter not granted was
+// executed after it was sent: the grant timeout began later, and so lasts until that time plus its
 // length. This holds because an id is queued once only: the message cannot be of an older
 // grant.
 type Queue struct {
 	Config
 	probes *timing.Schedule[*Waiter]
-	rounds transport.Rounds[*Waiter] // of probes
+	rounds transport.Rounds[*Waiter] // of polls
 
 	mu      sync.Mutex         // protects probes and the following, and what says so; taken after the broker's mutex
 	waiters map[string]*Waiter // by hold id
@@ -46,22 +46,22 @@ type Config struct {
 // A Waiter is one hold id that waits for a lock.
 type Waiter struct {
 	C   chan struct{} // signals that something may have changed
-	ref wire.Ref      // a copy: the call may go on under another id during a probe
+	ref wire.Ref      // a copy: the call may go on under another id during a poll
 
 	grants *pubsub.Listener // where pub/sub is sharded; set by Add
 	freed  *pubsub.Listener // to the lock's channel, once Redisson had the lock; set by probes, with Queue.mu locked
 
 	// Guarded by Queue.mu.
-	next   timing.Timer[*Waiter] // of the next probe; not pending while one is under way, nor once it is granted
-	again  bool                  // something happened while next was not pending: probe at once when it is set
+	next   timing.Timer[*Waiter] // of the next poll; not pending while one is under way, nor once it is granted
+	again  bool                  // something happened while next was not pending: poll at once when it is set
 	probed int64                 // when the last request was sent that found it waiting
-	err    error                 // why the last probe failed, if it did; C signals when that changes to or from nil
+	err    error                 // why the last poll failed, if it did; C signals when that changes to or from nil
 	theirs int64                 // since when it polls, because Redisson has the lock, or its turn; 0: it does not
 	grant  Grant
 	lost   bool // its place is lost: queue under another id
 }
 
-// New returns a queue without contenders.
+// New returns a queue without waiters.
 func New(c Config) *Queue {
 	q := &Queue{Config: c, waiters: make(map[string]*Waiter)}
 	q.probes = timing.NewSchedule[*Waiter](c.Clock, &q.mu)
@@ -69,10 +69,10 @@ func New(c Config) *Queue {
 	return q
 }
 
-// Wake makes Run look for probes that another node may be sent now.
+// Wake makes Run look for polls that another node may be sent now.
 func (q *Queue) Wake() { timing.Signal(q.probes.Kick) }
 
-// Len returns the number of contenders for the lock with a key. It is for tests.
+// Len returns the number of waiters for the lock with a key. It is for tests.
 func (q *Queue) Len(key string) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,8 +86,8 @@ func (q *Queue) Len(key string) (n int) {
 
 func (w *Waiter) lockName() string { return w.ref.Keys.Name }
 
-// Add registers a hold that may have a place in the queue since a request sent at sent. It is
-// probed when the lock may be free: after ttl, unless that is negative; and at once if a message
+// Add registers a hold that may have an entry in the queue since a request sent at sent. It is
+// polled when the lock may be free: after ttl, unless that is negative; and at once if a message
 // for it may have been missed since it was sent. Remove must follow.
 func (q *Queue) Add(hold wire.Ref, sent int64, ttl time.Duration) *Waiter {
 	w := &Waiter{ref: hold, C: make(chan struct{}, 1), probed: sent}
@@ -118,7 +118,7 @@ func (q *Queue) Remove(w *Waiter) {
 	}
 }
 
-// endLocked ends the probes of w.
+// endLocked ends the polls of w.
 func (q *Queue) endLocked(w *Waiter) {
 	q.probes.Stop(&w.next)
 	q.pollsLocked(w, false)
@@ -138,7 +138,7 @@ func (q *Queue) hears(w *Waiter) bool {
 	return q.Broker.Live(wire.PrefixSession + q.Session)
 }
 
-// Resubscribed probes all contenders, because the subscription to the session's channel was
+// Resubscribed polls all waiters, because the subscription to the session's channel was
 // confirmed or broke: grants may have been missed.
 func (q *Queue) Resubscribed() {
 	q.mu.Lock()
@@ -152,7 +152,7 @@ func (q *Queue) Resubscribed() {
 	}
 }
 
-// missed probes w soon: it may have missed its grant, or the lock may be free. The broker's mutex
+// missed polls w soon: it may have missed its grant, or the lock may be free. The broker's mutex
 // may be locked.
 func (q *Queue) missed(w *Waiter) {
 	q.mu.Lock()
@@ -160,22 +160,23 @@ func (q *Queue) missed(w *Waiter) {
 	q.advanceLocked(w, 0)
 }
 
-// advanceLocked probes w at a time, if that is sooner than planned.
+// advanceLocked polls w at a time, if that is sooner than planned.
 func (q *Queue) advanceLocked(w *Waiter, at int64) {
 	switch {
 	case !w.next.Pending():
-		w.again = true // after the probe under way, or as soon as it is added
+		w.again = true // after the poll under way, or as soon as it is added
 	case at < w.next.At:
 		q.probes.Set(&w.next, at)
 	}
 }
 
-// ErrSilent: Redis has not answered a probe for a claim, or for silentFrom if that is longer.
+// ErrSilent: Redis has not answered a poll for a grant timeout, or for silentFrom if that is
+// longer.
 var ErrSilent = errors.New("no answer from Redis")
 
 const silentFrom = time.Second
 
-// Probed returns when the last request was sent that found w waiting, and why the last probe
+// Probed returns when the last request was sent that found w waiting, and why the last poll
 // failed, if it did.
 func (q *Queue) Probed(w *Waiter) (at int64, err error) {
 	q.mu.Lock()

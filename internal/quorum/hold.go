@@ -151,7 +151,7 @@ func (h *hold) bounded(caller context.Context) (_ context.Context, stop func()) 
 	return ctx, func() { forget(); cancel() }
 }
 
-// left returns how long a majority of the deployments is certain.
+// left returns how long a majority of the deployments is valid.
 func (h *hold) left() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,7 +215,7 @@ func (h *hold) why() error {
 	return lockerr.ErrExpired
 }
 
-// lose ends the hold because a majority is not certain any more.
+// lose ends the hold because a majority is not valid any more.
 func (h *hold) lose(cause error) {
 	h.mu.Lock()
 	if h.state != ended {

@@ -29,7 +29,7 @@ func (p *Protocol) Force(ctx context.Context, key string, holders ...string) (bo
 // State is the raw state of a lock.
 type State struct {
 	TTL     int64             // ms; -1: the key does not expire, -2: not locked
-	Waiters int               // places in the queue
+	Waiters int               // entries in the queue
 	Token   int64             // the last that was issued; 0 if it is not known
 	Age     time.Duration     // since then
 	Permits int               // of a semaphore: its limit; else 0

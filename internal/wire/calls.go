@@ -38,7 +38,7 @@ func (p *Protocol) TryScripts() (byText, byDigest []string) {
 // Scripts returns those that the protocol uses. PubSub is set.
 func (p *Protocol) Scripts() []*transport.Script { return p.scripts.sets[p.PubSub].all() }
 
-// ClaimMost bounds Protocol.Claim. A queue that nobody probes for 15 s expires
+// ClaimMost bounds Protocol.Claim. A queue that nobody polls for 15 s expires
 // (lua/lib/places.lua).
 const ClaimMost = 5 * time.Second
 
@@ -99,7 +99,7 @@ func (p *Protocol) Handoff(ctx context.Context, from string, to *Ref, ticket boo
 	return max(n, 0), time.Duration(max(-n, 0)) * time.Millisecond, k.explain(err)
 }
 
-// releasing returns the call that ends a hold, or for a call that gave up, its place in a queue.
+// releasing returns the call that ends a hold, or for a call that gave up, its entry in a queue.
 func (p *Protocol) releasing(buf *callBuffer, l *Ref) transport.Call {
 	return l.Kind.of().release(p, buf, l)
 }
@@ -126,10 +126,10 @@ func (p *Protocol) all(ctx context.Context, n int, call func(i int) transport.Ca
 	return replies, errs
 }
 
-// ClaimOf returns the claim of a lock with leases of a length.
+// ClaimOf returns the grant timeout of a lock with leases of a length.
 func ClaimOf(length time.Duration) time.Duration { return min(ClaimMost, length) }
 
-// claimMS formats the claim of l, mostly without an allocation.
+// claimMS formats the grant timeout of l, mostly without an allocation.
 func claimMS(l *Ref) string { return l.Kind.of().claim(l) }
 
 // Millis formats d as milliseconds for an argument.

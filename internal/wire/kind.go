@@ -41,7 +41,7 @@ type kind interface {
 	acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call
 	granted(l *Ref, n, slot int64) Reply
 
-	// release returns the call that ends a hold, or for a call that gave up, its place in a queue.
+	// release returns the call that ends a hold, or for a call that gave up, its entry in a queue.
 	release(p *Protocol, buf *callBuffer, l *Ref) transport.Call
 
 	// renewal names the script that renews holds, and renewed adds one to its call.
@@ -89,7 +89,7 @@ func NewKeys(k Kind, name string) Keys { return k.of().keys(name) }
 // An Ask is a request for a hold.
 type Ask struct {
 	LeaseMS string // its length
-	Queue   bool   // it takes a place in the queue if it is not granted
+	Queue   bool   // it takes an entry in the queue if it is not granted
 
 	// Of a reader, as far as there are any.
 	Writer string // the write hold of the same owner

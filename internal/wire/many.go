@@ -13,7 +13,7 @@ import (
 // while it runs, about 100 µs.
 const BatchKeys = 100
 
-// Probe refreshes contenders in queues. For each it returns the reply that Acquire would get,
+// Probe refreshes waiters in queues. For each it returns the reply that Acquire would get,
 // Theirs, LostPlace, Tokenless or HasPermit.
 func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
 	replies, errs = make([]int64, len(ls)), make([]error, len(ls))

@@ -12,9 +12,9 @@ func Tokens(token int64) int64 {
 // issued returns when a token was issued, on the server's clock (ms).
 func issued(token int64) int64 { return token / 1024 }
 
-// Replies of a probe.
+// Replies of a poll.
 const (
-	Theirs    = -1 << 51 // Redisson holds the lock, and the contender is the first of the queue
+	Theirs    = -1 << 51 // Redisson holds the lock, and the waiter is the first of the queue
 	LostPlace = -1 << 52 // it is neither holder nor in the queue, or its lock is something else
 	HasPermit = 1        // it has a permit; Acquire returns token and slot
 	Tokenless = -1 << 50 // it has the lock, but no token can be issued: a key beside the lock is something else

@@ -14,7 +14,7 @@ func (semaphore) slots() bool    { return true }
 func (semaphore) passes() bool   { return false }
 func (semaphore) handsOff() bool { return false }
 
-// claim returns the limit, and the claim behind it; see lua/lib/permits.lua.
+// claim returns the limit, and the grant timeout behind it; see lua/lib/permits.lua.
 func (semaphore) claim(l *Ref) string {
 	return strconv.FormatInt(min(int64(l.Permits), 1<<50), 10) + " " + Millis(l.Claim) // exact in Lua
 }
