@@ -41,15 +41,3 @@ func (r *Registry) Find(id, key string) *Lease {
 	}
 	return nil
 }
-
-// Of returns the leases of the locks with that key.
-func (r *Registry) Of(key string) (ls []*Lease) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, l := range r.byID {
-		if l.Keys.Name == key {
-			ls = append(ls, l)
-		}
-	}
-	return ls
-}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/relock-go/relock/internal/wire"
@@ -26,7 +27,7 @@ func (s *Session) Inspect(ctx context.Context, name string) (in wire.State, err 
 // of a semaphore it ends the permits of these.
 func (s *Session) ForceUnlock(ctx context.Context, name string, holders ...string) (was bool, err error) {
 	err = s.admin(ctx, "force unlock", name, func(ctx context.Context, key string) error {
-		ours := s.Leases.Of(key)
+		ours := slices.DeleteFunc(s.Watchdog.All(), func(l *lease.Lease) bool { return l.Keys.Name != key })
 		if was, err = s.Proto.Force(ctx, key, holders...); err != nil {
 			return err
 		}

@@ -78,9 +78,11 @@ func TestTryLockBehindASlowRequestOfItsProcess(t *testing.T) {
 						o = relock.WithLease(time.Minute)
 					}
 					p.delay(way)
-					first := tries(background, p.s[0], o)
+					var first <-chan error
 					if before == "Lock" {
 						first = lockAndUnlock(p.s[0].Mutex("a", keeps))
+					} else {
+						first = tries(background, p.s[0], o)
 					}
 					synctest.Wait()
 					require.NoError(t, <-tries(background, p.s[0], o))
