@@ -95,7 +95,7 @@ func (l *Lock) Length() time.Duration { return l.config.Lease }
 func (l *Lock) newLease() *lease.Lease {
 	of := &lease.Lease{
 		Ref: wire.Ref{
-			Keys: &l.keys, Kind: l.kind, ID: l.n.newID(l.kind), Length: l.config.Lease, Claim: wire.ClaimOf(l.config.Lease),
+			Keys: &l.keys, Kind: l.kind, ID: l.n.newID(l.kind), Length: l.config.Lease, GrantFor: wire.GrantOf(l.config.Lease),
 			Renewed: l.config.Unbounded(), Permits: l.config.Permits,
 		},
 		Fixed:   l.config.Fixed,

@@ -66,9 +66,9 @@ func (a *acquisition) await() (stage, error) {
 
 // polled notes what the last poll has found.
 func (a *acquisition) polled(w *queue.Waiter) {
-	last, err := a.n.Queue.Probed(w)
+	last, err := a.n.Queue.Polled(w)
 	switch {
-	case err == queue.ErrSilent || a.n.Clock.Now()-last > int64(max(a.lease.Claim, silentFrom)):
+	case err == queue.ErrSilent || a.n.Clock.Now()-last > int64(max(a.lease.GrantFor, silentFrom)):
 		a.facts.Silent(last)
 	case err != nil:
 		a.facts.Answered(err)
@@ -83,7 +83,7 @@ func (a *acquisition) polled(w *queue.Waiter) {
 func (a *acquisition) accept(g queue.Grant) stage {
 	l := a.lease
 	l.Since = a.n.Clock.Now()
-	l.Granted(g.Term, g.Until, g.Claim)
+	l.Granted(g.Term, g.Until, g.Unconfirmed)
 	l.Wanted.Store(l.Wanted.Load() || g.Wanted)
 	enough := int64(g.Term / 4) // for the renewal, which must come in time
 	slotless := a.kind.Slots() && g.Slot < 0

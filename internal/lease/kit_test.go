@@ -55,7 +55,7 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	r := &rig{t: t, mini: m}
 	r.Watchdog = NewWatchdog(WatchdogConfig{
-		Proto: wire.NewProtocol(transport.NewConn(client, 0, 0, &r.wg), scripts, wire.ClaimMost),
+		Proto: wire.NewProtocol(transport.NewConn(client, 0, 0, &r.wg), scripts, wire.GrantMost),
 		Clock: clock.New(), Lease: length, Ctx: t.Context(), Owner: r,
 	})
 	t.Cleanup(r.wg.Wait)
@@ -69,7 +69,7 @@ func (r *rig) Lost(l *Lease, cause error) { r.losses = append(r.losses, loss{l, 
 func (r *rig) lease() *Lease {
 	r.seq++
 	keys := wire.NewKeys(wire.Plain, fmt.Sprint("lock ", r.seq))
-	return &Lease{Ref: wire.Ref{Keys: &keys, ID: fmt.Sprint("s:", r.seq), Length: r.Lease, Claim: wire.ClaimOf(r.Lease)}}
+	return &Lease{Ref: wire.Ref{Keys: &keys, ID: fmt.Sprint("s:", r.seq), Length: r.Lease, GrantFor: wire.GrantOf(r.Lease)}}
 }
 
 // acquire acquires a lease.

@@ -12,11 +12,11 @@ import (
 
 // A Grant gives a lock to a waiter for a term.
 type Grant struct {
-	wire.Reply     // not granted: not yet
-	Slot       int // of a permit; -1 if it is not known
-	Term       time.Duration
-	Until      int64 // valid until then
-	Claim      bool  // Term is a grant timeout
+	wire.Reply      // not granted: not yet
+	Slot        int // of a permit; -1 if it is not known
+	Term        time.Duration
+	Until       int64 // valid until then
+	Unconfirmed bool  // Term is a grant timeout
 
 	Wanted bool // others wait behind it
 }
@@ -45,7 +45,7 @@ func (q *Queue) Heard(message string) {
 		g, key := granted(rest, w.ref.Kind)
 		if g.Granted && key == w.lockName() && (g.Slot >= 0) == w.ref.Kind.Slots() {
 			g.Term = min(g.Term, w.ref.Length)
-			q.grantedLocked(w, g, w.probed)
+			q.grantedLocked(w, g, w.polled)
 		}
 	}
 }
@@ -66,10 +66,10 @@ func granted(text string, k wire.Kind) (g Grant, key string) {
 	length, wanted := strings.CutPrefix(length, "+")
 	token, bad := strconv.ParseInt(number, 10, 64)
 	ms, err := strconv.ParseInt(length, 10, 64)
-	if bad != nil || err != nil || ms <= 0 || ms > wire.ClaimMost.Milliseconds() {
+	if bad != nil || err != nil || ms <= 0 || ms > wire.GrantMost.Milliseconds() {
 		return Grant{}, ""
 	}
-	return Grant{Reply: k.Reply(token), Slot: slot, Term: time.Duration(ms) * time.Millisecond, Claim: true, Wanted: wanted}, key
+	return Grant{Reply: k.Reply(token), Slot: slot, Term: time.Duration(ms) * time.Millisecond, Unconfirmed: true, Wanted: wanted}, key
 }
 
 // grantedLocked records a grant. It began after the request that was sent at sent.

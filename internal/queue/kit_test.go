@@ -23,10 +23,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
 
 const (
 	enough = 20 * time.Second // for what comes quickly on an idle machine
-	rarely = 10 * time.Minute // a claim so long that nobody probes unless something happens
+	rarely = 10 * time.Minute // a grant timeout so long that nobody polls unless something happens
 )
 
-// rig is a queue, and what it needs, as a session has them. The test makes the probes by hand.
+// rig is a queue, and what it needs, as a session has them. The test makes the polls by hand.
 type rig struct {
 	*Queue
 	t   *testing.T
@@ -63,7 +63,7 @@ func (r *rig) dispatch(channel, message string) bool {
 // ref returns a hold of the lock "a" that nothing has asked for yet.
 func (r *rig) ref(k wire.Kind) wire.Ref {
 	keys := wire.NewKeys(k, "a")
-	return wire.Ref{Keys: &keys, ID: fmt.Sprint(r.Session, ":", r.seq.Add(1)), Length: 30 * time.Second, Claim: wire.ClaimMost, Kind: k}
+	return wire.Ref{Keys: &keys, ID: fmt.Sprint(r.Session, ":", r.seq.Add(1)), Length: 30 * time.Second, GrantFor: wire.GrantMost, Kind: k}
 }
 
 // held takes the lock.
@@ -118,7 +118,7 @@ func (r *rig) dueOf(waiters ...*Waiter) (n int) {
 func (r *rig) due() []*Waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.probes.Take(r.Clock.Now())
+	return r.polls.Take(r.Clock.Now())
 }
 
 // do runs a command that may not fail.

@@ -25,12 +25,12 @@ import (
 // grant.
 type Queue struct {
 	Config
-	probes *timing.Schedule[*Waiter]
+	polls  *timing.Schedule[*Waiter]
 	rounds transport.Rounds[*Waiter] // of polls
 
-	mu      sync.Mutex         // protects probes and the following, and what says so; taken after the broker's mutex
+	mu      sync.Mutex         // protects polls and the following, and what says so; taken after the broker's mutex
 	waiters map[string]*Waiter // by hold id
-	polls   int                // how many of waiters poll
+	often   int                // how many of waiters poll often
 	gap     int64              // when a message for an id may have been missed last
 }
 
@@ -49,12 +49,12 @@ type Waiter struct {
 	ref wire.Ref      // a copy: the call may go on under another id during a poll
 
 	grants *pubsub.Listener // where pub/sub is sharded; set by Add
-	freed  *pubsub.Listener // to the lock's channel, once Redisson had the lock; set by probes, with Queue.mu locked
+	freed  *pubsub.Listener // to the lock's channel, once Redisson had the lock; set by polls, with Queue.mu locked
 
 	// Guarded by Queue.mu.
 	next   timing.Timer[*Waiter] // of the next poll; not pending while one is under way, nor once it is granted
 	again  bool                  // something happened while next was not pending: poll at once when it is set
-	probed int64                 // when the last request was sent that found it waiting
+	polled int64                 // when the last request was sent that found it waiting
 	err    error                 // why the last poll failed, if it did; C signals when that changes to or from nil
 	theirs int64                 // since when it polls, because Redisson has the lock, or its turn; 0: it does not
 	grant  Grant
@@ -64,13 +64,13 @@ type Waiter struct {
 // New returns a queue without waiters.
 func New(c Config) *Queue {
 	q := &Queue{Config: c, waiters: make(map[string]*Waiter)}
-	q.probes = timing.NewSchedule[*Waiter](c.Clock, &q.mu)
-	q.rounds = transport.Rounds[*Waiter]{Conn: c.Proto.Conn, Key: (*Waiter).lockName, Do: q.probe, Kick: q.probes.Kick}
+	q.polls = timing.NewSchedule[*Waiter](c.Clock, &q.mu)
+	q.rounds = transport.Rounds[*Waiter]{Conn: c.Proto.Conn, Key: (*Waiter).lockName, Do: q.poll, Kick: q.polls.Kick}
 	return q
 }
 
 // Wake makes Run look for polls that another node may be sent now.
-func (q *Queue) Wake() { timing.Signal(q.probes.Kick) }
+func (q *Queue) Wake() { timing.Signal(q.polls.Kick) }
 
 // Len returns the number of waiters for the lock with a key. It is for tests.
 func (q *Queue) Len(key string) (n int) {
@@ -90,7 +90,7 @@ func (w *Waiter) lockName() string { return w.ref.Keys.Name }
 // polled when the lock may be free: after ttl, unless that is negative; and at once if a message
 // for it may have been missed since it was sent. Remove must follow.
 func (q *Queue) Add(hold wire.Ref, sent int64, ttl time.Duration) *Waiter {
-	w := &Waiter{ref: hold, C: make(chan struct{}, 1), probed: sent}
+	w := &Waiter{ref: hold, C: make(chan struct{}, 1), polled: sent}
 	w.next.For = w
 	if q.sharded() {
 		w.grants = q.Broker.SubscribeFunc(hold.Keys.Grants(q.Session), func() { q.missed(w) })
@@ -120,8 +120,8 @@ func (q *Queue) Remove(w *Waiter) {
 
 // endLocked ends the polls of w.
 func (q *Queue) endLocked(w *Waiter) {
-	q.probes.Stop(&w.next)
-	q.pollsLocked(w, false)
+	q.polls.Stop(&w.next)
+	q.oftenLocked(w, false)
 }
 
 // waitsLocked reports whether w was neither removed nor granted.
@@ -166,7 +166,7 @@ func (q *Queue) advanceLocked(w *Waiter, at int64) {
 	case !w.next.Pending():
 		w.again = true // after the poll under way, or as soon as it is added
 	case at < w.next.At:
-		q.probes.Set(&w.next, at)
+		q.polls.Set(&w.next, at)
 	}
 }
 
@@ -176,10 +176,10 @@ var ErrSilent = errors.New("no answer from Redis")
 
 const silentFrom = time.Second
 
-// Probed returns when the last request was sent that found w waiting, and why the last poll
+// Polled returns when the last request was sent that found w waiting, and why the last poll
 // failed, if it did.
-func (q *Queue) Probed(w *Waiter) (at int64, err error) {
+func (q *Queue) Polled(w *Waiter) (at int64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return w.probed, w.err
+	return w.polled, w.err
 }

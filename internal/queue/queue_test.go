@@ -66,7 +66,7 @@ func TestWhatIsHeardBeforeTheReplyIsNotForgotten(t *testing.T) {
 	}
 	st := asks(func(*wire.Ref) { r.release(holder) })
 	sent := r.Clock.Now()
-	r.probe(r.due())
+	r.poll(r.due())
 	g, _ := r.Answer(st)
 	require.Positive(t, g.Token, "the grant is forgotten")
 	require.GreaterOrEqual(t, g.Until, lease.CertainUntil(g.Term, sent), "it is certain from the probe on")
@@ -82,7 +82,7 @@ func TestSubscriptionThatBreaksMakesEveryWaiterProbe(t *testing.T) {
 	waiters := []*Waiter{r.waiter(), r.waiter(), r.waiter()}
 	r.mu.Lock()
 	for _, st := range waiters {
-		r.probes.Set(&st.next, lease.Forever)
+		r.polls.Set(&st.next, lease.Forever)
 	}
 	r.mu.Unlock()
 	do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -107,7 +107,7 @@ func TestGrantIsCertainNoLongerThanItsLease(t *testing.T) {
 		st.ref.Length = c.lease
 		r.Heard(fmt.Sprintf("granted %s 7168 %d %s", st.ref.ID, c.claim.Milliseconds(), st.ref.Keys.Name))
 		g, _ := r.Answer(st)
-		require.Equal(t, Grant{wire.Reply{Granted: true, Token: 7168}, -1, c.want, st.probed + int64(c.want-lease.Margin(c.want)), true, false}, g, "%+v", c)
+		require.Equal(t, Grant{wire.Reply{Granted: true, Token: 7168}, -1, c.want, st.polled + int64(c.want-lease.Margin(c.want)), true, false}, g, "%+v", c)
 		r.Remove(st)
 	}
 }
@@ -148,7 +148,7 @@ func TestProbeOnRequestIsSent(t *testing.T) {
 	require.Equal(t, 1, r.dueOf(st), "while it was in the queue")
 	due := r.due()
 	r.Heard("look " + st.ref.ID)
-	r.probe(due)
+	r.poll(due)
 	require.Equal(t, 1, r.dueOf(st), "while a probe was under way")
 	r.Heard("look somebody:1")
 	r.Remove(st)

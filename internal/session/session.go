@@ -53,7 +53,7 @@ func New(client rueidis.Client, cfg acquire.Config) *Session {
 	conn.Over = s.ioCtx.Done()
 	n := &acquire.Node{
 		Config: cfg, Clock: clock.New(), ID: newUUID(),
-		Proto:    wire.NewProtocol(conn, cfg.Scripts, min(wire.ClaimMost, cfg.Lease)),
+		Proto:    wire.NewProtocol(conn, cfg.Scripts, min(wire.GrantMost, cfg.Lease)),
 		Draining: transport.Background(), Closing: transport.Background(),
 		Calls: s,
 	}

@@ -16,13 +16,13 @@ type Protocol struct {
 	scripts *Scripts
 
 	// Set before the first lock, constant afterwards.
-	PubSub PubSub
-	Claim  time.Duration // that of locks with the session's lease; see ClaimOf
+	PubSub   PubSub
+	GrantFor time.Duration // that of locks with the session's lease; see GrantOf
 }
 
 // NewProtocol returns a protocol for a deployment that is no cluster.
-func NewProtocol(c *transport.Conn, scripts *Scripts, claim time.Duration) *Protocol {
-	return &Protocol{Conn: c, scripts: scripts, Claim: claim}
+func NewProtocol(c *transport.Conn, scripts *Scripts, grantFor time.Duration) *Protocol {
+	return &Protocol{Conn: c, scripts: scripts, GrantFor: grantFor}
 }
 
 func (p *Protocol) script(name string) *transport.Script { return p.scripts.sets[p.PubSub][name] }
@@ -38,9 +38,9 @@ func (p *Protocol) TryScripts() (byText, byDigest []string) {
 // Scripts returns those that the protocol uses. PubSub is set.
 func (p *Protocol) Scripts() []*transport.Script { return p.scripts.sets[p.PubSub].all() }
 
-// ClaimMost bounds Protocol.Claim. A queue that nobody polls for 15 s expires
+// GrantMost bounds Protocol.GrantFor. A queue that nobody polls for 15 s expires
 // (lua/lib/places.lua).
-const ClaimMost = 5 * time.Second
+const GrantMost = 5 * time.Second
 
 // Raise raises the last token of a lock to at least token, if l holds it there, and reports whether
 // it does.
@@ -126,11 +126,11 @@ func (p *Protocol) all(ctx context.Context, n int, call func(i int) transport.Ca
 	return replies, errs
 }
 
-// ClaimOf returns the grant timeout of a lock with leases of a length.
-func ClaimOf(length time.Duration) time.Duration { return min(ClaimMost, length) }
+// GrantOf returns the grant timeout of a lock with leases of a length.
+func GrantOf(length time.Duration) time.Duration { return min(GrantMost, length) }
 
-// claimMS formats the grant timeout of l, mostly without an allocation.
-func claimMS(l *Ref) string { return l.Kind.of().claim(l) }
+// grantMS formats the grant timeout of l, mostly without an allocation.
+func grantMS(l *Ref) string { return l.Kind.of().grantFor(l) }
 
 // Millis formats d as milliseconds for an argument.
 func Millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -34,7 +34,7 @@ type kind interface {
 	// On the wire.
 
 	keys(name string) Keys
-	claim(l *Ref) string // as an argument
+	grantFor(l *Ref) string // as an argument
 
 	// acquire returns the call that asks for a hold, granted what its reply means: a number, of a
 	// permit with a slot, else -1.

@@ -77,7 +77,7 @@ func newRig(t testing.TB, args ...string) *rig {
 
 func rigOn(t testing.TB, client rueidis.Client) *rig {
 	conn := transport.NewConn(client, 0, 0, new(sync.WaitGroup))
-	return &rig{Protocol: NewProtocol(conn, scripts, ClaimMost), t: t, name: "a", goesOn: func() {}}
+	return &rig{Protocol: NewProtocol(conn, scripts, GrantMost), t: t, name: "a", goesOn: func() {}}
 }
 
 // Do runs a command.
@@ -145,7 +145,7 @@ var kinds = []Kind{Plain, Fair, Write, Read}
 // newLease returns the n-th hold of session "s", not held yet.
 func newLease(k Kind, name string, n int) *Ref {
 	keys := NewKeys(k, name)
-	l := &Ref{Keys: &keys, Kind: k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second, Claim: ClaimMost}
+	l := &Ref{Keys: &keys, Kind: k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second, GrantFor: GrantMost}
 	switch k {
 	case Write:
 		l.ID += ":write"
@@ -259,7 +259,7 @@ func (r *rig) renews(ls ...*Ref) {
 // look looks after waiters and returns the replies.
 func (r *rig) look(ls ...*Ref) []int64 {
 	r.t.Helper()
-	replies, errs := r.Probe(ctx0, ls)
+	replies, errs := r.Poll(ctx0, ls)
 	for _, err := range errs {
 		require.NoError(r.t, err)
 	}

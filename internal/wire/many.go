@@ -13,16 +13,16 @@ import (
 // while it runs, about 100 µs.
 const BatchKeys = 100
 
-// Probe refreshes waiters in queues. For each it returns the reply that Acquire would get,
+// Poll refreshes waiters in queues. For each it returns the reply that Acquire would get,
 // Theirs, LostPlace, Tokenless or HasPermit.
-func (p *Protocol) Probe(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
+func (p *Protocol) Poll(ctx context.Context, ls []*Ref) (replies []int64, errs []error) {
 	replies, errs = make([]int64, len(ls)), make([]error, len(ls))
 	fill := func(c *transport.Call, batch []int) {
 		c.Script = p.script("look")
 		for _, i := range batch {
 			l, k := ls[i], ls[i].Keys
 			c.Keys = append(c.Keys, k.Name, k.fence, k.aux)
-			c.Args = append(c.Args, l.ID, Millis(l.Length), claimMS(l), k.Prefix)
+			c.Args = append(c.Args, l.ID, Millis(l.Length), grantMS(l), k.Prefix)
 		}
 	}
 	p.inBatches(ctx, ls, fill, func(batch []int, reply []int64, err error) {

@@ -14,18 +14,18 @@ func (mutex) handsOff() bool { return true }
 
 func (mutex) keys(name string) Keys { return newKeys(name, prefixChannel, prefixQueue) }
 
-func (mutex) claim(l *Ref) string {
-	if l.Claim == ClaimMost {
+func (mutex) grantFor(l *Ref) string {
+	if l.GrantFor == GrantMost {
 		return "5000"
 	}
-	return Millis(l.Claim)
+	return Millis(l.GrantFor)
 }
 
 func (mutex) acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call {
 	k := l.Keys
 	return transport.Call{
 		Script: p.script("acquire"), Keys: append(buf[:0:4], k.Name, k.fence, k.aux),
-		Args: append(buf[4:4], l.ID, a.LeaseMS, flag(a.Queue), claimMS(l), k.Prefix),
+		Args: append(buf[4:4], l.ID, a.LeaseMS, flag(a.Queue), grantMS(l), k.Prefix),
 	}
 }
 
@@ -40,7 +40,7 @@ func (mutex) release(p *Protocol, buf *callBuffer, l *Ref) transport.Call {
 	k := l.Keys
 	c := transport.Call{
 		Script: p.script("release"), Keys: append(buf[:0:4], k.Name, k.aux, k.fence),
-		Args: append(buf[4:4], l.ID, k.Channel, claimMS(l), k.Prefix),
+		Args: append(buf[4:4], l.ID, k.Channel, grantMS(l), k.Prefix),
 	}
 	if l.rests() {
 		c.Args = append(c.Args, l.Rest.ID, Millis(l.Rest.For))

@@ -113,12 +113,12 @@ func (k *Keys) timeout(id string) string { return k.Prefix + id + ":rwlock_timeo
 
 // Ref is one hold as Redis stores it, or a wait for one.
 type Ref struct {
-	Keys    *Keys
-	ID      string        // hold id "<session>:<n>", a new n for every acquisition; a writer's ends with ":write"
-	Length  time.Duration // time to live in Redis, at most
-	Claim   time.Duration // for how long it gets the lock at first that another's release grants to it: ClaimOf
-	Kind    Kind
-	Renewed bool // to its length for as long as it is held
+	Keys     *Keys
+	ID       string        // hold id "<session>:<n>", a new n for every acquisition; a writer's ends with ":write"
+	Length   time.Duration // time to live in Redis, at most
+	GrantFor time.Duration // for how long it gets the lock at first that another's release grants to it: GrantOf
+	Kind     Kind
+	Renewed  bool // to its length for as long as it is held
 
 	Permits int // of a semaphore: how many holds there may be for this one
 	Slot    int // of a permit, once it is granted

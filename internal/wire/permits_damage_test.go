@@ -48,7 +48,7 @@ func TestDamagedSemaphoreGivesNobodyTooMuch(t *testing.T) {
 				}
 			}
 			require.LessOrEqual(t, len(held), limit)
-			replies, errs := r.Probe(ctx0, []*Ref{permit(10), waiter})
+			replies, errs := r.Poll(ctx0, []*Ref{permit(10), waiter})
 			require.NoError(t, errs[1], "another lock of the batch suffers")
 			require.NotEqualValues(t, LostPlace, replies[1], "another lock of the batch suffers")
 			r.renews(a, b)

@@ -12,7 +12,7 @@ func (reader) acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Cal
 	k := l.Keys
 	return transport.Call{
 		Script: p.script("read"), Keys: append(buf[:0:4], k.Name, k.aux, k.timeout(l.ID), k.fence),
-		Args: append(buf[4:4], l.ID, a.LeaseMS, a.Writer, a.Join, flag(a.Queue), k.Prefix, claimMS(l)),
+		Args: append(buf[4:4], l.ID, a.LeaseMS, a.Writer, a.Join, flag(a.Queue), k.Prefix, grantMS(l)),
 	}
 }
 
@@ -27,7 +27,7 @@ func (reader) release(p *Protocol, buf *callBuffer, l *Ref) transport.Call {
 	k := l.Keys
 	c := transport.Call{
 		Script: p.script("release_read"), Keys: append(buf[:0:4], k.Name, k.timeout(l.ID), k.aux, k.fence),
-		Args: append(buf[4:4], l.ID, k.Channel, k.Prefix, claimMS(l)),
+		Args: append(buf[4:4], l.ID, k.Channel, k.Prefix, grantMS(l)),
 	}
 	if l.rests() {
 		c.Args = append(c.Args, l.Rest.ID, Millis(l.Rest.For))

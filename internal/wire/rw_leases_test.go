@@ -55,7 +55,7 @@ func TestRWADowngradeLetsReadersIn(t *testing.T) {
 		r.mustQueue(next)
 		r.mustList(3)
 		r.end(own)
-		r.mustNear("the lock", r.pttl("a"), ClaimMost)
+		r.mustNear("the lock", r.pttl("a"), GrantMost)
 		r.end(r.reader(3), r.reader(4))
 		r.held(next)
 	})

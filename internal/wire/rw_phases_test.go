@@ -19,7 +19,7 @@ func TestRWReadersAndWritersTakeTurns(t *testing.T) {
 		r.end(w1)
 		r.held(read(4), read(5), read(6))
 		for _, key := range []string{"a", read(5).Keys.timeout(read(5).ID)} {
-			r.mustNear("the claim on "+key, r.pttl(key), ClaimMost)
+			r.mustNear("the claim on "+key, r.pttl(key), GrantMost)
 		}
 		r.reads(read(9), 0) // who does not queue
 		r.queues(read(7))

@@ -50,7 +50,7 @@ func (r *rig) garbageCostsAClaim(k Kind, score, garbage string) {
 	require.NoError(r.t, err)
 	if r.hash("a")[l.ID] == "" && r.int("EXISTS", "a") == 1 {
 		require.Positive(r.t, r.pttl("a"), "nothing ends what the garbage has")
-		require.LessOrEqual(r.t, r.pttl("a"), ClaimMost)
+		require.LessOrEqual(r.t, r.pttl("a"), GrantMost)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestReaderAmongTheWritersBlocksNobody(t *testing.T) {
 		r.queues(l)
 		r.must("DEL", "a")
 		for range 3 {
-			_, _ = r.Probe(ctx0, []*Ref{l})
+			_, _ = r.Poll(ctx0, []*Ref{l})
 		}
 		require.Contains(t, r.hash("a"), l.ID)
 	})
@@ -141,7 +141,7 @@ func TestReadersAreNotLetIntoAnApplicationsHash(t *testing.T) {
 		r.queues(r.reader(2), b)
 		r.must("DEL", "a")
 		r.must("HSET", "a", "mode", "read", "color", "blue")
-		_, _ = r.Probe(ctx0, []*Ref{b})
+		_, _ = r.Poll(ctx0, []*Ref{b})
 		r.mustMessages(next, sessionChannel)
 	})
 }

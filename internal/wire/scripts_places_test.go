@@ -262,12 +262,12 @@ func TestAClaimIsThatOfTheWinner(t *testing.T) {
 			for _, length := range []time.Duration{time.Second, time.Minute} {
 				r.must("FLUSHALL")
 				h, l := r.lease(k, 1), r.lease(k, 2)
-				l.Length, l.Claim = length, ClaimOf(length)
+				l.Length, l.GrantFor = length, GrantOf(length)
 				r.take(h)
 				r.queues(l)
 				r.end(h)
 				r.held(l)
-				r.mustNear("the claim", r.pttl("a"), min(length, ClaimMost))
+				r.mustNear("the claim", r.pttl("a"), min(length, GrantMost))
 				r.end(l)
 				r.mustKeys()
 			}

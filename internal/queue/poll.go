@@ -13,7 +13,7 @@ import (
 // Run polls waiters until Ctx ends.
 func (q *Queue) Run() {
 	defer q.rounds.Wait()
-	q.probes.Run(q.Ctx.Done(), q.rounds.Next)
+	q.polls.Run(q.Ctx.Done(), q.rounds.Next)
 }
 
 // deaf is how often a waiter is polled that cannot be told of a grant.
@@ -24,7 +24,7 @@ const deaf = 100 * time.Millisecond
 // is 0; and at once if something has happened meanwhile. Those due within a twelfth of a grant
 // timeout are polled together.
 func (q *Queue) scheduleLocked(w *Waiter, sent int64, within time.Duration, hears bool) {
-	claim, now := w.ref.Claim, q.Clock.Now()
+	claim, now := w.ref.GrantFor, q.Clock.Now()
 	at := sent + int64(claim/4) + rand.N(int64(claim/12)+1)
 	if within > 0 {
 		at = min(at, now+int64(within))
@@ -37,24 +37,24 @@ func (q *Queue) scheduleLocked(w *Waiter, sent int64, within time.Duration, hear
 	}
 	w.next.Slack = claim / 12
 	if w.theirs != 0 {
-		w.next.Slack = min(time.Duration(q.polls)*pollEach/4, wire.ClaimMost/12)
+		w.next.Slack = min(time.Duration(q.often)*oftenEach/4, wire.GrantMost/12)
 	}
-	q.probes.Set(&w.next, at)
+	q.polls.Set(&w.next, at)
 }
 
 // probe sends one round of polls and records the answers.
-func (q *Queue) probe(due []*Waiter) {
+func (q *Queue) poll(due []*Waiter) {
 	due, refs := q.waiting(due)
 	if len(due) == 0 {
 		return
 	}
 	var longest time.Duration
 	for _, r := range refs {
-		longest = max(longest, r.Claim)
+		longest = max(longest, r.GrantFor)
 	}
 	ctx, stop := timing.Within(q.Ctx, max(lease.RoundMost(longest), silentFrom))
 	sent := q.Clock.Now()
-	replies, errs := q.Proto.Probe(ctx, refs)
+	replies, errs := q.Proto.Poll(ctx, refs)
 	late := ctx.Err() != nil
 	stop()
 
@@ -90,7 +90,7 @@ func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, he
 	now, cause := q.Clock.Now(), err
 	if late && err != nil {
 		cause = w.err
-		if cause == nil && now-w.probed > int64(max(w.ref.Claim, silentFrom)) {
+		if cause == nil && now-w.polled > int64(max(w.ref.GrantFor, silentFrom)) {
 			cause = ErrSilent
 		}
 	}
@@ -102,7 +102,7 @@ func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, he
 	var within time.Duration
 	switch {
 	case err != nil && (late || transport.Transient(err)):
-		q.probes.Set(&w.next, now+int64(timing.Jitter(max(w.ref.Claim/30, deaf)))) // not more often, however short the grant timeout
+		q.polls.Set(&w.next, now+int64(timing.Jitter(max(w.ref.GrantFor/30, deaf)))) // not more often, however short the grant timeout
 		return
 	case err != nil || reply == wire.LostPlace || reply == wire.Tokenless:
 		// The call asks again, and learns of an error then.
@@ -113,13 +113,13 @@ func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, he
 		q.grantedLocked(w, Grant{Reply: w.ref.Kind.Reply(reply), Slot: -1, Term: w.ref.Length}, sent)
 		return
 	case reply == wire.Theirs:
-		q.pollsLocked(w, true)
-		within = q.pollLocked(w)
+		q.oftenLocked(w, true)
+		within = q.againLocked(w)
 	default:
-		q.pollsLocked(w, false)
+		q.oftenLocked(w, false)
 		within = w.ref.Kind.Reply(reply).Wait + time.Millisecond
 	}
-	w.probed = sent
+	w.polled = sent
 	q.scheduleLocked(w, sent, within, hears)
 }
 
@@ -129,28 +129,28 @@ func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, he
 // lock again after a short gap. Those who wait for many locks of Redisson's poll each of them less
 // often, so that all polls of a session cost the server some 4 % of a core.
 const (
-	pollFirst = time.Millisecond
-	pollMost  = 10 * time.Millisecond
-	pollEach  = 800 * time.Microsecond
+	oftenFirst = time.Millisecond
+	oftenMost  = 10 * time.Millisecond
+	oftenEach  = 800 * time.Microsecond
 )
 
-// pollsLocked records whether w polls from now on.
-func (q *Queue) pollsLocked(w *Waiter, polls bool) {
+// oftenLocked records whether w polls from now on.
+func (q *Queue) oftenLocked(w *Waiter, polls bool) {
 	switch {
 	case polls && w.theirs == 0:
 		w.theirs = q.Clock.Now()
-		q.polls++
+		q.often++
 	case !polls && w.theirs != 0:
 		w.theirs = 0
-		q.polls--
+		q.often--
 	}
 }
 
-// pollLocked returns after how long to poll again: after a 64th of the time so far. A crowd of
+// againLocked returns after how long to poll again: after a 64th of the time so far. A crowd of
 // Redisson leaves a gap of less than 1 ms between two holds.
-func (q *Queue) pollLocked(w *Waiter) time.Duration {
-	often := min(max(time.Duration(q.Clock.Now()-w.theirs)/64, pollFirst), pollMost)
-	return max(often, time.Duration(q.polls)*pollEach)
+func (q *Queue) againLocked(w *Waiter) time.Duration {
+	often := min(max(time.Duration(q.Clock.Now()-w.theirs)/64, oftenFirst), oftenMost)
+	return max(often, time.Duration(q.often)*oftenEach)
 }
 
 // listen has w polled when a lock that Redisson has is released.
