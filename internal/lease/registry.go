@@ -41,3 +41,10 @@ func (r *Registry) Find(id, key string) *Lease {
 	}
 	return nil
 }
+
+// Len returns how many leases there are. It is for tests.
+func (r *Registry) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byID)
+}
