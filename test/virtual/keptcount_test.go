@@ -29,7 +29,7 @@ func TestKeptCountWhenTakenOverAtOnce(t *testing.T) {
 		told := new(keepTold)
 		p := w.process(relock.WithObserver(told))
 		const names = 50
-		for round := range 20 {
+		for round := range 6 {
 			for i := range names {
 				name := fmt.Sprint("n", i)
 				l, m := p.s[0].Mutex(name, keeps), p.s[0].Mutex(name)

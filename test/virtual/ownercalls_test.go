@@ -24,7 +24,7 @@ func TestGoroutinesOfAnOwnerThatLockAtOnceHoldTheLock(t *testing.T) {
 				p := w.process()
 				var locks, nothing atomic.Int64
 				var first atomic.Value
-				for range 200 {
+				for range 80 {
 					ctx := p.s[0].NewContext(background)
 					var wg sync.WaitGroup
 					l := p.lock()
