@@ -34,7 +34,8 @@ type Locker interface {
 
 	// TryLock makes one attempt and reports whether the lock is held now. If another
 	// has it, that is false without an error. It waits for Redis until ctx ends, some
-	// 3 s at most. Of a lock with [WithKeep] it waits for 250 ms more.
+	// 3 s at most, also for the answer to another call of the session. Of a lock with
+	// [WithKeep] it waits for 250 ms more.
 	TryLock(ctx context.Context) (bool, error)
 
 	// Unlock ends one Lock; the last one releases the hold. It waits for Redis while ctx
