@@ -7,8 +7,8 @@
 # make sim         the simulation with SEEDS seeds from FIRST on; make test has the first 500
 # make mutants     puts deliberate bugs in, one at a time, and tells which test catches each: a
 #                  quarter of an hour or more. RUN=regexp, SEEDS=n
-# make model       spin visits every state of small worlds of the protocol, and finds deliberate bugs:
-#                  ten minutes; model-small in one. See docs/model. Installs spin where it can
+# make model       spin visits every state of small worlds of a Redlock, and finds deliberate bugs:
+#                  one minute; model-small in seconds. See docs/model. Installs spin where it can
 # make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
 #                  Debian package lua-check
 # make bench       the benchmarks, as a table of figures beside their floors.

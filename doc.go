@@ -87,8 +87,9 @@
 //   - Exclusion. At most one hold of a lock is valid at a time, but for readers and permits, even if processes pause,
 //     crash, or lose the network.
 //   - Loss is reported by the local deadline, even if Redis or the network hangs.
-//   - Nothing stays behind. What a failed Lock may have been granted is released in the background; what
-//     cannot be released, and what a dead process held, is free within a lease.
+//   - Nothing stays behind. What a failed Lock may have been granted is released in the background;
+//     what cannot be released, and what a dead process held, is free within a lease (of readers: the
+//     longest of those that read together).
 //   - An Unlock never releases somebody else's hold: a [Hold] ends only itself, an owner ends only its own. Goroutines that
 //     lock and unlock through one lock value without an owner share its holds, as they would share a [sync.Mutex].
 //   - No waiter sleeps for ever.
@@ -138,7 +139,8 @@
 //
 // A caller that finds the lock taken queues in Redis and waits for a message. Unlock grants the
 // lock to the first reachable waiter, for at most 5 s; 20 ms later the winner has extended that to
-// its lease. A waiter also polls every few seconds.
+// its lease. A waiter also polls every few seconds. One that was passed over, because its session
+// could not be reached, comes back in order of its arrival.
 //
 // While Redis does not answer, a waiting Lock goes on to try. If its context ends then, the error
 // is [ErrUnavailable] as well, and not [ErrTaken]: it is not known whether the lock is taken.
@@ -152,21 +154,21 @@
 //
 // The name of a lock is a key in Redis, a hash. Give the session a prefix that nothing else has
 // ([WithPrefix]), unless Redisson shares the locks. A key that is not a lock is never changed:
-// every call returns [ErrNotLock]. If an application writes fields of its own into a lock, the hold
-// goes on, and Unlock leaves these fields, which expire with the lease.
+// every call returns [ErrNotLock]. A lock has no room for fields of an application: they are not
+// kept, and calls may return ErrNotLock while they are there.
 //
 // SECURITY.md says what another user of the same Redis can do.
 //
 // # Redisson
 //
 // A Mutex is stored like an RLock of Redisson (3.x and 4.x), an RWMutex like an RReadWriteLock, so
-// those of one name exclude each other, and wake each other on release. A FairMutex has the hash of
-// a Mutex, and so excludes both; its queue is its own. Redisson's fair and spin locks exclude a
-// Mutex as well, but neither always hears of the other's release, and then waits for its timer. Do
-// not use one name for a read-write lock and another kind, and do not compare tokens with those of
-// an RFencedLock. A Semaphore is not shared with Redisson: a sorted set, whose name is no other
-// lock's. If another lock is tried under that name, the waiters for the two may delay each other by
-// a grant timeout.
+// those of one name exclude each other. Redisson's waiters hear of a release, and have turns in the
+// queue; relock polls while Redisson has the lock. A FairMutex has the hash of a Mutex, and so
+// excludes both; its queue is its own. Redisson's fair and spin locks exclude a Mutex as well, but
+// do not hear of its release, and wait for their timers. Do not use one name for a read-write lock
+// and another kind, and do not compare tokens with those of an RFencedLock. A Semaphore is not
+// shared with Redisson: a sorted set, whose name is no other lock's. If another lock is tried under
+// that name, the waiters for the two may delay each other by a grant timeout.
 //
 // For a lock job:1 there are keys and channels with {job:1} in their names: docs/operating.md lists
 // them. The braces are a hash tag, which keeps the keys in one slot of a cluster. A name that

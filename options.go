@@ -240,9 +240,10 @@ func WithMinHold(d time.Duration) LockOption {
 // [WithFixedLease], [WithMaxHold] or [WithMinHold]. [State.Kept] and [Observer] tell what is kept.
 //
 // When a Lock of another process waits for a kept lock, a message recalls it, and the session
-// releases it at once. Then it is not kept for a second. Losing an idle lock is not reported. A
-// process that dies leaves its kept locks taken for a lease. A session keeps at most 10,000 locks:
-// the ones closest to their end are released first. Close releases them all.
+// releases it at once. A lock is kept if the session had it the last two times in a row, or nobody
+// had it lately. Losing an idle lock is not reported. A process that dies leaves its kept locks
+// taken for a lease. A session keeps at most 10,000 locks: the ones closest to their end are
+// released first. Close releases them all.
 //
 // The session asks Redis about its kept locks once every third of a lease, and after its connection
 // for messages was broken. In between, a lock whose key somebody deletes is still taken in memory.

@@ -7,7 +7,7 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-//go:embed lua/*.lua lua/lib/*.lua
+//go:embed lua/*.lua
 var luaFiles embed.FS
 
 // scripts are what every session of this process sends to Redis. Whether they load depends

@@ -1,60 +1,69 @@
---!df flags=allow-undeclared-keys
--- Opens a lock whoever holds it, notifies the sessions of its holders, and wakes waiters. If hold ids are given it
--- does nothing unless all holders are among them; of a semaphore it ends the permits of those.
+-- Opens a lock whoever holds it, notifies the sessions of its holders, and wakes waiters. If hold
+-- ids are given it does nothing unless all holders are among them; of a semaphore it ends the
+-- permits of those.
 --
---   KEYS   lock, fence, queue, queue of a read-write lock
---   ARGV   prefix of the session channels
---          name of the lock
---          prefix of the rwlock_timeout keys
+--   KEYS   lock, fence, queue, queues of writers and readers
+--   ARGV   name of the lock
+--          channels of Redisson for a Mutex and for a read-write lock
+--          beginning of the channels of grants, command that counts subscribers (queue.lua)
 --          hold ids …, without :write; none: whoever holds it
---   reply  1 if the lock was held, else 0; -1 if somebody else holds it; NOTLOCK, an error, if the key is no lock
+--   reply  1 if the lock was held, else 0; -1 if somebody else holds it; NOTLOCK, an error, if the
+--          key is not a lock
 --
--- Sent twice: the second finds nothing, or without hold ids opens a lock acquired in between. The caller sends it
--- again only if the first got no reply.
+-- Sent twice: the second finds nothing, or without hold ids opens a lock acquired in between. The
+-- caller sends it again only if the first got no reply.
+--
+-- The lock is left free. The first of its waiters polls, and gets it.
 
--- It deletes only what is the lock's. If an application has added fields to it, these stay, and the lock is granted
--- to nobody. What is opened stays open: if a damaged key keeps it from being handed over, the first of those who wait
--- looks, and learns of that.
+-- needs: core, queue
 
--- needs: fence, lock, readers, places, turns, grant, phases, permits, fill
-
-local holds, named = {}, {}
-for i = 4, #ARGV do named[ARGV[i]] = true end
-local function tell(id)
-  redis.pcall('publish', ARGV[1] .. string.sub(id, 1, 36), 'lost ' .. id .. ' ' .. ARGV[2])
+local lock, named, all = KEYS[1], {}, #ARGV == 5
+for i = 6, #ARGV do named[ARGV[i]] = true end
+local function tellLost(id)
+  redis.pcall('publish', 'relock_session:' .. sessionOf(id), 'lost ' .. id .. ' ' .. ARGV[1])
 end
-if type(redis.pcall('zscore', KEYS[1], 'permits')) == 'string' then
-  local s = {lock = KEYS[1], fence = KEYS[2], queue = KEYS[3]}
-  local no = count(s)
-  if no then return no end
-  for _, id in ipairs(redis.call('zrange', s.lock, s.n + 1, -1)) do
-    if named[id] or not ARGV[4] then
-      holds[#holds + 1], holds[#holds + 2] = id, ':' .. id
-      tell(id)
+local q = newQueue(lock, KEYS[2], KEYS[3], ARGV[2], ARGV[4], ARGV[5], '')
+if type(redis.pcall('zscore', lock, 'permits')) == 'string' then
+  local first = redis.call('zrange', lock, 0, 0, 'withscores')
+  if first[1] ~= 'permits' or tonumber(first[2]) >= 0 then
+    return redis.error_reply('NOTLOCK permits')
+  end
+  local ended = {}
+  for _, member in ipairs(redis.call('zrange', lock, 1, -1)) do
+    local id = string.match(member, '^:?%-?(.*)')
+    if named[id] or all then
+      ended[#ended + 1] = member
+      if isHold(member) then tellLost(member) end
     end
   end
-  many('zrem', s.lock, holds)
-  s.n = s.n - #holds / 2
-  fill(s)
-  if s.n == 0 then redis.call('del', s.lock) end
-  return #holds > 0 and 1 or 0
+  many('zrem', lock, ended)
+  if redis.call('zcard', lock) == 1 then redis.call('del', lock) end
+  if #ended > 0 then wakeFirst(q, q.queue) end
+  return #ended > 0 and 1 or 0
 end
-local no = foreign(KEYS[1])
+local fields = redis.pcall('hkeys', lock)
+local no, holds = notLock(fields), {}
 if no then return no end
-local fields = redis.call('hkeys', KEYS[1])
 if #fields == 0 then return 0 end
 for _, field in ipairs(fields) do
+  local id = string.match(field, '^[^:]+:%-?%d+')
   if isHold(field) then
-    holds[#holds + 1] = field
-    if ARGV[4] and not named[string.match(field, '^[^:]+:[^:]+')] then return -1 end
+    holds[#holds + 1] = id
+    if not all and not named[id] then return -1 end
   end
 end
 if #holds == 0 then return redis.error_reply('NOTLOCK hash') end
-local mode = redis.call('hget', KEYS[1], 'mode')
-local bare = #fields == #holds + (mode and 1 or 0)
-strip(KEYS[1], holds, bare)
-for _, field in ipairs(holds) do tell(string.match(field, '^[^:]+:%-?%d+')) end
-local q = {lock = KEYS[1], fence = KEYS[2], queue = mode and KEYS[4] or KEYS[3], prefix = mode and ARGV[3] or nil}
-local first = firstOf(q.queue, redis.pcall)
-if not bare or first.err or not passOn(q, {}, true, nil, first) then notify(q.queue, mode and '1' or '0') end
+local reads = redis.call('hexists', lock, 'mode') == 1
+redis.call('del', lock)
+forget(q.fence)
+for _, id in ipairs(holds) do tellLost(id) end
+if reads then
+  q.channel = ARGV[3]
+  wakeFirst(q, KEYS[4])
+  wakeFirst(q, KEYS[5])
+  wakeRedisson(q, '1')
+else
+  wakeFirst(q, q.queue)
+  wakeRedisson(q, '0')
+end
 return 1

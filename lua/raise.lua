@@ -1,5 +1,6 @@
--- Raises the last fencing token of a lock to the one of a Redlock, which another deployment may have issued, where the
--- Redlock has its hold. Elsewhere somebody may be acquiring the lock already, with a smaller token.
+-- Raises the last fencing token of a lock to the one of a Redlock, which another deployment may
+-- have issued, where the Redlock has its hold. Elsewhere somebody may be acquiring the lock
+-- already, with a smaller token.
 --
 --   KEYS   lock, fence
 --   ARGV   hold id, token, lease (ms)
@@ -8,18 +9,19 @@
 --
 -- Sent twice: the second finds that token, as long as it finds the hold.
 --
--- The token may be far ahead of this server's clock, or far behind it. The key lives as lib/fence.lua says.
+-- The token may be far ahead of this server's clock, or far behind it. The key lives a minute
+-- longer than the lease once the clock has passed the token.
 
--- needs: fence
+-- needs: core
 
-if redis.pcall('hexists', KEYS[1], ARGV[1]) ~= 1 then return 0 end
-local last = redis.pcall('get', KEYS[2])
-if type(last) == 'table' then return redis.error_reply(last.err) end
+if redis.pcall('hget', KEYS[1], ARGV[1]) ~= '1' then return 0 end
+local last, id, err = fenceOf(KEYS[2])
+if err then return redis.error_reply(err) end
 local token = tonumber(ARGV[2])
-last = tokenIn(last) or 0
+last = last or 0
 -- A token that was issued here too late to be chosen may be among those of the hold's block.
 if token % 1024 == 0 and last > token then token = token + 1023 end
 token = math.max(token, last)
-local kept = memory(ARGV[3]) + math.max(math.ceil(token / 1024) - clock(), 0)
-redis.call('set', KEYS[2], string.format('%.0f', token), 'px', kept)
+local lives = ARGV[3] + 60000 + math.max(math.ceil(token / 1024) - now, 0)
+redis.call('set', KEYS[2], string.format('%.0f %s 1', token, id), 'px', lives)
 return 1

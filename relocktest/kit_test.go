@@ -95,7 +95,7 @@ func (w *world) hold() {
 func (w *world) exclusive() bool { return !strings.HasSuffix(w.t.Name(), "/read") }
 
 // stays matches fencing tokens and what Redis knows of sessions, which stay for a while by design.
-var stays = regexp.MustCompile(`^relock_(fence|seen|session):`)
+var stays = regexp.MustCompile(`^relock_(fence|session):`)
 
 // keys returns the other keys in Redis.
 func (w *world) keys() (left []string) {

@@ -34,7 +34,7 @@ bit down[3];
 mtype = {idle, asking, raising, held, over};
 mtype st[CLIENTS] = idle;
 byte round[CLIENTS];
-byte part[CLIENTS * 3];    /* what the client holds on each server is certain for so long; 0: no part */
+byte share[CLIENTS * 3];    /* what the client holds on each server is valid for so long; 0: no share */
 bit asked[CLIENTS * 3], confirmed[CLIENTS * 3];
 byte age[CLIENTS];         /* what a lease would have left that began with the round */
 byte top[CLIENTS];         /* T */
@@ -45,9 +45,9 @@ byte freezes = FREEZES, downs = DOWNS, wipes = WIPES;
 byte best;                 /* the largest token of a hold so far */
 byte n;
 
-#define parts(c) ((part[P(c, 0)] > 0) + (part[P(c, 1)] > 0) + (part[P(c, 2)] > 0))
+#define shares(c) ((share[P(c, 0)] > 0) + (share[P(c, 1)] > 0) + (share[P(c, 2)] > 0))
 #define confirms(c) (confirmed[P(c, 0)] + confirmed[P(c, 1)] + confirmed[P(c, 2)])
-#define certain(c) (st[c] == held && parts(c) >= 2)
+#define valid(c) (st[c] == held && shares(c) >= 2)
 
 #ifdef BUG_ONE
 #define ENOUGH 1
@@ -57,12 +57,12 @@ byte n;
 #define ENOUGH 2
 #endif
 
-inline drop(c) { /* hold.discard; what a server does not hear of expires */
+inline drop(c) { /* hold.drop; what a server does not hear of expires */
 	n = 0;
 	do
 	:: n < 3 ->
 		if :: hold[n] == ID(c) && !down[n] -> hold[n] = 0; ttl[n] = 0 :: else fi;
-		part[P(c, n)] = 0; asked[P(c, n)] = 0; confirmed[P(c, n)] = 0;
+		share[P(c, n)] = 0; asked[P(c, n)] = 0; confirmed[P(c, n)] = 0;
 		n++
 	:: else -> break
 	od;
@@ -70,35 +70,35 @@ inline drop(c) { /* hold.discard; what a server does not hear of expires */
 	if :: round[c] == ROUNDS -> st[c] = over; round[c] = 0 :: else fi
 }
 
-/* acquire.lua on one server. A client that is frozen then reads the reply later */
+/* mutex_acquire.lua on one server. A client that is frozen then reads the reply later */
 #define ASK(n) \
 	:: d_step { !frozen[c] && st[c] == asking && !asked[P(c, n)] && !down[n] && age[c] > 0 -> \
 		asked[P(c, n)] = 1; \
 		if \
 		:: hold[n] == 0 -> \
-			hold[n] = ID(c); ttl[n] = LEASE; fence[n]++; part[P(c, n)] = age[c]; \
+			hold[n] = ID(c); ttl[n] = LEASE; fence[n]++; share[P(c, n)] = age[c]; \
 			if :: fence[n] > top[c] -> top[c] = fence[n] :: else fi \
 		:: else \
 		fi }
 
-/* the script that raises the fence where it finds the hold */
+/* raise.lua, which raises the fence where it finds the hold */
 #define RAISE(n) \
-	:: d_step { !frozen[c] && st[c] == raising && part[P(c, n)] > 0 && !confirmed[P(c, n)] && !down[n] -> \
+	:: d_step { !frozen[c] && st[c] == raising && share[P(c, n)] > 0 && !confirmed[P(c, n)] && !down[n] -> \
 		if \
 		:: hold[n] == ID(c) -> if :: fence[n] < top[c] -> fence[n] = top[c] :: else fi; confirmed[P(c, n)] = 1 \
-		:: else -> part[P(c, n)] = 0 \
+		:: else -> share[P(c, n)] = 0 \
 		fi }
 
-/* hold.repairParts: a part that is missing is asked for again, and gets the token */
+/* hold.repairParts: a share that is missing is asked for again, and gets the token */
 #define REPAIR(n) \
-	:: d_step { !frozen[c] && certain(c) && part[P(c, n)] == 0 && !down[n] && hold[n] == 0 -> \
-		hold[n] = ID(c); ttl[n] = LEASE; part[P(c, n)] = LEASE - 1; \
+	:: d_step { !frozen[c] && valid(c) && share[P(c, n)] == 0 && !down[n] && hold[n] == 0 -> \
+		hold[n] = ID(c); ttl[n] = LEASE; share[P(c, n)] = LEASE - 1; \
 		if :: fence[n] + 1 < top[c] -> fence[n] = top[c] :: else -> fence[n]++ fi }
 
 #define RENEW(n) \
 	if \
-	:: part[P(c, n)] > 0 && !down[n] && hold[n] == ID(c) -> ttl[n] = LEASE; part[P(c, n)] = LEASE - 1 \
-	:: part[P(c, n)] > 0 && !down[n] && hold[n] != ID(c) -> part[P(c, n)] = 0 \
+	:: share[P(c, n)] > 0 && !down[n] && hold[n] == ID(c) -> ttl[n] = LEASE; share[P(c, n)] = LEASE - 1 \
+	:: share[P(c, n)] > 0 && !down[n] && hold[n] != ID(c) -> share[P(c, n)] = 0 \
 	:: else \
 	fi
 
@@ -109,7 +109,7 @@ proctype Client(byte c) {
 	ASK(0)
 	ASK(1)
 	ASK(2)
-	:: d_step { !frozen[c] && st[c] == asking && parts(c) >= 2 -> st[c] = raising }
+	:: d_step { !frozen[c] && st[c] == asking && shares(c) >= 2 -> st[c] = raising }
 	:: d_step { !frozen[c] && st[c] == asking -> drop(c) }
 	RAISE(0)
 	RAISE(1)
@@ -117,7 +117,7 @@ proctype Client(byte c) {
 #ifdef BUG_LATE
 	:: d_step { !frozen[c] && st[c] == raising && confirms(c) >= ENOUGH ->
 #else
-	:: d_step { !frozen[c] && st[c] == raising && confirms(c) >= ENOUGH && parts(c) >= 2 && age[c] > 0 ->
+	:: d_step { !frozen[c] && st[c] == raising && confirms(c) >= ENOUGH && shares(c) >= 2 && age[c] > 0 ->
 #endif
 		st[c] = held;
 		assert(top[c] > best);
@@ -126,7 +126,7 @@ proctype Client(byte c) {
 	REPAIR(0)
 	REPAIR(1)
 	REPAIR(2)
-	:: d_step { !frozen[c] && st[c] == held && !fresh[c] && parts(c) >= 2 ->
+	:: d_step { !frozen[c] && st[c] == held && !fresh[c] && shares(c) >= 2 ->
 		fresh[c] = 1;
 		RENEW(0); RENEW(1); RENEW(2) }
 	/* Unlock, or the loss of a majority */
@@ -134,13 +134,13 @@ proctype Client(byte c) {
 	od
 }
 
-#define due(c) (!frozen[c] && (st[c] == asking || st[c] == raising || (st[c] == held && (!fresh[c] || parts(c) < 2))))
+#define due(c) (!frozen[c] && (st[c] == asking || st[c] == raising || (st[c] == held && (!fresh[c] || shares(c) < 2))))
 #if CLIENTS == 2
 #define anyDue (due(0) || due(1))
-#define overlap (certain(0) && certain(1))
+#define overlap (valid(0) && valid(1))
 #else
 #define anyDue (due(0) || due(1) || due(2))
-#define overlap ((certain(0) && certain(1)) || (certain(0) && certain(2)) || (certain(1) && certain(2)))
+#define overlap ((valid(0) && valid(1)) || (valid(0) && valid(2)) || (valid(1) && valid(2)))
 #endif
 
 #define DOWN(x) x = (x > 0 -> x - 1 : 0)
@@ -155,7 +155,7 @@ proctype World() {
 		od;
 		n = 0;
 		do
-		:: n < CLIENTS * 3 -> DOWN(part[n]); n++
+		:: n < CLIENTS * 3 -> DOWN(share[n]); n++
 		:: else -> break
 		od;
 		n = 0;

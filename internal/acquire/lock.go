@@ -100,7 +100,6 @@ func (l *Lock) newLease() *lease.Lease {
 		},
 		Fixed:   l.config.Fixed,
 		MinHold: min(l.config.MinHold, time.Duration(lease.Forever)),
-		Keeps:   l.config.Keep > 0,
 	}
 	of.For, of.Takes = of, l.config.Takes(l.config.Lease)
 	return of

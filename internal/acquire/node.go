@@ -231,11 +231,7 @@ func (t *tabled) Lose(l *lease.Lease, cause error) ([]*local.Hold, bool) {
 
 func (t *tabled) Recall(l *lease.Lease) {
 	now := t.n.Clock.Now()
-	step := t.Recalled(l.Keys.Name, &l.Lease, now)
-	if l.Keeps || step.Do == local.Release {
-		t.n.Keeper.Recalled(l.Keys.Name, now)
-	}
-	t.n.drop(step)
+	t.n.drop(t.Recalled(l.Keys.Name, &l.Lease, now))
 }
 
 // alone has a lease that is in no table, for one hold: nil until it is granted.

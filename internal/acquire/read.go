@@ -26,9 +26,10 @@ func (a *acquisition) joinRead(l *lease.Lease) (*local.Hold, local.Step, error) 
 		l.Queued = false
 		a.giveUp()
 		on, fresh = a.join, false
-	case wire.ReadJoin:
 	default:
-		joinUntil = 0
+		if l.Wanted.Load() { // a writer waits
+			joinUntil = 0
+		}
 	}
 	step, spare := a.table.GrantedRead(a.call, &on.Lease, fresh, joinUntil, a.n.Clock.Now())
 	for step.Do == local.Lose {

@@ -106,7 +106,7 @@ func (l *Lock) finish(h *local.Hold, pass bool, now int64) (step local.Step) {
 	} else {
 		may := pass && !l.n.Drained()
 		next := may && (h.Owner == nil || h.Reads || !h.Owner.Reads(l.owned)) // else Redis may be giving its owner the read side
-		keep := may && h.Keep > 0 && l.n.Keeper.May(l.keys.Name, now)
+		keep := may && h.Keep > 0 && lease.Of(h.Lease).Again
 		step = t.Unlock(l.keys.Name, h, next, keep, now)
 	}
 	if h.Owner != nil {
@@ -152,9 +152,7 @@ func (n *Node) release(ctx context.Context, l *lease.Lease) error {
 	now := n.Clock.Now()
 	until := now + int64(unlockMost)
 	n.Watchdog.Stop(l, io, until)
-	if l.MinHold > 0 {
-		l.Rest = &wire.Rest{ID: n.newID(l.Kind)}
-	}
+	l.Rests = l.MinHold > 0
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { n.Watchdog.GiveUp(l, io, now+int64(unlockLeast)) })
 		defer stop()

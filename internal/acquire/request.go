@@ -36,7 +36,7 @@ type acquisition struct {
 	lease   *lease.Lease // what the call may have in Redis: an entry, or a lease that is not yet a hold's
 	behind  *Facts       // another call of its owner, for which it waits
 	facts   Facts
-	after   time.Duration // in how long the lock may be free, as far as Redis has said
+	reply   wire.Reply    // the last one, if it has queued the call
 	backoff time.Duration // before the next request, after some that were refused
 
 	apart  bool           // no table knows of it, though one knows of others
@@ -155,14 +155,15 @@ func (a *acquisition) request() (stage, error) {
 		return over, nil
 	case err == nil:
 		a.taken()
-		a.after = r.Wait
+		a.reply = r
+		a.call.Score = r.Score
 		return queued, nil
 	}
 	if err := a.check(err); err != nil {
 		return over, err
 	}
 	if !refused && !errors.Is(err, ErrLate) { // it may have been executed
-		a.after = timing.Jitter(timing.MinBackoff)
+		a.reply = wire.Reply{Wait: timing.Jitter(timing.MinBackoff)}
 		return queued, nil
 	}
 	l.Queued = l.Queued && !refused
@@ -206,7 +207,8 @@ func (a *acquisition) send(enqueue bool) (r wire.Reply, err error) {
 		}
 		l.Acquired()
 		if l.Valid(l.Since + lease.Early) {
-			l.Token, a.read = r.Token, r.Read
+			l.Token, l.Again, a.read = r.Token, r.Again, r.Read
+			l.Wanted.Store(l.Wanted.Load() || r.Wanted)
 			return r, nil
 		}
 		// Sent too long ago to be valid. The same request starts the lease again.
@@ -220,6 +222,9 @@ func (a *acquisition) send(enqueue bool) (r wire.Reply, err error) {
 // wants returns the request.
 func (a *acquisition) wants(queue bool) wire.Ask {
 	ask := wire.Ask{LeaseMS: a.leaseMS, Queue: queue, With: a.c.batch}
+	if queue {
+		ask.Score = a.call.Score
+	}
 	a.c.batch = nil
 	if a.lease.Length != a.config.Lease {
 		ask.LeaseMS = wire.Millis(a.lease.Length)

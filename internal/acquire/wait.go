@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/relock-go/relock/internal/queue"
@@ -43,7 +44,7 @@ func (a *acquisition) adopted() bool {
 // await waits in the queue in Redis.
 func (a *acquisition) await() (stage, error) {
 	l := a.lease
-	w := a.n.Queue.Add(l.Ref, l.Sent, a.after)
+	w := a.n.Queue.Add(l.Ref, l.Sent, a.reply)
 	defer a.n.Queue.Remove(w)
 	for {
 		err := a.Pause(0, w.C)
@@ -56,9 +57,6 @@ func (a *acquisition) await() (stage, error) {
 		case lost:
 			return asking, nil
 		case g.Granted:
-			if l.Keeps {
-				a.n.Keeper.Recalled(l.Keys.Name, a.n.Clock.Now())
-			}
 			return a.accept(g), nil
 		}
 	}
@@ -66,7 +64,8 @@ func (a *acquisition) await() (stage, error) {
 
 // polled notes what the last poll has found.
 func (a *acquisition) polled(w *queue.Waiter) {
-	last, err := a.n.Queue.Polled(w)
+	last, score, err := a.n.Queue.Polled(w)
+	a.call.Score = cmp.Or(score, a.call.Score)
 	switch {
 	case err == queue.ErrSilent || a.n.Clock.Now()-last > int64(max(a.lease.GrantFor, silentFrom)):
 		a.facts.Silent(last)
@@ -85,12 +84,12 @@ func (a *acquisition) accept(g queue.Grant) stage {
 	l.Since = a.n.Clock.Now()
 	l.Granted(g.Term, g.Until, g.Unconfirmed)
 	l.Wanted.Store(l.Wanted.Load() || g.Wanted)
-	enough := int64(g.Term / 4) // for the renewal, which must come in time
+	enough := max(int64(g.Term/4), 2*g.Trip) // for the renewal, which must come in time
 	slotless := a.kind.Slots() && g.Slot < 0
 	if !l.Valid(l.Since+enough) || a.n.Config.Replicas > 0 || slotless {
 		return confirming
 	}
-	l.Token, l.Slot, a.read = g.Token, g.Slot, g.Read
+	l.Token, l.Slot, l.Again, a.read = g.Token, g.Slot, g.Again, g.Read
 	return held
 }
 

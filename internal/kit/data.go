@@ -14,8 +14,7 @@ import (
 
 // What is in Redis.
 
-// Keys returns the keys in Redis except fencing tokens, labels of sessions, what is left to Redisson and when waiters
-// have looked, which stay for a while by design.
+// Keys returns the keys in Redis except fencing tokens and labels of sessions, which stay for a while by design.
 func Keys(t testing.TB, client rueidis.Client) []string {
 	t.Helper()
 	all, err := client.Do(Background, client.B().Keys().Pattern("*").Build()).AsStrSlice()
@@ -23,7 +22,7 @@ func Keys(t testing.TB, client rueidis.Client) []string {
 	var left []string
 	for _, k := range all {
 		switch prefix, _, _ := strings.Cut(k, ":"); prefix {
-		case "relock_fence", "relock_session", "relock_yield", "relock_seen":
+		case "relock_fence", "relock_session":
 		default:
 			left = append(left, k)
 		}

@@ -29,8 +29,8 @@ var LockKinds = func() []*LockKind {
 	return []*LockKind{
 		{"Mutex", mutex, mutex, AcquireSHA},
 		{"FairMutex", fair, fair, AcquireSHA},
-		{"writer after a writer", writer, writer, AcquireSHA},
-		{"writer after a reader", writer, reader, AcquireSHA},
+		{"writer after a writer", writer, writer, WriteSHA},
+		{"writer after a reader", writer, reader, WriteSHA},
 		{"reader after a writer", reader, writer, ReadSHA},
 		{"Semaphore", permit, permit, PermitSHA},
 	}

@@ -10,14 +10,11 @@ import (
 
 // The scripts, to know them on the wire and to send them without relock.
 var (
-	AcquireText, AcquireSHA = scriptOf("acquire")
-	ReleaseText, ReleaseSHA = scriptOf("release")
-	_, RenewSHA             = scriptOf("renew")
-	_, LookSHA              = scriptOf("look")
-	_, ReadSHA              = scriptOf("read")
-	_, PermitSHA            = scriptOf("permit")
-	_, RenewReadSHA         = scriptOf("renew_read")
-	_, ReleaseReadSHA       = scriptOf("release_read")
+	AcquireText, AcquireSHA = scriptOf("mutex_acquire")
+	ReleaseText, ReleaseSHA = scriptOf("mutex_release")
+	_, WriteSHA             = scriptOf("write_acquire")
+	_, ReadSHA              = scriptOf("read_acquire")
+	_, PermitSHA            = scriptOf("permit_acquire")
 )
 
 // scriptOf returns the text of the script in a file of the directory lua, and what EVALSHA

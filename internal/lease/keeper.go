@@ -1,9 +1,7 @@
 package lease
 
 import (
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +13,6 @@ const (
 	KeptMost     = 10_000                 // leases that a session keeps
 	keptTogether = 100 * time.Millisecond // those that are to end within it end with the first
 	deafMost     = time.Second            // for which it keeps them while it hears no messages: nobody could recall them
-	unkept       = time.Second            // for which a name is not kept after it was recalled
 	tellEvery    = time.Second            // how often KeeperConfig.Told is called at most
 )
 
@@ -26,17 +23,15 @@ type Keeper struct {
 	KeeperConfig
 	Most int // KeptMost
 
-	mu      sync.Mutex               // protects the following, and Lease.kept
-	kept    *timing.Schedule[*Lease] // by the end of their time
-	excess  []*Lease                 // that are not to be kept
-	deaf    timing.Timer[*Lease]     // of nil: when to drop all, unless messages are heard again
-	hears   bool                     // messages are heard
-	closed  bool                     // nothing is kept any more
-	report  timing.Timer[*Lease]     // of toReport: when to tell how many are kept
-	told    int                      // how many it was told, and when
-	toldAt  int64
-	until   map[string]int64 // until when locks are not kept, by their keys
-	sweepAt int              // when to forget those of until that are over: at that number
+	mu     sync.Mutex               // protects the following, and Lease.kept
+	kept   *timing.Schedule[*Lease] // by the end of their time
+	excess []*Lease                 // that are not to be kept
+	deaf   timing.Timer[*Lease]     // of nil: when to drop all, unless messages are heard again
+	hears  bool                     // messages are heard
+	closed bool                     // nothing is kept any more
+	report timing.Timer[*Lease]     // of toReport: when to tell how many are kept
+	told   int                      // how many it was told, and when
+	toldAt int64
 }
 
 // KeeperConfig configures a Keeper.
@@ -48,7 +43,7 @@ type KeeperConfig struct {
 
 // NewKeeper returns a keeper of nothing.
 func NewKeeper(c KeeperConfig) *Keeper {
-	k := &Keeper{KeeperConfig: c, Most: KeptMost, until: make(map[string]int64)}
+	k := &Keeper{KeeperConfig: c, Most: KeptMost}
 	k.kept = timing.NewSchedule[*Lease](c.Clock, &k.mu)
 	k.report.For = toReport
 	k.toldAt = -int64(tellEvery)
@@ -73,13 +68,6 @@ func (k *Keeper) changedLocked(now int64) {
 	if k.Told != nil && !k.report.Pending() && k.leasesLocked() != k.told {
 		k.kept.Set(&k.report, max(now, k.toldAt+int64(tellEvery)))
 	}
-}
-
-// May reports whether the lock with that key may be kept.
-func (k *Keeper) May(key string, now int64) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return !k.closed && (len(k.until) == 0 || now >= k.until[key])
 }
 
 // Keep keeps l, for d at most.
@@ -107,17 +95,6 @@ func (k *Keeper) Forget(l *Lease, now int64) {
 	defer k.mu.Unlock()
 	k.kept.Stop(&l.kept)
 	k.changedLocked(now)
-}
-
-// Recalled records that another session wants the lock with that key: it is not kept for a while.
-func (k *Keeper) Recalled(key string, now int64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.until) >= k.sweepAt {
-		maps.DeleteFunc(k.until, func(_ string, until int64) bool { return now >= until })
-		k.sweepAt = max(1024, 2*len(k.until))
-	}
-	k.until[strings.Clone(key)] = now + int64(unkept)
 }
 
 // Heard records that messages are heard from now on, or not any more.

@@ -42,11 +42,12 @@ type Lease struct {
 	Sent          int64         // when the acquisition was sent
 	Since         int64         // when it was acquired
 	Began         int64         // when its time began to count: Since if another's release has granted it, else Sent
-	MinHold       time.Duration // from Since, for which the lock rests after its release
-	Keeps         bool          // the session may keep it after Unlock
-	Fixed         bool          // the caller wants it not to be renewed
-	Indeterminate bool          // a request got no reply and may still be executed
-	Queued        bool          // it may have an entry in the queue, or another's release may grant it
+	MinHold       time.Duration // from Since, for which the lock stays taken after its release, once Rests
+	Rests         bool
+	Again         bool // the session had the lock before as well, or nobody had it lately: it is worth keeping
+	Fixed         bool // the caller wants it not to be renewed
+	Indeterminate bool // a request got no reply and may still be executed
+	Queued        bool // it may have an entry in the queue, or another's release may grant it
 
 	// What messages have said of it, which may overtake the reply that grants it.
 	Wanted atomic.Bool // another session waits for the lock
@@ -157,9 +158,9 @@ func (l *Lease) cause() error {
 
 // ToRelease returns l for a release that is sent now.
 func (l *Lease) ToRelease(now int64) *wire.Ref {
-	if l.Rest != nil {
-		if l.Rest.For = l.MinHold - time.Duration(now-l.Since); l.Rest.For > 0 {
-			l.Rest.For += 2*time.Millisecond - 1 // Redis counts whole ones, of its clock too
+	if l.Rests {
+		if l.Rest = l.MinHold - time.Duration(now-l.Since); l.Rest > 0 {
+			l.Rest += 2*time.Millisecond - 1 // Redis counts whole ones, of its clock too
 		}
 	}
 	return &l.Ref

@@ -111,26 +111,26 @@ func TestReleaseIsCancelledAtTheDeadline(t *testing.T) {
 	require.Empty(t, r.All())
 }
 
-// A claim is renewed to the length of the lease after a moment, and earlier if the last look was
+// A grant is renewed to the length of the lease after a moment, and earlier if the last poll was
 // long ago. A fixed one is not renewed once more.
-func TestClaimIsRenewedToItsLength(t *testing.T) {
+func TestGrantIsRenewedToItsLength(t *testing.T) {
 	t.Parallel()
-	const claim, soon = length / 6, 20 * time.Millisecond
+	const grant, soon = length / 6, 20 * time.Millisecond
 	for what, c := range map[string]struct {
 		fixed  bool
-		looked time.Duration // before it was granted
+		polled time.Duration // before it was granted
 	}{
 		"fixed":           {true, 0},
-		"just looked":     {false, 0},
-		"looked long ago": {false, claim / 2},
+		"just polled":     {false, 0},
+		"polled long ago": {false, grant / 2},
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := newRig(t)
 			l := r.lease()
 			l.Fixed, l.Renewed = c.fixed, !c.fixed
 			r.acquire(l)
-			l.Granted(claim, CertainUntil(claim, r.Clock.Now()-int64(c.looked)), true)
-			r.mini.SetTTL(l.Keys.Name, claim)
+			l.Granted(grant, CertainUntil(grant, r.Clock.Now()-int64(c.polled)), true)
+			r.mini.SetTTL(l.Keys.Name, grant)
 			r.Add(l, 0)
 			require.Empty(t, r.after(soon-little))
 			due := r.after(little)

@@ -20,6 +20,7 @@ type Call struct {
 	Inside bool   // a reader whose caller reads: it does not wait for writers, who would wait for that caller
 	Length int64  // of leases that it takes over; 0: it takes none over
 	Keep   int64  // for how long its lease may be kept after its hold; 0: not at all
+	Score  int64  // of its entry in the queue in Redis, or of the one whose place it has taken over; 0: there is none
 
 	C chan struct{} // receives when Next has something new
 
@@ -417,7 +418,11 @@ func (e *entry) left(c *Call, now int64) *Hold {
 			e.takenAt = now
 		}
 	}
+	asked := c.state == asks
 	e.promote()
+	if d := e.delegates[sideOf(c.Reads)]; asked && d != nil {
+		d.Score = c.Score // the entry in Redis is the process's
+	}
 	h := c.hold
 	c.state, c.hold = outside, nil
 	return h

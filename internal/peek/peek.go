@@ -13,7 +13,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
-	"github.com/relock-go/relock/internal/pubsub"
 	"github.com/relock-go/relock/internal/quorum"
 	"github.com/relock-go/relock/internal/session"
 	"github.com/relock-go/relock/internal/wire"
@@ -32,11 +31,10 @@ func Queued(s *relock.Session, name string) int {
 // KnowsRW reports whether the session has an entry for any RWMutex.
 func KnowsRW(s *relock.Session) bool { return Session(s).Table(wire.Read).Len() > 0 }
 
-// Waits reports whether a call waits in Redis for a lock, or for its release.
+// Waits reports whether a call waits in Redis for a lock.
 func Waits(s *relock.Session, name string) bool {
 	in := Session(s)
-	key := in.KeyOf(name)
-	return in.Queue.Len(key) > 0 || field[*pubsub.Broker](in, "broker").Listeners(wire.NewKeys(wire.Plain, key).Channel) > 0
+	return in.Queue.Len(in.KeyOf(name)) > 0
 }
 
 // Watchers returns how many callbacks wait for the end of the hold of a Mutex.

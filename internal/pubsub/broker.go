@@ -21,13 +21,11 @@ type Broker struct {
 	// Set before the first subscription, constant afterwards.
 	Shards func(channel string) bool // reports whether a channel is sharded; nil: none is
 
-	mu         sync.Mutex               // protects the following, and what subscription, connection and link say
-	subs       map[string]*subscription // by channel
-	conns      map[string]*connection   // by address; the only one outside a cluster has the address ""
-	patterns   int                      // how many of subs are patterns, at most maxPatterns
-	noPatterns bool                     // the user has no right to them
-	err        error                    // why the last connection failed; nil once one is up
-	fails      int                      // failures since a connection passed a poll
+	mu    sync.Mutex               // protects the following, and what subscription, connection and link say
+	subs  map[string]*subscription // by channel
+	conns map[string]*connection   // by address; the only one outside a cluster has the address ""
+	err   error                    // why the last connection failed; nil once one is up
+	fails int                      // failures since a connection passed a poll
 }
 
 // Config is what a broker needs.
@@ -101,16 +99,6 @@ func (b *Broker) Live(channel string) bool {
 	return s != nil && s.live != nil
 }
 
-// Listeners returns the number of those who overhear a channel. It is for tests.
-func (b *Broker) Listeners(channel string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s := b.subs[patternOf(channel)]; s != nil {
-		return len(s.listeners)
-	}
-	return 0
-}
-
 // updateUpLocked recomputes Conn.Up: whether all connections have passed their last polls.
 func (b *Broker) updateUpLocked() {
 	up := len(b.conns) > 0
@@ -150,7 +138,7 @@ func (b *Broker) assignLocked(s *subscription, exclude string) {
 func (b *Broker) pickNodeLocked(s *subscription, exclude string) string {
 	slots := b.Conn.Slots
 	var addrs []string
-	if s.kind == shard {
+	if s.shard {
 		addrs = append(addrs, slots.Primary(s.slot))
 	}
 	for addr, c := range b.conns {

@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -12,21 +11,12 @@ import (
 // linger is how long a channel stays subscribed at least after its last listener left.
 const linger = time.Second
 
-// kind says how a channel is subscribed.
-type kind int
-
-const (
-	plain kind = iota
-	shard
-	pattern
-)
-
 // subscription is one channel. It exists while it has listeners, and for a while after.
 // Broker.mu guards it, but for its first three fields, which are constant.
 type subscription struct {
-	channel string // or pattern
-	kind    kind
-	slot    uint16 // of a shard
+	channel string
+	shard   bool   // it is sharded
+	slot    uint16 // if it is
 
 	live      *connection // that it is subscribed on; nil if a gap has begun
 	listeners []*Listener
@@ -39,11 +29,8 @@ type subscription struct {
 
 // command returns the command that subscribes s.
 func (s *subscription) command(b rueidis.Builder) rueidis.Completed {
-	switch s.kind {
-	case shard:
+	if s.shard {
 		return b.Ssubscribe().Channel(s.channel).Build()
-	case pattern:
-		return b.Psubscribe().Pattern(s.channel).Build()
 	}
 	return b.Subscribe().Channel(s.channel).Build()
 }
@@ -60,47 +47,20 @@ type Listener struct {
 func (b *Broker) SubscribeFunc(channel string, f func()) *Listener {
 	s := &subscription{channel: channel}
 	if b.Shards != nil && b.Shards(channel) {
-		s.kind, s.slot = shard, transport.Slot(channel)
+		s.shard, s.slot = true, transport.Slot(channel)
 	}
-	return b.listen(s, f)
-}
-
-// Overhear listens to a channel, and to those whose names begin with its name, without being
-// counted by PUBSUB NUMSUB: by a pattern. The listener hears nothing where channels are sharded,
-// since there are no patterns of those, or if the user may not use patterns. It is nil if there are
-// enough patterns.
-func (b *Broker) Overhear(channel string, f func()) *Listener {
-	return b.listen(&subscription{channel: patternOf(channel), kind: pattern}, f)
-}
-
-// maxPatterns bounds what patterns cost the server: each makes every PUBLISH some 30 ns slower.
-const maxPatterns = 64
-
-// listen adds a listener to the channel of s, which is the subscription if there is none yet.
-func (b *Broker) listen(s *subscription, f func()) *Listener {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known := b.subs[s.channel]; known != nil {
+	if known := b.subs[channel]; known != nil {
 		s = known
 	} else {
-		if s.kind == pattern {
-			if b.patterns == maxPatterns {
-				return nil
-			}
-			b.patterns++
-		}
-		b.subs[s.channel] = s
+		b.subs[channel] = s
 		b.assignLocked(s, "")
 	}
-	l := &Listener{f: f, broker: b, channel: s.channel}
+	l := &Listener{f: f, broker: b, channel: channel}
 	s.listeners = append(s.listeners, l)
 	return l
 }
-
-func patternOf(channel string) string { return escape.Replace(channel) + "*" }
-
-// escape has a pattern mean the characters of a name.
-var escape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
 // Live reports whether the listener's channel is subscribed now.
 func (l *Listener) Live() bool { return l.broker.Live(l.channel) }
@@ -125,11 +85,7 @@ func (b *Broker) onMessage(m rueidis.PubSubMessage) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	name := m.Channel
-	if m.Pattern != "" {
-		name = m.Pattern
-	}
-	if s := b.subs[name]; s != nil {
+	if s := b.subs[m.Channel]; s != nil {
 		s.signalLocked()
 	}
 }
@@ -159,12 +115,7 @@ func (s *subscription) lostLocked(c *connection) {
 	}
 }
 
-func (b *Broker) forgetLocked(s *subscription) {
-	if s.kind == pattern {
-		b.patterns--
-	}
-	delete(b.subs, s.channel)
-}
+func (b *Broker) forgetLocked(s *subscription) { delete(b.subs, s.channel) }
 
 // wantedLocked reports whether the channel has listeners, or had one a moment ago.
 func (s *subscription) wantedLocked(now int64) bool {

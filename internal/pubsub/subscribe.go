@@ -44,8 +44,7 @@ func (c *connection) missing() (some []*subscription) {
 	defer b.mu.Unlock()
 	for _, s := range c.subs {
 		_, asked := c.asked[s]
-		vain := s.kind == pattern && (b.noPatterns || b.Shards != nil)
-		if !asked && !vain && now >= s.retryAt && len(some) < maxChannels {
+		if !asked && now >= s.retryAt && len(some) < maxChannels {
 			c.asked[s] = struct{}{}
 			some = append(some, s)
 		}
@@ -93,8 +92,6 @@ func (c *connection) refusedLocked(s *subscription, refusal *rueidis.RedisError)
 		c.moveLocked(s, "")
 	case transport.Transient(refusal) && inCluster:
 		c.moveLocked(s, c.addr)
-	case s.kind == pattern && !transport.Transient(refusal):
-		b.noPatterns = true
 	}
 	s.retryAt = b.Clock.Now() + int64(timing.Jitter(pause))
 	s.signalLocked()

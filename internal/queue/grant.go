@@ -12,13 +12,12 @@ import (
 
 // A Grant gives a lock to a waiter for a term.
 type Grant struct {
-	wire.Reply      // not granted: not yet
-	Slot        int // of a permit; -1 if it is not known
-	Term        time.Duration
-	Until       int64 // valid until then
-	Unconfirmed bool  // Term is a grant timeout
-
-	Wanted bool // others wait behind it
+	wire.Reply                // not granted: not yet
+	Slot        int           // of a permit; -1 if it is not known
+	Term        time.Duration // of the hold
+	Until       int64         // valid until then
+	Unconfirmed bool          // Term is a grant timeout, or the rest of one
+	Trip        int64         // how long the poll took that found it; 0: a message has told it
 }
 
 // Heard handles what the session is told. It runs on the connection's reader, and does not block.
@@ -26,36 +25,46 @@ type Grant struct {
 // "granted <hold id> <token> <grant timeout> <key>" grants the lock with that key; a grant timeout
 // with a plus sign says that others wait behind the winner. The grant timeout may be longer than
 // the lease, to which a poll under way, or a renewal, may have shortened it. A permit's token is
-// followed by a slash and its slot. "look <hold id>" grants nothing: the lock is free, but it is
-// Redisson's turn for the moment, or more permits are free than one script grants.
+// followed by a slash and its slot. "poll <hold id> …" grants nothing: the lock may be free, or an
+// entry gone. Heard reports false if nobody waits under the hold id of a grant.
 //
 // Anybody who may publish on the session's channel can send such messages. But nobody else knows a
 // hold id that this session waits under, unless he may read the queue of that lock.
-func (q *Queue) Heard(message string) {
+func (q *Queue) Heard(message string) bool {
 	verb, rest, _ := strings.Cut(message, " ")
-	id, rest, _ := strings.Cut(rest, " ")
+	id, more, _ := strings.Cut(rest, " ")
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch w := q.waiters[id]; {
-	case w == nil:
+	w := q.waiters[id]
+	if w == nil {
 		q.gap = q.Clock.Now() // it may have overtaken the reply to the request that queues the id
-	case verb == "look":
-		q.advanceLocked(w, q.Clock.Now()+int64(yieldLook))
-	case verb == "granted" && q.waitsLocked(w):
-		g, key := granted(rest, w.ref.Kind)
+	}
+	switch verb {
+	case "poll":
+		for id := range strings.FieldsSeq(rest) {
+			if w := q.waiters[id]; w != nil {
+				q.advanceLocked(w, q.Clock.Now()+int64(soonest))
+			}
+		}
+	case "granted":
+		if w == nil || !q.waitsLocked(w) {
+			return w != nil
+		}
+		g, key := Granted(more, w.ref.Kind)
 		if g.Granted && key == w.lockName() && (g.Slot >= 0) == w.ref.Kind.Slots() {
 			g.Term = min(g.Term, w.ref.Length)
 			q.grantedLocked(w, g, w.polled)
 		}
 	}
+	return true
 }
 
-// yieldLook is after how long a waiter is polled whose lock was left to Redisson.
-const yieldLook = time.Millisecond
+// soonest is after how long a waiter is polled at the earliest that is told to.
+const soonest = time.Millisecond
 
-// granted returns the grant of a hold of that kind that follows the hold id in a message, if it is
+// Granted returns the grant of a hold of that kind that follows the hold id in a message, if it is
 // one, and its key.
-func granted(text string, k wire.Kind) (g Grant, key string) {
+func Granted(text string, k wire.Kind) (g Grant, key string) {
 	number, rest, _ := strings.Cut(text, " ")
 	length, key, _ := strings.Cut(rest, " ")
 	number, place, permit := strings.Cut(number, "/")
@@ -69,7 +78,9 @@ func granted(text string, k wire.Kind) (g Grant, key string) {
 	if bad != nil || err != nil || ms <= 0 || ms > wire.GrantMost.Milliseconds() {
 		return Grant{}, ""
 	}
-	return Grant{Reply: k.Reply(token), Slot: slot, Term: time.Duration(ms) * time.Millisecond, Unconfirmed: true, Wanted: wanted}, key
+	g = Grant{Reply: k.Granted(token), Slot: slot, Term: time.Duration(ms) * time.Millisecond, Unconfirmed: true}
+	g.Wanted = g.Wanted || wanted
+	return g, key
 }
 
 // grantedLocked records a grant. It began after the request that was sent at sent.
@@ -80,7 +91,7 @@ func (q *Queue) grantedLocked(w *Waiter, g Grant, sent int64) {
 	timing.Signal(w.C)
 }
 
-// Answer returns w's grant, and whether its place is lost.
+// Answer returns w's grant, and whether its entry is gone.
 func (q *Queue) Answer(w *Waiter) (g Grant, lost bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

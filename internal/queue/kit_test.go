@@ -35,7 +35,9 @@ type rig struct {
 }
 
 // newRig returns a queue and its server.
-func newRig(t *testing.T) (*rig, *redistest.Server) {
+func newRig(t *testing.T) (*rig, *redistest.Server) { return newRigWith(t, wire.Plainly) }
+
+func newRigWith(t *testing.T, how wire.PubSub) (*rig, *redistest.Server) {
 	t.Helper()
 	server := redistest.Start(t)
 	scripts, err := wire.LoadScripts(os.DirFS("../../lua"))
@@ -44,9 +46,13 @@ func newRig(t *testing.T) (*rig, *redistest.Server) {
 	r := &rig{t: t}
 	c, conn := clock.New(), transport.NewConn(server.Client(t), 0, 0, &r.wg)
 	b := pubsub.New(pubsub.Config{Conn: conn, Clock: c, Handler: r.dispatch, Tasks: &r.wg, Ctx: ctx})
+	if how == wire.Sharded {
+		b.Shards = wire.IsGrantChannel
+	}
 	r.Queue = New(Config{
 		Proto: wire.NewProtocol(conn, scripts, rarely), Broker: b, Clock: c, Session: "00000001-0000-8000-8000-000000000000", Ctx: ctx,
 	})
+	r.Proto.PubSub = how
 	t.Cleanup(func() { cancel(); r.wg.Wait() })
 	require.NoError(t, b.Pin(ctx, wire.PrefixSession+r.Session, func(bool) { r.Resubscribed() }))
 	return r, server
@@ -85,36 +91,36 @@ func (r *rig) release(hold *wire.Ref) {
 }
 
 // queues sends a request that must queue a hold.
-func (r *rig) queues(hold *wire.Ref) (sent int64, ttl time.Duration) {
+func (r *rig) queues(hold *wire.Ref) (sent int64, reply wire.Reply) {
 	r.t.Helper()
 	sent = r.Clock.Now()
 	reply, err := r.Proto.Acquire(r.Ctx, hold, wire.Ask{LeaseMS: wire.Millis(hold.Length), Queue: true})
 	require.NoError(r.t, err)
 	require.False(r.t, reply.Granted, "the lock is free")
-	return sent, reply.Wait
+	return sent, reply
 }
 
-// waiter adds a contender that is in the queue.
+// waiter adds a waiter that is in the queue.
 func (r *rig) waiter() *Waiter {
 	r.t.Helper()
 	hold := r.ref(wire.Fair)
-	sent, ttl := r.queues(&hold)
-	return r.Add(hold, sent, ttl)
+	sent, reply := r.queues(&hold)
+	return r.Add(hold, sent, reply)
 }
 
-// dueOf returns how many of some waiters are to probe now.
+// dueOf returns how many of some waiters are to be polled now.
 func (r *rig) dueOf(waiters ...*Waiter) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, st := range waiters {
-		if st.next.Pending() && st.next.At <= r.Clock.Now() {
+	for _, w := range waiters {
+		if w.next.Pending() && w.next.At <= r.Clock.Now() {
 			n++
 		}
 	}
 	return n
 }
 
-// due returns those that are to probe now.
+// due returns those that are to be polled now.
 func (r *rig) due() []*Waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,33 +16,52 @@ func (q *Queue) Run() {
 	q.polls.Run(q.Ctx.Done(), q.rounds.Next)
 }
 
-// deaf is how often a waiter is polled that cannot be told of a grant.
-const deaf = 100 * time.Millisecond
+// retry is after how long a poll that has failed is tried again at the earliest.
+const retry = 100 * time.Millisecond
 
-// scheduleLocked schedules the poll of w that follows a request sent at sent: after a third of a
-// claim at most, since the time of sending counts for a grant; within a time from now, unless that
-// is 0; and at once if something has happened meanwhile. Those due within a twelfth of a grant
-// timeout are polled together.
-func (q *Queue) scheduleLocked(w *Waiter, sent int64, within time.Duration, hears bool) {
-	claim, now := w.ref.GrantFor, q.Clock.Now()
-	at := sent + int64(claim/4) + rand.N(int64(claim/12)+1)
-	if within > 0 {
-		at = min(at, now+int64(within))
+// scheduleLocked schedules the poll of w that follows a request sent at sent, whose reply is r: after
+// a third of a grant timeout at most, since the time of sending counts for a grant; 1 ms after the
+// end of the lease that the reply tells; and at once if something has happened meanwhile. Those due
+// within a twelfth of a grant timeout are polled together.
+//
+// Redisson publishes the end of a hold where relock does not listen. So the first waiter polls often
+// at first while Redisson has the lock, or its turn: an owner of Redisson that returns at once finds
+// no queue, and has the lock again after a short gap. The more locks of Redisson's the session waits
+// for, the less often: all these polls cost the server some 1% of a core.
+func (q *Queue) scheduleLocked(w *Waiter, sent int64, r wire.Reply) {
+	most, now := w.ref.GrantFor, q.Clock.Now()
+	at := sent + int64(most/4) + rand.N(int64(most/12)+1)
+	if r.Wait >= 0 {
+		at = min(at, now+int64(r.Wait+soonest))
 	}
-	if !hears {
-		at = min(at, now+int64(timing.Jitter(deaf)))
+	w.next.Slack = most / 12
+	if q.theirsLocked(w, r.Theirs); r.Theirs {
+		often := max(soonest, time.Duration(now-w.theirs)/32, time.Duration(q.theirs)*theirsEach)
+		at = min(at, now+int64(often))
+		w.next.Slack = min(w.next.Slack, often/4)
 	}
 	if w.again {
 		w.again, at = false, 0
 	}
-	w.next.Slack = claim / 12
-	if w.theirs != 0 {
-		w.next.Slack = min(time.Duration(q.often)*oftenEach/4, wire.GrantMost/12)
-	}
 	q.polls.Set(&w.next, at)
 }
 
-// probe sends one round of polls and records the answers.
+// theirsEach is how much less often a waiter polls for each lock of Redisson's.
+const theirsEach = 800 * time.Microsecond
+
+// theirsLocked records whether w is first while Redisson has the lock, or its turn.
+func (q *Queue) theirsLocked(w *Waiter, is bool) {
+	switch {
+	case is && w.theirs == 0:
+		w.theirs = q.Clock.Now()
+		q.theirs++
+	case !is && w.theirs != 0:
+		w.theirs = 0
+		q.theirs--
+	}
+}
+
+// poll sends one round of polls and records the answers.
 func (q *Queue) poll(due []*Waiter) {
 	due, refs := q.waiting(due)
 	if len(due) == 0 {
@@ -59,13 +78,9 @@ func (q *Queue) poll(due []*Waiter) {
 	stop()
 
 	for i, w := range due {
-		if errs[i] == nil && replies[i] == wire.Theirs {
-			q.listen(w)
-		}
-		hears := q.hears(w)
 		q.mu.Lock()
 		if q.waitsLocked(w) {
-			q.answeredLocked(w, sent, replies[i], errs[i], late, hears)
+			q.answeredLocked(w, sent, replies[i], errs[i], late)
 		}
 		q.mu.Unlock()
 	}
@@ -86,7 +101,7 @@ func (q *Queue) waiting(due []*Waiter) (waiting []*Waiter, refs []*wire.Ref) {
 
 // answeredLocked records the answer to a poll of w. The error of one that was late tells nothing,
 // but Redis is silent after a while.
-func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, hears bool) {
+func (q *Queue) answeredLocked(w *Waiter, sent int64, r wire.Reply, err error, late bool) {
 	now, cause := q.Clock.Now(), err
 	if late && err != nil {
 		cause = w.err
@@ -99,72 +114,24 @@ func (q *Queue) answeredLocked(w *Waiter, sent, reply int64, err error, late, he
 	}
 	w.err = cause
 
-	var within time.Duration
 	switch {
 	case err != nil && (late || transport.Transient(err)):
-		q.polls.Set(&w.next, now+int64(timing.Jitter(max(w.ref.GrantFor/30, deaf)))) // not more often, however short the grant timeout
-		return
-	case err != nil || reply == wire.LostPlace || reply == wire.Tokenless:
+		q.polls.Set(&w.next, now+int64(timing.Jitter(max(w.ref.GrantFor/30, retry)))) // not more often, however short the grant timeout
+	case err != nil || r.Gone:
 		// The call asks again, and learns of an error then.
 		w.lost = true
 		timing.Signal(w.C)
-		return
-	case reply > 0:
-		q.grantedLocked(w, Grant{Reply: w.ref.Kind.Reply(reply), Slot: -1, Term: w.ref.Length}, sent)
-		return
-	case reply == wire.Theirs:
-		q.oftenLocked(w, true)
-		within = q.againLocked(w)
+	case r.Granted:
+		slot := -1
+		if w.ref.Kind.Slots() {
+			slot = w.ref.Slot
+		}
+		term := min(r.Term, w.ref.Length)
+		q.grantedLocked(w, Grant{
+			Reply: r, Slot: slot, Term: term, Unconfirmed: term < w.ref.Length, Trip: now - sent,
+		}, sent)
 	default:
-		q.oftenLocked(w, false)
-		within = w.ref.Kind.Reply(reply).Wait + time.Millisecond
-	}
-	w.polled = sent
-	q.scheduleLocked(w, sent, within, hears)
-}
-
-// The first of a queue polls a lock that Redisson has, since the end of an RFairLock's hold is
-// published to no other waiter, and other ends of holds not to everybody (pubsub.Broker.Overhear).
-// It polls often at first: an owner of Redisson that returns at once finds no queue, and has the
-// lock again after a short gap. Those who wait for many locks of Redisson's poll each of them less
-// often, so that all polls of a session cost the server some 4 % of a core.
-const (
-	oftenFirst = time.Millisecond
-	oftenMost  = 10 * time.Millisecond
-	oftenEach  = 800 * time.Microsecond
-)
-
-// oftenLocked records whether w polls from now on.
-func (q *Queue) oftenLocked(w *Waiter, polls bool) {
-	switch {
-	case polls && w.theirs == 0:
-		w.theirs = q.Clock.Now()
-		q.often++
-	case !polls && w.theirs != 0:
-		w.theirs = 0
-		q.often--
-	}
-}
-
-// againLocked returns after how long to poll again: after a 64th of the time so far. A crowd of
-// Redisson leaves a gap of less than 1 ms between two holds.
-func (q *Queue) againLocked(w *Waiter) time.Duration {
-	often := min(max(time.Duration(q.Clock.Now()-w.theirs)/64, oftenFirst), oftenMost)
-	return max(often, time.Duration(q.often)*oftenEach)
-}
-
-// listen has w polled when a lock that Redisson has is released.
-func (q *Queue) listen(w *Waiter) {
-	if w.freed != nil {
-		return
-	}
-	l := q.Broker.Overhear(w.ref.Keys.Channel, func() { q.missed(w) })
-	q.mu.Lock()
-	if q.waitsLocked(w) {
-		w.freed, l = l, nil
-	}
-	q.mu.Unlock()
-	if l != nil {
-		l.Unsubscribe() // it waits no more
+		w.polled, w.score = sent, r.Score
+		q.scheduleLocked(w, sent, r)
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 // A Queue keeps the waiters of a session: the hold ids that wait in Redis for a lock. One
 // goroutine, Run, polls all of them in batches, in a cluster with one more goroutine for each
-// node that has a round under way. A poll is a script that keeps a place alive and returns
-// whether it was granted.
+// node that has a round under way. A poll is a script that keeps a queue alive and returns
+// whether the entry was granted.
 //
 // When is a grant valid? Its message may lie in a socket buffer while the process is frozen, so
 // that its arrival proves nothing. But the last request that found the waiter not granted was
@@ -30,7 +30,7 @@ type Queue struct {
 
 	mu      sync.Mutex         // protects polls and the following, and what says so; taken after the broker's mutex
 	waiters map[string]*Waiter // by hold id
-	often   int                // how many of waiters poll often
+	theirs  int                // how many of them are first while Redisson has the lock, or its turn
 	gap     int64              // when a message for an id may have been missed last
 }
 
@@ -49,16 +49,16 @@ type Waiter struct {
 	ref wire.Ref      // a copy: the call may go on under another id during a poll
 
 	grants *pubsub.Listener // where pub/sub is sharded; set by Add
-	freed  *pubsub.Listener // to the lock's channel, once Redisson had the lock; set by polls, with Queue.mu locked
 
 	// Guarded by Queue.mu.
 	next   timing.Timer[*Waiter] // of the next poll; not pending while one is under way, nor once it is granted
 	again  bool                  // something happened while next was not pending: poll at once when it is set
 	polled int64                 // when the last request was sent that found it waiting
 	err    error                 // why the last poll failed, if it did; C signals when that changes to or from nil
-	theirs int64                 // since when it polls, because Redisson has the lock, or its turn; 0: it does not
+	theirs int64                 // since when it is first while Redisson has the lock, or its turn; 0: it is not
+	score  int64                 // of its entry; 0: not known
 	grant  Grant
-	lost   bool // its place is lost: queue under another id
+	lost   bool // its entry is gone: queue under another id
 }
 
 // New returns a queue without waiters.
@@ -86,21 +86,20 @@ func (q *Queue) Len(key string) (n int) {
 
 func (w *Waiter) lockName() string { return w.ref.Keys.Name }
 
-// Add registers a hold that may have an entry in the queue since a request sent at sent. It is
-// polled when the lock may be free: after ttl, unless that is negative; and at once if a message
-// for it may have been missed since it was sent. Remove must follow.
-func (q *Queue) Add(hold wire.Ref, sent int64, ttl time.Duration) *Waiter {
-	w := &Waiter{ref: hold, C: make(chan struct{}, 1), polled: sent}
+// Add registers a hold that may have an entry in the queue since a request sent at sent, whose reply
+// is r. It is polled when the lock may be free: after r.Wait, unless that is negative; and at once if
+// a message for it may have been missed since it was sent. Remove must follow.
+func (q *Queue) Add(hold wire.Ref, sent int64, r wire.Reply) *Waiter {
+	w := &Waiter{ref: hold, C: make(chan struct{}, 1), polled: sent, score: r.Score}
 	w.next.For = w
 	if q.sharded() {
 		w.grants = q.Broker.SubscribeFunc(hold.Keys.Grants(q.Session), func() { q.missed(w) })
 	}
-	hears := q.hears(w)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiters[hold.ID] = w
 	w.again = w.again || q.gap >= sent
-	q.scheduleLocked(w, sent, ttl+time.Millisecond, hears)
+	q.scheduleLocked(w, sent, r)
 	return w
 }
 
@@ -109,19 +108,16 @@ func (q *Queue) Remove(w *Waiter) {
 	q.mu.Lock()
 	delete(q.waiters, w.ref.ID)
 	q.endLocked(w)
-	freed := w.freed
 	q.mu.Unlock()
-	for _, l := range []*pubsub.Listener{w.grants, freed} {
-		if l != nil {
-			l.Unsubscribe()
-		}
+	if w.grants != nil {
+		w.grants.Unsubscribe()
 	}
 }
 
 // endLocked ends the polls of w.
 func (q *Queue) endLocked(w *Waiter) {
 	q.polls.Stop(&w.next)
-	q.oftenLocked(w, false)
+	q.theirsLocked(w, false)
 }
 
 // waitsLocked reports whether w was neither removed nor granted.
@@ -129,14 +125,6 @@ func (q *Queue) waitsLocked(w *Waiter) bool { return q.waiters[w.ref.ID] == w &&
 
 // sharded reports whether grants come on a channel for each lock.
 func (q *Queue) sharded() bool { return q.Proto.PubSub == wire.Sharded }
-
-// hears reports whether w would be told of a grant now. It takes the broker's mutex.
-func (q *Queue) hears(w *Waiter) bool {
-	if w.grants != nil {
-		return w.grants.Live()
-	}
-	return q.Broker.Live(wire.PrefixSession + q.Session)
-}
 
 // Resubscribed polls all waiters, because the subscription to the session's channel was
 // confirmed or broke: grants may have been missed.
@@ -176,10 +164,10 @@ var ErrSilent = errors.New("no answer from Redis")
 
 const silentFrom = time.Second
 
-// Polled returns when the last request was sent that found w waiting, and why the last poll
-// failed, if it did.
-func (q *Queue) Polled(w *Waiter) (at int64, err error) {
+// Polled returns when the last request was sent that found w waiting, the score of its entry as far
+// as that is known, and why the last poll failed, if it did.
+func (q *Queue) Polled(w *Waiter) (at, score int64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return w.polled, w.err
+	return w.polled, w.score, w.err
 }

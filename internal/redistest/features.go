@@ -19,7 +19,7 @@ type Feature string
 const (
 	TLS           Feature = "TLS"                        // a build may leave it out
 	ShardedPubSub Feature = "sharded pub/sub"            // Redis 7.0
-	FineRules     Feature = "ACL rules of the kind %R~"  // Redis 7.0, which also takes subcommands away
+	FineRules     Feature = "ACL rules for subcommands"  // Redis 7.0, which can take them away
 	ClusterShards Feature = "CLUSTER SHARDS for clients" // Redis 8 and Valkey, for this client
 	SentinelPace  Feature = "SENTINEL DEBUG"             // Redis 7.0
 )

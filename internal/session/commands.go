@@ -17,10 +17,10 @@ import (
 // its own.
 var tried = []string{
 	"time", "exists KEY", "pttl KEY", "pexpire KEY 1", "pexpireat KEY 1",
-	"get KEY", "set KEY 1 px 1 xx", "del KEY", "lindex KEY 0",
+	"get KEY", "set KEY 1 px 1 xx", "del KEY",
 	"hset KEY 1 1 1", "hget KEY 1", "hdel KEY 1", "hlen KEY", "hkeys KEY", "hexists KEY 1", "hgetall KEY",
 	"zadd KEY xx 0 1", "zrem KEY 1", "zcard KEY", "zscore KEY 1", "zcount KEY 0 0",
-	"zrange KEY 0 0", "zrangebyscore KEY 0 0", "zremrangebyrank KEY 0 0", "zremrangebyscore KEY 0 0",
+	"zrange KEY 0 0", "zrangebyscore KEY 0 0",
 }
 
 // triedText runs those commands, and returns each that is refused with the words of the refusal.

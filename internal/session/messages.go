@@ -3,25 +3,23 @@ package session
 import (
 	"strings"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/queue"
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// heard handles a message, and reports whether it is not for those that wait for one on its
-// channel: they get what tells that a lock was unlocked, but for the message that only Redisson
-// understands. It does not block. The session itself hears:
+// heard handles a message, and reports whether it is of a channel of the session. It does not block.
+// The session hears:
 //
 //	wanted <hold id> <key>   another session waits for the lock with that key
 //	lost <hold id> <key>     somebody has forced it open
-//	granted, look            for a waiter: see [queue.Queue.Heard]
+//	granted, poll            for a waiter: see [queue.Queue.Heard]
 //
 // A message may overtake the reply that grants the lease that it names. So it is noted there first,
 // and looked at once the lease has a hold.
 func (s *Session) heard(channel, message string) bool {
-	switch {
-	case message == wire.ForRedisson:
-		return true
-	case !wire.IsSessionChannel(channel) && !wire.IsGrantChannel(channel):
+	if !wire.IsSessionChannel(channel) && !wire.IsGrantChannel(channel) {
 		return false
 	}
 	verb, rest, _ := strings.Cut(message, " ")
@@ -38,7 +36,34 @@ func (s *Session) heard(channel, message string) bool {
 			s.Lost(l, lockerr.ErrForced)
 		}
 	default:
-		s.Queue.Heard(message)
+		if !s.Queue.Heard(message) {
+			s.strayGrant(id, key)
+		}
 	}
 	return true
+}
+
+// strayGrant gives back what was granted to a hold id of the session under which nobody waits: the
+// request that queued it was late, and executed after its call had ended. rest is what follows the id
+// in the message.
+func (s *Session) strayGrant(id, rest string) {
+	kind := wire.Plain
+	token, _, _ := strings.Cut(rest, " ")
+	switch {
+	case strings.HasSuffix(id, wire.Write.Suffix()):
+		kind = wire.Write
+	case strings.Contains(token, "/"):
+		kind = wire.Semaphore
+	case len(token) == 1:
+		kind = wire.Read
+	}
+	g, key := queue.Granted(rest, kind)
+	if !g.Granted || !wire.IsHoldOf(s.ID, id) || wire.CheckName("", key) != nil || s.Leases.Find(id, key) != nil {
+		return // forged, or it has overtaken the reply to the request that queues it
+	}
+	id = strings.Clone(id)
+	keys := wire.NewKeys(kind, key)
+	s.Cleaner.Add(&lease.Lease{Ref: wire.Ref{
+		Keys: &keys, Kind: kind, ID: id, Length: g.Term, GrantFor: wire.GrantOf(g.Term), Permits: 1,
+	}}, false, nil)
 }

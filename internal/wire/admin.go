@@ -16,9 +16,9 @@ var ErrOtherHolder = fmt.Errorf("%w: it has changed hands", lockerr.ErrTaken)
 // their hold ids without ":write", it returns [ErrOtherHolder] if others hold the lock. Of a
 // semaphore it ends the permits of these holders, whoever else holds some.
 func (p *Protocol) Force(ctx context.Context, key string, holders ...string) (bool, error) {
-	k := NewKeys(Fair, key)
-	n, err := p.Eval(ctx, p.script("force"), []string{key, k.fence, k.aux, queueOf(prefixRWQueue, key)}, append([]string{
-		PrefixSession, key, tag(key) + ":",
+	k, rw := NewKeys(Plain, key), NewKeys(Write, key)
+	n, err := p.Eval(ctx, p.script("force"), []string{key, k.fence, k.queue, rw.queue, rw.readers}, append([]string{
+		key, k.Channel, rw.Channel, p.grants(&k), p.numsub(),
 	}, holders...)).AsInt64()
 	if n < 0 {
 		return false, ErrOtherHolder
@@ -39,11 +39,11 @@ type State struct {
 
 // Inspect returns the state of the lock at a key without changing it.
 func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
-	queue, rwQueue := queueOf(prefixQueue, key), queueOf(prefixRWQueue, key)
-	fence := NewKeys(Plain, key).fence
-	rs, err := p.EvalRead(ctx, p.script("inspect"), []string{key, queue, rwQueue, fence}, nil).ToArray()
+	k, rw := NewKeys(Plain, key), NewKeys(Write, key)
+	keys := []string{key, k.fence, k.queue, rw.queue, rw.readers}
+	rs, err := p.EvalRead(ctx, p.script("inspect"), keys, nil).ToArray()
 	if err != nil {
-		return State{}, explain(err, key, queue, rwQueue, fence)
+		return State{}, explain(err, key, keys[1:]...)
 	}
 	var in State
 	in.TTL, _ = rs[0].AsInt64()

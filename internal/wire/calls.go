@@ -25,7 +25,7 @@ func NewProtocol(c *transport.Conn, scripts *Scripts, grantFor time.Duration) *P
 	return &Protocol{Conn: c, scripts: scripts, GrantFor: grantFor}
 }
 
-func (p *Protocol) script(name string) *transport.Script { return p.scripts.sets[p.PubSub][name] }
+func (p *Protocol) script(name string) *transport.Script { return p.scripts.byName[name] }
 
 // TryScripts returns commands that tell, if they are sent to a server, whether it runs scripts by
 // their text and by digests. One is the script of renewals, for no holds, so that the first renewal
@@ -35,11 +35,10 @@ func (p *Protocol) TryScripts() (byText, byDigest []string) {
 	return byText, []string{"EVALSHA", strings.Repeat("0", 40), "0"}
 }
 
-// Scripts returns those that the protocol uses. PubSub is set.
-func (p *Protocol) Scripts() []*transport.Script { return p.scripts.sets[p.PubSub].all() }
+// Scripts returns those that the protocol uses.
+func (p *Protocol) Scripts() []*transport.Script { return p.scripts.All() }
 
-// GrantMost bounds Protocol.GrantFor. A queue that nobody polls for 15 s expires
-// (lua/lib/places.lua).
+// GrantMost bounds Protocol.GrantFor. A queue that nobody polls for 15 s expires.
 const GrantMost = 5 * time.Second
 
 // Raise raises the last token of a lock to at least token, if l holds it there, and reports whether
@@ -54,7 +53,10 @@ func (p *Protocol) Raise(ctx context.Context, l *Ref, token int64) (held bool, e
 }
 
 // callBuffer has room for the keys and arguments of a call.
-type callBuffer [12]string
+type callBuffer struct {
+	keys [5]string
+	args [11]string
+}
 
 // taken runs a script that acquires, and waits for replicas if configured.
 func (p *Protocol) taken(ctx context.Context, c transport.Call) (int64, error) {
@@ -91,10 +93,13 @@ func (p *Protocol) Release(ctx context.Context, l *Ref) (told int64, err error) 
 func (p *Protocol) Handoff(ctx context.Context, from string, to *Ref, ticket bool) (
 	n int64, now time.Duration, err error,
 ) {
-	k := to.Keys
+	k, holder := to.Keys, to.fenceID()
+	if ticket {
+		holder = "-"
+	}
 	n, err = p.taken(ctx, transport.Call{
-		Script: p.script("handoff"), Keys: []string{k.Name, k.aux, k.fence},
-		Args: []string{from, to.ID, Millis(to.Length), flag(ticket)},
+		Script: p.script("handoff"), Keys: []string{k.Name, k.fence, k.queue},
+		Args: []string{from, to.ID, Millis(to.Length), holder, flag(ticket), k.Channel, p.grants(k), p.numsub()},
 	})
 	return max(n, 0), time.Duration(max(-n, 0)) * time.Millisecond, k.explain(err)
 }
@@ -128,9 +133,6 @@ func (p *Protocol) all(ctx context.Context, n int, call func(i int) transport.Ca
 
 // GrantOf returns the grant timeout of a lock with leases of a length.
 func GrantOf(length time.Duration) time.Duration { return min(GrantMost, length) }
-
-// grantMS formats the grant timeout of l, mostly without an allocation.
-func grantMS(l *Ref) string { return l.Kind.of().grantFor(l) }
 
 // Millis formats d as milliseconds for an argument.
 func Millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -56,7 +56,7 @@ func ofMany(l *Ref, n int) *Ref {
 // crowd takes the read side so many times, each for a session of its own.
 func crowd(r *rig, readers int) {
 	for i := range readers {
-		r.reads(ofMany(r.reader(i), i), ReadJoin)
+		r.take(ofMany(r.reader(i), i))
 	}
 }
 
@@ -79,17 +79,6 @@ func renewsCrowd(readers int) func(r *rig, _ int) {
 	}
 }
 
-// seen has a reader hold the lock, a writer wait, and so many sessions look at it a moment ago.
-func seen(r *rig, sessions int) {
-	r.reads(r.reader(1), ReadJoin)
-	r.queues(r.writer(2))
-	r.must("EVAL", `local t = redis.call('time')
-for n = 1, tonumber(ARGV[1]) do
-  redis.call('zadd', KEYS[1], t[1] * 1000, string.format('%08x-0000-8000-8000-000000000000', n))
-end
-redis.call('pexpire', KEYS[1], 5000)`, "1", rwSeen, fmt.Sprint(sessions))
-}
-
 // What a call costs the server does not depend on how many others there are. Each walked over all readers once, twice,
 // with three commands for each; a thousand renewals did that each; and all sessions that wait were read.
 //
@@ -97,6 +86,11 @@ redis.call('pexpire', KEYS[1], 5000)`, "1", rwSeen, fmt.Sprint(sessions))
 // clock takes one more, and few rounds meet the end of a millisecond. The time shows single commands that read all of
 // something.
 func TestCallsCostTheSameHoweverManyThereAre(t *testing.T) {
+	writers := func(r *rig, n int) {
+		for i := range n {
+			r.asks(r.writer(i))
+		}
+	}
 	for what, c := range map[string]struct {
 		others []int
 		before func(r *rig, others int)
@@ -106,44 +100,45 @@ func TestCallsCostTheSameHoweverManyThereAre(t *testing.T) {
 	}{
 		"a lone reader":           {[]int{0}, crowd, pair(Read), 18, 30},
 		"a lone writer":           {[]int{0}, crowd, pair(Write), 14, 30},
+		"a lone Mutex":            {[]int{0}, crowd, pair(Plain), 11, 30},
+		"a lone permit":           {[]int{0}, crowd, pair(Semaphore), 20, 30},
 		"a reader beside readers": {[]int{1, 100, 3000}, crowd, pair(Read), 30, 100},
 		"a writer who queues": {[]int{1, 100, 3000}, crowd, func(r *rig, _ int) {
-			r.must("DEL", rwQueue) // a queue that is there is prolonged once a second
+			r.must("DEL", writeQueue) // a queue that is there is prolonged once a second
 			r.queues(r.writer(1))
 		}, 25, 30},
-		"a writer who looks": {[]int{1, 100, 3000}, func(r *rig, n int) {
+		"a writer who polls": {[]int{1, 100, 3000}, func(r *rig, n int) {
 			crowd(r, n)
 			r.queues(r.writer(1))
-		}, func(r *rig, _ int) { r.looksFor(0, r.writer(1)) }, 30, 30},
-		"renewals": {[]int{1000}, crowd, renewsCrowd(1000), 20 * 1000, 5},
-		"renewals beside Redisson": {[]int{300}, func(r *rig, n int) {
-			crowd(r, n)
-			r.redissonReads(id("j:7"), 1, time.Minute)
-		}, renewsCrowd(300), 20*300 + 3*4*301, 1},
-		"a hand-over": {[]int{32, 128, 1000}, func(r *rig, n int) {
+		}, func(r *rig, _ int) { r.polls(r.writer(1)) }, 30, 30},
+		"renewals":    {[]int{1000}, crowd, renewsCrowd(1000), 20 * 1000, 5},
+		"a hand-over": {[]int{32, 128, 1000}, writers, func(r *rig, n int) { r.end(r.writer(n)) }, 22, 30},
+		"a hand-over of a Mutex": {[]int{32, 128, 1000}, func(r *rig, n int) {
 			for i := range n {
-				asks(Write, i)(r)
+				r.asks(r.lease(Plain, i))
 			}
-		}, func(r *rig, n int) { r.end(r.writer(n)) }, 22, 30},
+		}, func(r *rig, n int) { r.end(r.lease(Plain, n)) }, 12, 30},
+		"a reader who polls": {[]int{1, 100, 3000}, func(r *rig, n int) {
+			r.take(r.reader(5000))
+			writers(r, 1)
+			for i := range n {
+				r.queues(ofMany(r.reader(i), i))
+			}
+		}, func(r *rig, n int) { r.polls(ofMany(r.reader(0), 0)) }, 30, 30},
 		"a writer who lets readers in": {[]int{1000}, func(r *rig, n int) {
 			r.take(r.writer(0))
 			for i := range n {
 				r.queues(ofMany(r.reader(i), i))
 			}
-			theirsWas(r)
 			r.PubSub = ClusterWide // they count as being there
-		}, func(r *rig, _ int) { r.end(r.writer(0)) }, 30 + 2*100, 1},
-		"a look beside those who look": {[]int{10, 10_000}, seen, func(r *rig, _ int) { r.looksFor(0, r.writer(2)) }, 30, 30},
-		"a reader beside those who look": {[]int{10, 10_000}, seen, func(r *rig, n int) {
-			tries(Read, 100+n)(r)
-		}, 30, 30},
+		}, func(r *rig, _ int) { r.end(r.writer(0)) }, 30 + 2*1000, 1},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			var commands, times []int64 // of some rounds the median, and the shortest
 			for _, others := range c.others {
 				r := newRig(t, "--save", "", "--appendonly", "no") // it does nothing by itself
-				r.present()
+				r.present("s")
 				c.before(r, others)
 				if c.rounds > 1 {
 					c.call(r, 0) // the server learns the script

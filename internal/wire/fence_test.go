@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fenceAt is lua/lib/fence.lua in Go: the token issued at a time of the server's clock, after
+// fenceAt is issue of lua/core.lua in Go: the token issued at a time of the server's clock, after
 // last; 0 if none is known.
 func fenceAt(sec, micros, last int64) int64 {
 	now := sec*1024000 + int64(math.Floor(float64(micros)*1.024))
@@ -31,15 +31,15 @@ func fenceAt(sec, micros, last int64) int64 {
 	return next
 }
 
-// clocked returns lua/lib/fence.lua as a script of its own, with the clock as an argument.
+// clocked returns issue of lua/core.lua as a script of its own, with the clock as an argument.
 func clocked() *transport.Script {
-	text, err := assemble(luaFiles, "lib/fence.lua", "")
+	text, err := assemble(luaFiles, "core.lua")
 	if err != nil {
 		panic(err)
 	}
 	return &transport.Script{Text: strings.ReplaceAll(text, "redis.call('time')", "{ARGV[1], ARGV[2]}") + `
-local f = fence(KEYS[1])
-return {string.format('%.0f', f), redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1])}`}
+local f, again = issue(KEYS[1], ARGV[3], 0)
+return {string.format('%.0f', f), redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1]), again}`}
 }
 
 func TestFenceAgreesWithItsModel(t *testing.T) {
@@ -58,12 +58,14 @@ func TestFenceAgreesWithItsModel(t *testing.T) {
 				rapid.Int64Range(1, now),
 				rapid.Int64Range(now, min(now+3600*1024000, 1<<53-5000)), // the clock has stepped back
 			).Draw(rt, "last")
+			holder := rapid.SampledFrom([]string{"-", id("s:1")}).Draw(rt, "holder")
+			behind := rapid.SampledFrom([]string{"", " - 1", " " + id("s:9") + " 2", " " + id("t:1") + " 1"}).Draw(rt, "behind")
 			if last == 0 {
 				r.must("DEL", "f")
 			} else {
-				r.must("SET", "f", fmt.Sprint(last))
+				r.must("SET", "f", fmt.Sprint(last, behind))
 			}
-			reply, err := r.Eval(ctx0, s, []string{"f"}, []string{fmt.Sprint(sec), fmt.Sprint(micros)}).ToArray()
+			reply, err := r.Eval(ctx0, s, []string{"f"}, []string{fmt.Sprint(sec), fmt.Sprint(micros), holder}).ToArray()
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -71,8 +73,12 @@ func TestFenceAgreesWithItsModel(t *testing.T) {
 			stored, _ := reply[1].ToString()
 			ttl, _ := reply[2].AsInt64()
 			want := fenceAt(sec, micros, last)
-			if issued != fmt.Sprint(want) || stored != issued {
+			again, _ := reply[3].AsInt64()
+			if issued != fmt.Sprint(want) || stored != fmt.Sprint(issued, " ", holder, " ", again) {
 				rt.Fatalf("issued %s, stored %s, want %d", issued, stored, want)
+			}
+			if known := last > 0 && (holder == "-" || !strings.HasPrefix(behind, " "+holder[:min(36, len(holder))])); known != (again == 1) {
+				rt.Fatalf("again %d after %q for %q", again, behind, holder)
 			}
 			if want >= 1<<53 || want < last+Tokens(last) && last > 0 {
 				rt.Fatalf("token %d after the %d of %d", want, Tokens(last), last)
@@ -139,8 +145,9 @@ func (r *rig) burst(n int, top int64) (last int64, lead time.Duration) {
 	rs := r.Client.DoMulti(ctx0, cmds...)
 	var first int64
 	for i := range n {
-		token, err := rs[2*i].AsInt64()
+		reply, err := rs[2*i].AsIntSlice()
 		require.NoError(r.t, err)
+		token := reply[0]
 		require.Greater(r.t, token, top, "it follows a block that ends with that")
 		first, top = token, token+Tokens(token)-1
 	}
@@ -212,13 +219,13 @@ func TestRaisedTokenIsFollowedByLargerOnes(t *testing.T) {
 			r.take(l)
 			r.must("DEL", fenceKey)
 			if c.last > 0 {
-				r.must("SET", fenceKey, fmt.Sprint(c.last))
+				r.must("SET", fenceKey, fmt.Sprint(c.last, " - 1"))
 			}
 			held, err := r.Raise(ctx0, l, c.token)
 			require.NoError(t, err, what)
 			require.True(t, held, what)
-			require.EqualValues(t, c.want, r.int("GET", fenceKey), what)
-			most := time.Minute + time.Duration(max(0, c.want-now)/1024)*time.Millisecond
+			require.Equal(t, fmt.Sprint(c.want, " - 1"), r.text("GET", fenceKey), what)
+			most := l.Length + time.Minute + time.Duration(max(0, c.want-now)/1024)*time.Millisecond
 			require.InDelta(t, most, r.pttl(fenceKey), float64(10*time.Second), what)
 			r.end(l)
 			require.Greater(t, r.take(r.lease(Plain, 2)), c.token+Tokens(c.token)-1, what)

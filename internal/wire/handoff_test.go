@@ -19,7 +19,7 @@ func TestHandoffMovesTheHold(t *testing.T) {
 		ticket.Length = time.Hour
 		token := r.take(holder)
 		r.queues(r.lease(Plain, 4))
-		next := r.listen(plainChannel)
+		next := r.listen(sessionChannel, plainChannel)
 		for _, move := range [][2]*Ref{{holder, ticket}, {ticket, adopter}} {
 			from, to := move[0], move[1]
 			got, _, err := r.Handoff(ctx0, from.ID, to, false)
@@ -29,7 +29,8 @@ func TestHandoffMovesTheHold(t *testing.T) {
 			r.held(to)
 			r.mustNear("the lock", r.pttl("a"), to.Length)
 			require.Greater(t, r.pttl(fenceKey), r.pttl("a")+500*time.Millisecond, "the token is remembered longer than the hold")
-			require.Equal(t, plainChannel+" 0", next(), "waiters hear of the new lease")
+			require.Equal(t, polled(r.lease(Plain, 4)), next(), "the first waiter hears of the new lease")
+			require.Equal(t, plainChannel+" 0", next(), "and Redisson")
 			r.gone(from)
 			require.True(t, r.Renew(ctx0, []*Ref{from})[0].Gone)
 			got, now, err := r.Handoff(ctx0, from.ID, r.lease(Plain, 5), false)

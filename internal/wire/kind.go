@@ -1,10 +1,12 @@
 package wire
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/transport"
 )
 
@@ -34,17 +36,20 @@ type kind interface {
 	// On the wire.
 
 	keys(name string) Keys
-	grantFor(l *Ref) string // as an argument
+	entry(l *Ref) string // of the queue
 
-	// acquire returns the call that asks for a hold, granted what its reply means: a number, of a
-	// permit with a slot, else -1.
+	// acquire returns the call that asks for a hold, and reply what an answer means: three numbers,
+	// as the headers of the scripts say.
 	acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call
-	granted(l *Ref, n, slot int64) Reply
+	reply(l *Ref, n, x, y int64) Reply
 
 	// release returns the call that ends a hold, or for a call that gave up, its entry in a queue.
 	release(p *Protocol, buf *callBuffer, l *Ref) transport.Call
 
-	// renewal names the script that renews holds, and renewed adds one to its call.
+	// polling names the script that polls for many waiters, and poll adds one to its call; renewal
+	// and renew do the same for holds.
+	polling() string
+	poll(p *Protocol, l *Ref, c *transport.Call)
 	renewal() string
 	renew(l *Ref, c *transport.Call)
 }
@@ -79,9 +84,8 @@ func (k Kind) Passes() bool { return k.of().passes() }
 // HandsOff reports whether a hold may go to another process by a ticket.
 func (k Kind) HandsOff() bool { return k.of().handsOff() }
 
-// Reply returns what a positive number means that grants a hold of this kind, or a negative one
-// that tells how long to wait: in a reply, or a message.
-func (k Kind) Reply(n int64) Reply { return k.of().granted(new(Ref), n, -1) }
+// Granted returns what the number in a message means that grants a hold of this kind.
+func (k Kind) Granted(n int64) Reply { return k.of().reply(new(Ref), n, 0, -1) }
 
 // NewKeys returns the names for one kind of lock.
 func NewKeys(k Kind, name string) Keys { return k.of().keys(name) }
@@ -90,6 +94,7 @@ func NewKeys(k Kind, name string) Keys { return k.of().keys(name) }
 type Ask struct {
 	LeaseMS string // its length
 	Queue   bool   // it takes an entry in the queue if it is not granted
+	Score   int64  // of the entry that the call had before; 0: it had none
 
 	// Of a reader, as far as there are any.
 	Writer string // the write hold of the same owner
@@ -98,20 +103,26 @@ type Ask struct {
 	With *transport.Batch // it is sent with others; nil: alone
 }
 
-// A Reply is the answer to an Ask.
+// A Reply is the answer to an Ask, or to a poll.
 type Reply struct {
 	Granted bool
 	Token   int64         // fencing token; 0: a reader has none
 	Read    ReadReply     // to a reader
-	Wait    time.Duration // if it is not granted: until the lock may be free; negative if the holder's lease has no end
+	Wanted  bool          // others wait behind the hold
+	Term    time.Duration // how long it lasts at first
+	Again   bool          // the session had the lock before as well, or nobody had it lately
+
+	Wait   time.Duration // if it is not granted: until the lock may be free; negative if the holder's lease has no end
+	Score  int64         // of the entry; 0: there is none
+	Theirs bool          // the entry is first, and Redisson has the lock, or its turn
+	Gone   bool          // to a poll: there is neither hold nor entry, or no token can be issued
 }
 
 // ReadReply is the answer to a reader whose request was not refused.
 type ReadReply int64
 
 const (
-	ReadJoin  ReadReply = 1 // held, and more readers may join
-	readAlone ReadReply = 2 // held, but a writer waits
+	ReadHeld  ReadReply = 1 // held; more readers may join if no writer waits
 	ReadOther ReadReply = 3 // not held: readers may join the other hold
 	ReadGone  ReadReply = 4 // not held, and neither is the other hold
 )
@@ -122,35 +133,56 @@ func (p *Protocol) Acquire(ctx context.Context, l *Ref, a Ask) (Reply, error) {
 	var buf callBuffer
 	k := l.Kind.of()
 	c := k.acquire(p, &buf, l, a)
-	n, slot, err := int64(0), int64(-1), error(nil)
-	var reply []int64
+	var n []int64
+	var err error
 	switch {
 	case p.Replicas > 0 && a.Join == "": // else it changes nothing that replicas must have
 		if a.With != nil {
 			a.With.Skip()
 		}
-		reply, err = p.EvalWait(ctx, c.Script, c.Keys, c.Args)
-	case k.slots():
-		reply, err = p.run(ctx, c, a.With).AsIntSlice()
+		n, err = p.EvalWait(ctx, c.Script, c.Keys, c.Args)
+	case a.With != nil:
+		n, err = a.With.Eval(ctx, c.Script, c.Keys, c.Args).AsIntSlice()
 	default:
-		n, err = p.run(ctx, c, a.With).AsInt64()
+		n, err = p.Eval(ctx, c.Script, c.Keys, c.Args).AsIntSlice()
 	}
-	if len(reply) > 0 {
-		n = reply[0]
+	if len(n) != 3 {
+		return Reply{}, l.Keys.explain(cmp.Or(err, errReply))
 	}
-	if len(reply) > 1 {
-		slot = reply[1]
-	}
-	return k.granted(l, n, slot), l.Keys.explain(err)
+	return k.reply(l, n[0], n[1], n[2]), l.Keys.explain(err)
 }
 
-// run runs a script, with others if there are any.
-func (p *Protocol) run(ctx context.Context, c transport.Call, with *transport.Batch) rueidis.RedisResult {
-	if with != nil {
-		return with.Eval(ctx, c.Script, c.Keys, c.Args)
-	}
-	return p.Eval(ctx, c.Script, c.Keys, c.Args)
+var errReply = errors.New("the reply is not one of three numbers")
+
+// holds returns the reply to a request that was granted, for a time (ms) that is negative if others
+// wait; waits returns the reply to one that was not.
+func holds(token, term int64) Reply {
+	return Reply{Granted: true, Token: token, Wanted: term < 0, Term: time.Duration(max(term, -term)) * time.Millisecond}
 }
 
-// waits returns the reply to a call that is not granted.
-func waits(n int64) Reply { return Reply{Wait: time.Duration(-1-n) * time.Millisecond} }
+func waits(n, score, theirs int64) Reply {
+	return Reply{Wait: time.Duration(-1-n) * time.Millisecond, Score: score, Theirs: theirs == 1, Gone: n <= tokenless}
+}
+
+// Replies of a poll, and those below.
+const (
+	gone      = -1 << 52 // the waiter is neither holder nor in the queue, or its lock is something else
+	tokenless = -1 << 50 // it has the lock, but no token can be issued: a key beside the lock is something else
+)
+
+// fenceID returns the hold id for the fence key, whose session loses its entries when the lease has
+// run out: none if it ends by itself.
+func (l *Ref) fenceID() string {
+	if l.Renewed {
+		return l.ID
+	}
+	return "-"
+}
+
+// score returns the score of an entry as an argument.
+func score(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}

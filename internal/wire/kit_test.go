@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -48,6 +47,7 @@ type rig struct {
 	*Protocol
 	t      testing.TB
 	name   string
+	server *redistest.Server // nil: miniredis
 	mini   bool
 	goesOn func() // starts the clock of miniredis
 }
@@ -72,7 +72,10 @@ func onRigs(t *testing.T, f func(t *testing.T, r *rig)) {
 
 func newRig(t testing.TB, args ...string) *rig {
 	t.Helper()
-	return rigOn(t, redistest.Start(t, args...).Client(t))
+	server := redistest.Start(t, args...)
+	r := rigOn(t, server.Client(t))
+	r.server = server
+	return r
 }
 
 func rigOn(t testing.TB, client rueidis.Client) *rig {
@@ -139,17 +142,17 @@ func (r *rig) keys() []string {
 	return slices.Sorted(slices.Values(r.texts("KEYS", "*")))
 }
 
-// kinds are all types and sides of locks.
+// kinds are all types and sides of locks, without semaphores.
 var kinds = []Kind{Plain, Fair, Write, Read}
 
 // newLease returns the n-th hold of session "s", not held yet.
 func newLease(k Kind, name string, n int) *Ref {
 	keys := NewKeys(k, name)
-	l := &Ref{Keys: &keys, Kind: k, ID: id(fmt.Sprint("s:", n)), Length: 30 * time.Second, GrantFor: GrantMost}
-	switch k {
-	case Write:
-		l.ID += ":write"
-	case Semaphore:
+	l := &Ref{
+		Keys: &keys, Kind: k, ID: id(fmt.Sprint("s:", n)) + k.Suffix(), Length: 30 * time.Second, GrantFor: GrantMost,
+		Renewed: true,
+	}
+	if k == Semaphore {
 		l.Permits = 2
 	}
 	return l
@@ -165,62 +168,55 @@ func of(short string, l *Ref) *Ref {
 	return l
 }
 
-// try asks for a lock, and queues if it may.
-func (r *rig) try(l *Ref, wait bool) (reply int64, ttl time.Duration, err error) {
-	return r.ask(l, Ask{Queue: wait})
-}
-
-// ask asks for a lock. It returns the token, or the reply to a reader, or 0 and how long to wait.
-func (r *rig) ask(l *Ref, a Ask) (reply int64, ttl time.Duration, err error) {
+// ask asks for a lock.
+func (r *rig) ask(l *Ref, a Ask) (Reply, error) {
 	a.LeaseMS = Millis(l.Length)
-	answer, err := r.Acquire(ctx0, l, a)
-	return max(answer.Token, int64(answer.Read)), answer.Wait, err
+	return r.Acquire(ctx0, l, a)
 }
 
-// take acquires what must be free. It returns the token; of a reader, the reply.
-func (r *rig) take(l *Ref) int64 {
+// tries asks for a lock, and does not queue.
+func (r *rig) tries(l *Ref) Reply {
 	r.t.Helper()
-	reply, ttl, err := r.try(l, false)
+	reply, err := r.ask(l, Ask{})
 	require.NoError(r.t, err)
-	require.Positive(r.t, reply, "%s is taken for %v", l.ID, ttl)
 	return reply
 }
 
-// reads asks for the read side and must get that reply.
-func (r *rig) reads(l *Ref, want ReadReply) {
+// asks asks for a lock, and queues.
+func (r *rig) asks(l *Ref) Reply {
 	r.t.Helper()
-	reply, ttl, err := r.try(l, false)
+	reply, err := r.ask(l, Ask{Queue: true})
 	require.NoError(r.t, err)
-	require.EqualValues(r.t, want, reply, "read %s: %v", l.ID, ttl)
+	return reply
 }
 
-// under asks for the read side under the write hold of the same owner.
-func (r *rig) under(l, writer *Ref) ReadReply {
+// take acquires a lock that must be free, and returns the token.
+func (r *rig) take(l *Ref) int64 {
 	r.t.Helper()
-	reply, _, err := r.ask(l, Ask{Writer: writer.ID})
-	require.NoError(r.t, err)
-	return ReadReply(reply)
+	reply := r.tries(l)
+	require.True(r.t, reply.Granted, "%s is taken for %v", l.ID, reply.Wait)
+	return reply.Token
 }
 
-// join asks for by, a reader of the same process, whether it may join l.
-func (r *rig) join(l, by *Ref, wait bool) ReadReply {
+// under asks for the read side under the write hold of the same owner, and must get it.
+func (r *rig) under(l, writer *Ref) {
 	r.t.Helper()
-	reply, _, err := r.ask(by, Ask{Join: l.ID, Queue: wait})
+	reply, err := r.ask(l, Ask{Writer: writer.ID})
 	require.NoError(r.t, err)
-	return ReadReply(reply)
+	require.Equal(r.t, ReadHeld, reply.Read)
 }
 
-// refused asks for a lock, queues, and must not get it; the wait it is told must be in the given range.
-func (r *rig) refused(l *Ref, from, to time.Duration) {
+// refused asks for a lock, queues, and must not get it. The wait that it is told must be in the given range.
+func (r *rig) refused(l *Ref, from, to time.Duration) Reply {
 	r.t.Helper()
-	reply, ttl, err := r.try(l, true)
-	require.NoError(r.t, err)
-	if reply != 0 || ttl < from || ttl > to {
-		r.t.Fatalf("%s = %d, %v; want to wait from %v to %v", l.ID, reply, ttl, from, to)
+	reply := r.asks(l)
+	if reply.Granted || reply.Wait < from || reply.Wait > to {
+		r.t.Fatalf("%s: %+v; want to wait from %v to %v", l.ID, reply, from, to)
 	}
+	return reply
 }
 
-// queues asks for a lock and must get a place in the queue.
+// queues asks for locks and must get entries in the queue.
 func (r *rig) queues(ls ...*Ref) {
 	r.t.Helper()
 	for _, l := range ls {
@@ -228,7 +224,7 @@ func (r *rig) queues(ls ...*Ref) {
 	}
 }
 
-// end releases what must be held, or waited for.
+// end releases holds, or removes entries, that must be there.
 func (r *rig) end(ls ...*Ref) {
 	r.t.Helper()
 	for _, l := range ls {
@@ -256,24 +252,14 @@ func (r *rig) renews(ls ...*Ref) {
 	}
 }
 
-// look looks after waiters and returns the replies.
-func (r *rig) look(ls ...*Ref) []int64 {
+// polls polls for waiters in one script, and returns the reply to the first.
+func (r *rig) polls(ls ...*Ref) Reply {
 	r.t.Helper()
 	replies, errs := r.Poll(ctx0, ls)
 	for _, err := range errs {
 		require.NoError(r.t, err)
 	}
-	return replies
-}
-
-// looksFor looks after a waiter, and must get that reply; 0: it waits.
-func (r *rig) looksFor(want int64, l *Ref) {
-	r.t.Helper()
-	got := r.look(l)[0]
-	if want == 0 && got < 0 && got > Theirs {
-		return
-	}
-	require.Equal(r.t, want, got, "look of %s", l.ID)
+	return replies[0]
 }
 
 // redissonHas takes a lock as Redisson does.
@@ -287,55 +273,31 @@ func (r *rig) redissonHas(k Kind, lease time.Duration) {
 	r.must("PEXPIRE", r.name, Millis(lease))
 }
 
-// redissonReads takes the read side as Redisson does, so many times, but takes no time for it: a
-// key that ends 2 ms before or after the lock is not taken for what keeps the lock.
-func (r *rig) redissonReads(id string, count int, lease time.Duration) {
+// redissonReads takes the read side as Redisson does.
+func (r *rig) redissonReads(lease time.Duration) {
 	r.t.Helper()
-	r.must("EVAL", `
-redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], ARGV[2])
-local key = '{' .. KEYS[1] .. '}:' .. ARGV[1] .. ':rwlock_timeout:'
-redis.call('set', key .. 1, 1, 'px', ARGV[3])
-for n = 2, tonumber(ARGV[2]) do
-  redis.call('set', key .. n, 1, 'px', redis.call('pttl', key .. 1))
-end
-if redis.call('pttl', KEYS[1]) < tonumber(ARGV[3]) then redis.call('pexpire', KEYS[1], redis.call('pttl', key .. 1)) end
-return 1`, "1", r.name, id, fmt.Sprint(count), Millis(lease))
-}
-
-// redissonRenews renews the lock, and not the keys of its readers, as Redisson 3.x does
-// for all but one of the read locks that it holds.
-func (r *rig) redissonRenews(lease time.Duration) { r.must("PEXPIRE", r.name, Millis(lease)) }
-
-// timeoutOf returns the n-th key of a reader of the lock "a".
-func timeoutOf(short string, n int) string {
-	return fmt.Sprint("{a}:", id(short), ":rwlock_timeout:", n)
+	r.must("HSET", r.name, "mode", "read", redissonID, "1")
+	r.must("SET", "{"+r.name+"}:"+redissonID+":rwlock_timeout:1", "1", "PX", Millis(lease))
+	r.must("PEXPIRE", r.name, Millis(lease))
 }
 
 const (
 	plainQueue   = "relock_queue:{a}"
-	rwQueue      = "relock_rwqueue:{a}"
-	rwSeen       = "relock_seen:{a}"
-	yieldKey     = "relock_yield:{a}"
+	writeQueue   = "relock_rwqueue:{a}"
+	readQueue    = "relock_rdqueue:{a}"
 	fenceKey     = "relock_fence:{a}"
-	rwReaders    = "relock_readers:{a}"
 	plainChannel = "redisson_lock__channel:{a}"
 	rwChannel    = "redisson_rwlock:{a}"
 )
 
 var sessionChannel = PrefixSession + session("s")
 
-// yields stores whose turn it is, as lua/lib/turns.lua does, at a time from now by the server's clock.
-func (r *rig) yields(what string, at time.Duration) {
-	r.t.Helper()
-	now := r.texts("TIME")
-	seconds, _ := strconv.ParseInt(now[0], 10, 64)
-	micros, _ := strconv.ParseInt(now[1], 10, 64)
-	then := time.Unix(seconds, micros*1000).Add(at).UnixMilli()
-	text := fmt.Sprint(what, " ", then, " 8 ", then)
-	if what == "ours" {
-		text = "ours 8 8 0"
-	}
-	r.must("SET", "relock_yield:{"+r.name+"}", text, "PX", "30000")
+// timeoutOf returns the key of a reader of the lock "a".
+func timeoutOf(short string) string { return "{a}:" + id(short) + ":rwlock_timeout:1" }
+
+// queueOfKind returns the queue in which holds of a kind wait.
+func queueOfKind(k Kind) string {
+	return map[Kind]string{Plain: plainQueue, Fair: plainQueue, Semaphore: plainQueue, Write: writeQueue, Read: readQueue}[k]
 }
 
 // mustNear checks that a time to live has just been set.
@@ -359,48 +321,33 @@ func (r *rig) held(ls ...*Ref) {
 	require.Equal(r.t, want, r.hash(r.name))
 }
 
-// mustRead checks who reads, how many times each.
-func (r *rig) mustRead(want map[string]string) {
-	r.t.Helper()
-	want["mode"] = "read"
-	require.Equal(r.t, want, r.hash(r.name))
-}
-
-// mustKeys checks what keys there are, but for the fence and what is left to Redisson.
+// mustKeys checks what keys there are, but for the fence.
 func (r *rig) mustKeys(want ...string) {
 	r.t.Helper()
-	got := slices.DeleteFunc(r.keys(), func(k string) bool { return k == fenceKey || k == yieldKey })
+	got := slices.DeleteFunc(r.keys(), func(k string) bool { return k == fenceKey })
 	require.ElementsMatch(r.t, want, got)
 }
 
-// mustQueue checks who queues for the read-write lock: first those who stand back, then the others in order. At 0
-// would be who was granted the lock.
-func (r *rig) mustQueue(want ...*Ref) {
+// mustQueue checks who waits in a queue, in order.
+func (r *rig) mustQueue(key string, want ...*Ref) {
 	r.t.Helper()
-	got := append(r.texts("ZRANGEBYSCORE", rwQueue, "-inf", "(0"), r.texts("ZRANGEBYSCORE", rwQueue, "(0", "+inf")...)
-	ids := []string{}
+	entries := []string{}
 	for _, l := range want {
-		ids = append(ids, l.ID)
+		entries = append(entries, l.Kind.of().entry(l))
 	}
-	require.Equal(r.t, ids, got)
+	require.Equal(r.t, entries, r.texts("ZRANGE", key, "0", "-1"))
 }
 
-// mustList checks how many readers the list has.
-func (r *rig) mustList(want int64) {
-	r.t.Helper()
-	require.Equal(r.t, want, r.int("ZCARD", rwReaders))
-}
-
-// listen subscribes channels and returns a function that takes the next message, as
+// hears subscribes channels and returns a function that takes the next message of those that are wanted, as
 // "channel message".
-func (r *rig) listen(channels ...string) func() string {
+func (r *rig) hears(wanted func(message string) bool, channels ...string) func() string {
 	r.t.Helper()
 	conn, put := r.Client.Dedicate()
 	r.t.Cleanup(put)
 	messages := make(chan string, 1000)
 	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) {
-		if !strings.HasPrefix(m.Message, "wanted ") { // those, and the + of grants, test/virtual has
-			messages <- m.Channel + " " + strings.Replace(m.Message, " +", " ", 1)
+		if wanted(m.Message) {
+			messages <- m.Channel + " " + m.Message
 		}
 	}})
 	require.NoError(r.t, conn.Do(ctx0, conn.B().Subscribe().Channel(channels...).Build()).Error())
@@ -416,19 +363,45 @@ func (r *rig) listen(channels ...string) func() string {
 	}
 }
 
-// present has session "s" listen to its grants, and returns a function that takes the next message.
-func (r *rig) present(more ...string) func() string {
+// listen takes all messages but those that a lock is wanted.
+func (r *rig) listen(channels ...string) func() string {
 	r.t.Helper()
-	return r.listen(append(more, sessionChannel)...)
+	return r.hears(func(m string) bool { return !strings.HasPrefix(m, "wanted ") }, channels...)
 }
 
-// granted returns the message of a grant.
-func granted(l *Ref, token int64) string {
-	return fmt.Sprintf("%s granted %s %d 5000 %s", sessionChannel, l.ID, token, l.Keys.Name)
+// present has sessions listen to their grants, and returns a function that takes the next message.
+func (r *rig) present(shorts ...string) func() string {
+	r.t.Helper()
+	var channels []string
+	for _, short := range shorts {
+		channels = append(channels, PrefixSession+session(short))
+	}
+	return r.listen(channels...)
 }
 
-// mustMessages checks that these messages come next, and none between them; the last
-// is published here.
+// lastToken returns the last fencing token of the lock "a".
+func (r *rig) lastToken() (token int64) {
+	r.t.Helper()
+	_, err := fmt.Sscan(r.text("GET", fenceKey), &token)
+	require.NoError(r.t, err)
+	return token
+}
+
+// granted returns the message of a grant; behind is a plus sign if others wait.
+func granted(l *Ref, token int64, behind string) string {
+	return fmt.Sprintf("%s granted %s %d %s5000 %s", PrefixSession+l.ID[:36], l.ID, token, behind, l.Keys.Name)
+}
+
+// polled returns the message that has waiters poll.
+func polled(ls ...*Ref) string {
+	text := PrefixSession + ls[0].ID[:36] + " poll"
+	for _, l := range ls {
+		text += " " + l.ID
+	}
+	return text
+}
+
+// mustMessages checks that these messages come next, and none between them; the last is published here.
 func (r *rig) mustMessages(next func() string, channel string, want ...string) {
 	r.t.Helper()
 	r.must("PUBLISH", channel, "that is all")

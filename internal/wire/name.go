@@ -59,14 +59,14 @@ func tag(name string) string {
 
 // Names on the wire. Those with redisson_ are Redisson's, the others relock's own.
 const (
-	prefixChannel = "redisson_lock__channel"
-	prefixRW      = "redisson_rwlock"
-	prefixFence   = "relock_fence"
-	prefixQueue   = "relock_queue"
-	prefixRWQueue = "relock_rwqueue"
-	prefixReaders = "relock_readers"
-	prefixGrant   = "relock_grant"    // + : + session id
-	PrefixSession = "relock_session:" // + session id: its channel; + {session id}: its label
+	prefixChannel   = "redisson_lock__channel"
+	prefixRW        = "redisson_rwlock"
+	prefixFence     = "relock_fence"
+	prefixQueue     = "relock_queue"
+	prefixRWQueue   = "relock_rwqueue"
+	prefixReadQueue = "relock_rdqueue"
+	prefixGrant     = "relock_grant"    // + : + session id
+	PrefixSession   = "relock_session:" // + session id: its channel; + {session id}: its label
 )
 
 // IsGrantChannel reports whether a channel is one of Keys.Grants.
@@ -90,21 +90,23 @@ func queueOf(prefix, name string) string {
 // Keys are the names of a lock's keys and channel.
 type Keys struct {
 	Name    string // the lock itself, a hash, of a semaphore a sorted set; the prefix of the session and the name that the user gave
-	fence   string // its fencing counter
+	fence   string // its last fencing token
 	Channel string // on which releases are published
-	aux     string // the queue
+	queue   string // of an RWMutex that of writers
+	readers string // the queue of readers
+	grants  string // what the channels of grants begin with, where pub/sub is sharded
 	Prefix  string // read and write: of the rwlock_timeout keys; ends with a colon
 }
 
 // Grants returns the channel by which a session is told of grants of the lock, where pub/sub is
 // sharded. Elsewhere that is the channel of the session.
-func (k *Keys) Grants(session string) string { return prefixGrant + ":" + tag(k.Name) + ":" + session }
+func (k *Keys) Grants(session string) string { return k.grants + session }
 
 // newKeys returns the names for a lock whose channel and queue have these prefixes.
 func newKeys(name, channel, queue string) Keys {
 	return Keys{
 		Name: strings.Clone(name), fence: prefixFence + ":" + tag(name),
-		Channel: channel + ":" + tag(name), aux: queueOf(queue, name),
+		Channel: channel + ":" + tag(name), queue: queueOf(queue, name), grants: prefixGrant + ":" + tag(name) + ":",
 	}
 }
 
@@ -123,14 +125,5 @@ type Ref struct {
 	Permits int // of a semaphore: how many holds there may be for this one
 	Slot    int // of a permit, once it is granted
 
-	Rest *Rest // to whom the release leaves the lock; nil: to the next
-}
-
-// rests reports whether a hold rests after its release.
-func (l *Ref) rests() bool { return l.Rest != nil && l.Rest.For > 0 }
-
-// Rest is a hold that keeps a lock for a while after its release.
-type Rest struct {
-	ID  string
-	For time.Duration // unless it is over
+	Rest time.Duration // of a release: for how long the lock stays taken all the same
 }

@@ -59,11 +59,11 @@ func TestAllKeysOfALockShareItsSlot(t *testing.T) {
 			rt.Skip("not a name")
 		}
 		slot := redistest.Slot(name)
-		for _, k := range []Kind{Plain, Fair, Write, Read} {
+		for _, k := range Kinds() {
 			keys := NewKeys(k, name)
-			used := []string{keys.fence, keys.Channel, keys.aux, keys.Prefix + "x"}
+			used := []string{keys.fence, keys.Channel, keys.queue, keys.readers, keys.Prefix + "x"}
 			if k == Read {
-				used = append(used, keys.timeout("session:1"))
+				used = append(used, keys.timeout("session:1"), keys.Grants(session("s")))
 			}
 			for _, key := range used {
 				if key != "" && key != "x" && redistest.Slot(key) != slot {

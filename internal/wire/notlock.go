@@ -10,7 +10,7 @@ import (
 )
 
 // CodeNotLock is the code of the error by which a script says that a lock's key holds something
-// else (lua/lib/lock.lua). The script has changed nothing.
+// else (lua/core.lua). The script has changed nothing.
 const CodeNotLock = "NOTLOCK"
 
 // notLock is the error of a lock whose key, or one of the keys beside it, holds something else.
@@ -51,7 +51,11 @@ func (k *Keys) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return explain(err, k.Name, k.fence, k.aux)
+	besides := []string{k.fence, k.queue}
+	if k.readers != "" {
+		besides = append(besides, k.readers)
+	}
+	return explain(err, k.Name, besides...)
 }
 
 // Damage is why a release that has ended its hold could not grant the lock: a key beside it is
@@ -69,10 +73,10 @@ func damage(k *Keys, err error) error {
 
 var holdID = regexp.MustCompile(`^[[:xdigit:]]{8}(-[[:xdigit:]]{4}){3}-[[:xdigit:]]{12}:-?[0-9]+(:write)?$`)
 
-// IsHoldID reports whether a field of a hash is a hold id, as lua/lib/lock.lua does.
+// IsHoldID reports whether a field of a hash is a hold id, as lua/core.lua does.
 func IsHoldID(field string) bool { return holdID.MatchString(field) }
 
-// IsOurs reports whether a hold id is of relock, not of Redisson, as lua/lib/turns.lua does.
+// IsOurs reports whether a hold id is of relock, not of Redisson, as lua/core.lua does.
 func IsOurs(id string) bool { return len(id) > 14 && id[14] != '4' }
 
 // IsHoldOf reports whether text is the id of a hold of a session.

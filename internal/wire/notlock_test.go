@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -10,31 +9,6 @@ import (
 	"github.com/relock-go/relock/internal/transport"
 	"github.com/stretchr/testify/require"
 )
-
-// foreignCases are of locks to whose key an application has added a field.
-func foreignCases() []scriptCase {
-	return []scriptCase{
-		{"acquire what is held, with a field added", all(has(Plain, 2), added), tries(Plain, 1), "taken", same},
-		{"enter what is held, with a field added", all(has(Fair, 2), added), asks(Fair, 1), "taken", same},
-		{"write beside a reader, with a field added", all(has(Read, 2), added), asks(Write, 1), "taken", same},
-		{"read beside a reader, with a field added", all(has(Read, 2), added, theirsWas), asks(Read, 1), "join", same},
-		{"release a hold, with a field added", all(has(Plain, 1), added), ends(Plain, 1), "told 0", "told -1"},
-		{"release what the absent queue for, with a field added",
-			all(has(Fair, 1), wants(Fair, 2), added), ends(Fair, 1), "told 0", "told -1"},
-		{"release a read hold, with a field added", all(has(Read, 1), added), ends(Read, 1), "told 1", "told -1"},
-		{"release a read hold beside a dead reader, with a field added",
-			all(has(Read, 1), has(Read, 2), added, dead(2, 1)), ends(Read, 1), "told 1", "told -1"},
-		{"release a write hold, with a field added", all(has(Write, 1), added), ends(Write, 1), "told 1", "told -1"},
-		{"release a write hold beside a dead reader, with a field added",
-			all(has(Write, 1), under(2, 1), added, del(timeoutOf("s:2", 1))), ends(Write, 1), "told 1", "told -1"},
-		{"renew, with a field added", all(has(Plain, 1), added), renews(Plain, 1), "kept", same},
-		{"inspect, with a field added", all(has(Plain, 1), added), inspects, "waiters 0, fields 1", same},
-		{"force, with a field added", all(has(Plain, 1), added), forces, "opened true", "no lock"},
-		{"force what is read, with a field added", all(has(Read, 1), has(Read, 2), added), forces, "opened true", "no lock"},
-		{"force what others queue for, with a field added",
-			all(has(Fair, 1), wants(Fair, 2), added), forces, "opened true", "no lock"},
-	}
-}
 
 const uuid = "4f1b9a52-8d9e-4c55-9d0c-000000000001"
 
@@ -72,11 +46,10 @@ func largeHash() []string {
 
 // asksNoLock are the calls that answer ErrNotLock.
 var asksNoLock = map[string]func(r *rig) error{
-	"acquire": func(r *rig) error { _, _, err := r.try(r.lease(Plain, 1), false); return err },
-	"write":   func(r *rig) error { _, _, err := r.try(r.writer(1), true); return err },
-	"read":    func(r *rig) error { _, _, err := r.try(r.reader(1), true); return err },
-	"enter":   func(r *rig) error { _, _, err := r.try(r.lease(Fair, 1), false); return err },
-	"queue":   func(r *rig) error { _, _, err := r.try(r.lease(Fair, 1), true); return err },
+	"acquire": func(r *rig) error { _, err := r.ask(r.lease(Plain, 1), Ask{}); return err },
+	"write":   func(r *rig) error { _, err := r.ask(r.writer(1), Ask{Queue: true}); return err },
+	"read":    func(r *rig) error { _, err := r.ask(r.reader(1), Ask{Queue: true}); return err },
+	"queue":   func(r *rig) error { _, err := r.ask(r.lease(Fair, 1), Ask{Queue: true}); return err },
 	"force":   func(r *rig) error { _, err := r.Force(ctx0, "a"); return err },
 	"inspect": func(r *rig) error { _, err := r.Inspect(ctx0, "a"); return err },
 }
@@ -117,7 +90,7 @@ func TestKeyThatIsNoLockStaysAsItIs(t *testing.T) {
 	})
 }
 
-func TestProbeOfNoLockLosesThePlaceOnly(t *testing.T) {
+func TestPollForWhatIsNotALockLosesTheEntryOnly(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for what, content := range noLocks {
 			r.must("FLUSHALL")
@@ -126,7 +99,7 @@ func TestProbeOfNoLockLosesThePlaceOnly(t *testing.T) {
 			r.must("DEL", "a")
 			r.must(content...)
 			before := r.whole("a")
-			require.Equal(t, "lost", looks(Fair, 2)(r), what)
+			require.Equal(t, "gone", polls(Fair, 2)(r), what)
 			require.Equal(t, "told 0", ends(Fair, 2)(r), "leaving the queue at a %s", what)
 			require.Equal(t, before, r.whole("a"), what)
 			require.Zero(t, r.int("EXISTS", plainQueue))
@@ -134,60 +107,21 @@ func TestProbeOfNoLockLosesThePlaceOnly(t *testing.T) {
 	})
 }
 
-// Whoever releases a lock leaves the fields that an application has added, and nothing else.
-func TestFieldsOfAnApplicationStay(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		for _, c := range foreignCases() {
-			r.must("FLUSHALL")
-			c.before(r)
-			require.NotEqual(t, "no lock", c.call(r), c.name)
-			hash := r.hash("a")
-			require.Equal(t, "paid", hash["status"], c.name)
-			ended := strings.HasPrefix(c.name, "release") || strings.HasPrefix(c.name, "force")
-			require.Equal(t, ended, len(hash) == 1, "%s: left %q", c.name, hash)
-		}
-	})
-}
-
-// A hold id is what it says, and nothing behind it: inspect and unlock of the command show it.
-func TestFieldsLikeHoldIDsAreNoHolders(t *testing.T) {
-	onRigs(t, func(t *testing.T, r *rig) {
-		for what, content := range noLocks {
-			if content[0] != "HSET" || len(content) > 16 || strings.Contains(what, "mode") {
-				continue // of a large one not all fields are looked at
-			}
-			r.must("FLUSHALL")
-			r.must(content...)
-			before := r.hash("a")
-			r.must("HSET", "a", uuid+":-57", "1")
-			in, err := r.Inspect(ctx0, "a")
-			require.NoError(t, err, what)
-			require.Equal(t, map[string]int{uuid + ":-57": 1}, in.Fields, what)
-			was, err := r.Force(ctx0, "a")
-			require.NoError(t, err, what)
-			require.True(t, was)
-			require.Equal(t, before, r.hash("a"), what)
-		}
-	})
-}
-
 // What Redisson's locks look like is never taken for data. They are held: nobody gets one, nor ends it.
 func TestLocksOfRedissonAreLocks(t *testing.T) {
-	many := []string{"mode", "read", "status", "paid"}
+	many := []string{"mode", "read"}
 	for n := range 1000 {
 		many = append(many, id(fmt.Sprint("j:", n)), "1")
 	}
 	onRigs(t, func(t *testing.T, r *rig) {
 		for what, fields := range map[string][]string{
-			"RLock":                   {uuid + ":57", "2"},
-			"negative thread id":      {uuid + ":-8057246411935481937", "1"},
-			"read lock":               {"mode", "read", uuid + ":57", "1", uuid + ":58", "1"},
-			"write lock":              {"mode", "write", uuid + ":57:write", "1"},
-			"both sides":              {"mode", "write", uuid + ":57:write", "1", uuid + ":57", "1"},
-			"with a field added":      {uuid + ":57", "1", "status", "paid"},
-			"upper case":              {strings.ToUpper(uuid) + ":57", "1"},
-			"read lock, field added":  {"mode", "read", uuid + ":57", "1", "status", "paid"},
-			"many readers and fields": many, // only some of which are looked at
+			"RLock":              {uuid + ":57", "2"},
+			"negative thread id": {uuid + ":-8057246411935481937", "1"},
+			"read lock":          {"mode", "read", uuid + ":57", "1", uuid + ":58", "1"},
+			"write lock":         {"mode", "write", uuid + ":57:write", "1"},
+			"both sides":         {"mode", "write", uuid + ":57:write", "1", uuid + ":57", "1"},
+			"upper case":         {strings.ToUpper(uuid) + ":57", "1"},
+			"many readers":       many,
 		} {
 			r.must("FLUSHALL")
 			r.must(append([]string{"HSET", "a"}, fields...)...)
@@ -195,21 +129,16 @@ func TestLocksOfRedissonAreLocks(t *testing.T) {
 			before := r.whole("a")
 			for _, k := range kinds {
 				if k != Read || fields[1] != "read" {
-					require.Equal(t, "taken", tries(k, 1)(r), "%s, kind %d", what, k)
-					require.Equal(t, "taken", asks(k, 1)(r), "%s, kind %d", what, k)
-					require.Equal(t, "told 0", ends(k, 1)(r), "%s, kind %d: its place", what, k)
+					require.False(t, r.tries(r.lease(k, 1)).Granted, "%s, kind %d", what, k)
+					require.False(t, r.asks(r.lease(k, 1)).Granted, "%s, kind %d", what, k)
+					require.Equal(t, "told 0", ends(k, 1)(r), "%s, kind %d: its entry", what, k)
 					require.Equal(t, "told -1", ends(k, 1)(r), "%s, kind %d", what, k)
 					require.Equal(t, before, r.whole("a"), "%s, kind %d", what, k)
 				}
 			}
 			in, err := r.Inspect(ctx0, "a")
 			require.NoError(t, err, what)
-			holds := len(fields) / 2
-			if slices.Contains(fields, "status") {
-				holds--
-			}
-			require.Len(t, in.Fields, holds, what)
-			require.NotContains(t, in.Fields, "status", what)
+			require.Len(t, in.Fields, len(fields)/2, what)
 			require.Equal(t, "opened true", forces(r), what)
 		}
 	})
@@ -220,8 +149,8 @@ func TestLocksOfRedissonAreLocks(t *testing.T) {
 func TestKeyOfAnotherTypeBesideIsNamed(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for key, calls := range map[string][]string{
-			fenceKey: {"acquire", "write", "enter", "queue"}, plainQueue: {"acquire", "enter", "queue", "inspect"},
-			rwQueue: {"read", "write", "inspect"},
+			fenceKey: {"acquire", "write", "queue"}, plainQueue: {"acquire", "queue", "inspect"},
+			writeQueue: {"read", "write", "inspect"}, readQueue: {"read", "write", "inspect"},
 		} {
 			for _, call := range calls {
 				r.must("FLUSHALL")
@@ -230,7 +159,7 @@ func TestKeyOfAnotherTypeBesideIsNamed(t *testing.T) {
 				require.ErrorIs(t, err, lockerr.ErrNotLock, "%s with a list at %s", call, key)
 				require.False(t, transport.Transient(err))
 				require.ErrorContains(t, err, key)
-				require.Equal(t, []string{key}, r.keys(), "%s with a list at %s", call, key)
+				require.NotContains(t, r.keys(), "a", "%s with a list at %s", call, key)
 			}
 		}
 	})
@@ -241,7 +170,9 @@ func TestWithoutHRANDFIELDAHashIsTaken(t *testing.T) {
 	r := newRig(t)
 	r.must("ACL", "SETUSER", "default", "-hrandfield")
 	r.must("HSET", "a", "status", "paid")
-	require.Equal(t, "taken", tries(Plain, 1)(r))
-	require.Equal(t, "no lock", forces(r))
+	for _, k := range kinds {
+		require.Equal(t, "taken", tries(k, 1)(r))
+	}
+	require.Equal(t, "not a lock", forces(r))
 	require.Equal(t, map[string]string{"status": "paid"}, r.hash("a"))
 }

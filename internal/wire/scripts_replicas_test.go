@@ -22,12 +22,9 @@ func TestAcquireWaitsForReplicas(t *testing.T) {
 	// A lock that is taken needs no acknowledgement to be so.
 	r.AckWait = time.Millisecond
 	require.NoError(t, replicas[0].Freeze())
-	token, ttl, err := r.try(r.lease(Plain, 2), false)
-	require.NoError(t, err)
-	require.Zero(t, token)
-	require.Positive(t, ttl)
+	require.Positive(t, r.tries(r.lease(Plain, 2)).Wait)
 	// One that is granted does.
-	_, _, err = r.try(newLease(Plain, "b", 1), false)
+	_, err := r.ask(newLease(Plain, "b", 1), Ask{})
 	var few *transport.ReplicaError
 	require.ErrorAs(t, err, &few)
 	require.Equal(t, []int64{0, 1}, []int64{int64(few.Got), int64(few.Want)})

@@ -14,38 +14,45 @@ func (semaphore) slots() bool    { return true }
 func (semaphore) passes() bool   { return false }
 func (semaphore) handsOff() bool { return false }
 
-// grantFor returns the limit, and the grant timeout behind it; see lua/lib/permits.lua.
-func (semaphore) grantFor(l *Ref) string {
-	return strconv.FormatInt(min(int64(l.Permits), 1<<50), 10) + " " + Millis(l.GrantFor) // exact in Lua
+// entry returns the hold id, the limit and the grant timeout.
+func (semaphore) entry(l *Ref) string {
+	limit := min(int64(l.Permits), 1<<50) // exact in Lua
+	return l.ID + " " + strconv.FormatInt(limit, 10) + " " + Millis(l.GrantFor)
 }
 
 func (semaphore) acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call {
 	k := l.Keys
 	return transport.Call{
-		Script: p.script("permit"), Keys: append(buf[:0:4], k.Name, k.fence, k.aux),
-		Args: append(buf[4:4], l.ID, a.LeaseMS, flag(a.Queue), grantMS(l)),
+		Script: p.script("permit_acquire"), Keys: append(buf.keys[:0], k.Name, k.fence, k.queue),
+		Args: append(buf.args[:0],
+			l.ID, a.LeaseMS, l.Kind.of().entry(l), flag(a.Queue), score(a.Score), l.fenceID(), p.grants(k), p.numsub()),
 	}
 }
 
-func (semaphore) granted(l *Ref, n, slot int64) Reply {
-	if slot >= 0 {
-		l.Slot = int(slot)
+func (semaphore) reply(l *Ref, n, x, y int64) Reply {
+	if n <= 0 {
+		return waits(n, x, y)
 	}
-	return mutex{}.granted(l, n, slot)
+	if y >= 0 {
+		l.Slot = int(y)
+	}
+	return holds(n, x)
 }
 
 func (semaphore) release(p *Protocol, buf *callBuffer, l *Ref) transport.Call {
 	k := l.Keys
-	c := transport.Call{
-		Script: p.script("release_permit"), Keys: append(buf[:0:4], k.Name, k.aux, k.fence),
-		Args: append(buf[4:4], l.ID, grantMS(l)),
+	return transport.Call{
+		Script: p.script("permit_release"), Keys: append(buf.keys[:0], k.Name, k.fence, k.queue),
+		Args: append(buf.args[:0], l.ID, l.Kind.of().entry(l), l.restMS(), p.grants(k), p.numsub()),
 	}
-	if l.rests() {
-		c.Args = append(c.Args, l.Rest.ID, Millis(l.Rest.For))
-	}
-	return c
 }
 
-func (semaphore) renew(l *Ref, c *transport.Call) {
-	c.Keys, c.Args = append(c.Keys, l.Keys.Name), append(c.Args, ":"+l.ID)
+func (semaphore) polling() string { return "permit_poll" }
+
+func (semaphore) poll(p *Protocol, l *Ref, c *transport.Call) {
+	k := l.Keys
+	c.Keys = append(c.Keys, k.Name, k.fence, k.queue)
+	c.Args = append(c.Args, l.Kind.of().entry(l), p.grants(k))
 }
+
+func (semaphore) renewal() string { return "permit_renew" }

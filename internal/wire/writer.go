@@ -1,5 +1,7 @@
 package wire
 
+import "github.com/relock-go/relock/internal/transport"
+
 // writer is the kind of the write side of an RWMutex.
 type writer struct{ mutex }
 
@@ -7,13 +9,31 @@ func (writer) family() string { return "rw" }
 func (writer) suffix() string { return writeSuffix }
 func (writer) handsOff() bool { return false }
 
-func (writer) keys(name string) Keys { return rwKeys(name) }
-
 const writeSuffix = ":write"
 
-// rwKeys returns the names for both sides.
-func rwKeys(name string) Keys {
+// keys returns the names for both sides.
+func (writer) keys(name string) Keys {
 	keys := newKeys(name, prefixRW, prefixRWQueue)
+	keys.readers = queueOf(prefixReadQueue, name)
 	keys.Prefix = tag(name) + ":"
 	return keys
+}
+
+func (writer) acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call {
+	c := mutex{}.acquire(p, buf, l, a)
+	c.Script, c.Keys, c.Args = p.script("write_acquire"), append(c.Keys, l.Keys.readers), append(c.Args, l.Keys.Prefix)
+	return c
+}
+
+func (writer) release(p *Protocol, buf *callBuffer, l *Ref) transport.Call {
+	c := mutex{}.release(p, buf, l)
+	c.Script, c.Keys, c.Args = p.script("write_release"), append(c.Keys, l.Keys.readers), append(c.Args, l.Keys.Prefix)
+	return c
+}
+
+func (writer) polling() string { return "write_poll" }
+
+func (writer) poll(p *Protocol, l *Ref, c *transport.Call) {
+	mutex{}.poll(p, l, c)
+	c.Keys, c.Args = append(c.Keys, l.Keys.readers), append(c.Args, l.Keys.Prefix)
 }

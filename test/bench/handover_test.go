@@ -95,7 +95,7 @@ func (t *table) handOver(b *testing.B, srv *redistest.Server) {
 // awaited reports whether somebody is in the queue of a lock.
 func awaited(client rueidis.Client, name string) bool {
 	n, err := client.Do(kit.Background, client.B().Exists().
-		Key("relock_queue:{"+name+"}", "relock_rwqueue:{"+name+"}").Build()).AsInt64()
+		Key("relock_queue:{"+name+"}", "relock_rwqueue:{"+name+"}", "relock_rdqueue:{"+name+"}").Build()).AsInt64()
 	kit.ChildCheck(err)
 	return n > 0
 }

@@ -234,13 +234,13 @@ func (c *bare) newID() string { return bareSession + strconv.FormatUint(c.seq.Ad
 
 // acquire reports whether it was granted.
 func (c *bare) acquire(ctx context.Context, l *bareLock, id string) (bool, error) {
-	n, err := c.eval(ctx, kit.AcquireSHA, []string{l.name, l.fence, l.queue}, id, "30000", "0", "5000")
+	n, err := c.eval(ctx, kit.AcquireSHA, []string{l.name, l.fence, l.queue}, id, "30000", "", "", id, l.channel, "relock_session:", "numsub")
 	return n > 0, err
 }
 
 // release reports whether it was held.
 func (c *bare) release(ctx context.Context, l *bareLock, id string) (bool, error) {
-	n, err := c.eval(ctx, kit.ReleaseSHA, []string{l.name, l.queue, l.fence}, id, l.channel, "5000")
+	n, err := c.eval(ctx, kit.ReleaseSHA, []string{l.name, l.fence, l.queue}, id, id, "0", l.channel, "relock_session:", "numsub")
 	return n >= 0, err
 }
 
@@ -251,7 +251,11 @@ func (c *bare) eval(ctx context.Context, sha string, keys []string, args ...stri
 	} else {
 		b = b.Args(keys...)
 	}
-	return c.client.Do(ctx, b.Args(args...).Build()).AsInt64()
+	r := c.client.Do(ctx, b.Args(args...).Build())
+	if all, err := r.AsIntSlice(); err == nil {
+		return all[0], nil
+	}
+	return r.AsInt64()
 }
 
 // pair acquires and releases a lock that nobody else wants.

@@ -174,7 +174,9 @@ func TestCallsLeftBehindAreBoundedAcrossSwitches(t *testing.T) {
 		}
 	}
 	t.Log(seen)
-	require.Less(t, seen[3], 700, "goroutines after each switch: %v", seen)
+	redistest.Eventually(t, kit.Soon, "no more goroutines than after the first switches", func() bool {
+		return runtime.NumGoroutine()-before < 700 // the clean-up after the last switch may be under way
+	})
 }
 
 // While the session has a connection of its own it asks the shared one each second whether it works

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
@@ -16,39 +15,6 @@ import (
 // The module interop shows the same with Redisson itself.
 
 const redissonsThread = "7b1c5a52-5a0e-4c57-9b55-0d8f8d1a6c11:47"
-
-// Redisson's fair waiters hear of releases on a channel of their own only. They slept
-// until the lease would have ended.
-func TestFairUnlockWakesTheHeadOfRedissonsQueue(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client, heard := kit.NewClient(t, server), make(chan string, 10)
-	holder, other := kit.NewSession(t, server).FairMutex("lock"), kit.NewSession(t, server).FairMutex("lock")
-	conn, put := client.Dedicate()
-	defer put()
-	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { heard <- m.Message }})
-	channel := "redisson_lock__channel:{lock}:" + redissonsThread
-	require.NoError(t, conn.Do(kit.Background, conn.B().Subscribe().Channel(channel).Build()).Error())
-	for name, release := range map[string]func(){
-		"unlock": func() { kit.Unlock(t, kit.Background, holder) },
-		"force": func() {
-			force(t, holder, "lock", kit.NewSession(t, server))
-			require.ErrorIs(t, holder.Unlock(kit.Background), relock.ErrLost)
-		},
-	} {
-		kit.Lock(t, kit.Background, holder)
-		order(t, client, "RPUSH", "redisson_lock_queue:{lock}", redissonsThread)
-		got := kit.Async(func() error { return other.Lock(kit.Background) })
-		kit.Awaited(t, client, "lock")
-		release()
-		require.Equal(t, "0", kit.Receive(t, heard, name+": the message to the head of Redisson's queue"))
-		// That one does not come, and so it is the next one's turn.
-		require.NoError(t, kit.Receive(t, got, "the lock, for the waiter that is there"))
-		kit.Unlock(t, kit.Background, other)
-		kit.Receive(t, heard, "the message of the second release")
-		order(t, client, "DEL", "redisson_lock_queue:{lock}", "relock_yield:{lock}")
-	}
-}
 
 // Those who waited for a thousand locks of Redisson's took half a core of Redis, with 38,000 looks a second.
 func TestWaitingForManyLocksOfRedissonStaysCheap(t *testing.T) {

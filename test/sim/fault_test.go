@@ -401,7 +401,7 @@ func (w *world) forge(f fault) {
 			}
 		}
 		bad := "granted " + id + ":1 inf -1 a"
-		for _, text := range []string{"", "granted", "lost", "look " + id + ":1", bad, strings.Repeat(bad, 1<<12)} {
+		for _, text := range []string{"", "granted", "lost", "poll " + id + ":1", bad, strings.Repeat(bad, 1<<12)} {
 			mini.Publish(channel, text)
 		}
 	}

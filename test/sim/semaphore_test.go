@@ -147,7 +147,7 @@ func TestSemaphoreInWorldsWithFaults(t *testing.T) {
 				case 5:
 					n.LoseMessage("granted ")
 				case 6:
-					n.Server().Evict([]string{"relock_queue:{sem}", "relock_seen:{sem}"}[r.IntN(2)])
+					n.Server().Evict("relock_queue:{sem}")
 				case 7:
 					redis.StepClock(-time.Duration(r.IntN(9000)) * time.Millisecond)
 				}

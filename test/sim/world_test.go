@@ -184,7 +184,7 @@ func (w *world) settle() {
 	}
 	time.Sleep(time.Second)
 	if len(w.troubles) == 0 && !w.plan.keeps {
-		w.empty(fresh)
+		w.empty(lasting)
 	}
 	end := w.now() + 2*w.plan.lease + 20*time.Second + w.stepped(clockBack, 0)
 	for w.now() < end && (w.keeps() || w.remembered() != "") {
@@ -196,10 +196,7 @@ func (w *world) settle() {
 	}
 }
 
-var (
-	lasting = regexp.MustCompile("^relock_(fence|session):") // fencing tokens and labels
-	fresh   = regexp.MustCompile("^relock_(fence|session|seen):")
-)
+var lasting = regexp.MustCompile("^relock_(fence|session):") // fencing tokens and labels
 
 // keeps reports whether servers have other keys than those that last.
 func (w *world) keeps() bool {

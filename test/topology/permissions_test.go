@@ -167,13 +167,7 @@ func more(t *testing.T, where string) []string {
 // names start with goods:, as the arguments of a command.
 func documentedACL(t *testing.T) []string {
 	t.Helper()
-	rule := more(t, `(?m)^(ACL SETUSER .*)$`)
-	for i, word := range rule {
-		if strings.HasPrefix(word, "%R~") && !redistest.Has(t, redistest.FineRules) {
-			rule[i] = more(t, "does not know `%R~`: give `([^`]*)`")[0]
-		}
-	}
-	return rule
+	return more(t, `(?m)^(ACL SETUSER .*)$`)
 }
 
 // A user with the documented rule can do everything, and nothing that is needed is refused on the way.
@@ -241,7 +235,7 @@ func nothingRefused(t *testing.T, servers ...*redistest.Server) {
 			// rueidis sends the last three when a connection of its pool is given back on which two calls
 			// have overlapped, one of which is its own PING: on a busy machine. Without MULTI the answer to
 			// DISCARD is an error in any case.
-			require.Regexp(t, `object (psubscribe|cluster(\|info)?|punsubscribe|sunsubscribe|discard) `, fmt.Sprint(entry),
+			require.Regexp(t, `object (cluster(\|info)?|punsubscribe|sunsubscribe|discard) `, fmt.Sprint(entry),
 				"which a session can do without")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -14,22 +15,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// releasing is a way to free a lock, and what Redisson's waiters must hear of it on their channel.
+// releasing is a way to free a lock, and what Redisson's waiters must hear of it on their channel. If somebody of relock
+// waits, who has come first, they hear when that one has had the lock, or when it is forced open.
 type releasing struct {
-	what, channel, message string
-	held, waiter           func(p party, name string) relock.Locker
-	free                   func(t testing.TB, ctx context.Context, s *relock.Session, l relock.Locker, name string)
+	what, channel, message, later string
+	held, waiter                  func(p party, name string) relock.Locker
+	free                          func(t testing.TB, ctx context.Context, s *relock.Session, l relock.Locker, name string)
 }
 
 var releases = []releasing{
-	{"Mutex", "redisson_lock__channel:", "0", mutexOf, mutexOf, unlock},
-	{"FairMutex", "redisson_lock__channel:", "0", fairOf, fairOf, unlock},
-	{"forced Mutex", "redisson_lock__channel:", "0", mutexOf, nil, force}, // goes to relock's waiter
-	{"writer", "redisson_rwlock:", "1", writerOf, writerOf, unlock},
-	{"reader", "redisson_rwlock:", "0", readerOf, writerOf, unlock},
-	{"forced writer", "redisson_rwlock:", "1", writerOf, nil, force},
-	{"forced reader", "redisson_rwlock:", "1", readerOf, nil, force},
-	{"downgrade", "redisson_rwlock:", "1", writerOf, readerOf, downgrade},
+	{"Mutex", "redisson_lock__channel:", "0", "0", mutexOf, mutexOf, unlock},
+	{"FairMutex", "redisson_lock__channel:", "0", "0", fairOf, fairOf, unlock},
+	{"forced Mutex", "redisson_lock__channel:", "0", "0", mutexOf, mutexOf, force},
+	{"writer", "redisson_rwlock:", "1", "1", writerOf, writerOf, unlock},
+	{"reader", "redisson_rwlock:", "0", "1", readerOf, writerOf, unlock},
+	{"forced writer", "redisson_rwlock:", "1", "1", writerOf, writerOf, force},
+	{"forced reader", "redisson_rwlock:", "1", "1", readerOf, writerOf, force},
+	{"downgrade", "redisson_rwlock:", "1", "0", writerOf, readerOf, downgrade},
 }
 
 func unlock(t testing.TB, ctx context.Context, _ *relock.Session, l relock.Locker, _ string) {
@@ -68,9 +70,6 @@ func TestRedissonsWaitersHearOfEveryRelease(t *testing.T) {
 		s, other := kit.SessionOn(t, client), kit.SessionOn(t, d.Client(t))
 		for _, r := range releases {
 			for _, behind := range []bool{false, true} { // somebody waits behind the holder
-				if behind && r.waiter == nil {
-					continue
-				}
 				name := fmt.Sprint(r.what, behind)
 				heard := listen(r.channel + "{" + name + "}")
 				ctx, l := s.NewContext(kit.Background), r.held(party{s}, name)
@@ -80,10 +79,15 @@ func TestRedissonsWaitersHearOfEveryRelease(t *testing.T) {
 					w := r.waiter(party{other}, name)
 					got = kit.Async(func() error { return errors.Join(w.Lock(kit.Background), w.Unlock(kit.Background)) })
 					kit.Waits(t, other, name)
+					reachable(t, d, other, name)
 				}
 				r.free(t, ctx, s, l, name)
-				require.Equal(t, r.message, kit.Receive(t, heard, "the message of "+name))
-				if r.message == "1" { // for a waiter that is about to sleep
+				message := r.message
+				if behind {
+					message = r.later
+				}
+				require.Equal(t, message, kit.Receive(t, heard, "the message of "+name), name)
+				if message == "1" { // for a waiter that is about to sleep
 					require.Equal(t, "00", kit.Receive(t, heard, "the second message of "+name))
 				}
 				if behind {
@@ -92,6 +96,18 @@ func TestRedissonsWaitersHearOfEveryRelease(t *testing.T) {
 			}
 		}
 	}
+}
+
+// reachable waits until a session that waits for a lock hears of its grants: before that a release passes it over.
+func reachable(t testing.TB, d deployment, s *relock.Session, name string) {
+	t.Helper()
+	c, ok := d.(*redistest.Cluster)
+	if !ok || !redistest.Has(t, redistest.ShardedPubSub) {
+		return
+	}
+	redistest.Eventually(t, kit.Soon, "the subscription for "+name, func() bool {
+		return slices.Contains(c.NodeForKey(name).Channels(), "relock_grant:{"+name+"}:"+s.ID())
+	})
 }
 
 // hear subscribes as Redisson's waiters do, and returns what they hear.

@@ -22,20 +22,18 @@ import (
 // commandsOfScripts returns the commands in the files of lua.
 func commandsOfScripts(t testing.TB) (all []string) {
 	t.Helper()
-	command := regexp.MustCompile(`redis\.p?call\((?:permits and )?'([a-z]+)'(?: or '([a-z]+)')?`)
-	for _, pattern := range []string{"../../lua/*.lua", "../../lua/lib/*.lua"} {
-		files, err := filepath.Glob(pattern)
+	command := regexp.MustCompile(`\b(?:p?call|many)\('([a-z]+)'`)
+	files, err := filepath.Glob("../../lua/*.lua")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			for _, found := range command.FindAllStringSubmatch(string(text), -1) {
-				all = append(all, found[1:]...)
-			}
+		for _, found := range command.FindAllStringSubmatch(string(text), -1) {
+			all = append(all, found[1])
 		}
 	}
 	slices.Sort(all)
-	return slices.DeleteFunc(slices.Compact(all), func(c string) bool { return c == "" })
+	return slices.Compact(all)
 }
 
 // A session used to start on a server that lacks a command, renamed or never there, and without

@@ -55,9 +55,6 @@ func TestGrantWhoseMessageIsLostIsFoundByTheNextLook(t *testing.T) {
 			if round == 0 {
 				want += 2 * delay // the server does not know the script of looks
 			}
-			if w.typ == semaphore {
-				want += 2 * delay // it asks for its slot
-			}
 			require.Less(t, want, claim)
 			require.Equal(t, want, took(func() { require.NoError(t, l.Lock(background)) }))
 			time.Sleep(lease / 2)

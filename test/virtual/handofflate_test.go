@@ -2,7 +2,6 @@ package virtual_test
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,22 +11,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/memredis"
 )
-
-// Data of an application beside the hold does not keep it from going on.
-func TestHandoffOfALockWithOtherFields(t *testing.T) {
-	onMutex(t, func(t *testing.T, w *world) {
-		a, b := w.process(), w.process()
-		m := a.taken()
-		fields := []string{"HSET", "a"}
-		for i := range 1000 {
-			fields = append(fields, fmt.Sprint("field", i), "x")
-		}
-		w.do(fields...)
-		ticket, err := m.Handoff(background, time.Minute)
-		require.NoError(t, err)
-		require.NoError(t, b.adopts(ticket).Unlock(background))
-	})
-}
 
 // A call that was cancelled is forgotten soon, however long its ticket would have lasted.
 func TestCancelledHandoffIsForgotten(t *testing.T) {

@@ -54,7 +54,7 @@ func TestTroubleAtEveryMomentOfAHandoff(t *testing.T) {
 		"long cut":     {no, yes, no, cut(25 * time.Second)},
 		"longest cut":  {no, yes, no, cut(2 * time.Minute)},
 		"queue evicted": {yes, yes, no, func(w *world, _ *process, _ context.CancelFunc) {
-			w.do("DEL", "relock_queue:{a}", "relock_seen:{a}", "relock_yield:{a}")
+			w.do("DEL", "relock_queue:{a}")
 		}},
 		"restart":     {yes, yes, no, func(w *world, _ *process, _ context.CancelFunc) { w.restart(true) }},
 		"flush":       {no, no, no, func(w *world, _ *process, _ context.CancelFunc) { w.restart(false) }},

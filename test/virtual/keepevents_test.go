@@ -64,7 +64,7 @@ func TestStateTellsOfAKeptLock(t *testing.T) {
 		kept(there, false)
 		require.NoError(t, other.Unlock(background))
 		kept(here, false)
-		time.Sleep(5 * time.Minute) // a recalled name is not kept for a while
+		time.Sleep(5 * time.Minute) // nobody has had it lately
 		pair(t, l)
 		kept(here, true)
 		was, err := there.s[0].ForceUnlock(background, "a")
@@ -72,6 +72,8 @@ func TestStateTellsOfAKeptLock(t *testing.T) {
 		require.True(t, was)
 		synctest.Wait()
 		kept(here, false)
+		pair(t, l)
+		kept(here, false) // nobody had it the last time
 		pair(t, l)
 		kept(here, true)
 		time.Sleep(6 * time.Minute)

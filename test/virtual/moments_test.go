@@ -35,26 +35,25 @@ func TestTroubleAtEveryMomentOfAHandOver(t *testing.T) {
 		claims   time.Duration
 		trouble  func(w *world, p *process)
 	}{
-		"lost reply":    {yes, 4, onNetwork(func(n *memredis.Process) { n.DropReplies(1) })},
-		"lost replies":  {yes, 4, onNetwork(func(n *memredis.Process) { n.DropReplies(3) })},
-		"break":         {yes, 4, onNetwork((*memredis.Process).Break)},
-		"cut up":        {yes, 4, onNetwork(func(n *memredis.Process) { time.AfterFunc(time.Second, n.Cut(memredis.Up)) })},
-		"cut down":      {yes, 4, onNetwork(func(n *memredis.Process) { time.AfterFunc(time.Second, n.Cut(memredis.Down)) })},
-		"long cut":      {yes, 4, onNetwork(func(n *memredis.Process) { time.AfterFunc(7*time.Second, n.Cut()) })},
-		"no messages":   {yes, 4, onNetwork(func(n *memredis.Process) { n.LoseMessage("granted ") })},
-		"queue evicted": {yes, 2, func(w *world, _ *process) { w.do("DEL", w.queue()) }},
-		"others evicted": {yes, 2, func(w *world, _ *process) {
-			w.do("DEL", "relock_seen:{a}", "relock_yield:{a}", "relock_readers:{a}")
-		}},
-		"restart":     {yes, 2, func(w *world, _ *process) { w.restart(true) }},
-		"flush":       {no, 2, func(w *world, _ *process) { w.restart(false) }},
-		"back a bit":  {yes, 2, step(-6 * time.Second)},
-		"back":        {yes, 2, step(-time.Hour)},
-		"ahead":       {no, 2, step(time.Hour)},
-		"ahead a bit": {no, 2, step(6 * time.Second)},
-		"forced":      {no, 2, func(_ *world, p *process) { go p.s[0].ForceUnlock(background, "a") }},
-		"fails":       {yes, 2, refuse("LOADING Redis is loading")},
-		"read only":   {yes, 2, refuse("READONLY You can't write")},
+		"lost reply":      {yes, 4, onNetwork(func(n *memredis.Process) { n.DropReplies(1) })},
+		"lost replies":    {yes, 4, onNetwork(func(n *memredis.Process) { n.DropReplies(3) })},
+		"break":           {yes, 4, onNetwork((*memredis.Process).Break)},
+		"cut up":          {yes, 4, onNetwork(func(n *memredis.Process) { time.AfterFunc(time.Second, n.Cut(memredis.Up)) })},
+		"cut down":        {yes, 4, onNetwork(func(n *memredis.Process) { time.AfterFunc(time.Second, n.Cut(memredis.Down)) })},
+		"long cut":        {yes, 4, onNetwork(func(n *memredis.Process) { time.AfterFunc(7*time.Second, n.Cut()) })},
+		"no messages":     {yes, 4, onNetwork(func(n *memredis.Process) { n.LoseMessage("granted ") })},
+		"queue evicted":   {yes, 2, func(w *world, _ *process) { w.do("DEL", w.queue()) }},
+		"readers evicted": {yes, 2, func(w *world, _ *process) { w.do("DEL", "relock_rdqueue:{a}") }},
+		"fence evicted":   {yes, 2, func(w *world, _ *process) { w.do("DEL", "relock_fence:{a}") }},
+		"restart":         {yes, 2, func(w *world, _ *process) { w.restart(true) }},
+		"flush":           {no, 2, func(w *world, _ *process) { w.restart(false) }},
+		"back a bit":      {yes, 2, step(-6 * time.Second)},
+		"back":            {yes, 2, step(-time.Hour)},
+		"ahead":           {no, 2, step(time.Hour)},
+		"ahead a bit":     {no, 2, step(6 * time.Second)},
+		"forced":          {no, 2, func(_ *world, p *process) { go p.s[0].ForceUnlock(background, "a") }},
+		"fails":           {yes, 2, refuse("LOADING Redis is loading")},
+		"read only":       {yes, 2, refuse("READONLY You can't write")},
 	} {
 		t.Run(what, func(t *testing.T) {
 			eachExclusive(t, func(t *testing.T, w *world) {

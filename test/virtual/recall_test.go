@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/memredis"
 	"github.com/relock-go/relock/internal/peek"
 )
 
@@ -59,17 +61,21 @@ func TestRecalledLocksMakeRoom(t *testing.T) {
 	})
 }
 
-// Handles with WithKeep and without may take turns: after a recall the name is not kept.
+// Handles with WithKeep and without share a lease: whether that is kept is known from who acquired it. After another
+// process has had the lock it is not.
 func TestRecalledLockOfAnotherHandleIsNotKept(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		for i := range 2 {
+		for i := range 3 {
+			time.Sleep(10 * time.Millisecond) // it has the tokens to be passed on
 			plain, l := p.s[0].Mutex("a"), p.s[0].Mutex("a", keeps)
 			require.NoError(t, plain.Lock(background))
+			first := plain.FencingToken()
 			passed := begin(background, l)
 			synctest.Wait()
 			require.NoError(t, plain.Unlock(background))
 			require.NoError(t, <-passed)
+			require.Equal(t, first+1, l.FencingToken())
 			require.NoError(t, l.Unlock(background))
 			require.Equal(t, i > 0, w.free())
 			pair(t, other.s[0].Mutex("a"))
@@ -144,6 +150,69 @@ func TestTryLockOfASilentKeeperLeavesNothing(t *testing.T) {
 	})
 }
 
+func TestLostRecallOnlyDelays(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		p.keptBy()
+		time.Sleep(time.Second)
+		memredis.Of(w.redis[0], p.s[0]).LoseMessage("wanted ")
+		d := took(func() { require.NoError(t, other.s[0].Mutex("a").Lock(background)) })
+		require.Greater(t, d, time.Second)
+		require.Less(t, d, 2*time.Second)
+	})
+}
+
+// A process that cannot hear a recall, or is frozen, costs what it costs as a holder.
+func TestKeeperThatIsAwayCostsALeaseAtMost(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l := p.keptBy()
+		heal := p.partition()
+		require.LessOrEqual(t, took(func() {
+			require.NoError(t, other.s[0].Mutex("a").Lock(background))
+		}), lease+10*time.Millisecond)
+		heal()
+		require.ErrorIs(t, l.Err(), relock.ErrNotHeld)
+	})
+}
+
+func TestKeeperWithoutSubscriptionKeepsNothing(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		p.keptBy()
+		p.s[0].Mutex("b", keeps)
+		require.NoError(t, p.s[0].Mutex("b", keeps).Lock(background))
+		w.redis[0].Disconnect(p.s[0])
+		require.Less(t, took(func() {
+			require.NoError(t, other.s[0].Mutex("a").Lock(background))
+		}), 3*time.Second)
+	})
+}
+
+// A process whose subscription Redis refuses, though its commands work, keeps nothing.
+func TestKeeperWithoutSubscriptionIsNotWaitedFor(t *testing.T) {
+	onKept(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		l := p.keptBy()
+		memredis.Of(w.redis[0], p.s[0]).Server().OnCommand(func(verb string, args []string) string {
+			if verb == "SUBSCRIBE" && strings.Contains(strings.Join(args, " "), p.s[0].ID()) {
+				return "ERR max number of clients reached"
+			}
+			return ""
+		})
+		p.networks((*memredis.Process).Break)
+		m := other.s[0].Mutex("a")
+		require.Less(t, took(func() { require.NoError(t, m.Lock(background)) }), 3*time.Second)
+		require.NoError(t, m.Unlock(background))
+		time.Sleep(2 * time.Second)
+		for range 3 { // from the second time on it would be kept
+			pair(t, l)
+			time.Sleep(time.Millisecond)
+			require.True(t, w.free())
+		}
+	})
+}
+
 // Locks of other kinds recall a Mutex that is kept, in this process and in others.
 func TestKeptLockIsRecalledByOtherKinds(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
@@ -190,8 +259,7 @@ func TestKeptLockWithoutTenureExcludes(t *testing.T) {
 	})
 }
 
-// A hold that is wanted is released by its Unlock, also if it lasts longer than the name is not
-// kept.
+// A hold that is wanted is released by its Unlock, however long it lasts.
 func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
@@ -200,7 +268,7 @@ func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
 		require.NoError(t, err)
 		waits := lockAndUnlock(other.s[0].Mutex("a"))
 		<-h.Wanted()
-		time.Sleep(1100 * time.Millisecond) // who waits has not looked yet
+		time.Sleep(1100 * time.Millisecond) // who waits has not polled yet
 		require.Zero(t, took(func() {
 			require.NoError(t, h.Unlock(background))
 			require.NoError(t, <-waits)
@@ -208,18 +276,17 @@ func TestRecalledLockIsNotKeptAfterALongHold(t *testing.T) {
 	})
 }
 
-// After a recall the lock is released by Unlock, as ever, for a second; then it is kept again.
-func TestRecalledLockIsNotKeptForAWhile(t *testing.T) {
+// After a recall the next Unlock releases the lock, as ever, whenever that is; the second one keeps it again.
+func TestRecalledLockIsNotKeptAtOnce(t *testing.T) {
 	onKept(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
-		for range 3 { // however often
+		for _, later := range []time.Duration{0, 900 * time.Millisecond, lease} { // however often
 			l, by := p.keptBy(), other.s[0].Mutex("a", keeps)
 			pair(t, by)
 			require.True(t, w.free(), "the process that has recalled it does not keep it either")
-			time.Sleep(900 * time.Millisecond)
+			time.Sleep(later)
 			pair(t, l)
 			require.True(t, w.free())
-			time.Sleep(200 * time.Millisecond)
 			pair(t, l)
 			require.False(t, w.free())
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +45,8 @@ func (w *world) token(i int) int64 {
 	w.t.Helper()
 	c := w.redis[i].Client()
 	text, _ := c.Do(background, c.B().Get().Key("relock_fence:{a}").Build()).ToString()
-	n, _ := strconv.ParseInt(text, 10, 64)
+	last, _, _ := strings.Cut(text, " ") // behind it is who got it
+	n, _ := strconv.ParseInt(last, 10, 64)
 	return n
 }
 

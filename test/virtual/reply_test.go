@@ -59,7 +59,7 @@ func TestLostReplyToAnAcquireNeitherDoublesNorLeavesTheHold(t *testing.T) {
 }
 
 // A reply is lost at any time around those of a wait: the calls that find the lock taken, queue and
-// look, the grant, and what renews it.
+// poll, the grant, and what confirms it.
 func TestLostReplyToAWaiterCostsNobodyTheLock(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p, holder := w.process(), w.process()
@@ -70,13 +70,13 @@ func TestLostReplyToAWaiterCostsNobodyTheLock(t *testing.T) {
 			require.NoError(t, held.Lock(background))
 			got := begin(background, l)
 			lost := time.Duration(i) * 2 * delay // a round trip
-			if lost >= 2*wait {                  // at a look, or when the grant is renewed
+			if lost >= 2*wait {                  // at a poll, or when the grant is confirmed
 				lost = 2*wait + time.Duration(i-int(wait/delay))*time.Second
 			}
 			time.AfterFunc(lost, p.loseReply)
 			time.Sleep(wait)
 			most := w.slow() + 500*time.Millisecond
-			if i%3 == 0 { // a look finds it free
+			if i%3 == 0 { // a poll finds it free
 				w.del()
 				most += claim
 			} else {
@@ -90,7 +90,7 @@ func TestLostReplyToAWaiterCostsNobodyTheLock(t *testing.T) {
 			}
 			fields := w.fields()
 			require.Len(t, fields, 1+map[bool]int{true: 1}[w.readWrite()], "one hold")
-			time.Sleep(6 * time.Second) // a claim is renewed in less
+			time.Sleep(6 * time.Second) // a grant is confirmed in less
 			require.NoError(t, l.Err())
 			require.Equal(t, fields, w.fields())
 			require.NoError(t, l.Unlock(background))

@@ -120,7 +120,8 @@ func TestLimitsOfASemaphoreMayDiffer(t *testing.T) {
 	})
 }
 
-// One who waits for fewer permits than others may have, and whose process is gone, holds these up for a claim at most.
+// A waiter for fewer permits than others may have, whose process is gone, holds these up for a grant timeout and a poll at
+// most.
 func TestDeadWaiterWithASmallerLimitStopsNobody(t *testing.T) {
 	for _, how := range []string{"frozen", "killed"} {
 		t.Run(how, func(t *testing.T) {
@@ -136,7 +137,7 @@ func TestDeadWaiterWithASmallerLimitStopsNobody(t *testing.T) {
 				if how == "killed" {
 					r.Disconnect(dead)
 				}
-				ctx, stop := context.WithTimeout(background, claim)
+				ctx, stop := context.WithTimeout(background, claim+claim/3)
 				defer stop()
 				require.NoError(t, sem.Lock(ctx))
 				ok, err := sem.TryLock(background)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/memredis"
 	"github.com/relock-go/relock/relocktest"
 )
 
@@ -128,34 +126,8 @@ func TestFarWaiterHasTurnsBesideShortLeases(t *testing.T) {
 	})
 }
 
-// A process hears nothing, since Redis refuses its subscription, but its commands work. It has turns beside
-// processes that hand the lock over without a pause.
-func TestWaiterThatCannotSubscribeHasTurns(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, w *world) {
-		deaf, near := w.process(), []*process{w.process(), w.process()}
-		memredis.Of(w.redis[0], deaf.s[0]).Server().OnCommand(func(verb string, args []string) string {
-			if verb == "SUBSCRIBE" && strings.Contains(strings.Join(args, " "), deaf.s[0].ID()) {
-				return "ERR max number of clients reached"
-			}
-			return ""
-		})
-		deaf.networks((*memredis.Process).Break)
-		time.Sleep(time.Second)
-		const section, length = 20 * time.Millisecond, 30 * time.Second
-		c := crowdFor(length, section)
-		c.join(4, near[0], w.typ)
-		c.join(4, near[1], w.typ)
-		n, longest := c.turns(deaf.lock())
-		_, others := c.others()
-		t.Log(others, n, longest)
-		require.Greater(t, others, int(length/section/3), "the others wait 100 ms at most for each of its turns")
-		require.GreaterOrEqual(t, n, 3, "turns")
-		require.Less(t, longest, 3*claim)
-	})
-}
-
 // The names a and {a} share a slot: a release of one granted the lock to a waiter of the other, and everybody waited
-// 5 s for that claim to expire.
+// 5 s for that grant to expire.
 func TestSimilarNamesDoNotDelayEachOther(t *testing.T) {
 	t.Parallel()
 	type lockOf func(s *relock.Session, name string) relock.Locker

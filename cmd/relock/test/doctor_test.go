@@ -128,9 +128,6 @@ func TestDoctorAgreesWithTheDocumentedPermissions(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/operating.md")
 	require.NoError(t, err)
 	line := regexp.MustCompile(`(?m)^ACL SETUSER .*$`).FindString(string(text))
-	if !redistest.Has(t, redistest.FineRules) {
-		line = regexp.MustCompile(`%R~\S+`).ReplaceAllString(line, "~redisson_lock_queue:{goods:*")
-	}
 	rule := strings.Fields(line)
 	s := redistest.Start(t)
 	admin(t, s, rule...)

@@ -10,7 +10,7 @@ import (
 // A Server is what a rule depends on.
 type Server struct {
 	Cluster bool
-	Sharded bool // pub/sub, from Redis 7.0 on; it also knows permissions to read a key
+	Sharded bool // pub/sub, from Redis 7.0 on
 	SetInfo bool // CLIENT SETINFO, from Redis 7.2 on
 	Shards  bool // its clients send CLUSTER SHARDS: Redis 8 and Valkey
 }
@@ -20,13 +20,12 @@ type Needs struct {
 	User     string
 	Replicas bool // WithReplicas
 	List     bool // relock list and relock top
-	Patterns bool // hear of Redisson's releases
 	Tags     bool // names have a hash tag behind the prefix
 }
 
 const commands = "+eval +evalsha +info +ping +role +subscribe +unsubscribe +publish +pubsub|numsub +time +exists +pttl +pexpire " +
 	"+pexpireat +get +set +del +hset +hget +hdel +hlen +hkeys +hrandfield +hexists +hgetall +zadd +zrem +zcard +zscore +zrange " +
-	"+zrangebyscore +zcount +zremrangebyrank +zremrangebyscore +lindex"
+	"+zrangebyscore +zcount"
 
 // Check returns what is wrong with a prefix or a user's name for a rule.
 func Check(text string) error {
@@ -41,15 +40,11 @@ func Check(text string) error {
 // Rule returns the words of ACL SETUSER for locks whose names start with prefix. It leaves the password as it is.
 func Rule(s Server, n Needs, prefix string) []string {
 	p := strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(prefix)
-	read := "%R~"
-	if !s.Sharded {
-		read = "~"
-	}
 	words := []string{"ACL", "SETUSER", n.User, "on", "resetkeys", "~" + p + "*"}
 	var channels []string
 	add := func(begin string) {
 		words = append(words, "~relock_fence:"+begin+"*", "~relock_queue:"+begin+"*", "~relock_rwqueue:"+begin+"*",
-			"~relock_seen:"+begin+"*", "~relock_readers:"+begin+"*", "~relock_yield:"+begin+"*", read+"redisson_lock_queue:"+begin+"*")
+			"~relock_rdqueue:"+begin+"*")
 		channels = append(channels, "&redisson_lock__channel:"+begin+"*", "&redisson_rwlock:"+begin+"*", "&relock_grant:"+begin+"*")
 	}
 	tagged := strings.Contains(prefix, "{")
@@ -60,13 +55,8 @@ func Rule(s Server, n Needs, prefix string) []string {
 	if tagged || n.Tags {
 		add(p)
 	}
-	words = append(words, "~relock_session:*", "resetchannels")
-	if n.Patterns {
-		channels = []string{"&*"}
-	} else {
-		channels = append(channels, "&relock_session:*")
-	}
-	words = append(append(words, channels...), "-@all")
+	words = append(append(words, "~relock_session:*", "resetchannels"), channels...)
+	words = append(words, "&relock_session:*", "-@all")
 	words = append(words, strings.Fields(commands)...)
 	words = append(words, "+client|info", "+client|tracking")
 	for _, more := range []struct {
@@ -80,7 +70,6 @@ func Rule(s Server, n Needs, prefix string) []string {
 		{n.Replicas, "+wait"},
 		{n.Replicas && s.Cluster, "+punsubscribe +discard"},
 		{n.List, "+scan +hscan"},
-		{n.Patterns, "+psubscribe"},
 	} {
 		if more.needed {
 			words = append(words, strings.Fields(more.words)...)

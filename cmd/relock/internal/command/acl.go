@@ -52,7 +52,6 @@ In a cluster, and with replicas, give the rule to each server.`,
 	fs.StringVar(&n.User, "user", "relock", "`NAME` of the user")
 	fs.BoolVar(&n.Replicas, "replicas", false, "the sessions use WithReplicas")
 	fs.BoolVar(&n.List, "list", false, "the user also runs relock list and relock top")
-	fs.BoolVar(&n.Patterns, "redisson", false, "hear of Redisson's releases at once; it takes all channels")
 	fs.BoolVar(&n.Tags, "tags", false, "names have a hash tag behind PREFIX, such as goods:{shop}:1")
 	return cmd
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // keys are the names of the keys of a lock that nobody else uses.
-type keys struct{ name, lock, fence, queue, theirs string }
+type keys struct{ name, lock, fence, queue string }
 
 func keysOf(name string) keys {
-	return keys{name, name, related("relock_fence", name), wire.QueueOf(name), related("redisson_lock_queue", name)}
+	return keys{name, name, related("relock_fence", name), wire.QueueOf(name)}
 }
 
 // related returns the name of a key or channel that belongs to a lock.
@@ -45,13 +45,10 @@ func (k keys) patterns() []pattern {
 		{"{…}:*:rwlock_timeout:*", "leases of readers", Problem, hold, write},
 		of("relock_fence", "fencing tokens", Problem),
 		of("relock_queue", "waiters", Problem),
-		of("relock_rwqueue", "waiters of an RWMutex", Problem),
-		of("relock_seen", "waiters whose process stands still: without it each costs the others time", Warning),
-		of("relock_readers", "many readers: without it each costs more", Warning),
+		of("relock_rwqueue", "writers that wait for an RWMutex", Problem),
+		of("relock_rdqueue", "readers that wait for an RWMutex", Problem),
 		{"relock_session:*", "labels of sessions: without it nobody sees who holds a lock", Warning,
 			"relock_session:{00000000-0000-4000-8000-000000000000}", []string{"PEXPIRE", "1"}},
-		of("relock_yield", "taking turns with Redisson", Problem),
-		{"redisson_lock_queue:{…} (read)", "waiters of Redisson's fair locks", Problem, k.theirs, []string{"LINDEX", "0"}},
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *Scan) Next(ctx context.Context) ([]string, error) {
 	return found(ctx, entry.Elements)
 }
 
-// semaphores returns those of the sorted sets that are semaphores (lua/lib/permits.lua).
+// semaphores returns those of the sorted sets that are semaphores (lua/permits.lua).
 func (s *Scan) semaphores(ctx context.Context, keys []string) ([]string, error) {
 	looks := make(rueidis.Commands, len(keys))
 	for i, k := range keys {

@@ -1,0 +1,192 @@
+-- The time, fencing tokens, and what a key holds.
+--
+-- A hold id is the UUID of a session of relock or a client of Redisson, a colon, a decimal number,
+-- and :write for a writer. The UUIDs of Redisson are of version 4, those of relock of version 8.
+
+local time = redis.call('time')
+local us = time[1] * 1000000 + time[2] -- the time of the server, as of the start of the script
+local now = math.floor(us / 1000) -- ms
+
+local function sessionOf(id) return string.match(id, '^[^:]*') end
+local function isRedissons(id) return id and string.sub(id, 15, 15) == '4' end
+
+local x4 = '%x%x%x%x'
+local uuid = x4 .. x4 .. '%-' .. x4 .. '%-' .. x4 .. '%-' .. x4 .. '%-' .. x4 .. x4 .. x4
+local holdId = '^' .. uuid .. ':%-?%d+(.*)$'
+local function isHold(text)
+  local rest = string.match(text, holdId)
+  return rest == '' or rest == ':write'
+end
+
+-- The fence key of a lock has the last token, the hold id that it was issued to (- if its lease
+-- ends by itself), and 2 if that session had the lock before as well, or nobody had it lately, else
+-- 1. fenceOf returns the token and the hold id; nil and - if there are none, and why.
+local function fenceOf(key)
+  local text = redis.pcall('get', key)
+  local token, id = string.match(type(text) == 'string' and text or '', '^(%d+) ?(%S*)')
+  token = tonumber(token)
+  if not token or token < 1 or token > 9007199254740991 then
+    return nil, '-', type(text) == 'table' and text.err
+  end
+  return token, id
+end
+
+-- forget has the fence key name nobody, so that nobody's lease has run out when the lock is free.
+local function forget(key)
+  local token, id = fenceOf(key)
+  if id ~= '-' then redis.call('set', key, string.format('%.0f - 1', token or 0), 'keepttl') end
+end
+
+-- remember has the fence key live a minute longer than a lease that ends in ms.
+local function remember(key, ms)
+  if redis.call('pttl', key) < ms + 60000 then redis.call('pexpire', key, ms + 60000) end
+end
+
+-- issue issues the next token of a lock to a hold id, or to -. Tokens run by the server's clock,
+-- 1024 to the millisecond, so that they keep growing even if Redis loses all data. An acquisition
+-- gets the block of its millisecond, whose first token is a multiple of 1024: one for each owner
+-- that its process passes the lock to. If the clock is not beyond the last token, it gets the next
+-- number alone. If there is no last token, all data may just have been lost. Then the number is 2
+-- ms ahead, further than any token was before: blocks and next numbers are 1 ms ahead at most, and
+-- no server runs a script in the 2 µs that two numbers take. The key lives a minute longer than the
+-- lease.
+--
+-- It returns the token, and 2 or 1 as above; or nil and an error. Lua writes large numbers as
+-- 1.78e+15, hence %.0f.
+local function issue(key, id, lease)
+  local token, lives = now * 1024, lease + 60000
+  local was = redis.pcall('set', key, string.format('%.0f %s 1', token, id), 'px', lives, 'get')
+  if type(was) == 'table' then return nil, was.err end
+  local last, holder = string.match(was or '', '^(%d+) ?(%S*)')
+  last = tonumber(last)
+  if not last or last < 1 or last > 9007199254740991 then
+    token, last = time[1] * 1024000 + math.floor(time[2] * 1.024) + 2064, nil
+    if token % 1024 == 0 then token = token + 1 end
+  elseif last >= token then
+    token = last + (last % 1024 == 0 and 1024 or 1)
+    if token % 1024 == 0 then token = token + 1 end
+  end
+  local again = not last or id ~= '-' and sessionOf(holder) == sessionOf(id)
+  if again or token > now * 1024 then
+    lives = lives + math.max(math.ceil(token / 1024) - now, 0)
+    redis.call('set', key, string.format('%.0f %s %d', token, id, again and 2 or 1), 'px', lives)
+  end
+  return token, again and 2 or 1
+end
+
+-- notLock returns the error of a lock whose key holds something else, from the reply of redis.pcall
+-- to a command for it; nil if that is no error.
+local function notLock(reply)
+  if type(reply) ~= 'table' or not reply.err then return nil end
+  return string.find(reply.err, 'WRONGTYPE', 1, true) and redis.error_reply('NOTLOCK type') or reply
+end
+
+-- holderOf returns a hold id that has the lock, or nil and an error: the key is not a lock. Without
+-- the right to HRANDFIELD nobody knows.
+local function holderOf(lock)
+  local fields = redis.pcall('hrandfield', lock, '2')
+  if fields.err then
+    return nil, string.find(fields.err, 'WRONGTYPE', 1, true) and notLock(fields) or nil
+  end
+  local holder = fields[1] == 'mode' and fields[2] or fields[1]
+  if #fields > 0 and not isHold(holder) then return nil, redis.error_reply('NOTLOCK hash') end
+  return holder
+end
+
+-- span returns the second number of a reply to a holder.
+local function span(ms, more) return more and -ms or tonumber(ms) end
+
+-- taken returns the reply to a call that finds a lock taken: -1 minus its time to live, which is
+-- over by now if readers that were gone had it.
+local function taken(lock)
+  local ttl = redis.call('pttl', lock)
+  return -1 - (ttl == -2 and 1 or ttl)
+end
+
+-- What the usual ways need of the queue, which queue.lua describes.
+
+local function newQueue(lock, fence, queue, channel, grants, numsub, id)
+  return {
+    lock = lock, fence = fence, queue = queue, channel = channel, grants = grants, numsub = numsub,
+    session = sessionOf(id), fields = {}, gone = {}, here = {}, lives = 15000,
+    form = '^(%S+) ?(%d*)$', suffix = '',
+  }
+end
+
+local function publish(q, channel, text)
+  return redis.call(q.numsub == 'shardnumsub' and 'spublish' or 'publish', channel, text)
+end
+local function tell(q, session, text) publish(q, q.grants .. session, text) end
+local function want(q, holder)
+  local text = 'wanted ' .. holder .. ' ' .. q.lock
+  redis.pcall('publish', 'relock_session:' .. sessionOf(holder), text)
+end
+
+local function idOf(entry) return string.match(entry, '^%S+') or '' end
+local function grantOf(entry)
+  return math.min(tonumber(string.match(entry, ' (%d+)$') or 5000), 5000)
+end
+
+-- isEntry returns whether a member of the queue is an entry: anybody may have put something there.
+local function isEntry(q, text, suffix)
+  local id, grant = string.match(text, q.form)
+  return id and string.match(id, holdId) == suffix and (grant == '' or (tonumber(grant) or 0) > 0)
+end
+
+-- many runs a command with many arguments.
+local function many(command, key, items)
+  for n = 1, #items, 1000 do
+    redis.call(command, key, unpack(items, n, math.min(n + 999, #items)))
+  end
+end
+
+-- arrive adds an entry, with a score that it had before unless that is empty. It returns the score,
+-- and whether nobody of relock waits already.
+local function arrive(q, queue, entry, score)
+  local last = redis.call('zrange', queue, -2, -1, 'withscores')
+  local n = last[#last - 1] == 'redisson' and #last - 2 or #last
+  local latest = tonumber(last[n]) or 0
+  if score == '' then score = latest < 9007199254740991 and math.max(us, latest + 1) or us end
+  redis.call('zadd', queue, score, entry)
+  if n == 0 then redis.call('pexpire', queue, q.lives) end
+  return tonumber(score), n < 2
+end
+
+-- used records that Redisson has the lock, which the first waiter has found: its turn is over.
+local function used(q)
+  forget(q.fence)
+  if (tonumber(redis.call('zscore', q.queue, 'redisson') or 0) or 0) < 0 then
+    redis.call('zadd', q.queue, us + 20000, 'redisson')
+  end
+end
+
+-- grant gives the lock to an entry of the queue, for a lease, and removes what was passed. The next
+-- holder is stored before the holds that end are removed: in a slot that is being moved, a key that
+-- has become empty has moved. It returns the token, and 2 or 1 as issue does; or nil and an error:
+-- nothing has changed.
+local function grant(q, entry, lease, holder, ends)
+  local token, again = issue(q.fence, holder, lease)
+  if not token then return nil, again end
+  local set = {unpack(q.fields)}
+  set[#set + 1], set[#set + 2] = idOf(entry), '1'
+  redis.call('hset', q.lock, unpack(set))
+  if #ends > 0 then redis.call('hdel', q.lock, unpack(ends)) end
+  redis.call('pexpire', q.lock, lease)
+  q.gone[#q.gone + 1] = entry
+  many('zrem', q.queue, q.gone)
+  return token, again
+end
+
+-- give gives the lock to an entry for its grant timeout, as grant does, and tells its session; more
+-- says whether others wait behind it.
+local function give(q, entry, more, ends)
+  local id, lease = idOf(entry), grantOf(entry)
+  local token, err = grant(q, entry, lease, id, ends)
+  if not token then
+    tell(q, sessionOf(entry), 'poll ' .. id)
+    return nil, err
+  end
+  local text = string.format('%.0f %s%d ', token, more and '+' or '', lease)
+  tell(q, sessionOf(entry), 'granted ' .. id .. ' ' .. text .. q.lock)
+  return token
+end
