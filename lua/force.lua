@@ -13,7 +13,8 @@
 -- Sent twice: the second finds nothing, or without hold ids opens a lock acquired in between. The
 -- caller sends it again only if the first got no reply.
 --
--- The lock is left free. The first of its waiters polls, and gets it.
+-- A Mutex goes to the next of its queue. Others are left free: the first waiters poll, and get
+-- them.
 
 -- needs: core, queue
 
@@ -62,8 +63,15 @@ if reads then
   wakeFirst(q, KEYS[4])
   wakeFirst(q, KEYS[5])
   wakeRedisson(q, '1')
-else
-  wakeFirst(q, q.queue)
+  return 1
+end
+local some = redis.pcall('zrange', q.queue, 0, 1, 'withscores')
+local winner = nil
+if not some.err then winner = pass(q, some, {}) end
+if winner == 'redisson' then
+  leave(q, '0')
+elseif not winner then
+  if not some.err then dropPassed(q) end
   wakeRedisson(q, '0')
 end
 return 1

@@ -59,7 +59,7 @@ local winner, n, more, again = pass(q, some, {}, entry, lease, holder)
 if winner == entry then return {n, span(lease, more), again} end
 dropPassed(q)
 if not winner and n then return redis.error_reply(n) end
-if entry == '' and (not winner or winner == 'redisson' and numsub == '') then return take() end
+if entry == '' and not winner then return take() end
 if winner == 'redisson' and more then leave(q, '0') end
 if not winner or winner == 'redisson' then
   return {-1 - (winner and n or 1), tonumber(score) or 0, 1}

@@ -9,15 +9,15 @@
 -- redisson is one entry, for all clients of Redisson that listen on the lock's channel. When it is
 -- first, the lock is left free, and a negative score says since when: it is Redisson's turn. That
 -- is over once Redisson has had the lock, when nobody listens, or after 100 ms. The next is due 20
--- ms after a turn that was used, 1 s after another (10 s where listeners cannot be counted): a
--- score in the future. A score further away is of another clock, and counts as due.
+-- ms after a turn that was used, 1 s after another: a score in the future. A score further away is
+-- of another clock, and counts as due.
 --
 -- q has the lock, its fence and queue; channel, Redisson's for the lock; grants, what the channel
 -- on which a session hears of grants begins with; numsub, the command that counts subscribers,
--- empty where they cannot be counted: then all are there; session, whose script this is; form of
--- entries and suffix of their hold ids; fields of the lock beside them; lives, how long the queue
--- does without a poll (ms); and gone, what is to be removed. A read-write lock has a queue of
--- readers as well.
+-- empty where sessions cannot be counted: then all are there (Redisson listens at the node of the
+-- lock); session, whose script this is; form of entries and suffix of their hold ids; fields of the
+-- lock beside them; lives, how long the queue does without a poll (ms); and gone, what is to be
+-- removed. A read-write lock has a queue of readers as well.
 
 -- isHere returns whether a session listens, and listens how many listen on Redisson's channel.
 -- Whether a session is there must be known before a grant is published: PUBLISH also reaches
@@ -32,8 +32,8 @@ local function isHere(q, session)
   return q.here[session]
 end
 local function listens(q)
-  if q.numsub == '' then return true end
-  if not q.listen then q.listen = redis.pcall('pubsub', q.numsub, q.channel)[2] or 1 end
+  local numsub = q.numsub == '' and 'numsub' or q.numsub
+  if not q.listen then q.listen = redis.pcall('pubsub', numsub, q.channel)[2] or 1 end
   return q.listen > 0
 end
 
@@ -47,8 +47,7 @@ local function turn(q, score)
     return math.ceil(left / 1000), false
   elseif score < 0 then
     q.later = true
-    local pause = q.numsub == '' and 10000000 or 1000000
-    redis.call('zadd', q.queue, us + pause, 'redisson')
+    redis.call('zadd', q.queue, us + 1000000, 'redisson')
   elseif score <= us or score > us + 10000000 then
     return 100, true
   else

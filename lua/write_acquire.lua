@@ -40,7 +40,7 @@ if free then -- a lease has run out, or it is Redisson's turn
   local winner, n, more, again = passFree(q, entry, lease, holder)
   if winner == entry then return {n, span(lease, more), again} end
   if not winner and n then return redis.error_reply(n) end
-  if entry == '' and (not winner or winner == 'redisson' and numsub == '') then return take() end
+  if entry == '' and not winner then return take() end
   if winner == 'redisson' and more then leave(q, '1') end
   if not winner or winner == 'redisson' then return {-1 - (winner and n or 1), score, 1} end
 elseif entry == '' and redis.call('hget', lock, id) == '1' then

@@ -52,6 +52,7 @@ func TestMisuseIsSaid(t *testing.T) {
 			r, foreign := relocktest.New(f), relocktest.New(t).Session()
 			go misuse.do(r, foreign) // Fatal ends it
 			time.Sleep(time.Minute)
+			synctest.Wait() // what it has written is to be seen
 			require.Len(t, f.messages, 1)
 			require.Contains(t, f.messages[0], "relocktest: ")
 			require.Contains(t, f.messages[0], misuse.want)
