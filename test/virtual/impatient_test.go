@@ -14,28 +14,30 @@ import (
 // before those of other processes that came later.
 func TestPatientCallersKeepThePlaceOfImpatientOnes(t *testing.T) {
 	for _, typ := range []*lockType{&lockTypes[0], writer} {
-		serially(t, typ, func(t *testing.T, w *world) {
-			holder, p, other := w.process(), w.process(), w.process()
-			p.delay(3 * time.Millisecond)
-			held := holder.held()
-			leases := []time.Duration{60 * time.Millisecond, lease, time.Second, 10 * time.Minute}
-			for i := range 30 { // each gives up 100 ms after the one before
-				ctx, cancel := context.WithTimeout(background, time.Duration(100+100*i)*time.Millisecond)
-				defer cancel()
-				l := p.lock(relock.WithLease(leases[i%4]))
-				go func() { _ = l.Lock(ctx) }()
-				time.Sleep(time.Microsecond)
-			}
-			patient := p.wait(50*time.Millisecond, relock.WithLease(time.Minute))
-			time.Sleep(10 * time.Millisecond)
-			late := other.wait(0)
-			time.Sleep(5 * time.Second)
-			require.NoError(t, held.Unlock(background))
-			a, b := <-patient, <-late
-			require.True(t, a.Before(b))
-			time.Sleep(20 * time.Second)
-			require.True(t, w.free())
-			require.False(t, w.has(w.queue()))
+		t.Run(typ.name, func(t *testing.T) {
+			alone(t, typ, func(t *testing.T, w *world) {
+				holder, p, other := w.process(), w.process(), w.process()
+				p.delay(3 * time.Millisecond)
+				held := holder.held()
+				leases := []time.Duration{60 * time.Millisecond, lease, time.Second, 10 * time.Minute}
+				for i := range 30 { // each gives up 100 ms after the one before
+					ctx, cancel := context.WithTimeout(background, time.Duration(100+100*i)*time.Millisecond)
+					defer cancel()
+					l := p.lock(relock.WithLease(leases[i%4]))
+					go func() { _ = l.Lock(ctx) }()
+					time.Sleep(time.Microsecond)
+				}
+				patient := p.wait(50*time.Millisecond, relock.WithLease(time.Minute))
+				time.Sleep(10 * time.Millisecond)
+				late := other.wait(0)
+				time.Sleep(5 * time.Second)
+				require.NoError(t, held.Unlock(background))
+				a, b := <-patient, <-late
+				require.True(t, a.Before(b))
+				time.Sleep(20 * time.Second)
+				require.True(t, w.free())
+				require.False(t, w.has(w.queue()))
+			})
 		})
 	}
 }
