@@ -78,7 +78,8 @@ func Granted(text string, k wire.Kind) (g Grant, key string) {
 	if bad != nil || err != nil || ms <= 0 || ms > wire.GrantMost.Milliseconds() {
 		return Grant{}, ""
 	}
-	g = Grant{Reply: k.Granted(token), Slot: slot, Term: time.Duration(ms) * time.Millisecond, Unconfirmed: true}
+	g = Grant{Reply: k.Granted(token), Slot: slot, Unconfirmed: true}
+	g.Term = time.Duration(ms) * time.Millisecond
 	g.Wanted = g.Wanted || wanted
 	return g, key
 }

@@ -116,7 +116,8 @@ func (q *Queue) answeredLocked(w *Waiter, sent int64, r wire.Reply, err error, l
 
 	switch {
 	case err != nil && (late || transport.Transient(err)):
-		q.polls.Set(&w.next, now+int64(timing.Jitter(max(w.ref.GrantFor/30, retry)))) // not more often, however short the grant timeout
+		// Not more often than retry, however short the grant timeout.
+		q.polls.Set(&w.next, now+int64(timing.Jitter(max(w.ref.GrantFor/30, retry))))
 	case err != nil || r.Gone:
 		// The call asks again, and learns of an error then.
 		w.lost = true

@@ -37,16 +37,16 @@ func (s *Session) heard(channel, message string) bool {
 		}
 	default:
 		if !s.Queue.Heard(message) {
-			s.strayGrant(id, key)
+			s.releaseUnknown(id, key)
 		}
 	}
 	return true
 }
 
-// strayGrant gives back what was granted to a hold id of the session under which nobody waits: the
+// releaseUnknown gives back what was granted to a hold id of the session under which nobody waits: the
 // request that queued it was late, and executed after its call had ended. rest is what follows the id
 // in the message.
-func (s *Session) strayGrant(id, rest string) {
+func (s *Session) releaseUnknown(id, rest string) {
 	kind := wire.Plain
 	token, _, _ := strings.Cut(rest, " ")
 	switch {
@@ -58,8 +58,11 @@ func (s *Session) strayGrant(id, rest string) {
 		kind = wire.Read
 	}
 	g, key := queue.Granted(rest, kind)
-	if !g.Granted || !wire.IsHoldOf(s.ID, id) || wire.CheckName("", key) != nil || s.Leases.Find(id, key) != nil {
-		return // forged, or it has overtaken the reply to the request that queues it
+	switch {
+	case !g.Granted || !wire.IsHoldOf(s.ID, id) || wire.CheckName("", key) != nil:
+		return // forged
+	case s.Leases.Find(id, key) != nil:
+		return // it has overtaken the reply to the request that queues it
 	}
 	id = strings.Clone(id)
 	keys := wire.NewKeys(kind, key)

@@ -157,11 +157,15 @@ var errReply = errors.New("the reply is not one of three numbers")
 // holds returns the reply to a request that was granted, for a time (ms) that is negative if others
 // wait; waits returns the reply to one that was not.
 func holds(token, term int64) Reply {
-	return Reply{Granted: true, Token: token, Wanted: term < 0, Term: time.Duration(max(term, -term)) * time.Millisecond}
+	r := Reply{Granted: true, Token: token, Wanted: term < 0}
+	r.Term = time.Duration(max(term, -term)) * time.Millisecond
+	return r
 }
 
 func waits(n, score, theirs int64) Reply {
-	return Reply{Wait: time.Duration(-1-n) * time.Millisecond, Score: score, Theirs: theirs == 1, Gone: n <= tokenless}
+	r := Reply{Score: score, Theirs: theirs == 1, Gone: n <= tokenless}
+	r.Wait = time.Duration(-1-n) * time.Millisecond
+	return r
 }
 
 // Replies of a poll, and those below.
