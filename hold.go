@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
@@ -147,6 +149,33 @@ func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err
 	}
 	h.ended(err)
 	return ticket, err
+}
+
+// Eval runs a Lua script in Redis if the lock is this hold's at that moment, atomically: so a write
+// of a holder that was frozen beyond its lease changes nothing. Else nothing has run, the error is
+// [ErrLost] with its cause, and the hold is lost at once. The script finds its keys and arguments in
+// KEYS and ARGV; the names of keys are Redis's, without the prefix of the session. In a cluster they
+// must be in the slot of the lock (the same hash tag); else the error is [ErrOption].
+//
+// Eval blocks until Redis has answered, or ctx or the session ends. Errors of the script and nil are
+// the result's, as rueidis returns them. If no answer comes, the error is [ErrUnavailable], and the
+// script may have run, or may still run while the lock is this hold's. Called again it may run
+// twice: write it so that this does no harm, for instance by a request id that it stores with what it
+// changes. It is not sent again by itself. While an answer is outstanding, Unlock releases the lock
+// in Redis, and does not pass it on in the process.
+//
+// The script should be constant, with what varies in args: Redis keeps each text that it has seen.
+// The hold of a reader, a [Group] and a [Redlock] has no Eval: the error is [ErrOption]. After Unlock
+// and Handoff it is [ErrNotHeld].
+func (h *Hold) Eval(ctx context.Context, script string, keys, args []string) rueidis.RedisResult {
+	if h == nil || h.isOver() {
+		return rueidis.NewErrorResult(lockerr.New("eval", h.Name(), ErrNotHeld))
+	}
+	l, ok := h.l.(*acquire.Lock)
+	if !ok {
+		return rueidis.NewErrorResult(lockerr.New("eval", h.Name(), acquire.ErrNoGuard))
+	}
+	return l.Eval(ctx, h.held, script, keys, args)
 }
 
 // end notes that the hold is to end now. It returns an error if it has ended already.

@@ -44,8 +44,9 @@ type State struct {
 	Token int64
 	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token, and of a Redlock while another's clock is ahead
 
-	Permits int  // of a Semaphore: the limit that its last holder gave; 0 for other locks
-	Kept    bool // this session has the lock, and only keeps it ([WithKeep]); what other sessions keep is not known
+	Permits int    // of a Semaphore: the limit that its last holder gave; 0 for other locks
+	Note    string // of the hold ([WithNote]), at most 25 ms after it began
+	Kept    bool   // this session has the lock, and only keeps it ([WithKeep]); what other sessions keep is not known
 }
 
 // Holder is one entry of a lock in Redis.
@@ -100,10 +101,12 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 		st.Holders[i].Label = in.Labels[st.Holders[i].Session]
 	}
 	if st.Mode == Exclusive && len(st.Holders) == 1 && wire.IsOurs(st.Holders[0].ID) && in.Token > 0 {
-		st.Token, st.Age = in.Token, in.Age
+		st.Token, st.Age, st.Note = in.Token, in.Age, in.Note
 	}
 	if kept := s.e.Keeps(name); kept != "" {
-		st.Kept = slices.ContainsFunc(st.Holders, func(h Holder) bool { return h.ID == kept })
+		if st.Kept = slices.ContainsFunc(st.Holders, func(h Holder) bool { return h.ID == kept }); st.Kept {
+			st.Note = "" // of the hold before
+		}
 	}
 	return st, nil
 }

@@ -22,7 +22,7 @@ const (
 type SessionOption interface{ applySession(*sessionConfig) }
 
 // A LockOption sets up one value of a lock type, and what is acquired through it; see [WithLease],
-// [WithFixedLease], [WithMaxHold], [WithMinHold], [WithKeep] and [WithWait].
+// [WithFixedLease], [WithMaxHold], [WithMinHold], [WithKeep], [WithNote] and [WithWait].
 type LockOption interface{ applyLock(*lockConfig) }
 
 // An Option sets up a [Session], or one value of a lock type; see [WithLease].
@@ -260,6 +260,21 @@ func WithKeep(d time.Duration) LockOption {
 		c.Keep = d
 		if d < time.Millisecond {
 			c.fail("WithKeep(%v): must be at least 1ms", d)
+		}
+	})
+}
+
+// WithNote says who has a hold and why, for people: a request id, an order, a reason. [State.Note]
+// has it, and the list of the command relock. It has at most 128 printable bytes, and Redis keeps it
+// in plain text beside the lock. It is in Redis at the latest 25 ms after the hold has begun; a
+// shorter hold may have none. In a [Group] it is that of the member; of a [Redlock] that is passed
+// on ([WithTenure]) it is the first holder's. It is for exclusive locks: readers of an [RWMutex] have
+// none, and for a [Semaphore] it is [ErrOption].
+func WithNote(text string) LockOption {
+	return lockOption(func(c *lockConfig) {
+		c.Note = text
+		if err := wire.CheckNote(text); err != nil {
+			c.fail("WithNote(%.40q): %w", text, err)
 		}
 	})
 }

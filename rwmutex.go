@@ -33,7 +33,9 @@ var _ Locker = (*RWMutex)(nil)
 // [Session.Mutex].
 func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
 	rw, c := new(RWMutex), unkeptConfigOf(opts)
-	rw.l, rw.read.l = s.lock(wire.Write, name, c), s.lock(wire.Read, name, c)
+	rw.l = s.lock(wire.Write, name, c)
+	c.Note = ""
+	rw.read.l = s.lock(wire.Read, name, c)
 	rw.read.crowd = new(local.Crowd)
 	return rw
 }

@@ -34,6 +34,9 @@ func (s *Session) Semaphore(name string, permits int, opts ...LockOption) *Semap
 	if c.Permits = permits; permits < 1 && c.Err == nil {
 		c.Err = fmt.Errorf("%w: Semaphore with %d permits: must be at least 1", ErrOption, permits)
 	}
+	if c.Note != "" && c.Err == nil {
+		c.Err = fmt.Errorf("%w: WithNote(%.40q): a Semaphore has no notes, only exclusive locks have", ErrOption, c.Note)
+	}
 	m.l = s.lock(wire.Semaphore, name, c)
 	return m
 }

@@ -3,10 +3,10 @@
 --   KEYS   lock, fence, queue, queues of writers and readers
 --   ARGV   none
 --   reply  time to live (ms; -1 no expiry, -2 not locked), number of waiters in the queues, last
---          fencing token (0 if
---          there is none), time of the server (ms), limit of a semaphore (0 for a lock), then the
---          fields and values of the lock, or the hold ids and slots of the semaphore; NOTLOCK, an
---          error, if the key is not a lock
+--          fencing token (0 if there is none), time of the server (ms), limit of a semaphore (0 for
+--          a lock), note of the hold that has the token, then the fields and values of the lock, or
+--          the hold ids and slots of the semaphore
+--          NOTLOCK, an error: the key is not a lock
 --
 -- Sent twice: it only reads.
 
@@ -22,7 +22,9 @@ for i = 3, 5 do
   waiters = waiters + redis.call('zcard', KEYS[i])
   if redis.call('zscore', KEYS[i], 'redisson') then waiters = waiters - 1 end
 end
-local r = {redis.call('pttl', lock), waiters, fenceOf(KEYS[2]) or 0, now, permits}
+local fence = redis.pcall('get', KEYS[2])
+local note = type(fence) == 'string' and string.match(fence, '^%d+ %S+ [12] (.*)$') or ''
+local r = {redis.call('pttl', lock), waiters, fenceOf(KEYS[2]) or 0, now, permits, note}
 if permits >= 1 then
   local all, slots = redis.call('zrange', lock, 1, -1, 'withscores'), {}
   for i = 1, #all, 2 do

@@ -3,7 +3,7 @@
 --   KEYS   lock, fence, queue
 --   ARGV   hold id; lease (ms)
 --          entry of the queue, empty not to queue; the score that it had before, empty if none
---          hold id for the fence key: - if the lease ends by itself
+--          hold id for the fence key: - if the lease ends by itself; note (core.lua)
 --          channel of Redisson, beginning of the channels of grants, command that counts
 --          subscribers (queue.lua)
 --   reply  token, lease (negative if others wait behind it), 2 or 1 as of issue (core.lua): this
@@ -19,10 +19,10 @@
 -- needs: core
 
 local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
-local id, lease, entry, score, holder, channel, grants, numsub = unpack(ARGV)
+local id, lease, entry, score, holder, note, channel, grants, numsub = unpack(ARGV)
 
 local function take()
-  local token, again = issue(fence, holder, lease)
+  local token, again = issue(fence, holder, lease, note)
   if not token then return redis.error_reply(again) end
   redis.call('hset', lock, id, '1')
   redis.call('pexpire', lock, lease)

@@ -6,7 +6,7 @@
 -- restsUntil returns that time, 0 if there is none.
 local function restsUntil(key)
   local text = redis.pcall('get', key)
-  return tonumber(string.match(type(text) == 'string' and text or '', ' readers 1 (%d+)$') or 0)
+  return tonumber(string.match(type(text) == 'string' and text or '', '^%d+ readers 1 (%d+)$') or 0)
 end
 
 local function note(key, token, ends, lives)

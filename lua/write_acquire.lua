@@ -4,7 +4,7 @@
 --   KEYS   lock, fence, queue of writers, queue of readers
 --   ARGV   hold id with :write; lease (ms)
 --          entry, empty not to queue; the score that it had before, empty if none
---          hold id for the fence key: - if the lease ends by itself
+--          hold id for the fence key: - if the lease ends by itself; note (core.lua)
 --          channel of Redisson, beginning of the channels of grants, command that counts
 --          subscribers (queue.lua) beginning of the rwlock_timeout keys (readers.lua)
 --   reply  as mutex_acquire.lua
@@ -14,10 +14,10 @@
 -- needs: core
 
 local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
-local id, lease, entry, score, holder, channel, grants, numsub, prefix = unpack(ARGV)
+local id, lease, entry, score, holder, note, channel, grants, numsub, prefix = unpack(ARGV)
 
 local function take()
-  local token, again = issue(fence, holder, lease)
+  local token, again = issue(fence, holder, lease, note)
   if not token then return redis.error_reply(again) end
   redis.call('hset', lock, 'mode', 'write', id, '1')
   redis.call('pexpire', lock, lease)

@@ -174,9 +174,15 @@ func (a *acquisition) Follow(step local.Step) {
 		a.n.Lost(lease.Of(l), lockerr.ErrExpired)
 	case local.Release:
 		a.n.drop(step)
-	case local.Enter: // it was kept
-		a.n.Keeper.Forget(lease.Of(step.Hold.Lease), step.Hold.Since)
-		a.n.Watchdog.Resume(lease.Of(step.Hold.Lease), step.Hold.Since)
+	case local.Enter: // another call of the process had the lease before
+		h := step.Hold
+		if step.Kept {
+			a.n.Keeper.Forget(lease.Of(h.Lease), h.Since)
+			a.n.Watchdog.Resume(lease.Of(h.Lease), h.Since)
+		}
+		if !h.Reads {
+			a.n.Watchdog.Note(lease.Of(h.Lease), a.config.Note, h.Since)
+		}
 	}
 }
 

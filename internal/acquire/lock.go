@@ -32,6 +32,7 @@ type LockConfig struct {
 	Keep    time.Duration // the session keeps the lock for so long after Unlock
 	Wait    time.Duration // Lock does not wait longer; 0: no bound
 	Permits int           // of a semaphore
+	Note    string        // who has a hold and why, for people
 	Err     error         // misuse of an option, returned by every operation
 	Fixed   bool          // leases are not renewed
 }
@@ -101,6 +102,7 @@ func (l *Lock) newLease() *lease.Lease {
 		Fixed:   l.config.Fixed,
 		MinHold: min(l.config.MinHold, time.Duration(lease.Forever)),
 	}
+	of.SetNote(l.config.Note, false)
 	of.For, of.Takes = of, l.config.Takes(l.config.Lease)
 	return of
 }

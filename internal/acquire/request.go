@@ -149,6 +149,7 @@ func (a *acquisition) request() (stage, error) {
 	_, refused := transport.Code(err)
 	switch {
 	case r.Granted:
+		l.SetNote(a.config.Note, true)
 		return held, nil
 	case err == nil && !a.c.Wait:
 		a.taken()
@@ -221,7 +222,7 @@ func (a *acquisition) send(enqueue bool) (r wire.Reply, err error) {
 
 // wants returns the request.
 func (a *acquisition) wants(queue bool) wire.Ask {
-	ask := wire.Ask{LeaseMS: a.leaseMS, Queue: queue, With: a.c.batch}
+	ask := wire.Ask{LeaseMS: a.leaseMS, Queue: queue, Note: wire.Note(a.config.Note, false), With: a.c.batch}
 	if queue {
 		ask.Score = a.call.Score
 	}

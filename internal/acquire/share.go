@@ -63,6 +63,7 @@ func (l *Lock) TryShare(
 		a.giveUp()
 		return nil, transport.Unanswered(err, time.Duration(s.Since-s.Sent))
 	}
+	s.SetNote(l.config.Note, true)
 	a.granted()
 	s.held.Store(true)
 	l.n.took(s.Lease, maxHold)

@@ -31,7 +31,7 @@ type Asker interface {
 	// Pause waits for d unless that is 0, a signal, or Call.C. It returns why the call does not go on.
 	Pause(d time.Duration, signal <-chan struct{}) error
 
-	// Follow does what a step says of a lease: lose it, or release what was kept.
+	// Follow does what a step says of a lease: lose it, release what was kept, or take it over.
 	Follow(step local.Step)
 
 	Behind(before any)                 // the call waits for another one of its owner; nil: not any more
@@ -138,8 +138,8 @@ func (t *Turn) enter() (h *local.Hold, err error) {
 			t.C.Got(h, h.Passed || h.Reads)
 			if step.Kept {
 				t.C.Kept()
-				t.Follow(step)
 			}
+			t.Follow(step)
 			return h, nil
 		case local.Refuse:
 			t.C.taken = t.C.taken || table.Ahead(t.Call).Held

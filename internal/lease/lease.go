@@ -53,8 +53,9 @@ type Lease struct {
 	Wanted atomic.Bool // another session waits for the lock
 	Forced atomic.Bool // somebody has forced the lock open
 
-	resumed atomic.Int64 // when the present hold has taken it over, if it was kept before; 0: it is kept
+	resumed atomic.Int64 // when the present hold has got it, or taken it over; 0: it is kept
 	checked atomic.Bool  // its renewal is due early, if that hold lasts; changed under Watchdog.mu
+	noted   atomic.Bool  // a hold on it had a note
 
 	// Guarded by the keeper.
 	kept timing.Timer[*Lease] // until when it is kept
@@ -65,6 +66,21 @@ type Lease struct {
 	release  *transport.Context
 	counted  bool  // in Watchdog.held
 	end      int64 // it must not last longer, here or in Redis; 0: no bound
+	note     note
+}
+
+// A note says for people who has the lock and why: that of the present hold, and the one in Redis. A
+// renewal writes it if they differ.
+type note struct{ now, written string }
+
+// SetNote sets the note of the first hold. It is in Redis if the request that acquired l had it, not
+// if the lock was granted later. The watchdog does not know l yet.
+func (l *Lease) SetNote(text string, written bool) {
+	l.note.now = text
+	if written {
+		l.note.written = text
+	}
+	l.noted.Store(text != "")
 }
 
 // A Holder has leases: a table of this process, a hold, or a Redlock.

@@ -52,7 +52,7 @@ func (w *Watchdog) renew(due []*Lease) {
 				w.Owner.Lost(l, lockerr.ErrGone)
 			}
 		default:
-			w.renewed(l, sent, refs[i].Length)
+			w.renewed(l, sent, refs[i])
 		}
 	}
 	w.Owner.Renewed(len(batch), time.Duration(w.Clock.Now()-sent), first)
@@ -74,9 +74,12 @@ func (w *Watchdog) renewable(due []*Lease, now int64) (batch []*Lease, refs []*w
 			continue
 		}
 		ref := &l.Ref
-		if length < l.Length {
+		if length < l.Length || l.note.now != l.note.written {
 			now := l.Ref
 			now.Length = length
+			if l.note.now != l.note.written {
+				now.Note = wire.Note(l.note.now, true)
+			}
 			ref = &now
 		}
 		batch, refs = append(batch, l), append(refs, ref)
@@ -93,6 +96,32 @@ func (w *Watchdog) Resume(l *Lease, now int64) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.soonLocked(l, now)
+}
+
+// Note records the note of a hold that has taken l over now. It is written to Redis unless that hold
+// is over by then.
+func (w *Watchdog) Note(l *Lease, text string, now int64) {
+	if text == "" && !l.noted.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.noted.Store(true)
+	l.note.now = text
+	l.resumed.Store(now)
+	w.noteLocked(l, now)
+}
+
+// noteLocked has the note of l written soon, unless l would be prolonged by that.
+func (w *Watchdog) noteLocked(l *Lease, now int64) {
+	if l.note.now != l.note.written && !l.Fixed {
+		w.soonLocked(l, now)
+	}
+}
+
+// soonLocked has l renewed soon.
+func (w *Watchdog) soonLocked(l *Lease, now int64) {
 	if at := now + int64(confirmAfter); w.heldLocked(l) && l.renewal.Pending() && l.renewal.At > at {
 		w.checkLocked(l, at)
 	}
@@ -129,17 +158,21 @@ func (w *Watchdog) earlyLocked(l *Lease, now int64) bool {
 	return true
 }
 
-// renewed records that a lease of that length was sent at sent. One that is lost stays lost, and
-// one that is being released is left alone.
-func (w *Watchdog) renewed(l *Lease, sent int64, length time.Duration) {
+// renewed records that what was sent at sent is in Redis. A lease that is lost stays lost, and one
+// that is being released is left alone.
+func (w *Watchdog) renewed(l *Lease, sent int64, ref *wire.Ref) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.heldLocked(l) {
 		return
 	}
-	l.confirmed(length, sent)
+	l.confirmed(ref.Length, sent)
 	w.deadlines.Set(&l.deadline, l.Deadline.Load()-Early)
 	w.renewAfterLocked(l, sent)
+	if ref.Note != "" {
+		l.note.written = ref.Note[1:]
+	}
+	w.noteLocked(l, w.Clock.Now())
 }
 
 // gone forgets a lease that Redis has no more. It reports whether it was held until then.

@@ -96,6 +96,8 @@ func (w *Watchdog) Add(l *Lease, maxHold time.Duration) {
 	w.deadlines.Set(&l.deadline, l.Deadline.Load()-Early)
 	w.countLocked(l)
 	w.renewAfterLocked(l, l.Known.Load())
+	l.resumed.Store(l.Since)
+	w.noteLocked(l, l.Since)
 }
 
 const together = time.Millisecond // for which a renewal waits for others: one that misses a round waits for its end

@@ -10,6 +10,7 @@ type Lease struct {
 	Deadline atomic.Int64 // it is valid until then; renewals move it
 	Grant    atomic.Int64 // the grant timeout, until the grant has become a lease; 0: it has
 	Known    atomic.Int64 // when Redis was last known to have it
+	Late     atomic.Int64 // requests under its id that may still be executed; while there are any it is its hold's alone
 
 	// Token is the current fencing token, Top the last of its block; a reader has none. Start is
 	// when the hand-off window began. In a table, the mutex of the name guards them.
@@ -28,7 +29,7 @@ func (l *Lease) takeOver(length, until, heard, now int64) (token int64, ok bool)
 		term = grant
 	}
 	switch {
-	case l.Takes == 0 || length != l.Takes:
+	case l.Takes == 0 || length != l.Takes || l.Late.Load() > 0:
 	case now >= until || l.Deadline.Load()-now < term/2 || l.Known.Load() < heard:
 	case l.Token >= l.Top:
 	default:
@@ -39,4 +40,6 @@ func (l *Lease) takeOver(length, until, heard, now int64) (token int64, ok bool)
 }
 
 // mayBeKept reports whether l may be kept while nobody uses it: somebody must be able to recall it.
-func (l *Lease) mayBeKept(heard int64) bool { return l.Takes > 0 && heard != Never }
+func (l *Lease) mayBeKept(heard int64) bool {
+	return l.Takes > 0 && heard != Never && l.Late.Load() == 0
+}

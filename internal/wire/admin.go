@@ -33,6 +33,7 @@ type State struct {
 	Token   int64             // the last that was issued; 0 if it is not known
 	Age     time.Duration     // since then
 	Permits int               // of a semaphore: its limit; else 0
+	Note    string            // of the hold that has the token
 	Fields  map[string]int    // hold counts by hold id; "mode" is 1 for read mode, else 0. Of a semaphore the slots by hold id
 	Labels  map[string]string // of the sessions that hold it; some may be missing
 }
@@ -55,7 +56,10 @@ func (p *Protocol) Inspect(ctx context.Context, key string) (State, error) {
 	permits, _ := rs[4].AsInt64()
 	in.Permits = int(permits)
 	in.Fields = make(map[string]int, len(rs)/2)
-	for i := 5; i+1 < len(rs); i += 2 {
+	if note, _ := rs[5].ToString(); CheckNote(note) == nil {
+		in.Note = note
+	}
+	for i := 6; i+1 < len(rs); i += 2 {
 		field, _ := rs[i].ToString()
 		if field != "mode" && !IsHoldID(field) {
 			continue // an application has added it

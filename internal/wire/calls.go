@@ -14,6 +14,7 @@ import (
 type Protocol struct {
 	*transport.Conn
 	scripts *Scripts
+	guards  Guards
 
 	// Set before the first lock, constant afterwards.
 	PubSub   PubSub

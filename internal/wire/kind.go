@@ -32,6 +32,7 @@ type kind interface {
 	slots() bool    // holds are permits, which have slots
 	passes() bool   // a hold may go from one goroutine to the next without Redis
 	handsOff() bool // a hold may go to another process by a ticket
+	holds() string  // Lua that tells whether the hold id ARGV[1] has the lock KEYS[1]
 
 	// On the wire.
 
@@ -95,6 +96,7 @@ type Ask struct {
 	LeaseMS string // its length
 	Queue   bool   // it takes an entry in the queue if it is not granted
 	Score   int64  // of the entry that the call had before; 0: it had none
+	Note    string // of an exclusive hold: who has it and why, for people; see Note
 
 	// Of a reader, as far as there are any.
 	Writer string // the write hold of the same owner

@@ -12,14 +12,31 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// MaxLabel is how long a label may be, in bytes.
-const MaxLabel = 256
+// How long texts for people may be, in bytes.
+const (
+	MaxLabel = 256 // of a session
+	MaxNote  = 128 // of a hold
+)
 
 // CheckLabel returns an error if text cannot be a session's label.
-func CheckLabel(text string) error {
+func CheckLabel(text string) error { return checkText(text, MaxLabel) }
+
+// CheckNote returns an error if text cannot be the note of a hold.
+func CheckNote(text string) error { return checkText(text, MaxNote) }
+
+// Note returns the note of a hold as it is sent. An empty one is not sent, but may be written over
+// another.
+func Note(text string, over bool) string {
+	if text == "" && !over {
+		return ""
+	}
+	return " " + text
+}
+
+func checkText(text string, most int) error {
 	switch {
-	case len(text) > MaxLabel:
-		return fmt.Errorf("it is %d bytes long, more than %d", len(text), MaxLabel)
+	case len(text) > most:
+		return fmt.Errorf("it is %d bytes long, more than %d", len(text), most)
 	case !utf8.ValidString(text):
 		return errors.New("it is not valid UTF-8")
 	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):

@@ -65,7 +65,7 @@ func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 			}
 			c.Args = append(c.Args, strconv.Itoa(n), Millis(first.Length))
 			if !k.joins() {
-				c.Args = append(c.Args, flag(!first.Renewed))
+				c.Args = append(c.Args, flag(!first.Renewed), first.Note)
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 
 // compareRun orders holds so that those whose leases are renewed alike follow one another.
 func (l *Ref) compareRun(other *Ref) int {
-	return cmp.Or(cmp.Compare(l.Length, other.Length), cmp.Compare(flag(l.Renewed), flag(other.Renewed)))
+	return cmp.Or(cmp.Compare(l.Length, other.Length), cmp.Compare(flag(l.Renewed), flag(other.Renewed)), cmp.Compare(l.Note, other.Note))
 }
 
 // inBatches runs a script for refs: once for every BatchKeys of those that have the same one, in a

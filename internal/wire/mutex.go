@@ -15,6 +15,7 @@ func (mutex) joins() bool    { return false }
 func (mutex) slots() bool    { return false }
 func (mutex) passes() bool   { return true }
 func (mutex) handsOff() bool { return true }
+func (mutex) holds() string  { return `redis.pcall('hget', KEYS[1], ARGV[1]) == '1'` }
 
 func (mutex) keys(name string) Keys { return newKeys(name, prefixChannel, prefixQueue) }
 
@@ -39,7 +40,7 @@ func (mutex) acquire(p *Protocol, buf *callBuffer, l *Ref, a Ask) transport.Call
 	return transport.Call{
 		Script: p.script("mutex_acquire"), Keys: append(buf.keys[:0], k.Name, k.fence, k.queue),
 		Args: append(buf.args[:0],
-			l.ID, a.LeaseMS, queued(l, a), score(a.Score), l.fenceID(), k.Channel, p.grants(k), p.numsub()),
+			l.ID, a.LeaseMS, queued(l, a), score(a.Score), l.fenceID(), a.Note, k.Channel, p.grants(k), p.numsub()),
 	}
 }
 

@@ -126,4 +126,5 @@ type Ref struct {
 	Slot    int // of a permit, once it is granted
 
 	Rest time.Duration // of a release: for how long the lock stays taken all the same
+	Note string        // that a renewal is to write, as returned by Note; "": it leaves the note as it is
 }

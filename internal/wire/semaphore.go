@@ -14,6 +14,10 @@ func (semaphore) slots() bool    { return true }
 func (semaphore) passes() bool   { return false }
 func (semaphore) handsOff() bool { return false }
 
+func (semaphore) holds() string {
+	return `type(redis.pcall('zscore', KEYS[1], ':' .. ARGV[1])) == 'string'`
+}
+
 // entry returns the hold id, the limit and the grant timeout.
 func (semaphore) entry(l *Ref) string {
 	limit := min(int64(l.Permits), 1<<50) // exact in Lua

@@ -228,3 +228,17 @@ func TestInspectSaysOnlyWhatIsKnown(t *testing.T) {
 	require.Equal(t, "unlocked", all[1].Mode)
 	require.NotNil(t, all[1].Holders)
 }
+
+// relock run --note says why a lock is held, wherever its holder is shown.
+func TestRunSaysWhyItHolds(t *testing.T) {
+	s := server(t)
+	look := sh("--note=order-7", "goods", `"$0" inspect goods; "$0" inspect --json goods; "$0" list; "$0" run -n goods -- true`)
+	text := run(t, s, append(look, program)...).ends(1)
+	require.Contains(t, text, "  note: order-7\n")
+	require.Contains(t, text, `"note": "order-7"`)
+	require.Regexp(t, `goods .* relock@.*: order-7 `, text)
+	for _, flags := range [][]string{{"--slots=2"}, {"-s"}} {
+		run(t, s, append([]string{"run", "--note", "x"}, append(flags, "goods", "--", "true")...)...).ends(64)
+	}
+	run(t, s, "run", "--note", "two\nlines", "goods", "--", "true").ends(64)
+}

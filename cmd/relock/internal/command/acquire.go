@@ -132,6 +132,9 @@ func (r *runner) newLock(s *relock.Session) acquirer {
 	if r.minHold.set {
 		opts = append(opts, relock.WithMinHold(r.minHold.Duration))
 	}
+	if r.runFlags.note != "" {
+		opts = append(opts, relock.WithNote(r.runFlags.note))
+	}
 	switch {
 	case r.slots > 0:
 		return s.Semaphore(r.name, r.slots, opts...)

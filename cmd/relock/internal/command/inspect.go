@@ -84,6 +84,9 @@ func describe(w io.Writer, l locks.Lock) {
 	if l.Token > 0 {
 		fmt.Fprintf(w, "  token %d\n", l.Token)
 	}
+	if l.Note != "" {
+		fmt.Fprintf(w, "  note: %s\n", locks.Printable(l.Note))
+	}
 	for _, h := range l.Holders {
 		slot := ""
 		if l.Permits > 0 {

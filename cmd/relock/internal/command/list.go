@@ -93,6 +93,9 @@ func printNarrow(w io.Writer, all []locks.Lock) {
 		for _, h := range l.Holders {
 			fmt.Fprintf(w, "  by %s\n", locks.Who(h))
 		}
+		if l.Note != "" {
+			fmt.Fprintf(w, "  note: %s\n", locks.Printable(l.Note))
+		}
 	}
 }
 
@@ -115,6 +118,7 @@ type lockJSON struct {
 	Waiters int          `json:"waiters"`
 	Token   int64        `json:"token,omitempty"`
 	Permits int          `json:"permits,omitempty"`
+	Note    string       `json:"note,omitempty"`
 }
 
 type holderJSON struct {
@@ -131,7 +135,7 @@ func printJSON(w io.Writer, all []locks.Lock) {
 		o := lockJSON{
 			Name: l.Name, Mode: l.Mode.String(), Kind: l.Kind(), Holders: []holderJSON{},
 			TTL: max(-1, int64(l.TTL/time.Millisecond)), Waiters: l.Waiters,
-			Token: l.Token, Permits: l.Permits,
+			Token: l.Token, Permits: l.Permits, Note: l.Note,
 		}
 		if l.Held > 0 {
 			ms := l.Held.Milliseconds()

@@ -14,7 +14,7 @@ import (
 type runFlags struct {
 	noWait, shared, exclusive, fair, yield, verbose, quiet bool
 	wait, lease, minHold, maxHold, grace                   duration
-	label                                                  string
+	label, note                                            string
 	conflict, slots                                        int
 	passingFlags
 }
@@ -95,6 +95,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.Var(&f.lease, "lease", "length `D` of the lease, renewed every third of it; so soon is the lock of a dead host free")
 	fs.Var(&f.minHold, "min-hold", "keep the lock taken until `D` after it was acquired, also if the command ends before")
 	fs.StringVar(&f.label, "label", "", "who holds the lock, for people: `TEXT` instead of relock@host:pid")
+	fs.StringVar(&f.note, "note", "", "why the lock is held, for people: `TEXT` of at most 128 bytes, which list, top and inspect show; not with -s or --slots")
 	fs.Var(&f.maxHold, "max-hold", "the command has ended after `D`: TERM comes the grace before that (half of D if that is shorter)")
 	fs.Var(&f.grace, "grace", "kill `D` after TERM when the lock is lost, and what outlives a signal")
 	f.passingFlags.define(cmd)
@@ -103,6 +104,8 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing of a lock that is taken or lost")
 	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "fair", "slots")
 	cmd.MarkFlagsMutuallyExclusive("no-wait", "timeout")
+	cmd.MarkFlagsMutuallyExclusive("shared", "note")
+	cmd.MarkFlagsMutuallyExclusive("slots", "note")
 	cmd.MarkFlagsMutuallyExclusive("shared", "yield") // nobody tells who shares a lock
 	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
 }

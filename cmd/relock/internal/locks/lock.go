@@ -30,10 +30,13 @@ func (l Lock) Kind() string {
 // Locked reports whether somebody holds the lock.
 func (l Lock) Locked() bool { return l.Mode != relock.Unlocked }
 
-// Holder returns who holds the lock, in a word.
+// Holder returns who holds the lock, and the note of the hold if it has one.
 func (l Lock) Holder() string {
-	if len(l.Holders) == 0 {
+	switch {
+	case len(l.Holders) == 0:
 		return ""
+	case l.Note != "":
+		return Who(l.Holders[0]) + ": " + Printable(l.Note)
 	}
 	return Who(l.Holders[0])
 }
