@@ -1,47 +1,31 @@
--- Polls for many waiters of semaphores, as mutex_poll.lua does for those of Mutexes.
+-- Polls for many waiters of semaphores: see poll.lua.
 --
 --   KEYS   for each waiter: semaphore, fence, queue
---   ARGV   command that counts subscribers (queue.lua)
---          for each waiter: entry, beginning of the channels of grants
---   reply  for each waiter three numbers, as permit_acquire.lua and mutex_poll.lua
+--   ARGV, reply   as in poll.lua and permit_acquire.lua; the channel of Redisson is empty
 --
 -- Sent twice: the second finds the same permits and entries; the tokens are greater.
 
--- needs: core, queue, permits
+-- needs: core, queue, permits, poll
 
-local gone, tokenless = -4503599627370496, -1125899906842624
-local reply = {}
-local done = {} -- what another waiter of the session was replied holds for all behind it
-for i = 1, #KEYS / 3 do
-  local lock, fence, queue = unpack(KEYS, 3 * i - 2, 3 * i)
-  local entry, grants = unpack(ARGV, 2 * i, 2 * i + 1)
-  local q = newSemaphore({lock, fence, queue}, grants, ARGV[1], entry)
-  local id = idOf(entry)
-  local score, n, x, y = redis.pcall('zscore', queue, entry), gone, 0, 0
-  local slot = redis.pcall('zscore', lock, ':' .. id)
-  if type(slot) == 'string' then
-    local left = (redis.call('zscore', lock, id) or 0) - now
-    if left > 0 then
-      n, x, y = issue(fence, id, left) or tokenless, left, tonumber(slot)
-    end
-  elseif type(score) == 'string' then
-    local ended, no
-    if not done[lock] then ended, no = count(q) end
-    if done[lock] then
-      n, x = done[lock], tonumber(score)
-    elseif not no then
-      local term = grantOf(entry)
-      local token, at, more = fill(q, ended, entry, term, id)
-      if token then
-        n, x, y = token, span(term, more), at
-      elseif not at then
-        n, x = -1 - waitFor(q), tonumber(score)
-        keepAlive(q, entry)
-        wantPermits(q)
-        done[lock] = n
-      end
-    end
-  end
-  reply[3 * i - 2], reply[3 * i - 1], reply[3 * i] = n, x, y
+local function open(keys, entry, _, grants) return newSemaphore(keys, grants, ARGV[1], entry) end
+
+local function look(q, entry, score, term)
+  local ended, no = count(q)
+  if no then return gone, 0, 0 end
+  local token, at, more = fill(q, ended, entry, term, idOf(entry))
+  if token then return token, span(term, more), at end
+  if at then return gone, 0, 0 end
+  keepAlive(q, entry)
+  wantPermits(q)
+  return -1 - waitFor(q), score, 0
 end
-return reply
+
+-- found returns the reply to a waiter that is not queued: it has a permit, or lost its entry.
+local function found(q, id)
+  local slot = redis.pcall('zscore', q.lock, ':' .. id)
+  local left = type(slot) == 'string' and (redis.call('zscore', q.lock, id) or 0) - now or 0
+  if left <= 0 then return gone, 0, 0 end
+  return issue(q.fence, id, left) or tokenless, left, tonumber(slot)
+end
+
+return pollAll(3, 3, open, look, found)

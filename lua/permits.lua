@@ -99,7 +99,7 @@ local function fill(q, ended, asks, lease, holder)
   for given = 0, 100 do
     local some = redis.call('zrange', q.queue, 0, 1, 'withscores')
     local entry, others = nextOf(q, some)
-    many('zrem', q.queue, q.gone)
+    dropPassed(q)
     q.gone = {}
     if not entry or q.n >= limitOf(entry) then break end
     local id, limit = idOf(entry), limitOf(entry)

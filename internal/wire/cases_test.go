@@ -272,6 +272,8 @@ func permitCases() []scriptCase {
 		{"release a permit to the next", queued, ends(k, 1), "told 0", "told -1"},
 		{"release a permit past the absent", all(full, absent(k, 3), wants(k, 4)), ends(k, 1), "told 0", "told -1"},
 		{"release the last permit to the absent alone", all(full, absent(k, 3), over(2)), ends(k, 1), "told 0", "told -1"},
+		{"release past more of the absent than one script passes", all(has(Plain, 1), dead(plainQueue, 1002, ""), wants(Plain, 4)),
+			ends(Plain, 1), "told 0", "told -1"},
 		{"release a permit past many of the absent", all(full, dead(plainQueue, 250, " 2 5000"), wants(k, 4)), ends(k, 1), "told 0", "told -1"},
 		{"release a permit beside a token of another type",
 			all(queued, del(fenceKey), runs("HSET", fenceKey, "no", "token")), ends(k, 1), "damaged", "told -1"},

@@ -56,7 +56,7 @@ func (semaphore) polling() string { return "permit_poll" }
 func (semaphore) poll(p *Protocol, l *Ref, c *transport.Call) {
 	k := l.Keys
 	c.Keys = append(c.Keys, k.Name, k.fence, k.queue)
-	c.Args = append(c.Args, l.Kind.of().entry(l), p.grants(k))
+	c.Args = append(c.Args, l.Kind.of().entry(l), "", p.grants(k))
 }
 
 func (semaphore) renewal() string { return "permit_renew" }
