@@ -37,6 +37,7 @@ var (
 	_ func(string) relock.SessionOption                                       = relock.WithLabel
 	_ func(int, time.Duration) relock.SessionOption                           = relock.WithReplicas
 	_ func(relock.Observer) relock.SessionOption                              = relock.WithObserver
+	_ func() relock.SessionOption                                             = relock.WithBackgroundStart
 	_ func(time.Duration) relock.LockOption                                   = relock.WithFixedLease
 	_ func(time.Duration) relock.LockOption                                   = relock.WithMaxHold
 	_ []error                                                                 = []error{relock.ErrLost, relock.ErrNotHeld, relock.ErrClosed, relock.ErrUpgrade, relock.ErrDeadlock, relock.ErrName, relock.ErrOption, relock.ErrNotLock, relock.ErrTaken, relock.ErrExpired, relock.ErrGone, relock.ErrForced}

@@ -65,6 +65,9 @@ func (a *attempt) rounds() (*hold, error) {
 	for pause := pauseLeast; ; {
 		a.facts.Sent(a.Now())
 		h, permanent, err := a.round(a.ctx, a.c)
+		if misuse := a.misuse(); h == nil && misuse != nil { // it is known by now
+			return nil, a.Fails(misuse)
+		}
 		switch {
 		case h != nil:
 			return h, nil

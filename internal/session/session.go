@@ -20,9 +20,10 @@ import (
 // A Session takes and keeps the locks of one deployment. It is safe for concurrent use.
 type Session struct {
 	*acquire.Node
-	broker *pubsub.Broker
-	ioCtx  context.Context    // ends when everything is released or abandoned: goroutines end
-	halt   context.CancelFunc // ends ioCtx
+	broker     *pubsub.Broker
+	subscribed func(ctx context.Context) error // waits for the session's own channel; nil until run
+	ioCtx      context.Context                 // ends when everything is released or abandoned: goroutines end
+	halt       context.CancelFunc              // ends ioCtx
 
 	drainOnce sync.Once
 	closeOnce sync.Once
