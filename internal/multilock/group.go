@@ -381,7 +381,7 @@ func (h *hold) acquire(ctx context.Context, c *acquire.Call) (bool, error) {
 			timing.Pause(ctx, timing.Jitter(roundPause<<min(round, 9)))
 		}
 		if err == nil && ctx.Err() != nil {
-			return false, lockerr.Taken(c.Op, nameOf(h.g.members[taken]), ctx, c.Waited())
+			return false, lockerr.Taken(c.Op, nameOf(h.g.members[taken]), ctx, c.Waited(), nil)
 		}
 		if ok, err := h.lock(ctx, taken, c.Part(true).After(h.taken[taken])); !ok {
 			return false, err // that which try has found, unless it has passed
