@@ -183,11 +183,12 @@ func (r *runner) token(prefix string) string {
 func (r *runner) env() []string {
 	var env []string
 	for _, e := range withoutHidden(os.Environ()) {
-		if name, _, _ := strings.Cut(e, "="); !slices.Contains([]string{"RELOCK_NAME", "RELOCK_TOKEN", "RELOCK_SLOT", ticketVariable}, name) {
+		if name, _, _ := strings.Cut(e, "="); !slices.Contains([]string{"RELOCK_NAME", "RELOCK_TOKEN", "RELOCK_SLOT", ticketVariable, aroundVariable}, name) {
 			env = append(env, e)
 		}
 	}
-	env = append(env, "RELOCK_NAME="+r.name)
+	sessions := append(around(), r.held.reader.Session.ID())
+	env = append(env, "RELOCK_NAME="+r.name, aroundVariable+"="+strings.Join(sessions, " "))
 	if t := r.token("RELOCK_TOKEN="); t != "" {
 		env = append(env, t)
 	}
