@@ -41,7 +41,8 @@ func ExampleWithBackgroundStart() {
 			log.Fatal(err)
 		}
 		defer client.Close()
-		session, err := relock.NewSession(ctx, client, relock.WithBackgroundStart(), relock.WithLease(3*time.Second))
+		session, err := relock.NewSession(ctx, client,
+			relock.WithBackgroundStart(), relock.WithLease(3*time.Second))
 		if err != nil {
 			log.Fatal(err)
 		}

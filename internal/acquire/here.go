@@ -7,14 +7,14 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
-// Who waits for a lock that its own process has may wait for itself. So the error says it, and which
-// kind of call has the lock: nothing tells which goroutine.
+// Who waits for a lock that its own process has may wait for itself. So the error says it, and
+// which kind of call has the lock: nothing tells which goroutine.
 
 // lookMost is how many leases are looked at for one that no table knows.
 const lookMost = 1000
 
-// takenHere returns an error that says which call of this process has a lock that a call by o waits for;
-// nil if none is known to have it.
+// takenHere returns an error that says which call of this process has a lock that a call by o waits
+// for; nil if none is known to have it.
 func (n *Node) takenHere(l *Lock, o *local.Owner) error {
 	now := n.Clock.Now()
 	blocks := func(h *local.Hold) bool { // readers do not wait for readers
@@ -46,8 +46,8 @@ func (n *Node) takenHere(l *Lock, o *local.Owner) error {
 	return Here(last, o, now)
 }
 
-// Here returns an error for a call by o: it says by what kind of call this process has had a lock until
-// now; nil if h is nil.
+// Here returns an error for a call by o: it says by what kind of call this process has had a lock
+// until now; nil if h is nil.
 func Here(h *local.Hold, o *local.Owner, now int64) error {
 	if h == nil {
 		return nil

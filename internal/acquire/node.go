@@ -94,8 +94,8 @@ func (n *Node) Init() {
 	n.Heard(false)
 }
 
-// Deployment returns what tells the deployment from others, for all sessions of it the same; "" until
-// the session has found out.
+// Deployment returns what tells the deployment from others, for all sessions of it the same; ""
+// until the session has found out.
 func (n *Node) Deployment() string {
 	if d := n.deployment.Load(); d != nil {
 		return *d

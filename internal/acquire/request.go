@@ -175,8 +175,8 @@ func (a *acquisition) request() (stage, error) {
 	return asking, nil
 }
 
-// pauseAfter pauses before the next request, about that long, after one that has failed with err; or
-// until there is news of a session that has not started. It returns why the call does not go on.
+// pauseAfter pauses before the next request, about that long, after one that has failed with err;
+// or until there is news of a session that has not started. It returns why the call does not go on.
 func (a *acquisition) pauseAfter(err error, backoff time.Duration) error {
 	if u := (*transport.Unstarted)(nil); errors.As(err, &u) {
 		return a.Pause(0, u.News)

@@ -42,8 +42,8 @@ func (r *Registry) Find(id, key string) *Lease {
 	return nil
 }
 
-// Of returns the leases of the lock with that key; nil if there are more than most of all locks, since
-// it looks at all of them.
+// Of returns the leases of the lock with that key; nil if there are more than most of all locks,
+// since it looks at all of them.
 func (r *Registry) Of(key string, most int) (ls []*Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -142,7 +142,8 @@ type here struct {
 }
 
 func (h *here) Error() string {
-	return fmt.Sprintf("relock: lock taken by this process itself, by %s, %v ago", h.call, h.ago.Round(10*time.Millisecond))
+	ago := h.ago.Round(10 * time.Millisecond)
+	return fmt.Sprintf("relock: lock taken by this process itself, by %s, %v ago", h.call, ago)
 }
 
 func (h *here) Is(target error) bool { return target == ErrTaken }

@@ -39,9 +39,9 @@ type Group struct {
 	held map[*local.Owner]*hold // of owners, until they have unlocked; an owner enters again
 }
 
-// New returns a group of locks, each a *Group, an acquire.Leaf, or an acquire.Locker. Its first call
-// reports misuse: no member, a nil member, or members that exclude each other. A lock that is a
-// member twice is locked twice. A group stands for its members.
+// New returns a group of locks, each a *Group, an acquire.Leaf, or an acquire.Locker. Its first
+// call reports misuse: no member, a nil member, or members that exclude each other. A lock that is
+// a member twice is locked twice. A group stands for its members.
 func New(locks ...any) *Group {
 	g := &Group{held: make(map[*local.Owner]*hold)}
 	var given []any
@@ -129,9 +129,9 @@ func (g *Group) addToBatch(i int) {
 	g.batches[at] = append(g.batches[at], i)
 }
 
-// misuse returns what is wrong with the group, nil if nothing is: members may exclude each other, so
-// that they can never be locked together. Those of two sessions of one deployment are found once both
-// have started.
+// misuse returns what is wrong with the group, nil if nothing is: members may exclude each other,
+// so that they can never be locked together. Those of two sessions of one deployment are found once
+// both have started.
 func (g *Group) misuse() error {
 	if g.err != nil || g.checked.Load() {
 		return g.err
@@ -249,8 +249,8 @@ func (g *Group) acquire(ctx context.Context, o *local.Owner, c *acquire.Call) (_
 	return h, nil
 }
 
-// Release ends one of the calls that held was granted to: see [acquire.Member]. The last one unlocks
-// every member, even if others fail, and joins their errors.
+// Release ends one of the calls that held was granted to: see [acquire.Member]. The last one
+// unlocks every member, even if others fail, and joins their errors.
 func (g *Group) Release(ctx context.Context, held acquire.Held, due bool) (err error) {
 	start, h := acquire.Now(), held.(*hold)
 	g.mu.Lock()

@@ -47,8 +47,8 @@ func New(cfg Config) *Broker {
 }
 
 // Pin listens to a channel as SubscribeFunc does, for the life of the broker. f is told whether the
-// channel is subscribed now. It returns a function that waits for the confirmation: that returns the
-// error of a refusal, or of the connection, when ctx ends or another attempt has no chance, and
+// channel is subscribed now. It returns a function that waits for the confirmation: that returns
+// the error of a refusal, or of the connection, when ctx ends or another attempt has no chance, and
 // otherwise ctx's error. It may be called again, by one goroutine at a time.
 func (b *Broker) Pin(channel string, f func(live bool)) (confirmed func(ctx context.Context) error) {
 	changed := make(chan struct{}, 1)

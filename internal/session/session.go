@@ -20,10 +20,9 @@ import (
 // A Session takes and keeps the locks of one deployment. It is safe for concurrent use.
 type Session struct {
 	*acquire.Node
-	broker     *pubsub.Broker
-	subscribed func(ctx context.Context) error // waits for the session's own channel; nil until run
-	ioCtx      context.Context                 // ends when everything is released or abandoned: goroutines end
-	halt       context.CancelFunc              // ends ioCtx
+	broker *pubsub.Broker
+	ioCtx  context.Context    // ends when everything is released or abandoned: goroutines end
+	halt   context.CancelFunc // ends ioCtx
 
 	drainOnce sync.Once
 	closeOnce sync.Once
@@ -36,6 +35,9 @@ type Session struct {
 	calls     tasks         // operations under way
 	strays    tasks         // calls of rueidis that may outlive their contexts
 	left      leftovers     // leases that Close has lost, or calls have left behind, until they are released
+
+	// Waits until the session's own channel is subscribed; nil until run.
+	subscribed func(ctx context.Context) error
 }
 
 // New returns a session that has not started.

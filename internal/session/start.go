@@ -22,8 +22,8 @@ import (
 //
 // All that can be asked at once is asked in one round trip (inquire). When that has gone well the
 // goroutines start, and subscribe (run). Both may be done again, until they go well: Start does so
-// while the server says that it is not ready; startLater, in the background, whatever was found. Then
-// calls may ask Redis, and see what was found.
+// while the server says that it is not ready; startLater, in the background, whatever was found.
+// Then calls may ask Redis, and see what was found.
 
 // Start checks what the server is and what it permits, and starts the session's goroutines; or if
 // that is to be done in the background, begins it and returns nil.
@@ -129,8 +129,8 @@ const (
 	silent                 // it does not answer
 )
 
-// inquire asks once what the server is and permits. It returns nil if it may be used. since is when a
-// failover was under way last.
+// inquire asks once what the server is and permits. It returns nil if it may be used. since is when
+// a failover was under way last.
 func (s *Session) inquire(ctx context.Context, since *time.Time) (outcome, error) {
 	sent := s.Clock.Now()
 	answers, err := s.Proto.Inquire(ctx, s.questions()...)
@@ -293,8 +293,8 @@ func (r replication) obstacle() (passes bool, err error) {
 	return false, nil
 }
 
-// run starts the goroutines, and subscribes to the session's own channel. Called again it waits again
-// for what has failed.
+// run starts the goroutines, and subscribes to the session's own channel. Called again it waits
+// again for what has failed.
 func (s *Session) run(ctx context.Context) error {
 	if s.subscribed == nil {
 		s.runAll()
@@ -368,7 +368,8 @@ func (s *Session) topology(ctx context.Context, answers []rueidis.RedisResult) e
 func (s *Session) cluster(ctx context.Context, answers []rueidis.RedisResult) error {
 	p := s.Proto
 	if p.Slots == nil {
-		p.Slots = transport.NewSlotMap(p.Conn, func() { // what waits for a round of one node may belong to another now
+		// What waits for a round of one node may belong to another after a change.
+		p.Slots = transport.NewSlotMap(p.Conn, func() {
 			s.Watchdog.Wake()
 			s.Queue.Wake()
 			s.Cleaner.Wake()

@@ -37,7 +37,8 @@ func Transient(err error) bool {
 	if u := (*Unstarted)(nil); errors.As(err, &u) {
 		return u.passes
 	}
-	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || errors.Is(err, ErrPool) || err == ErrClusterNode || errors.As(err, new(*ReplicaError)) {
+	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || errors.Is(err, ErrPool) ||
+		err == ErrClusterNode || errors.As(err, new(*ReplicaError)) {
 		return false
 	}
 	if code, ok := Code(err); ok {

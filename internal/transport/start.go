@@ -18,7 +18,7 @@ type start struct {
 
 	mu   sync.Mutex    // protects the following
 	why  error         // an *Unstarted, or ErrClosed; nil: nothing has been found out
-	news chan struct{} // closed and replaced when why changes, closed when it has started; nil: nobody waits for it
+	news chan struct{} // closed when an attempt has ended; nil: nobody waits for that
 }
 
 // An Unstarted says why a session has not started: what its last attempt has found.
@@ -63,8 +63,8 @@ func (s *start) tell() {
 	}
 }
 
-// AwaitStart returns nil if the session has started, else why it has not. While that is not known it
-// waits, until ctx ends at the latest.
+// AwaitStart returns nil if the session has started, else why it has not. While that is not known
+// it waits, until ctx ends at the latest.
 func (c *Conn) AwaitStart(ctx context.Context) error {
 	if c.start.done.Load() {
 		return nil

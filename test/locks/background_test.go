@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startsLater begins the session of a program that starts while its server may be down: there is a client all the same.
+// startsLater begins the session of a program that starts while its server may be down: there is a
+// client all the same.
 func startsLater(t testing.TB, server *redistest.Server, opts ...relock.SessionOption) *relock.Session {
 	t.Helper()
 	client, err := kit.Connect(server.Addr())
@@ -26,8 +27,8 @@ func startsLater(t testing.TB, server *redistest.Server, opts ...relock.SessionO
 	return s
 }
 
-// A Redlock that starts on two servers of three is on the third when that is there, and then needs neither of the
-// others more than another.
+// A Redlock that starts on two servers of three is on the third when that is there, and then needs
+// neither of the others more than another.
 func TestRedlockGainsAServerThatWasDownAtItsStart(t *testing.T) {
 	t.Parallel()
 	var servers []*redistest.Server
@@ -62,7 +63,8 @@ func TestRedlockGainsAServerThatWasDownAtItsStart(t *testing.T) {
 	require.NoError(t, relock.Do(kit.Background, r, func(context.Context) error { return nil }))
 }
 
-// Many goroutines wait for a server that is not there yet, and all get their turn; nothing is left of those that gave up.
+// Many goroutines wait for a server that is not there yet, and all get their turn; nothing is left
+// of those that gave up.
 func TestWaitersOfASessionThatHasNotStartedGetTheirTurn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -95,7 +95,8 @@ func TestASessionStartsWhenItsDeploymentIsThere(t *testing.T) {
 	}
 }
 
-// What only an operator can put right is what calls return; when it is put right the session starts.
+// What only an operator can put right is what calls return; when it is put right the session
+// starts.
 func TestASessionStartsWhenItsServerIsPutRight(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -52,7 +52,8 @@ var starts = map[string]func(*memredis.Process) (back func()){
 
 func there(*memredis.Process) func() { return func() {} }
 
-// onEachStart runs f in a bubble for each type of lock, with a process whose servers are away when it starts.
+// onEachStart runs f in a bubble for each type of lock, with a process whose servers are away when
+// it starts.
 func onEachStart(t *testing.T, f func(t *testing.T, w *world, p *later)) {
 	t.Helper()
 	t.Parallel()
@@ -81,7 +82,8 @@ func TestASessionThatStartsInTheBackgroundCanBeUsedAtOnce(t *testing.T) {
 	})
 }
 
-// As while Redis does not answer, calls end with ErrUnavailable, at their bounds; and get the lock when it is there.
+// As while Redis does not answer, calls end with ErrUnavailable, at their bounds; and get the lock
+// when it is there.
 func TestCallsOfASessionThatHasNotStartedAreUnavailable(t *testing.T) {
 	onEachStart(t, func(t *testing.T, w *world, p *later) {
 		for _, d := range []time.Duration{300 * time.Millisecond, 20 * time.Second} {
@@ -210,7 +212,8 @@ func TestASessionThatHasNotStartedEndsAtOnce(t *testing.T) {
 	})
 }
 
-// The lock is on a majority, and on the others once their servers are there; then any majority will do.
+// The lock is on a majority, and on the others once their servers are there; then any majority will
+// do.
 func TestRedlockStartsWithAMajority(t *testing.T) {
 	t.Parallel()
 	for what, away := range starts {

@@ -49,8 +49,8 @@ func byThisProcess(call string) string {
 	return `this process itself, by ` + call + `, \d+(\.\d+)?s ago; waited for 1\.[5-9]s`
 }
 
-// A call that waits for its own process, and so perhaps for itself, says so, whatever type of lock the process has, and
-// by which kind of call.
+// A call that waits for its own process, and so perhaps for itself, says so, whatever type of lock
+// the process has, and by which kind of call.
 func TestLockSaysThatItsOwnProcessHasTheLock(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p := w.process()

@@ -10,7 +10,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// within returns the arguments of relock runs, each the command of the one before: each has its flags and its name.
+// within returns the arguments of relock runs, each the command of the one before: each has its
+// flags and its name.
 func within(runs ...string) (args []string) {
 	for i, run := range runs {
 		if i > 0 {
@@ -21,7 +22,8 @@ func within(runs ...string) (args []string) {
 	return append(args, "echo", "ran")
 }
 
-// A relock run that would wait for one around it, and so for itself, is refused at once. It waited for ever.
+// A relock run that would wait for one around it, and so for itself, is refused at once. It waited
+// for ever.
 func TestRunDoesNotWaitForARunAroundIt(t *testing.T) {
 	s := server(t)
 	const nested = "the relock run around this command holds this lock"
@@ -69,7 +71,8 @@ func TestRunInsideARunOfSomethingElse(t *testing.T) {
 	}
 }
 
-// Somebody else has the lock, or the last permit: the inner run waits for that, whatever is around it.
+// Somebody else has the lock, or the last permit: the inner run waits for that, whatever is around
+// it.
 func TestRunInsideARunWaitsForOthers(t *testing.T) {
 	s := server(t)
 	session := kit.NewSession(t, s)

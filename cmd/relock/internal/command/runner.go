@@ -182,8 +182,9 @@ func (r *runner) token(prefix string) string {
 // env is the environment of the command.
 func (r *runner) env() []string {
 	var env []string
+	own := []string{"RELOCK_NAME", "RELOCK_TOKEN", "RELOCK_SLOT", ticketVariable, aroundVariable}
 	for _, e := range withoutHidden(os.Environ()) {
-		if name, _, _ := strings.Cut(e, "="); !slices.Contains([]string{"RELOCK_NAME", "RELOCK_TOKEN", "RELOCK_SLOT", ticketVariable, aroundVariable}, name) {
+		if name, _, _ := strings.Cut(e, "="); !slices.Contains(own, name) {
 			env = append(env, e)
 		}
 	}
