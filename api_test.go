@@ -37,6 +37,7 @@ var (
 	_ func(string) relock.SessionOption                                                   = relock.WithLabel
 	_ func(int, time.Duration) relock.SessionOption                                       = relock.WithReplicas
 	_ func(relock.Observer) relock.SessionOption                                          = relock.WithObserver
+	_ func() relock.SessionOption                                                         = relock.WithBackgroundStart
 	_ func(time.Duration) relock.LockOption                                               = relock.WithFixedLease
 	_ func(string) relock.LockOption                                                      = relock.WithNote
 	_ func(*relock.Hold, context.Context, string, []string, []string) rueidis.RedisResult = (*relock.Hold).Eval

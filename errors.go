@@ -60,7 +60,8 @@ var (
 	ErrNotLock = lockerr.ErrNotLock
 
 	// ErrTaken: somebody else has the lock. TryAcquire returns it, and it joins ctx's error when
-	// Lock or Acquire ended while they waited for another holder.
+	// Lock or Acquire ended while they waited for another holder. If that is in this process, the
+	// error's text says so, and by which kind of call: the caller may have waited for itself.
 	ErrTaken = lockerr.ErrTaken
 )
 

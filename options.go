@@ -182,6 +182,25 @@ func WithReplicas(n int, timeout time.Duration) SessionOption {
 	})
 }
 
+// WithBackgroundStart makes [NewSession] return at once: it sends nothing, its ctx does not matter,
+// and only an option that is out of range is an error. The session connects, and checks the server,
+// in the background, again and again, about once a second, until the server can be used. So a
+// [Redlock] starts while a minority of its servers is down, and uses them when they are there; and
+// a program can start before its Redis.
+//
+// Until then calls behave as they do while Redis does not answer. Lock and Acquire wait, and
+// TryLock fails with [ErrUnavailable]; right after NewSession it waits for the first attempt. What
+// the check has found and only people can put right, such as a missing permission, a read-only
+// replica, or too few replicas ([WithReplicas]), is what all calls return at once, Lock as well;
+// when it is put right, the session starts.
+//
+// A client of a single server can be had while that is down, with ClientOption.ForceSingleClient:
+// rueidis.NewClient then returns a client beside the error of its first connection. One of a
+// cluster, or by way of Sentinel, cannot: try NewClient until it returns one.
+func WithBackgroundStart() SessionOption {
+	return sessionOption(func(c *sessionConfig) { c.Background = true })
+}
+
 // WithObserver sends the session's events to o. See [Observer] and, for more than one, [Observers].
 func WithObserver(o Observer) SessionOption {
 	return sessionOption(func(c *sessionConfig) {

@@ -22,6 +22,9 @@ import (
 // need not agree. A token protects nothing by itself: the store must refuse one that is smaller
 // than the largest it has seen.
 //
+// With [WithBackgroundStart] a majority of the deployments is enough at the start as well: the others
+// are used when they are there.
+//
 // A deployment where the key of that name is not a lock counts like one that is down; a majority of
 // such deployments is [ErrNotLock]. A server that restarts without its data, or whose clock jumps,
 // may grant the lock a second time: if such servers within one lease, and those that the hold is

@@ -22,8 +22,9 @@ type Session struct {
 // NewSession starts a session on a client, which the caller closes after the session: of a single
 // server, of Sentinel, or of a cluster. It checks that the server is a primary, has every command
 // that locks need, and permits its use, and says what is missing. It waits while the server fails
-// over, loads its data or is busy. ctx bounds that, not the life of the session. Sessions that
-// share a client exclude each other as those of different processes do.
+// over, loads its data or is busy. ctx bounds that, not the life of the session. With
+// [WithBackgroundStart] it does all that in the background. Sessions that share a client exclude each
+// other as those of different processes do.
 //
 // What the client was told cannot be seen from here. Some of its options decide how soon locks go
 // on after a failover or a connection that has gone silent, above all

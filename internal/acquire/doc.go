@@ -12,6 +12,7 @@
 //	call.go     what observers are told of a call
 //	node.go     what all locks of a session share; how leases are lost and recalled
 //	lock.go     a lock: its name, its options
+//	here.go     which call of this process has a lock
 //	facts.go    what a call says if it ends without the lock
 //	scope.go    sections, and the locks that they hold
 //	release.go  how a hold ends

@@ -122,7 +122,7 @@ func (a *acquisition) ended() error {
 	}
 	switch {
 	case taken:
-		return lockerr.Taken(op, a.Name(), a.ctx, a.c.Waited())
+		return lockerr.Taken(op, a.Name(), a.ctx, a.c.Waited(), a.n.takenHere(a.Lock, a.call.Owner))
 	case err == nil || unanswered(err):
 		return lockerr.Unavailable(op, a.Name(), a.ctx, err)
 	}

@@ -31,22 +31,23 @@ type Config struct {
 	Replicas int            // replicas that must acknowledge an acquisition
 	AckWait  time.Duration  // for their acknowledgement
 	Observer event.Observer // nil: nobody is told
+
+	Background bool // the session starts in the background
 }
 
 // A Node is one deployment as one session uses it: what all its locks share. Package session makes
 // it, and runs and ends its parts.
 type Node struct {
-	Config     Config
-	Clock      *clock.Clock
-	ID         string // of the session
-	Deployment string // the same for all sessions of one; set when the session starts
-	Proto      *wire.Protocol
-	Queue      *queue.Queue
-	Watchdog   *lease.Watchdog
-	Cleaner    *lease.Cleaner
-	Keeper     *lease.Keeper
-	Leases     lease.Registry
-	Redlocks   *local.Table // of the Redlocks whose sessions this is the first of, by its id
+	Config   Config
+	Clock    *clock.Clock
+	ID       string // of the session
+	Proto    *wire.Protocol
+	Queue    *queue.Queue
+	Watchdog *lease.Watchdog
+	Cleaner  *lease.Cleaner
+	Keeper   *lease.Keeper
+	Leases   lease.Registry
+	Redlocks *local.Table // of the Redlocks whose sessions this is the first of, by its id
 
 	Draining *transport.Context // ends when nothing new is granted
 	Closing  *transport.Context // ends when the session closes
@@ -56,6 +57,8 @@ type Node struct {
 	families map[string]*string // of all locks, for owners
 	pool     *local.Table       // of calls, of all kinds
 	leaseMS  string             // Config.Lease
+
+	deployment atomic.Pointer[string] // nil: not known yet
 }
 
 // Calls are operations under way, which Close waits for.
@@ -90,6 +93,18 @@ func (n *Node) Init() {
 	n.pool = n.Table(wire.Plain)
 	n.Heard(false)
 }
+
+// Deployment returns what tells the deployment from others, for all sessions of it the same; ""
+// until the session has found out.
+func (n *Node) Deployment() string {
+	if d := n.deployment.Load(); d != nil {
+		return *d
+	}
+	return ""
+}
+
+// SetDeployment sets what Deployment returns.
+func (n *Node) SetDeployment(d string) { n.deployment.Store(&d) }
 
 // Heard records that the session hears messages from now on, or does not any more. Somebody may
 // have forced its locks open meanwhile: renewals tell.

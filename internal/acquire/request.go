@@ -146,7 +146,6 @@ func (a *acquisition) request() (stage, error) {
 	l := a.begin()
 	l.Queued = a.c.Wait
 	r, err := a.send(a.c.Wait)
-	_, refused := transport.Code(err)
 	switch {
 	case r.Granted:
 		l.SetNote(a.config.Note, true)
@@ -163,16 +162,27 @@ func (a *acquisition) request() (stage, error) {
 	if err := a.check(err); err != nil {
 		return over, err
 	}
-	if !refused && !errors.Is(err, ErrLate) { // it may have been executed
+	_, refused := transport.Code(err)
+	unsent := errors.As(err, new(*transport.Unstarted))
+	if !refused && !unsent && !errors.Is(err, ErrLate) { // it may have been executed
 		a.reply = wire.Reply{Wait: timing.Jitter(timing.MinBackoff)}
 		return queued, nil
 	}
 	l.Queued = l.Queued && !refused
 	a.backoff = min(max(2*a.backoff, timing.MinBackoff), timing.MaxBackoff)
-	if err := a.Pause(timing.Jitter(a.backoff), nil); err != nil {
+	if err := a.pauseAfter(err, a.backoff); err != nil {
 		return over, err
 	}
 	return asking, nil
+}
+
+// pauseAfter pauses before the next request, about that long, after one that has failed with err;
+// or until there is news of a session that has not started. It returns why the call does not go on.
+func (a *acquisition) pauseAfter(err error, backoff time.Duration) error {
+	if u := (*transport.Unstarted)(nil); errors.As(err, &u) {
+		return a.Pause(0, u.News)
+	}
+	return a.Pause(timing.Jitter(backoff), nil)
 }
 
 // ErrLate: a lease expired before its grant arrived.
@@ -180,9 +190,13 @@ var ErrLate = errors.New("the reply came after the lease it grants had ended")
 
 // send sends a request for the lease, which has its token if the reply grants it. It is sent again,
 // then without queueing, since an id is queued only once, if the reply comes too late to be valid.
-// With an error nothing is granted.
+// With an error nothing is granted. While the session has not started nothing is sent.
 func (a *acquisition) send(enqueue bool) (r wire.Reply, err error) {
 	l := a.lease
+	if err := a.n.Proto.AwaitStart(a.io); err != nil {
+		l.Queued = false
+		return wire.Reply{}, err
+	}
 	for resent := false; ; resent = true {
 		l.Sent = a.n.Clock.Now()
 		a.facts.Sent(l.Sent)

@@ -111,7 +111,7 @@ func (a *acquisition) confirm() (stage, error) {
 		if err := a.check(err); err != nil {
 			return over, err
 		}
-		if err := a.Pause(timing.Jitter(backoff), nil); err != nil {
+		if err := a.pauseAfter(err, backoff); err != nil {
 			return over, err
 		}
 	}

@@ -42,6 +42,22 @@ func (r *Registry) Find(id, key string) *Lease {
 	return nil
 }
 
+// Of returns the leases of the lock with that key; nil if there are more than most of all locks,
+// since it looks at all of them.
+func (r *Registry) Of(key string, most int) (ls []*Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.byID) > most {
+		return nil
+	}
+	for _, l := range r.byID {
+		if l.Keys.Name == key {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}
+
 // Len returns how many leases there are. It is for tests.
 func (r *Registry) Len() int {
 	r.mu.Lock()

@@ -471,6 +471,19 @@ func (t *Table) Held(name string) *Hold {
 	return e.hold
 }
 
+// Holder returns a live hold of either side, nil if there is none.
+func (t *Table) Holder(name string) *Hold {
+	s, e := t.at(name)
+	defer s.leave(e)
+	if e.state == held {
+		return e.hold
+	}
+	for h := range e.readers {
+		return h
+	}
+	return nil
+}
+
 // Kept returns the lease that is kept, nil if none is.
 func (t *Table) Kept(name string) *Lease {
 	s, e := t.at(name)

@@ -123,10 +123,30 @@ func Unavailable(op, name string, ctx context.Context, last error) error {
 }
 
 // Taken returns the failure of a call whose ctx has ended, and that has waited so long for a lock
-// that somebody else has.
-func Taken(op, name string, ctx context.Context, waited time.Duration) error {
-	return New(op, name, fmt.Errorf("%w for %v", ErrTaken, waited.Round(10*time.Millisecond)), ctx.Err(), context.Cause(ctx))
+// that somebody else has: of this process if here is not nil, which [Here] has returned.
+func Taken(op, name string, ctx context.Context, waited time.Duration, here error) error {
+	waited = waited.Round(10 * time.Millisecond)
+	err := fmt.Errorf("%w for %v", ErrTaken, waited)
+	if here != nil {
+		err = fmt.Errorf("%w; waited for %v", here, waited)
+	}
+	return New(op, name, err, ctx.Err(), context.Cause(ctx))
 }
+
+// Here returns the ErrTaken of a lock that this process has, since a call that long ago.
+func Here(call string, ago time.Duration) error { return &here{call, ago} }
+
+type here struct {
+	call string
+	ago  time.Duration
+}
+
+func (h *here) Error() string {
+	ago := h.ago.Round(10 * time.Millisecond)
+	return fmt.Sprintf("relock: lock taken by this process itself, by %s, %v ago", h.call, ago)
+}
+
+func (h *here) Is(target error) bool { return target == ErrTaken }
 
 // Join is errors.Join with a text of one line. A single error is returned as it is.
 func Join(errs ...error) error {

@@ -94,10 +94,16 @@ func TestTakenSaysForHowLong(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
-	err := Taken("lock", "order:1", ctx, 1549*time.Millisecond)
+	err := Taken("lock", "order:1", ctx, 1549*time.Millisecond, nil)
 	require.EqualError(t, err, `relock: lock "order:1": lock taken by another holder for 1.55s; context canceled; enough`)
 	for _, want := range []error{ErrTaken, context.Canceled, cause} {
 		require.ErrorIs(t, err, want)
 	}
 	require.NotErrorIs(t, Ended("lock", "order:1", ctx, nil), ErrTaken)
+	err = Taken("lock", "order:1", ctx, 1549*time.Millisecond, Here("Lock without an owner", 2*time.Minute))
+	require.EqualError(t, err, `relock: lock "order:1": lock taken by this process itself, by Lock without an owner, 2m0s ago; `+
+		`waited for 1.55s; context canceled; enough`)
+	for _, want := range []error{ErrTaken, context.Canceled, cause} {
+		require.ErrorIs(t, err, want)
+	}
 }

@@ -28,6 +28,7 @@ type Group struct {
 	keys      []string         // the members' in the order that is the same for all groups; empty if a member has none
 	batches   [][]int          // members that are asked together, by index: each once
 	err       error            // misuse, returned by every operation
+	checked   atomic.Bool      // there is no other misuse
 	observer  event.Observer   // those of the members' sessions
 	name      string           // for observers: the members' names
 	given     []int            // the members' indices in the order in which they were given to New
@@ -38,9 +39,9 @@ type Group struct {
 	held map[*local.Owner]*hold // of owners, until they have unlocked; an owner enters again
 }
 
-// New returns a group of locks, each a *Group, an acquire.Leaf, or an acquire.Locker. Its first call
-// reports misuse: no member, a nil member, or members that exclude each other. A lock that is a
-// member twice is locked twice. A group stands for its members.
+// New returns a group of locks, each a *Group, an acquire.Leaf, or an acquire.Locker. Its first
+// call reports misuse: no member, a nil member, or members that exclude each other. A lock that is
+// a member twice is locked twice. A group stands for its members.
 func New(locks ...any) *Group {
 	g := &Group{held: make(map[*local.Owner]*hold)}
 	var given []any
@@ -82,7 +83,13 @@ func New(locks ...any) *Group {
 		g.addToBatch(i)
 	}
 	g.name = strings.Join(names, ", ")
-	g.addSessions()
+	var all []*acquire.Node
+	for _, l := range g.leaves {
+		for _, p := range l.Parts() {
+			all = append(all, p.Node)
+		}
+	}
+	g.observer = acquire.ObserverOf(all...)
 	return g
 }
 
@@ -122,27 +129,35 @@ func (g *Group) addToBatch(i int) {
 	g.batches[at] = append(g.batches[at], i)
 }
 
-// addSessions notes the sessions of the members, and finds members that can never be locked
-// together.
-func (g *Group) addSessions() {
+// misuse returns what is wrong with the group, nil if nothing is: members may exclude each other,
+// so that they can never be locked together. Those of two sessions of one deployment are found once
+// both have started.
+func (g *Group) misuse() error {
+	if g.err != nil || g.checked.Load() {
+		return g.err
+	}
+	all, err := true, error(nil)
 	taken := make(map[[2]string][]acquire.Part) // by deployment and key: one of each session
-	var all []*acquire.Node
 	for _, l := range g.leaves {
 		for _, p := range l.Parts() {
-			at := [2]string{p.Node.Deployment, p.Key}
+			at := [2]string{p.Node.Deployment(), p.Key}
+			if at[0] == "" {
+				at[0], all = p.Node.ID, false
+			}
 			same := taken[at]
 			if !slices.ContainsFunc(same, func(q acquire.Part) bool { return p.Node == q.Node }) {
 				same = append(same, p)
 			}
 			for _, q := range same {
 				if p.Family != q.Family || p.Node != q.Node && !(p.Shared && q.Shared) && min(p.Most, q.Most) < len(same) {
-					g.err = fmt.Errorf("%w: members of the group exclude each other, locks %q", lockerr.ErrOption, nameOf(l))
+					err = fmt.Errorf("%w: members of the group exclude each other, locks %q", lockerr.ErrOption, nameOf(l))
 				}
 			}
-			taken[at], all = same, append(all, p.Node)
+			taken[at] = same
 		}
 	}
-	g.observer = acquire.ObserverOf(all...)
+	g.checked.Store(all && err == nil)
+	return err
 }
 
 // Take acquires every member: see [acquire.Member]. An owner that holds the group enters again.
@@ -210,9 +225,9 @@ func (g *Group) enter(o *local.Owner, fresh *hold, due bool) (*hold, error) {
 
 // acquire locks every member on behalf of a call, or none.
 func (g *Group) acquire(ctx context.Context, o *local.Owner, c *acquire.Call) (_ *hold, err error) {
-	switch {
-	case g.err != nil:
-		return nil, lockerr.New(c.Op, "", g.err)
+	switch err := g.misuse(); {
+	case err != nil:
+		return nil, lockerr.New(c.Op, "", err)
 	case ctx.Err() != nil:
 		return nil, lockerr.Ended(c.Op, "", ctx, nil)
 	}
@@ -234,8 +249,8 @@ func (g *Group) acquire(ctx context.Context, o *local.Owner, c *acquire.Call) (_
 	return h, nil
 }
 
-// Release ends one of the calls that held was granted to: see [acquire.Member]. The last one unlocks
-// every member, even if others fail, and joins their errors.
+// Release ends one of the calls that held was granted to: see [acquire.Member]. The last one
+// unlocks every member, even if others fail, and joins their errors.
 func (g *Group) Release(ctx context.Context, held acquire.Held, due bool) (err error) {
 	start, h := acquire.Now(), held.(*hold)
 	g.mu.Lock()
@@ -283,7 +298,9 @@ func (g *Group) ReleaseOf(ctx context.Context, o *local.Owner) error {
 const opUnlock = "unlock group"
 
 // NotHeld returns the error of an Unlock of which there is nothing to release.
-func (g *Group) NotHeld() error { return lockerr.New(opUnlock, "", cmp.Or(g.err, lockerr.ErrNotHeld)) }
+func (g *Group) NotHeld() error {
+	return lockerr.New(opUnlock, "", cmp.Or(g.misuse(), lockerr.ErrNotHeld))
+}
 
 // Refresh loses h if a member is past its deadline: a process that was frozen may look before its
 // watchdog does.
@@ -364,7 +381,7 @@ func (h *hold) acquire(ctx context.Context, c *acquire.Call) (bool, error) {
 			timing.Pause(ctx, timing.Jitter(roundPause<<min(round, 9)))
 		}
 		if err == nil && ctx.Err() != nil {
-			return false, lockerr.Taken(c.Op, nameOf(h.g.members[taken]), ctx, c.Waited())
+			return false, lockerr.Taken(c.Op, nameOf(h.g.members[taken]), ctx, c.Waited(), nil)
 		}
 		if ok, err := h.lock(ctx, taken, c.Part(true).After(h.taken[taken])); !ok {
 			return false, err // that which try has found, unless it has passed

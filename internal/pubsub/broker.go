@@ -46,30 +46,32 @@ func New(cfg Config) *Broker {
 	return &Broker{Config: cfg, subs: make(map[string]*subscription), conns: make(map[string]*connection)}
 }
 
-// Pin listens to a channel as SubscribeFunc does, for the life of the broker, and waits for the
-// confirmation. It returns the error of a refusal, or of the connection, when ctx ends or another
-// attempt has no chance, and otherwise ctx's error. f is told whether the channel is subscribed
-// now.
-func (b *Broker) Pin(ctx context.Context, channel string, f func(live bool)) error {
+// Pin listens to a channel as SubscribeFunc does, for the life of the broker. f is told whether the
+// channel is subscribed now. It returns a function that waits for the confirmation: that returns
+// the error of a refusal, or of the connection, when ctx ends or another attempt has no chance, and
+// otherwise ctx's error. It may be called again, by one goroutine at a time.
+func (b *Broker) Pin(channel string, f func(live bool)) (confirmed func(ctx context.Context) error) {
 	changed := make(chan struct{}, 1)
 	b.SubscribeFunc(channel, func() {
 		timing.Signal(changed)
 		s := b.subs[channel]
 		f(s != nil && s.live != nil)
 	})
-	for {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		live, last, hopeless := b.pinned(channel)
-		switch {
-		case live:
-			return nil
-		case hopeless:
-			return last
-		case ctx.Err() != nil:
-			return cmp.Or(last, ctx.Err())
+	return func(ctx context.Context) error {
+		for {
+			live, last, hopeless := b.pinned(channel)
+			switch {
+			case live:
+				return nil
+			case hopeless:
+				return last
+			case ctx.Err() != nil:
+				return cmp.Or(last, ctx.Err())
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
 		}
 	}
 }

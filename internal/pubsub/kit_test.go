@@ -34,6 +34,6 @@ func newBroker(t *testing.T, client rueidis.Client) *Broker {
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	pinning, stop := context.WithTimeout(ctx, enough)
 	defer stop()
-	require.NoError(t, b.Pin(pinning, "pinned", func(bool) {}))
+	require.NoError(t, b.Pin("pinned", func(bool) {})(pinning))
 	return b
 }

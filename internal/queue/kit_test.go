@@ -54,7 +54,7 @@ func newRigWith(t *testing.T, how wire.PubSub) (*rig, *redistest.Server) {
 	})
 	r.Proto.PubSub = how
 	t.Cleanup(func() { cancel(); r.wg.Wait() })
-	require.NoError(t, b.Pin(ctx, wire.PrefixSession+r.Session, func(bool) { r.Resubscribed() }))
+	require.NoError(t, b.Pin(wire.PrefixSession+r.Session, func(bool) { r.Resubscribed() })(ctx))
 	return r, server
 }
 

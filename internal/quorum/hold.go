@@ -101,6 +101,10 @@ func (h *hold) try(caller context.Context, i int, lost func(cause error)) (*acqu
 	repairs := h.state == held
 	h.mu.Unlock()
 	p, err := h.r.nodes[i].TryShare(ctx, most, repairs, lost)
+	if p != nil && h.r.twice(i) { // which is known since its session has started
+		h.r.nodes[i].DropShare(p)
+		return nil, errTwice
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p != nil && h.state == asked {

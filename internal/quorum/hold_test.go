@@ -29,7 +29,7 @@ func deployments(t *testing.T, n int) (all []*acquire.Node, servers []*miniredis
 		s := session.New(client, acquire.Config{Scripts: scripts, Lease: time.Minute})
 		require.NoError(t, s.Start(background))
 		t.Cleanup(func() { require.NoError(t, s.Close(background)) })
-		s.Deployment = fmt.Sprint("deployment ", i)
+		s.SetDeployment(fmt.Sprint("deployment ", i))
 		all, servers = append(all, s.Node), append(servers, mini)
 	}
 	return all, servers

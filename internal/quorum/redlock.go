@@ -38,7 +38,6 @@ func New(sessions []*acquire.Node, name string, cfg acquire.LockConfig) *Redlock
 	if len(sessions) == 0 {
 		r.err = fmt.Errorf("%w: a Redlock needs at least one session, better three or five", lockerr.ErrOption)
 	}
-	deployments := make(map[string]bool)
 	var ids []string
 	for _, n := range sessions {
 		if n == nil {
@@ -47,10 +46,7 @@ func New(sessions []*acquire.Node, name string, cfg acquire.LockConfig) *Redlock
 		}
 		l := new(acquire.Lock)
 		l.Init(n, wire.Plain, name, cfg)
-		if r.err = cmp.Or(r.err, l.Invalid()); deployments[n.Deployment] && r.err == nil {
-			r.err = fmt.Errorf("%w: two sessions of the Redlock lead to the same Redis", lockerr.ErrOption)
-		}
-		deployments[n.Deployment] = true
+		r.err = cmp.Or(r.err, l.Invalid())
 		if r.lease == 0 || l.Length() < r.lease {
 			r.lease = l.Length()
 		}
@@ -73,6 +69,33 @@ var nowhere = local.NewTable(0)
 
 // Name returns the name of the lock.
 func (r *Redlock) Name() string { return r.name }
+
+// misuse returns what is wrong with the lock, nil if nothing is. Two sessions of one deployment are
+// found once both have started.
+func (r *Redlock) misuse() error {
+	if r.err != nil {
+		return r.err
+	}
+	for i := range r.sessions {
+		if r.twice(i) {
+			return errTwice
+		}
+	}
+	return nil
+}
+
+var errTwice = fmt.Errorf("%w: two sessions of the Redlock lead to the same Redis", lockerr.ErrOption)
+
+// twice reports whether another session is known to lead to the deployment of one.
+func (r *Redlock) twice(i int) bool {
+	s, d := r.sessions[i], r.sessions[i].Deployment()
+	for j, other := range r.sessions {
+		if i != j && (s == other || d != "" && d == other.Deployment()) {
+			return true
+		}
+	}
+	return false
+}
 
 func (r *Redlock) quorum() int { return len(r.nodes)/2 + 1 }
 
@@ -97,9 +120,9 @@ func (r *Redlock) Take(ctx context.Context, o *local.Owner, _ *local.Crowd, wait
 
 // Acquire locks r for o on behalf of a call, which waits or makes one attempt.
 func (r *Redlock) Acquire(ctx context.Context, o *local.Owner, c *acquire.Call) (acquire.Held, error) {
-	switch {
-	case r.err != nil:
-		return nil, lockerr.New(c.Op, r.name, r.err)
+	switch err := r.misuse(); {
+	case err != nil:
+		return nil, lockerr.New(c.Op, r.name, err)
 	case ctx.Err() != nil:
 		return nil, lockerr.Ended(c.Op, r.name, ctx, nil)
 	case c.Wait && r.waitsForItself(ctx, o):
@@ -148,7 +171,7 @@ func (r *Redlock) ReleaseOf(ctx context.Context, o *local.Owner) error {
 
 // NotHeld returns the error of an Unlock of which there is nothing to release.
 func (r *Redlock) NotHeld() error {
-	return lockerr.New("unlock", r.name, cmp.Or(r.err, lockerr.ErrNotHeld))
+	return lockerr.New("unlock", r.name, cmp.Or(r.misuse(), lockerr.ErrNotHeld))
 }
 
 // ReleaseInBackground is Release without waiting for Redis.

@@ -69,7 +69,7 @@ func TestDeploymentIsWaitedForForAPartOfTheLease(t *testing.T) {
 func sessions(leases ...time.Duration) (all []*acquire.Node) {
 	for i, length := range leases {
 		s := session.New(nil, acquire.Config{Lease: length})
-		s.Deployment = fmt.Sprint("deployment ", i)
+		s.SetDeployment(fmt.Sprint("deployment ", i))
 		all = append(all, s.Node)
 	}
 	return all

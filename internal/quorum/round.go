@@ -65,6 +65,9 @@ func (a *attempt) rounds() (*hold, error) {
 	for pause := pauseLeast; ; {
 		a.facts.Sent(a.Now())
 		h, permanent, err := a.round(a.ctx, a.c)
+		if misuse := a.misuse(); h == nil && misuse != nil { // it is known by now
+			return nil, a.Fails(misuse)
+		}
 		switch {
 		case h != nil:
 			return h, nil
@@ -101,7 +104,8 @@ func (a *attempt) ended(err error) error {
 	}
 	taken, last := a.Verdict()
 	if taken {
-		return lockerr.Taken(a.c.Op, a.name, a.ctx, a.c.Waited())
+		here := acquire.Here(a.table.Holder(a.owned.Name), a.call.Owner, a.now())
+		return lockerr.Taken(a.c.Op, a.name, a.ctx, a.c.Waited(), here)
 	}
 	if _, silent := last.(transport.NoAnswer); err != nil && (last == nil || silent) {
 		last = err

@@ -53,12 +53,14 @@ func (s *Session) admin(ctx context.Context, op, name string, do func(ctx contex
 		return lockerr.New(op, name, lockerr.ErrClosed)
 	}
 	defer s.Calls.End()
-	sent := s.Clock.Now()
-	err = do(transport.ForCaller(ctx, s.Closing), s.KeyOf(name))
+	sent, io := s.Clock.Now(), transport.ForCaller(ctx, s.Closing)
+	if err = s.Proto.AwaitStart(io); err == nil {
+		err = do(io, s.KeyOf(name))
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return lockerr.Unavailable(op, name, ctx, nil)
-	case err != nil && transport.IsContextError(err) && s.Closed():
+	case err == lockerr.ErrClosed, err != nil && transport.IsContextError(err) && s.Closed():
 		return lockerr.New(op, name, lockerr.ErrClosed)
 	case err != nil:
 		return acquire.Unavailable(op, name, err, time.Duration(s.Clock.Now()-sent))

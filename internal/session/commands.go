@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -54,10 +55,12 @@ var (
 	ofUser      = regexp.MustCompile(`can't run this command|no permissions to run`)
 )
 
+var errDown = errors.New("the cluster is down")
+
 // lacking returns an error that names the commands that scripts may not run, whatever the reason. A
 // script that lacks one may fail half-way: a release would leave the lock taken until its lease
 // ends. A refusal that is of the arguments, or of the state that the server is in, shows that there
-// is the command.
+// is the command. While the cluster is down it is errDown: no command runs.
 func lacking(answer rueidis.RedisResult) error {
 	refused, err := answer.AsStrSlice()
 	if _, whole := transport.Code(err); whole && ofArguments.MatchString(err.Error()) {
@@ -71,6 +74,8 @@ func lacking(answer rueidis.RedisResult) error {
 	for pair := range slices.Chunk(refused, 2) {
 		command, refusal := pair[0], pair[1]
 		switch code := transport.RedisCode(refusal); {
+		case strings.Contains(refusal, "cluster is down"): // as an error without a code
+			return errDown
 		case ofUser.MatchString(refusal):
 			forbidden = append(forbidden, command)
 		case transport.Passes(code) || code == "OOM" || ofArguments.MatchString(refusal):

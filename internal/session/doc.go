@@ -12,5 +12,6 @@
 //     does not give back outlive it.
 //
 // A session owns all its goroutines: watchdog, cleaner, queue, keeper, broker and slot map run from
-// Start until Close. Close itself runs in one goroutine that ends by itself.
+// Start until Close; one more starts the session, if that is done in the background. Close itself
+// runs in one goroutine that ends by itself.
 package session

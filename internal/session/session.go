@@ -35,6 +35,9 @@ type Session struct {
 	calls     tasks         // operations under way
 	strays    tasks         // calls of rueidis that may outlive their contexts
 	left      leftovers     // leases that Close has lost, or calls have left behind, until they are released
+
+	// Waits until the session's own channel is subscribed; nil until run.
+	subscribed func(ctx context.Context) error
 }
 
 // New returns a session that has not started.

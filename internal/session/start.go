@@ -15,17 +15,25 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// What an session finds out about its deployment when it starts. It requires a primary with as many
+// What a session finds out about its deployment when it starts. It requires a primary with as many
 // replicas as acquisitions are to wait for, scripts, the commands in them and pub/sub, and says
 // which is missing. It works without the rest. What a server does not tell, because it does not
 // know INFO or its user may not ask, is taken to be right.
 //
-// All that can be asked at once is asked in one round trip.
+// All that can be asked at once is asked in one round trip (inquire). When that has gone well the
+// goroutines start, and subscribe (run). Both may be done again, until they go well: Start does so
+// while the server says that it is not ready; startLater, in the background, whatever was found.
+// Then calls may ask Redis, and see what was found.
 
-// Start checks what the server is and what it permits, and starts the session's goroutines.
+// Start checks what the server is and what it permits, and starts the session's goroutines; or if
+// that is to be done in the background, begins it and returns nil.
 func (s *Session) Start(ctx context.Context) error {
 	if !s.inCluster() {
 		s.own.Go(func() { s.Proto.Watch(s.ioCtx) })
+	}
+	if s.Config.Background {
+		s.own.Go(func() { s.startLater(s.Draining) })
+		return nil
 	}
 	err := s.check(ctx)
 	if err == nil {
@@ -44,10 +52,48 @@ func (s *Session) Start(ctx context.Context) error {
 		}
 		return lockerr.New("NewSession", "", err)
 	}
+	s.started(ctx)
+	return nil
+}
+
+// started lets calls ask Redis.
+func (s *Session) started(ctx context.Context) {
+	s.Proto.Started()
 	if s.Config.Label != "" && s.writeLabel(ctx) {
 		s.own.Go(s.keepLabel)
 	}
-	return nil
+}
+
+// startLater starts the session, with as many attempts as it takes, until ctx ends. What each has
+// found is what calls return, or wait for, until the next one has ended.
+func (s *Session) startLater(ctx context.Context) {
+	since, checked := time.Now(), false
+	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
+		var found outcome
+		var err error
+		if !checked {
+			found, err = s.inquire(ctx, &since)
+			checked = err == nil
+		}
+		passes := found != refuses
+		if checked {
+			err = s.run(ctx)
+			passes = transport.Transient(err)
+		}
+		if err != nil {
+			err = s.Proto.WhyClosed(ctx, err)
+		}
+		switch {
+		case ctx.Err() != nil:
+			s.Proto.Unstarted(lockerr.ErrClosed, false)
+			return
+		case err == nil:
+			s.started(ctx)
+			return
+		}
+		s.Proto.Unstarted(err, passes)
+		timing.Pause(ctx, timing.Jitter(backoff))
+	}
 }
 
 // check finds out what the server is, whether it answers, and whether it permits what the session
@@ -60,36 +106,64 @@ func (s *Session) check(ctx context.Context) error {
 	var last error // why it waits
 	since := time.Now()
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
-		sent := s.Clock.Now()
-		answers, err := s.Proto.Inquire(ctx, s.questions()...)
+		found, err := s.inquire(ctx, &since)
 		switch {
-		case err == nil:
-			passes, err := s.obstacle(answers)
-			switch {
-			case err == nil:
-				return s.topology(ctx, answers)
-			case err == errReadOnly && s.Proto.Elsewhere(ctx):
-				continue
-			case passes:
-				since = time.Now()
-			case err == errReadOnly:
-				if err := refused(s.Proto.Client.Mode(), since, err); err != nil {
-					return err
-				}
-			default:
-				return err
-			}
+		case err == nil, found == refuses, found == silent && last == nil:
+			return err
+		case found == unready:
 			last = err
-		case last == nil:
-			if last = transport.NotReady(err); last == nil {
-				return s.unanswered(err, sent)
-			}
 		}
 		if ctx.Err() != nil {
 			return last
 		}
 		timing.Pause(ctx, timing.Jitter(backoff))
 	}
+}
+
+// An outcome is that of asking a server that cannot be used now.
+type outcome uint8
+
+const (
+	refuses outcome = iota // somebody must act
+	unready                // the server says that it is not ready
+	silent                 // it does not answer
+)
+
+// inquire asks once what the server is and permits. It returns nil if it may be used. since is when
+// a failover was under way last.
+func (s *Session) inquire(ctx context.Context, since *time.Time) (outcome, error) {
+	sent := s.Clock.Now()
+	answers, err := s.Proto.Inquire(ctx, s.questions()...)
+	if err != nil {
+		if said := transport.NotReady(err); said != nil {
+			return unready, said
+		}
+		return unanswered(s.unanswered(err, sent))
+	}
+	switch passes, err := s.obstacle(answers); {
+	case err == nil:
+		return unanswered(s.topology(ctx, answers))
+	case err == errReadOnly && s.Proto.Elsewhere(ctx):
+		return s.inquire(ctx, since)
+	case passes:
+		*since = time.Now()
+		return unready, err
+	case err == errReadOnly:
+		if why := refused(s.Proto.Client.Mode(), *since, err); why != nil {
+			return refuses, why
+		}
+		return unready, err
+	default:
+		return refuses, err
+	}
+}
+
+// unanswered returns the outcome of questions that have failed with err.
+func unanswered(err error) (outcome, error) {
+	if err != nil && transport.Transient(err) {
+		return silent, err
+	}
+	return refuses, err
 }
 
 // unanswered is transport.Unanswered, unless the client had no connection to send the question on.
@@ -176,7 +250,7 @@ func (s *Session) obstacle(answers []rueidis.RedisResult) (passes bool, err erro
 		return false, wrap("running a script by its digest", err)
 	}
 	if err := lacking(answers[askCommands]); err != nil {
-		return false, wrap("trying the commands of the scripts", err)
+		return err == errDown, wrap("trying the commands of the scripts", err)
 	}
 	err = answers[askPublish].Error()
 	return false, wrap("publishing to "+wire.PrefixSession+"* in a script", err)
@@ -219,20 +293,14 @@ func (r replication) obstacle() (passes bool, err error) {
 	return false, nil
 }
 
-// run starts the goroutines, and subscribes to the session's own channel.
+// run starts the goroutines, and subscribes to the session's own channel. Called again it waits
+// again for what has failed.
 func (s *Session) run(ctx context.Context) error {
-	if s.Proto.Slots != nil {
-		s.own.Go(func() { s.Proto.Slots.Run(s.ioCtx) })
+	if s.subscribed == nil {
+		s.runAll()
 	}
-	for _, run := range []func(){s.Watchdog.Run, s.Watchdog.RunRenewals, s.Cleaner.Run, s.Queue.Run} {
-		s.own.Go(run)
-	}
-	s.own.Go(func() { s.Keeper.Run(s.ioCtx.Done()) })
 	sent := s.Clock.Now()
-	err := s.broker.Pin(ctx, wire.PrefixSession+s.ID, func(live bool) {
-		s.Queue.Resubscribed()
-		s.Heard(live)
-	})
+	err := s.subscribed(ctx)
 	if err != nil && ctx.Err() != nil && s.Proto.Spent.Load() {
 		err = transport.ErrPool
 	}
@@ -240,6 +308,21 @@ func (s *Session) run(ctx context.Context) error {
 		return wrap("subscribing to "+wire.PrefixSession+"*", s.unanswered(err, sent))
 	}
 	return s.replicated(ctx) // which needs a connection beside that of the subscription
+}
+
+// runAll starts the goroutines, and begins to subscribe.
+func (s *Session) runAll() {
+	if s.Proto.Slots != nil {
+		s.own.Go(func() { s.Proto.Slots.Run(s.ioCtx) })
+	}
+	for _, run := range []func(){s.Watchdog.Run, s.Watchdog.RunRenewals, s.Cleaner.Run, s.Queue.Run} {
+		s.own.Go(run)
+	}
+	s.own.Go(func() { s.Keeper.Run(s.ioCtx.Done()) })
+	s.subscribed = s.broker.Pin(wire.PrefixSession+s.ID, func(live bool) {
+		s.Queue.Resubscribed()
+		s.Heard(live)
+	})
 }
 
 // replicated checks that replicas acknowledge as they must for an acquisition, in a cluster those
@@ -264,7 +347,7 @@ func (s *Session) replicated(ctx context.Context) error {
 // reach each other's subscribers.
 func (s *Session) topology(ctx context.Context, answers []rueidis.RedisResult) error {
 	p := s.Proto
-	s.Deployment = s.deploymentOf(answers[askIdentity])
+	s.SetDeployment(s.deploymentOf(answers[askIdentity]))
 	if s.inCluster() {
 		return s.cluster(ctx, answers)
 	}
@@ -284,11 +367,14 @@ func (s *Session) topology(ctx context.Context, answers []rueidis.RedisResult) e
 // whether sharded messages may be subscribed to.
 func (s *Session) cluster(ctx context.Context, answers []rueidis.RedisResult) error {
 	p := s.Proto
-	p.Slots = transport.NewSlotMap(p.Conn, func() { // what waits for a round of one node may belong to another now
-		s.Watchdog.Wake()
-		s.Queue.Wake()
-		s.Cleaner.Wake()
-	})
+	if p.Slots == nil {
+		// What waits for a round of one node may belong to another after a change.
+		p.Slots = transport.NewSlotMap(p.Conn, func() {
+			s.Watchdog.Wake()
+			s.Queue.Wake()
+			s.Cleaner.Wake()
+		})
+	}
 	p.PubSub = wire.Sharded
 	switch err := answers[askRole].Error(); {
 	case transport.Unsupported(err):

@@ -30,6 +30,7 @@ type Conn struct {
 	Up atomic.Bool // the server answers on the subscription connections
 	wg Group       // of the goroutines that send
 
+	start     start
 	places    *places
 	unwatched chan *route   // for Watch
 	roleFrom  atomic.Int64  // when the server may be asked for its role again, in ns since 1970

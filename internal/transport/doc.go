@@ -7,7 +7,7 @@
 // slotmap.go (a cluster); role.go (what a server is), path.go (over which connection), pool.go and
 // dial.go (connections), reach.go (how commands are given to rueidis), conn.go (scripts), batch.go
 // and rounds.go (several at once), replicas.go (WAIT), inquire.go and closed.go (questions at the
-// start and the end).
+// start and the end), start.go (whether the session has started).
 //
 // # Invariants
 //

@@ -14,6 +14,9 @@ import (
 // Unanswered returns why a request that was sent d ago has failed with err: only that no answer
 // came, if its bound has ended it.
 func Unanswered(err error, d time.Duration) error {
+	if errors.As(err, new(*Unstarted)) { // nothing was sent
+		return err
+	}
 	if timeout := net.Error(nil); IsContextError(err) || errors.As(err, &timeout) && timeout.Timeout() {
 		return NoAnswer(d)
 	}
@@ -31,7 +34,11 @@ func (d NoAnswer) Error() string {
 // loading its data or could not save it, or a failover is under way. All other errors, from
 // WRONGTYPE and NOPERM to OOM, last until somebody acts.
 func Transient(err error) bool {
-	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || err == ErrPool || err == ErrClusterNode || errors.As(err, new(*ReplicaError)) {
+	if u := (*Unstarted)(nil); errors.As(err, &u) {
+		return u.passes
+	}
+	if errors.Is(err, rueidis.ErrClosing) || IsContextError(err) || errors.Is(err, ErrPool) ||
+		err == ErrClusterNode || errors.As(err, new(*ReplicaError)) {
 		return false
 	}
 	if code, ok := Code(err); ok {

@@ -220,7 +220,7 @@ func TestMain(m *testing.M) {
 	if out, err := exec.Command("go", "build", race, "-o", program, "..").CombinedOutput(); err != nil {
 		log.Fatalf("%v\n%s", err, out)
 	}
-	for _, name := range []string{"RELOCK_REDIS", "RELOCK_NAME", "RELOCK_TOKEN"} {
+	for _, name := range []string{"RELOCK_REDIS", "RELOCK_NAME", "RELOCK_TOKEN", "RELOCK_SESSIONS"} {
 		os.Unsetenv(name)
 	}
 	ended := m.Run()

@@ -99,7 +99,8 @@ type acquirer interface {
 // do acquires l as the flags say. If it is taken it returns errTaken.
 func (r *runner) do(ctx context.Context, l acquirer, reader *locks.Reader) (*relock.Hold, error) {
 	once := r.noWait || r.wait.set && r.left == 0
-	if once || r.wait.set || r.verbose { // with a bounded wait Redis is asked at least once
+	nested := len(around()) > 0 && r.adopt == ""
+	if once || r.wait.set || r.verbose || nested { // with a bounded wait Redis is asked at least once
 		hold, err := l.TryAcquire(ctx)
 		taken := errors.Is(err, relock.ErrTaken)
 		switch {
@@ -107,6 +108,9 @@ func (r *runner) do(ctx context.Context, l acquirer, reader *locks.Reader) (*rel
 			return nil, errTaken
 		case err == nil || once || !taken && !errors.Is(err, relock.ErrUnavailable):
 			return hold, err
+		}
+		if taken && r.waitsForItself(ctx, reader) {
+			return nil, errNested
 		}
 		if r.verbose && taken {
 			r.note("waiting: %s", r.taken(ctx, reader))
@@ -155,6 +159,8 @@ func (r *runner) refused(err error) error {
 	switch {
 	case errors.Is(err, relock.ErrLost): // by the ticket
 		return &exit{r.conflict, err}
+	case errors.Is(err, errNested):
+		return r.nested()
 	case !errors.Is(err, errTaken):
 		return failed(err)
 	}
@@ -174,6 +180,9 @@ func (r *runner) taken(ctx context.Context, reader *locks.Reader) string {
 	l, err := reader.Read(ctx, r.name)
 	if err != nil || !l.Locked() {
 		return name + " is taken"
+	}
+	if r.isAround(l, around()) {
+		return name + " is held by the relock run around this command"
 	}
 	return fmt.Sprintf("%s is held by %s, for %s", name, l.Holder(), locks.HeldFor(l))
 }

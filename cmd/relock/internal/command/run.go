@@ -27,6 +27,9 @@ next: a store that refuses smaller ones than it has seen is safe from a late hol
 With --slots N up to N run at a time, in order of arrival, and $RELOCK_SLOT is from 0 to
 N-1: no two that run have the same, and the lowest that is free is given out.
 
+A run inside another one that would wait for that one is refused, since it would wait for
+itself; so $RELOCK_SESSIONS says which sessions are around a command.
+
 INT, TERM, HUP and QUIT are passed on to the command's process group. While relock
 still waits, they end it. What outlives the command after a signal has the grace to end
 under the lock. A name that begins with a dash stands between two "--".
@@ -44,7 +47,8 @@ With --yield the group gets TERM once when somebody else waits for the lock, and
 it until it has ended.
 
 Exit status: the command's own, or 128 plus the signal that killed it; -E (default 1) if
-the lock is taken, or the ticket of no use; 64 for a wrong command line; 65 if the name is that of something else
+the lock is taken, or the ticket of no use; 64 for a wrong command line, and if a relock
+run around this one has the lock; 65 if the name is that of something else
 than a lock; 69 if Redis cannot be reached or refuses; 71 if the system has no room for
 another process; 126 and 127 if the command cannot be run or found. If a signal kills the
 command, or ends the wait, relock dies of the same one.`

@@ -182,12 +182,14 @@ func (r *runner) token(prefix string) string {
 // env is the environment of the command.
 func (r *runner) env() []string {
 	var env []string
+	own := []string{"RELOCK_NAME", "RELOCK_TOKEN", "RELOCK_SLOT", ticketVariable, aroundVariable}
 	for _, e := range withoutHidden(os.Environ()) {
-		if name, _, _ := strings.Cut(e, "="); !slices.Contains([]string{"RELOCK_NAME", "RELOCK_TOKEN", "RELOCK_SLOT", ticketVariable}, name) {
+		if name, _, _ := strings.Cut(e, "="); !slices.Contains(own, name) {
 			env = append(env, e)
 		}
 	}
-	env = append(env, "RELOCK_NAME="+r.name)
+	sessions := append(around(), r.held.reader.Session.ID())
+	env = append(env, "RELOCK_NAME="+r.name, aroundVariable+"="+strings.Join(sessions, " "))
 	if t := r.token("RELOCK_TOKEN="); t != "" {
 		env = append(env, t)
 	}

@@ -19,7 +19,7 @@ const (
 	statusConflict    = 1  // run: the lock is taken, unless -E says otherwise
 	statusFree        = 1  // inspect -q: one of the locks is free
 	statusNothing     = 1  // unlock: nothing was done
-	statusUsage       = 64 // the command line is wrong
+	statusUsage       = 64 // the command line is wrong, or a run around this one has the lock
 	statusNotLock     = 65 // the key holds something that is no lock
 	statusUnavailable = 69 // Redis cannot be reached, or refuses
 	statusSystem      = 71 // a process cannot be started, or the output not be written
