@@ -215,7 +215,9 @@ func (s *stage) run() (verdict, error) {
 		err = s.ctx.Err()
 	}
 	if err != nil {
-		return verdict{}, err
+		s.rec.mu.Lock()
+		defer s.rec.mu.Unlock()
+		return verdict{}, fmt.Errorf("%w; workers said %q", err, s.rec.problems)
 	}
 	return s.judge()
 }
