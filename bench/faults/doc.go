@@ -3,8 +3,8 @@
 //
 // Everything that may die, freeze or lose the network is a process of its own: a worker, which is
 // this program again. The main process tells the workers what to do and notes what they say, with
-// times of a clock that all processes share. It reads in Redis who has the lock, and it is the
-// store that the holders write to.
+// times of a clock that all processes share. It reads in Redis who has the lock, and works out what
+// a store would have done with the holders' writes.
 //
 // The files, each of which uses those above it: peer.go and peer_*.go, how each library is used;
 // worker.go, a process that locks; proc.go, the main process's side of it; record.go, what was

@@ -29,7 +29,7 @@ var known = map[string]fake{
 func init() {
 	for id, f := range known {
 		fakes = append(fakes, &peer{
-			id: "fake-" + id, tokens: !f.bare, owner: stringOwner(""),
+			id: "fake-" + id, tokens: !f.bare, open: f.open, owner: stringOwner(""),
 			connect: func(addr string, lease time.Duration) (locker, error) {
 				client, err := connectGoRedis(addr)
 				return fakeLib{f, client, lease}, err

@@ -25,14 +25,34 @@ var faults = []*fault{
 	{id: "reply", title: "reply of an acquire lost", run: replyLost},
 }
 
-var errNotLanded = errors.New("the fault did not happen")
+// What makes a run say nothing, so that it is repeated.
+var (
+	errNotLanded = errors.New("the fault did not happen")
+	errTooBusy   = errors.New("the holder had no lock before the fault")
+)
+
+// strike notes the time of the fault, which is now. Somebody must have the lock, and the others
+// wait for it.
+func (s *stage) strike() error {
+	s.struck = monotonic()
+	if s.peer.open {
+		return nil
+	}
+	waiting := s.rec.waiting() == waiterProcs*waitersOfProc
+	if !waiting || s.call(s.procs[0]).told != 0 || s.watch.free() > 0 {
+		return errTooBusy
+	}
+	return nil
+}
 
 func holderKilled(s *stage) error {
 	h, _, err := s.begin()
 	if err != nil {
 		return err
 	}
-	s.struck = monotonic()
+	if err := s.strike(); err != nil {
+		return err
+	}
 	s.kill(h)
 	s.settle()
 	return nil
@@ -45,7 +65,9 @@ func holderFrozen(s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.struck = monotonic()
+	if err := s.strike(); err != nil {
+		return err
+	}
 	if err := h.freeze(); err != nil {
 		return err
 	}
@@ -79,7 +101,9 @@ func holderCut(s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.struck = monotonic()
+	if err := s.strike(); err != nil {
+		return err
+	}
 	s.proxy.Blackhole(true)
 	s.settle()
 	if err := s.heard(h, 2*s.lease-s.after(s.struck)); err != nil {
@@ -100,7 +124,9 @@ func waiterKilled(s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.struck = monotonic()
+	if err := s.strike(); err != nil {
+		return err
+	}
 	s.kill(waiters[0])
 	if err := s.sleep(s.upTo(300 * time.Millisecond)); err != nil {
 		return err

@@ -100,9 +100,10 @@ func measure(ctx context.Context, set *settings, progress io.Writer) (_ *table, 
 			wg.Go(func() {
 				defer func() { <-slots }()
 				seed := set.seed + uint64(i*len(t.rows)+n)
-				v, err := oneRun(ctx, row.peer, row.fault, set, seed)
+				v, again, err := valid(ctx, row.peer, row.fault, set, seed)
 				mu.Lock()
 				defer mu.Unlock()
+				t.repeated += again
 				if err != nil {
 					err = fmt.Errorf("run %d of %s: %w", i+1, row.name(), err)
 					fmt.Fprintln(progress, err)
@@ -116,6 +117,20 @@ func measure(ctx context.Context, set *settings, progress io.Writer) (_ *table, 
 	}
 	wg.Wait()
 	return t, errors.Join(errs...)
+}
+
+// valid makes a run, and others until the fault has happened to a holder. It returns how many
+// others it made.
+func valid(
+	ctx context.Context, p *peer, f *fault, set *settings, seed uint64,
+) (v verdict, again int, err error) {
+	for {
+		v, err = oneRun(ctx, p, f, set, seed+uint64(again)<<32)
+		if again == 5 || !errors.Is(err, errNotLanded) && !errors.Is(err, errTooBusy) {
+			return v, again, err
+		}
+		again++
+	}
 }
 
 func oneRun(ctx context.Context, p *peer, f *fault, set *settings, seed uint64) (verdict, error) {

@@ -14,6 +14,7 @@ type peer struct {
 	module string
 	how    string // it is used
 	tokens bool   // its holds have fencing tokens
+	open   bool   // a fake for which nobody waits
 
 	// owner returns what Redis says of who has a lock: a text that differs from hold to hold,
 	// and "" if nobody has it.

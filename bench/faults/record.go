@@ -1,19 +1,19 @@
 package main
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 )
 
-// A record is what the workers of a run say, as the main process hears it, and the store that they
-// write to.
+// A record is what the workers of a run say, as the main process hears it.
 type record struct {
 	mu       sync.Mutex // protects following
 	ready    map[int]bool
 	killed   map[int]int64 // when, by process
 	calls    map[caller]*call
-	largest  int64 // token that the store has seen
-	newest   int64 // when the newest section began of those that have written
+	writes   []write
 	problems []string
 }
 
@@ -24,10 +24,14 @@ type caller struct{ proc, g int }
 type call struct {
 	called, entered, told, left, unlocked, failed int64
 
-	token    int64
-	written  int64 // when it last wrote
-	sent     int   // writes after one of a later section
-	accepted int   // of these, by the store
+	written int64 // when it last wrote
+}
+
+// A write is one to the store.
+type write struct {
+	by    *call
+	at    int64
+	token int64
 }
 
 func newRecord() *record {
@@ -53,13 +57,14 @@ func (r *record) hear(proc int, e event) {
 	case calls:
 		c.called = e.At
 	case enters:
-		c.entered, c.token = e.At, e.Token
+		c.entered = e.At
 	case told:
 		c.told = e.At
 	case leaves:
 		c.left = e.At
 	case writes:
-		r.writeLocked(c, e)
+		c.written = e.At
+		r.writes = append(r.writes, write{c, e.At, e.Token})
 	case unlocks:
 		c.unlocked = e.At
 	case fails:
@@ -70,20 +75,24 @@ func (r *record) hear(proc int, e event) {
 	}
 }
 
-// writeLocked is the store. It refuses a token smaller than the largest that it has seen, and
-// cannot refuse what comes without a token. A write is stale if a later section has written.
-func (r *record) writeLocked(c *call, e event) {
-	c.written = e.At
-	stale := c.entered < r.newest
-	r.newest = max(r.newest, c.entered)
-	refused := e.Token < r.largest
-	r.largest = max(r.largest, e.Token)
-	if stale {
-		c.sent++
-		if !refused {
-			c.accepted++
+// store has the writes reach a store in the order of their times; the main process hears of those of
+// different workers in any order. A write is stale if a later section has written before. The store
+// refuses a token smaller than the largest that it has seen, and cannot refuse a write without one.
+func (r *record) store() (stale, accepted int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortStableFunc(r.writes, func(a, b write) int { return cmp.Compare(a.at, b.at) })
+	var newest, largest int64 // section that has written, by its begin, and token
+	for _, w := range r.writes {
+		if w.by.entered < newest {
+			stale++
+			if w.token >= largest {
+				accepted++
+			}
 		}
+		newest, largest = max(newest, w.by.entered), max(largest, w.token)
 	}
+	return stale, accepted
 }
 
 func (r *record) kill(proc int) {

@@ -15,6 +15,8 @@ type table struct {
 	set    *settings
 	rows   []*row
 	server string // its version
+
+	repeated int // runs that said nothing
 }
 
 type row struct {
@@ -163,6 +165,10 @@ func (t *table) print(out io.Writer) error {
 	fmt.Fprintf(&b, "\ngo-redis %s and rueidis %s with their default options, %s, %s, %s/%s.\n",
 		version("github.com/redis/go-redis/v9"), version("github.com/redis/rueidis"),
 		t.server, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if t.repeated > 0 {
+		fmt.Fprintf(&b, "\n%d runs in which the fault did not happen, or to no holder, were repeated.\n",
+			t.repeated)
+	}
 	if all := t.problems(); len(all) > 0 {
 		b.WriteString("\nErrors that are not of a lost hold:\n\n")
 		for _, text := range all {

@@ -52,12 +52,9 @@ func (s *stage) judge() (v verdict, err error) {
 		}
 		v.untold = v.never || v.late > tellSlack
 	}
+	v.sent, v.accepted = s.rec.store()
 	s.rec.mu.Lock()
 	defer s.rec.mu.Unlock()
-	for _, c := range s.rec.calls {
-		v.sent += c.sent
-		v.accepted += c.accepted
-	}
 	v.problems = slices.Clone(s.rec.problems)
 	if s.abandoned {
 		v.problems = append(v.problems, "waiters were given up while the lock was taken")
