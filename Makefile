@@ -15,7 +15,7 @@
 #                  NAMES=1000000 for the full number of names; see CONTRIBUTING.md
 # make bench-peers the same scenarios for relock and other libraries, side by side
 # make faults      what happens to relock and other libraries when processes die, freeze, or lose
-#                  Redis, as a table: half an hour
+#                  Redis, as a table: a quarter of an hour
 # make interop     relock and the real Redisson share locks: a quarter of an hour; needs
 #                  Java and Maven. STRESS, LEASE, SAMPLES, SHARE: see interop/README.md
 # make cover       coverage, of the library by all its tests

@@ -12,7 +12,7 @@ func rueidislockPeer() *peer {
 	return &peer{
 		id: "rueidislock", module: "github.com/redis/rueidis",
 		how: "as in its README: `KeyMajority` 1, `NoLoopTracking`, extended at half of " +
-			"`KeyValidity`; the context of `WithContext` tells of loss. `TryNextAfter` is 1 s " +
+			"`KeyValidity`; the context of `WithContext` tells of loss. `TryNextAfter` is 10 s " +
 			"instead of 20 ms, so that a busy machine does not count as a taken lock",
 		owner: stringOwner("rueidislock:0:"),
 		connect: func(addr string, lease time.Duration) (locker, error) {
@@ -21,7 +21,7 @@ func rueidislockPeer() *peer {
 				KeyMajority:    1,
 				NoLoopTracking: true,
 				KeyValidity:    lease,
-				TryNextAfter:   time.Second,
+				TryNextAfter:   10 * time.Second,
 			})
 			return rueidislockLib{l}, err
 		},

@@ -166,8 +166,8 @@ func (t *table) print(out io.Writer) error {
 		version("github.com/redis/go-redis/v9"), version("github.com/redis/rueidis"),
 		t.server, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if t.repeated > 0 {
-		fmt.Fprintf(&b, "\n%d runs in which the fault did not happen, or to no holder, were repeated.\n",
-			t.repeated)
+		fmt.Fprintf(&b, "\nRuns that were repeated, since the fault did not happen or there was no holder "+
+			"then: %d.\n", t.repeated)
 	}
 	if all := t.problems(); len(all) > 0 {
 		b.WriteString("\nErrors that are not of a lost hold:\n\n")
