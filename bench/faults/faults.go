@@ -28,7 +28,7 @@ var faults = []*fault{
 // What makes a run say nothing, so that it is repeated.
 var (
 	errNotLanded = errors.New("the fault did not happen")
-	errTooBusy   = errors.New("the holder had no lock before the fault")
+	errTooBusy   = errors.New("before the fault nobody had the lock, or a process did not begin")
 )
 
 // strike notes the time of the fault, which is now. Somebody must have the lock, and the others

@@ -126,7 +126,7 @@ func valid(
 ) (v verdict, again int, err error) {
 	for {
 		v, err = oneRun(ctx, p, f, set, seed+uint64(again)<<32)
-		if again == 5 || !errors.Is(err, errNotLanded) && !errors.Is(err, errTooBusy) {
+		if again == 5 || !(errors.Is(err, errNotLanded) || errors.Is(err, errTooBusy)) {
 			return v, again, err
 		}
 		again++

@@ -9,8 +9,8 @@ import (
 
 // A record is what the workers of a run say, as the main process hears it.
 type record struct {
-	mu       sync.Mutex // protects following
-	ready    map[int]bool
+	mu       sync.Mutex    // protects following
+	ready    map[int]bool  // false: it cannot work
 	killed   map[int]int64 // when, by process
 	calls    map[caller]*call
 	writes   []write
@@ -52,8 +52,8 @@ func (r *record) hear(proc int, e event) {
 		}
 	}
 	switch e.What {
-	case ready:
-		r.ready[proc] = true
+	case ready, broken:
+		r.ready[proc] = e.What == ready
 	case calls:
 		c.called = e.At
 	case enters:

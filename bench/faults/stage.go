@@ -23,7 +23,7 @@ const (
 const section = 500 * time.Millisecond
 
 // soon bounds what takes no time unless something is broken.
-const soon = 30 * time.Second
+const soon = time.Minute
 
 // A stage is one run: a server, a proxy for the first process, and processes that lock.
 type stage struct {
@@ -93,11 +93,17 @@ func (s *stage) start() (*proc, error) {
 		return nil, err
 	}
 	s.procs = append(s.procs, p)
-	return p, s.await("a worker to be connected", soon, func() bool {
+	begun := false
+	err = s.await("a worker to begin", soon, func() (known bool) {
 		s.rec.mu.Lock()
 		defer s.rec.mu.Unlock()
-		return s.rec.ready[n]
+		begun, known = s.rec.ready[n]
+		return known
 	})
+	if err == nil && !begun {
+		err = errTooBusy
+	}
+	return p, err
 }
 
 // holder starts a process that has the lock until it is told to end, or of a loss.
