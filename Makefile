@@ -14,6 +14,8 @@
 # make bench       the benchmarks, as a table of figures beside their floors.
 #                  NAMES=1000000 for the full number of names; see CONTRIBUTING.md
 # make bench-peers the same scenarios for relock and other libraries, side by side
+# make faults      what happens to relock and other libraries when processes die, freeze, or lose
+#                  Redis, as a table: a quarter of an hour
 # make interop     relock and the real Redisson share locks: a quarter of an hour; needs
 #                  Java and Maven. STRESS, LEASE, SAMPLES, SHARE: see interop/README.md
 # make cover       coverage, of the library by all its tests
@@ -36,7 +38,7 @@ PACKAGES ?= ./test/virtual ./test/locks ./...
 # Most tests wait, so more of them run at once than there are processors.
 PARALLEL ?= 8
 
-.PHONY: model model-small test test-all test-servers sim redis lint fmt tidy bench bench-peers interop cover mutants release-check
+.PHONY: model model-small test test-all test-servers sim redis lint fmt tidy bench bench-peers faults interop cover mutants release-check
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
@@ -99,6 +101,9 @@ interop: redis
 bench-peers: redis
 	mkdir -p bench/out
 	cd bench && $(GO) run . -md out/peers.md -svg out/peers.svg -herd out/herd.svg -sweep out/locality.svg $(PEERFLAGS)
+
+faults: redis
+	cd bench/faults && $(GO) run . $(FAULTSFLAGS)
 
 COVERED = $(shell $(GO) list -f "{{if .GoFiles}}{{.ImportPath}}{{end}}" ./... | grep -vE "/(adapters|examples|test/(mutants|release)|internal/(redistest|peek|kit|snippets))" | paste -sd, -)
 

@@ -148,6 +148,24 @@ func TestBothLocksAreHeldAndReleased(t *testing.T) {
 	}
 }
 
+// With WithSetNXOnExtend redsync takes a lock again that is gone everywhere, and says nothing.
+func TestRedsyncTakesAgainOnExtend(t *testing.T) {
+	g := openGuide(t)
+	ctx := t.Context()
+	for _, again := range []bool{false, true} {
+		var options []redsync.Option
+		if again {
+			options = append(options, redsync.WithSetNXOnExtend())
+		}
+		mutex := g.rs.NewMutex("order:1", options...)
+		require.NoError(t, mutex.LockContext(ctx))
+		require.NoError(t, g.server.c.Del(ctx, "order:1").Err())
+		ok, err := mutex.ExtendContext(ctx)
+		require.Equal(t, again, ok)
+		require.Equal(t, again, err == nil, "%v", err)
+	}
+}
+
 // Without a prefix the libraries meet at one key.
 func TestLibrariesAtEachOthersKey(t *testing.T) {
 	g := openGuide(t)
