@@ -22,12 +22,14 @@ const (
 	ClusterShards Feature = "CLUSTER SHARDS for clients" // Redis 8 and Valkey, for this client
 	SentinelPace  Feature = "SENTINEL DEBUG"             // Redis 7.0
 	OwnMoves      Feature = "moves of slots by servers"  // Redis 8.4 and Valkey 9.0
+	LuaModule     Feature = "Lua that can be unloaded"   // Valkey 9.1
 )
 
 // since is the first version that has a feature, of Redis and of Valkey alike, whose versions go on
 // from Redis 7.2.
 var since = map[Feature]version{
 	ShardedPubSub: {7, 0}, FineRules: {7, 0}, SentinelPace: {7, 0}, ClusterShards: {8, 0}, OwnMoves: {8, 4},
+	LuaModule: {9, 1}, // Redis has not come so far
 }
 
 // Needs skips the test when the server lacks one of the features, and says which. Only
