@@ -48,6 +48,13 @@ func plainly(err error) error {
 	return err
 }
 
+// wantsKeys reports whether err says that a server runs only scripts that have keys, as ElastiCache
+// Serverless: those of locks have some.
+func wantsKeys(err error) bool {
+	_, refused := transport.Code(err)
+	return refused && strings.Contains(err.Error(), "without any input keys")
+}
+
 // trySeveralKeys returns a script that has as many keys as those of locks have at most, and touches
 // none.
 func (s *Session) trySeveralKeys() []string {

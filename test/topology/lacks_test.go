@@ -110,6 +110,19 @@ func TestKeysThatTellNothingHoldUpNoSession(t *testing.T) {
 	}
 }
 
+// ElastiCache Serverless refuses scripts that have no keys. A session tries some that have none.
+func TestLocksOfEveryKindWorkWhereScriptsMustHaveKeys(t *testing.T) {
+	t.Parallel()
+	d := filtered(t, redistest.Start(t), func(args []string) string {
+		if keysOf(args) == 0 && strings.EqualFold(args[0], "EVAL") {
+			return "ERR Lua scripts without any input keys are not supported."
+		}
+		return ""
+	})
+	join := parties(t, d)
+	handOver(t, duels(t, join(), join(), "keys"))
+}
+
 // A server or proxy that knows only the older protocol, RESP2, is enough.
 func TestLocksOfEveryKindWorkWithRESP2(t *testing.T) {
 	t.Parallel()
