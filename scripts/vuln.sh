@@ -10,18 +10,14 @@ govulncheck=golang.org/x/vuln/cmd/govulncheck@v1.9.0
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 GOBIN="$tmp" "$go" install "$govulncheck" 2>"$tmp/log" || { cat "$tmp/log" >&2; exit 1; }
+if ! "$tmp/govulncheck" -version | grep -q '^DB updated:'; then
+	echo "vuln: LEFT OUT, since the data base of vulnerabilities cannot be reached" >&2
+	[ -z "${RELOCK_REQUIRE_VULN-}" ] || exit 1
+	exit 0
+fi
 found=()
 while read -r dir; do
-	if (cd "$dir" && "$tmp/govulncheck" ./...) >"$tmp/out" 2>&1; then
-		echo "$dir: $(tail -1 "$tmp/out")"
-	elif grep -q 'fetching vulnerabilities' "$tmp/out"; then
-		tail -1 "$tmp/out" >&2
-		[ -z "${RELOCK_REQUIRE_VULN-}" ] || exit 1
-		echo "vuln: LEFT OUT, since the data base of vulnerabilities cannot be reached" >&2
-		exit 0
-	else
-		cat "$tmp/out"
-		found+=("$dir")
-	fi
+	echo "== $dir"
+	(cd "$dir" && "$tmp/govulncheck" ./...) || found+=("$dir")
 done < <(find . -name go.mod -not -path '*/.*/*' -printf '%h\n' | sort)
 [ ${#found[@]} -eq 0 ] || { echo "vuln: see above: ${found[*]}" >&2; exit 1; }
