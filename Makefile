@@ -113,7 +113,7 @@ vuln:
 	@GO=$(GO) bash scripts/vuln.sh
 
 api:
-	@GO=$(GO) BASE=$(BASE) STRICT=$(STRICT) bash scripts/api.sh
+	@GO=$(GO) BASE=$(BASE) STRICT=$(STRICT) API_MODULES="$(API_MODULES)" bash scripts/api.sh
 
 dist:
 	@GO=$(GO) PLATFORMS="$(PLATFORMS)" bash scripts/dist.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares the API of each module that a release publishes with that of a base: the commit or tag
 # in BASE, by default the newest tag, and before there is one the commit of 0.1.0. It prints what
-# has changed. With STRICT=1, as for a patch version, it fails if anything does not fit any more.
+# has changed. API_MODULES names some of them. With STRICT=1, as for a patch version, it fails if anything does not fit any more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -21,7 +21,7 @@ GOBIN="$tmp" "$go" install "$apidiff" 2>"$tmp/log" || { cat "$tmp/log" >&2; exit
 
 library=github.com/relock-go/relock
 broken=()
-for dir in . goredis relockotel adapters/certmagic adapters/gocron adapters/tusd; do
+for dir in ${API_MODULES:-. goredis relockotel adapters/certmagic adapters/gocron adapters/tusd}; do
 	module=$library${dir#.}
 	[ "$dir" = . ] || module=$library/$dir
 	[ -f "$tmp/base/$dir/go.mod" ] || { echo "$module: new"; continue; }
