@@ -3,7 +3,9 @@
 #                  real server, with the race detector: six minutes. Installs redis-server
 #                  where it can
 # make test-all    real faults, freezes, failovers and clusters as well: twelve minutes
-# make test-servers  every test on Redis 6.2 and on Valkey as well, which it fetches
+# make test-servers  every test on older and newer Redis and on Valkey as well, which it fetches.
+#                  SERVERS="redis-8.6 valkey-9.1": some of them
+# make test-go     builds with the oldest Go of go.mod, and runs the quick tests on the newest
 # make sim         the simulation with SEEDS seeds from FIRST on; make test has the first 500
 # make mutants     puts deliberate bugs in, one at a time, and tells which test catches each: a
 #                  quarter of an hour or more. RUN=regexp, SEEDS=n
@@ -19,7 +21,11 @@
 # make interop     relock and the real Redisson share locks: a quarter of an hour; needs
 #                  Java and Maven. STRESS, LEASE, SAMPLES, SHARE: see interop/README.md
 # make cover       coverage, of the library by all its tests
+# make vuln        known vulnerabilities that the code reaches (govulncheck)
+# make api         what has changed in the API since the last release; STRICT=1 fails if a change
+#                  breaks users. BASE=tag or commit
 # make release-check  what a release would publish can be installed and imported
+# make dist        the command for five platforms, with checksums and SBOMs, in dist
 # make fmt, tidy   fix what lint and CI report
 
 GO          ?= go
@@ -38,7 +44,15 @@ PACKAGES ?= ./test/virtual ./test/locks ./...
 # Most tests wait, so more of them run at once than there are processors.
 PARALLEL ?= 8
 
-.PHONY: model model-small test test-all test-servers sim redis lint fmt tidy bench bench-peers faults interop cover mutants release-check
+# The oldest Go that go.mod names, and the newest; the one in between is that of the machine.
+OLDEST_GO ?= go1.25.0
+NEWEST_GO ?= go1.27.4
+
+.PHONY: build model model-small test test-all test-servers test-go sim redis lint fix-check fmt tidy
+.PHONY: bench bench-peers faults interop cover mutants vuln api release-check dist
+
+build:
+	@for m in $(MODULES); do (set -x; cd $$m && $(GO) build ./...) || exit; done
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
@@ -49,7 +63,13 @@ test-all: PARALLEL := 4
 test-all: test
 
 test-servers:
-	RELOCK_ALL=1 bash scripts/test-servers.sh $(GO) test $(RACE) -timeout 30m $(TESTFLAGS) $(PACKAGES)
+	RELOCK_ALL=1 SERVERS="$(SERVERS)" bash scripts/test-servers.sh $(GO) test $(RACE) -timeout 30m $(TESTFLAGS) $(PACKAGES)
+
+# What is in virtual time, and of one package alone: that tests run on the newest Go at all.
+test-go:
+	GOTOOLCHAIN=$(OLDEST_GO) $(GO) build ./...
+	GOTOOLCHAIN=$(NEWEST_GO) $(GO) vet ./...
+	GOTOOLCHAIN=$(NEWEST_GO) $(GO) test -count=1 . ./internal/... ./relocktest ./test/virtual ./test/locks
 
 SEEDS ?= 10000
 FIRST ?= 501
@@ -72,6 +92,12 @@ lint:
 	GOARCH=386 $(GO) build . # 32 bits
 	luacheck --no-color -q lua
 
+# With the newest Go, whose "go fix" knows most.
+fix-check:
+	@for m in $(MODULES); do \
+		fixes=$$(set -x; cd $$m && GOTOOLCHAIN=$(NEWEST_GO) $(GO) fix -diff ./...) && [ -z "$$fixes" ] || \
+			{ echo "$$fixes"; exit 1; }; done
+
 mutants: redis
 	$(GO) vet -tags mutants ./test/mutants && $(GO) test -tags mutants ./test/mutants
 	$(GO) run ./test/mutants $(if $(RUN),-run '$(RUN)') -seeds $(SEEDS)
@@ -84,6 +110,15 @@ tidy:
 
 release-check:
 	$(GO) run ./test/release
+
+vuln:
+	@GO=$(GO) bash scripts/vuln.sh
+
+api:
+	@GO=$(GO) BASE=$(BASE) STRICT=$(STRICT) API_MODULES="$(API_MODULES)" bash scripts/api.sh
+
+dist:
+	@GO=$(GO) PLATFORMS="$(PLATFORMS)" bash scripts/dist.sh
 
 bench: redis
 	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -timeout 10m $(BENCHFLAGS) ./test/bench $(if $(NAMES),-args -names $(NAMES))

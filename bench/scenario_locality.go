@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -131,9 +132,7 @@ func (b *bench) sweep(own []int, all []localityRows, peers []*peer) lineChart {
 		label := fmt.Sprintf("%d %%", own[i])
 		rate.labels, server.labels = append(rate.labels, label), append(server.labels, label)
 		both := &row{of.rate.figure, map[string][]float64{"without": of.without.samples[ours]}}
-		for id, samples := range of.rate.samples {
-			both.samples[id] = samples
-		}
+		maps.Copy(both.samples, of.rate.samples)
 		rate.rows, server.rows = append(rate.rows, both), append(server.rows, of.server)
 	}
 	c.panels = []panel{rate, server}

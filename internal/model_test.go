@@ -23,7 +23,7 @@ func TestModelNamesWhatExists(t *testing.T) {
 		if len(cells) != 4 {
 			continue
 		}
-		for _, group := range strings.Split(cells[2], ";") {
+		for group := range strings.SplitSeq(cells[2], ";") {
 			text, file := "", ""
 			for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(group, -1) {
 				path, name, both := strings.Cut(quoted[1], ": ")

@@ -94,7 +94,7 @@ func TestREADMEHasTheMetrics(t *testing.T) {
 			row = "| `" + m.Name + "` | " + map[bool]string{true: "counter, ", false: "up-down counter, "}[d.IsMonotonic]
 		}
 		for attributes := range x.points(m.Name) {
-			for _, word := range strings.Fields(attributes) {
+			for word := range strings.FieldsSeq(attributes) {
 				key, value, _ := strings.Cut(word, "=")
 				keys[key] = true
 				require.Contains(t, text, "`"+value+"`")

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,21 +21,33 @@ const (
 	FineRules     Feature = "ACL rules for subcommands"  // Redis 7.0, which can take them away
 	ClusterShards Feature = "CLUSTER SHARDS for clients" // Redis 8 and Valkey, for this client
 	SentinelPace  Feature = "SENTINEL DEBUG"             // Redis 7.0
+	OwnMoves      Feature = "moves of slots by servers"  // Redis 8.4 and Valkey 9.0
+	LuaModule     Feature = "Lua that can be unloaded"   // Valkey 9.1
 )
 
+// since is the first version that has a feature, of Redis and of Valkey alike, whose versions go on
+// from Redis 7.2.
+var since = map[Feature]version{
+	ShardedPubSub: {7, 0}, FineRules: {7, 0}, SentinelPace: {7, 0}, ClusterShards: {8, 0}, OwnMoves: {8, 4},
+	LuaModule: {9, 1}, // Redis has not come so far
+}
+
 // Needs skips the test when the server lacks one of the features, and says which. Only
-// a server that RELOCK_REDIS_SERVER names may lack any: with another, the test fails.
-// Nothing else in the tests asks which server it is.
+// a server that RELOCK_REDIS_SERVER names may lack any, and the redis-server in PATH what
+// came after Redis 7.0: else the test fails. Nothing else in the tests asks which server it is.
 func Needs(t testing.TB, features ...Feature) {
 	t.Helper()
 	for _, f := range features {
 		if Has(t, f) {
 			continue
 		}
-		if os.Getenv("RELOCK_REDIS_SERVER") == "" {
+		if os.Getenv("RELOCK_REDIS_SERVER") != "" {
+			t.Skipf("redistest: the server that RELOCK_REDIS_SERVER names lacks %s", f)
+		}
+		if !(version{7, 0}).before(since[f]) {
 			t.Fatalf("redistest: the redis-server in PATH lacks %s", f)
 		}
-		t.Skipf("redistest: the server that RELOCK_REDIS_SERVER names lacks %s", f)
+		t.Skipf("redistest: the redis-server in PATH lacks %s; make test-servers has servers that do not", f)
 	}
 }
 
@@ -52,26 +63,27 @@ func Has(t testing.TB, f Feature) bool {
 		}
 		return has
 	}
-	var major int
+	var v version
 	if err == nil {
-		major, err = majorVersion(binary)
+		v, err = versionOf(binary)
 	}
 	if err != nil {
 		Start(t) // skips or fails
 		t.Fatal(err)
 	}
-	if f == ClusterShards {
-		return major >= 8
-	}
-	return major >= 7
+	return !v.before(since[f])
 }
 
-var versionText = regexp.MustCompile(`\bv=(\d+)\.`)
+// version is a major and a minor version.
+type version [2]int
 
-// majorVersion returns the first number of the version of a server binary. Valkey's
-// go on from Redis 7.2.
-func majorVersion(binary string) (int, error) {
-	v, err := versions.get(binary, func() (string, error) {
+func (v version) before(w version) bool { return v[0] < w[0] || v[0] == w[0] && v[1] < w[1] }
+
+var versionText = regexp.MustCompile(`\bv=(\d+\.\d+)\.`)
+
+// versionOf returns the version of a server binary.
+func versionOf(binary string) (v version, err error) {
+	text, err := versions.get(binary, func() (string, error) {
 		out, err := exec.Command(binary, "--version").CombinedOutput()
 		m := versionText.FindSubmatch(out)
 		if m == nil {
@@ -79,10 +91,10 @@ func majorVersion(binary string) (int, error) {
 		}
 		return string(m[1]), nil
 	})
-	if err != nil {
-		return 0, err
+	if err == nil {
+		_, err = fmt.Sscanf(text, "%d.%d", &v[0], &v[1])
 	}
-	return strconv.Atoi(v)
+	return v, err
 }
 
 // hasTLS finds out whether the server exits for want of a certificate, or because it does

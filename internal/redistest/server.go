@@ -58,11 +58,11 @@ func Launch(dir string, args ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	major, err := majorVersion(binary)
+	v, err := versionOf(binary)
 	if err != nil {
 		return nil, err
 	}
-	if major >= 7 { // before, DEBUG was always enabled
+	if !v.before(version{7, 0}) { // before, DEBUG was always enabled
 		args = slices.Concat([]string{"--enable-debug-command", "local"}, args)
 	}
 	return launch(dir, func(port int) ([]string, error) {

@@ -42,6 +42,9 @@ for i = 2, #ARGV do
 end
 return refused`
 
+// ofExpiry are the commands without which no key expires: SET has the option PX.
+var ofExpiry = []string{"pexpire", "pexpireat", "set"}
+
 // tryCommands returns the command that tries the commands of the scripts.
 func (s *Session) tryCommands() []string {
 	key := wire.PrefixSession + "{" + s.ID + "}:tried"
@@ -85,8 +88,12 @@ func lacking(answer rueidis.RedisResult) error {
 	}
 	switch {
 	case len(missing) > 0:
-		return fmt.Errorf("this server does not run %s in scripts, which locks cannot do without; "+
-			"it says: %s", strings.Join(missing, ", "), said)
+		why := ""
+		if slices.ContainsFunc(missing, func(c string) bool { return slices.Contains(ofExpiry, c) }) {
+			why = "; a lock is a lease, and needs keys that expire"
+		}
+		return fmt.Errorf("this server does not run %s in scripts, which locks cannot do without%s; "+
+			"it says: %s", strings.Join(missing, ", "), why, said)
 	case len(forbidden) > 0:
 		return fmt.Errorf("this Redis user may not run %s in scripts: give it +%s with ACL SETUSER; "+
 			"docs/operating.md has the whole rule",

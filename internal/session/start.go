@@ -185,6 +185,7 @@ const (
 	askCommands
 	askPublish
 	askCluster // whether it is a node of one; in a cluster, whether it may publish to shards
+	askKeys    // whether a script may have several keys
 	askMore    // digests of scripts that are not known
 )
 
@@ -204,6 +205,7 @@ func (s *Session) questions() [][]string {
 		askCommands:    s.tryCommands(),
 		askPublish:     {"EVAL", publishText, "0", channel},
 		askCluster:     {"CLUSTER", "INFO"},
+		askKeys:        s.trySeveralKeys(),
 	}
 	if s.inCluster() {
 		all[askIdentity] = []string{"CLUSTER", "NODES"}
@@ -242,18 +244,23 @@ func (s *Session) obstacle(answers []rueidis.RedisResult) (passes bool, err erro
 	if err := answers[askPing].Error(); forGood(err) {
 		return false, wrap("sending PING, which the client needs", err)
 	}
-	if err := answers[askByText].Error(); err != nil {
-		return false, wrap("running a script", err)
+	if err := answers[askByText].Error(); err != nil && !wantsKeys(err) {
+		return false, wrap("running a script", plainly(err))
 	}
 	err = answers[askByDigest].Error()
 	if code, _ := transport.Code(err); err != nil && code != "NOSCRIPT" {
-		return false, wrap("running a script by its digest", err)
+		return false, wrap("running a script by its digest", plainly(err))
+	}
+	if err := ofSeveralKeys(answers[askKeys]); err != nil {
+		return false, wrap("running a script with several keys", err)
 	}
 	if err := lacking(answers[askCommands]); err != nil {
 		return err == errDown, wrap("trying the commands of the scripts", err)
 	}
-	err = answers[askPublish].Error()
-	return false, wrap("publishing to "+wire.PrefixSession+"* in a script", err)
+	if err := answers[askPublish].Error(); !wantsKeys(err) {
+		return false, wrap("publishing to "+wire.PrefixSession+"* in a script", err)
+	}
+	return false, nil
 }
 
 func wrap(what string, err error) error {
@@ -305,7 +312,7 @@ func (s *Session) run(ctx context.Context) error {
 		err = transport.ErrPool
 	}
 	if err != nil {
-		return wrap("subscribing to "+wire.PrefixSession+"*", s.unanswered(err, sent))
+		return wrap("subscribing to "+wire.PrefixSession+"*", plainly(s.unanswered(err, sent)))
 	}
 	return s.replicated(ctx) // which needs a connection beside that of the subscription
 }

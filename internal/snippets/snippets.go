@@ -78,11 +78,11 @@ func Same(t testing.TB, document, language string, lines int, pattern string) {
 	must(t, err)
 	files, err := filepath.Glob(pattern)
 	must(t, err)
-	sources := ""
+	var sources strings.Builder
 	for _, file := range files {
 		source, err := os.ReadFile(file)
 		must(t, err)
-		sources += "\n" + flush(string(source)) + "\n"
+		sources.WriteString("\n" + flush(string(source)) + "\n")
 	}
 	blocks := regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```").FindAllStringSubmatchIndex(string(text), -1)
 	if len(blocks) == 0 {
@@ -94,7 +94,7 @@ func Same(t testing.TB, document, language string, lines int, pattern string) {
 		if n := strings.Count(block, "\n") + 1; n > lines {
 			t.Errorf("%s:%d: %d lines, at most %d", document, line, n, lines)
 		}
-		if !strings.Contains(sources, "\n"+flush(block)+"\n") {
+		if !strings.Contains(sources.String(), "\n"+flush(block)+"\n") {
 			t.Errorf("%s:%d: not in %s", document, line, pattern)
 		}
 	}

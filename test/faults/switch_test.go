@@ -21,7 +21,7 @@ func clientsOf(t testing.TB, s *redistest.Server) (ids map[string]string) {
 	ids = make(map[string]string)
 	for line := range strings.Lines(do(t, s, "CLIENT", "LIST").(string)) {
 		f := make(map[string]string)
-		for _, kv := range strings.Fields(line) {
+		for kv := range strings.FieldsSeq(line) {
 			k, v, _ := strings.Cut(kv, "=")
 			f[k] = v
 		}

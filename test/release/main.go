@@ -179,18 +179,18 @@ func newUser(tmp, proxy string) (*user, error) {
 func (u *user) build(name string, sums []string, source string, require ...string) error {
 	dir := filepath.Join(u.dir, name)
 	mod := "module example.com/" + name + "\n\ngo 1.26.0\n\nrequire (\n\t" + strings.Join(require, "\n\t") + "\n)\n"
-	known := ""
+	var known strings.Builder
 	for _, sum := range sums {
 		text, err := os.ReadFile(filepath.Join(sum, "go.sum"))
 		if err != nil {
 			return err
 		}
-		known += string(text)
+		known.WriteString(string(text))
 	}
 	if err := write(filepath.Join(dir, "go.mod"), mod); err != nil {
 		return err
 	}
-	if err := write(filepath.Join(dir, "go.sum"), known); err != nil {
+	if err := write(filepath.Join(dir, "go.sum"), known.String()); err != nil {
 		return err
 	}
 	what := "."

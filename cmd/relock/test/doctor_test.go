@@ -103,6 +103,47 @@ func TestDoctorOutlivesWhatTheServerRefuses(t *testing.T) {
 	find(t, examined(t, renamed.Addr(), 2), "problem", "+ping, for the client: the server does not know it")
 }
 
+// What a server, a provider or a proxy cannot do is said in words.
+func TestDoctorSaysPlainlyWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	lacks := func(commands ...string) string {
+		var args []string
+		for _, c := range commands {
+			args = append(args, "--rename-command", c, "")
+		}
+		return redistest.Start(t, args...).Addr()
+	}
+	oneKey := redistest.NewFilter(t, redistest.Start(t), func(args []string) string {
+		if strings.HasPrefix(strings.ToUpper(args[0]), "EVAL") && len(args) > 2 && len(args[2]) == 1 && args[2] > "1" {
+			return "ERR only one key is supported"
+		}
+		return ""
+	})
+	type c struct {
+		address        string
+		status         int
+		severity, text string
+	}
+	all := []c{
+		{lacks("EVAL"), 2, "problem", "trial relock: NewSession: running a script: this server, or a proxy before it, has no EVAL"},
+		{lacks("EVAL"), 2, "problem", "+eval, for running scripts: the server does not know it"},
+		{lacks("PEXPIRE"), 2, "problem", "a lock is a lease, and needs keys that expire"},
+		{lacks("PUBSUB"), 1, "warning", "+pubsub|numsub, for finding waiters that are gone: the server does not know it"},
+		{lacks("HELLO"), 0, "note", "protocol RESP2 alone"},
+		{oneKey, 2, "problem", "does not run scripts with several keys of one slot"},
+	}
+	if redistest.Has(t, redistest.LuaModule) {
+		s := redistest.Start(t, "--enable-module-command", "local")
+		admin(t, s, "MODULE", "UNLOAD", "lua")
+		all = append(all,
+			c{s.Addr(), 2, "problem", "+eval, for running scripts: the server runs no Lua scripts"},
+			c{s.Addr(), 2, "problem", "trial relock: NewSession: running a script: this server runs no Lua scripts"})
+	}
+	for _, c := range all {
+		find(t, examined(t, c.address, c.status), c.severity, c.text)
+	}
+}
+
 func TestDoctorKnowsReplicasAndClusters(t *testing.T) {
 	t.Parallel()
 	primary, replicas := redistest.StartReplicas(t, 1)

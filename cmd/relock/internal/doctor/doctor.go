@@ -71,6 +71,7 @@ func (e *Exam) Run(ctx context.Context) Severity {
 		e.say(OK, "client", "that of this command has "+settings,
 			"a program's own needs such options too: docs/operating.md of relock")
 	}
+	e.protocol(ctx)
 	e.servers(ctx)
 	e.cluster(ctx)
 	e.permissions(ctx)

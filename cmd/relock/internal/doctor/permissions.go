@@ -97,6 +97,8 @@ func lacking(err error) string {
 		return "not allowed"
 	case strings.Contains(text, "unknown command"), strings.Contains(text, "unknown subcommand"):
 		return "the server does not know it"
+	case strings.Contains(text, "scripting engine"): // Valkey, whose module is not loaded
+		return "the server runs no Lua scripts"
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // tested says what relock is tested with.
-const tested = "relock is tested with Redis 6.2 and 7.0, and Valkey 9.1"
+const tested = "relock is tested with Redis 6.2, 7.0, 8.2 and 8.6, and Valkey 8.1 and 9.1"
 
 // info is the reply of INFO, field by field.
 type info map[string]string
@@ -30,6 +30,20 @@ func parseInfo(text string) info {
 		}
 	}
 	return i
+}
+
+// protocol finds out whether the server, or a proxy before it, knows only the older protocol, with
+// which locks work too.
+func (e *Exam) protocol(ctx context.Context) {
+	err := e.client.Do(ctx, e.client.B().Arbitrary("HELLO", "3").Build()).Error()
+	if err == nil {
+		return
+	}
+	if text := strings.ToLower(err.Error()); strings.Contains(text, "unknown command") ||
+		strings.Contains(text, "noproto") {
+		e.say(Note, "protocol", "RESP2 alone: a session listens on a connection of its own",
+			"clients need DisableCache")
+	}
 }
 
 // servers looks at each server that can have locks.
