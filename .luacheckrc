@@ -12,9 +12,9 @@ stds.redis = {
 }
 max_line_length = 100
 
--- A script may use what stands at the beginning of a line in the files that it names, and each of those what is in the
--- files before it. They define functions that not every script uses.
-local shared = {'core', 'phase', 'queue', 'readers', 'permits'}
+-- A script may use what stands at the beginning of a line in the files that it names, and each of
+-- those what is in the files before it. They define functions that not every script uses.
+local shared = {'core', 'leases', 'phase', 'queue', 'readers', 'permits', 'poll'}
 
 local function lines(file)
   local f = assert(io.open(file))
@@ -26,7 +26,8 @@ end
 local function functionsOf(name)
   local functions = {}
   for line in lines('lua/' .. name .. '.lua') do
-    functions[#functions + 1] = line:match('^local function (%w+)') or line:match('^local (%w+) = ')
+    functions[#functions + 1] = line:match('^local function (%w+)')
+    for name in (line:match('^local (%w[%w, ]*) = ') or ''):gmatch('%w+') do functions[#functions + 1] = name end
   end
   return functions
 end

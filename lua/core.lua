@@ -20,8 +20,8 @@ end
 
 -- The fence key of a lock has the last token, the hold id that it was issued to (- if its lease
 -- ends by itself), 2 if that session had the lock before as well, or nobody had it lately, else 1,
--- and the note of the hold, if it has one: who has it and why, for people. fenceOf returns the token
--- and the hold id; nil and - if there are none, and why.
+-- and the note of the hold, if it has one: who has it and why, for people. fenceOf returns the
+-- token and the hold id; nil and - if there are none, and why.
 local function fenceOf(key)
   local text = redis.pcall('get', key)
   local token, id = string.match(type(text) == 'string' and text or '', '^(%d+) ?(%S*)')

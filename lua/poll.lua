@@ -1,7 +1,7 @@
--- What the scripts share that poll for many waiters of one session. They keep the queues alive, give
--- locks that are free to the next, find grants, and tell holders that others wait: a message may be
--- lost, and the first waiter may be dead. They queue nobody. A waiter that is granted a lock has it
--- for its grant timeout, as by a message: the reply may come to nobody.
+-- What the scripts share that poll for many waiters of one session. They keep the queues alive,
+-- give locks that are free to the next, find grants, and tell holders that others wait: a message
+-- may be lost, and the first waiter may be dead. They queue nobody. A waiter that is granted a lock
+-- has it for its grant timeout, as by a message: the reply may come to nobody.
 --
 --   KEYS   for each waiter those of the lock; the third or fourth is its queue
 --   ARGV   command that counts subscribers (queue.lua)

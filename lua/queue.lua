@@ -116,8 +116,8 @@ local function wakeFirst(q, queue)
   end
 end
 
--- dropPassed removes what was passed, if nobody was granted the lock. If there may be more, the last
--- waiter polls at once: it goes on.
+-- dropPassed removes what was passed, if nobody was granted the lock. If there may be more, the
+-- last waiter polls at once: it goes on.
 local function dropPassed(q)
   many('zrem', q.queue, q.gone)
   local some = #q.gone >= most and redis.call('zrange', q.queue, -2, -1) or {}
