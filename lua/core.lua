@@ -115,6 +115,14 @@ local function newQueue(lock, fence, queue, channel, grants, numsub, id)
   }
 end
 
+-- newLock returns q of a read-write lock (readers.lua).
+local function newLock(keys, prefix, channel, grants, numsub, id)
+  local q = newQueue(keys[1], keys[2], keys[3], channel, grants, numsub, id)
+  q.readers, q.prefix, q.lives = keys[4], prefix, 5000
+  q.fields, q.suffix = {'mode', 'write'}, ':write'
+  return q
+end
+
 local function publish(q, channel, text)
   return redis.call(q.numsub == 'shardnumsub' and 'spublish' or 'publish', channel, text)
 end
@@ -191,4 +199,15 @@ local function give(q, entry, more, ends)
   local text = string.format('%.0f %s%d ', token, more and '+' or '', lease)
   tell(q, sessionOf(entry), 'granted ' .. id .. ' ' .. text .. q.lock)
   return token
+end
+
+-- giveFirst gives the lock to the first of the queue as a hold id ends, and returns true, if all is
+-- as usual: its session is subscribed, and nobody of Redisson is. some are the first entries with
+-- their scores.
+local function giveFirst(q, some, id)
+  local entry = some[1]
+  if not entry or q.numsub == '' or not isEntry(q, entry, q.suffix) then return false end
+  local n = redis.pcall('pubsub', q.numsub, q.channel, q.grants .. sessionOf(entry))
+  if n[2] ~= 0 or n[4] == 0 or tonumber(some[2]) < 0 then return false end
+  return redis.pcall('hget', q.lock, id) == '1' and give(q, entry, some[3] ~= nil, {id}) ~= nil
 end

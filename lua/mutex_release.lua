@@ -28,14 +28,8 @@ end
 
 -- needs: core
 
-local q, entry1 = newQueue(lock, fence, queue, channel, grants, numsub, id), some[1]
-
--- Usually the session of the first waiter is subscribed, and nobody of Redisson.
-if entry1 and rest == '0' and numsub ~= '' and isEntry(q, entry1, '') then
-  local n = redis.pcall('pubsub', numsub, channel, grants .. sessionOf(entry1))
-  if n[2] == 0 and n[4] ~= 0 and tonumber(some[2]) >= 0 and redis.pcall('hget', lock, id) == '1'
-    and give(q, entry1, some[3] ~= nil, {id}) then return 0 end
-end
+local q = newQueue(lock, fence, queue, channel, grants, numsub, id)
+if rest == '0' and giveFirst(q, some, id) then return 0 end
 
 -- needs: queue
 

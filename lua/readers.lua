@@ -7,13 +7,6 @@
 -- together; new readers queue while a writer does. q is as in queue.lua, for the queue of writers;
 -- readers is the other queue.
 
-local function newLock(keys, prefix, channel, grants, numsub, id)
-  local q = newQueue(keys[1], keys[2], keys[3], channel, grants, numsub, id)
-  q.readers, q.prefix, q.lives = keys[4], prefix, 5000
-  q.fields, q.suffix = {'mode', 'write'}, ':write'
-  return q
-end
-
 -- modeOf returns the mode of the lock, whether it is free, and an error if the key has another
 -- type.
 local function modeOf(lock)

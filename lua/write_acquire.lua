@@ -25,32 +25,34 @@ local function take()
 end
 if redis.call('exists', lock, queue, KEYS[4]) == 0 then return take() end
 
+local q, ttl = newLock(KEYS, prefix, channel, grants, numsub, id), redis.call('pttl', lock)
+if ttl ~= -2 then
+  local has, no = holderOf(lock)
+  if no then return no end
+  if entry == '' then
+    if redis.call('hget', lock, id) ~= '1' then return {-1 - ttl, 0, 0} end
+    if ttl < tonumber(lease) then redis.call('pexpire', lock, lease) end
+    remember(fence, lease)
+    return {fenceOf(fence) or (issue(fence, holder, lease)), span(lease), 1}
+  end
+  local arrived, first = arrive(q, queue, entry, score)
+  if first and isRedissons(has) then
+    used(q)
+    return {-1 - ttl, arrived, 1}
+  end
+  if first and has and redis.call('hget', lock, 'mode') ~= 'read' then want(q, has) end
+  return {-1 - ttl, arrived, 0}
+end
+
 -- needs: queue, phase, readers
 
-local q = newLock(KEYS, prefix, channel, grants, numsub, id)
-local mode, free, no = modeOf(lock)
-if no then return no end
-local has = nil
-if not free then has, no = holderOf(lock) end
-if no then return no end
-local first = false
-if entry ~= '' then score, first = arrive(q, queue, entry, score) end
+-- It is free: a lease has run out, or it is Redisson's turn.
+if entry ~= '' then score = arrive(q, queue, entry, score) end
 score = tonumber(score) or 0
-if free then -- a lease has run out, or it is Redisson's turn
-  local winner, n, more, again = passFree(q, entry, lease, holder)
-  if winner == entry then return {n, span(lease, more), again} end
-  if not winner and n then return redis.error_reply(n) end
-  if entry == '' and not winner then return take() end
-  if winner == 'redisson' and more then leave(q, '1') end
-  if not winner or winner == 'redisson' then return {-1 - (winner and n or 1), score, 1} end
-elseif entry == '' and redis.call('hget', lock, id) == '1' then
-  if redis.call('pttl', lock) < tonumber(lease) then redis.call('pexpire', lock, lease) end
-  remember(fence, lease)
-  return {fenceOf(fence) or (issue(fence, holder, lease)), span(lease), 1}
-elseif first and isRedissons(has) then
-  used(q)
-  return {taken(lock), score, 1}
-elseif first and has and mode ~= 'read' then
-  want(q, has)
-end
+local winner, n, more, again = passFree(q, entry, lease, holder)
+if winner == entry then return {n, span(lease, more), again} end
+if not winner and n then return redis.error_reply(n) end
+if entry == '' and not winner then return take() end
+if winner == 'redisson' and more then leave(q, '1') end
+if not winner or winner == 'redisson' then return {-1 - (winner and n or 1), score, 1} end
 return {taken(lock), score, 0}

@@ -27,9 +27,17 @@ if redis.call('exists', queue, readers) == 0 and rest == '0' and redis.pcall('hl
   redis.call(publish, channel, '00')
 end
 
--- needs: core, queue, phase, readers
+-- needs: core
 
 local q = newLock(KEYS, prefix, channel, grants, numsub, id)
+
+-- Usually a writer comes next.
+if told == 0 and rest == '0' and redis.pcall('exists', readers) == 0
+  and redis.pcall('hlen', lock) == 2
+  and giveFirst(q, redis.pcall('zrange', queue, 0, 1, 'withscores'), id) then return 0 end
+
+-- needs: queue, phase, readers
+
 if told > 0 then
   mark(q)
   return told
