@@ -1,0 +1,17 @@
+// Package spec is the specification of relock's locks as a program: what the scripts do to a lock in
+// Redis, and as much of the client as the protocol needs. It is explored, every state of small
+// worlds, and compared with what really happens. docs/proof.md says what that shows.
+//
+// Its files, in the order in which to read them:
+//
+//	state.go     what Redis has of one name; tokens (core.lua)
+//	queue.go     the queue, who comes next, Redisson's turn (queue.lua)
+//	mutex.go     the scripts of Mutex and FairMutex
+//	client.go    a call, from asking to release; a session (internal/acquire, queue, lease)
+//	world.go     calls, sessions, the network and its faults; the properties
+//	explore.go   every state of a world, breadth first
+//	bugs.go      deliberate bugs, which the properties find
+//
+// Each method names the script or function that it stands for. Time stands still while a script
+// runs, and a script is one step.
+package spec
