@@ -77,7 +77,7 @@ var allowed = []struct {
 	{"test/mutants", nil},
 	{"test/release", nil},
 	{"test/spec", nil},
-	{"internal/peek", []string{".", "internal/acquire", "internal/pubsub", "internal/quorum", "internal/session", "internal/wire"}}, // for tests
+	{"internal/peek", []string{".", "internal/acquire", "internal/lease", "internal/local", "internal/pubsub", "internal/quorum", "internal/session", "internal/wire"}}, // for tests
 	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}},                                                          // for the tests of the public API
 }
 

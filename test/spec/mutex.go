@@ -90,7 +90,7 @@ func (r *Run) mutexFound(of ID, lease, left Time) Reply {
 func (r *Run) MutexPoll(e Entry) (reply Reply, theirs bool) {
 	i := r.Queue.Index(e.ID)
 	if i < 0 { // found of mutex_poll.lua
-		if _, left := r.holder(); r.Has(e.ID) {
+		if _, left := r.holder(); left > 0 && r.Has(e.ID) {
 			return r.mutexFound(e.ID, left, left), false
 		}
 		return Reply{N: Gone}, false
