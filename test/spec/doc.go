@@ -7,10 +7,14 @@
 //	state.go     what Redis has of one name; tokens (core.lua)
 //	queue.go     the queue, who comes next, Redisson's turn (queue.lua)
 //	mutex.go     the scripts of Mutex and FairMutex
+//	rw.go        those of the two sides of a RWMutex
+//	permits.go   those of a Semaphore
 //	client.go    a call, from asking to release; a session (internal/acquire, queue, lease)
 //	world.go     calls, sessions, the network and its faults; the properties
 //	explore.go   every state of a world, breadth first
 //	bugs.go      deliberate bugs, which the properties find
+//	record.go    scripts that say what they have done
+//	trace.go     what they say is compared with the specification
 //
 // Each method names the script or function that it stands for. Time stands still while a script
 // runs, and a script is one step.

@@ -195,15 +195,21 @@ func (r *Run) Renew(id ID, lease Time, ends bool) bool {
 	if has && (!id.Writes() || r.Ends < r.Now.ms()+lease) {
 		r.Ends = r.Now.ms() + lease
 	}
-	if r.Fence.Ends > 0 {
-		if ends {
-			r.forget()
-		}
-		if r.Fence.Ends-r.Now.ms() < 2*lease {
-			r.Fence.Ends = r.Now.ms() + 2*lease + r.Memory
-		}
-	}
+	r.renewFence(lease, ends)
 	return has
+}
+
+// renewFence has the fence key outlive a lease that is renewed, for that of the next renewal as well.
+func (r *Run) renewFence(lease Time, ends bool) {
+	if r.Fence.Ends == 0 {
+		return
+	}
+	if ends {
+		r.forget()
+	}
+	if r.Fence.Ends-r.Now.ms() < 2*lease {
+		r.Fence.Ends = r.Now.ms() + 2*lease + r.Memory
+	}
 }
 
 // Handoff is handoff.lua: a hold goes to a ticket, or from it. It returns the token, or for a ticket
@@ -249,11 +255,16 @@ func (r *Run) Raise(id ID, token int64, lease Time) bool {
 	return true
 }
 
-// MutexForce is force.lua for a Mutex: it is opened, unless one of its holders is not among some.
-func (r *Run) MutexForce(some []ID) int64 {
+// Force is force.lua: a lock is opened, unless a holder is not among some.
+func (r *Run) Force(some []ID) int64 {
 	has, _ := r.holder()
-	if has == "" {
+	switch {
+	case r.Limit > 0:
+		return r.permitForce(some)
+	case has == "":
 		return 0
+	case r.Mode != "":
+		return r.rwForce(some)
 	}
 	if len(some) > 0 && !contains(some, has) {
 		return -1

@@ -114,7 +114,9 @@ type Run struct {
 	Listens bool                      // PUBSUB NUMSUB of Redisson's channel
 	Out     []Message
 	Bug     Bug
+	Pick    int // which of several holders a script finds that asks for one, at random
 
+	seen   bool  // of a poll: a waiter before was told to wait
 	passed []ID  // entries that are passed: to be removed
 	later  bool  // Redisson is due later
 	before int64 // the last token, as it was
@@ -198,7 +200,7 @@ func (r *Run) holder() (ID, Time) {
 	if r.Free() {
 		return "", 0
 	}
-	return r.Holders[0].ID, r.Ends - r.Now.ms()
+	return r.Holders[r.Pick%len(r.Holders)].ID, r.Ends - r.Now.ms()
 }
 
 // Has reports whether a hold id has the lock, and not only keeps it taken.

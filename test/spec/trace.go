@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -51,6 +52,7 @@ type part struct {
 // An outcome is what a script may have done to its locks.
 type outcome struct {
 	locks map[string]*Lock
+	seen  map[string]bool // locks of which a waiter was told to wait: that holds for all behind it
 	out   []Message
 }
 
@@ -66,15 +68,18 @@ func (c *Checker) Step(e *Event) error {
 	}
 	parts, known := e.parts()
 	if !known {
-		c.Aside++
-		return nil
+		for _, key := range e.Keys {
+			c.blind[key] = true
+		}
 	}
 	if e.Err != "" { // a key is something else
 		for _, p := range parts {
 			c.blind[p.lock] = true
 		}
 	}
-	if slices.ContainsFunc(parts, func(p part) bool { return c.blind[p.lock] }) {
+	all := len(parts)
+	parts = slices.DeleteFunc(parts, func(p part) bool { return c.blind[p.lock] })
+	if !known || all > 0 && len(parts) == 0 {
 		c.Aside++
 		return nil
 	}
@@ -82,7 +87,7 @@ func (c *Checker) Step(e *Event) error {
 	for _, p := range parts {
 		e.slop = max(e.slop, e.Took+c.slop[p.lock])
 	}
-	possible, wrong := []outcome{{locks: map[string]*Lock{}}}, ""
+	possible, wrong := []outcome{{locks: map[string]*Lock{}, seen: map[string]bool{}}}, ""
 	for i := range parts {
 		possible, wrong = c.after(e, &parts[i], possible)
 		if len(possible) == 0 {
@@ -90,7 +95,7 @@ func (c *Checker) Step(e *Event) error {
 		}
 	}
 	said := e.said()
-	agreeing := slices.DeleteFunc(slices.Clone(possible), func(o outcome) bool { return !alike(said, o.out) })
+	agreeing := slices.DeleteFunc(slices.Clone(possible), func(o outcome) bool { return all == len(parts) && !alike(said, o.out) })
 	if len(agreeing) == 0 {
 		lock := ""
 		if len(parts) > 0 {
@@ -115,21 +120,30 @@ func (c *Checker) after(e *Event, p *part, before []outcome) (possible []outcome
 		}
 		for _, state := range states {
 			for _, late := range state.edges(e.At, e.slop) {
-				r := e.newRun(state.Clone(), p)
-				r.Expire(e.At.ms() - late)
-				if bad := p.run(r); bad != "" {
-					if wrong == "" || late == 0 {
-						wrong = bad
+				for pick := range state.picks() {
+					r := e.newRun(state.Clone(), p)
+					r.Pick, r.seen = pick, o.seen[p.lock]
+					r.Expire(e.At.ms() - late)
+					if bad := p.run(r); bad != "" {
+						if wrong == "" || late == 0 {
+							wrong = bad
+						}
+						continue
 					}
-					continue
-				}
-				n := outcome{locks: map[string]*Lock{p.lock: r.Lock}, out: append(slices.Clone(o.out), r.Out...)}
-				for name, l := range o.locks {
-					if name != p.lock {
-						n.locks[name] = l
+					n := outcome{
+						locks: map[string]*Lock{p.lock: r.Lock}, out: append(slices.Clone(o.out), r.Out...),
+						seen: maps.Clone(o.seen),
 					}
+					if r.seen {
+						n.seen[p.lock] = true
+					}
+					for name, l := range o.locks {
+						if name != p.lock {
+							n.locks[name] = l
+						}
+					}
+					possible = append(possible, n)
 				}
-				possible = append(possible, n)
 			}
 		}
 	}
@@ -147,6 +161,14 @@ func (l *Lock) edges(now, slop Time) []Time {
 		return []Time{0, Millisecond, slack, slack + slop.ms(), -Millisecond, -slack, -slack - slop.ms()}
 	}
 	return []Time{0}
+}
+
+// picks returns how many holders a script may find that asks for one.
+func (l *Lock) picks() int {
+	if l.Mode == "" {
+		return 1
+	}
+	return max(len(l.Holders), 1)
 }
 
 // take notes the states that the locks of a script may be in.
@@ -264,6 +286,12 @@ func (t Time) String() string {
 // newRun returns the run of a script that was traced.
 func (e *Event) newRun(l *Lock, p *part) *Run {
 	terms := OfScripts
+	switch kind, _, _ := strings.Cut(e.Name, "_"); kind {
+	case "read", "write":
+		terms.QueueLives = 5 * Second
+	case "permit":
+		terms.QueueLives = 4 * Second
+	}
 	r := &Run{Lock: l, Terms: &terms, Now: e.At, Session: p.of.Session()}
 	all := true // where sessions cannot be counted all are there
 	for channel, n := range e.Listeners {
@@ -397,12 +425,45 @@ func (e *Event) parts() (parts []part, known bool) {
 		}
 		return e.one(ask.ID, func(r *Run) string { return e.agrees(0, r.MutexAcquire(ask)) }), true
 	case "mutex_poll":
-		return e.polls(3, 3, (*Run).MutexPoll), true
+		return e.polls(3, 3, true, (*Run).MutexPoll), true
+	case "write_acquire":
+		ask := Ask{ID: a.id(), Lease: a.ms()}
+		entry, score, of := a.next(), a.next(), a.id()
+		ask.Entry, ask.Queue, ask.Ends = entryOf(entry, score), entry != "", of == Nobody
+		ask.Entry.Score = Time(number(score))
+		return e.one(ask.ID, func(r *Run) string { return e.agrees(0, r.WriteAcquire(ask)) }), true
+	case "read_acquire":
+		ask := Ask{ID: a.id(), Lease: a.ms()}
+		entry, queue, score := a.next(), a.next(), a.next()
+		ask.Entry, ask.Queue = entryOf(entry, score), queue == "1"
+		ask.Writer, ask.Join = a.id(), a.id()
+		return e.one(ask.ID, func(r *Run) string { return e.agrees(0, r.ReadAcquire(ask)) }), true
+	case "permit_acquire":
+		ask := Ask{ID: a.id(), Lease: a.ms()}
+		entry, queue, score, of := a.next(), a.next(), a.next(), a.id()
+		ask.Entry, ask.Queue, ask.Ends = entryOf(entry, score), queue == "1", of == Nobody
+		return e.one(ask.ID, func(r *Run) string { return e.agrees(0, r.PermitAcquire(ask)) }), true
+	case "write_poll":
+		return e.polls(4, 4, false, (*Run).WritePoll), true
+	case "read_poll":
+		return e.polls(5, 4, false, (*Run).ReadPoll), true
+	case "permit_poll":
+		return e.polls(3, 2, true, (*Run).PermitPoll), true
+	case "write_release", "read_release", "permit_release":
+		id, _, rest := a.id(), a.next(), a.ms()
+		release := map[string]func(*Run, ID, Time) int64{
+			"write_release": (*Run).WriteRelease, "read_release": (*Run).ReadRelease, "permit_release": (*Run).PermitRelease,
+		}[e.Name]
+		return e.one(id, func(r *Run) string { return e.told(release(r, id, rest)) }), true
+	case "permit_renew":
+		return e.renewals((*Run).PermitRenew), true
+	case "read_renew":
+		return e.readRenewals(), true
 	case "mutex_release":
 		id, _, rest := a.id(), a.next(), a.ms()
 		return e.one(id, func(r *Run) string { return e.told(r.MutexRelease(id, rest)) }), true
 	case "renew":
-		return e.renewals(), true
+		return e.renewals((*Run).Renew), true
 	case "handoff":
 		from, to, lease, of := a.id(), a.id(), a.ms(), a.id()
 		ticket := a.next() == "1"
@@ -415,7 +476,7 @@ func (e *Event) parts() (parts []part, known bool) {
 		for _, id := range e.Args[5:] {
 			some = append(some, ID(id))
 		}
-		return e.one("", func(r *Run) string { return e.exactly(r.MutexForce(some)) }), true
+		return e.one("", func(r *Run) string { return e.exactly(r.Force(some)) }), true
 	case "inspect":
 		return e.one("", func(r *Run) string { return "" }), true
 	}
@@ -426,30 +487,26 @@ func (e *Event) one(of ID, run func(*Run) string) []part {
 	return []part{{lock: e.Keys[0], run: run, of: of}}
 }
 
-// polls returns the parts of a poll for many waiters, with so many keys and arguments each. What one
-// waiter was replied holds for all of its session behind it.
-func (e *Event) polls(keys, more int, poll func(*Run, Entry) (Reply, bool)) (parts []part) {
-	done := map[string]bool{}
+// polls returns the parts of a poll for many waiters, with so many keys and arguments each. If it
+// shares, what one waiter was replied holds for all of its session behind it.
+func (e *Event) polls(keys, more int, shares bool, poll func(*Run, Entry) (Reply, bool)) (parts []part) {
 	for i := range len(e.Keys) / keys {
 		entry := entryOf(e.Args[1+i*more], "")
 		lock := e.Keys[i*keys]
 		parts = append(parts, part{lock: lock, of: entry.ID, run: func(r *Run) string {
-			if at := r.Queue.Index(entry.ID); done[lock] && at >= 0 {
+			if at := r.Queue.Index(entry.ID); r.seen && at >= 0 {
 				return e.agrees(3*i, Reply{N: number(e.Reply[3*i]), X: int64(r.Queue.Entries[at].Score)})
 			}
 			reply, theirs := poll(r, entry)
-			bad := e.agrees(3*i, reply)
-			if bad == "" && !reply.Granted() && reply.N > Tokenless && !theirs {
-				done[lock] = true
-			}
-			return bad
+			r.seen = r.seen || shares && !reply.Granted() && reply.N > Tokenless && !theirs
+			return e.agrees(3*i, reply)
 		}})
 	}
 	return parts
 }
 
-// renewals returns the parts of renew.lua.
-func (e *Event) renewals() (parts []part) {
+// renewals returns the parts of renew.lua, or permit_renew.lua.
+func (e *Event) renewals(renew func(*Run, ID, Time, bool) bool) (parts []part) {
 	n := len(e.Keys) / 2
 	if len(e.Keys) == 1 {
 		n = 1
@@ -466,11 +523,33 @@ func (e *Event) renewals() (parts []part) {
 		gone := slices.Contains(e.Reply, fmt.Sprint(i+1))
 		parts = append(parts, part{lock: e.Keys[i], of: id, run: func(r *Run) string {
 			fence := r.Fence
-			has := r.Renew(id, lease, ends)
+			has := renew(r, id, lease, ends)
 			if len(e.Keys) == 1 {
 				r.Fence = fence // it was not given
 			}
 			if has == gone {
+				return fmt.Sprintf("the specification says that the hold %s is there: %v", id, has)
+			}
+			return ""
+		}})
+	}
+	return parts
+}
+
+// readRenewals returns the parts of read_renew.lua.
+func (e *Event) readRenewals() (parts []part) {
+	n := len(e.Keys) / 2
+	run, left := n, 0
+	for i := range n {
+		if left == 0 {
+			left = int(number(e.Args[run]))
+			run += 2
+		}
+		left--
+		lease, id := Time(number(e.Args[run-1]))*Millisecond, ID(e.Args[i])
+		gone := slices.Contains(e.Reply, fmt.Sprint(i+1))
+		parts = append(parts, part{lock: e.Keys[2*i], of: id, run: func(r *Run) string {
+			if has := r.ReadRenew(id, lease); has == gone {
 				return fmt.Sprintf("the specification says that the hold %s is there: %v", id, has)
 			}
 			return ""

@@ -446,7 +446,7 @@ func (w *World) nextOfServer(do does) {
 			n.Lossy = true
 			r := n.run(0)
 			r.Session = ""
-			r.MutexForce(nil)
+			r.Force(nil)
 			n.deliver(r)
 		}, "an operator forces the lock open")
 	}
