@@ -30,3 +30,10 @@ const (
 	RecallIgnored       Bug = "a kept lock is not given up when it is wanted"
 	RenewalFromReply    Bug = "a renewal counts from its reply"
 )
+
+// Of a Redlock.
+const (
+	RedlockTokenNotWritten Bug = "the token of a Redlock is not written"
+	RedlockTokenOnOne      Bug = "the token of a Redlock is written to one server"
+	RedlockTokenLate       Bug = "a Redlock is held also if its validity is over when its token is written"
+)

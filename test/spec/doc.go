@@ -11,6 +11,7 @@
 //	permits.go   those of a Semaphore
 //	client.go    a call, from asking to release; a session (internal/acquire, queue, lease)
 //	world.go     calls, sessions, the network and its faults; the properties
+//	redlock.go   the tokens of a Redlock over three servers
 //	explore.go   every state of a world, breadth first
 //	bugs.go      deliberate bugs, which the properties find
 //	record.go    scripts that say what they have done

@@ -318,16 +318,45 @@ type Result struct {
 // A state was reached from another by the step of that number.
 type reached struct{ from, step int32 }
 
+// A State is what can be explored.
+type State[S any] interface {
+	clone() S
+	telling() S              // a copy, of which steps say what they were
+	normalize()              // makes states alike that only differ in when they are
+	key(b []byte) []byte     // what distinguishes a state from others
+	Next(visit func(next S)) // every state that may follow
+	wrong() string           // which property is broken
+	step() string            // what the last step was
+	waited() int             // the longest that a call has waited
+}
+
+func (w *World) wrong() string { return w.Why }
+func (w *World) step() string  { return w.why }
+
+func (w *World) waited() (longest int) {
+	for _, c := range w.Calls {
+		longest = max(longest, c.Waits)
+	}
+	return longest
+}
+
+func (w *World) telling() *World {
+	n, rules := w.clone(), *w.Rules
+	rules.told = true
+	n.Rules = &rules
+	return n
+}
+
 // Explore visits every state of a world, breadth first, at most so many, and stops at the first
 // that breaks a property.
-func Explore(first *World, most int) (res Result) {
+func Explore[S State[S]](first S, most int) (res Result) {
 	begin := time.Now()
 	defer func() { res.Took = time.Since(begin) }()
 	seen := make(map[string]struct{})
 	var paths []reached
-	var front []*World
+	var front []S
 	var buf []byte
-	add := func(w *World, from, step int32) bool {
+	add := func(w S, from, step int32) bool {
 		w.normalize()
 		buf = w.key(buf[:0])
 		if _, was := seen[string(buf)]; was {
@@ -341,15 +370,12 @@ func Explore(first *World, most int) (res Result) {
 	add(first.clone(), -1, 0)
 	for at := int32(0); len(front) > 0; at++ {
 		w := front[0]
-		front[0], front = nil, front[1:]
+		front[0], front = *new(S), front[1:]
 		step := int32(0)
-		w.Next(func(n *World) {
+		w.Next(func(n S) {
 			if res.Broken == "" && add(n, at, step) {
-				for _, c := range n.Calls {
-					res.Waits = max(res.Waits, c.Waits)
-				}
-				if n.Why != "" {
-					res.Broken = n.Why
+				res.Waits = max(res.Waits, n.waited())
+				if res.Broken = n.wrong(); res.Broken != "" {
 					res.Steps = replay(first, paths, int32(len(paths)-1))
 				}
 			}
@@ -366,11 +392,9 @@ func Explore(first *World, most int) (res Result) {
 // After returns the world after some steps.
 func (w *World) After(steps ...string) *World {
 	rules := w.Rules
-	told := *rules
-	told.told = true
+	w = w.telling()
 	for _, step := range steps {
 		var next *World
-		w.Rules = &told
 		w.Next(func(n *World) {
 			if strings.HasPrefix(n.why, step) {
 				next = n
@@ -386,26 +410,23 @@ func (w *World) After(steps ...string) *World {
 }
 
 // replay tells the steps that have led to a state.
-func replay(first *World, paths []reached, to int32) (told []string) {
+func replay[S State[S]](first S, paths []reached, to int32) (told []string) {
 	var steps []int32
 	for at := to; paths[at].from >= 0; at = paths[at].from {
 		steps = append(steps, paths[at].step)
 	}
-	w := first.clone()
-	rules := *first.Rules
-	rules.told = true
-	w.Rules = &rules
+	w := first.telling()
 	w.normalize()
 	for _, step := range slices.Backward(steps) {
 		n := int32(0)
-		var next *World
-		w.Next(func(o *World) {
+		var next S
+		w.Next(func(o S) {
 			if n == step {
 				next = o
 			}
 			n++
 		})
-		told = append(told, next.why)
+		told = append(told, next.step())
 		next.normalize()
 		w = next
 	}
