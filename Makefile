@@ -7,8 +7,8 @@
 # make sim         the simulation with SEEDS seeds from FIRST on; make test has the first 500
 # make mutants     puts deliberate bugs in, one at a time, and tells which test catches each: a
 #                  quarter of an hour or more. RUN=regexp, SEEDS=n
-# make model       spin visits every state of small worlds of a Redlock, and finds deliberate bugs:
-#                  one minute; model-small in seconds. See docs/model. Installs spin where it can
+# make spec        every state of small worlds of the specification, and its deliberate bugs: ten
+#                  minutes; spec-small, one. See docs/proof.md
 # make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
 #                  Debian package lua-check
 # make bench       the benchmarks, as a table of figures beside their floors.
@@ -36,7 +36,7 @@ PACKAGES ?= ./test/virtual ./test/locks ./...
 # Most tests wait, so more of them run at once than there are processors.
 PARALLEL ?= 8
 
-.PHONY: model model-small test test-all test-servers sim redis lint fmt tidy bench bench-peers interop cover mutants release-check
+.PHONY: spec spec-small test test-all test-servers sim redis lint fmt tidy bench bench-peers interop cover mutants release-check
 
 test: redis
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler. Left out: the race detector." >&2; fi
@@ -58,11 +58,11 @@ sim:
 redis:
 	@bash scripts/install-redis.sh
 
-model:
-	bash docs/model/run.sh
+spec:
+	$(GO) test -count=1 -timeout 60m ./test/spec -run 'Worlds|Redlocks|BugsAreFound' -v $(TESTFLAGS) -spec.worlds=all
 
-model-small:
-	bash docs/model/run.sh small
+spec-small:
+	$(GO) test -count=1 -timeout 30m ./test/spec -run 'Worlds|Redlocks|BugsAreFound' -v $(TESTFLAGS) -spec.worlds=small
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted" >&2; exit 1; fi

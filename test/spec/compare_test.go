@@ -2,6 +2,7 @@ package spec
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -37,7 +38,7 @@ func mustSession(f func(*relock.Session)) {
 	_ = s.Close(context.Background())
 }
 
-// A stage is a real server, and what its clients say.
+// A recorder is a real server, and what its clients say.
 type recorder struct {
 	t      *testing.T
 	server *redistest.Server
@@ -209,15 +210,125 @@ func aMutex(s *relock.Session, rnd *rand.Rand) (string, relock.Locker) {
 	return name, s.Mutex(name, opts...)
 }
 
-func TestRealServerDoesWhatTheSpecificationSays(t *testing.T) {
-	r := newRecorder(t)
-	r.play(3*time.Second, 1, aMutex)
-	all := r.events()
-	var c Checker
-	require.NoError(t, c.Check(all))
-	names := map[string]int{}
-	for _, e := range all {
-		names[e.Name]++
+func aReadWriteLock(s *relock.Session, rnd *rand.Rand) (string, relock.Locker) {
+	var opts []relock.LockOption
+	switch rnd.IntN(8) {
+	case 0:
+		opts = append(opts, relock.WithFixedLease(time.Duration(50+rnd.IntN(300))*time.Millisecond))
+	case 1:
+		opts = append(opts, relock.WithMinHold(time.Duration(rnd.IntN(5000))*time.Microsecond))
+	case 2:
+		opts = append(opts, relock.WithLease(time.Duration(100+rnd.IntN(300))*time.Millisecond))
 	}
-	fmt.Println(c.Steps, "steps,", c.Aside, "aside", strings.TrimPrefix(fmt.Sprint(names), "map"))
+	name := string(rune('r' + rnd.IntN(2)))
+	if rnd.IntN(3) == 0 {
+		return name, s.RWMutex(name, opts...)
+	}
+	return name, s.RWMutex(name, opts...).RLocker()
+}
+
+func aSemaphore(s *relock.Session, rnd *rand.Rand) (string, relock.Locker) {
+	var opts []relock.LockOption
+	switch rnd.IntN(8) {
+	case 0:
+		opts = append(opts, relock.WithFixedLease(time.Duration(50+rnd.IntN(300))*time.Millisecond))
+	case 1:
+		opts = append(opts, relock.WithMinHold(time.Duration(rnd.IntN(5000))*time.Microsecond))
+	}
+	return "p", s.Semaphore("p", 1+rnd.IntN(3), opts...)
+}
+
+// harm has subscriptions break, and the server stand still, until stop is closed.
+func (r *recorder) harm(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(300 * time.Millisecond):
+			_, _ = r.server.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(200 * time.Millisecond):
+			if r.server.Freeze() == nil {
+				time.Sleep(100 * time.Millisecond)
+				_ = r.server.Thaw()
+			}
+		}
+	}
+}
+
+// TestRealServersDoWhatTheSpecificationSays has goroutines of four sessions lock in many ways.
+func TestRealServersDoWhatTheSpecificationSays(t *testing.T) {
+	for i, c := range []struct {
+		name   string
+		harmed bool
+		locks  func(*relock.Session, *rand.Rand) (string, relock.Locker)
+	}{
+		{"Mutex", false, aMutex}, {"Mutex, harmed", true, aMutex}, {"RWMutex", false, aReadWriteLock},
+		{"RWMutex, harmed", true, aReadWriteLock}, {"Semaphore", false, aSemaphore}, {"Semaphore, harmed", true, aSemaphore},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRecorder(t)
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			if c.harmed {
+				wg.Go(func() { r.harm(stop) })
+			}
+			r.play(*playing, uint64(i), c.locks)
+			close(stop)
+			wg.Wait()
+			all := r.events()
+			var checker Checker
+			if err := checker.Check(all); err != nil {
+				t.Fatal(err)
+			}
+			require.Zero(t, checker.Aside)
+			fmt.Printf("%s: %d steps are accepted\n", c.name, checker.Steps)
+			rejectsChanges(t, all)
+		})
+	}
+}
+
+// playing is how long each of them takes.
+var playing = flag.Duration("spec.playing", time.Second, "how long real servers are played with")
+
+// rejectsChanges checks that the trace is rejected if one entry was changed.
+func rejectsChanges(t *testing.T, all []Event) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	changed := 0
+	for range 200 {
+		i := rnd.IntN(len(all))
+		e := all[i]
+		var now []Event
+		switch acquires, releases := strings.HasSuffix(e.Name, "_acquire"), strings.HasSuffix(e.Name, "_release"); {
+		case acquires && number(e.Reply[0]) > 0 && !strings.HasPrefix(e.Name, "read"): // another token
+			e.Reply = slices.Clone(e.Reply)
+			e.Reply[0] = fmt.Sprint(number(e.Reply[0]) + 1)
+			now = slices.Concat(all[:i], []Event{e}, all[i+1:])
+		case acquires && number(e.Reply[0]) < 0 && number(e.Reply[1]) > 0: // another score
+			e.Reply = slices.Clone(e.Reply)
+			e.Reply[1] = fmt.Sprint(number(e.Reply[1]) + 1)
+			now = slices.Concat(all[:i], []Event{e}, all[i+1:])
+		case releases && len(e.Published) > 0 && !strings.HasPrefix(e.Published[0].Text, "poll"): // one message less
+			e.Published = e.Published[1:]
+			now = slices.Concat(all[:i], []Event{e}, all[i+1:])
+		case releases && len(e.Published) > 0: // a message to another
+			e.Published = slices.Clone(e.Published)
+			e.Published[0].Text += "0"
+			now = slices.Concat(all[:i], []Event{e}, all[i+1:])
+		case e.Name == Ends && i+1 < len(all) && strings.HasSuffix(all[i+1].Name, "release") && all[i+1].Args[0] == e.Args[0]:
+			now = slices.Concat(all[:i], all[i+1:]) // a client that releases what it is still sure of
+		default:
+			continue
+		}
+		changed++
+		var c Checker
+		if c.Check(now) == nil {
+			t.Fatalf("a trace with a changed entry is accepted: %v", all[i])
+		}
+	}
+	require.Positive(t, changed)
+	fmt.Println("   ", changed, "traces with one changed entry are rejected")
 }

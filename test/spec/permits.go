@@ -83,9 +83,19 @@ func (r *Run) fill(ended []string, gone bool, asks ID, lease Time, of ID) (token
 	}
 }
 
+// member is the member of the sorted set that has the end of a holder's lease.
+func (h *Holder) member() ID {
+	if h.Rests {
+		return "-" + h.ID
+	}
+	return h.ID
+}
+
 // byEnd returns the holders in order of the ends of their leases.
 func (r *Run) byEnd() []Holder {
-	return slices.SortedFunc(slices.Values(r.Holders), func(a, b Holder) int { return cmp.Compare(a.Ends, b.Ends) })
+	return slices.SortedFunc(slices.Values(r.Holders), func(a, b Holder) int {
+		return cmp.Or(cmp.Compare(a.Ends, b.Ends), cmp.Compare(a.member(), b.member()))
+	})
 }
 
 // permitWaits is waitFor of permits.lua: after how long a permit may be free.
@@ -100,10 +110,7 @@ func (r *Run) permitWaits(score Time) Reply {
 func (r *Run) wantPermits() {
 	told := map[string]bool{}
 	for i, h := range r.byEnd() {
-		id := h.ID
-		if h.Rests {
-			id = "-" + id
-		}
+		id := h.member()
 		if i < 100 && !told[id.Session()] {
 			r.want(id)
 		}
