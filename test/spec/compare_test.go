@@ -117,12 +117,18 @@ func merge(scripts, said []Event) (all []Event) {
 }
 
 // play has goroutines of some sessions lock a few names in many ways.
-func (r *recorder) play(d time.Duration, seed uint64, lockers ...func(*relock.Session, *rand.Rand) (string, relock.Locker)) {
+func (r *recorder) play(d time.Duration, seed uint64, harmed bool, lockers ...func(*relock.Session, *rand.Rand) (string, relock.Locker)) {
 	var wg sync.WaitGroup
-	over := time.After(d)
 	stop := make(chan struct{})
+	var sessions []*relock.Session
 	for i := range 4 {
-		s := r.session(relock.WithLease(time.Second), relock.WithTenure(time.Duration(i%2)*5*time.Millisecond))
+		tenure := relock.WithTenure(time.Duration(i%2) * 5 * time.Millisecond)
+		sessions = append(sessions, r.session(relock.WithLease(time.Second), tenure))
+	}
+	if harmed {
+		wg.Go(func() { r.harm(stop) })
+	}
+	for i, s := range sessions {
 		for j := range 3 {
 			wg.Go(func() {
 				rnd := rand.New(rand.NewPCG(seed, uint64(10*i+j)))
@@ -137,7 +143,7 @@ func (r *recorder) play(d time.Duration, seed uint64, lockers ...func(*relock.Se
 			})
 		}
 	}
-	<-over
+	time.Sleep(d)
 	close(stop)
 	wg.Wait()
 }
@@ -271,14 +277,7 @@ func TestRealServersDoWhatTheSpecificationSays(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRecorder(t)
-			stop := make(chan struct{})
-			var wg sync.WaitGroup
-			if c.harmed {
-				wg.Go(func() { r.harm(stop) })
-			}
-			r.play(*playing, uint64(i), c.locks)
-			close(stop)
-			wg.Wait()
+			r.play(*playing, uint64(i), c.harmed, c.locks)
 			all := r.events()
 			var checker Checker
 			if err := checker.Check(all); err != nil {

@@ -87,8 +87,8 @@ func worlds() []world {
 	return []world{
 		{"two processes, twice", small, 0, of(Faults{}, 0, 1).twice()},
 		{"three processes", small, 0, of(Faults{}, 0, 1, 2)},
-		{"a freeze", small, 4, of(Faults{Freezes: 1}, 0, 1)},
-		{"a freeze, one comes again", large, 4, of(Faults{Freezes: 1}, 0, 1).again()},
+		{"a freeze", small, 1, of(Faults{Freezes: 1}, 0, 1)},
+		{"a freeze, one comes again", large, 3, of(Faults{Freezes: 1}, 0, 1).again()},
 		{"a waiter crashes", small, 0, of(Faults{Waiters: 1}, 0, 1).again()},
 		{"a crash", small, 3, of(Faults{Crashes: 1}, 0, 1).again()},
 		{"a silent crash", small, 3, of(Faults{Silent: 1}, 0, 1).again()},
