@@ -14,6 +14,8 @@ import (
 // make spec explores all worlds, CI the small ones, and other tests the tiny ones.
 var most = flag.String("spec.worlds", "tiny", "which worlds are explored: tiny, small or all")
 
+var only = flag.String("spec.only", "", "explore only the world of this name")
+
 type size int
 
 const (
@@ -111,7 +113,12 @@ func worlds() []world {
 		{"all data is lost", tiny, 1, of(Faults{Wipes: 1}, 0, 1)},
 		{"Redisson takes it", small, 2, of(Faults{Redisson: 1}, 0, 1)},
 		{"Redisson listens and never comes", tiny, 1, of(Faults{Listens: 1}, 0, 1)},
-		{"Redisson listens, and a silent crash", large, 4, of(Faults{Listens: 1, Silent: 1}, 0, 1).again()},
+		{"the holder of three crashes silently, and then another", tiny, 3, of(Faults{Silent: 2}, 0, 1, 2).After(
+			"a:00 acquires", "acquire of a:00 is executed", "the reply to acquire of a:00",
+			"b:10 acquires", "acquire of b:10 is executed", "the reply to acquire of b:10",
+			"c:20 acquires", "acquire of c:20 is executed", "the reply to acquire of c:20",
+			"session a crashes",
+		)},
 		{"kept", small, 0, of(Faults{}, 0, 1).again().keeping()},
 		{"kept, twice", large, 0, of(Faults{}, 0, 1).twice().keeping()},
 	}
@@ -133,7 +140,7 @@ var bugs = []struct {
 	{CancelledKeepsGrant, "stays behind", "a cancelled call", tiny},
 	{AbsentAreGranted, "gets in", "a waiter crashes", tiny},
 	{LapsedCostEachEntry, "gets in", "a silent crash of two waiters", tiny},
-	{PollGrantsTheLease, "gets in", "Redisson listens, and a silent crash", large},
+	{PollGrantsTheLease, "gets in", "the holder of three crashes silently, and then another", tiny},
 	{TurnWithoutEnd, "gets in", "Redisson listens and never comes", tiny},
 	{RecallUnsaid, "given up", "kept", tiny},
 	{RecallIgnored, "given up", "kept", tiny},
@@ -145,13 +152,13 @@ var bugs = []struct {
 func TestWorlds(t *testing.T) {
 	states := 0
 	for _, w := range worlds() {
-		if !explored(w.size) {
+		if *only != "" && w.name != *only || *only == "" && !explored(w.size) {
 			continue
 		}
 		w.Bound = w.bound
 		res := Explore(w.World, statesMost)
 		states += res.States
-		fmt.Printf("%-44s %9d states %8v, longest wait %d\n", w.name, res.States, res.Took.Round(time.Millisecond), res.Waits)
+		fmt.Printf("%-56s %9d states %8v, longest wait %d\n", w.name, res.States, res.Took.Round(time.Millisecond), res.Waits)
 		switch {
 		case res.Broken != "":
 			t.Errorf("%s: %s\n%s", w.name, res.Broken, strings.Join(res.Steps, "\n"))
@@ -161,7 +168,7 @@ func TestWorlds(t *testing.T) {
 			t.Errorf("%s: nobody waits longer than %d, not %d", w.name, res.Waits, w.bound)
 		}
 	}
-	fmt.Printf("%-44s %9d states\n", "all", states)
+	fmt.Printf("%-56s %9d states\n", "all", states)
 }
 
 // TestBugsAreFound shows that the properties fail without the rules that they are there for.

@@ -116,7 +116,10 @@ func (r *Run) dropSession(session string) {
 }
 
 // lapsed is lapsed of queue.lua: a lock is free although others wait. If the fence key names a
-// hold, the lease of that has run out.
+// hold, the lease of that has run out: its session may be frozen. So when a grant expires, the next
+// script removes all entries of the session that it was for, then the next session gets the lock.
+// The session's waiters find that at their next polls, and come back with their old scores; the
+// winner, which was too late, finds that by a round trip (Confirming), and asks again.
 func (r *Run) lapsed() {
 	of := r.Fence.Of
 	if !of.isHold() || of.Session() == r.Session || r.Bug == LapsedCostEachEntry {
