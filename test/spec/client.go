@@ -30,6 +30,17 @@ const (
 	Release
 )
 
+// A Kind is a type of lock, or a side of one.
+type Kind uint8
+
+// The kinds of a call.
+const (
+	Plain Kind = iota // Mutex or FairMutex
+	Writer
+	Reader
+	Permit
+)
+
 // A Request is a script under way. It is executed at any time after it was sent, and its reply is
 // read at any time after that.
 type Request struct {
@@ -43,6 +54,7 @@ type Request struct {
 // A Call acquires a lock and releases it, some times in a row: internal/acquire.
 type Call struct {
 	Session  int
+	Kind     Kind
 	Keeps    bool // WithKeep
 	Ends     bool // WithFixedLease
 	Stage    Stage
@@ -60,6 +72,7 @@ type Call struct {
 	Wanted   bool // others wait
 	Doubt    bool // a request that got no reply may still be executed
 	Token    int64
+	Slot     int  // of a permit
 	Block    bool // the tokens behind it, up to the next 1024, are its too
 	Waits    int  // how long it has waited for a lock that nobody validly holds
 }
@@ -161,10 +174,13 @@ func (w *World) begun(c *Call) {
 		return
 	}
 	w.checkOverlap()
-	if c.Token <= w.Best {
+	if c.Kind == Reader {
+		return // it has no token
+	}
+	if c.Token <= w.Best && c.Kind != Permit { // of permits it may be a renewed one's
 		w.broken("tokens grow: that of %s does not", w.id(c))
 	}
-	w.Best = c.Token
+	w.Best = max(w.Best, c.Token)
 }
 
 // granted is accept of wait.go: a grant is valid from the time of a request on. One that is too
@@ -198,6 +214,7 @@ func (w *World) heard(session int, m Message) {
 	switch {
 	case m.Verb == "granted" && waits:
 		c.Wanted = c.Wanted || m.More
+		c.slot(m.Slot)
 		w.granted(c, c.Polled, m.Term, m.Token)
 	case m.Verb == "granted" && known && c.Stage == Asking, m.Verb == "poll" && known:
 		c.Polls = true // it has overtaken the reply to the request that queues the hold id
@@ -215,6 +232,13 @@ func (w *World) heard(session int, m Message) {
 	}
 }
 
+// slot notes the slot of a permit.
+func (c *Call) slot(n int) {
+	if c.Kind == Permit {
+		c.Slot = n
+	}
+}
+
 // replied is what a call does with a reply.
 func (w *World) replied(c *Call, q Request) {
 	c.Request = Request{}
@@ -225,6 +249,7 @@ func (w *World) replied(c *Call, q Request) {
 		case q.Reply.Granted() && w.Now < q.Sent+term: // send of request.go
 			c.Grant, c.Fresh = false, true
 			c.Wanted, c.Again = c.Wanted || q.Reply.X < 0, q.Reply.Y == 2
+			c.slot(int(q.Reply.Y))
 			w.begin(c, q.Sent+term, q.Reply.N)
 		case q.Reply.Granted(): // the reply came too late: it is sent again, or asked under a new id
 			c.Doubt, c.Stage = true, Confirming
@@ -238,6 +263,7 @@ func (w *World) replied(c *Call, q Request) {
 		switch {
 		case q.Reply.Granted():
 			c.Wanted = c.Wanted || q.Reply.X < 0
+			c.slot(int(q.Reply.Y))
 			w.granted(c, q.Sent, term, q.Reply.N)
 		case q.Reply.N == Gone:
 			w.askAgain(c)
@@ -299,7 +325,7 @@ func (w *World) lose(c *Call) {
 
 // over ends an acquisition.
 func (w *World) over(c *Call) {
-	*c = Call{Session: c.Session, Keeps: c.Keeps, Ends: c.Ends, Left: c.Left - 1, N: c.N + 1}
+	*c = Call{Session: c.Session, Kind: c.Kind, Keeps: c.Keeps, Ends: c.Ends, Left: c.Left - 1, N: c.N + 1}
 	if c.Left <= 0 || c.N >= maxIDs {
 		c.Stage, c.Left, c.N, c.Begun = Over, 0, 0, 0
 	}

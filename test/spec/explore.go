@@ -79,8 +79,11 @@ func (w *World) shiftServer(d Time) {
 	}
 	l := w.Lock
 	for i := range l.Holders {
-		at(&l.Holders[i].Ends)
+		if h := &l.Holders[i]; h.Ends != 0 {
+			h.Ends = max(h.Ends+d, start-Second)
+		}
 	}
+	at(&l.Fence.Rests)
 	at(&l.Ends)
 	at(&l.Fence.Ends)
 	for _, q := range []*Queue{&l.Queue, &l.Readers} {
@@ -121,7 +124,7 @@ func (w *World) tokens() []*int64 {
 			all = append(all, &w.Sessions[i].Inbox[j].Token)
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, func(t *int64) bool { return *t < 1024 }) // a reader has none
 }
 
 // rankTokens makes the blocks of tokens that are behind the clock as close to it as their order
@@ -150,9 +153,11 @@ func (w *World) rankTokens() {
 func (w *World) rankScores() {
 	var scores []*Time
 	var replies []*int64
-	for i := range w.Lock.Queue.Entries {
-		if e := &w.Lock.Queue.Entries[i]; e.ID != Redisson {
-			scores = append(scores, &e.Score)
+	for _, q := range []*Queue{&w.Lock.Queue, &w.Lock.Readers} {
+		for i := range q.Entries {
+			if e := &q.Entries[i]; e.ID != Redisson {
+				scores = append(scores, &e.Score)
+			}
 		}
 	}
 	for i := range w.Calls {
@@ -235,6 +240,8 @@ func (w *World) key(b []byte) []byte {
 		num(int64(h.Slot))
 	}
 	text(ID(l.Mode))
+	num(int64(l.Limit))
+	rel(l.Fence.Rests)
 	rel(l.Ends)
 	tok(l.Fence.Token)
 	text(l.Fence.Of)
@@ -254,6 +261,7 @@ func (w *World) key(b []byte) []byte {
 		rel(c.Deadline)
 		tok(c.Token)
 		num(int64(c.Waits))
+		num(int64(c.Slot))
 		q := &c.Request
 		if num(int64(q.Verb)); q.Verb != None {
 			rel(q.Sent)
@@ -275,6 +283,7 @@ func (w *World) key(b []byte) []byte {
 			text(m.ID)
 			tok(m.Token)
 			num(int64(m.Term))
+			num(int64(m.Slot))
 			bit(m.More)
 		}
 		num(int64(len(s.Cleanups)))

@@ -58,6 +58,23 @@ func of(f Faults, sessions ...int) *World {
 	return w
 }
 
+// kinds gives the calls their kinds.
+func (w *World) kinds(kinds ...Kind) *World {
+	for i, k := range kinds {
+		w.Calls[i].Kind = k
+	}
+	return w
+}
+
+// permits makes all calls those of a semaphore with that limit.
+func (w *World) permits(n int) *World {
+	w.Permits = n
+	for i := range w.Calls {
+		w.Calls[i].Kind = Permit
+	}
+	return w
+}
+
 // again has the first call acquire twice.
 func (w *World) again() *World {
 	w.Calls[0].Left = 2
@@ -119,6 +136,16 @@ func worlds() []world {
 			"c:20 acquires", "acquire of c:20 is executed", "the reply to acquire of c:20",
 			"session a crashes",
 		)},
+		{"a writer and a reader", tiny, 0, of(Faults{}, 0, 1).kinds(Writer, Reader)},
+		{"a writer and two readers", small, 0, of(Faults{}, 0, 1, 2).kinds(Writer, Reader, Reader)},
+		{"two writers and a reader", small, 0, of(Faults{}, 0, 1, 2).kinds(Writer, Writer, Reader)},
+		{"a writer and a reader, a freeze", small, 1, of(Faults{Freezes: 1}, 0, 1).kinds(Writer, Reader)},
+		{"a writer and a reader, a cancelled call", tiny, 1, of(Faults{Cancels: 1}, 0, 1).kinds(Writer, Reader)},
+		{"a writer and a reader, a lost message", tiny, 1, of(Faults{LostMessages: 1}, 0, 1).kinds(Writer, Reader)},
+		{"a permit for two", tiny, 0, of(Faults{}, 0, 1).permits(1)},
+		{"a permit for two, a freeze", large, 1, of(Faults{Freezes: 1}, 0, 1).permits(1)},
+		{"two permits for two", tiny, 0, of(Faults{}, 0, 1).permits(2)},
+		{"two permits for three", large, 0, of(Faults{}, 0, 1, 2).permits(2)},
 		{"kept", small, 0, of(Faults{}, 0, 1).again().keeping()},
 		{"kept, twice", large, 0, of(Faults{}, 0, 1).twice().keeping()},
 	}
@@ -142,6 +169,7 @@ var bugs = []struct {
 	{LapsedCostEachEntry, "gets in", "a silent crash of two waiters", tiny},
 	{PollGrantsTheLease, "gets in", "the holder of three crashes silently, and then another", tiny},
 	{TurnWithoutEnd, "gets in", "Redisson listens and never comes", tiny},
+	{SlotsShared, "overlap", "two permits for two", tiny},
 	{RecallUnsaid, "given up", "kept", tiny},
 	{RecallIgnored, "given up", "kept", tiny},
 	{TokenOfTheClock, "tokens grow", "the clock goes back", tiny},

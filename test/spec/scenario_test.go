@@ -104,10 +104,6 @@ func (s *stage) acquire(id, lease, score string) {
 	s.run("mutex_acquire", s.keys(), id, lease, id, score, id, s.channel(), "relock_session:", subscribed)
 }
 
-func (s *stage) try(id, lease string) {
-	s.run("mutex_acquire", s.keys(), id, lease, "", "", id, s.channel(), "relock_session:", subscribed)
-}
-
 func (s *stage) release(id, rest string) {
 	s.run("mutex_release", s.keys(), id, id, rest, s.channel(), "relock_session:", subscribed)
 }

@@ -18,6 +18,7 @@ type World struct {
 	Strays   []Stray
 	Theirs   Theirs
 	Faults   Faults // that may still happen
+	Permits  int    // of a semaphore
 	Last     ID     // the last hold that began, or got its whole lease
 	Best     int64  // the largest token of a hold so far
 	Issued   int64  // the largest token that a script has issued
@@ -66,7 +67,7 @@ const (
 	theirs = ID("00000000-0000-4000-8000-000000000000:1")
 )
 
-var ids = func() (all [4][maxIDs]map[int]ID) {
+var ids = func() (all [4][maxIDs]map[int]ID) { // by call, number and session
 	for call := range all {
 		for n := range all[call] {
 			all[call][n] = map[int]ID{}
@@ -84,13 +85,22 @@ var sessionNames = []string{"a", "b", "c", "d"}
 func (w *World) id(c *Call) ID {
 	for i := range w.Calls {
 		if &w.Calls[i] == c {
-			return ids[i][c.N][c.Session]
+			if id := ids[i][c.N][c.Session]; c.Kind == Writer {
+				return id + ":write"
+			} else {
+				return id
+			}
 		}
 	}
 	panic("no such call")
 }
 
-func (w *World) entry(id ID, score Time) Entry { return Entry{ID: id, Grant: w.Term, Score: score} }
+func (w *World) entry(id ID, score Time) Entry {
+	return Entry{ID: id, Grant: w.Term, Limit: w.Permits, Score: score}
+}
+
+// kindOf returns the kind of a hold id.
+func (w *World) kindOf(id ID) Kind { return w.Calls[id[2]-'0'].Kind }
 
 func (w *World) broken(format string, args ...any) {
 	if w.Why == "" {
@@ -140,25 +150,44 @@ func (w *World) deliver(r *Run) {
 // execute executes a script for a hold id.
 func (w *World) execute(c *Call, v Verb, id ID, score Time) (reply Reply) {
 	r := w.run(c.Session)
+	k := w.kindOf(id)
 	switch v {
 	case Acquire, Confirm:
-		reply = r.MutexAcquire(Ask{
+		reply = [...]func(*Run, Ask) Reply{(*Run).MutexAcquire, (*Run).WriteAcquire, (*Run).ReadAcquire, (*Run).PermitAcquire}[k](r, Ask{
 			ID: id, Lease: w.Lease, Queue: v == Acquire, Entry: w.entry(id, score), Ends: c.Ends,
 		})
 	case Poll:
-		reply, _ = r.MutexPoll(w.entry(id, 0))
+		reply, _ = [...]func(*Run, Entry) (Reply, bool){
+			(*Run).MutexPoll, (*Run).WritePoll, (*Run).ReadPoll, (*Run).PermitPoll,
+		}[k](r, w.entry(id, 0))
 	case Renew:
-		if r.Renew(id, w.Lease, c.Ends) {
+		has := false
+		switch k {
+		case Reader:
+			has = r.ReadRenew(id, w.Lease)
+		case Permit:
+			has = r.PermitRenew(id, w.Lease, c.Ends)
+		default:
+			has = r.Renew(id, w.Lease, c.Ends)
+		}
+		if has {
 			reply.N = 1
 		}
 	case Release:
-		reply.N = r.MutexRelease(id, 0)
+		reply.N = r.release(k, id)
 	}
 	if v == Acquire && reply.Granted() {
 		w.Last = id
 	}
 	w.deliver(r)
 	return reply
+}
+
+// release is the release script of a kind.
+func (r *Run) release(k Kind, id ID) int64 {
+	return [...]func(*Run, ID, Time) int64{
+		(*Run).MutexRelease, (*Run).WriteRelease, (*Run).ReadRelease, (*Run).PermitRelease,
+	}[k](r, id, 0)
 }
 
 // Next visits each state that may follow.
@@ -386,7 +415,7 @@ func (w *World) resubscribed(session int) {
 // cleansUp is release and answered of internal/lease/cleanup.go.
 func (w *World) cleansUp(session, j int, t Cleanup) {
 	r := w.run(session)
-	found := r.MutexRelease(t.ID, 0) >= 0
+	found := r.release(w.kindOf(t.ID), t.ID) >= 0
 	w.deliver(r)
 	s := &w.Sessions[session]
 	if found || w.Now >= t.Doubt {
@@ -404,7 +433,7 @@ func (w *World) crash(session int, silent bool) {
 			if q := c.Request; q.Verb != None && !q.Executed {
 				w.stray(c, q)
 			}
-			*c = Call{Session: session, Stage: Over}
+			*c = Call{Session: session, Kind: c.Kind, Stage: Over}
 		}
 	}
 }
@@ -511,25 +540,43 @@ func (w *World) tick() {
 func (w *World) check() {
 	w.checkOverlap()
 	w.Lock.Expire(w.Now)
-	for _, e := range w.Lock.Queue.Entries {
-		w.mustBeKnown(e.ID, "an entry")
+	for _, q := range []*Queue{&w.Lock.Queue, &w.Lock.Readers} {
+		for _, e := range q.Entries {
+			w.mustBeKnown(e.ID, "an entry")
+		}
 	}
 	if w.done() {
-		if !w.Lock.Free() && !w.Theirs.Holds && w.Lock.Holders[0].ID != theirs {
-			w.mustBeKnown(w.Lock.Holders[0].ID, "a hold")
+		for _, h := range w.Lock.Holders {
+			if h.ID != theirs && h.Ends == 0 { // of others the key lives as long as that of the longest lease
+				w.mustBeKnown(h.ID, "a hold")
+			}
 		}
 	}
 }
 
 func (w *World) checkOverlap() {
-	valid := 0
+	if w.Lossy {
+		return
+	}
+	permits := 0
 	for i := range w.Calls {
-		if w.Valid(&w.Calls[i]) {
-			valid++
+		c := &w.Calls[i]
+		if !w.Valid(c) {
+			continue
+		}
+		if c.Kind == Permit {
+			permits++
+		}
+		for j := range w.Calls[:i] {
+			o := &w.Calls[j]
+			shares := c.Kind == Reader && o.Kind == Reader || c.Kind == Permit && c.Slot != o.Slot
+			if w.Valid(o) && !shares {
+				w.broken("valid holds never overlap: %s and %s are valid", w.id(c), w.id(o))
+			}
 		}
 	}
-	if valid > 1 && !w.Lossy {
-		w.broken("valid holds never overlap: %d are valid", valid)
+	if permits > w.Permits {
+		w.broken("valid holds never overlap: %d of %d permits are valid", permits, w.Permits)
 	}
 }
 
