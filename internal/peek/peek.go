@@ -73,10 +73,11 @@ func Locked(l relock.Locker) *relock.Hold {
 	return h
 }
 
-// Deadline returns until when a hold of a session was valid, also after its end.
+// Deadline returns until when a hold of a session was valid, also after its end: then its loss is
+// reported.
 func Deadline(s *relock.Session, h *relock.Hold) time.Time {
 	l := lease.Of(field[acquire.Held](h, "held").(*local.Hold).Lease)
-	return time.Now().Add(time.Duration(l.Deadline.Load() - Session(s).Node.Clock.Now()))
+	return time.Now().Add(time.Duration(l.Deadline.Load() - lease.Early - Session(s).Node.Clock.Now()))
 }
 
 // HoldID returns the hold id in Redis of a hold that is not a Group's or a Redlock's.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,9 @@ var trace = sync.OnceFunc(func() { mustSession(func(s *relock.Session) { peek.Ch
 
 // mustSession calls f with a session that nobody else uses.
 func mustSession(f func(*relock.Session)) {
-	server, err := redistest.Launch(mustDir())
+	dir := mustDir()
+	defer os.RemoveAll(dir)
+	server, err := redistest.Launch(dir)
 	if err != nil {
 		return // there is no server to compare with either
 	}
@@ -68,10 +71,11 @@ func (r *recorder) holds(s *relock.Session, key string, h *relock.Hold) (end fun
 		defer r.mu.Unlock()
 		r.said = append(r.said, Event{Name: name, At: Time(at.UnixMicro()), Keys: []string{key}, Args: []string{id}})
 	}
-	if !time.Now().Before(peek.Deadline(s, h)) {
+	now := time.Now()
+	if !now.Before(peek.Deadline(s, h)) {
 		return func() {}
 	}
-	say(Begins, time.Now())
+	say(Begins, now)
 	return sync.OnceFunc(func() {
 		deadline := peek.Deadline(s, h)
 		if now := time.Now(); now.Before(deadline) {
@@ -279,6 +283,9 @@ func TestRealServersDoWhatTheSpecificationSays(t *testing.T) {
 			r := newRecorder(t)
 			r.play(*playing, uint64(i), c.harmed, c.locks)
 			all := r.events()
+			if len(all) == 0 {
+				t.Skip("scripts cannot say what they do on this server")
+			}
 			var checker Checker
 			if err := checker.Check(all); err != nil {
 				t.Fatal(err)

@@ -308,7 +308,11 @@ var beyond = []string{"force-any-ranking", "grant-timeout-unchecked", "taken-by-
 func TestDeliberateBugsInLuaAreRejected(t *testing.T) {
 	server := redistest.Start(t)
 	var c Checker
-	require.NoError(t, c.Check(newStage(t, server, "").play(t)))
+	as := newStage(t, server, "").play(t)
+	if len(as) == 0 {
+		t.Skip("scripts cannot say what they do on this server")
+	}
+	require.NoError(t, c.Check(as))
 	require.Zero(t, c.Aside)
 	fmt.Println(c.Steps, "steps of scenes are accepted")
 	all, err := filepath.Glob("../mutants/bugs/*.bug")

@@ -22,7 +22,7 @@ type Checker struct {
 }
 
 // slack is by how much the end of a key may differ: Redis ends it a moment later.
-const slack = 2 * Millisecond
+const slack = 3 * Millisecond
 
 // Check checks a whole trace. The error tells the first step that is wrong.
 func (c *Checker) Check(trace []Event) error {
@@ -158,7 +158,11 @@ func (l *Lock) edges(now, slop Time) []Time {
 		some = some || near(h.Ends)
 	}
 	if some {
-		return []Time{0, Millisecond, slack, slack + slop.ms(), -Millisecond, -slack, -slack - slop.ms()}
+		late := []Time{0, Millisecond, 2 * Millisecond, slack, -Millisecond, -2 * Millisecond, -slack}
+		if slop >= Millisecond {
+			late = append(late, slack+slop.ms(), -slack-slop.ms())
+		}
+		return late
 	}
 	return []Time{0}
 }
@@ -223,7 +227,7 @@ func (c *Checker) stillHeld(e *Event) error {
 			held := slices.ContainsFunc(c.locks[lock], func(l *Lock) bool {
 				l = l.Clone()
 				l.Expire(e.At.ms() - slack - e.slop)
-				return l.index(id) >= 0
+				return slices.ContainsFunc(l.Holders, func(h Holder) bool { return h.ID == id && !h.Rests })
 			})
 			if !held {
 				return fmt.Errorf("%v\n  a client is sure of %s as %s, which does not have it\n%s", e, lock, id, c.describe(lock))
@@ -578,7 +582,7 @@ func (e *Event) agrees(at int, want Reply) string {
 }
 
 func (e *Event) near(a, b int64) bool {
-	return max(a-b, b-a) <= int64((slack+e.slop)/Millisecond)+1
+	return max(a-b, b-a) <= int64((slack+e.slop)/Millisecond)
 }
 
 // told compares how many clients of Redisson were told.
