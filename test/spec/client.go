@@ -349,7 +349,9 @@ func (w *World) abandon(c *Call) {
 
 func (w *World) stray(c *Call, q Request) {
 	if i := slices.Index(w.calls(), c); i >= 0 {
-		w.Strays = append(w.Strays, Stray{Verb: q.Verb, Call: i, ID: w.id(c), Score: q.Score, Until: q.Sent + w.Lease})
+		w.Strays = append(w.Strays, Stray{
+			Verb: q.Verb, Call: i, ID: w.id(c), Score: q.Score, Until: q.Sent + w.Lease,
+		})
 	}
 }
 

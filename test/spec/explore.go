@@ -302,8 +302,8 @@ func (w *World) key(b []byte) []byte {
 	}
 	f := w.Faults
 	for _, n := range []int{
-		f.Freezes, f.Crashes, f.Waiters, f.Silent, f.Cuts, f.LostMessages, f.LostReplies, f.Twice, f.Cancels, f.Forces, f.Ahead, f.Back, f.Wipes,
-		f.Redisson, f.Listens,
+		f.Freezes, f.Crashes, f.Waiters, f.Silent, f.Cuts, f.LostMessages, f.LostReplies, f.Twice,
+		f.Cancels, f.Forces, f.Ahead, f.Back, f.Wipes, f.Redisson, f.Listens,
 	} {
 		b = append(b, byte(n))
 	}

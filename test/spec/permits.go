@@ -32,7 +32,8 @@ func (r *Run) permit(id ID) int {
 // take is take of permits.lua: a permit, with the lowest free slot.
 func (r *Run) take(id ID, limit int, lease Time, of ID) (token int64, slot int) {
 	token, _ = r.issue(of, lease)
-	for slices.ContainsFunc(r.Holders, func(h Holder) bool { return h.Slot == slot }) && r.Bug != SlotsShared {
+	taken := func(h Holder) bool { return h.Slot == slot }
+	for slices.ContainsFunc(r.Holders, taken) && r.Bug != SlotsShared {
 		slot++
 	}
 	r.Holders = append(r.Holders, Holder{ID: id, Slot: slot, Ends: r.Now.ms() + lease})
@@ -51,7 +52,9 @@ func (r *Run) expire() {
 
 // fill is fill of permits.lua: permits go to the entries of the queue while the first that is there
 // may have one. Holders whose lease has ended lose their entries as well.
-func (r *Run) fill(ended []string, gone bool, asks ID, lease Time, of ID) (token int64, slot int, more bool) {
+func (r *Run) fill(
+	ended []string, gone bool, asks ID, lease Time, of ID,
+) (token int64, slot int, more bool) {
 	if gone {
 		r.lapsed()
 	}
@@ -78,7 +81,8 @@ func (r *Run) fill(ended []string, gone bool, asks ID, lease Time, of ID) (token
 		}
 		its, at := r.take(w.ID, w.Limit, w.Grant, w.ID)
 		r.Out = append(r.Out, Message{
-			To: w.ID.Session(), Verb: "granted", ID: w.ID, Grant: Grant{Token: its, Term: w.Grant, More: w.more, Slot: at},
+			To: w.ID.Session(), Verb: "granted", ID: w.ID,
+			Grant: Grant{Token: its, Term: w.Grant, More: w.more, Slot: at},
 		})
 	}
 }

@@ -99,7 +99,8 @@ func (c *RedClient) valid() bool { return c.Stage == RedHeld && c.shares() >= 2 
 
 // due reports whether time must wait for a client.
 func (c *RedClient) due() bool {
-	return !c.Frozen && (c.Stage == RedAsking || c.Stage == RedRaising || c.Stage == RedHeld && (!c.Fresh || c.shares() < 2))
+	return !c.Frozen && (c.Stage == RedAsking || c.Stage == RedRaising ||
+		c.Stage == RedHeld && (!c.Fresh || c.shares() < 2))
 }
 
 // Next visits each state that may follow.
@@ -131,7 +132,9 @@ func (w *Redlock) Next(visit func(*Redlock)) {
 	}
 	for _, i := range []int{0, 2} {
 		if w.Servers[i].Left == 1 {
-			do(func(n *Redlock) { n.Servers[i].Hold, n.Servers[i].Left = 0, 0 }, "clocks drift: a lease ends on server %d", i)
+			do(func(n *Redlock) {
+				n.Servers[i].Hold, n.Servers[i].Left = 0, 0
+			}, "clocks drift: a lease ends on server %d", i)
 		}
 	}
 	if w.Freezes > 0 && !w.Clients[0].Frozen {
@@ -169,7 +172,9 @@ func (w *Redlock) nextOfClient(i int, do redDoes) {
 		return
 	}
 	if c.Stage == RedIdle {
-		do(func(n *Redlock) { n.Clients[i].Stage, n.Clients[i].Age = RedAsking, redLease-1 }, "client %d begins a round", i)
+		do(func(n *Redlock) {
+			n.Clients[i].Stage, n.Clients[i].Age = RedAsking, redLease-1
+		}, "client %d begins a round", i)
 	}
 	for s := range w.Servers {
 		server := &w.Servers[s]
@@ -185,13 +190,20 @@ func (w *Redlock) nextOfClient(i int, do redDoes) {
 			do(func(n *Redlock) { n.repair(i, s) }, "client %d repairs its share of server %d", i, s)
 		}
 	}
-	enough := map[Bug]int{RedlockTokenNotWritten: 0, RedlockTokenOnOne: 1, "": 2, RedlockTokenLate: 2}[w.Bug]
+	enough := 2
+	switch w.Bug {
+	case RedlockTokenNotWritten:
+		enough = 0
+	case RedlockTokenOnOne:
+		enough = 1
+	}
+	inTime := c.shares() >= 2 && c.Age > 0 || w.Bug == RedlockTokenLate
 	switch {
 	case c.Stage == RedAsking:
 		if c.shares() >= 2 {
 			do(func(n *Redlock) { n.Clients[i].Stage = RedRaising }, "client %d has a majority", i)
 		}
-	case c.Stage == RedRaising && c.confirms() >= enough && (w.Bug == RedlockTokenLate || c.shares() >= 2 && c.Age > 0):
+	case c.Stage == RedRaising && c.confirms() >= enough && inTime:
 		do(func(n *Redlock) {
 			if n.Clients[i].Stage = RedHeld; c.Top <= n.Best {
 				n.Why = "tokens grow"
@@ -206,7 +218,7 @@ func (w *Redlock) nextOfClient(i int, do redDoes) {
 			}
 		}, "client %d renews", i)
 	}
-	if c.Stage == RedAsking || c.Stage == RedRaising || c.Stage == RedHeld { // a failure, Unlock, or a loss
+	if c.Stage != RedIdle && c.Stage != RedOver { // a failure, Unlock, or a loss
 		do(func(n *Redlock) { n.drop(i, id) }, "client %d releases", i)
 	}
 }

@@ -86,7 +86,8 @@ func (r *Run) admit(ends, asks ID, lease Time) bool {
 	for _, g := range guests {
 		if g.id != asks {
 			r.Out = append(r.Out, Message{
-				To: g.id.Session(), Verb: "granted", ID: g.id, Grant: Grant{Token: r.writerWaits() + 1, Term: g.lease, Slot: -1},
+				To: g.id.Session(), Verb: "granted", ID: g.id,
+				Grant: Grant{Token: r.writerWaits() + 1, Term: g.lease, Slot: -1},
 			})
 		}
 	}

@@ -182,7 +182,8 @@ func (c *Checker) take(e *Event, parts []part, possible []outcome) {
 		var states []*Lock
 		for _, o := range possible {
 			l := o.locks[p.lock]
-			if l != nil && !slices.ContainsFunc(states, func(s *Lock) bool { return s.same(l) }) && len(states) < 16 {
+			known := slices.ContainsFunc(states, func(s *Lock) bool { return s.same(l) })
+			if l != nil && !known && len(states) < 16 {
 				states = append(states, l)
 			}
 		}
@@ -230,7 +231,8 @@ func (c *Checker) stillHeld(e *Event) error {
 				return slices.ContainsFunc(l.Holders, func(h Holder) bool { return h.ID == id && !h.Rests })
 			})
 			if !held {
-				return fmt.Errorf("%v\n  a client is sure of %s as %s, which does not have it\n%s", e, lock, id, c.describe(lock))
+				return fmt.Errorf("%v\n  a client is sure of %s as %s, which does not have it\n%s",
+					e, lock, id, c.describe(lock))
 			}
 		}
 	}
@@ -456,7 +458,8 @@ func (e *Event) parts() (parts []part, known bool) {
 	case "write_release", "read_release", "permit_release":
 		id, _, rest := a.id(), a.next(), a.ms()
 		release := map[string]func(*Run, ID, Time) int64{
-			"write_release": (*Run).WriteRelease, "read_release": (*Run).ReadRelease, "permit_release": (*Run).PermitRelease,
+			"write_release": (*Run).WriteRelease, "read_release": (*Run).ReadRelease,
+			"permit_release": (*Run).PermitRelease,
 		}[e.Name]
 		return e.one(id, func(r *Run) string { return e.told(release(r, id, rest)) }), true
 	case "permit_renew":

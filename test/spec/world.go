@@ -125,7 +125,8 @@ func (w *World) clone() *World {
 func (w *World) run(session int) *Run {
 	w.Lock.Expire(w.Now)
 	return &Run{
-		before: w.Lock.Fence.Token, Lock: w.Lock, Terms: w.Terms, Now: w.Now, Session: sessionNames[session], Bug: w.Bug,
+		Lock: w.Lock, Terms: w.Terms, Now: w.Now, Session: sessionNames[session], Bug: w.Bug,
+		before:  w.Lock.Fence.Token,
 		Here:    func(s string) bool { return w.Sessions[s[0]-'a'].Subscribed },
 		Listens: w.Theirs.Listens,
 	}
@@ -153,7 +154,9 @@ func (w *World) execute(c *Call, v Verb, id ID, score Time) (reply Reply) {
 	k := w.kindOf(id)
 	switch v {
 	case Acquire, Confirm:
-		reply = [...]func(*Run, Ask) Reply{(*Run).MutexAcquire, (*Run).WriteAcquire, (*Run).ReadAcquire, (*Run).PermitAcquire}[k](r, Ask{
+		reply = [...]func(*Run, Ask) Reply{
+			(*Run).MutexAcquire, (*Run).WriteAcquire, (*Run).ReadAcquire, (*Run).PermitAcquire,
+		}[k](r, Ask{
 			ID: id, Lease: w.Lease, Queue: v == Acquire, Entry: w.entry(id, score), Ends: c.Ends,
 		})
 	case Poll:
@@ -213,7 +216,9 @@ func (w *World) Next(visit func(*World)) {
 	}
 	for i, s := range w.Strays {
 		if w.Now >= s.Until {
-			do(func(n *World) { n.Strays = slices.Delete(n.Strays, i, i+1) }, "a late %s of %s never arrives", s.Verb, s.ID)
+			do(func(n *World) {
+				n.Strays = slices.Delete(n.Strays, i, i+1)
+			}, "a late %s of %s never arrives", s.Verb, s.ID)
 			due = true
 			continue
 		}
@@ -522,7 +527,8 @@ func (w *World) tick() {
 				if slices.ContainsFunc(w.Calls, func(o Call) bool { return o.Stage == Kept }) {
 					property = "a kept lock that is wanted is given up"
 				}
-				w.broken("%s: %s has waited for %d steps while nobody validly held the lock", property, w.id(c), c.Waits)
+				w.broken("%s: %s has waited for %d steps while nobody validly held the lock",
+					property, w.id(c), c.Waits)
 			}
 		}
 		c.Fresh = false
@@ -605,7 +611,8 @@ func (w *World) mustBeKnown(id ID, what string) {
 	byID := func(t Cleanup) bool { return t.ID == id }
 	granted := func(m Message) bool { return m.ID == id && m.Verb == "granted" }
 	late := func(t Stray) bool { return t.ID == id }
-	if slices.ContainsFunc(s.Cleanups, byID) || slices.ContainsFunc(s.Inbox, granted) || slices.ContainsFunc(w.Strays, late) {
+	if slices.ContainsFunc(s.Cleanups, byID) || slices.ContainsFunc(s.Inbox, granted) ||
+		slices.ContainsFunc(w.Strays, late) {
 		return
 	}
 	w.broken("nothing stays behind: %s of %s is left in Redis", what, id)
