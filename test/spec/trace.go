@@ -12,6 +12,7 @@ import (
 // method does in the state that the scripts before it have made.
 type Checker struct {
 	Lossy bool // data may be lost, or locks forced open: holds are not checked
+	Extra Time // by how much more keys may end early or late
 	Steps int  // that were accepted
 	Aside int  // steps that the specification does not know
 
@@ -83,9 +84,9 @@ func (c *Checker) Step(e *Event) error {
 		c.Aside++
 		return nil
 	}
-	e.slop = e.Took
+	e.slop = e.Took + c.Extra
 	for _, p := range parts {
-		e.slop = max(e.slop, e.Took+c.slop[p.lock])
+		e.slop = max(e.slop, e.Took+c.slop[p.lock]+c.Extra)
 	}
 	possible, wrong := []outcome{{locks: map[string]*Lock{}, seen: map[string]bool{}}}, ""
 	for i := range parts {
@@ -227,7 +228,7 @@ func (c *Checker) stillHeld(e *Event) error {
 			}
 			held := slices.ContainsFunc(c.locks[lock], func(l *Lock) bool {
 				l = l.Clone()
-				l.Expire(e.At.ms() - slack - e.slop)
+				l.Expire(e.At.ms() - slack - e.slop - c.Extra)
 				return slices.ContainsFunc(l.Holders, func(h Holder) bool { return h.ID == id && !h.Rests })
 			})
 			if !held {
