@@ -9,8 +9,8 @@
 # make sim         the simulation with SEEDS seeds from FIRST on; make test has the first 500
 # make mutants     puts deliberate bugs in, one at a time, and tells which test catches each: a
 #                  quarter of an hour or more. RUN=regexp, SEEDS=n
-# make model       spin visits every state of small worlds of a Redlock, and finds deliberate bugs:
-#                  one minute; model-small in seconds. See docs/model. Installs spin where it can
+# make spec        every state of small worlds of the specification, and its deliberate bugs: ten
+#                  minutes; spec-small, one. See docs/proof.md
 # make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
 #                  Debian package lua-check
 # make bench       the benchmarks, as a table of figures beside their floors.
@@ -48,7 +48,7 @@ PARALLEL ?= 8
 OLDEST_GO ?= go1.25.0
 NEWEST_GO ?= go1.27.4
 
-.PHONY: build model model-small test test-all test-servers test-go sim redis lint fix-check fmt tidy
+.PHONY: build spec spec-small test test-all test-servers test-go sim redis lint fix-check fmt tidy
 .PHONY: bench bench-peers faults interop cover mutants vuln api release-check dist
 
 build:
@@ -80,11 +80,11 @@ sim:
 redis:
 	@bash scripts/install-redis.sh
 
-model:
-	bash docs/model/run.sh
+spec:
+	$(GO) test -count=1 -timeout 60m ./test/spec -run 'Worlds|Redlocks|BugsAreFound' -v $(TESTFLAGS) -spec.worlds=all
 
-model-small:
-	bash docs/model/run.sh small
+spec-small:
+	$(GO) test -count=1 -timeout 30m ./test/spec -run 'Worlds|Redlocks|BugsAreFound' -v $(TESTFLAGS) -spec.worlds=small
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted" >&2; exit 1; fi

@@ -76,8 +76,9 @@ var allowed = []struct {
 	{"adapters/internal/demo", []string{"."}}, // for the examples of the adapters, which are modules of their own
 	{"test/mutants", nil},
 	{"test/release", nil},
-	{"internal/peek", []string{".", "internal/acquire", "internal/pubsub", "internal/quorum", "internal/session", "internal/wire"}}, // for tests
-	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}},                                                          // for the tests of the public API
+	{"test/spec", nil},
+	{"internal/peek", []string{".", "internal/acquire", "internal/lease", "internal/local", "internal/pubsub", "internal/quorum", "internal/session", "internal/wire"}}, // for tests
+	{"internal/kit", []string{".", "internal/peek", "internal/redistest"}},                                                                                              // for the tests of the public API
 }
 
 // TestImportsGoDownOnly fails on an import that the table does not allow.

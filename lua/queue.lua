@@ -69,6 +69,7 @@ local function nextOf(q, some)
       if entry == 'redisson' then
         local left, begins = turn(q, score)
         if left then return entry, left, begins end
+        if q.later and score < 0 then seen = seen - 1 end -- it has gone to the end
       elseif q.here[sessionOf(entry)] ~= false and score >= 0 and score < math.huge
         and isEntry(q, entry, q.suffix) and isHere(q, sessionOf(entry)) then
         local more = some[i + 2] ~= nil

@@ -9,10 +9,13 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/quorum"
 	"github.com/relock-go/relock/internal/session"
 	"github.com/relock-go/relock/internal/wire"
@@ -68,6 +71,27 @@ func Locked(l relock.Locker) *relock.Hold {
 	*at[acquire.Held](h, "held") = held
 	*at[bool](h, "member") = true
 	return h
+}
+
+// Deadline returns until when a hold of a session was valid, also after its end: then its loss is
+// reported.
+func Deadline(s *relock.Session, h *relock.Hold) time.Time {
+	l := lease.Of(field[acquire.Held](h, "held").(*local.Hold).Lease)
+	return time.Now().Add(time.Duration(l.Deadline.Load() - lease.Early - Session(s).Node.Clock.Now()))
+}
+
+// HoldID returns the hold id in Redis of a hold that is not a Group's or a Redlock's.
+func HoldID(h *relock.Hold) string {
+	return lease.Of(field[acquire.Held](h, "held").(*local.Hold).Lease).ID
+}
+
+// ChangeScripts changes the texts of the scripts that all sessions of this process send from now on,
+// of which s is one. No other session may be in use.
+func ChangeScripts(s *relock.Session, change func(name, text string) string) {
+	for _, script := range Session(s).Proto.Scripts() {
+		script.Text = change(script.Name, script.Text)
+		script.Sha.Store(nil)
+	}
 }
 
 // Scripts returns the scripts that sessions send.

@@ -15,6 +15,7 @@ import (
 
 // check checks what happened, when it is over.
 func (w *world) check() {
+	w.checkTraces()
 	for _, c := range w.calls {
 		w.checkError(c)
 		w.checkWait(c)

@@ -134,7 +134,13 @@ func (w *world) returned(c *call, held bool, err error) {
 		w.fail("a hold is certain when Lock returns", "%v", c)
 	}
 	w.sampleLocked(c)
+	w.recorders[0].begins(c)
 	go w.follow(c)
+}
+
+// endsLocked notes that a hold is not certain any more.
+func (w *world) endsLocked(c *call) {
+	w.recorders[0].ends(c)
 }
 
 // inheritsLocked reports whether the process may have passed on, kept for c or shared with it, a hold whose
@@ -167,6 +173,7 @@ func (w *world) unlocking(c *call) {
 	defer w.sweep()()
 	w.sampleLocked(c)
 	c.unlocking = w.stampLocked()
+	w.endsLocked(c)
 }
 
 func (w *world) unlocked(c *call, err error) {
@@ -200,6 +207,7 @@ func (w *world) vanishLocked(p *process) {
 	for _, c := range w.calls {
 		if c.p == p && (c.certain() || c.returned.seq == 0 || c.held && c.unlocking.seq != 0 && c.unlocked.seq == 0) {
 			c.gone = p.gone
+			w.endsLocked(c)
 		}
 	}
 }
@@ -212,6 +220,7 @@ func (w *world) sweep() (unlock func()) {
 			continue
 		}
 		c.lost = w.stampLocked()
+		w.endsLocked(c)
 		if err := c.lock.Err(); !errors.Is(err, relock.ErrLost) {
 			w.fail("Err tells of a loss", "%v: %v", err, c)
 		}

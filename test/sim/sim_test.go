@@ -72,6 +72,7 @@ func init() {
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // worlds make much garbage and keep little
+	traceScripts()
 	goleak.VerifyTestMain(m)
 }
 
@@ -134,6 +135,8 @@ func (w *world) count(totals map[string]int) {
 	totals["operations"] += len(w.calls)
 	totals["processes"] += len(w.procs)
 	totals["histories through Porcupine"] += w.linear
+	totals["steps that the specification accepts"] += w.accepted
+	totals["steps that the specification does not know"] += w.aside
 	totals["virtual seconds"] += int(w.took.Seconds())
 	for _, c := range w.calls {
 		if c.held {

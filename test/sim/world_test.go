@@ -27,6 +27,7 @@ type world struct {
 	plan      *plan
 	start     time.Time
 	servers   []*memredis.Server
+	recorders []*recorder // of the servers
 	procs     []*process
 	operators []*relock.Session // one on each server, if the plan has locks forced open
 	clients   []rueidis.Client
@@ -42,6 +43,8 @@ type world struct {
 	troubles []*trouble
 	took     time.Duration // virtual
 	linear   int           // histories that went through Porcupine
+	accepted int           // steps that the specification has accepted
+	aside    int           // steps that it does not know
 
 	failing  sync.Mutex // protects failures
 	failures []failure
@@ -97,6 +100,7 @@ func (w *world) build() {
 		}
 		w.servers = append(w.servers, server)
 		w.keepLedger(server)
+		w.recorders = append(w.recorders, record(server))
 	}
 	for i, plan := range w.plan.procs {
 		p := &process{procPlan: plan, id: i}
