@@ -208,3 +208,18 @@ func TestTryTakesAFreeLockWhereListenersCannotBeCounted(t *testing.T) {
 		require.True(t, r.tries(r.lease(k, 1)).Granted)
 	}
 }
+
+// Redisson's entry goes to the end when its turn is over. Nobody behind it is skipped for that.
+func TestNobodyIsSkippedWhenRedissonsTurnIsOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.listen(plainChannel)
+	r.present("b")
+	l := of("b", r.lease(Plain, 1))
+	dead(plainQueue, 1, "")(r)
+	r.must("ZADD", plainQueue, fmt.Sprint(-(r.serverTime() - 200_000)), "redisson")
+	r.must("ZADD", plainQueue, fmt.Sprint(r.serverTime()), l.ID)
+	reply := r.polls(l)
+	require.True(t, reply.Granted, "%+v", reply)
+	r.held(l)
+}
