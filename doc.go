@@ -101,7 +101,8 @@
 //
 // # What is not promised
 //
-//   - That a holder has stopped when its hold has ended. Check tokens, or watch Done where the harm is small.
+//   - That a holder has stopped when its hold has ended. Check tokens, write to the same Redis by [Hold.Eval], or watch
+//     Done where the harm is small.
 //   - That a lock survives loss of data in Redis. A failover loses a hold that the replica had not received;
 //     [WithReplicas] narrows that window. A server that restarts without its latest data, or evicts keys, loses
 //     holds as well: set maxmemory-policy to noeviction.
