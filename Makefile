@@ -9,6 +9,7 @@
 # make sim         the simulation with SEEDS seeds from FIRST on; make test has the first 500
 # make mutants     puts deliberate bugs in, one at a time, and tells which test catches each: a
 #                  quarter of an hour or more. RUN=regexp, SEEDS=n
+# make fuzz        the fuzz tests, FUZZTIME each: names, tickets, replies, messages, and URLs of the command
 # make spec        every state of small worlds of the specification, and its deliberate bugs: ten
 #                  minutes; spec-small, one. See docs/proof.md
 # make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
@@ -48,7 +49,7 @@ PARALLEL ?= 8
 OLDEST_GO ?= go1.25.0
 NEWEST_GO ?= go1.27.4
 
-.PHONY: build spec spec-small test test-all test-servers test-go sim redis lint fix-check fmt tidy
+.PHONY: build fuzz spec spec-small test test-all test-servers test-go sim redis lint fix-check fmt tidy
 .PHONY: bench bench-peers faults interop cover mutants vuln api release-check dist
 
 build:
@@ -79,6 +80,14 @@ sim:
 
 redis:
 	@bash scripts/install-redis.sh
+
+FUZZTIME ?= 10s
+FUZZ     := internal/wire:FuzzNames internal/wire:FuzzTickets internal/wire:FuzzReplies internal/queue:FuzzMessages \
+	cmd/relock/internal/connect:FuzzAddresses
+
+fuzz:
+	@set -e; for f in $(FUZZ); do \
+		(set -x; cd $${f%%:*} && $(GO) test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done
 
 spec:
 	$(GO) test -count=1 -timeout 60m ./test/spec -run 'Worlds|Redlocks|BugsAreFound' -v $(TESTFLAGS) -spec.worlds=all
