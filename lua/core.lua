@@ -170,6 +170,28 @@ local function used(q)
   end
 end
 
+-- behind returns the reply of a script that acquires a lock and finds it taken, for ttl (ms): it
+-- queues the entry. Without one it makes one attempt, or is sent again and finds its own hold.
+local function behind(q, ttl, id, lease, entry, score, holder)
+  local has, no = holderOf(q.lock)
+  if no then return no end
+  if entry == '' then
+    if redis.call('hget', q.lock, id) ~= '1' then return {-1 - ttl, 0, 0} end
+    if ttl < tonumber(lease) then redis.call('pexpire', q.lock, lease) end
+    remember(q.fence, lease)
+    return {fenceOf(q.fence) or (issue(q.fence, holder, lease)), span(lease), 1}
+  end
+  local arrived, first = arrive(q, q.queue, entry, score)
+  if first and isRedissons(has) then
+    used(q)
+    return {-1 - ttl, arrived, 1}
+  end
+  if first and has and not (q.readers and redis.call('hget', q.lock, 'mode') == 'read') then
+    want(q, has)
+  end
+  return {-1 - ttl, arrived, 0}
+end
+
 -- grant gives the lock to an entry of the queue, for a lease, and removes what was passed. The next
 -- holder is stored before the holds that end are removed: in a slot that is being moved, a key that
 -- has become empty has moved. It returns the token, and 2 or 1 as issue does; or nil and an error:

@@ -26,23 +26,7 @@ end
 if redis.call('exists', lock, queue, KEYS[4]) == 0 then return take() end
 
 local q, ttl = newLock(KEYS, prefix, channel, grants, numsub, id), redis.call('pttl', lock)
-if ttl ~= -2 then
-  local has, no = holderOf(lock)
-  if no then return no end
-  if entry == '' then
-    if redis.call('hget', lock, id) ~= '1' then return {-1 - ttl, 0, 0} end
-    if ttl < tonumber(lease) then redis.call('pexpire', lock, lease) end
-    remember(fence, lease)
-    return {fenceOf(fence) or (issue(fence, holder, lease)), span(lease), 1}
-  end
-  local arrived, first = arrive(q, queue, entry, score)
-  if first and isRedissons(has) then
-    used(q)
-    return {-1 - ttl, arrived, 1}
-  end
-  if first and has and redis.call('hget', lock, 'mode') ~= 'read' then want(q, has) end
-  return {-1 - ttl, arrived, 0}
-end
+if ttl ~= -2 then return behind(q, ttl, id, lease, entry, score, holder) end
 
 -- needs: queue, phase, readers
 
