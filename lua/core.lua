@@ -27,7 +27,7 @@ local function fenceOf(key)
   local token, id = string.match(type(text) == 'string' and text or '', '^(%d+) ?(%S*)')
   token = tonumber(token)
   if not token or token < 1 or token > 9007199254740991 then
-    return nil, '-', type(text) == 'table' and text.err
+    return nil, id == 'readers' and id or '-', type(text) == 'table' and text.err
   end
   return token, id
 end

@@ -234,3 +234,24 @@ func TestRWRestThatIsOverDoesNotSwallowTheHandOver(t *testing.T) {
 		r.held(w)
 	})
 }
+
+// After readers whose lease has run out a writer comes next, also if no writer has had the lock yet.
+func TestWriterComesAfterReadersWhoseLeaseHasRunOut(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		for _, before := range []bool{false, true} {
+			r.must("FLUSHALL")
+			first, writer, reader := r.reader(1), r.lease(Write, 2), r.reader(3)
+			if before {
+				l := r.lease(Write, 4)
+				r.take(l)
+				r.end(l)
+			}
+			r.take(first)
+			r.queues(writer)
+			r.queues(reader)
+			r.must("DEL", "a", first.Keys.timeout(first.ID))
+			require.False(t, r.polls(reader).Granted, "the readers' turn again")
+			require.True(t, r.polls(writer).Granted)
+		}
+	})
+}

@@ -6,9 +6,9 @@ import "slices"
 // a writer leaves are let in together; new readers queue while a writer does. Lock.Queue is that of
 // the writers.
 
-// fenceOf is fenceOf of core.lua: a fence without a token names nobody.
+// fenceOf is fenceOf of core.lua: a fence without a token names nobody but readers.
 func (r *Run) fenceOf() ID {
-	if r.Fence.Token == 0 {
+	if r.Fence.Token == 0 && r.Fence.Of != Readers {
 		return Nobody
 	}
 	return r.Fence.Of

@@ -101,7 +101,7 @@ const subscribed, ms30, ms5000 = "numsub", "30", "5000"
 func (s *stage) channel() string { return "redisson_lock__channel:{" + s.lock + "}" }
 
 func (s *stage) acquire(id, lease, score string) {
-	s.run("mutex_acquire", s.keys(), id, lease, id, score, id, s.channel(), "relock_session:", subscribed)
+	s.run("mutex_acquire", s.keys(), id, lease, id, score, id, "", s.channel(), "relock_session:", subscribed)
 }
 
 func (s *stage) release(id, rest string) {
@@ -112,14 +112,14 @@ func (s *stage) poll(id string) {
 	s.run("mutex_poll", s.keys(), subscribed, id, s.channel(), "relock_session:")
 }
 
-func (s *stage) renew(id string) { s.run("renew", s.keys()[:2], id, "1", ms5000, "0") }
+func (s *stage) renew(id string) { s.run("renew", s.keys()[:2], id, "1", ms5000, "0", "") }
 
 func (s *stage) handoff(from, to string, ticket string) {
 	s.run("handoff", s.keys(), from, to, "700", to, ticket, s.channel(), "relock_session:", subscribed)
 }
 
 func (s *stage) write(id, lease string) {
-	s.run("write_acquire", s.rwKeys(), id, lease, id, "", id, "redisson_rwlock:{"+s.lock+"}", "relock_session:", subscribed, s.prefix())
+	s.run("write_acquire", s.rwKeys(), id, lease, id, "", id, "", "redisson_rwlock:{"+s.lock+"}", "relock_session:", subscribed, s.prefix())
 }
 
 func (s *stage) prefix() string { return "{" + s.lock + "}:" }
@@ -223,6 +223,7 @@ var scenes = map[string]func(s *stage){
 		s.acquire(hold("a", 1), ms5000, "")
 		s.acquire(hold("b", 1), ms5000, "")
 		s.release(hold("a", 1), "0")
+		s.acquire(hold("c", 1), ms5000, "")
 		s.acquire(hold("a", 2), ms5000, "")
 		s.release(hold("b", 1), "0")
 		s.poll(hold("a", 2))
