@@ -528,10 +528,10 @@ func (e *Event) renewals(renew func(*Run, ID, Time, bool) bool) (parts []part) {
 	for i := range n {
 		if left == 0 {
 			left = int(number(e.Args[run]))
-			run += 3
+			run += 4
 		}
 		left--
-		lease, ends := Time(number(e.Args[run-2]))*Millisecond, e.Args[run-1] == "1"
+		lease, ends := Time(number(e.Args[run-3]))*Millisecond, e.Args[run-2] == "1"
 		id := ID(e.Args[i])
 		gone := slices.Contains(e.Reply, fmt.Sprint(i+1))
 		parts = append(parts, part{lock: e.Keys[i], of: id, run: func(r *Run) string {
