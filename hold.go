@@ -151,22 +151,25 @@ func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err
 	return ticket, err
 }
 
-// Eval runs a Lua script in Redis if the lock is this hold's at that moment, atomically: so a write
-// of a holder that was frozen beyond its lease changes nothing. Else nothing has run, the error is
-// [ErrLost] with its cause, and the hold is lost at once. The script finds its keys and arguments in
-// KEYS and ARGV; the names of keys are Redis's, without the prefix of the session. In a cluster they
-// must be in the slot of the lock (the same hash tag); else the error is [ErrOption].
+// Eval runs a Lua script in Redis, atomically, only if this hold has the lock at that moment. So a
+// holder that was frozen beyond its lease cannot write. If it does not have the lock any more, the
+// script does not run, the error is [ErrLost] with its cause, and the hold is lost.
 //
-// Eval blocks until Redis has answered, or ctx or the session ends. Errors of the script and nil are
-// the result's, as rueidis returns them. If no answer comes, the error is [ErrUnavailable], and the
-// script may have run, or may still run while the lock is this hold's. Called again it may run
-// twice: write it so that this does no harm, for instance by a request id that it stores with what it
-// changes. It is not sent again by itself. While an answer is outstanding, Unlock releases the lock
-// in Redis, and does not pass it on in the process.
+// The script finds its keys and arguments in KEYS and ARGV. The names of keys are Redis's, without
+// the prefix of the session. In a cluster they must be in the slot of the lock (the same hash tag);
+// else the error is [ErrOption]. The result has the script's own errors, and a nil reply, as rueidis
+// returns them. Keep the text constant, and put what varies into args: Redis caches every text that
+// it has seen.
 //
-// The script should be constant, with what varies in args: Redis keeps each text that it has seen.
-// The hold of a reader, a [Group] and a [Redlock] has no Eval: the error is [ErrOption]. After Unlock
-// and Handoff it is [ErrNotHeld].
+// Eval blocks until Redis has answered, or ctx or the session ends: then the error is ctx's or
+// [ErrClosed]. If the script was sent and no answer came, it is also [ErrUnavailable]: the script may
+// have run, or may run later if this hold still has the lock then. Eval does not send it again. If
+// you call it again, it may run twice: make that harmless, for instance by a request id that is
+// stored with the change. While an answer is missing, Unlock releases the lock in Redis instead of
+// passing it to a goroutine of this process that waits.
+//
+// The holds of readers, a [Group] and a [Redlock] do not support Eval: the error is [ErrOption]. A
+// hold that has ended, by its Unlock or Handoff, returns [ErrNotHeld].
 func (h *Hold) Eval(ctx context.Context, script string, keys, args []string) rueidis.RedisResult {
 	if h == nil || h.isOver() {
 		return rueidis.NewErrorResult(lockerr.New("eval", h.Name(), ErrNotHeld))

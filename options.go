@@ -182,21 +182,19 @@ func WithReplicas(n int, timeout time.Duration) SessionOption {
 	})
 }
 
-// WithBackgroundStart makes [NewSession] return at once: it sends nothing, its ctx does not matter,
-// and only an option that is out of range is an error. The session connects, and checks the server,
-// in the background, again and again, about once a second, until the server can be used. So a
-// [Redlock] starts while a minority of its servers is down, and uses them when they are there; and
-// a program can start before its Redis.
+// WithBackgroundStart makes [NewSession] return at once. It sends nothing, ignores its ctx, and fails
+// only if an option is out of range. The session then tries about once a second to connect and to
+// check the server, until that succeeds. So a [Redlock] starts while a minority of its servers is
+// down, and uses them once they are there; and a program can start before its Redis.
 //
 // Until then calls behave as they do while Redis does not answer. Lock and Acquire wait, and
-// TryLock fails with [ErrUnavailable]; right after NewSession it waits for the first attempt. What
-// the check has found and only people can put right, such as a missing permission, a read-only
-// replica, or too few replicas ([WithReplicas]), is what all calls return at once, Lock as well;
-// when it is put right, the session starts.
+// TryLock fails with [ErrUnavailable]; a TryLock right after NewSession waits for the first attempt.
+// If the check finds something that only people can fix, such as a missing permission, a read-only
+// replica, or too few replicas ([WithReplicas]), every call returns that error at once, also Lock.
+// Once it is fixed, the session starts.
 //
-// A client of a single server can be had while that is down, with ClientOption.ForceSingleClient:
-// rueidis.NewClient then returns a client beside the error of its first connection. One of a
-// cluster, or by way of Sentinel, cannot: try NewClient until it returns one.
+// With ClientOption.ForceSingleClient, rueidis.NewClient returns a client and an error when a single
+// server is down: use that client. For a cluster or Sentinel it returns none: call it until it does.
 func WithBackgroundStart() SessionOption {
 	return sessionOption(func(c *sessionConfig) { c.Background = true })
 }
@@ -284,11 +282,12 @@ func WithKeep(d time.Duration) LockOption {
 }
 
 // WithNote says who has a hold and why, for people: a request id, an order, a reason. [State.Note]
-// has it, and the list of the command relock. It has at most 128 printable bytes, and Redis keeps it
-// in plain text beside the lock. It is in Redis at the latest 25 ms after the hold has begun; a
-// shorter hold may have none. In a [Group] it is that of the member; of a [Redlock] that is passed
-// on ([WithTenure]) it is the first holder's. It is for exclusive locks: readers of an [RWMutex] have
-// none, and for a [Semaphore] it is [ErrOption].
+// and the list of the relock command show it. It has at most 128 bytes of printable UTF-8; else the
+// error is [ErrOption]. Redis keeps it in plain text beside the lock. It reaches Redis within 25 ms
+// of the start of the hold; a shorter hold may leave no note. In a [Group], give it to the members.
+// While a [Redlock] is passed on in the process ([WithTenure]), the first holder's note stays.
+//
+// It is for exclusive locks: readers of an [RWMutex] ignore it, and a [Semaphore] returns ErrOption.
 func WithNote(text string) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.Note = text

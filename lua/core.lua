@@ -196,8 +196,8 @@ end
 -- holder is stored before the holds that end are removed: in a slot that is being moved, a key that
 -- has become empty has moved. It returns the token, and 2 or 1 as issue does; or nil and an error:
 -- nothing has changed.
-local function grant(q, entry, lease, holder, ends)
-  local token, again = issue(q.fence, holder, lease)
+local function grant(q, entry, lease, holder, ends, note)
+  local token, again = issue(q.fence, holder, lease, note)
   if not token then return nil, again end
   local set = {unpack(q.fields)}
   set[#set + 1], set[#set + 2] = idOf(entry), '1'

@@ -36,6 +36,7 @@ if ttl ~= -2 then return behind(q, ttl, id, lease, entry, score, holder) end
 -- needs: queue
 
 -- It is free: a lease has run out, or it is Redisson's turn.
+q.note = note
 if entry ~= '' then score = arrive(q, queue, entry, score) end
 lapsed(q)
 local some = redis.call('zrange', queue, 0, 1, 'withscores')
@@ -43,7 +44,7 @@ local winner, n, more, again = pass(q, some, {}, entry, lease, holder)
 if winner == entry then return {n, span(lease, more), again} end
 dropPassed(q)
 if not winner and n then return redis.error_reply(n) end
-if entry == '' and not winner then return take() end
+if entry == '' and not winner and #q.gone < most then return take() end
 if winner == 'redisson' and more then leave(q, '0') end
 if not winner or winner == 'redisson' then
   return {-1 - (winner and n or 1), tonumber(score) or 0, 1}

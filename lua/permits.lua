@@ -99,6 +99,7 @@ local function fill(q, ended, asks, lease, holder)
   for given = 0, 100 do
     local some = redis.call('zrange', q.queue, 0, 1, 'withscores')
     local entry, others = nextOf(q, some)
+    q.more = not entry and #q.gone >= most -- are to be passed
     dropPassed(q)
     q.gone = {}
     if not entry or q.n >= limitOf(entry) then break end
@@ -130,13 +131,15 @@ end
 
 -- keepAlive has the queue outlive the next poll of an entry.
 local function keepAlive(q, entry)
-  if q.n >= limitOf(entry) or redis.call('zrange', q.queue, 0, 0)[1] == entry then
+  if q.more or q.n >= limitOf(entry) or redis.call('zrange', q.queue, 0, 0)[1] == entry then
     redis.call('pexpire', q.queue, q.lives)
   end
 end
 
 -- waitFor returns after how long (ms) a permit may be free.
-local function waitFor(q) return q.n > 0 and math.max(endAt(q) - now, 0) or 1000 end
+local function waitFor(q)
+  return q.more and 1 or q.n > 0 and math.max(endAt(q) - now, 0) or 1000
+end
 
 -- wantPermits tells the sessions of holders that others wait.
 local function wantPermits(q)

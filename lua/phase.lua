@@ -9,14 +9,14 @@ local function restsUntil(key)
   return tonumber(string.match(type(text) == 'string' and text or '', '^%d+ readers 1 (%d+)$') or 0)
 end
 
-local function note(key, token, ends, lives)
+local function setPhase(key, token, ends, lives)
   redis.call('set', key, string.format('%.0f readers 1 %.0f', token or 0, ends), 'px', lives)
 end
 
 -- beginPhase is called when readers get the lock, of which they had nothing.
 local function beginPhase(key)
   local token, id, err = fenceOf(key)
-  if not err and id ~= 'readers' then note(key, token, 0, 60000) end
+  if not err and id ~= 'readers' then setPhase(key, token, 0, 60000) end
 end
 
 -- stay has the lock stay taken for a while (ms) after all readers have left it.
@@ -24,6 +24,6 @@ local function stay(lock, key, ms)
   local token, _, err = fenceOf(key)
   if err then return end
   local lives = math.max(redis.call('pttl', key), ms) + 60000
-  note(key, token, math.max(restsUntil(key), now + ms), lives)
+  setPhase(key, token, math.max(restsUntil(key), now + ms), lives)
   if redis.call('pttl', lock) < tonumber(ms) then redis.call('pexpire', lock, ms) end
 end

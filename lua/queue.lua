@@ -17,7 +17,7 @@
 -- empty where sessions cannot be counted: then all are there (Redisson listens at the node of the
 -- lock); session, whose script this is; form of entries and suffix of their hold ids; fields of the
 -- lock beside them; lives, how long the queue does without a poll (ms); and gone, what is to be
--- removed. A read-write lock has a queue of readers as well.
+-- removed; note, that of the call. A read-write lock has a queue of readers as well.
 
 -- isHere returns whether a session listens, and listens how many listen on Redisson's channel.
 -- Whether a session is there must be known before a grant is published: PUBLISH also reaches
@@ -84,8 +84,8 @@ local function nextOf(q, some)
   end
 end
 
--- dropSession removes all entries of a session whose lease has run out, and tells it, if it is
--- there after all. So a frozen host costs one grant timeout, however many of its goroutines wait.
+-- dropSession removes all entries of a session whose lease has run out, of the first 10,000 of each
+-- queue, and tells it of 100, if it is there after all: the others find it when they poll. So a frozen host costs one grant timeout, however many of its goroutines wait.
 local function dropSession(q, session)
   local ids = {}
   for _, queue in ipairs({q.queue, q.readers}) do
@@ -168,7 +168,7 @@ local function pass(q, some, ends, asks, lease, holder)
     if not token then return nil, err end
     return entry, token, more
   end
-  local token, again = grant(q, entry, lease, holder, ends)
+  local token, again = grant(q, entry, lease, holder, ends, q.note)
   if not token then return nil, again end
   return entry, token, more, again
 end

@@ -5,10 +5,11 @@
 --   KEYS   lock, fence, queue of writers, queue of readers, rwlock_timeout key of the hold
 --   ARGV   hold id, lease (ms)
 --          entry; 1 to queue it if nothing else is possible, 0 not to; the score that it had
---          before, empty if none field of the write hold of the same owner, or the empty string
+--          before, empty if none
+--          field of the write hold of the same owner, or the empty string
 --          hold id to join, or the empty string
 --          channel of Redisson, beginning of the channels of grants, command that counts
---          subscribers (queue.lua) beginning of the rwlock_timeout keys
+--          subscribers (queue.lua), beginning of the rwlock_timeout keys
 --   reply  1, lease (negative if a writer waits), 0: held
 --          3, 0, 0: not held; join the other hold
 --          4, 0, 0: not held, and neither is the other hold

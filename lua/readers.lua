@@ -62,10 +62,14 @@ end
 
 -- blocked returns whether new readers queue, since a writer does, or since Redisson listens, whose
 -- waiter may be one. Writers that are not there are passed; if it returns nil, they are to be
--- removed.
+-- removed, of more than one script passes it removes what it has passed.
 local function blocked(q)
   local some = redis.call('zrange', q.queue, 0, 1, 'withscores')
   local first = nextOf(q, some)
+  if not first and #q.gone >= most then -- there may be one behind them
+    dropPassed(q)
+    return true
+  end
   if not first and listens(q) and #some == 0 then
     redis.call('zadd', q.queue, us, 'redisson')
     redis.call('pexpire', q.queue, q.lives)

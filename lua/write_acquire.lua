@@ -6,7 +6,7 @@
 --          entry, empty not to queue; the score that it had before, empty if none
 --          hold id for the fence key: - if the lease ends by itself; note (core.lua)
 --          channel of Redisson, beginning of the channels of grants, command that counts
---          subscribers (queue.lua) beginning of the rwlock_timeout keys (readers.lua)
+--          subscribers (queue.lua), beginning of the rwlock_timeout keys (readers.lua)
 --   reply  as mutex_acquire.lua
 --
 -- Sent twice: as mutex_acquire.lua.
@@ -31,12 +31,13 @@ if ttl ~= -2 then return behind(q, ttl, id, lease, entry, score, holder) end
 -- needs: queue, phase, readers
 
 -- It is free: a lease has run out, or it is Redisson's turn.
+q.note = note
 if entry ~= '' then score = arrive(q, queue, entry, score) end
 score = tonumber(score) or 0
 local winner, n, more, again = passFree(q, entry, lease, holder)
 if winner == entry then return {n, span(lease, more), again} end
 if not winner and n then return redis.error_reply(n) end
-if entry == '' and not winner then return take() end
+if entry == '' and not winner and #q.gone < most then return take() end
 if winner == 'redisson' and more then leave(q, '1') end
 if not winner or winner == 'redisson' then return {-1 - (winner and n or 1), score, 1} end
 return {taken(lock), score, 0}

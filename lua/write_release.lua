@@ -6,9 +6,10 @@
 --
 --   KEYS   lock, fence, queue of writers, queue of readers
 --   ARGV   hold id with :write; entry
---          time (ms) for which the lock stays taken all the same, 0 for none
+--          time (ms) for which the lock stays taken after that, 0 for none; ignored if the owner
+--          reads on
 --          channel of Redisson, beginning of the channels of grants, command that counts
---          subscribers (queue.lua) beginning of the rwlock_timeout keys (readers.lua)
+--          subscribers (queue.lua), beginning of the rwlock_timeout keys (readers.lua)
 --   reply  as mutex_release.lua
 --
 -- Sent twice: as mutex_release.lua.
@@ -55,7 +56,8 @@ if held ~= '1' then
   end
   return 0
 end
--- It stays taken until its time is over, renewed by nobody.
+-- It stays taken until its time is over. The value 0 says that nobody has it: no script renews or
+-- releases it as a hold. Waiters hear of that, to poll when it is over.
 if rest ~= '0' and redis.call('hlen', lock) == 2 then
   redis.call('hset', lock, id, '0')
   redis.call('pexpire', lock, rest)
@@ -75,7 +77,7 @@ if redis.call('hlen', lock) > 2 then -- its owner reads on, and others may
   if not admit(q, 'read', {}) then wakeRedisson(q, '1') end
   return 0
 end
-local winner, n = nil, nil
+local winner, n = nil, nil -- true if readers were let in; an error if it is nil
 if not broken then winner, n = passOn(q, 'write', {id}, true) end
 if winner and winner ~= 'redisson' then return 0 end
 redis.call('del', lock)

@@ -48,8 +48,11 @@ func (l *Lock) Eval(ctx context.Context, of Held, script string, keys, args []st
 		on.Late.Add(-1)
 		return fails(cmp.Or(h.Cause(), lockerr.ErrNotHeld))
 	}
+	bounded, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(l.n.Closing, stop)()
 	sent := l.n.Clock.Now()
-	r := l.n.Proto.Guarded(transport.ForCaller(ctx, l.n.Closing), &on.Ref, script, keys, args)
+	r := l.n.Proto.Guarded(bounded, &on.Ref, script, keys, args)
 	err := r.Error()
 	code, answered := transport.Code(err)
 	if answered || err == nil || rueidis.IsRedisNil(err) {
@@ -61,6 +64,8 @@ func (l *Lock) Eval(ctx context.Context, of Held, script string, keys, args []st
 		return fails(cmp.Or(h.Cause(), lockerr.ErrNotHeld))
 	case answered || err == nil || rueidis.IsRedisNil(err):
 		return r
+	case l.n.Closed():
+		return fails(lockerr.ErrClosed, lockerr.ErrUnavailable)
 	case ctx.Err() != nil:
 		return rueidis.NewErrorResult(lockerr.Unavailable(opEval, l.Name(), ctx, err))
 	}

@@ -52,7 +52,7 @@ func (w *Watchdog) renew(due []*Lease) {
 				w.Owner.Lost(l, lockerr.ErrGone)
 			}
 		default:
-			w.renewed(l, sent, refs[i])
+			w.renewed(l, sent, refs[i], r.Alone)
 		}
 	}
 	w.Owner.Renewed(len(batch), time.Duration(w.Clock.Now()-sent), first)
@@ -158,9 +158,9 @@ func (w *Watchdog) earlyLocked(l *Lease, now int64) bool {
 	return true
 }
 
-// renewed records that what was sent at sent is in Redis. A lease that is lost stays lost, and one
+// renewed records that what was sent at sent is in Redis, but for the note if it was sent alone. A lease that is lost stays lost, and one
 // that is being released is left alone.
-func (w *Watchdog) renewed(l *Lease, sent int64, ref *wire.Ref) {
+func (w *Watchdog) renewed(l *Lease, sent int64, ref *wire.Ref, alone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.heldLocked(l) {
@@ -169,6 +169,9 @@ func (w *Watchdog) renewed(l *Lease, sent int64, ref *wire.Ref) {
 	l.confirmed(ref.Length, sent)
 	w.deadlines.Set(&l.deadline, l.Deadline.Load()-Early)
 	w.renewAfterLocked(l, sent)
+	if alone {
+		return // the next renewal writes the note
+	}
 	if ref.Note != "" {
 		l.note.written = ref.Note[1:]
 	}

@@ -60,7 +60,7 @@ func TestLateRenewalRevivesNothing(t *testing.T) {
 	require.Equal(t, []*Lease{l}, r.ended())
 	r.mini.SetTTL(l.Keys.Name, little)
 	r.renew(due)
-	r.renewed(l, sent, &l.Ref)
+	r.renewed(l, sent, &l.Ref, false)
 	r.failed(l)
 	require.False(t, r.gone(l))
 	require.Equal(t, certain, l.Deadline.Load())

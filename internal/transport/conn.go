@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,6 +95,18 @@ func (c *Conn) Eval(ctx context.Context, s *Script, keys, args []string) (r ruei
 		r = c.do(ctx, c.evalText(s, keys, args))
 	}
 	return r
+}
+
+// EvalOnce is Eval for a script whose own errors may look like one of the server's: it is sent again
+// only if the server says in its words that it does not know the digest.
+func (c *Conn) EvalOnce(ctx context.Context, s *Script, keys, args []string) rueidis.RedisResult {
+	if s.Sha.Load() != nil {
+		r := c.do(ctx, c.Evalsha(s, keys, args))
+		if !isNoScript(r.Error()) || !strings.Contains(r.Error().Error(), "No matching script") {
+			return r
+		}
+	}
+	return c.do(ctx, c.evalText(s, keys, args))
 }
 
 // EvalRead runs a script that changes nothing. It is sent once more if its connection breaks.

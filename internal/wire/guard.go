@@ -21,8 +21,8 @@ const guardText = `if not (%) then return redis.error_reply('` + CodeLost + ` th
 
 // guarded returns the text of a script that runs only if holds, a Lua expression, is true.
 func guarded(holds, script string) string {
-	first := "" // a line that tells the server which Lua it is, and flags
-	if strings.HasPrefix(script, "#!") {
+	first := "" // a line that tells the server which Lua it is, or flags
+	if strings.HasPrefix(script, "#!") || strings.HasPrefix(script, "--!") {
 		var rest string
 		first, rest, _ = strings.Cut(script, "\n")
 		first, script = first+"\n", rest
@@ -71,8 +71,8 @@ func (p *Protocol) Guarded(ctx context.Context, l *Ref, script string, keys, arg
 			}
 		}
 	}
-	r := p.Eval(ctx, &s.Script, append([]string{l.Keys.Name}, keys...), append([]string{l.ID}, args...))
-	if r.Error() == nil {
+	r := p.EvalOnce(ctx, &s.Script, append([]string{l.Keys.Name}, keys...), append([]string{l.ID}, args...))
+	if err := r.Error(); err == nil || rueidis.IsRedisNil(err) {
 		s.runs.Store(true)
 	}
 	return r

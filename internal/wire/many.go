@@ -23,7 +23,7 @@ func (p *Protocol) Poll(ctx context.Context, ls []*Ref) (replies []Reply, errs [
 			ls[i].Kind.of().poll(p, ls[i], c)
 		}
 	}
-	p.inBatches(ctx, ls, kind.polling, fill, func(batch []int, reply []int64, err error) {
+	p.inBatches(ctx, ls, kind.polling, fill, func(batch []int, reply []int64, _ bool, err error) {
 		for i, at := range batch {
 			switch n := reply[min(3*i, len(reply)):]; {
 			case err != nil:
@@ -40,8 +40,9 @@ func (p *Protocol) Poll(ctx context.Context, ls []*Ref) (replies []Reply, errs [
 
 // renewed is the result of renewing one hold.
 type renewed struct {
-	Gone bool // Redis does not have it any more
-	Err  error
+	Gone  bool // Redis does not have it any more
+	Alone bool // it was sent without its fence key, to which no note was written
+	Err   error
 }
 
 // Renew starts the leases of holds again and returns a result for each.
@@ -69,9 +70,9 @@ func (p *Protocol) Renew(ctx context.Context, holds []*Ref) []renewed {
 			}
 		}
 	}
-	p.inBatches(ctx, holds, kind.renewal, fill, func(batch []int, reply []int64, err error) {
+	p.inBatches(ctx, holds, kind.renewal, fill, func(batch []int, reply []int64, alone bool, err error) {
 		for _, at := range batch {
-			out[at].Err = err
+			out[at].Err, out[at].Alone = err, alone
 		}
 		for _, n := range reply {
 			out[batch[n-1]].Gone = true
@@ -94,7 +95,7 @@ func (l *Ref) compareRun(other *Ref) int {
 // that was refused are sent again one by one, each alone with as few keys as possible, and only
 // those of that key fail. Each script may be sent twice.
 func (p *Protocol) inBatches(ctx context.Context, refs []*Ref, script func(kind) string,
-	fill func(c *transport.Call, batch []int, alone bool), done func(batch []int, reply []int64, err error)) {
+	fill func(c *transport.Call, batch []int, alone bool), done func(batch []int, reply []int64, alone bool, err error)) {
 	type group struct {
 		script string
 		slot   uint16
@@ -120,7 +121,7 @@ func (p *Protocol) inBatches(ctx context.Context, refs []*Ref, script func(kind)
 			if !alone && transport.OfKeys(err) {
 				again = slices.AppendSeq(again, slices.Chunk(batch, 1))
 			} else {
-				done(batch, reply, err)
+				done(batch, reply, alone, err)
 			}
 		}
 		batches = again

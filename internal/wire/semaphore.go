@@ -15,7 +15,9 @@ func (semaphore) passes() bool   { return false }
 func (semaphore) handsOff() bool { return false }
 
 func (semaphore) holds() string {
-	return `type(redis.pcall('zscore', KEYS[1], ':' .. ARGV[1])) == 'string'`
+	return `(function() local t = redis.call('time') ` +
+		`return type(redis.pcall('zscore', KEYS[1], ':' .. ARGV[1])) == 'string' ` +
+		`and tonumber(redis.call('zscore', KEYS[1], ARGV[1]) or 0) >= t[1] * 1000 + t[2] / 1000 end)()`
 }
 
 // entry returns the hold id, the limit and the grant timeout.

@@ -66,7 +66,7 @@ type Call struct {
 	Polled   Time // when the last request was sent that found it queued
 	Polls    bool // a poll is due
 	Deadline Time
-	Grant    bool // it has a grant timeout: its own lease is due
+	Grant    bool // it has the lock for the grant timeout only: it must renew at once
 	Fresh    bool // it was renewed in this step of time
 	Again    bool // it is worth keeping
 	Wanted   bool // others wait
