@@ -85,7 +85,8 @@ local function nextOf(q, some)
 end
 
 -- dropSession removes all entries of a session whose lease has run out, of the first 10,000 of each
--- queue, and tells it of 100, if it is there after all: the others find it when they poll. So a frozen host costs one grant timeout, however many of its goroutines wait.
+-- queue, and tells it of 100, if it is there after all: the others find it when they poll. So a
+-- frozen host costs one grant timeout, however many of its goroutines wait.
 local function dropSession(q, session)
   local ids = {}
   for _, queue in ipairs({q.queue, q.readers}) do

@@ -115,11 +115,12 @@ func (r *Run) dropSession(session string) {
 	}
 }
 
-// lapsed is lapsed of queue.lua: a lock is free although others wait. If the fence key names a
-// hold, the lease of that has run out: its session may be frozen. So when a grant expires, the next
-// script removes all entries of the session that it was for, then the next session gets the lock.
-// The session's waiters find that at their next polls, and come back with their old scores; the
-// winner, which was too late, finds that by a round trip (Confirming), and asks again.
+// lapsed is lapsed of queue.lua: a lock is free although others wait. If the fence key names a hold,
+// that hold's lease or grant has run out: no script has ended it. Its session may be frozen, so all
+// its entries go, unless it is this session; then the caller gives the lock to the next. Its waiters
+// find that when they poll, and come back with their old scores. A winner that reads its grant too
+// late confirms: if the lock is another's, it asks again with its old score; if the lock is free and
+// no other waiter is there, it takes the lock under the same hold id.
 func (r *Run) lapsed() {
 	of := r.Fence.Of
 	if !of.isHold() || of.Session() == r.Session || r.Bug == LapsedCostEachEntry {
