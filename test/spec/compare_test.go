@@ -286,7 +286,7 @@ func TestRealServersDoWhatTheSpecificationSays(t *testing.T) {
 			if len(all) == 0 {
 				t.Skip("scripts cannot say what they do on this server")
 			}
-			var checker Checker
+			checker := Checker{Extra: 25 * Millisecond} // a busy machine
 			if err := checker.Check(all); err != nil {
 				t.Fatal(err)
 			}
