@@ -26,7 +26,7 @@ var (
 	// What servers say without Lua, such as Valkey 9.1 whose module is not loaded.
 	noLua = regexp.MustCompile(`(?i)scripting engine|script(s|ing)? (is|are) (not supported|disabled)`)
 	// What servers say that lack a command, and proxies that do not pass it on.
-	noCommand = regexp.MustCompile(`(?i)(?:unknown|unsupported) command '?(\w*)`)
+	noCommand = regexp.MustCompile("(?i)(?:unknown|unsupported) command ['`]?(\\w*)") // quoted by ` before Redis 7
 )
 
 // plainly says what a refusal means that is the server's own, and not of a user's rights.

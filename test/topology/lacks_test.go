@@ -59,9 +59,9 @@ func TestNewSessionSaysPlainlyWhatCannotWork(t *testing.T) {
 	}{
 		"no EVAL": {without(t, "EVAL", "EVALSHA"), []string{
 			"this server, or a proxy before it, has no EVAL, which locks cannot do without",
-			"it says: unknown command 'EVAL'",
+			"it says: unknown command ",
 		}},
-		"no EVALSHA": {without(t, "EVALSHA"), []string{"has no EVALSHA", "unknown command 'EVALSHA'"}},
+		"no EVALSHA": {without(t, "EVALSHA"), []string{"has no EVALSHA", "unknown command "}},
 		"no expiry": {without(t, "PEXPIRE", "PEXPIREAT", "EXPIRE", "SETEX", "PSETEX"), []string{
 			"this server does not run pexpire, pexpireat in scripts, which locks cannot do without; " +
 				"a lock is a lease, and needs keys that expire; it says: ",
