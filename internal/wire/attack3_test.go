@@ -73,7 +73,6 @@ func TestReaderBehindDeadWriters999(t *testing.T) {
 	})
 }
 
-
 // TryLock of a free lock does not pass a waiter that is there, behind dead ones.
 func TestTryPassesWaitersBehindDeadOnes(t *testing.T) {
 	for _, k := range []Kind{Plain, Fair, Write, Semaphore} {
