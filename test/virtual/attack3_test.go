@@ -161,33 +161,6 @@ func TestFairDeadEntries(t *testing.T) {
 	})
 }
 
-func alone2(t *testing.T, lock bool) {
-	t.Run("", func(t *testing.T) {
-		alone(t, &lockTypes[0], func(t *testing.T, w *world) {
-			p := w.process()
-			_, err := p.lock().(kit.Acquirer).Acquire(background)
-			require.NoError(t, err)
-			heal := p.partition()
-			defer heal()
-			ctx, cancel := context.WithTimeout(background, time.Hour)
-			defer cancel()
-			start := time.Now()
-			got := make(chan error, 1)
-			if lock {
-				go func() { got <- p.s[0].Mutex("b").Lock(ctx) }()
-			} else {
-				got <- nil
-			}
-			synctest.Wait()
-			cctx, ccancel := context.WithTimeout(background, time.Minute)
-			defer ccancel()
-			go func() { err = <-got; t.Log("lock", lock, time.Since(start), err) }()
-			err = p.s[0].Close(cctx)
-			t.Log("close", lock, time.Since(start), err)
-		})
-	})
-}
-
 // A lock that is free, though its queue still has an entry of a dead process.
 func TestNoteOfALockWithAQueue(t *testing.T) {
 	for i, queue := range []string{"relock_queue:{a}", "relock_queue:{a}", "relock_rwqueue:{a}"} {
