@@ -166,7 +166,8 @@ func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err
 // have run, or may run later if this hold still has the lock then. Eval does not send it again. If
 // you call it again, it may run twice: make that harmless, for instance by a request id that is
 // stored with the change. While an answer is missing, Unlock releases the lock in Redis instead of
-// passing it to a goroutine of this process that waits.
+// passing it to a goroutine of this process that waits. If the owner has more Holds of the lock, the
+// script may run until the last of them has ended.
 //
 // The holds of readers, a [Group] and a [Redlock] do not support Eval: the error is [ErrOption]. A
 // hold that has ended, by its Unlock or Handoff, returns [ErrNotHeld].

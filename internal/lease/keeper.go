@@ -26,7 +26,7 @@ type Keeper struct {
 	mu     sync.Mutex               // protects the following, and Lease.kept
 	kept   *timing.Schedule[*Lease] // by the end of their time
 	excess []*Lease                 // that are not to be kept
-	deaf   timing.Timer[*Lease]     // of nil: when to drop all, unless messages are heard again
+	cutOff timing.Timer[*Lease]     // of nil: when to drop all, unless messages are heard again
 	hears  bool                     // messages are heard
 	closed bool                     // nothing is kept any more
 	report timing.Timer[*Lease]     // of toReport: when to tell how many are kept
@@ -55,7 +55,7 @@ var toReport = new(Lease)
 // leasesLocked returns how many leases are kept.
 func (k *Keeper) leasesLocked() int {
 	n := k.kept.Len()
-	for _, t := range []*timing.Timer[*Lease]{&k.deaf, &k.report} {
+	for _, t := range []*timing.Timer[*Lease]{&k.cutOff, &k.report} {
 		if t.Pending() {
 			n--
 		}
@@ -103,9 +103,9 @@ func (k *Keeper) Heard(hears bool) {
 	defer k.mu.Unlock()
 	switch k.hears = hears; {
 	case hears:
-		k.kept.Stop(&k.deaf)
-	case !k.deaf.Pending():
-		k.kept.Set(&k.deaf, k.Clock.Now()+int64(deafMost))
+		k.kept.Stop(&k.cutOff)
+	case !k.cutOff.Pending():
+		k.kept.Set(&k.cutOff, k.Clock.Now()+int64(deafMost))
 	}
 }
 
@@ -122,7 +122,7 @@ func (k *Keeper) Run(stopping <-chan struct{}) {
 	k.kept.Run(stopping, func(due []*Lease) {
 		then := int64(0)
 		k.mu.Lock()
-		if slices.Contains(due, nil) && !k.hears || k.closed { // k.deaf is due, or
+		if slices.Contains(due, nil) && !k.hears || k.closed { // k.cutOff is due, or
 			then = Forever
 		}
 		due = slices.Concat(due, k.excess, k.kept.Take(then))

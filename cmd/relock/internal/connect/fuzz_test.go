@@ -20,7 +20,7 @@ func FuzzAddresses(f *testing.F) {
 		const secret = "s3cr3t-w0rd"
 		address := scheme + "://me:" + secret + "@" + rest
 		if strings.Contains(scheme+rest, secret) || strings.Contains(rest, "file") {
-			t.Skip("it is elsewhere too, or in a file")
+			return // it is elsewhere too, or in a file
 		}
 		if masked, _ := Mask(address); strings.Contains(masked, secret) {
 			t.Errorf("Mask(%q) has the password: %s", address, masked)
