@@ -41,10 +41,11 @@ func (c *Conn) Inquire(ctx context.Context, commands ...[]string) ([]rueidis.Red
 	}
 }
 
-// unanswered returns why there is no answer in place of some results, else nil.
+// unanswered returns why there is no answer in place of some results, else nil. That another node has
+// a key is an answer.
 func unanswered(rs []rueidis.RedisResult) error {
 	for _, r := range rs {
-		if err := r.NonRedisError(); err != nil {
+		if err := r.NonRedisError(); err != nil && err != ErrClusterNode {
 			return err
 		}
 	}

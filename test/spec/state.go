@@ -150,9 +150,10 @@ const (
 // Granted reports whether the reply makes a holder.
 func (r Reply) Granted() bool { return r.N > 0 }
 
-// waits is the reply to a caller that waits: the lock may be free after a time.
+// waits is the reply to a caller that waits: the lock may be free after a time, which is 0 where the
+// server still has a key whose end has come.
 func waits(after Time, score Time, theirs bool) Reply {
-	r := Reply{N: -1 - int64(after/Millisecond), X: int64(score)}
+	r := Reply{N: -1 - int64(max(after, 0)/Millisecond), X: int64(score)}
 	if theirs {
 		r.Y = 1
 	}
