@@ -120,7 +120,7 @@ func TestErrorsOfLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	session := kit.NewSession(t, server)
-	impatient := relocktusd.NewLocker(session, relock.WithWait(10*time.Millisecond))
+	impatient := relocktusd.NewLocker(session, relock.WithWait(time.Second))
 	k := lock(t, impatient)
 	require.NoError(t, k.Lock(t.Context(), func() {}))
 	require.Equal(t, handler.ErrLockTimeout, lock(t, impatient).Lock(t.Context(), never))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/test/spec"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -34,6 +35,7 @@ func (k *soak) start(i int) {
 	name := fmt.Sprintf("worker %d.%d", i, len(k.gone))
 	k.workers[i] = startWorker(k.t, name, worker{
 		Kind: k.kind, Goroutines: 2, Lease: soakLease, Tenure: time.Duration(i) * time.Millisecond, Slow: 5, Hogs: k.hogs * i,
+		Traced: true,
 	}, k.proxies[i])
 }
 
@@ -175,12 +177,35 @@ func TestCertainHoldsNeverOverlapUnderFaults(t *testing.T) {
 			} else {
 				checkSweep(t, all)
 			}
+			k.accepted(all, c.loses)
 			require.Greater(t, len(all), int(float64(c.rate)*took.Seconds()), "holds")
 			freed(t, k.server, "it")
 			reads := slices.ContainsFunc(all, func(h certainHold) bool { return h.token == aReader })
 			require.Equal(t, c.kind == "RWMutex", reads)
 		})
 	}
+}
+
+// accepted checks that the specification accepts what the server has done, since it lost its data last
+// if it does, and that it had each hold of which a worker was certain.
+func (k *soak) accepted(holds []certainHold, loses bool) {
+	trace, err := spec.Collect(k.server.Do)
+	require.NoError(k.t, err)
+	var said []spec.Event
+	wall := time.Now().UnixMicro() - rawNow().Microseconds() // of the moment when the machine started
+	for _, h := range holds {
+		if h.from < h.to {
+			for name, at := range map[string]time.Duration{spec.Begins: h.from, spec.Ends: h.to} {
+				said = append(said, spec.Event{
+					Name: name, At: spec.Time(wall + at.Microseconds()), Keys: []string{"it"}, Args: []string{h.id},
+				})
+			}
+		}
+	}
+	c := spec.Checker{Lossy: loses, Extra: 25 * spec.Millisecond}
+	require.NoError(k.t, c.Check(spec.Merge(trace, said)))
+	require.Zero(k.t, c.Aside)
+	k.t.Logf("%d steps are accepted", c.Steps)
 }
 
 // The soak test proves something only if it would see a violation. This worker takes
@@ -271,6 +296,7 @@ type certainHold struct {
 	who      string
 	from, to time.Duration
 	token    int64
+	id       string // in Redis, if the worker is traced
 }
 
 // Holds without a fencing token.
@@ -325,14 +351,14 @@ func TestSweepSeesOverlapsAndTokensOutOfOrder(t *testing.T) {
 		holds           []certainHold
 		overlaps, stale int
 	}{
-		"one after the other":    {[]certainHold{{"b", 5, 9, 2}, {"a", 1, 5, 1}}, 0, 0},
-		"within a long one":      {[]certainHold{{"a", 1, 50, 1}, {"b", 4, 9, 2}, {"c", 10, 11, 3}}, 2, 0},
-		"over before it began":   {[]certainHold{{"a", 1, 5, 1}, {"b", 4, 3, 2}, {"c", 2, 2, 0}}, 0, 0},
-		"old tokens":             {[]certainHold{{"a", 1, 2, 7}, {"b", 3, 4, 6}, {"c", 5, 6, 7}, {"d", 7, 8, 8}}, 0, 2},
-		"no tokens":              {[]certainHold{{"a", 1, 3, noToken}, {"b", 3, 5, noToken}, {"c", 4, 6, noToken}}, 1, 0},
-		"readers":                {[]certainHold{{"a", 1, 9, aReader}, {"b", 2, 3, aReader}, {"c", 9, 10, 1}, {"d", 10, 11, aReader}}, 0, 0},
-		"a writer among readers": {[]certainHold{{"a", 1, 9, aReader}, {"b", 2, 3, aReader}, {"c", 8, 10, 1}}, 1, 0},
-		"a reader during writes": {[]certainHold{{"c", 1, 10, 1}, {"a", 2, 3, aReader}, {"b", 9, 11, aReader}}, 2, 0},
+		"one after the other":    {[]certainHold{{"b", 5, 9, 2, ""}, {"a", 1, 5, 1, ""}}, 0, 0},
+		"within a long one":      {[]certainHold{{"a", 1, 50, 1, ""}, {"b", 4, 9, 2, ""}, {"c", 10, 11, 3, ""}}, 2, 0},
+		"over before it began":   {[]certainHold{{"a", 1, 5, 1, ""}, {"b", 4, 3, 2, ""}, {"c", 2, 2, 0, ""}}, 0, 0},
+		"old tokens":             {[]certainHold{{"a", 1, 2, 7, ""}, {"b", 3, 4, 6, ""}, {"c", 5, 6, 7, ""}, {"d", 7, 8, 8, ""}}, 0, 2},
+		"no tokens":              {[]certainHold{{"a", 1, 3, noToken, ""}, {"b", 3, 5, noToken, ""}, {"c", 4, 6, noToken, ""}}, 1, 0},
+		"readers":                {[]certainHold{{"a", 1, 9, aReader, ""}, {"b", 2, 3, aReader, ""}, {"c", 9, 10, 1, ""}, {"d", 10, 11, aReader, ""}}, 0, 0},
+		"a writer among readers": {[]certainHold{{"a", 1, 9, aReader, ""}, {"b", 2, 3, aReader, ""}, {"c", 8, 10, 1, ""}}, 1, 0},
+		"a reader during writes": {[]certainHold{{"c", 1, 10, 1, ""}, {"a", 2, 3, aReader, ""}, {"b", 9, 11, aReader, ""}}, 2, 0},
 	} {
 		overlaps, stale := sweep(c.holds)
 		assert.Len(t, overlaps, c.overlaps, name)

@@ -15,7 +15,9 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/test/spec"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,8 +27,8 @@ func init() { kit.Roles["faults-worker"] = faultsWorker }
 // side if it has two, and write down what was certain of their holds, on the clock that
 // all processes share:
 //
-//	b <hold> <time> <token> <deadline>   Lock has returned
-//	e <hold> <time>                      Unlock is called, or the deadline was earlier
+//	b <hold> <time> <token> <deadline> <hold id>   Lock has returned
+//	e <hold> <time>                                Unlock is called, or the deadline was earlier
 //
 // The process may be killed between any two of them.
 type worker struct {
@@ -37,6 +39,7 @@ type worker struct {
 	Slow       int  // percent of the holds that take up to one and a half leases
 	Hogs       int  // goroutines that do nothing but use the only processor
 	Sloppy     bool // a seeded bug: it takes a hold for certain until it calls Unlock
+	Traced     bool // its scripts say what they do
 }
 
 func faultsWorker(args []string) { // worker, name, addresses
@@ -55,6 +58,12 @@ func faultsWorker(args []string) { // worker, name, addresses
 				}
 			}()
 		}
+	}
+	if w.Traced {
+		s, client := kit.ChildSession(args[2])
+		peek.ChangeScripts(s, spec.Traced)
+		_ = s.Close(kit.Background)
+		client.Close()
 	}
 	var sessions []*relock.Session
 	for _, addr := range args[2:] {
@@ -105,7 +114,11 @@ func (w worker) round(ctx context.Context, l side, n int64) error {
 	if l.reads {
 		token = aReader
 	}
-	fmt.Printf("b %d %d %d %d\n", n, from, token, until)
+	id := ""
+	if w.Traced {
+		id = peek.HoldID(h)
+	}
+	fmt.Printf("b %d %d %d %d %s\n", n, from, token, until, id)
 	d := rand.N(300 * time.Microsecond)
 	if rand.N(100) < w.Slow {
 		d = rand.N(w.Lease * 3 / 2)
@@ -182,11 +195,12 @@ func (p *workerProc) read() error {
 		kind, text, _ := strings.Cut(line, " ")
 		var n, token int64
 		var at, until time.Duration
-		_, _ = fmt.Sscan(text, &n, (*int64)(&at), &token, (*int64)(&until))
+		var id string
+		_, _ = fmt.Sscan(text, &n, (*int64)(&at), &token, (*int64)(&until), &id)
 		p.mu.Lock()
 		switch kind {
 		case "b":
-			p.open[n] = certainHold{who: p.name, from: at, to: until, token: token}
+			p.open[n] = certainHold{who: p.name, from: at, to: until, token: token, id: id}
 		case "e":
 			h := p.open[n]
 			h.to = at

@@ -88,7 +88,11 @@ var themes = [][][]part{
 }
 
 func newPlan(seed uint64) *plan {
-	r := rand.New(rand.NewPCG(seed, 0x5e1f))
+	return planOf(seed, rand.New(rand.NewPCG(seed, 0x5e1f)))
+}
+
+// planOf returns the plan that r chooses.
+func planOf(seed uint64, r *rand.Rand) *plan {
 	p := &plan{seed: seed, servers: 1, row: rowOf(r)}
 	theme := pick(r, p.row.themes...)
 	for _, part := range slices.Concat(theme...) {

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ type recorder struct {
 func record(server *memredis.Server) *recorder {
 	r := &recorder{holds: make(map[*call]spec.Event)}
 	server.OnCommand(func(verb string, args []string) string {
-		if verb != "RPUSH" || args[0] != spec.TraceKey {
+		if verb != "RPUSH" || !strings.HasPrefix(args[0], spec.TraceKey) {
 			return ""
 		}
 		e := spec.Parse(args[1])

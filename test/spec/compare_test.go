@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -41,23 +43,24 @@ func mustSession(f func(*relock.Session)) {
 	_ = s.Close(context.Background())
 }
 
-// A recorder is a real server, and what its clients say.
+// A recorder has a deployment, and what its clients say.
 type recorder struct {
-	t      *testing.T
-	server *redistest.Server
+	t         *testing.T
+	servers   func() []*redistest.Server // that have the locks
+	newClient func(testing.TB, ...func(*rueidis.ClientOption)) rueidis.Client
 
 	mu   sync.Mutex
 	said []Event
 }
 
-func newRecorder(t *testing.T) *recorder {
-	server := redistest.Start(t)
+// ofOne returns the recorder of a single server.
+func ofOne(t *testing.T, server *redistest.Server) *recorder {
 	trace()
-	return &recorder{t: t, server: server}
+	return &recorder{t: t, servers: func() []*redistest.Server { return []*redistest.Server{server} }, newClient: server.Client}
 }
 
 func (r *recorder) session(opts ...relock.SessionOption) *relock.Session {
-	s, err := relock.NewSession(context.Background(), r.server.Client(r.t), opts...)
+	s, err := relock.NewSession(context.Background(), r.newClient(r.t), opts...)
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s
@@ -86,51 +89,30 @@ func (r *recorder) holds(s *relock.Session, key string, h *relock.Hold) (end fun
 }
 
 // events returns the trace so far.
-func (r *recorder) events() []Event {
-	reply, err := r.server.Do("LRANGE", TraceKey, "0", "-1")
-	require.NoError(r.t, err)
-	var all []Event
-	for _, text := range reply.([]any) {
-		all = append(all, Parse(text.(string)))
+func (r *recorder) events() (all []Event) {
+	for _, server := range r.servers() {
+		some, err := Collect(server.Do)
+		require.NoError(r.t, err)
+		all = append(all, some...)
 	}
+	slices.SortStableFunc(all, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return merge(all, r.said)
+	return Merge(all, r.said)
 }
 
-// merge puts what clients say between the scripts, which are in order.
-func merge(scripts, said []Event) (all []Event) {
-	order := func(e Event) Time { // at the same time, a hold ends before a script, and begins after it
-		switch e.Name {
-		case Begins:
-			return 2*e.At + 1
-		default:
-			return 2 * e.At
-		}
-	}
-	said = slices.Clone(said)
-	slices.SortStableFunc(said, func(a, b Event) int { return int(order(a) - order(b)) })
-	for _, e := range scripts {
-		for len(said) > 0 && (said[0].At < e.At || said[0].At == e.At && said[0].Name == Ends) {
-			all = append(all, said[0])
-			said = said[1:]
-		}
-		all = append(all, e)
-	}
-	return append(all, said...)
-}
+// A choice chooses a lock, and returns its name as well.
+type choice func(*relock.Session, *rand.Rand) (string, relock.Locker)
 
-// play has goroutines of some sessions lock a few names in many ways.
-func (r *recorder) play(d time.Duration, seed uint64, harmed bool, lockers ...func(*relock.Session, *rand.Rand) (string, relock.Locker)) {
+// play has goroutines of some sessions lock a few names in many ways, while something happens for so
+// long.
+func (r *recorder) play(seed uint64, happens func(), lockers ...choice) {
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	var sessions []*relock.Session
 	for i := range 4 {
 		tenure := relock.WithTenure(time.Duration(i%2) * 5 * time.Millisecond)
 		sessions = append(sessions, r.session(relock.WithLease(time.Second), tenure))
-	}
-	if harmed {
-		wg.Go(func() { r.harm(stop) })
 	}
 	for i, s := range sessions {
 		for j := range 3 {
@@ -147,7 +129,7 @@ func (r *recorder) play(d time.Duration, seed uint64, harmed bool, lockers ...fu
 			})
 		}
 	}
-	time.Sleep(d)
+	happens()
 	close(stop)
 	wg.Wait()
 }
@@ -157,7 +139,7 @@ type acquirer interface {
 	TryAcquire(context.Context) (*relock.Hold, error)
 }
 
-func (r *recorder) act(s *relock.Session, rnd *rand.Rand, locker func(*relock.Session, *rand.Rand) (string, relock.Locker)) {
+func (r *recorder) act(s *relock.Session, rnd *rand.Rand, locker choice) {
 	key, l := locker(s, rnd)
 	ctx := context.Background()
 	if rnd.IntN(5) == 0 {
@@ -248,24 +230,16 @@ func aSemaphore(s *relock.Session, rnd *rand.Rand) (string, relock.Locker) {
 	return "p", s.Semaphore("p", 1+rnd.IntN(3), opts...)
 }
 
-// harm has subscriptions break, and the server stand still, until stop is closed.
-func (r *recorder) harm(stop <-chan struct{}) {
-	for {
-		select {
-		case <-stop:
-			return
-		case <-time.After(300 * time.Millisecond):
-			_, _ = r.server.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		}
-		select {
-		case <-stop:
-			return
-		case <-time.After(200 * time.Millisecond):
-			if r.server.Freeze() == nil {
-				time.Sleep(100 * time.Millisecond)
-				_ = r.server.Thaw()
-			}
-		}
+// harm has the subscriptions of a server break, and the server stand still, for so long.
+func harm(t *testing.T, server *redistest.Server, d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(200 * time.Millisecond)
+		_, err := server.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		require.NoError(t, err)
+		time.Sleep(200 * time.Millisecond)
+		require.NoError(t, server.Freeze())
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, server.Thaw())
 	}
 }
 
@@ -274,27 +248,87 @@ func TestRealServersDoWhatTheSpecificationSays(t *testing.T) {
 	for i, c := range []struct {
 		name   string
 		harmed bool
-		locks  func(*relock.Session, *rand.Rand) (string, relock.Locker)
+		locks  choice
 	}{
 		{"Mutex", false, aMutex}, {"Mutex, harmed", true, aMutex}, {"RWMutex", false, aReadWriteLock},
 		{"RWMutex, harmed", true, aReadWriteLock}, {"Semaphore", false, aSemaphore}, {"Semaphore, harmed", true, aSemaphore},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRecorder(t)
-			r.play(*playing, uint64(i), c.harmed, c.locks)
-			all := r.events()
-			if len(all) == 0 {
-				t.Skip("scripts cannot say what they do on this server")
-			}
-			checker := Checker{Extra: 25 * Millisecond} // a busy machine
-			if err := checker.Check(all); err != nil {
-				t.Fatal(err)
-			}
-			require.Zero(t, checker.Aside)
-			fmt.Printf("%s: %d steps are accepted\n", c.name, checker.Steps)
-			rejectsChanges(t, all)
+			server := redistest.Start(t)
+			r := ofOne(t, server)
+			r.play(uint64(i), func() {
+				if c.harmed {
+					harm(t, server, *playing)
+				} else {
+					time.Sleep(*playing)
+				}
+			}, c.locks)
+			rejectsChanges(t, r.accepted(Checker{}))
 		})
 	}
+}
+
+// accepted checks the trace.
+func (r *recorder) accepted(c Checker) []Event {
+	all := r.events()
+	if len(all) == 0 {
+		r.t.Skip("scripts cannot say what they do on this server")
+	}
+	c.Extra = 25 * Millisecond // a busy machine
+	if err := c.Check(all); err != nil {
+		r.t.Fatal(err)
+	}
+	require.Zero(r.t, c.Aside)
+	fmt.Printf("%s: %d steps are accepted\n", r.t.Name(), c.Steps)
+	return all
+}
+
+// TestFailoversOfSentinelDoWhatTheSpecificationSays: a replica that takes over may have heard less than
+// its primary has done. Of what it has not heard it has neither the state nor the trace.
+func TestFailoversOfSentinelDoWhatTheSpecificationSays(t *testing.T) {
+	redistest.Needs(t, redistest.SentinelPace)
+	d := redistest.StartSentinel(t)
+	trace()
+	r := &recorder{t: t, servers: func() []*redistest.Server { return []*redistest.Server{d.Primary()} }, newClient: d.Client}
+	r.play(7, func() {
+		time.Sleep(*playing)
+		_, err := d.Failover()
+		require.NoError(t, err)
+		time.Sleep(*playing)
+		old := d.Primary()
+		old.Kill()
+		_, err = d.WaitFailover(old)
+		require.NoError(t, err)
+		time.Sleep(*playing)
+	}, aMutex, aReadWriteLock, aSemaphore)
+	r.accepted(Checker{Lossy: true})
+}
+
+// TestClustersDoWhatTheSpecificationSays: replicas take over, and slots move while their locks are used.
+// That is by the servers' own commands: a slot that is half moved may have the lock at one node and its
+// trace, which no script declares, at the other.
+func TestClustersDoWhatTheSpecificationSays(t *testing.T) {
+	d := redistest.StartCluster(t, 2, 1)
+	trace()
+	r := &recorder{t: t, servers: d.Masters, newClient: d.Client}
+	r.play(8, func() {
+		time.Sleep(*playing)
+		for _, name := range []string{"a", "r", "p"} {
+			if !redistest.Has(t, redistest.OwnMoves) {
+				break
+			}
+			slot := redistest.Slot(name)
+			from := d.NodeForSlot(slot)
+			to := slices.DeleteFunc(d.Masters(), func(s *redistest.Server) bool { return s == from })[0]
+			require.NoError(t, d.MoveSlots(slot, slot, to))
+			time.Sleep(*playing / 2)
+		}
+		for _, m := range d.Masters() {
+			require.NoError(t, d.Failover(d.Replica(m)))
+			time.Sleep(*playing / 2)
+		}
+	}, aMutex, aReadWriteLock, aSemaphore)
+	r.accepted(Checker{Lossy: true})
 }
 
 // playing is how long each of them takes.

@@ -1,13 +1,16 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Traced returns the text of a script that also says what it has done, in the same atomic step: it
-// pushes one text to the list at TraceKey. Only tests send such scripts.
+// pushes one text to a list in the slot of its lock, whose name begins with TraceKey. So what a
+// server forgets, or a replica has not heard of, is missing in both. Only tests send such scripts.
 func Traced(name, text string) string {
 	first := ""
 	if rest, flagged := strings.CutPrefix(text, "--!df"); flagged {
@@ -17,8 +20,8 @@ func Traced(name, text string) string {
 	return first + fmt.Sprintf(tracer, name, text, TraceKey)
 }
 
-// TraceKey is where traced scripts push what they have done.
-const TraceKey = "relock_trace"
+// TraceKey begins the names of the lists to which traced scripts push what they have done.
+const TraceKey = "relock_trace:"
 
 // tracer is Lua around a script. A line of what it says begins with a letter: K and A for keys and
 // arguments, R for numbers of the reply, E for an error, N for a channel and how many listen there,
@@ -55,7 +58,9 @@ else
 end
 local over = real.call('time') -- servers before 7.2 count leases by the time of the command
 line('T', time[1], time[2], over[1], over[2])
-real.pcall('rpush', '%s', table.concat(said, '\n'))
+local tag = string.match(KEYS[1] or '', '{(.-)}')
+if not tag or tag == '' then tag = KEYS[1] or '' end
+real.pcall('rpush', '%s{' .. tag .. '}', table.concat(said, '\n'))
 return reply
 `
 
@@ -123,6 +128,45 @@ func Parse(text string) (e Event) {
 		}
 	}
 	return e
+}
+
+// Collect returns what traced scripts have said on a server, which do sends commands to.
+func Collect(do func(args ...string) (any, error)) (all []Event, err error) {
+	keys, err := do("KEYS", TraceKey+"*")
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys.([]any) {
+		list, err := do("LRANGE", key.(string), "0", "-1")
+		if err != nil {
+			return nil, err
+		}
+		for _, text := range list.([]any) {
+			all = append(all, Parse(text.(string)))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	return all, nil
+}
+
+// Merge puts what clients say between the scripts, which are in order.
+func Merge(scripts, said []Event) (all []Event) {
+	order := func(e Event) Time { // at the same time, a hold ends before a script, and begins after it
+		if e.Name == Begins {
+			return 2*e.At + 1
+		}
+		return 2 * e.At
+	}
+	said = slices.Clone(said)
+	slices.SortStableFunc(said, func(a, b Event) int { return cmp.Compare(order(a), order(b)) })
+	for _, e := range scripts {
+		for len(said) > 0 && (said[0].At < e.At || said[0].At == e.At && said[0].Name == Ends) {
+			all = append(all, said[0])
+			said = said[1:]
+		}
+		all = append(all, e)
+	}
+	return append(all, said...)
 }
 
 func number(text string) int64 {

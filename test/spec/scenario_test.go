@@ -278,7 +278,7 @@ var scenes = map[string]func(s *stage){
 }
 
 // play plays all scenes, and returns their trace.
-func (s *stage) play(t *testing.T) (all []Event) {
+func (s *stage) play(t *testing.T) []Event {
 	client := s.server.Client(t)
 	dedicated, free := client.Dedicate()
 	defer free()
@@ -293,9 +293,8 @@ func (s *stage) play(t *testing.T) (all []Event) {
 		s.lock = nameOf(name)
 		scene(s)
 	}
-	for _, text := range s.do("LRANGE", TraceKey, "0", "-1").([]any) {
-		all = append(all, Parse(text.(string)))
-	}
+	all, err := Collect(s.server.Do)
+	require.NoError(t, err)
 	return all
 }
 
