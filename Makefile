@@ -9,7 +9,8 @@
 # make sim         the simulation with SEEDS seeds from FIRST on; make test has the first 500
 # make mutants     puts deliberate bugs in, one at a time, and tells which test catches each: a
 #                  quarter of an hour or more. RUN=regexp, SEEDS=n
-# make fuzz        the fuzz tests, FUZZTIME each: names, tickets, replies, messages, and URLs of the command
+# make fuzz        the fuzz tests, FUZZTIME each: names, tickets, replies, messages, URLs of
+#                  the command, and plans of the simulation
 # make spec        every state of small worlds of the specification, and its deliberate bugs: ten
 #                  minutes; spec-small, one. See docs/proof.md
 # make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
@@ -83,11 +84,11 @@ redis:
 
 FUZZTIME ?= 10s
 FUZZ     := internal/wire:FuzzNames internal/wire:FuzzTickets internal/wire:FuzzReplies internal/queue:FuzzMessages \
-	cmd/relock/internal/connect:FuzzAddresses
+	cmd/relock/internal/connect:FuzzAddresses test/sim:FuzzPlan
 
 fuzz:
 	@set -e; for f in $(FUZZ); do \
-		(set -x; cd $${f%%:*} && $(GO) test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done
+		(set -x; cd $${f%%:*} && $(GO) test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x .); done
 
 spec:
 	$(GO) test -count=1 -timeout 60m ./test/spec -run 'Worlds|Redlocks|BugsAreFound' -v $(TESTFLAGS) -spec.worlds=all

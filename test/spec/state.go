@@ -298,7 +298,7 @@ func (r *Run) issue(of ID, lease Time) (token, again int64) {
 
 // forget is forget of core.lua: the fence key names nobody.
 func (r *Run) forget() {
-	if r.Fence.Token > 0 {
+	if r.fenceOf() != Nobody {
 		r.Fence.Of, r.Fence.Rests = Nobody, 0
 	}
 }
