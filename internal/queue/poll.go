@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/relock-go/relock/internal/lease"
@@ -30,7 +29,7 @@ const retry = 100 * time.Millisecond
 // for, the less often: all these polls cost the server some 1% of a core.
 func (q *Queue) scheduleLocked(w *Waiter, sent int64, r wire.Reply) {
 	most, now := w.ref.GrantFor, q.Clock.Now()
-	at := sent + int64(most/4) + rand.N(int64(most/12)+1)
+	at := sent + int64(most/4) + timing.Random(int64(most/12)+1)
 	if r.Wait >= 0 {
 		at = min(at, now+int64(r.Wait+soonest))
 	}

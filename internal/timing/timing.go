@@ -21,12 +21,16 @@ func Signal(c chan struct{}) {
 	}
 }
 
+// Random returns a random number from 0 to n-1. All that relock does at random times has them from
+// here, so that a simulation can repeat them.
+var Random = rand.Int64N
+
 // Jitter returns a random duration from half of d to one and a half times d.
 func Jitter(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
 	}
-	return d/2 + rand.N(d)
+	return d/2 + time.Duration(Random(int64(d)))
 }
 
 // Within returns a context that is cancelled after d, without a deadline: rueidis would close its

@@ -66,9 +66,13 @@ func (w *world) mayBeTaken(c *call) bool {
 		if d != c && overlap(c, d) && d.called.at <= c.returned.at && w.gone(d) >= from {
 			return true
 		}
-		// It may be kept: who has no WithKeep does not ask.
-		if d != c && d.op.keep > 0 && d.held && overlap(c, d) && d.called.at <= c.returned.at && c.op.keep == 0 {
-			return true
+		// It may be kept. A TryLock without WithKeep does not ask for it, and the first message that
+		// asks a process is lost.
+		if d != c && d.op.keep > 0 && d.held && overlap(c, d) && d.called.at <= c.returned.at {
+			if c.op.keep == 0 || !w.asked[d.p] {
+				w.asked[d.p] = w.asked[d.p] || c.op.keep > 0
+				return true
+			}
 		}
 	}
 	return w.troubledLocked(c, c.called.at, c.returned.at, w.plan.lease+20*time.Second)

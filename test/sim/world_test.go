@@ -37,9 +37,10 @@ type world struct {
 	seq      int64      // of the last event
 	owners   int
 	calls    []*call
-	holds    int             // that calls gave
-	given    map[string]int  // by name: how often exclusion was given up
-	passed   map[string]bool // by name: it was handed off
+	holds    int               // that calls gave
+	given    map[string]int    // by name: how often exclusion was given up
+	passed   map[string]bool   // by name: it was handed off
+	asked    map[*process]bool // it has lost the message that asks for a lock it keeps
 	troubles []*trouble
 	took     time.Duration // virtual
 	linear   int           // histories that went through Porcupine
@@ -67,7 +68,7 @@ type process struct {
 
 // run runs a plan in a bubble, with some of its faults and actors.
 func run(t *testing.T, p *plan, of keep) *world {
-	w := &world{plan: p, given: make(map[string]int), passed: make(map[string]bool)}
+	w := &world{plan: p, given: make(map[string]int), passed: make(map[string]bool), asked: make(map[*process]bool)}
 	w.bubble(t, func() {
 		w.start, w.over = time.Now(), make(chan struct{}) // channels and times are the bubble's
 		w.build()
