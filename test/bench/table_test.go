@@ -50,6 +50,8 @@ func BenchmarkTable(b *testing.B) {
 		{"groups", t.groups},
 		{"semaphore", t.semaphore},
 		{"redlock", t.redlock},
+		{"guarded", t.guarded},
+		{"server", t.server},
 		{"herd", t.herd},
 		{"waiters", t.manyWaiters},
 		{"never", t.manyNames},
