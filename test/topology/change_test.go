@@ -3,13 +3,17 @@ package topology_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/peek"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -183,25 +187,94 @@ func elsewhere(t testing.TB, c *redistest.Cluster, key string) *redistest.Server
 	return nil
 }
 
-// While a slot is half moved no node runs a script for keys of which it has some and not others. A lock that is
-// unlocked meanwhile is free once the slot is whole, or its lease has ended.
-func TestHalfMovedLockIsFreeInTheEnd(t *testing.T) {
+// While a slot is half moved no node runs a script for keys of which it has some and not others. A move
+// that stops between any two keys of a lock lets nobody in beside the holder, also if that unlocks
+// meanwhile, and the lock is free once the slot is whole, or its lease has ended.
+func TestMoveThatStopsBetweenAnyTwoKeys(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	join := parties(t, c, relock.WithLease(4*time.Second))
-	a, b := join(), join()
-	for _, p := range pairings[:len(pairings)-1] { // a Redlock has its majority elsewhere
-		name := "half moved " + p.kinds
-		held, waiting := p.holds(a, name), p.waits(b, name)
-		kit.Lock(t, kit.Background, held)
-		got := kit.Async(func() error { return waiting.Lock(kit.Background) })
-		kit.Waits(t, b[0], name)
-		m, err := c.BeginMigration(redistest.Slot(name), elsewhere(t, c, name))
-		require.NoError(t, err)
-		require.NoError(t, m.Move(name))
-		_ = held.Unlock(kit.Background)
-		require.NoError(t, m.Finish())
-		require.NoError(t, kit.Receive(t, got, name+": the waiter to enter"))
-		kit.Unlock(t, kit.Background, waiting)
+	a, b, third := join(), join(), join()
+	var moves sync.Mutex              // begin and finish one after the other
+	all := pairings[:len(pairings)-1] // a Redlock has its majority elsewhere
+	require.NoError(t, kit.Together(len(all), func(i int) error {
+		for moved := 0; ; moved++ {
+			of, err := stopAfter(c, &moves, all[i], a, b, third, moved)
+			if err != nil {
+				return fmt.Errorf("%s, %d of %d keys moved: %w", all[i].kinds, moved, of, err)
+			}
+			if moved == of {
+				return nil
+			}
+		}
+	}))
+}
+
+// stopAfter stops the move of a slot when so many keys of a lock are moved, while a party holds it and
+// another waits, has a third one try, has the holder unlock, and goes on. It returns how many keys there are.
+func stopAfter(
+	c *redistest.Cluster, moves *sync.Mutex, p pairing, a, b, third party, moved int,
+) (of int, err error) {
+	ctx, cancel := kit.ContextFor(kit.Soon)
+	defer cancel()
+	name := fmt.Sprint("half moved ", p.kinds, " ", moved)
+	held, waiting := p.holds(a, name), p.waits(b, name)
+	if err := held.Lock(ctx); err != nil {
+		return 0, err
 	}
+	var inside atomic.Int64
+	inside.Add(1)
+	got := kit.Async(func() error {
+		if err := waiting.Lock(ctx); err != nil {
+			return err
+		}
+		if inside.Add(1) != 1 {
+			return errors.New("the waiter enters beside the holder")
+		}
+		return nil
+	})
+	for !peek.Waits(b[0], name) && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	slot := redistest.Slot(name)
+	from := c.NodeForSlot(slot)
+	masters := c.Masters()
+	to := masters[(slices.Index(masters, from)+1)%len(masters)]
+	moves.Lock()
+	move, err := c.BeginMigration(slot, to)
+	moves.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	reply, err := from.Do("CLUSTER", "GETKEYSINSLOT", fmt.Sprint(slot), "100")
+	if err != nil {
+		return 0, err
+	}
+	var keys []string
+	for _, key := range reply.([]any) {
+		keys = append(keys, key.(string))
+	}
+	slices.Sort(keys)
+	if moved = min(moved, len(keys)); moved > 0 {
+		err = move.Move(keys[:moved]...)
+	}
+	if err != nil {
+		return len(keys), err
+	}
+	ok, _ := p.waits(third, name).TryLock(ctx) // it may find that the slot is moving
+	if ok {
+		return len(keys), errors.New("TryLock enters beside the holder")
+	}
+	inside.Add(-1)
+	_ = held.Unlock(ctx) // in the background, if nobody answers
+	moves.Lock()
+	err = move.Finish()
+	moves.Unlock()
+	if err != nil {
+		return len(keys), err
+	}
+	if err := <-got; err != nil {
+		return len(keys), err
+	}
+	return len(keys), waiting.Unlock(ctx)
 }
