@@ -92,6 +92,10 @@ const (
 	Ends   = "ends"
 )
 
+// Foreign is a command in a script of Redisson for a lock, which is the first key. The arguments are
+// the verb, and what stands behind the key.
+const Foreign = "redisson"
+
 // Parse reads what a traced script has pushed.
 func Parse(text string) (e Event) {
 	name, rest, _ := strings.Cut(text, "\n")
@@ -147,6 +151,38 @@ func Collect(do func(args ...string) (any, error)) (all []Event, err error) {
 	}
 	slices.SortStableFunc(all, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return all, nil
+}
+
+// Monitored returns what MONITOR has shown of a Mutex, from its lines: traced scripts, and the steps of
+// Redisson's scripts that change the lock.
+func Monitored(lines []string, lock string) (all []Event) {
+	var steps []Event // of the script that runs, if it is not traced
+	for _, line := range lines {
+		stamp, rest, _ := strings.Cut(strings.TrimPrefix(line, "+"), " [")
+		from, rest, _ := strings.Cut(rest, "] ")
+		var words []string
+		for rest = strings.TrimSpace(rest); rest != ""; rest = strings.TrimSpace(rest) {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				panic(err)
+			}
+			word, _ := strconv.Unquote(quoted)
+			words, rest = append(words, word), rest[len(quoted):]
+		}
+		if !strings.HasSuffix(from, " lua") { // the next command of a client
+			all, steps = append(all, steps...), nil
+			continue
+		}
+		switch verb := strings.ToLower(words[0]); {
+		case verb == "rpush" && strings.HasPrefix(words[1], TraceKey):
+			all, steps = append(all, Parse(words[2])), nil
+		case len(words) > 1 && words[1] == lock && slices.Contains([]string{"hincrby", "pexpire", "del"}, verb):
+			seconds, micros, _ := strings.Cut(stamp, ".")
+			at := Time(number(seconds))*Second + Time(number(micros))
+			steps = append(steps, Event{Name: Foreign, At: at, Keys: []string{lock}, Args: append([]string{verb}, words[2:]...)})
+		}
+	}
+	return append(all, steps...)
 }
 
 // Merge puts what clients say between the scripts, which are in order.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -487,12 +488,34 @@ func (e *Event) parts() (parts []part, known bool) {
 		return e.one("", func(r *Run) string { return e.exactly(r.Force(some)) }), true
 	case "inspect":
 		return e.one("", func(r *Run) string { return "" }), true
+	case Foreign:
+		return e.one("", e.foreign), true
 	}
 	return nil, false
 }
 
 func (e *Event) one(of ID, run func(*Run) string) []part {
 	return []part{{lock: e.Keys[0], run: run, of: of}}
+}
+
+// foreign does what a command of Redisson does to a Mutex. Redisson takes only a lock that is free or
+// its own, and ends only what is its own: it looks first, in the same script.
+func (e *Event) foreign(r *Run) string {
+	ours := !r.Free() && !r.Holders[0].ID.OfRedisson()
+	switch verb := e.Args[0]; {
+	case verb == "hincrby" && !r.Free() && r.Holders[0].ID != ID(e.Args[1]):
+		return fmt.Sprintf("Redisson takes a lock that %s has", r.Holders[0].ID)
+	case verb == "hincrby" && r.Free():
+		r.Holders, r.Ends = []Holder{{ID: ID(e.Args[1])}}, math.MaxInt64 // until it says pexpire
+	case verb == "hincrby": // it enters again, or leaves one of its entries
+	case ours || r.Free():
+		return fmt.Sprintf("Redisson changes a lock that it does not have: %v", r.Holders)
+	case verb == "pexpire":
+		r.Ends = e.At.ms() + Time(number(e.Args[1]))*Millisecond
+	case verb == "del":
+		r.Holders, r.Ends = nil, 0
+	}
+	return ""
 }
 
 func writers(r *Run) *Queue { return &r.Queue }
