@@ -73,6 +73,7 @@ var allowed = []struct {
 	{"examples/orders", []string{".", "examples/internal/demo"}},
 	{"examples/leader", []string{".", "examples/internal/demo"}},
 	{"examples/recipes", []string{"."}},
+	{"examples/setnx", nil},
 	{"adapters/internal/demo", []string{"."}}, // for the examples of the adapters, which are modules of their own
 	{"test/mutants", nil},
 	{"test/release", nil},
