@@ -296,14 +296,14 @@ func TestTenThousandPermits(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
 	server := redistest.Start(t)
-	s, other := kit.NewSession(t, server, relock.WithLease(10*time.Second)), kit.NewSession(t, server)
+	s, other := kit.NewSession(t, server, relock.WithLease(24*time.Second)), kit.NewSession(t, server)
 	sem := s.Semaphore("sem", n)
 	var holds []*relock.Hold
 	for slot := range n {
 		holds = append(holds, kit.Acquire(t, kit.Background, sem))
 		require.Equal(t, slot, holds[slot].Slot())
 	}
-	time.Sleep(5 * time.Second) // all are renewed
+	time.Sleep(9 * time.Second) // all are renewed
 	state := inspect(t, other, "sem")
 	require.Len(t, state.Holders, n)
 	require.Equal(t, n-1, state.Holders[n-1].Slot)
