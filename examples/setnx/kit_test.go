@@ -24,7 +24,7 @@ var background = context.Background()
 
 const page = "../../docs/setnx.md"
 
-// The page shows these locks as they are, and names tests that there are.
+// The page shows these locks as they are, and names each test once.
 func TestPageShowsTheseLocks(t *testing.T) {
 	snippets.Same(t, page, "go", 12, "*.go")
 	text, err := os.ReadFile(page)
@@ -49,9 +49,11 @@ type world struct {
 	a, b, c process
 }
 
-// compare runs a scenario with a lock that is written by hand, which must show its fault, and with relock, which
-// must not, each in a bubble.
-func compare[Lock any](t *testing.T, byHand, withRelock Lock, scenario func(t *testing.T, w *world, lock Lock) (fault bool)) {
+// compare runs a scenario in a bubble with a hand-written lock, and in another one with relock. The fault must
+// show in the first, and not in the second.
+func compare[Lock any](
+	t *testing.T, byHand, withRelock Lock, scenario func(t *testing.T, w *world, lock Lock) (fault bool),
+) {
 	t.Helper()
 	run := func(name string, lock Lock, want bool) {
 		t.Run(name, func(t *testing.T) {
