@@ -51,7 +51,17 @@ func TestLossHasAnExitStatusOfItsOwn(t *testing.T) {
 		red   = `trap 'exit 6' TERM; echo ready; while :; do sleep 0.02; done`
 		falls = `echo ready; exec sleep 1000`
 	)
-	forced := func(t *testing.T, s *redistest.Server, r *running) { run(t, s, "unlock", "--yes", "job").ends(0) }
+	forced := func(t *testing.T, s *redistest.Server, r *running) {
+		run(t, s, "unlock", "--yes", "job").ends(0)
+	}
+	silent := func(t *testing.T, s *redistest.Server, r *running) { require.NoError(t, s.Freeze()) }
+	still := func(t *testing.T, s *redistest.Server, r *running) {
+		r.signal(syscall.SIGSTOP)
+		locked(t, s, "job", false)
+		r.signal(syscall.SIGCONT)
+	}
+	wanted := func(t *testing.T, s *redistest.Server, r *running) { run(t, s, "run", "job", "--", "true").ends(0) }
+	over := func(t *testing.T, s *redistest.Server, r *running) {} // --max-hold is
 	for name, c := range map[string]struct {
 		flags, script string
 		status        int
@@ -63,18 +73,10 @@ func TestLossHasAnExitStatusOfItsOwn(t *testing.T) {
 		"of another status":     {"--lost-exit-code 255", red, 255, forced, "the lock is lost"},
 		"killed by TERM":        {"--lost-exit-code 1", falls, 1, forced, "the lock is lost"},
 		"that is to hand it on": {"--handoff --lost-exit-code 9", green, 9, forced, "the lock is lost"},
-		"Redis does not answer": {"--lease 3s --lost-exit-code 9", green, 9, func(t *testing.T, s *redistest.Server, _ *running) {
-			require.NoError(t, s.Freeze())
-		}, "the lock is "}, // certain for a while only; on a busy machine lost
-		"relock stood still": {"--lease 2s --lost-exit-code 9", green, 9, func(t *testing.T, s *redistest.Server, r *running) {
-			r.signal(syscall.SIGSTOP)
-			locked(t, s, "job", false)
-			r.signal(syscall.SIGCONT)
-		}, "the lock is lost"},
-		"yielding is no loss": {"--yield --lost-exit-code 9", red, 6, func(t *testing.T, s *redistest.Server, _ *running) {
-			run(t, s, "run", "job", "--", "true").ends(0)
-		}, "somebody else wants the lock"},
-		"nor is --max-hold": {"--max-hold 2s --lost-exit-code 9", red, 6, func(*testing.T, *redistest.Server, *running) {}, "--max-hold is over"},
+		"Redis does not answer": {"--lease 3s --lost-exit-code 9", green, 9, silent, "the lock is "}, // certain for …, or lost
+		"relock stood still":    {"--lease 2s --lost-exit-code 9", green, 9, still, "the lock is lost"},
+		"yielding is no loss":   {"--yield --lost-exit-code 9", red, 6, wanted, "somebody else wants the lock"},
+		"nor is --max-hold":     {"--max-hold 2s --lost-exit-code 9", red, 6, over, "--max-hold is over"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := server(t)

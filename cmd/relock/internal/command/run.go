@@ -46,11 +46,13 @@ or was told to end, the lock is released.
 With --yield the group gets TERM once when somebody else waits for the lock, and keeps
 it until it has ended.
 
-Exit status: the command's own, or 128 plus the signal that killed it, also after a loss of
-the lock. So a command that catches TERM and exits with 0 looks like a success then. With
---lost-exit-code N relock exits with N instead, whatever the command's status, if the lock
-was lost while the command ran, if Redis did not confirm it in time and relock ended the
-command, or if the release found it gone. -E (default 1) if
+After a loss the exit status is the command's own too, so a command that catches TERM and
+exits with 0 looks like a success. With --lost-exit-code N relock exits with N instead,
+whatever the command's status, if the lock was lost while the command ran, if relock ended
+the command because Redis did not confirm the lock in time, or if the release found the
+lock gone.
+
+Exit status: the command's own, or 128 plus the signal that killed it; -E (default 1) if
 the lock is taken, or the ticket of no use; 64 for a wrong command line, and if a relock
 run around this one has the lock; 65 if the name is that of something else
 than a lock; 69 if Redis cannot be reached or refuses; 71 if the system has no room for
@@ -97,7 +99,8 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.VarP(&f.wait, "wait", "w", "wait at most `D`, such as 10s; a bare number is seconds")
 	fs.Var(&f.wait, "timeout", "the same as --wait `D`")
 	fs.IntVarP(&f.conflict, "conflict-exit-code", "E", statusConflict, "exit status `N` if the lock is taken, with -n or -w")
-	fs.IntVar(&f.lost, "lost-exit-code", 0, "exit status `N`, from 1 to 255, if the lock was lost while the command ran (default the command's own)")
+	fs.IntVar(&f.lost, "lost-exit-code", 0,
+		"exit status `N`, from 1 to 255, if the lock was lost while the command ran (default the command's own)")
 	fs.BoolVarP(&f.shared, "shared", "s", false, "share the lock with others that use -s")
 	fs.BoolVarP(&f.exclusive, "exclusive", "x", false, "exclude those that use -s, and have them stand aside while this waits")
 	fs.BoolVar(&f.fair, "fair", false, "wait in order of arrival")

@@ -118,7 +118,8 @@ func (r *runner) release() (err error) {
 	}
 	left := r.leave()
 	switch unconfirmed := r.news.unconfirmed(); {
-	case errors.Is(err, relock.ErrLost) && (r.lostLock || r.handoff.set && r.succeeded): // told before, or by the caller
+	case errors.Is(err, relock.ErrLost) && (r.lostLock || r.handoff.set && r.succeeded):
+		// That was told before, or the caller tells it.
 		r.note("%s was lost", r.name)
 	case errors.Is(err, relock.ErrLost):
 		r.report("the lock was lost before its release: %s", r.news.why(err))

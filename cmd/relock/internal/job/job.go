@@ -28,7 +28,7 @@ type Job struct {
 
 	// Set by Run.
 	Signalled bool           // the command was told to end
-	LostLock  bool           // the lock was lost, or Redis did not confirm it in time, while the command ran
+	LostLock  bool           // the lock was lost, or not confirmed in time, while the command ran
 	Killed    syscall.Signal // what killed the command, if it was not this process's decision
 }
 
