@@ -2,14 +2,17 @@ package test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -73,7 +76,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	}
 	find(t, examined(t, "localhost:1", 2), "problem", "connect cannot connect")
 	text := run(t, redistest.Start(t), "doctor").ends(0)
-	require.Contains(t, text, "ok       permissions     all ")
+	require.Regexp(t, `(?m)^ok +permissions +all \d+ that were tried, with a lock named relock-doctor:\w+$`, text)
 	require.NotContains(t, text, "+hset")
 }
 
@@ -162,6 +165,55 @@ func TestDoctorKnowsReplicasAndClusters(t *testing.T) {
 	}
 }
 
+// summaryOf returns what doctor says of all permissions if some are missing. It counts those that it has named.
+func summaryOf(t testing.TB, all []finding) (text, advice string) {
+	t.Helper()
+	missing := 0
+	for _, f := range all {
+		if f.Check == "permission" && f.Severity != "ok" {
+			missing++
+		}
+		if f.Check == "permissions" {
+			require.Contains(t, f.Text, fmt.Sprintf(": the %d above are missing", missing))
+			return f.Text, f.Advice
+		}
+	}
+	t.Fatalf("no summary in %+v", all)
+	return "", ""
+}
+
+// INFO shows a Lock and Unlock as doctor's help says: 10 if another session had the lock before, 11 if the same one had
+// it, one more if the last token is ahead of the clock. INFO counts the session's other commands too, so the median is
+// compared.
+func TestPairShowsInInfoAsDoctorSays(t *testing.T) {
+	s := server(t)
+	help := start(t, command("", "doctor", "--help")).ends(0)
+	said := regexp.MustCompile(`\bsends (\d+) commands \(EVALSHA\), and shows as (\d+) to (\d+)\.`).FindStringSubmatch(help)
+	require.NotNil(t, said, help)
+	m := kit.NewSession(t, s).Mutex("goods")
+	hold(t, m)() // the server learns the scripts
+	var sent, all []int
+	for range 31 {
+		before := s.CommandStats()
+		hold(t, m)()
+		after := s.CommandStats()
+		n := 0
+		for name, calls := range after {
+			if name != "info" {
+				n += int(calls - before[name])
+			}
+		}
+		sent, all = append(sent, int(after["evalsha"]-before["evalsha"])), append(all, n)
+	}
+	slices.Sort(sent)
+	slices.Sort(all)
+	require.Equal(t, said[1], strconv.Itoa(sent[15]), "%v", sent)
+	least, _ := strconv.Atoi(said[2])
+	most, _ := strconv.Atoi(said[3])
+	require.LessOrEqual(t, least, all[15], "%v", all)
+	require.GreaterOrEqual(t, most, all[15], "%v", all)
+}
+
 // A user with the rule of docs/operating.md has all that locks need, for names that start so; doctor
 // tries every command of the rule.
 func TestDoctorAgreesWithTheDocumentedPermissions(t *testing.T) {
@@ -177,7 +229,14 @@ func TestDoctorAgreesWithTheDocumentedPermissions(t *testing.T) {
 		name, _, _ := strings.Cut(f.Text, ",")
 		require.True(t, f.Check != "permission" || f.Severity == "ok" || strings.HasSuffix(name, "scan"), "%+v", f)
 	}
-	find(t, examined(t, address, 2), "problem", "~…, for the lock itself: no access")
+	all := examined(t, address, 2)
+	find(t, all, "problem", "~…, for the lock itself: no access")
+	summary, advice := summaryOf(t, all)
+	require.Regexp(t, `^\d+ were tried, with a lock named relock-doctor:\w+: `, summary)
+	require.Contains(t, advice, "check those: relock doctor PREFIX")
+	summary, advice = summaryOf(t, examined(t, address, 2, "--prefix", "lock:", "goods:"))
+	require.Contains(t, summary, `with a lock whose name starts with "lock:goods:": `)
+	require.Equal(t, "relock acl, with the same prefix, prints the rule that this user needs", advice)
 	for _, word := range rule {
 		name, ok := strings.CutPrefix(word, "+")
 		removable := !strings.Contains(name, "|") || redistest.Has(t, redistest.FineRules)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -39,6 +40,69 @@ func TestLossEndsTheCommand(t *testing.T) {
 			r.says(c.says)
 			require.False(t, alive(child), "the child lives on")
 		})
+	}
+}
+
+// A command that catches TERM and exits with 0 makes a pipeline green after a loss: with --lost-exit-code it does not,
+// whatever its status, and however relock finds out.
+func TestLossHasAnExitStatusOfItsOwn(t *testing.T) {
+	const (
+		green = `trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done`
+		red   = `trap 'exit 6' TERM; echo ready; while :; do sleep 0.02; done`
+		falls = `echo ready; exec sleep 1000`
+	)
+	forced := func(t *testing.T, s *redistest.Server, r *running) {
+		run(t, s, "unlock", "--yes", "job").ends(0)
+	}
+	silent := func(t *testing.T, s *redistest.Server, r *running) { require.NoError(t, s.Freeze()) }
+	still := func(t *testing.T, s *redistest.Server, r *running) {
+		r.signal(syscall.SIGSTOP)
+		locked(t, s, "job", false)
+		r.signal(syscall.SIGCONT)
+	}
+	wanted := func(t *testing.T, s *redistest.Server, r *running) { run(t, s, "run", "job", "--", "true").ends(0) }
+	over := func(t *testing.T, s *redistest.Server, r *running) {} // --max-hold is
+	for name, c := range map[string]struct {
+		flags, script string
+		status        int
+		loses         func(t *testing.T, s *redistest.Server, r *running)
+		says          string
+	}{
+		"without the flag":      {"", green, 0, forced, "the lock is lost"},
+		"green":                 {"--lost-exit-code 9", green, 9, forced, "the lock is lost"},
+		"of another status":     {"--lost-exit-code 255", red, 255, forced, "the lock is lost"},
+		"killed by TERM":        {"--lost-exit-code 1", falls, 1, forced, "the lock is lost"},
+		"that is to hand it on": {"--handoff --lost-exit-code 9", green, 9, forced, "the lock is lost"},
+		"Redis does not answer": {"--lease 3s --lost-exit-code 9", green, 9, silent, "the lock is "}, // certain for …, or lost
+		"relock stood still":    {"--lease 2s --lost-exit-code 9", green, 9, still, "the lock is lost"},
+		"yielding is no loss":   {"--yield --lost-exit-code 9", red, 6, wanted, "somebody else wants the lock"},
+		"nor is --max-hold":     {"--max-hold 2s --lost-exit-code 9", red, 6, over, "--max-hold is over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := server(t)
+			r := run(t, s, sh(c.flags, "job", c.script)...)
+			r.says("ready")
+			c.loses(t, s, r)
+			require.Equal(t, "ready\n", r.ends(c.status), "a ticket")
+			r.warns(c.says)
+		})
+	}
+}
+
+// A loss of which no renewal could tell is found by the release, and told.
+func TestLossThatTheReleaseFindsIsTold(t *testing.T) {
+	s := server(t)
+	for flags, status := range map[string]int{"": 0, "--lost-exit-code 9": 9, "--handoff": 69, "--handoff --lost-exit-code 9": 9} {
+		cmd := command(s.Addr(), sh("--lease 1h "+flags, "job"+flags, "echo ready; read line; exit 0")...)
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		r := start(t, cmd)
+		r.says("ready")
+		admin(t, s, "DEL", "job"+flags)
+		require.NoError(t, in.Close())
+		require.Equal(t, "ready\n", r.ends(status), "a ticket")
+		require.Contains(t, r.err.String(), "not in Redis any more")
+		require.Equal(t, 1, strings.Count(r.err.String(), "\n"), &r.err)
 	}
 }
 

@@ -113,15 +113,21 @@ func TestKeptLocksAreShownAndOpened(t *testing.T) {
 	all := parsed(t, run(t, s, "list", "--json").ends(0))
 	require.Len(t, all, 1)
 	require.Equal(t, []any{"tenant", "exclusive", keeper.ID(), last}, []any{all[0].Name, all[0].Mode, all[0].Holders[0].Session, all[0].Token})
-	require.Contains(t, run(t, s, "inspect", "tenant").ends(0), "tenant: held")
+	text := run(t, s, "inspect", "tenant").ends(0)
+	require.Contains(t, text, "tenant: held")
 	run(t, s, "unlock", "--yes", "tenant").ends(0)
 	locked(t, s, "tenant", false)
 	pair() // whoever opened it may have wanted it, so this one is not kept
 	pair()
 	locked(t, s, "tenant", true)
+	run(t, s, "run", "-n", "tenant", "--", "true").ends(1)
 	run(t, s, "run", "tenant", "--", "true").ends(0)
 	locked(t, s, "tenant", false)
 	pair()
+	for _, name := range []string{"list", "inspect", "top"} {
+		text = start(t, command("", name, "--help")).ends(0)
+		require.Contains(t, text, "may be kept idle by its process (WithKeep)", name)
+	}
 }
 
 // A terminal of 80 columns shows the whole of names and holders, and breaks no line.

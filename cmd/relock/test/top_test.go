@@ -77,6 +77,8 @@ func TestTopSortsFiltersAndInspects(t *testing.T) {
 	require.Contains(t, text, other.ID())
 	order(" \x1b", "crowded", "blue", "amber")
 	x.presses("?", "Heat is who has most waiters")
+	require.Contains(t, x.screen(), "may be kept idle by its process (WithKeep)")
+	require.Contains(t, x.screen(), "any key goes back")
 	x.presses(" p", "paused")
 	releaseFair()
 	queued.ends(0)

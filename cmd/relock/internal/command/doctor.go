@@ -17,9 +17,12 @@ func newDoctor() *cobra.Command {
 		Short: "Say what is wrong with Redis, or missing",
 		Long: `doctor connects as a program that uses relock would, and says whether locks work there: the
 version, the permissions command by command, eviction, replicas, the cluster, pub/sub,
-the clock, and the round trip. It tries them with a lock that nobody else uses, whose
-name starts with PREFIX (behind that of --prefix): give one if the user may only use names
-that start so.
+the clock, and the round trip. It tries them with a lock that nobody else uses,
+PREFIXrelock-doctor:…, behind the prefix of --prefix. If the user may only use names that
+start with goods:, say so: relock doctor goods:
+
+INFO commandstats counts the commands inside scripts too: a Lock and Unlock of a free Mutex
+sends 2 commands (EVALSHA), and shows as 10 to 12.
 
 Exit status: 0 if all is well, 1 if there is a warning, 2 if locks do not work.`,
 		Example: "  relock doctor goods:",

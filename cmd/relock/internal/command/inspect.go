@@ -17,6 +17,8 @@ func newInspect() *cobra.Command {
 		Long: `inspect shows who holds a lock, for how long already, and how many wait for it. With -q
 it prints nothing, and its exit status says whether the locks are held.
 
+` + aboutKept + `
+
 Exit status: 0, with -q if all of them are held; 1 with -q if one is free; 65 if a key holds
 something that is no lock, and 64 and 69 as always.`,
 		Example: `  relock inspect goods:1000:1

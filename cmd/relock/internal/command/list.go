@@ -28,7 +28,9 @@ PATTERN is one of SCAN: * and ? stand for any characters, [ab] for one of some. 
 --prefix it is of the names behind the prefix, and no other keys are looked at.
 
 It looks at all keys, in steps of 500 (SCAN), first for hashes and then for sorted sets
-(semaphores), and at no more than a few fields of each to tell whether it is a lock.`,
+(semaphores), and at no more than a few fields of each to tell whether it is a lock.
+
+` + aboutKept,
 		Example: "  relock list 'goods:*'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

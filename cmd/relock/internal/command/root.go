@@ -106,6 +106,11 @@ func prefix(cmd *cobra.Command) string {
 	return os.Getenv("RELOCK_PREFIX")
 }
 
+// aboutKept says what of a lock Redis does not tell. State.Kept is of the asking session alone.
+const aboutKept = `A lock shown as held may be kept idle by its process (WithKeep): Redis does not tell. It is
+given up when someone waits: a Lock of another process, or relock run. Redisson, a TryLock
+without WithKeep and relock run -n cannot recall it: they find it taken.`
+
 // open connects and starts a session. close ends both.
 func open(ctx context.Context, cmd *cobra.Command) (r *locks.Reader, close func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)

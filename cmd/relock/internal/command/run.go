@@ -15,7 +15,7 @@ type runFlags struct {
 	noWait, shared, exclusive, fair, yield, verbose, quiet bool
 	wait, lease, minHold, maxHold, grace                   duration
 	label, note                                            string
-	conflict, slots                                        int
+	conflict, lost, slots                                  int
 	passingFlags
 }
 
@@ -45,6 +45,12 @@ or was told to end, the lock is released.
 
 With --yield the group gets TERM once when somebody else waits for the lock, and keeps
 it until it has ended.
+
+After a loss the exit status is the command's own too, so a command that catches TERM and
+exits with 0 looks like a success. With --lost-exit-code N relock exits with N instead,
+whatever the command's status, if the lock was lost while the command ran, if relock ended
+the command because Redis did not confirm the lock in time, or if the release found the
+lock gone.
 
 Exit status: the command's own, or 128 plus the signal that killed it; -E (default 1) if
 the lock is taken, or the ticket of no use; 64 for a wrong command line, and if a relock
@@ -90,8 +96,11 @@ func newRun() *cobra.Command {
 func (f *runFlags) define(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.noWait, "no-wait", "n", false, "do not wait if the lock is taken")
-	fs.VarP(&f.wait, "timeout", "w", "wait at most `D`, such as 10s; a bare number is seconds")
+	fs.VarP(&f.wait, "wait", "w", "wait at most `D`, such as 10s; a bare number is seconds")
+	fs.Var(&f.wait, "timeout", "the same as --wait `D`")
 	fs.IntVarP(&f.conflict, "conflict-exit-code", "E", statusConflict, "exit status `N` if the lock is taken, with -n or -w")
+	fs.IntVar(&f.lost, "lost-exit-code", 0,
+		"exit status `N`, from 1 to 255, if the lock was lost while the command ran (default the command's own)")
 	fs.BoolVarP(&f.shared, "shared", "s", false, "share the lock with others that use -s")
 	fs.BoolVarP(&f.exclusive, "exclusive", "x", false, "exclude those that use -s, and have them stand aside while this waits")
 	fs.BoolVar(&f.fair, "fair", false, "wait in order of arrival")
@@ -107,7 +116,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say what happens to the lock")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing of a lock that is taken or lost")
 	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "fair", "slots")
-	cmd.MarkFlagsMutuallyExclusive("no-wait", "timeout")
+	cmd.MarkFlagsMutuallyExclusive("no-wait", "wait", "timeout")
 	cmd.MarkFlagsMutuallyExclusive("shared", "note")
 	cmd.MarkFlagsMutuallyExclusive("slots", "note")
 	cmd.MarkFlagsMutuallyExclusive("shared", "yield") // nobody tells who shares a lock
@@ -142,6 +151,8 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.conflict < 0 || f.conflict > 255:
 		return usage("-E %d: an exit status is from 0 to 255", f.conflict)
+	case cmd.Flags().Changed("lost-exit-code") && (f.lost < 1 || f.lost > 255):
+		return usage("--lost-exit-code %d: must be from 1 to 255", f.lost)
 	case cmd.Flags().Changed("slots") && f.slots < 1:
 		return usage("--slots %d: must be at least 1", f.slots)
 	case f.lease.Duration < minLease:

@@ -37,6 +37,7 @@ type runner struct {
 	ticket    string   // to adopt
 	ticketTo  *os.File // where that of --handoff is written
 	succeeded bool     // the command has ended by itself, without an error
+	lostLock  bool     // the lock was lost while the command ran, which was reported
 	handedOff bool
 }
 
@@ -77,21 +78,35 @@ func (r *runner) run() error {
 	r.note("%s is held%s", r.name, r.token(", token "))
 	j := r.job(path)
 	status, err := j.Run()
-	r.succeeded = err == nil && status == 0 && !j.Signalled
+	r.succeeded, r.lostLock = err == nil && status == 0 && !j.Signalled, j.LostLock
 	if err != nil {
-		err = cannotRun(r.command[0], err)
-	} else if j.Killed != 0 {
+		r.release()
+		return cannotRun(r.command[0], err)
+	}
+	if j.Killed != 0 {
 		err = &died{j.Killed}
 	} else if status != 0 {
 		err = &exit{status: status}
 	}
-	if unlocked := r.release(); r.handoff.set && r.succeeded && unlocked != nil {
-		return failed(unlocked)
-	}
-	if r.handoff.set && !r.succeeded && status == 0 && err == nil {
+	unreleased := r.release()
+	if r.handoff.set && r.succeeded && unreleased != nil {
+		err = failed(unreleased)
+	} else if r.handoff.set && !r.succeeded && err == nil {
 		r.report("the command was told to end; the lock is not handed off")
 	}
+	if r.lost > 0 && (r.lostLock || errors.Is(r.held.hold.Err(), relock.ErrLost)) {
+		err = r.afterLoss(err)
+	}
 	return err
+}
+
+// afterLoss returns how the program ends if the lock was lost, and otherwise would end by err.
+func (r *runner) afterLoss(err error) error {
+	ended := &exit{status: r.lost}
+	if e := new(exit); errors.As(err, &e) {
+		ended.err = e.err // which has not been shown yet
+	}
+	return ended
 }
 
 // release unlocks, and says how that went.
@@ -103,8 +118,11 @@ func (r *runner) release() (err error) {
 	}
 	left := r.leave()
 	switch unconfirmed := r.news.unconfirmed(); {
-	case errors.Is(err, relock.ErrLost):
+	case errors.Is(err, relock.ErrLost) && (r.lostLock || r.handoff.set && r.succeeded):
+		// That was told before, or the caller tells it.
 		r.note("%s was lost", r.name)
+	case errors.Is(err, relock.ErrLost):
+		r.report("the lock was lost before its release: %s", r.news.why(err))
 	case err != nil:
 		r.note("%v", err)
 	case r.handedOff:

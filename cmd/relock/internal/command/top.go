@@ -24,7 +24,9 @@ time to live, and waiters, those with most waiters first. Keys sort, filter, ins
 open a lock after a question; ? lists them. PATTERN is as for list.
 
 It asks Redis for at most --steps steps of a scan a second, of 500 keys each, and for
---reads locks; what does not fit waits for its turn.`,
+--reads locks; what does not fit waits for its turn.
+
+` + aboutKept,
 		Example: "  relock top 'goods:*'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -11,7 +12,7 @@ import (
 // permissions tries each command, key and channel, and says which this user may not use.
 func (e *Exam) permissions(ctx context.Context) {
 	k := keysOf(e.name)
-	tried, refused := 0, map[string]bool{}
+	tried, missing, refused := 0, 0, map[string]bool{}
 	try := func(s Severity, what, why, lack string) {
 		tried++
 		text := fmt.Sprintf("%s, for %s", what, why)
@@ -19,6 +20,7 @@ func (e *Exam) permissions(ctx context.Context) {
 			e.detail(OK, "permission", text)
 			return
 		}
+		missing++
 		refused[what] = true
 		e.detail(s, "permission", text+": "+lack)
 	}
@@ -39,12 +41,24 @@ func (e *Exam) permissions(ctx context.Context) {
 		try(Problem, "&"+c.pattern, "publishing "+c.why, lacking(e.publish(ctx, c)))
 		try(Problem, "&"+c.pattern, "subscribing to "+c.why, lacking(e.subscribe(ctx, c)))
 	}
-	if len(refused) == 0 {
-		e.say(OK, "permissions", fmt.Sprintf("all %d that were tried", tried), "")
+	e.summarize(tried, missing)
+}
+
+// summarize says how many permissions are missing, for which names that was tried, and what to do.
+func (e *Exam) summarize(tried, missing int) {
+	with := "with a lock named " + e.name
+	advice := "if this user may only use names that start with a prefix, check those: " +
+		"relock doctor PREFIX; relock acl PREFIX prints the rule that it needs"
+	if e.Prefix != "" {
+		with = "with a lock whose name starts with " + strconv.Quote(e.Prefix)
+		advice = "relock acl, with the same prefix, prints the rule that this user needs"
+	}
+	if missing == 0 {
+		e.say(OK, "permissions", fmt.Sprintf("all %d that were tried, %s", tried, with), "")
 		return
 	}
-	e.say(Note, "permissions", fmt.Sprintf("of %d that were tried, these are missing", tried),
-		"docs/operating.md of relock has the rule for ACL SETUSER; if this user may only use names that start so, say: relock doctor PREFIX")
+	text := fmt.Sprintf("%d were tried, %s: the %d above are missing", tried, with, missing)
+	e.say(Note, "permissions", text, advice)
 }
 
 // send sends one command. Some have no key.

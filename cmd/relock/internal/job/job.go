@@ -28,6 +28,7 @@ type Job struct {
 
 	// Set by Run.
 	Signalled bool           // the command was told to end
+	LostLock  bool           // the lock was lost, or not confirmed in time, while the command ran
 	Killed    syscall.Signal // what killed the command, if it was not this process's decision
 }
 
@@ -79,7 +80,8 @@ func (j *Job) Run() (status int, err error) {
 		defer signal.Stop(s.stops)
 	}
 	s.supervise()
-	if j.Signalled = s.signalled; !s.decided {
+	j.Signalled, j.LostLock = s.signalled, s.lost || s.unconfirmed
+	if !s.decided {
 		j.Killed = s.killedBy
 	}
 	t.take(p.group)

@@ -32,6 +32,8 @@ type supervisor struct {
 	lost      bool // the lock is lost
 	wants     bool // the command has, or asked for, the terminal
 
+	unconfirmed bool // Redis did not confirm the lock in time
+
 	deadline time.Time     // the latest that was seen
 	third    time.Duration // of what was left then
 }
@@ -201,6 +203,7 @@ func (s *supervisor) act() time.Duration {
 		if next = min(next, left); left <= 0 {
 			s.job.Report("the lock is certain for %v only%s; ending the command",
 				deadline.Sub(now).Round(time.Millisecond), s.why())
+			s.unconfirmed = true
 			s.end()
 		}
 	}

@@ -34,6 +34,9 @@ var help = []string{
 	"means that a lock has been seen for that long: readers and Redisson's locks",
 	"have no token that tells since when they are held.",
 	"",
+	"A lock shown as held may be kept idle by its process (WithKeep): Redis does",
+	"not tell. It is given up when a Lock of another process waits for it.",
+	"",
 	"any key goes back",
 }
 
