@@ -170,9 +170,12 @@ func TestUnsentJobFreesItsLock(t *testing.T) {
 			cancel()
 			return fails
 		}), fails)
+		state, err := web.Inspect(background, "7")
+		require.NoError(t, err)
+		require.Equal(t, relock.Unlocked, state.Mode)
 		lost := errors.New("lost")
 		begun := time.Now()
-		err := handle(background, worker, "7", ticket, func(ctx context.Context) error {
+		err = handle(background, worker, "7", ticket, func(ctx context.Context) error {
 			redis.Lose("7")
 			<-ctx.Done()
 			return lost
