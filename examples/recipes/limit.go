@@ -6,7 +6,10 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// limited calls f when fewer than n calls of the same name are under way in all processes.
-func limited(ctx context.Context, session *relock.Session, name string, n int, f func(context.Context) error) error {
+// limited calls f, once fewer than n calls of the same name are under way in all processes.
+func limited(
+	ctx context.Context, session *relock.Session, name string, n int,
+	f func(context.Context) error,
+) error {
 	return relock.Do(ctx, session.Semaphore(name, n), f)
 }

@@ -19,21 +19,76 @@ import (
 	"github.com/relock-go/relock/relocktest"
 )
 
-// The client cannot connect at first, then connects to a Redis that loads its data.
-func TestStartWaitsForRedis(t *testing.T) {
+// away returns a server of Redis that refuses connections, and how a client finds it.
+func away(t *testing.T) (server *memredis.Server, allow func(), option rueidis.ClientOption) {
+	server, err := memredis.New()
+	require.NoError(t, err)
+	t.Cleanup(server.Close)
+	network := server.Process()
+	return server, network.Refuse(), rueidis.ClientOption{
+		InitAddress: []string{memredis.Addr}, ForceSingleClient: true, DisableCache: true,
+		DialCtxFn: func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return network.Dial(ctx, d.Timeout)
+		},
+	}
+}
+
+// A session is there at once, and its calls go on when Redis is.
+func TestStartDoesNotWaitForRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := memredis.New()
+		_, allow, option := away(t)
+		begun := time.Now()
+		client, session, err := start(background, option)
 		require.NoError(t, err)
-		t.Cleanup(server.Close)
-		network := server.Process()
-		option := rueidis.ClientOption{
-			InitAddress: []string{memredis.Addr}, ForceSingleClient: true, DisableCache: true,
-			DialCtxFn: func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-				return network.Dial(ctx, d.Timeout)
-			},
+		defer client.Close()
+		defer func() { require.NoError(t, session.Close(background)) }()
+		require.Zero(t, time.Since(begun))
+		_, err = session.Mutex("a").TryLock(background)
+		require.ErrorIs(t, err, relock.ErrUnavailable)
+
+		time.AfterFunc(time.Minute, allow)
+		require.NoError(t, relock.Do(background, session.Mutex("a"), func(context.Context) error { return nil }))
+		require.GreaterOrEqual(t, time.Since(begun), time.Minute)
+
+		_, _, err = start(background, option, relock.WithLease(1))
+		require.ErrorIs(t, err, relock.ErrOption)
+		_, _, err = start(background, rueidis.ClientOption{})
+		require.ErrorIs(t, err, rueidis.ErrNoAddr)
+	})
+}
+
+// A server without replicas: either way to start says so, and Do does not wait for them.
+func TestStartTellsThatReplicasAreMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, allow, option := away(t)
+		allow()
+		replicas := relock.WithReplicas(1, 100*time.Millisecond)
+		client, session, err := start(background, option, replicas)
+		require.NoError(t, err)
+		defer client.Close()
+		defer func() { require.NoError(t, session.Close(background)) }()
+		begun := time.Now()
+		for range 3 {
+			err = relock.Do(background, session.Mutex("a"), func(context.Context) error { return nil })
+			require.ErrorIs(t, err, relock.ErrReplicas)
 		}
+		require.Less(t, time.Since(begun), time.Second)
+
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		_, err = relock.NewSession(background, client, replicas)
+		require.ErrorIs(t, err, relock.ErrReplicas)
+		_, _, err = connect(ctx, option, replicas) // which tries that again and again
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+// The client cannot connect at first, then connects to a Redis that loads its data.
+func TestConnectWaitsForRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, allow, option := away(t)
 		start := time.Now()
-		time.AfterFunc(time.Minute, network.Refuse())
+		time.AfterFunc(time.Minute, allow)
 		time.AfterFunc(2*time.Minute, server.FailScripts("LOADING Redis is loading the dataset in memory"))
 		client, session, err := connect(background, option)
 		require.NoError(t, err)
@@ -48,11 +103,36 @@ func TestStartWaitsForRedis(t *testing.T) {
 		_, _, err = connect(background, option, relock.WithLease(1))
 		require.ErrorIs(t, err, relock.ErrOption)
 
-		network.Refuse()
+		_, _, option = away(t)
 		ctx, cancel := context.WithTimeout(background, time.Minute)
 		defer cancel()
 		_, _, err = connect(ctx, option)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+// A process has died, and the next one waits for the rest of the lease, and no longer.
+func TestResumeAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := relocktest.New(t)
+		dead := redis.Session()
+		_, err := resume(background, dead, "partition:7")
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		memredis.Of(redis, dead).Vanish(true)
+
+		begun := time.Now()
+		hold, err := resume(background, redis.Session(relock.WithLabel("shop@b:2")), "partition:7")
+		require.NoError(t, err)
+		require.LessOrEqual(t, time.Since(begun), 10*time.Second+10*time.Millisecond)
+
+		begun = time.Now()
+		_, err = resume(background, redis.Session(), "partition:7") // while that one lives
+		require.ErrorIs(t, err, relock.ErrTaken)
+		require.ErrorContains(t, err, "shop@b:2 is alive")
+		require.Equal(t, 15*time.Second, time.Since(begun).Truncate(time.Second))
+		require.NoError(t, hold.Err())
+		require.NoError(t, hold.Unlock(background))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/snippets"
 	"github.com/relock-go/relock/relocktest"
@@ -63,6 +65,80 @@ func TestNightlyRunsOncePerPeriod(t *testing.T) {
 	})
 }
 
+// Three hosts call report. The job fails, its host is cut off, and then another host succeeds.
+func TestReportIsTriedUntilItHasSucceededOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := relocktest.New(t)
+		fails := errors.New("no disk")
+		var mu sync.Mutex
+		var tries []string // of each period
+		job := func(session *relock.Session, period string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				mu.Lock()
+				tries = append(tries, period)
+				n := len(tries)
+				mu.Unlock()
+				switch n {
+				case 1, 2:
+					return fails
+				case 3:
+					heal := redis.Partition(session)
+					<-ctx.Done()
+					heal()
+					return context.Cause(ctx)
+				}
+				time.Sleep(time.Second)
+				return nil
+			}
+		}
+		sessions := []*relock.Session{redis.Session(), redis.Session(), redis.Session()}
+		for _, period := range []string{"2026-05-01", "2026-05-02"} {
+			ctx, cancel := context.WithTimeout(background, time.Hour)
+			var hosts sync.WaitGroup
+			for _, session := range sessions {
+				hosts.Go(func() { require.NoError(t, report(ctx, session, period, job(session, period))) })
+			}
+			hosts.Wait()
+			cancel()
+		}
+		require.Equal(t, []string{"2026-05-01", "2026-05-01", "2026-05-01", "2026-05-01", "2026-05-02"}, tries)
+
+		ctx, cancel := context.WithTimeout(background, 9*time.Minute+time.Second)
+		defer cancel()
+		failing := 0
+		err := report(ctx, sessions[0], "2026-05-03", func(context.Context) error { failing++; return fails })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 10, failing, "once a minute")
+	})
+}
+
+// A holder loses the lock, and does not learn of it before it records. Meanwhile others have done
+// its period and the next one.
+func TestLateReportIsNotRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := relocktest.New(t)
+		late, other := redis.Session(), redis.Session()
+		quick := func(context.Context) error { return nil }
+		recorded := func() string {
+			client := redis.Client()
+			last, err := client.Do(background, client.B().Get().Key("{report}:done").Build()).ToString()
+			require.NoError(t, err)
+			return last
+		}
+		runs := 0
+		require.NoError(t, report(background, late, "2026-05-01", func(ctx context.Context) error {
+			runs++
+			redis.Delete("{report}")
+			require.NoError(t, report(background, other, "2026-05-01", quick))
+			require.NoError(t, report(background, other, "2026-05-02", quick))
+			require.NoError(t, relock.HoldOf(ctx).Err(), "it has learned of the loss")
+			return nil
+		}))
+		require.Equal(t, 1, runs)
+		require.Equal(t, "2026-05-02", recorded())
+	})
+}
+
 func TestLeaderIsKnownByAddressAndTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := relocktest.New(t)
@@ -99,54 +175,112 @@ func TestLeaderIsKnownByAddressAndTerm(t *testing.T) {
 	})
 }
 
-// Four processes of 20 callers each.
-func TestStampedeComputesOnce(t *testing.T) {
+// A call of a cache that computes for 200 ms, by all callers of all processes at once.
+type call struct {
+	page string
+	err  error
+	took time.Duration
+}
+
+func callAll(processes []*pages, callers int, key string) (calls []call) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, p := range processes {
+		for range callers {
+			all.Go(func() {
+				start := time.Now()
+				page, err := p.get(background, key)
+				mu.Lock()
+				defer mu.Unlock()
+				calls = append(calls, call{page, err, time.Since(start)})
+			})
+		}
+	}
+	all.Wait()
+	return calls
+}
+
+// One of four processes computes. Each process looks twice, whatever the number of its callers, and
+// none of these waits for another.
+func TestStampedeComputesOnceAndWaitersAreNotSerialised(t *testing.T) {
+	const callers, computing, trip = 250, 200 * time.Millisecond, 2 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		redis := relocktest.New(t)
-		cache := redis.Client()
-		computed := make(chan string, 100)
+		var computed, looks atomic.Int64
 		fails := errors.New("cannot compute")
-		compute := func(context.Context) (string, error) {
-			time.Sleep(time.Second)
-			if len(computed) == 1 { // the second time
-				computed <- ""
-				return "", fails
+		compute := func(context.Context, string) (string, error) {
+			time.Sleep(computing)
+			if n := computed.Add(1); n != 2 {
+				return fmt.Sprint(n), nil
 			}
-			value := fmt.Sprint(len(computed))
-			computed <- value
-			return value, nil
+			return "", fails
 		}
-		callers := func(want string, failed int) {
-			var all sync.WaitGroup
-			values, errs := make(chan string, 80), make(chan error, 80)
-			for range 4 {
-				session := redis.Session()
-				for range 20 {
-					all.Go(func() {
-						if value, err := cached(background, cache, session, "page", compute); err != nil {
-							errs <- err
-						} else {
-							values <- value
-						}
-					})
-				}
+		var processes []*pages
+		for range 4 {
+			session := redis.Session()
+			processes = append(processes, &pages{session: session, redis: redis.ClientOf(session), compute: compute})
+			redis.Delay(session, trip/2)
+		}
+		memredis.Of(redis, processes[0].session).Server().OnCommand(func(verb string, args []string) string {
+			if verb == "GET" && len(args) == 1 && args[0] == "page" {
+				looks.Add(1)
 			}
-			all.Wait()
-			require.Len(t, errs, failed)
-			for range failed {
-				require.ErrorIs(t, <-errs, fails)
-			}
-			require.Len(t, values, 80-failed)
-			for range 80 - failed {
-				require.Equal(t, want, <-values)
+			return ""
+		})
+
+		for _, c := range callAll(processes, callers, "page") {
+			require.NoError(t, c.err)
+			require.Equal(t, "1", c.page)
+			require.Less(t, c.took, computing+50*trip)
+		}
+		require.EqualValues(t, 1, computed.Load())
+		require.EqualValues(t, 2*len(processes), looks.Swap(0))
+
+		for _, c := range callAll(processes, callers, "page") {
+			require.Equal(t, call{page: "1", took: trip}, c)
+		}
+		require.EqualValues(t, len(processes), looks.Load())
+
+		time.Sleep(2 * time.Minute) // the page expires
+		failed := 0
+		for _, c := range callAll(processes, callers, "page") {
+			if c.err != nil {
+				require.ErrorIs(t, c.err, fails)
+				failed++
+			} else {
+				require.Equal(t, "3", c.page)
 			}
 		}
-		callers("0", 0)
-		callers("0", 0) // without computing
-		require.Len(t, computed, 1)
-		time.Sleep(2 * time.Minute)
-		callers("2", 1) // one failed, the next did it
-		require.Len(t, computed, 3)
+		require.Equal(t, callers, failed, "the callers of one process")
+		require.EqualValues(t, 3, computed.Load())
+	})
+}
+
+// The caller that began the load gives up. The load is not its own.
+func TestLoadOutlivesTheCallerThatBeganIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := relocktest.New(t)
+		session := redis.Session()
+		p := &pages{session: session, redis: redis.ClientOf(session), compute: func(ctx context.Context, _ string) (string, error) {
+			select {
+			case <-time.After(time.Second):
+				return "page", nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}}
+		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+		defer cancel()
+		first := make(chan error, 1)
+		go func() {
+			_, err := p.get(ctx, "page")
+			first <- err
+		}()
+		synctest.Wait()
+		page, err := p.get(background, "page")
+		require.NoError(t, err)
+		require.Equal(t, "page", page)
+		require.ErrorIs(t, <-first, context.DeadlineExceeded)
 	})
 }
 

@@ -13,7 +13,9 @@ import (
 )
 
 // serve serves and works until SIGTERM. Then it ends both, and frees the locks.
-func serve(l net.Listener, server *http.Server, session *relock.Session, work func(context.Context)) error {
+func serve(
+	l net.Listener, server *http.Server, session *relock.Session, work func(context.Context),
+) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	served := make(chan error, 1)
@@ -30,5 +32,5 @@ func serve(l net.Listener, server *http.Server, session *relock.Session, work fu
 	err = errors.Join(err, server.Shutdown(ending)) // requests under way end, and unlock
 	ending, cancel = context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, session.Shutdown(ending)) // the work unlocks; after 5 s it has lost what it holds
+	return errors.Join(err, session.Shutdown(ending)) // the work unlocks, or loses its locks after 5 s
 }

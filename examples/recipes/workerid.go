@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -8,26 +9,25 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// snowflake runs work with a generator of ids that no other process makes: 41 bits of time (ms), 10 bits of a worker id, 12
-// bits of a count. At most 1024 processes have a worker id at a time.
-func snowflake(ctx context.Context, session *relock.Session, work func(ctx context.Context, newID func() (int64, error)) error) error {
+// snowflake calls work with a generator of ids that no other process makes: 41 bits of time (ms),
+// 10 bits of a worker id, 12 bits of a count.
+func snowflake(
+	ctx context.Context, session *relock.Session,
+	work func(ctx context.Context, newID func() (int64, error)) error,
+) error {
 	return relock.Do(ctx, session.Semaphore("snowflake", 1024), func(ctx context.Context) error {
-		hold := relock.HoldOf(ctx)
+		hold, acquired := relock.HoldOf(ctx), time.Now()
 		var mu sync.Mutex
-		var last int64 // time and count of the last id
-		acquired := time.Now()
-		time.Sleep(time.Second) // no host's clock is further ahead: the last process with this worker id has made no later ids
+		var last int64          // time and count of the last id
+		time.Sleep(time.Second) // the clock of the last process with this worker id may be ahead
 		return work(ctx, func() (int64, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			until, held := hold.Deadline()
-			if now := acquired.Add(time.Since(acquired)); !held || !now.Before(until) { // by a clock that does not step back
-				return 0, context.Cause(ctx)
-			} else if next := now.UnixMilli() << 12; next > last {
-				last = next
-			} else {
-				last++ // more than 4096 in a millisecond run ahead of the time
+			now := acquired.Add(time.Since(acquired)) // by a clock that does not step back
+			if until, held := hold.Deadline(); !held || !now.Before(until) {
+				return 0, cmp.Or(hold.Err(), relock.ErrLost)
 			}
+			last = max(last+1, now.UnixMilli()<<12) // more than 4096 in a millisecond run ahead
 			return last>>12<<22 | int64(hold.Slot())<<12 | last&4095, nil
 		})
 	})
