@@ -83,7 +83,8 @@ redis:
 	@bash scripts/install-redis.sh
 
 FUZZTIME ?= 10s
-FUZZ     := internal/wire:FuzzNames internal/wire:FuzzTickets internal/wire:FuzzReplies internal/queue:FuzzMessages \
+FUZZ     := internal/wire:FuzzNames internal/wire:FuzzTickets internal/wire:FuzzReplies \
+	internal/wire:FuzzForeignKeys internal/queue:FuzzMessages \
 	cmd/relock/internal/connect:FuzzAddresses test/sim:FuzzPlan
 
 fuzz:

@@ -121,6 +121,7 @@ func TestCallsCostTheSameHoweverManyThereAre(t *testing.T) {
 		"a reader who polls": {[]int{1, 100, 3000}, func(r *rig, n int) {
 			r.take(r.reader(5000))
 			writers(r, 1)
+			r.must("PEXPIRE", writeQueue, "600000") // no writer polls meanwhile
 			for i := range n {
 				r.queues(ofMany(r.reader(i), i))
 			}

@@ -1,10 +1,15 @@
 package wire
 
 import (
+	"errors"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/relock-go/relock/internal/lockerr"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/transport"
 )
 
 // Whatever name passes the check has all its keys and channels in one slot, none of them is that of
@@ -86,6 +91,60 @@ func FuzzReplies(f *testing.F) {
 			}
 			if r.Granted && r.Gone || r.Token < 0 || r.Token > 0 && kind.Joins() {
 				t.Errorf("%v: %d, %d, %d: %+v", kind, n, x, y, r)
+			}
+		}
+	})
+}
+
+// Whatever somebody else has written to the keys of a lock, scripts run to their end: they acquire,
+// wait, or say what is wrong. What is not a lock stays as it is.
+func FuzzForeignKeys(f *testing.F) {
+	held := session("z") + ":1"
+	for _, value := range []string{"", "1", held, "\x00\xff"} {
+		for kind := range byte(4) {
+			f.Add(kind, held, value, value, value, 1.5)
+			f.Add(kind, "mode", value, "12 "+held+" 2", held+" 99", -5.0)
+			f.Add(kind, "permits", value, "7 readers 1", "redisson", 1e18)
+		}
+	}
+	rigs := newRig(f)
+	f.Fuzz(func(t *testing.T, kind byte, field, value, fence, entry string, score float64) {
+		if math.IsNaN(score) {
+			return // which Redis refuses
+		}
+		r, at := rigs.on(t), strconv.FormatFloat(score, 'g', -1, 64)
+		for _, k := range Kinds() {
+			r.must("FLUSHALL")
+			switch kind % 4 {
+			case 0:
+				r.must("HSET", "a", field, value)
+			case 1:
+				r.must("SET", "a", value)
+			case 2:
+				r.must("ZADD", "a", at, field)
+			case 3:
+				r.must("RPUSH", "a", value)
+			}
+			r.must("SET", "relock_fence:{a}", fence)
+			for _, queue := range []string{plainQueue, queueOfKind(k)} {
+				r.must("ZADD", queue, at, entry)
+			}
+			before := r.whole("a")
+			l := r.lease(k, 1)
+			reply, err := r.ask(l, Ask{Queue: true})
+			code, _ := transport.Code(err)
+			if err != nil && code != CodeNotLock {
+				t.Fatalf("%v, acquired: %v", k, err)
+			}
+			if err != nil && r.whole("a") != before {
+				t.Fatalf("%v: what is not a lock was %s, and is %s", k, before, r.whole("a"))
+			}
+			_, err = r.Release(ctx0, l)
+			if code, _ := transport.Code(err); err != nil && code != CodeNotLock && code != "WRONGTYPE" {
+				t.Fatalf("%v, released, after %+v: %v", k, reply, err)
+			}
+			if _, err := r.Inspect(ctx0, "a"); err != nil && !errors.Is(err, lockerr.ErrNotLock) {
+				t.Fatalf("inspected: %v", err)
 			}
 		}
 	})
