@@ -11,7 +11,7 @@
 #                  quarter of an hour or more. RUN=regexp, SEEDS=n
 # make fuzz        the fuzz tests, FUZZTIME each: names, tickets, replies, messages, URLs of
 #                  the command, and plans of the simulation
-# make spec        every state of small worlds of the specification, and its deliberate bugs: ten
+# make spec        every state of small worlds of the specification, and its deliberate bugs: five
 #                  minutes; spec-small, one. See docs/proof.md
 # make lint        gofmt, go vet and staticcheck in every module; luacheck, which is the
 #                  Debian package lua-check

@@ -133,10 +133,9 @@ func (h *Hold) Unlock(ctx context.Context) error {
 // is free after d. If other Holds of its owner share the lock, it is not released: Handoff fails,
 // and only this Hold has ended.
 //
-// The error is [ErrOption] if d is out of range or the lock is no Mutex, ctx's
-// error if that has ended, [ErrLost] with its cause if the hold was lost, [ErrExpired] also if the
-// ticket was over before Redis has answered, and [ErrNotHeld] if the hold had ended. Options of the
-// hold
+// The error is [ErrOption] if d is out of range or the lock is not a Mutex, ctx's error if that has
+// ended, [ErrLost] with its cause if the hold was lost, also [ErrExpired] if the ticket was over
+// before Redis answered, and [ErrNotHeld] if the hold had ended. Options of the hold
 // ([WithFixedLease], [WithMaxHold], [WithMinHold]) end with it.
 func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err error) {
 	if err := h.end("hand off"); err != nil {

@@ -85,7 +85,7 @@ func readme(t *testing.T) string {
 // of those attributes.
 func TestREADMEHasTheMetrics(t *testing.T) {
 	x, text := newTelemetry(t), readme(t)
-	for k := relock.KindMutex; k <= relock.KindRedlock; k++ {
+	for k := relock.KindMutex; k <= relock.KindSemaphore; k++ {
 		report(x.observer, "a", k)
 	}
 	for _, m := range x.collect() {
