@@ -218,7 +218,11 @@ func TestStampedeComputesOnceAndWaitersAreNotSerialised(t *testing.T) {
 		var processes []*pages
 		for range 4 {
 			session := redis.Session()
-			processes = append(processes, &pages{session: session, redis: redis.ClientOf(session), compute: compute})
+			client := redis.ClientOf(session)
+			processes = append(processes, &pages{session: session, redis: client, compute: compute})
+			for i := range 64 { // the client dials all its connections, which keys choose
+				require.NoError(t, client.Do(background, client.B().Exists().Key(fmt.Sprint(i)).Build()).Error())
+			}
 			redis.Delay(session, trip/2)
 		}
 		memredis.Of(redis, processes[0].session).Server().OnCommand(func(verb string, args []string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"testing"
@@ -64,6 +65,9 @@ func compare[Lock any](
 					p.client = w.ClientOf(p.session)
 					warm := p.session.Mutex("another") // from now on Redis has the scripts
 					require.NoError(t, relock.Do(background, warm, func(context.Context) error { return nil }))
+					for i := range 64 { // and the client has dialed all its connections, which keys choose
+						require.NoError(t, p.client.Do(background, p.client.B().Exists().Key(fmt.Sprint(i)).Build()).Error())
+					}
 				}
 				require.Equal(t, want, scenario(t, w, lock), "the fault shows")
 			})
