@@ -43,7 +43,7 @@ func (s *supervisor) supervise() {
 	s.sent, s.echoes = map[syscall.Signal]bool{}, map[syscall.Signal]int{}
 	s.wants = s.terminal.given
 	heard := s.job.Guard.heard
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(s.act()) // it sees the deadline first: a stop may be the first event
 	defer timer.Stop()
 	lost, wanted, events := s.job.Lost, s.job.Wanted, (<-chan event)(s.process.events)
 	for {
