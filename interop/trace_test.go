@@ -44,8 +44,8 @@ func monitor(t *testing.T, server *redistest.Server) (lines func() []string) {
 // traced has the scripts of this process say what they do.
 var traced sync.Once
 
-// Sessions of relock and a process of Redisson share a lock, and MONITOR shows each step of both: the
-// specification accepts them.
+// Sessions of relock and a process of Redisson share a lock, and MONITOR shows each step of both:
+// the specification accepts them.
 func TestTheSpecificationAcceptsWhatBothSidesDo(t *testing.T) {
 	eachRedisson(t, func(t *testing.T, version string) {
 		server := redistest.Start(t)
@@ -85,7 +85,8 @@ func TestTheSpecificationAcceptsWhatBothSidesDo(t *testing.T) {
 				foreign++
 			}
 		}
-		fmt.Printf("Redisson %s: %d steps are accepted, of which Redisson's are %d\n", version, c.Steps, foreign)
+		fmt.Printf("Redisson %s: %d steps are accepted, of which Redisson's are %d\n",
+			version, c.Steps, foreign)
 		require.Greater(t, foreign, 10)
 		require.Greater(t, c.Steps-foreign, 10)
 	})

@@ -16,12 +16,12 @@
 //	relock.renewal.duration   histogram                         round trips of renewals
 //	relock.renewal.failures   counter                           rounds of renewals with an error
 //
-// kind is mutex, fair, read, write, group, redlock or semaphore. A Group or Redlock reports as itself;
-// its members report nothing. The outcome is canceled if the caller gave up while another had the
-// lock, and unanswered if the call ended while Redis did not answer ([relock.ErrUnavailable]).
-// Counters start at 0 when a kind of lock is first used. Names are not an attribute, so that the
-// series stay few however many locks there are; [WithName] adds classes of names, which the alerts
-// need.
+// kind is mutex, fair, read, write, group, redlock or semaphore. A Group or Redlock reports as
+// itself; its members report nothing. The outcome is canceled if the caller gave up while another
+// had the lock, and unanswered if the call ended while Redis did not answer
+// ([relock.ErrUnavailable]). Counters start at 0 when a kind of lock is first used. Names are not
+// an attribute, so that the series stay few however many locks there are; [WithName] adds classes
+// of names, which the alerts need.
 //
 // The scope of metrics and spans has the version of this module.
 //

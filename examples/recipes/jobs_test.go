@@ -156,7 +156,8 @@ func TestRedeliveredJobDoesNotWaitForAMessageBehindIt(t *testing.T) {
 	})
 }
 
-// A message cannot be sent: the lock is free at once. If it has arrived all the same, its job is done.
+// A message cannot be sent: the lock is free at once. If it has arrived all the same, its job is
+// done.
 func TestUnsentJobFreesItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := relocktest.New(t)

@@ -50,8 +50,8 @@ type world struct {
 	a, b, c process
 }
 
-// compare runs a scenario in a bubble with a hand-written lock, and in another one with relock. The fault must
-// show in the first, and not in the second.
+// compare runs a scenario in a bubble with a hand-written lock, and in another one with relock. The
+// fault must show in the first, and not in the second.
 func compare[Lock any](
 	t *testing.T, byHand, withRelock Lock, scenario func(t *testing.T, w *world, lock Lock) (fault bool),
 ) {

@@ -15,7 +15,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// Section 1: a process dies when Redis has executed its first command. Another tries two minutes later.
+// Section 1: a process dies when Redis has executed its first command. Another tries two minutes
+// later.
 func TestCrashBetweenSetnxAndExpire(t *testing.T) {
 	twoCommands := func(ctx context.Context, client rueidis.Client, key, _ string) (bool, error) {
 		return lockThenExpire(ctx, client, key)
@@ -33,7 +34,8 @@ func TestCrashBetweenSetnxAndExpire(t *testing.T) {
 	})
 }
 
-// Section 2: a holder is cut off for longer than its lease, and then unlocks. Meanwhile another has the lock.
+// Section 2: a holder is cut off for longer than its lease, and then unlocks. Meanwhile another has
+// the lock.
 func TestDelDeletesTheNextHoldersLock(t *testing.T) {
 	del := func(ctx context.Context, client rueidis.Client, key, _ string) error {
 		return unlockAnybodys(ctx, client, key)
@@ -93,8 +95,8 @@ func TestWorkOutlastsTheLease(t *testing.T) {
 	})
 }
 
-// Section 5: a holder is cut off, and another takes the lock. The first goes on to renew, and is not told; the second dies, and
-// its lock stays.
+// Section 5: a holder is cut off, and another takes the lock. The first goes on to renew, and is
+// not told; the second dies, and its lock stays.
 func TestRenewalOfAnothersLock(t *testing.T) {
 	type lock func(ctx context.Context, p process) (lost <-chan struct{}, err error) // nil: taken
 	compare[lock](t, func(ctx context.Context, p process) (<-chan struct{}, error) {
@@ -181,7 +183,8 @@ func TestPausedHolderWritesLate(t *testing.T) {
 	})
 }
 
-// Section 7: a process takes the lock again as soon as it has released it, for 20 seconds. Another one waits.
+// Section 7: a process takes the lock again as soon as it has released it, for 20 seconds. Another
+// one waits.
 func TestPollingWaiterStarves(t *testing.T) {
 	poll := func(ctx context.Context, client rueidis.Client, key, value string) (bool, error) {
 		err := lockByPolling(ctx, client, key, value)

@@ -34,7 +34,9 @@ func (t *table) guarded(b *testing.B, srv *redistest.Server) {
 			})
 		},
 		func() float64 {
-			return nsPerOp(200, func() { kit.ChildCheck(hold.Eval(kit.Background, text, keys, nil).Error()) })
+			return nsPerOp(200, func() {
+				kit.ChildCheck(hold.Eval(kit.Background, text, keys, nil).Error())
+			})
 		})
 	t.add("Hold.Eval, beside its script alone", m[1], m[0], 1.1, 3)
 	kit.ChildCheck(hold.Unlock(kit.Background))
@@ -66,14 +68,17 @@ func (t *table) server(b *testing.B, srv *redistest.Server) {
 		}
 		m := inTurns(3, measure(few), measure(many))
 		beside := fmt.Sprintf(" (%d sessions)", few)
-		t.grows(fmt.Sprintf("server time of a contended %s, %d sessions", c.kind, many), m[1], m[0], beside, took, 1.25, 3)
+		name := fmt.Sprintf("server time of a contended %s, %d sessions", c.kind, many)
+		t.grows(name, m[1], m[0], beside, took, 1.25, 3)
 		t.grows("  by INFO cpu", median(cpus[many]), median(cpus[few]), beside, took, 1.25, 3)
 	}
 }
 
-// contended returns what an acquisition takes the server, in nanoseconds: by the time of its scripts,
-// and by that of its processor.
-func contended(b *testing.B, srv *redistest.Server, n int, locker func(*relock.Session) relock.Locker) (script, cpu float64) {
+// contended returns what an acquisition takes the server, in nanoseconds: by the time of its
+// scripts, and by that of its processor.
+func contended(
+	b *testing.B, srv *redistest.Server, n int, locker func(*relock.Session) relock.Locker,
+) (script, cpu float64) {
 	var count atomic.Int64
 	var stop atomic.Bool
 	var wg sync.WaitGroup

@@ -186,8 +186,8 @@ func TestCertainHoldsNeverOverlapUnderFaults(t *testing.T) {
 	}
 }
 
-// accepted checks that the specification accepts what the server has done, since it lost its data last
-// if it does, and that it had each hold of which a worker was certain.
+// accepted checks that the specification accepts what the server has done, since it lost its data
+// last if it does, and that it had each hold of which a worker was certain.
 func (k *soak) accepted(holds []certainHold, loses bool) {
 	trace, err := spec.Collect(k.server.Do)
 	require.NoError(k.t, err)
@@ -196,9 +196,9 @@ func (k *soak) accepted(holds []certainHold, loses bool) {
 	for _, h := range holds {
 		if h.from < h.to {
 			for name, at := range map[string]time.Duration{spec.Begins: h.from, spec.Ends: h.to} {
-				said = append(said, spec.Event{
-					Name: name, At: spec.Time(wall + at.Microseconds()), Keys: []string{"it"}, Args: []string{h.id},
-				})
+				e := spec.Event{Name: name, Keys: []string{"it"}, Args: []string{h.id}}
+				e.At = spec.Time(wall + at.Microseconds())
+				said = append(said, e)
 			}
 		}
 	}
@@ -347,18 +347,21 @@ func checkSweep(t testing.TB, holds []certainHold) {
 
 func TestSweepSeesOverlapsAndTokensOutOfOrder(t *testing.T) {
 	t.Parallel()
+	h := func(who string, from, to time.Duration, token int64) certainHold {
+		return certainHold{who: who, from: from, to: to, token: token}
+	}
 	for name, c := range map[string]struct {
 		holds           []certainHold
 		overlaps, stale int
 	}{
-		"one after the other":    {[]certainHold{{"b", 5, 9, 2, ""}, {"a", 1, 5, 1, ""}}, 0, 0},
-		"within a long one":      {[]certainHold{{"a", 1, 50, 1, ""}, {"b", 4, 9, 2, ""}, {"c", 10, 11, 3, ""}}, 2, 0},
-		"over before it began":   {[]certainHold{{"a", 1, 5, 1, ""}, {"b", 4, 3, 2, ""}, {"c", 2, 2, 0, ""}}, 0, 0},
-		"old tokens":             {[]certainHold{{"a", 1, 2, 7, ""}, {"b", 3, 4, 6, ""}, {"c", 5, 6, 7, ""}, {"d", 7, 8, 8, ""}}, 0, 2},
-		"no tokens":              {[]certainHold{{"a", 1, 3, noToken, ""}, {"b", 3, 5, noToken, ""}, {"c", 4, 6, noToken, ""}}, 1, 0},
-		"readers":                {[]certainHold{{"a", 1, 9, aReader, ""}, {"b", 2, 3, aReader, ""}, {"c", 9, 10, 1, ""}, {"d", 10, 11, aReader, ""}}, 0, 0},
-		"a writer among readers": {[]certainHold{{"a", 1, 9, aReader, ""}, {"b", 2, 3, aReader, ""}, {"c", 8, 10, 1, ""}}, 1, 0},
-		"a reader during writes": {[]certainHold{{"c", 1, 10, 1, ""}, {"a", 2, 3, aReader, ""}, {"b", 9, 11, aReader, ""}}, 2, 0},
+		"one after the other":    {[]certainHold{h("b", 5, 9, 2), h("a", 1, 5, 1)}, 0, 0},
+		"within a long one":      {[]certainHold{h("a", 1, 50, 1), h("b", 4, 9, 2), h("c", 10, 11, 3)}, 2, 0},
+		"over before it began":   {[]certainHold{h("a", 1, 5, 1), h("b", 4, 3, 2), h("c", 2, 2, 0)}, 0, 0},
+		"old tokens":             {[]certainHold{h("a", 1, 2, 7), h("b", 3, 4, 6), h("c", 5, 6, 7), h("d", 7, 8, 8)}, 0, 2},
+		"no tokens":              {[]certainHold{h("a", 1, 3, noToken), h("b", 3, 5, noToken), h("c", 4, 6, noToken)}, 1, 0},
+		"readers":                {[]certainHold{h("a", 1, 9, aReader), h("b", 2, 3, aReader), h("c", 9, 10, 1), h("d", 10, 11, aReader)}, 0, 0},
+		"a writer among readers": {[]certainHold{h("a", 1, 9, aReader), h("b", 2, 3, aReader), h("c", 8, 10, 1)}, 1, 0},
+		"a reader during writes": {[]certainHold{h("c", 1, 10, 1), h("a", 2, 3, aReader), h("b", 9, 11, aReader)}, 2, 0},
 	} {
 		overlaps, stale := sweep(c.holds)
 		assert.Len(t, overlaps, c.overlaps, name)

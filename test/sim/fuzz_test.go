@@ -21,8 +21,8 @@ func (c *chosen) Uint64() uint64 {
 	return n
 }
 
-// Bytes choose a plan, one decision by each eight: to change one changes one decision, where another
-// seed changes them all.
+// Bytes choose a plan, one decision by each eight: to change one changes one decision, where
+// another seed changes them all.
 func FuzzPlan(f *testing.F) {
 	for seed := range uint64(20) {
 		pcg := rand.NewPCG(seed, 0x5e1f)

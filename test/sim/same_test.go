@@ -65,7 +65,8 @@ func TestSameSeedSameTrace(t *testing.T) {
 		}
 		for i := range min(len(a), len(b)) {
 			if a[i] != b[i] {
-				different += fmt.Sprintf("\nseed %d, line %d of %d and %d:\n  %s\n  %s", seed, i, len(a), len(b), a[i], b[i])
+				different += fmt.Sprintf("\nseed %d, line %d of %d and %d:\n  %s\n  %s",
+					seed, i, len(a), len(b), a[i], b[i])
 				break
 			}
 		}

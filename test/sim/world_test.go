@@ -68,7 +68,9 @@ type process struct {
 
 // run runs a plan in a bubble, with some of its faults and actors.
 func run(t *testing.T, p *plan, of keep) *world {
-	w := &world{plan: p, given: make(map[string]int), passed: make(map[string]bool), asked: make(map[*process]bool)}
+	w := &world{
+		plan: p, given: make(map[string]int), passed: make(map[string]bool), asked: make(map[*process]bool),
+	}
 	w.bubble(t, func() {
 		w.start, w.over = time.Now(), make(chan struct{}) // channels and times are the bubble's
 		w.build()

@@ -92,8 +92,8 @@ const (
 	Ends   = "ends"
 )
 
-// Foreign is a command in a script of Redisson for a lock, which is the first key. The arguments are
-// the verb, and what stands behind the key.
+// Foreign is a command in a script of Redisson for a lock, which is the first key. The arguments
+// are the verb, and what stands behind the key.
 const Foreign = "redisson"
 
 // Parse reads what a traced script has pushed.
@@ -153,8 +153,11 @@ func Collect(do func(args ...string) (any, error)) (all []Event, err error) {
 	return all, nil
 }
 
-// Monitored returns what MONITOR has shown of a Mutex, from its lines: traced scripts, and the steps of
-// Redisson's scripts that change the lock.
+// foreign are the commands by which Redisson changes a Mutex.
+var foreign = []string{"hincrby", "pexpire", "del"}
+
+// Monitored returns what MONITOR has shown of a Mutex, from its lines: traced scripts, and the
+// steps of Redisson's scripts that change the lock.
 func Monitored(lines []string, lock string) (all []Event) {
 	var steps []Event // of the script that runs, if it is not traced
 	for _, line := range lines {
@@ -176,10 +179,11 @@ func Monitored(lines []string, lock string) (all []Event) {
 		switch verb := strings.ToLower(words[0]); {
 		case verb == "rpush" && strings.HasPrefix(words[1], TraceKey):
 			all, steps = append(all, Parse(words[2])), nil
-		case len(words) > 1 && words[1] == lock && slices.Contains([]string{"hincrby", "pexpire", "del"}, verb):
+		case len(words) > 1 && words[1] == lock && slices.Contains(foreign, verb):
 			seconds, micros, _ := strings.Cut(stamp, ".")
 			at := Time(number(seconds))*Second + Time(number(micros))
-			steps = append(steps, Event{Name: Foreign, At: at, Keys: []string{lock}, Args: append([]string{verb}, words[2:]...)})
+			args := append([]string{verb}, words[2:]...)
+			steps = append(steps, Event{Name: Foreign, At: at, Keys: []string{lock}, Args: args})
 		}
 	}
 	return append(all, steps...)

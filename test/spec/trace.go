@@ -498,8 +498,8 @@ func (e *Event) one(of ID, run func(*Run) string) []part {
 	return []part{{lock: e.Keys[0], run: run, of: of}}
 }
 
-// foreign does what a command of Redisson does to a Mutex. Redisson takes only a lock that is free or
-// its own, and ends only what is its own: it looks first, in the same script.
+// foreign does what a command of Redisson does to a Mutex. Redisson takes only a lock that is free
+// or its own, and ends only what is its own: it looks first, in the same script.
 func (e *Event) foreign(r *Run) string {
 	ours := !r.Free() && !r.Holders[0].ID.OfRedisson()
 	switch verb := e.Args[0]; {

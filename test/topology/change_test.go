@@ -187,9 +187,9 @@ func elsewhere(t testing.TB, c *redistest.Cluster, key string) *redistest.Server
 	return nil
 }
 
-// While a slot is half moved no node runs a script for keys of which it has some and not others. A move
-// that stops between any two keys of a lock lets nobody in beside the holder, also if that unlocks
-// meanwhile, and the lock is free once the slot is whole, or its lease has ended.
+// While a slot is half moved no node runs a script for keys of which it has some and not others. A
+// move that stops between any two keys of a lock lets nobody in beside the holder, also if that
+// unlocks meanwhile, and the lock is free once the slot is whole, or its lease has ended.
 func TestMoveThatStopsBetweenAnyTwoKeys(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
@@ -210,8 +210,9 @@ func TestMoveThatStopsBetweenAnyTwoKeys(t *testing.T) {
 	}))
 }
 
-// stopAfter stops the move of a slot when so many keys of a lock are moved, while a party holds it and
-// another waits, has a third one try, has the holder unlock, and goes on. It returns how many keys there are.
+// stopAfter stops the move of a slot when so many keys of a lock are moved, while a party holds it
+// and another waits, has a third one try, has the holder unlock, and goes on. It returns how many
+// keys there are.
 func stopAfter(
 	c *redistest.Cluster, moves *sync.Mutex, p pairing, a, b, third party, moved int,
 ) (of int, err error) {

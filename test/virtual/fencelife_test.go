@@ -16,8 +16,8 @@ func (w *world) attackTTL(key string) time.Duration {
 	return d
 }
 
-// A waiter with a lease of 10 min finds its grant by a poll. The fence key must live a minute longer
-// than the lease, so that tokens grow even if the server's clock steps back meanwhile.
+// A waiter with a lease of 10 min finds its grant by a poll. The fence key must live a minute
+// longer than the lease, so that tokens grow even if the server's clock steps back meanwhile.
 func TestFenceOutlivesAGrantFoundByAPoll(t *testing.T) {
 	for name, o := range map[string]relock.LockOption{
 		"lease": relock.WithLease(10 * time.Minute), "fixed": relock.WithFixedLease(10 * time.Minute),

@@ -165,7 +165,8 @@ func TestDoctorKnowsReplicasAndClusters(t *testing.T) {
 	}
 }
 
-// summaryOf returns what doctor says of all permissions if some are missing. It counts those that it has named.
+// summaryOf returns what doctor says of all permissions if some are missing. It counts those that
+// it has named.
 func summaryOf(t testing.TB, all []finding) (text, advice string) {
 	t.Helper()
 	missing := 0
@@ -182,9 +183,9 @@ func summaryOf(t testing.TB, all []finding) (text, advice string) {
 	return "", ""
 }
 
-// INFO shows a Lock and Unlock as doctor's help says: 10 if another session had the lock before, 11 if the same one had
-// it, one more if the last token is ahead of the clock. INFO counts the session's other commands too, so the median is
-// compared.
+// INFO shows a Lock and Unlock as doctor's help says: 10 if another session had the lock before, 11
+// if the same one had it, one more if the last token is ahead of the clock. INFO counts the
+// session's other commands too, so the median is compared.
 func TestPairShowsInInfoAsDoctorSays(t *testing.T) {
 	s := server(t)
 	help := start(t, command("", "doctor", "--help")).ends(0)

@@ -43,8 +43,8 @@ func TestLossEndsTheCommand(t *testing.T) {
 	}
 }
 
-// A command that catches TERM and exits with 0 makes a pipeline green after a loss: with --lost-exit-code it does not,
-// whatever its status, and however relock finds out.
+// A command that catches TERM and exits with 0 makes a pipeline green after a loss: with
+// --lost-exit-code it does not, whatever its status, and however relock finds out.
 func TestLossHasAnExitStatusOfItsOwn(t *testing.T) {
 	const (
 		green = `trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done`
@@ -73,7 +73,7 @@ func TestLossHasAnExitStatusOfItsOwn(t *testing.T) {
 		"of another status":     {"--lost-exit-code 255", red, 255, forced, "the lock is lost"},
 		"killed by TERM":        {"--lost-exit-code 1", falls, 1, forced, "the lock is lost"},
 		"that is to hand it on": {"--handoff --lost-exit-code 9", green, 9, forced, "the lock is lost"},
-		"Redis does not answer": {"--lease 3s --lost-exit-code 9", green, 9, silent, "the lock is "}, // certain for …, or lost
+		"Redis does not answer": {"--lease 3s --lost-exit-code 9", green, 9, silent, "the lock is "}, // valid for …, or lost
 		"relock stood still":    {"--lease 2s --lost-exit-code 9", green, 9, still, "the lock is lost"},
 		"yielding is no loss":   {"--yield --lost-exit-code 9", red, 6, wanted, "somebody else wants the lock"},
 		"nor is --max-hold":     {"--max-hold 2s --lost-exit-code 9", red, 6, over, "--max-hold is over"},

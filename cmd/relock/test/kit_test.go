@@ -21,6 +21,15 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
+// lacks skips a test on a machine that lacks something. CI requires that nothing is skipped.
+func lacks(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("RELOCK_REQUIRE_REDIS") != "" {
+		t.Fatal("this machine lacks " + what)
+	}
+	t.Skip("this machine lacks " + what)
+}
+
 // running is a process of the test.
 type running struct {
 	t        testing.TB

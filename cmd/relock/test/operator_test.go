@@ -145,7 +145,7 @@ func TestBashCompletionNeedsNoPackage(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("bash is not installed")
+		lacks(t, "bash")
 	}
 	s := redistest.Start(t)
 	defer hold(t, kit.NewSession(t, s).Mutex("goods:1"))()

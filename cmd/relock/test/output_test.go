@@ -16,7 +16,7 @@ func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
 	defer hold(t, kit.NewSession(t, s).Mutex("held"))()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip("there is no /dev/full")
+		lacks(t, "/dev/full")
 	}
 	defer full.Close()
 	for _, args := range [][]string{

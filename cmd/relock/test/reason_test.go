@@ -25,13 +25,13 @@ func TestEndOfTheCommandHasAReason(t *testing.T) {
 		}, []string{"the lock is lost: it is not in Redis any more"}},
 		"refused": {func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
 			admin(t, s, "ACL", "SETUSER", "default", "-evalsha", "-eval")
-		}, []string{"the lock is certain for", "NOPERM"}},
+		}, []string{"the lock is valid for", "NOPERM"}},
 		"gone": {func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
 			s.Kill()
-		}, []string{"the lock is certain for", "connect"}},
+		}, []string{"the lock is valid for", "connect"}},
 		"silent": {func(_ *testing.T, _ *redistest.Server, p *redistest.Proxy) {
 			p.Blackhole(true)
-		}, []string{"the lock is certain for", "no answer from Redis"}},
+		}, []string{"the lock is valid for", "no answer from Redis"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := server(t)

@@ -146,7 +146,7 @@ func shell(t testing.TB, s *redistest.Server, args ...string) *terminal {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
 	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("bash is not installed")
+		lacks(t, "bash")
 	}
 	cmd := exec.Command(bash, append(args, "--norc", "--noprofile", "-i")...)
 	cmd.Env = append(os.Environ(), "RELOCK_REDIS="+s.Addr(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"),

@@ -45,7 +45,7 @@ func (n *news) unconfirmed() error {
 	return n.released
 }
 
-// why says why a lock is lost, or not certain for longer: lost if it is lost, and what Redis said.
+// why says why a lock is lost, or not valid for longer: lost if it is lost, and what Redis said.
 func (n *news) why(lost error) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

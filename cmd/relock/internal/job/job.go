@@ -20,7 +20,7 @@ type Job struct {
 	Wanted   <-chan struct{}               // closed when the group is told to end, since somebody else wants the lock; or nil
 	Held     func() bool                   // whether the lock is still held, asked after a stop
 	Deadline func() (time.Time, bool)      // until when the lock is certain, if that is known
-	Why      func() string                 // why the lock is lost, or not certain for longer
+	Why      func() string                 // why the lock is lost, or not valid for longer
 	Lead     time.Duration                 // how long before the deadline the group is told to end, if there is time
 	MaxHold  time.Time                     // when the command must have ended; zero: never
 	Grace    time.Duration                 // from TERM to KILL

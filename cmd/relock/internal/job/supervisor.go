@@ -201,7 +201,7 @@ func (s *supervisor) act() time.Duration {
 	if ok && !s.warned && !s.bounded(deadline) {
 		left := deadline.Add(-s.lead(deadline)).Sub(now)
 		if next = min(next, left); left <= 0 {
-			s.job.Report("the lock is certain for %v only%s; ending the command",
+			s.job.Report("the lock is valid for %v only%s; ending the command",
 				deadline.Sub(now).Round(time.Millisecond), s.why())
 			s.unconfirmed = true
 			s.end()
