@@ -20,8 +20,8 @@ var (
 // Tasks of one customer run one at a time, on whatever server.
 func ExampleTryDo() {
 	server := asynq.NewServer(redis, asynq.Config{
-		IsFailure:      relockasynq.IsFailure(nil),                 // a task that finds the lock taken keeps its retries
-		RetryDelayFunc: relockasynq.RetryDelay(5*time.Second, nil), // and is tried again 5 s later
+		IsFailure:      relockasynq.IsFailure(nil),                 // a taken lock uses up no retry,
+		RetryDelayFunc: relockasynq.RetryDelay(5*time.Second, nil), // and the next attempt is 5 s later
 	})
 	mux := asynq.NewServeMux()
 	mux.Use(relockasynq.TryDo(func(task *asynq.Task) relock.Locker {

@@ -13,10 +13,10 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// TryDo returns middleware that runs each task under the lock, or the permit of a
-// [relock.Semaphore], that the function returns for it; a nil Locker stands for none. If the lock
-// is taken, the handler is not called, and the error is [relock.ErrTaken]: asynq tries the task
-// again later. That uses up no retry if [asynq.Config] has [IsFailure].
+// TryDo returns middleware that runs each task under the lock that the function returns for it, or
+// the permit of a [relock.Semaphore]. If it returns a nil Locker, the task runs without a lock. If
+// the lock is taken, the handler is not called, and the error is [relock.ErrTaken]: asynq retries
+// the task later, which uses up no retry if [asynq.Config] has [IsFailure].
 //
 // On the last attempt TryDo waits for the lock until the task's deadline, as Do does: asynq
 // archives a task that has no retry left upon any error, whatever IsFailure says. So a task with
@@ -24,9 +24,11 @@ import (
 //
 // The context of the handler ends when the lock is lost; [relock.Token] and [relock.HoldOf] know
 // the hold. The error is [relock.ErrLost] then, also if the handler returns nil, and counts as a
-// failure. The lock is held until the handler returns, or panics, also if asynq has given the run
-// up: at its deadline, or when the server has waited long enough in Shutdown. So the next run of
-// the task does not begin beside it. Close the session after the server.
+// failure.
+//
+// The lock is held until the handler returns or panics, also if asynq has abandoned the run, as it
+// does at the task's deadline and after ShutdownTimeout. So the next run does not begin beside it.
+// Shut the server down before you close the session.
 //
 // Each run has an owner of its own, also if the contexts of all tasks have one owner.
 func TryDo(lock func(*asynq.Task) relock.Locker) asynq.MiddlewareFunc {
@@ -68,7 +70,9 @@ func middleware(lock func(*asynq.Task) relock.Locker, wait bool) asynq.Middlewar
 }
 
 // run calls f under the lock. It reports whether f was called.
-func run(ctx context.Context, l relock.Locker, wait bool, f func(context.Context) error) (ran bool, err error) {
+func run(
+	ctx context.Context, l relock.Locker, wait bool, f func(context.Context) error,
+) (ran bool, err error) {
 	if wait {
 		err = relock.Do(ctx, l, func(ctx context.Context) error {
 			ran = true
@@ -109,8 +113,8 @@ type notRun struct{ err error }
 func (e *notRun) Error() string { return e.err.Error() }
 func (e *notRun) Unwrap() error { return e.err }
 
-func isAny(err error, any ...error) bool {
-	return slices.ContainsFunc(any, func(e error) bool { return errors.Is(err, e) })
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(e error) bool { return errors.Is(err, e) })
 }
 
 func isNotRun(err error) bool { return errors.As(err, new(*notRun)) }
@@ -131,8 +135,8 @@ func IsFailure(next func(error) bool) func(error) bool {
 
 // RetryDelay returns a function for [asynq.Config] that retries a task after d if the middleware
 // did not call its handler. It asks next about other errors; nil stands for
-// [asynq.DefaultRetryDelayFunc], whose first delay is 15 to 44 s. asynq drops fractions of a second,
-// and looks for tasks that are due every DelayedTaskCheckInterval of its Config, by default 5 s.
+// [asynq.DefaultRetryDelayFunc], whose first delay is 15 to 44 s. asynq drops fractions of a
+// second, and looks for due tasks every DelayedTaskCheckInterval of its Config, by default 5 s.
 func RetryDelay(d time.Duration, next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	if next == nil {
 		next = asynq.DefaultRetryDelayFunc

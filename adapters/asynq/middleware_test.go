@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -13,13 +14,14 @@ import (
 	relockasynq "github.com/relock-go/relock/adapters/asynq"
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/relocktest"
 	"github.com/stretchr/testify/require"
 )
 
 func nothing(context.Context, *asynq.Task) error { return nil }
 
-// Two servers run tasks of two customers, which read a counter and write it back. The contexts of all tasks have one
-// owner.
+// Two servers run tasks of two customers, which read a counter and write it back. The contexts of
+// all tasks of a server have one owner.
 func TestTasksOfACustomerExcludeEachOtherAndKeepTheirRetries(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]func(func(*asynq.Task) relock.Locker) asynq.MiddlewareFunc{
@@ -187,8 +189,9 @@ func TestLockOfAHandlerThatPanicsIsReleased(t *testing.T) {
 	w.take("a")()
 }
 
-// asynq gives a run up at its deadline, although the handler goes on. The next run does not begin beside it.
-func TestRunThatAsynqHasGivenUpExcludesTheNext(t *testing.T) {
+// asynq abandons a run at its deadline, although the handler goes on. The next run does not begin
+// beside it.
+func TestRunThatAsynqHasAbandonedExcludesTheNext(t *testing.T) {
 	t.Parallel()
 	w, server := newWorld(t)
 	session := newSession(t, server)
@@ -208,7 +211,8 @@ func TestRunThatAsynqHasGivenUpExcludesTheNext(t *testing.T) {
 	require.Equal(t, 1, w.until(id, asynq.TaskStateCompleted).Retried)
 }
 
-// A server that shuts down gives its tasks back. Another one runs them when the handler has returned.
+// A server that shuts down gives its tasks back. Another one runs them when the handler has
+// returned.
 func TestShutdownKeepsTheLockUntilTheHandlerReturns(t *testing.T) {
 	t.Parallel()
 	w, server := newWorld(t)
@@ -228,6 +232,20 @@ func TestShutdownKeepsTheLockUntilTheHandlerReturns(t *testing.T) {
 	redistest.Eventually(t, kit.Soon, "an attempt", func() bool { return w.errors(relock.ErrTaken) >= 1 })
 	close(proceed)
 	require.Zero(t, w.until(id, asynq.TaskStateCompleted).Retried)
+}
+
+// It is not known whether the lock is taken, and the task keeps its retries.
+func TestTaskThatRedisDoesNotAnswerKeepsItsRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relocktest.New(t)
+		s := r.Session()
+		h := relockasynq.TryDo(byCustomer(s))(asynq.HandlerFunc(nothing))
+		require.NoError(t, h.ProcessTask(t.Context(), asynq.NewTask("ship", []byte("a"))))
+		defer r.Partition(s)()
+		err := h.ProcessTask(t.Context(), asynq.NewTask("ship", []byte("b")))
+		require.ErrorIs(t, err, relock.ErrUnavailable)
+		require.False(t, relockasynq.IsFailure(nil)(err))
+	})
 }
 
 func TestErrorsThatCount(t *testing.T) {

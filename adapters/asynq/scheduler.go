@@ -15,20 +15,23 @@ type Scheduler interface {
 	Shutdown()
 }
 
-// RunScheduler runs one scheduler of several processes, each of which calls it: it waits for the
-// lock, makes a scheduler with the function, and runs it while the lock is held. After a loss it
-// shuts the scheduler down and waits for the lock again. It returns nil when ctx ends, after it has
-// shut the scheduler down and unlocked, so that the next process takes over at once. After a crash
-// that takes up to a lease ([relock.WithLease]).
+// RunScheduler runs a scheduler in one of the processes that call it. It waits for the lock, makes
+// a scheduler with create, and runs it while the lock is held. After a loss it shuts the scheduler
+// down and waits for the lock again. When ctx ends it shuts the scheduler down, unlocks and returns
+// nil; the next process takes over at once. After a crash that takes up to a lease
+// ([relock.WithLease]).
 //
-// It also returns if it cannot go on: the function or Start fails, the session is closed, or the
-// lock has a bad name or option.
+// RunScheduler returns an error if create or Start fails, if the session is closed, and if Redis
+// refuses the lock, for instance because of its name.
 //
-// Around a takeover a task may be missed or enqueued twice. What is due while no scheduler runs is
-// not enqueued, and "@every 1h" counts from the takeover on. A process that was frozen, or waits
-// for an answer of Redis, may enqueue a task after it has lost the lock: see [asynq.TaskID] with
-// [asynq.Retention], and [asynq.Unique]. An orderly end enqueues nothing twice.
-func RunScheduler[S Scheduler](ctx context.Context, lock relock.Locker, create func() (S, error)) error {
+// Around a takeover a task may be missed or enqueued twice. Tasks that are due while no scheduler
+// runs are not enqueued, and "@every 1h" counts from the takeover on. A process that was frozen, or
+// that Redis answers late, may enqueue a task after it has lost the lock. [asynq.Unique] refuses
+// the second task until the first is done, [asynq.TaskID] with [asynq.Retention] also for a time
+// after that. After an orderly end nothing is enqueued twice.
+func RunScheduler[S Scheduler](
+	ctx context.Context, lock relock.Locker, create func() (S, error),
+) error {
 	for {
 		ran := false
 		var failed error // of create or Start

@@ -23,7 +23,8 @@ var (
 	_ relockasynq.Scheduler = (*asynq.PeriodicTaskManager)(nil)
 )
 
-// schedule is a process that enqueues a task with its name, args[1], every second while it leads. It prints "leads".
+// schedule is a process that enqueues a task with its name, args[1], every second while it leads.
+// It prints "leads".
 func schedule(args []string) {
 	session, _ := kit.ChildSession(args[0], relock.WithPrefix("lock:"), relock.WithLease(2*time.Second))
 	fmt.Println("ready")
@@ -36,8 +37,8 @@ func schedule(args []string) {
 		}))
 }
 
-// One process runs its scheduler, and is killed. The next one runs its own, is frozen, and runs none when it goes on:
-// the first one that was started again does.
+// One process runs its scheduler, and is killed. The next one runs its own, and is frozen. When it
+// goes on a third one does, and it enqueues nothing more.
 func TestAnotherProcessSchedulesWhenOneDies(t *testing.T) {
 	t.Parallel()
 	w, server := newWorld(t)
@@ -65,12 +66,11 @@ func TestAnotherProcessSchedulesWhenOneDies(t *testing.T) {
 	require.NoError(t, two.Freeze())
 	leads(three, "three")
 	require.NoError(t, two.Thaw())
-	state := func() relock.State {
+	redistest.Eventually(t, kit.Soon, "the process that was frozen to wait", func() bool {
 		s, err := w.session.Inspect(kit.Background, "scheduler")
 		require.NoError(t, err)
-		return s
-	}
-	redistest.Eventually(t, kit.Soon, "the process that was frozen to wait", func() bool { return state().Waiters == 1 })
+		return s.Waiters == 1
+	})
 	before = w.enqueued("two")
 	at := w.enqueued("three")
 	redistest.Eventually(t, kit.Soon, "two ticks", func() bool { return w.enqueued("three") >= at+2 })
@@ -137,8 +137,8 @@ func (f fake) Start() error {
 
 func (f fake) Shutdown() { f.running.Add(-1) }
 
-// Of two processes one runs a scheduler. When it loses the lock the other one takes over, and when that one ends the
-// first does again.
+// Of two processes one runs a scheduler. When it loses the lock the other one takes over, and when
+// that one ends the first does again.
 func TestOneSchedulerRunsAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relocktest.New(t)
@@ -177,7 +177,8 @@ func TestOneSchedulerRunsAtATime(t *testing.T) {
 	})
 }
 
-// A process that Redis does not hear of any more has shut its scheduler down before the next one runs.
+// A process that Redis does not hear of any more has shut its scheduler down before the next one
+// runs.
 func TestSchedulerOfAProcessThatIsCutOffEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relocktest.New(t)

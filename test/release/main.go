@@ -23,7 +23,8 @@ const (
 
 // nested are the other modules that a release publishes, by their directories.
 var nested = []string{
-	"adapters/asynq", "adapters/certmagic", "adapters/gocron", "adapters/tusd", "cmd/relock", "goredis", "relockotel",
+	"adapters/asynq", "adapters/certmagic", "adapters/gocron", "adapters/tusd",
+	"cmd/relock", "goredis", "relockotel",
 }
 
 // program is what a user could write.

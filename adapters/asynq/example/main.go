@@ -1,5 +1,6 @@
-// Example has two processes with a server of asynq each. Every second one of them, which has the scheduler, enqueues
-// two tasks for the same customer; they run one after the other, in either process.
+// Example has two processes with a server of asynq each. One of them also runs the scheduler, which
+// enqueues two tasks for the same customer every second. They run one after the other, in either
+// process.
 //
 //	go run ./example                          # both, on a Redis in memory
 //	go run ./example -redis localhost:6379    # one; run it in several terminals

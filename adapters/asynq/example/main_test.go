@@ -11,7 +11,8 @@ import (
 
 func TestMain(m *testing.M) { redistest.RunMain(m, "example", main) }
 
-// One process schedules and is killed. The other one does from then on, runs the tasks, and ends by Ctrl-C.
+// One process schedules and is killed. The other one does from then on, runs the tasks, and ends by
+// Ctrl-C.
 func TestTheOtherProcessGoesOn(t *testing.T) {
 	server := redistest.Start(t)
 	start := func(number string) (*redistest.Proc, *redistest.Buffer) {
