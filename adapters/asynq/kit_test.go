@@ -55,10 +55,13 @@ func newSession(t *testing.T, server *redistest.Server) *relock.Session {
 }
 
 // serve starts a server that runs tasks under the middleware. It is shut down when the test ends.
-func (w *world) serve(m asynq.MiddlewareFunc, handler asynq.HandlerFunc, mod ...func(*asynq.Config)) *asynq.Server {
+func (w *world) serve(
+	m asynq.MiddlewareFunc, handler asynq.HandlerFunc, mod ...func(*asynq.Config),
+) *asynq.Server {
 	w.t.Helper()
 	config := asynq.Config{
-		Concurrency: 4, TaskCheckInterval: often, DelayedTaskCheckInterval: often, LogLevel: asynq.FatalLevel,
+		Concurrency: 4, LogLevel: asynq.FatalLevel,
+		TaskCheckInterval: often, DelayedTaskCheckInterval: often,
 		IsFailure: relockasynq.IsFailure(nil), RetryDelayFunc: relockasynq.RetryDelay(0, atOnce),
 		ErrorHandler: asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
 			w.mu.Lock()
@@ -100,7 +103,15 @@ func (w *world) until(id string, state asynq.TaskState) (info *asynq.TaskInfo) {
 	return info
 }
 
-// errors returns how many tasks have failed with one of these.
+// attempts waits until so many attempts have ended with an error.
+func (w *world) attempts(n int, target error) {
+	w.t.Helper()
+	redistest.Eventually(w.t, kit.Soon, fmt.Sprintf("%d times: %v", n, target), func() bool {
+		return w.errors(target) >= n
+	})
+}
+
+// errors returns how many attempts have ended with an error.
 func (w *world) errors(target error) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +125,9 @@ func (w *world) errors(target error) (n int) {
 
 // byCustomer returns the lock of a task.
 func byCustomer(s *relock.Session, opts ...relock.LockOption) func(*asynq.Task) relock.Locker {
-	return func(task *asynq.Task) relock.Locker { return s.Mutex("customer:"+string(task.Payload()), opts...) }
+	return func(task *asynq.Task) relock.Locker {
+		return s.Mutex("customer:"+string(task.Payload()), opts...)
+	}
 }
 
 func (w *world) take(customer string) (release func()) {

@@ -13,7 +13,6 @@ import (
 	"github.com/relock-go/relock"
 	relockasynq "github.com/relock-go/relock/adapters/asynq"
 	"github.com/relock-go/relock/internal/kit"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/relocktest"
 	"github.com/stretchr/testify/require"
 )
@@ -59,7 +58,8 @@ func TestPermitsBoundHowManyTasksRun(t *testing.T) {
 	session := newSession(t, server)
 	permits := session.Semaphore("api", 2)
 	var running, most atomic.Int32
-	w.serve(relockasynq.Do(func(*asynq.Task) relock.Locker { return permits }), func(context.Context, *asynq.Task) error {
+	lock := func(*asynq.Task) relock.Locker { return permits }
+	w.serve(relockasynq.Do(lock), func(context.Context, *asynq.Task) error {
 		n := running.Add(1)
 		defer running.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -91,7 +91,7 @@ func TestTaskThatFindsTheLockTakenKeepsItsRetryCount(t *testing.T) {
 	})
 	release := w.take("a")
 	id := w.enqueue("a", asynq.MaxRetry(2))
-	redistest.Eventually(t, kit.Soon, "four attempts", func() bool { return w.errors(relock.ErrTaken) >= 4 })
+	w.attempts(4, relock.ErrTaken)
 	info := w.until(id, asynq.TaskStateRetry)
 	require.Zero(t, info.Retried)
 	require.Contains(t, info.LastErr, "customer:a")
@@ -108,7 +108,9 @@ func TestTaskThatFindsTheLockTakenKeepsItsRetryCount(t *testing.T) {
 // asynq archives a task without a retry upon any error.
 func TestLastAttemptWaitsForTheLock(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string][]relock.LockOption{"unbounded": nil, "WithWait": {relock.WithWait(often)}} {
+	for name, opts := range map[string][]relock.LockOption{
+		"unbounded": nil, "WithWait": {relock.WithWait(often)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, server := newWorld(t)
@@ -146,7 +148,7 @@ func TestDoWaitsInTheWorkerForAsLongAsTheLockSays(t *testing.T) {
 	defer w.take("a")()
 	wait.Store(int64(often))
 	id = w.enqueue("a")
-	redistest.Eventually(t, kit.Soon, "two attempts", func() bool { return w.errors(relock.ErrTaken) >= 2 })
+	w.attempts(2, relock.ErrTaken)
 	require.Zero(t, w.until(id, asynq.TaskStateRetry).Retried)
 }
 
@@ -180,8 +182,9 @@ func TestLockOfAHandlerThatPanicsIsReleased(t *testing.T) {
 	t.Parallel()
 	w, server := newWorld(t)
 	session := newSession(t, server)
-	w.serve(relockasynq.TryDo(byCustomer(session)), func(context.Context, *asynq.Task) error { panic("oops") },
-		func(c *asynq.Config) { c.RetryDelayFunc = relockasynq.RetryDelay(0, never) })
+	w.serve(relockasynq.TryDo(byCustomer(session)), func(context.Context, *asynq.Task) error {
+		panic("oops")
+	}, func(c *asynq.Config) { c.RetryDelayFunc = relockasynq.RetryDelay(0, never) })
 	id := w.enqueue("a")
 	info := w.until(id, asynq.TaskStateRetry)
 	require.Equal(t, 1, info.Retried)
@@ -203,7 +206,7 @@ func TestRunThatAsynqHasAbandonedExcludesTheNext(t *testing.T) {
 	})
 	id := w.enqueue("a", asynq.Timeout(time.Second))
 	first := kit.Receive(t, began, "a run")
-	redistest.Eventually(t, kit.Soon, "further attempts", func() bool { return w.errors(relock.ErrTaken) >= 2 })
+	w.attempts(2, relock.ErrTaken)
 	require.ErrorIs(t, first.Err(), context.DeadlineExceeded)
 	require.Equal(t, 1, w.errors(context.DeadlineExceeded))
 	require.Empty(t, began)
@@ -218,7 +221,8 @@ func TestShutdownKeepsTheLockUntilTheHandlerReturns(t *testing.T) {
 	w, server := newWorld(t)
 	one, two := newSession(t, server), newSession(t, server)
 	began, proceed := make(chan context.Context, 1), make(chan struct{})
-	leaves := w.serve(relockasynq.TryDo(byCustomer(one)), func(ctx context.Context, _ *asynq.Task) error {
+	m := relockasynq.TryDo(byCustomer(one))
+	leaves := w.serve(m, func(ctx context.Context, _ *asynq.Task) error {
 		began <- ctx
 		<-proceed
 		return nil
@@ -229,7 +233,7 @@ func TestShutdownKeepsTheLockUntilTheHandlerReturns(t *testing.T) {
 	<-run.Done()
 	w.until(id, asynq.TaskStatePending)
 	w.serve(relockasynq.TryDo(byCustomer(two)), nothing)
-	redistest.Eventually(t, kit.Soon, "an attempt", func() bool { return w.errors(relock.ErrTaken) >= 1 })
+	w.attempts(1, relock.ErrTaken)
 	close(proceed)
 	require.Zero(t, w.until(id, asynq.TaskStateCompleted).Retried)
 }
@@ -280,7 +284,7 @@ func TestErrorsThatCount(t *testing.T) {
 		require.Equal(t, c.counts, failed(err), "%v", err)
 		require.Equal(t, c.counts, delay(0, err, nil) == time.Hour, "%v", err)
 	}
-	require.ErrorContains(t, call((*relock.Mutex)(nil)), "Locker is nil", "a mistake, and not a task without a lock")
+	require.ErrorContains(t, call((*relock.Mutex)(nil)), "Locker is nil", "a mistake, so an error")
 	require.False(t, failed(nil))
 	require.True(t, failed(fmt.Errorf("of the handler's own lock: %w", relock.ErrTaken)))
 	require.False(t, relockasynq.IsFailure(func(error) bool { return false })(own))

@@ -26,11 +26,14 @@ var (
 // schedule is a process that enqueues a task with its name, args[1], every second while it leads.
 // It prints "leads".
 func schedule(args []string) {
-	session, _ := kit.ChildSession(args[0], relock.WithPrefix("lock:"), relock.WithLease(2*time.Second))
+	redis := asynq.RedisClientOpt{Addr: args[0]}
+	quiet := &asynq.SchedulerOpts{LogLevel: asynq.FatalLevel}
+	session, _ := kit.ChildSession(args[0],
+		relock.WithPrefix("lock:"), relock.WithLease(2*time.Second))
 	fmt.Println("ready")
 	kit.ChildCheck(relockasynq.RunScheduler(context.Background(), session.Mutex("scheduler"),
 		func() (*asynq.Scheduler, error) {
-			s := asynq.NewScheduler(asynq.RedisClientOpt{Addr: args[0]}, &asynq.SchedulerOpts{LogLevel: asynq.FatalLevel})
+			s := asynq.NewScheduler(redis, quiet)
 			_, err := s.Register("@every 1s", asynq.NewTask(args[1], nil))
 			fmt.Println("leads")
 			return s, err

@@ -42,7 +42,8 @@ func run(ctx context.Context, p demo.Process) error {
 		return err
 	}
 	defer server.Shutdown()
-	return relockasynq.RunScheduler(ctx, p.Session.Mutex("scheduler"), func() (*asynq.Scheduler, error) {
+	lock := p.Session.Mutex("scheduler")
+	return relockasynq.RunScheduler(ctx, lock, func() (*asynq.Scheduler, error) {
 		log.Print("schedules")
 		s := asynq.NewScheduler(redis, &asynq.SchedulerOpts{LogLevel: asynq.FatalLevel})
 		for range 2 {

@@ -16,14 +16,17 @@ func TestMain(m *testing.M) { redistest.RunMain(m, "example", main) }
 func TestTheOtherProcessGoesOn(t *testing.T) {
 	server := redistest.Start(t)
 	start := func(number string) (*redistest.Proc, *redistest.Buffer) {
-		p, out := redistest.Child(t, "example", "-redis", server.Addr(), "-number", number), new(redistest.Buffer)
+		p := redistest.Child(t, "example", "-redis", server.Addr(), "-number", number)
+		out := new(redistest.Buffer)
 		p.Copy(out)
 		return p, out
 	}
 	says := func(out *redistest.Buffer, text string) {
 		t.Helper()
 		before := strings.Count(out.String(), text)
-		redistest.Eventually(t, kit.Soon, text, func() bool { return strings.Count(out.String(), text) > before })
+		redistest.Eventually(t, kit.Soon, text, func() bool {
+			return strings.Count(out.String(), text) > before
+		})
 	}
 	one, first := start("1")
 	says(first, "schedules")
