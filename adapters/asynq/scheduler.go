@@ -26,9 +26,10 @@ type Scheduler interface {
 //
 // Around a takeover a task may be missed or enqueued twice. Tasks that are due while no scheduler
 // runs are not enqueued, and "@every 1h" counts from the takeover on. A process that was frozen, or
-// that Redis answers late, may enqueue a task after it has lost the lock. [asynq.Unique] refuses
-// the second task until the first is done, [asynq.TaskID] with [asynq.Retention] also for a time
-// after that. After an orderly end nothing is enqueued twice.
+// that Redis answers late, may enqueue a task after it has lost the lock. After a takeover within
+// the difference of two clocks, a clock that is behind repeats a task, and one that is ahead misses
+// it. [asynq.Unique] refuses the second task until the first is done, [asynq.TaskID] with
+// [asynq.Retention] also for a time after that.
 func RunScheduler[S Scheduler](
 	ctx context.Context, lock relock.Locker, create func() (S, error),
 ) error {
