@@ -21,7 +21,7 @@ GOBIN="$tmp" "$go" install "$apidiff" 2>"$tmp/log" || { cat "$tmp/log" >&2; exit
 
 library=github.com/relock-go/relock
 broken=()
-for dir in ${API_MODULES:-. goredis relockotel adapters/certmagic adapters/gocron adapters/tusd}; do
+for dir in ${API_MODULES:-. goredis relockotel adapters/asynq adapters/certmagic adapters/gocron adapters/tusd}; do
 	module=$library${dir#.}
 	[ "$dir" = . ] || module=$library/$dir
 	[ -f "$tmp/base/$dir/go.mod" ] || { echo "$module: new"; continue; }

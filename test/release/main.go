@@ -23,7 +23,8 @@ const (
 
 // nested are the other modules that a release publishes, by their directories.
 var nested = []string{
-	"adapters/certmagic", "adapters/gocron", "adapters/tusd", "cmd/relock", "goredis", "relockotel",
+	"adapters/asynq", "adapters/certmagic", "adapters/gocron", "adapters/tusd",
+	"cmd/relock", "goredis", "relockotel",
 }
 
 // program is what a user could write.
@@ -35,6 +36,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/relock-go/relock"
+	relockasynq "github.com/relock-go/relock/adapters/asynq"
 	relockcertmagic "github.com/relock-go/relock/adapters/certmagic"
 	relockgocron "github.com/relock-go/relock/adapters/gocron"
 	relocktusd "github.com/relock-go/relock/adapters/tusd"
@@ -43,7 +45,7 @@ import (
 )
 
 // adapters are made of a session, which there is none of here.
-var adapters = []any{relockcertmagic.NewLocker, relockgocron.NewLocker, relocktusd.NewLocker}
+var adapters = []any{relockasynq.TryDo, relockcertmagic.NewLocker, relockgocron.NewLocker, relocktusd.NewLocker}
 
 func main() {
 	observer, err := relockotel.NewObserver()

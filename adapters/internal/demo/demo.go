@@ -24,6 +24,7 @@ import (
 type Process struct {
 	Number  int    // 1 or 2
 	Dir     string // an empty directory at first, which both have
+	Addr    string // of Redis
 	Client  rueidis.Client
 	Session *relock.Session
 }
@@ -32,7 +33,7 @@ type Process struct {
 // does by Ctrl-C. Without, it starts a Redis in memory and two processes.
 func Main(name string, run func(ctx context.Context, p Process) error) {
 	var p Process
-	addr := flag.String("redis", "", "`host:port` of a Redis server; without, two processes run on one in memory")
+	flag.StringVar(&p.Addr, "redis", "", "`host:port` of a Redis server; without, two processes run on one in memory")
 	flag.IntVar(&p.Number, "number", 1, "which of the processes this is: `1` or 2")
 	flag.StringVar(&p.Dir, "dir", "", "a `directory` that the processes share")
 	flag.Parse()
@@ -42,10 +43,10 @@ func Main(name string, run func(ctx context.Context, p Process) error) {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop() // not before the end: one of two processes is interrupted by the terminal, and by who has started it
-	err := p.connect(ctx, *addr)
+	err := p.connect(ctx)
 	switch {
 	case err != nil:
-	case *addr == "":
+	case p.Addr == "":
 		err = both(ctx, name)
 	default:
 		err = errors.Join(run(ctx, p), p.close())
@@ -57,12 +58,12 @@ func Main(name string, run func(ctx context.Context, p Process) error) {
 }
 
 // connect makes the client and the session.
-func (p *Process) connect(ctx context.Context, addr string) (err error) {
-	if addr == "" {
+func (p *Process) connect(ctx context.Context) (err error) {
+	if p.Addr == "" {
 		return nil
 	}
 	p.Client, err = rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true, // as the Redis in memory needs it
+		InitAddress: []string{p.Addr}, ForceSingleClient: true, DisableCache: true, // as the Redis in memory needs it
 	})
 	if err == nil {
 		p.Session, err = relock.NewSession(ctx, p.Client, relock.WithPrefix("lock:"), relock.WithLease(5*time.Second))
