@@ -171,8 +171,9 @@ func WithTenure(d time.Duration) SessionOption {
 
 // WithReplicas makes an acquisition count only once n replicas have acknowledged it (the WAIT
 // command). If they have not within timeout, it is undone, and Lock returns [ErrReplicas]. That
-// narrows the window in which a failover loses a lock, and does not close it. [NewSession] fails
-// likewise if fewer replicas acknowledge in time, in a cluster those of one primary.
+// narrows the window in which a failover loses a lock, and does not close it. [NewSession],
+// [Hold.Handoff] and [Session.Adopt] fail likewise if fewer replicas acknowledge in time, in a
+// cluster those of one primary.
 func WithReplicas(n int, timeout time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Replicas, c.AckWait = n, timeout
