@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,7 +19,13 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
+func TestMain(m *testing.M) {
+	if os.Getenv(frozenEnv) != "" {
+		main() // the tests' program is that of the instance, too
+		return
+	}
+	goleak.VerifyTestMain(m, redistest.Leaks()...)
+}
 
 // sell runs the program and returns what it printed.
 func sell(t *testing.T, want int, args ...string) (stdout string) {
@@ -52,6 +59,42 @@ func TestSaleWithoutLockOversells(t *testing.T) {
 	out := sell(t, 1, "-unsafe", "-instances=2", "-buyers=100", "-stock=50", "-work=5ms")
 	require.Positive(t, row(t, out, "oversold"))
 	require.Positive(t, row(t, out, "sold twice"))
+}
+
+// An instance that is frozen beyond its lease writes when it goes on. Under the lock alone that sells an item twice, and
+// with Hold.Eval it does not.
+func TestFrozenInstanceOversellsWithPlainWritesOnly(t *testing.T) {
+	server := redistest.Start(t)
+	for name, args := range map[string][]string{"in memory": nil, "on a server": {"-redis", server.Addr()}} {
+		t.Run(name, func(t *testing.T) {
+			out := sell(t, 0, append(args, "-freeze", "-instances=2", "-buyers=10", "-stock=10")...)
+			for name, want := range map[string]string{
+				"sold": `11 of 10 +10 of 10`, "oversold": `1 +0`, "sold twice": `1 +0`, "late write": `made +refused`,
+			} {
+				require.Regexp(t, `(?m)^`+name+` +`+want+`$`, out)
+			}
+			require.Equal(t, 2, strings.Count(out, "is stopped (SIGSTOP)"), out)
+			require.NotContains(t, out, "OVERSOLD")
+		})
+	}
+	n, err := server.Do("DBSIZE")
+	require.NoError(t, err)
+	require.Zero(t, n, "left in Redis")
+}
+
+func TestInterruptedFrozenSaleEnds(t *testing.T) {
+	mini, _ := redistest.Mini(t)
+	var out redistest.Buffer
+	status := 0
+	interrupt := redistest.Running(t, func(ctx context.Context) error {
+		status = run(ctx, []string{"-redis", mini.Addr(), "-freeze", "-work=10m"}, &out, io.Discard)
+		return nil
+	})
+	redistest.Eventually(t, 20*time.Second, "the stopped instance", func() bool {
+		return strings.Contains(out.String(), "SIGSTOP")
+	})
+	interrupt()
+	require.Equal(t, 130, status)
 }
 
 func TestSaleOnServerLeavesNothingThere(t *testing.T) {

@@ -46,7 +46,8 @@ func (s *stats) Acquired(_ context.Context, e relock.AcquireEvent) {
 // result is how a sale ended.
 type result struct {
 	stock, sold int
-	twice       int // orders for an item that has an order already
+	twice       int  // orders for an item that has an order already
+	late        bool // the frozen instance has written its order
 	took        time.Duration
 }
 
@@ -65,6 +66,18 @@ func (r *result) add(order string, items map[int]bool) error {
 	return nil
 }
 
+// over returns how many more orders there are than items.
+func (r *result) over() int { return max(0, r.sold-r.stock) }
+
+// status says if an item was sold twice, and returns the exit status.
+func (r *result) status(w io.Writer) int {
+	if r.twice == 0 {
+		return 0
+	}
+	fmt.Fprintf(w, "\nOVERSOLD: %d orders are for an item that was sold already.\n", r.twice)
+	return 1
+}
+
 // print writes the table.
 func (r *result) print(w io.Writer, s *stats) {
 	s.mu.Lock()
@@ -74,7 +87,7 @@ func (r *result) print(w io.Writer, s *stats) {
 		fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	row("sold", "%d of %d", r.sold, r.stock)
-	row("oversold", "%d", max(0, r.sold-r.stock))
+	row("oversold", "%d", r.over())
 	row("sold twice", "%d", r.twice)
 	row("came too late", "%d", s.late.Load())
 	if n := len(s.waits); n > 0 {

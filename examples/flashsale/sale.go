@@ -20,6 +20,8 @@ type instance struct {
 	lock    string          // its name
 	sale    string          // hash: what is left in the field "stock", and one field for each order
 	work    time.Duration   // what a sale takes: a look at the price, a word with the bank
+	guarded bool            // write by Hold.Eval
+	pause   func() error    // if it is not nil, called once, before the first order is written
 }
 
 // buy sells one item to a buyer, or reports false when there is none left.
@@ -53,7 +55,9 @@ func (in *instance) buy(ctx context.Context, buyer string) (bool, error) {
 // has not been written by then is not written any more. A process that was frozen
 // may notice too late, and no lock can prevent that. So each order says which item
 // it is for, and the fencing token that it was written under: should there ever be
-// two orders for an item, only the one with the larger token is shipped.
+// two orders for an item, only the one with the larger token is shipped. Or, since
+// the orders are in the Redis that has the lock, Redis itself looks whether the lock
+// is still held, at the moment of the write: with Hold.Eval (guarded).
 func (in *instance) sell(ctx context.Context, buyer string, token int64) (bool, error) {
 	stock, err := in.client.Do(ctx, in.client.B().Hget().Key(in.sale).Field("stock").Build()).AsInt64()
 	if err != nil || stock == 0 {
@@ -66,8 +70,23 @@ func (in *instance) sell(ctx context.Context, buyer string, token int64) (bool, 
 		return false, context.Cause(ctx)
 	}
 
+	if pause := in.pause; pause != nil {
+		in.pause = nil
+		if err := pause(); err != nil {
+			return false, err
+		}
+		// However late the last look at ctx is, a process can be frozen behind it. Here
+		// it is always before the pause.
+		ctx = context.WithoutCancel(ctx)
+	}
+
 	// One command writes the new stock and the order, so neither is there alone.
 	order := fmt.Sprintf("item %d token %d", stock, token)
+	if in.guarded {
+		err = relock.HoldOf(ctx).Eval(ctx, `return redis.call('HSET', KEYS[1], unpack(ARGV))`,
+			[]string{in.sale}, []string{"stock", strconv.FormatInt(stock-1, 10), buyer, order}).Error()
+		return err == nil, err
+	}
 	err = in.client.Do(ctx, in.client.B().Hset().Key(in.sale).FieldValue().
 		FieldValue("stock", strconv.FormatInt(stock-1, 10)).
 		FieldValue(buyer, order).Build()).Error()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -34,12 +35,16 @@ func hold(ctx context.Context, o *options, st *stats, stdout io.Writer) (_ *resu
 	if !server.InMemory {
 		lock = "flashsale:" + rand.Text()[:8] + ":" + article
 	}
-	sale := lock + ":sale"
+	sale := "{" + lock + "}:sale" // in the slot of the lock, for Hold.Eval
+	lease := lease
+	if o.freeze {
+		lease = freezeLease
+	}
 
 	var shop []*instance
 	defer func() { err = errors.Join(err, closeShop(context.WithoutCancel(ctx), shop)) }()
 	for range o.instances {
-		in := &instance{lock: lock, sale: sale, work: o.work}
+		in := &instance{lock: lock, sale: sale, work: o.work, guarded: o.guarded}
 		if in.client, err = server.Connect(); err != nil {
 			return nil, err
 		}
@@ -61,16 +66,39 @@ func hold(ctx context.Context, o *options, st *stats, stdout io.Writer) (_ *resu
 	}
 
 	how := "under the lock " + lock
-	if o.unsafe {
+	switch {
+	case o.unsafe:
 		how = "WITHOUT a lock"
+	case o.guarded:
+		how += ", written by Hold.Eval"
+	case o.freeze:
+		how += ", by plain writes"
 	}
 	fmt.Fprintf(stdout, "%d items, %d instances with %d buyers each, %s, on %s\n", o.stock, o.instances, o.buyers, how, server.Name)
+	var stopped *frozen
+	if o.freeze {
+		stopped, err = startFrozen(ctx, frozenSale{
+			cmp.Or(o.redis, server.Option.InitAddress[0]), server.InMemory, lock, sale, o.guarded,
+		})
+		if err != nil {
+			return nil, err
+		}
+		defer stopped.end()
+		fmt.Fprintf(stdout, "One more instance has the lock, and is stopped (SIGSTOP) before it writes; "+
+			"its lease is %v\n", lease)
+	}
 	start := time.Now()
 	err = letIn(ctx, shop, o.buyers, st, stdout)
 	if err != nil {
 		err = fmt.Errorf("the sale was broken off: %w", err)
 	}
 	res := &result{stock: o.stock, took: time.Since(start)}
+	if o.freeze && err == nil {
+		fmt.Fprint(stdout, "The others are done; the stopped one goes on (SIGCONT), and writes\n\n")
+		if err = stopped.thaw(); err != nil {
+			err = fmt.Errorf("the frozen instance: %w", err)
+		}
+	}
 	if uncounted := res.count(context.WithoutCancel(ctx), client, sale); uncounted != nil {
 		return nil, errors.Join(err, uncounted)
 	}
@@ -123,6 +151,7 @@ func (r *result) count(ctx context.Context, client rueidis.Client, sale string) 
 		if field == "stock" {
 			continue
 		}
+		r.late = r.late || field == frozenBuyer
 		if err := r.add(order, items); err != nil {
 			return fmt.Errorf("counting the orders: %w", err)
 		}
