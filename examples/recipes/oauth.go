@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// An apiToken is in Redis at the key {api}:token, as JSON. A login has put the first one there.
+// An apiToken is in Redis at the key api:token, as JSON. A login has put the first one there.
 type apiToken struct {
 	Access, Refresh string
 	Expires         time.Time
@@ -24,20 +23,30 @@ type api struct {
 	exchange func(ctx context.Context, refresh string) (apiToken, error) // asks the provider
 }
 
-// load returns the token that is in Redis.
-func (a *api) load(ctx context.Context) (t apiToken, err error) {
-	err = a.redis.Do(ctx, a.redis.B().Get().Key("{api}:token").Build()).DecodeJSON(&t)
-	return t, err
+// load returns the token that is in Redis, and its text there.
+func (a *api) load(ctx context.Context) (t apiToken, text string, err error) {
+	text, err = a.redis.Do(ctx, a.redis.B().Get().Key("api:token").Build()).ToString()
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &t)
+	}
+	return t, text, err
 }
+
+// replace stores a token if its predecessor is still there, and returns the one that is there then.
+const replace = `
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+	redis.call('SET', KEYS[1], ARGV[2])
+end
+return redis.call('GET', KEYS[1])`
 
 // token returns a token that is good for at least 30 s more.
 func (a *api) token(ctx context.Context) (apiToken, error) {
-	t, err := a.load(ctx)
+	t, _, err := a.load(ctx)
 	left := time.Until(t.Expires)
 	if err != nil || left > 5*time.Minute {
 		return t, err
 	}
-	lock := a.session.Mutex("{api}", relock.WithWait(20*time.Second))
+	lock := a.session.Mutex("api", relock.WithWait(20*time.Second))
 	refresh := func(ctx context.Context) error { return a.refresh(ctx, &t) }
 	if left < 30*time.Second {
 		err = relock.Do(ctx, lock, refresh)
@@ -55,7 +64,7 @@ func (a *api) refresh(ctx context.Context, t *apiToken) error {
 	// A caller that gives up must not end an exchange, which may have used the refresh token.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	latest, err := a.load(ctx)
+	latest, old, err := a.load(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,11 +79,10 @@ func (a *api) refresh(ctx context.Context, t *apiToken) error {
 		return err
 	}
 	*t = latest
-	const set = `return redis.call('SET', KEYS[1], ARGV[1])`
-	keys, args := []string{"{api}:token"}, []string{string(text)}
-	for { // while Redis does not answer: nobody else has the new refresh token
-		err := relock.HoldOf(ctx).Eval(ctx, set, keys, args).Error()
-		if !errors.Is(err, relock.ErrUnavailable) || ctx.Err() != nil {
+	store := a.redis.B().Eval().Script(replace).Numkeys(1).Key("api:token").Arg(old, string(text)).Build().Pin()
+	for { // while Redis does not answer: no other process has the new refresh token
+		err = a.redis.Do(ctx, store).DecodeJSON(t)
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		time.Sleep(100 * time.Millisecond)
