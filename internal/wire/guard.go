@@ -16,8 +16,7 @@ const CodeLost = "RELOCKLOST"
 // guardText stands before the text of a caller's script, in its first line, so that errors tell the
 // caller's lines. The lock and the hold id come before the caller's keys and arguments.
 const guardText = `if not (%) then return redis.error_reply('` + CodeLost + ` the lock is not held') end ` +
-	`local KEYS, ARGV = (function(...) local all = {} for i, list in ipairs({...}) do all[i] = {} ` +
-	`for n = 2, #list do all[i][n - 1] = list[n] end end return unpack(all) end)(KEYS, ARGV) `
+	`table.remove(KEYS, 1) table.remove(ARGV, 1) `
 
 // guarded returns the text of a script that runs only if holds, a Lua expression, is true.
 func guarded(holds, script string) string {
