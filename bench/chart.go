@@ -19,9 +19,17 @@ const (
 	barGap      = 2
 	groupGap    = 14
 	chartBottom = 34
+	chartTitle  = "relock is … times as fast, or as sparing, as (right of 1 ×: relock is ahead)"
 )
 
-var barColours = []string{"#4878a8", "#9ab8d4", "#d08030", "#ecc08c", "#5a9a5a", "#a8d0a8", "#8a6aa8", "#c8b0d8"}
+// colours are those of the libraries in every chart, by the ids of peers. A variant of a library has
+// a shade of its colour.
+var colours = map[string]string{
+	ours: "#c03030", "relock-fair": "#e08a8a", relockWithout: "#803030", relockWanted: "#e06090",
+	"rueidislock": "#4878a8", "rueidislock-default": "#9ab8d4",
+	"redislock": "#d08030", "redislock-default": "#ecc08c",
+	"redsync": "#5a9a5a", "redsync-default": "#a8d0a8",
+}
 
 // svg writes the chart.
 func (r *report) svg(w io.Writer) error {
@@ -52,7 +60,7 @@ func (r *report) svg(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%.0f" viewBox="0 0 %d %.0f" font-family="sans-serif" font-size="12" role="img">`+"\n",
 		chartWidth, height, chartWidth, height)
-	fmt.Fprintf(&b, "<title>How many times as good relock is as other libraries</title>\n")
+	fmt.Fprintf(&b, "<title>%s</title>\n", chartTitle)
 	fmt.Fprintf(&b, `<rect width="%d" height="%.0f" fill="#ffffff"/>`+"\n", chartWidth, height)
 	r.legend(&b, others)
 	axis(&b, low, high, height, x)
@@ -61,14 +69,14 @@ func (r *report) svg(w io.Writer) error {
 		mid := y + (r.groupHeight(row, others)-groupGap)/2
 		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end" dominant-baseline="middle">%s</text>`+"\n", chartLeft-10, mid, xmlText(row.chart))
 		at := y
-		for i, p := range others {
+		for _, p := range others {
 			t, ok := row.against([]*peer{p}, false)
 			if !ok {
 				continue
 			}
 			from, to := min(x(1), x(t)), max(x(1), x(t))
 			fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" fill="%s"/>`+"\n",
-				from, at, max(to-from, 1), barHeight, barColours[i%len(barColours)])
+				from, at, max(to-from, 1), barHeight, colours[p.id])
 			fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" font-size="11" dominant-baseline="middle">%s</text>`+"\n",
 				to+4, at+barHeight/2.0+1, xmlText(times.format(t)))
 			at += barHeight + barGap
@@ -113,10 +121,15 @@ func (r *report) groupHeight(row *row, others []*peer) float64 {
 }
 
 func (r *report) legend(b *strings.Builder, others []*peer) {
-	fmt.Fprintf(b, `<text x="10" y="18" font-size="14" font-weight="bold">How many times as good relock is (right of 1: better)</text>`+"\n")
+	fmt.Fprintf(b, `<text x="10" y="18" font-size="14" font-weight="bold">%s</text>`+"\n", chartTitle)
+	legend(b, others)
+}
+
+// legend names the libraries, in one line.
+func legend(b *strings.Builder, peers []*peer) {
 	at := 10.0
-	for i, p := range others {
-		fmt.Fprintf(b, `<rect x="%.1f" y="32" width="11" height="11" fill="%s"/>`+"\n", at, barColours[i%len(barColours)])
+	for _, p := range peers {
+		fmt.Fprintf(b, `<rect x="%.1f" y="32" width="11" height="11" fill="%s"/>`+"\n", at, colours[p.id])
 		fmt.Fprintf(b, `<text x="%.1f" y="42">%s</text>`+"\n", at+15, xmlText(p.title))
 		at += 34 + 6.6*float64(len(p.title))
 	}

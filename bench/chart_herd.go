@@ -13,22 +13,21 @@ import (
 const (
 	panelWidth  = 440
 	panelHeight = 250
-	panelLeft   = 70 // of the lines
+	panelLeft   = 96 // of the lines: room for 10,000,000/s
 	panelRight  = 20
 	panelTop    = 34
 	panelBottom = 34
 	panelsWide  = 2
+	captionLine = 16
 )
-
-// lineColours are those of relock's own; the others have those of the other chart.
-var lineColours = []string{"#c03030", "#e08a8a", "#803030"}
 
 // lineChart is such a chart.
 type lineChart struct {
-	title  string
-	peers  []*peer
-	panels []panel
-	deep   int // rows of diagrams
+	title   string
+	caption []string // lines below the diagrams
+	peers   []*peer
+	panels  []panel
+	deep    int // rows of diagrams
 }
 
 // panel is one diagram: a figure of every peer, by what the labels say.
@@ -39,48 +38,33 @@ type panel struct {
 	rows   []*row // one for each label
 }
 
-// aLine is a peer with its colour.
-type aLine struct {
-	*peer
-	colour string
-}
-
 // present returns the peers that have figures.
-func (c *lineChart) present() (lines []aLine) {
-	own, others := 0, 0
+func (c *lineChart) present() (peers []*peer) {
 	for _, p := range c.peers {
-		line := aLine{p, barColours[others%len(barColours)]}
-		if p.own {
-			line.colour = lineColours[own%len(lineColours)]
-			own++
-		} else {
-			others++
-		}
 		if slices.ContainsFunc(c.panels, func(of panel) bool { return len(of.points(p)) > 0 }) {
-			lines = append(lines, line)
+			peers = append(peers, p)
 		}
 	}
-	return lines
+	return peers
 }
 
 // svg writes the chart.
 func (c *lineChart) svg(w io.Writer) error {
 	present := c.present()
-	width, height := panelsWide*panelWidth, chartTop+c.deep*panelHeight
+	width, below := panelsWide*panelWidth, chartTop+c.deep*panelHeight
+	height := below + captionLine*len(c.caption)
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img">`+"\n",
 		width, height, width, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n", xmlText(c.title))
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
 	fmt.Fprintf(&b, `<text x="10" y="18" font-size="14" font-weight="bold">%s</text>`+"\n", xmlText(c.title))
-	at := 10.0
-	for _, p := range present {
-		fmt.Fprintf(&b, `<rect x="%.1f" y="32" width="11" height="11" fill="%s"/>`+"\n", at, p.colour)
-		fmt.Fprintf(&b, `<text x="%.1f" y="42">%s</text>`+"\n", at+15, xmlText(p.title))
-		at += 34 + 6.6*float64(len(p.title))
-	}
+	legend(&b, present)
 	for i := range c.panels {
 		c.panels[i].draw(&b, present, float64(i%panelsWide*panelWidth), float64(chartTop+i/panelsWide*panelHeight))
+	}
+	for i, text := range c.caption {
+		fmt.Fprintf(&b, `<text x="10" y="%d" fill="#404040">%s</text>`+"\n", below+captionLine*i, xmlText(text))
 	}
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
@@ -98,10 +82,10 @@ func (p *panel) points(of *peer) (points [][2]float64) {
 }
 
 // draw draws the diagram with its upper left corner at x, y.
-func (p *panel) draw(b *strings.Builder, lines []aLine, x, y float64) {
+func (p *panel) draw(b *strings.Builder, lines []*peer, x, y float64) {
 	low, high := math.Inf(1), 0.0
 	for _, line := range lines {
-		for _, at := range p.points(line.peer) {
+		for _, at := range p.points(line) {
 			low, high = min(low, at[1]), max(high, at[1])
 		}
 	}
@@ -127,11 +111,12 @@ func (p *panel) draw(b *strings.Builder, lines []aLine, x, y float64) {
 			across(float64(i)), y+panelHeight-panelBottom+16, xmlText(label))
 	}
 	for _, line := range lines {
+		colour := colours[line.id]
 		var points strings.Builder
-		for _, at := range p.points(line.peer) {
+		for _, at := range p.points(line) {
 			fmt.Fprintf(&points, "%.1f,%.1f ", across(at[0]), down(at[1]))
-			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", across(at[0]), down(at[1]), line.colour)
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", across(at[0]), down(at[1]), colour)
 		}
-		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.TrimSpace(points.String()), line.colour)
+		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.TrimSpace(points.String()), colour)
 	}
 }

@@ -22,7 +22,12 @@ func (r *report) herd(section string, sizes []int, rows []herdRows, chart bool) 
 	if !chart {
 		return
 	}
-	r.herds = lineChart{title: "n processes that hammer one name", peers: r.peers, deep: 2}
+	r.herds = lineChart{
+		title: "What it costs if 2 to 128 processes want one lock", peers: r.peers, deep: 2,
+		caption: []string{
+			"From left to right: how many processes lock one name again and again, with sections of 0.5 ms.",
+		},
+	}
 	for _, f := range []struct {
 		title string
 		unit  unit

@@ -3,8 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -110,4 +113,25 @@ func herdReport() *report {
 	}
 	r.herd("herd", []int{2, 128}, rows, true)
 	return r
+}
+
+// Labels have the room that they need: the axis of the fastest figures has the longest.
+func TestLabelsOfTheAxisAreNotCutOff(t *testing.T) {
+	var b strings.Builder
+	p := &peer{id: ours, title: "relock", own: true}
+	r := newReport([]*peer{p})
+	of := r.row(figure{section: "locality", name: "rate", unit: perSecond, good: more})
+	of.add(p, 9e6)
+	c := lineChart{peers: r.peers, deep: 1, panels: []panel{
+		{title: "Lock+Unlock", unit: perSecond, labels: []string{"100 %"}, rows: []*row{of}},
+	}}
+	require.NoError(t, c.svg(&b))
+	labels := regexp.MustCompile(`<text x="([0-9.]+)"[^>]* text-anchor="end"[^>]*>([^<]*)</text>`).FindAllStringSubmatch(b.String(), -1)
+	require.NotEmpty(t, labels)
+	for _, label := range labels {
+		x, err := strconv.ParseFloat(label[1], 64)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, x, 7*float64(utf8.RuneCountInString(label[2])), label[2])
+	}
+	require.Contains(t, b.String(), ">10,000,000/s<")
 }

@@ -24,6 +24,8 @@ type task struct {
 	Percent    int           // of the reads of others, that a writer writes; of the calls, for names of one's own
 	Own        string        // what the names begin with that no other worker uses
 	Keep       bool          // the library may keep locks that nobody uses
+	Foreign    string        // what the names of another worker's own begin with
+	Visits     int           // one of so many calls for own names is for those of the other; 0: none
 }
 
 // outcome is what came of a task.

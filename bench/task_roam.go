@@ -38,7 +38,9 @@ func (w *worker) wander(r *runner, t *task, end time.Time) {
 	for time.Now().Before(end) && r.ctx.Err() == nil {
 		of := t.Name
 		if rand.IntN(100) < t.Percent {
-			of = t.Own
+			if of = t.Own; t.Visits > 0 && rand.IntN(t.Visits) == 0 {
+				of = t.Foreign
+			}
 		}
 		r.visit(w.value(t, of, rand.IntN(t.To)), end)
 	}
