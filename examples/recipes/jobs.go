@@ -33,14 +33,14 @@ func submit(
 	return err
 }
 
-// handle does the job of one message. After an error the queue must deliver the message again, a
-// while later, and other messages meanwhile.
+// handle does the job of one message. After an error the queue must deliver the message again after
+// a delay, and deliver other messages in the meantime.
 func handle(
 	ctx context.Context, session *relock.Session, account, ticket string,
 	job func(context.Context) error,
 ) (err error) {
 	hold, err := session.Adopt(ctx, ticket)
-	if errors.Is(err, relock.ErrLost) { // an earlier delivery has used the ticket, or it is over
+	if errors.Is(err, relock.ErrLost) { // an earlier delivery has used the ticket, or it has expired
 		hold, err = session.Mutex(account).TryAcquire(ctx)
 	}
 	if err != nil {

@@ -52,7 +52,7 @@ func (a *api) token(ctx context.Context) (apiToken, error) {
 		err = relock.Do(ctx, lock, refresh)
 		return t, err
 	}
-	// One caller refreshes it ahead of time. Meanwhile the others go on with it.
+	// One caller refreshes it ahead of time. Meanwhile the others use the old token.
 	if _, err := relock.TryDo(ctx, lock, refresh); err != nil {
 		log.Printf("the token of the API is not refreshed yet: %v", err)
 	}

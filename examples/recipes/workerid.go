@@ -27,7 +27,7 @@ func snowflake(
 			if until, held := hold.Deadline(); !held || !now.Before(until) {
 				return 0, cmp.Or(hold.Err(), relock.ErrLost)
 			}
-			last = max(last+1, now.UnixMilli()<<12) // more than 4096 in a millisecond run ahead
+			last = max(last+1, now.UnixMilli()<<12) // beyond 4096 per ms, ids borrow from the next
 			return last>>12<<22 | int64(hold.Slot())<<12 | last&4095, nil
 		})
 	})
