@@ -14,7 +14,7 @@ max_line_length = 100
 
 -- A script may use what stands at the beginning of a line in the files that it names, and each of
 -- those what is in the files before it. They define functions that not every script uses.
-local shared = {'core', 'leases', 'phase', 'queue', 'readers', 'permits', 'poll'}
+local shared = {'token', 'core', 'leases', 'phase', 'queue', 'readers', 'permits', 'poll'}
 
 local function lines(file)
   local f = assert(io.open(file))

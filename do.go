@@ -22,8 +22,9 @@ import (
 //
 // Lock under f's context of the lock that this Do holds would wait for Do itself. So it returns
 // [ErrDeadlock], unless its owner is the same ([Session.NewContext]), who enters again, or both
-// only read. Through another session it waits. Work that is to have the lock after Do must not
-// derive its context from f's.
+// only read. Of a [Semaphore] it gets another permit, unless the Dos around it have all of them.
+// Through another session it waits. Work that is to have the lock after Do must not derive its
+// context from f's.
 //
 // Do starts no goroutine if ctx is of package context, except for a Locker of another type.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {

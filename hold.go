@@ -136,7 +136,7 @@ func (h *Hold) Unlock(ctx context.Context) error {
 // The error is [ErrOption] if d is out of range or the lock is not a Mutex, ctx's error if that has
 // ended, [ErrLost] with its cause if the hold was lost, also [ErrExpired] if the ticket was over
 // before Redis answered, and [ErrNotHeld] if the hold had ended. Options of the hold
-// ([WithFixedLease], [WithMaxHold], [WithMinHold]) end with it.
+// ([WithFixedLease], [WithMaxHold], [WithMinHold], [WithNote]) end with it.
 func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err error) {
 	if err := h.end("hand off"); err != nil {
 		return "", err
@@ -152,7 +152,8 @@ func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err
 
 // Eval runs a Lua script in Redis, atomically, only if this hold has the lock at that moment. So a
 // holder that was frozen beyond its lease cannot write. If it does not have the lock any more, the
-// script does not run, the error is [ErrLost] with its cause, and the hold is lost.
+// script does not run, the error is [ErrLost] with its cause, and the hold is lost. If the answer
+// comes after the local deadline, Eval returns it, although the hold is lost by then.
 //
 // The script finds its keys and arguments in KEYS and ARGV. The names of keys are Redis's, without
 // the prefix of the session. In a cluster they must be in the slot of the lock (the same hash tag);
@@ -383,9 +384,9 @@ func Token(ctx context.Context) int64 { return HoldOf(ctx).Token() }
 //
 // It never waits for the lock, only for Redis, as Lock does: while connections are lost, until ctx
 // ends or [WithWait] is over. The error is [ErrLost] if there is nothing to adopt: it is also
-// [ErrExpired] after the end of the ticket, and [ErrGone] if it was used, or if the lock was forced
-// open or is gone with its Redis. A text that is not a ticket, and a ticket of another prefix, are
-// refused without a round trip. After an error of ctx or Redis the ticket may be used up: what this
+// [ErrExpired] after the end of the ticket, whether it was used or not, and before that [ErrGone] if
+// it was used, or if the lock was forced open or is gone with its Redis. For a text that is not a
+// ticket, and a ticket of another prefix, it is [ErrOption], without a round trip. After an error of ctx or Redis the ticket may be used up: what this
 // call may have got is released in the background, or expires with its lease. Safe for concurrent
 // use.
 func (s *Session) Adopt(ctx context.Context, ticket string, opts ...LockOption) (*Hold, error) {

@@ -16,7 +16,7 @@
 -- A Mutex goes to the next of its queue. Others are left free: the first waiters poll, and get
 -- them.
 
--- needs: core, queue
+-- needs: token, core, queue
 
 local lock, named, all = KEYS[1], {}, #ARGV == 5
 for i = 6, #ARGV do named[ARGV[i]] = true end

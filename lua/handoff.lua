@@ -18,7 +18,7 @@
 -- token, or the time. If that has ended meanwhile it finds nothing, however late it comes: hold ids
 -- are never used again.
 
--- needs: core, queue
+-- needs: token, core, queue
 
 local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local from, to, lease, holder, ticket, channel, grants, numsub = unpack(ARGV)

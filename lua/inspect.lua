@@ -10,7 +10,7 @@
 --
 -- Sent twice: it only reads.
 
--- needs: core
+-- needs: token, core
 
 local lock, limit = KEYS[1], redis.pcall('zscore', KEYS[1], 'permits')
 local permits = type(limit) == 'string' and math.min(-tonumber(limit), 9007199254740991) or 0

@@ -3,10 +3,10 @@
 --   KEYS   lock, fence, queue
 --   ARGV   hold id; lease (ms)
 --          entry of the queue, empty not to queue; the score that it had before, empty if none
---          hold id for the fence key: - if the lease ends by itself; note (core.lua)
+--          hold id for the fence key: - if the lease ends by itself; note (token.lua)
 --          channel of Redisson, beginning of the channels of grants, command that counts
 --          subscribers (queue.lua)
---   reply  token, lease (negative if others wait behind it), 2 or 1 as of issue (core.lua): this
+--   reply  token, lease (negative if others wait behind it), 2 or 1 as of issue (token.lua): this
 --          hold id has the lock
 --          -1 minus the time (ms) after which to poll (0: the holder has no expiry), score, 1 if it
 --          is first and Redisson has the lock, or its turn, else 0
@@ -16,7 +16,7 @@
 -- its entry. But if it came after the first hold or entry had ended, it would queue again. So a
 -- call that queues is never sent again.
 
--- needs: core
+-- needs: token
 
 local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, entry, score, holder, note, channel, grants, numsub = unpack(ARGV)
@@ -29,6 +29,8 @@ local function take()
   return {token, span(lease), again}
 end
 if redis.call('exists', lock, queue) == 0 then return take() end
+
+-- needs: core
 
 local q, ttl = newQueue(lock, fence, queue, channel, grants, numsub, id), redis.call('pttl', lock)
 if ttl ~= -2 then return behind(q, ttl, id, lease, entry, score, holder) end

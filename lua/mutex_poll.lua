@@ -5,7 +5,7 @@
 --
 -- Sent twice: see poll.lua.
 
--- needs: core, queue, poll
+-- needs: token, core, queue, poll
 
 local function open(keys, entry, channel, grants)
   return newQueue(keys[1], keys[2], keys[3], channel, grants, ARGV[1], entry)

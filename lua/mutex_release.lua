@@ -26,7 +26,7 @@ if #some == 0 and not some.err and rest == '0' then
   if told == 0 then return 0 end
 end
 
--- needs: core
+-- needs: token, core
 
 local q = newQueue(lock, fence, queue, channel, grants, numsub, id)
 if rest == '0' and giveFirst(q, some, id) then return 0 end

@@ -14,7 +14,7 @@
 -- since others may have got one meanwhile; or it finds its entry. But a call that queues is never
 -- sent again; see mutex_acquire.lua.
 
--- needs: core, queue, permits
+-- needs: token, core, queue, permits
 
 local id, lease, entry, queues, score, holder, grants, numsub = unpack(ARGV)
 local q = newSemaphore(KEYS, grants, numsub, id)

@@ -5,7 +5,7 @@
 --
 -- Sent twice: the second finds the same permits and entries; the tokens are greater.
 
--- needs: core, queue, permits, poll
+-- needs: token, core, queue, permits, poll
 
 local function open(keys, entry, _, grants) return newSemaphore(keys, grants, ARGV[1], entry) end
 

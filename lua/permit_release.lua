@@ -20,7 +20,7 @@ if held and rest == '0' then
   end
 end
 
--- needs: core, queue, permits
+-- needs: token, core, queue, permits
 
 local q = newSemaphore(KEYS, ARGV[4], ARGV[5], id)
 if held and rest ~= '0' then -- under another name, which nobody renews

@@ -4,7 +4,7 @@
 --
 -- Sent twice: leases of the same length start at the second.
 
--- needs: core, leases
+-- needs: token, leases
 
 return renewAll(function(key, id, ends)
   if type(redis.pcall('zscore', key, id)) ~= 'string' then return false end

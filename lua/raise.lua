@@ -12,7 +12,7 @@
 -- The token may be far ahead of this server's clock, or far behind it. The key lives a minute
 -- longer than the lease once the clock has passed the token.
 
--- needs: core
+-- needs: token
 
 if redis.pcall('hget', KEYS[1], ARGV[1]) ~= '1' then return 0 end
 local last, id, err = fenceOf(KEYS[2])

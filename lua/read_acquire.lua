@@ -23,7 +23,7 @@
 local lock, queue, readers, timeout = KEYS[1], KEYS[3], KEYS[4], KEYS[5]
 local id, lease, entry, queues, score, writer, join, channel, grants, numsub, prefix = unpack(ARGV)
 
--- needs: core, phase
+-- needs: token, phase
 
 -- Usually nobody has the lock or waits for it.
 if join == '' and redis.call('exists', lock, queue, readers) == 0 then
@@ -34,7 +34,7 @@ if join == '' and redis.call('exists', lock, queue, readers) == 0 then
   return {1, span(lease), 0}
 end
 
--- needs: queue, readers
+-- needs: core, queue, readers
 
 local q = newLock(KEYS, prefix, channel, grants, numsub, id)
 local mode, free, no = modeOf(lock)

@@ -16,7 +16,7 @@
 local lock, fence, queue, readers, timeout = unpack(KEYS)
 local id, entry, ms, channel, grants, numsub, prefix = unpack(ARGV)
 
--- needs: core, phase
+-- needs: token, phase
 
 local held, told, rests = redis.pcall('hget', lock, id), 0, 0
 if held == '1' then
@@ -49,7 +49,7 @@ if held == '1' then
   end
 end
 
--- needs: queue, readers
+-- needs: core, queue, readers
 
 local q = newLock(KEYS, prefix, channel, grants, numsub, id)
 if told > 0 then

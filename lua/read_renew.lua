@@ -7,7 +7,7 @@
 --
 -- Sent twice: leases of the same length start at the second.
 
--- needs: core
+-- needs: token
 
 local gone = {}
 local run, left, lease = #KEYS / 2 - 1, 0, nil

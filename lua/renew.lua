@@ -14,7 +14,7 @@
 -- Redis rewrites each PEXPIRE to PEXPIREAT for replication, which takes a fifth of the time of the
 -- script. The leases start when the script does, which is after it was sent.
 
--- needs: core, leases
+-- needs: token, leases
 
 return renewAll(function(key, id, ends)
   if redis.pcall('hget', key, id) ~= '1' then return false end

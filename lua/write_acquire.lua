@@ -4,14 +4,14 @@
 --   KEYS   lock, fence, queue of writers, queue of readers
 --   ARGV   hold id with :write; lease (ms)
 --          entry, empty not to queue; the score that it had before, empty if none
---          hold id for the fence key: - if the lease ends by itself; note (core.lua)
+--          hold id for the fence key: - if the lease ends by itself; note (token.lua)
 --          channel of Redisson, beginning of the channels of grants, command that counts
 --          subscribers (queue.lua), beginning of the rwlock_timeout keys (readers.lua)
 --   reply  as mutex_acquire.lua
 --
 -- Sent twice: as mutex_acquire.lua.
 
--- needs: core
+-- needs: token
 
 local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, entry, score, holder, note, channel, grants, numsub, prefix = unpack(ARGV)
@@ -24,6 +24,8 @@ local function take()
   return {token, span(lease), again}
 end
 if redis.call('exists', lock, queue, KEYS[4]) == 0 then return take() end
+
+-- needs: core
 
 local q, ttl = newLock(KEYS, prefix, channel, grants, numsub, id), redis.call('pttl', lock)
 if ttl ~= -2 then return behind(q, ttl, id, lease, entry, score, holder) end

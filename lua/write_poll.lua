@@ -6,7 +6,7 @@
 --
 -- Sent twice: see poll.lua.
 
--- needs: core, queue, phase, readers, poll
+-- needs: token, core, queue, phase, readers, poll
 
 local function open(keys, entry, channel, grants, prefix)
   return newLock(keys, prefix, channel, grants, ARGV[1], entry)

@@ -28,7 +28,7 @@ if redis.call('exists', queue, readers) == 0 and rest == '0' and redis.pcall('hl
   redis.call(publish, channel, '00')
 end
 
--- needs: core
+-- needs: token, core
 
 local q = newLock(KEYS, prefix, channel, grants, numsub, id)
 

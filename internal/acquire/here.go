@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/relock-go/relock/internal/local"
@@ -43,6 +44,9 @@ func (n *Node) takenHere(l *Lock, o *local.Owner) error {
 	if count < max(l.config.Permits, 1) { // others have permits as well
 		return nil
 	}
+	if l.config.Permits > 1 {
+		return lockerr.Here(fmt.Sprintf("%d calls, one of them %s", count, callOf(last, o)), time.Duration(now-last.Since))
+	}
 	return Here(last, o, now)
 }
 
@@ -52,6 +56,11 @@ func Here(h *local.Hold, o *local.Owner, now int64) error {
 	if h == nil {
 		return nil
 	}
+	return lockerr.Here(callOf(h, o), time.Duration(now-h.Since))
+}
+
+// callOf says by what kind of call h was acquired, for a call by o.
+func callOf(h *local.Hold, o *local.Owner) string {
 	call := map[bool]string{true: "Lock", false: "Acquire or Do"}[h.Due()]
 	if h.Reads {
 		call = "a reader's " + call
@@ -66,5 +75,5 @@ func Here(h *local.Hold, o *local.Owner, now int64) error {
 	default:
 		call += " of another owner"
 	}
-	return lockerr.Here(call, time.Duration(now-h.Since))
+	return call
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -58,6 +59,8 @@ func (s *Session) admin(ctx context.Context, op, name string, do func(ctx contex
 		err = do(io, s.KeyOf(name))
 	}
 	switch {
+	case errors.Is(err, wire.ErrOtherHolder):
+		return lockerr.New(op, name, err)
 	case err != nil && ctx.Err() != nil:
 		return lockerr.Unavailable(op, name, ctx, nil)
 	case err == lockerr.ErrClosed, err != nil && transport.IsContextError(err) && s.Closed():

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fenceAt is issue of lua/core.lua in Go: the token issued at a time of the server's clock, after
+// fenceAt is issue of lua/token.lua in Go: the token issued at a time of the server's clock, after
 // last; 0 if none is known.
 func fenceAt(sec, micros, last int64) int64 {
 	now := sec*1024000 + int64(math.Floor(float64(micros)*1.024))
@@ -31,9 +31,9 @@ func fenceAt(sec, micros, last int64) int64 {
 	return next
 }
 
-// clocked returns issue of lua/core.lua as a script of its own, with the clock as an argument.
+// clocked returns issue of lua/token.lua as a script of its own, with the clock as an argument.
 func clocked() *transport.Script {
-	text, err := assemble(luaFiles, "core.lua")
+	text, err := assemble(luaFiles, "token.lua")
 	if err != nil {
 		panic(err)
 	}

@@ -1,7 +1,7 @@
 package wire
 
 // Tokens returns how many fencing tokens an acquisition got, of which token is the first;
-// lua/core.lua issues them.
+// lua/token.lua issues them.
 func Tokens(token int64) int64 {
 	if token%1024 == 0 {
 		return 1024

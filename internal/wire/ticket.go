@@ -5,9 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/relock-go/relock/internal/lockerr"
 )
 
 // A Ticket stands for a hold that was handed off. Its text is a secret: who has it gets the lock.
@@ -50,9 +51,9 @@ func (t *Ticket) Text() string {
 	return ticketHead + base64.RawURLEncoding.EncodeToString(append(b, sum[:ticketCheck]...))
 }
 
-// ErrTicket: a text is no ticket. The error does not show it, for a part of a ticket may be as good
+// ErrTicket: a text is not a ticket. The error does not show it, for a part of a ticket may be as good
 // as all of it.
-var ErrTicket = errors.New("this is no ticket of Handoff, or not all of one")
+var ErrTicket = fmt.Errorf("%w: this is not a ticket of Handoff, or not all of one", lockerr.ErrOption)
 
 // ReadTicket returns the ticket with that text.
 func ReadTicket(text string) (*Ticket, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/kit"
+	"github.com/relock-go/relock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -66,4 +67,18 @@ func TestInspectAndForceUnlockOfEveryKind(t *testing.T) {
 			require.Empty(t, kit.Keys(t, client), what)
 		}
 	})
+}
+
+// A lock that has changed hands since an operator looked at it stays as it is, and that is not an
+// outage.
+func TestForceUnlockOfOtherHoldersIsTaken(t *testing.T) {
+	t.Parallel()
+	s := kit.NewSession(t, redistest.Start(t))
+	m := s.Mutex("a")
+	require.NoError(t, m.Lock(kit.Background))
+	opened, err := s.ForceUnlockHolders(kit.Background, "a", "somebody-else:1")
+	require.False(t, opened)
+	require.ErrorIs(t, err, relock.ErrTaken)
+	require.NotErrorIs(t, err, relock.ErrUnavailable)
+	require.NoError(t, m.Unlock(kit.Background))
 }

@@ -4,7 +4,7 @@
 //
 // Its files, in the order in which to read them:
 //
-//	state.go     what Redis has of one name; tokens (core.lua)
+//	state.go     what Redis has of one name; tokens (token.lua)
 //	queue.go     the queue, who comes next, Redisson's turn (queue.lua)
 //	mutex.go     the scripts of Mutex and FairMutex
 //	rw.go        those of the two sides of a RWMutex

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Comments name what a method stands for: "issue of core.lua", "accept of wait.go".
+// Comments name what a method stands for: "issue of token.lua", "accept of wait.go".
 var named = regexp.MustCompile(`\b(\w+) of ([\w/]+\.(?:lua|go))\b`)
 
 // TestCommentsNameWhatExists checks the files and functions that comments name.

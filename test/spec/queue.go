@@ -2,7 +2,7 @@ package spec
 
 import "slices"
 
-// The queue of a lock: lua/queue.lua, and what the usual ways need of it, at the end of core.lua.
+// The queue of a lock: lua/queue.lua, and what the usual ways need of it, in core.lua.
 
 // arrive is arrive of core.lua: an entry queues, with the score that it had before or the time. It
 // reports whether nobody of relock waits already.

@@ -229,7 +229,7 @@ func (w *Redlock) ask(i, s int) {
 	c.Asked[s] = true
 	if server.Hold == 0 {
 		server.Hold, server.Left = w.id(i), redLease
-		server.Fence++ // issue of core.lua
+		server.Fence++ // issue of token.lua
 		c.Share[s], c.Top = c.Age, max(c.Top, server.Fence)
 	}
 }

@@ -6,7 +6,7 @@ import "slices"
 // a writer leaves are let in together; new readers queue while a writer does. Lock.Queue is that of
 // the writers.
 
-// fenceOf is fenceOf of core.lua: a fence without a token names nobody but readers.
+// fenceOf is fenceOf of token.lua: a fence without a token names nobody but readers.
 func (r *Run) fenceOf() ID {
 	if r.Fence.Token == 0 && r.Fence.Of != Readers {
 		return Nobody

@@ -266,7 +266,7 @@ func (q *Queue) first() *Entry {
 	return nil
 }
 
-// issue is issue of core.lua: the next token. Tokens run by the server's clock, 1024 to the
+// issue is issue of token.lua: the next token. Tokens run by the server's clock, 1024 to the
 // millisecond. It also returns 2 if the session had the lock before as well, or nobody had it
 // lately; else 1.
 func (r *Run) issue(of ID, lease Time) (token, again int64) {

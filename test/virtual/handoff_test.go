@@ -354,7 +354,8 @@ func TestMisuseOfAHandoffIsToldAndHarmless(t *testing.T) {
 				continue
 			}
 			_, err := a.s[0].Adopt(background, bad)
-			require.ErrorContains(t, err, "no ticket", bad)
+			require.ErrorContains(t, err, "not a ticket", bad)
+			require.ErrorIs(t, err, relock.ErrOption)
 			require.NotErrorIs(t, err, relock.ErrLost)
 			require.NotContains(t, err.Error(), ticket[20:40])
 		}

@@ -103,8 +103,8 @@ func TestWrongTicketsAreTold(t *testing.T) {
 		status int
 		says   string
 	}{
-		"--adopt garbage -- true":                             {64, "no ticket"},
-		"--redis localhost:1 --adopt " + ticket + "x -- true": {64, "no ticket"},
+		"--adopt garbage -- true":                             {64, "not a ticket"},
+		"--redis localhost:1 --adopt " + ticket + "x -- true": {64, "not a ticket"},
 		"--adopt @/nonexistent -- true":                       {64, "no such file"},
 		"--adopt env -- true":                                 {64, "RELOCK_TICKET is empty"},
 		"--adopt " + ticket + " --":                           {64, "needs a command"},
