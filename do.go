@@ -9,36 +9,34 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
-// Do locks l, calls f, and unlocks l, also if f panics. The hold is that of this call alone,
-// whatever other goroutines do with l; a Locker of another type, such as one that embeds a lock of
-// this package, is locked by its own Lock and Unlock.
+// Do locks l, calls f, and unlocks l, even if f panics. The hold is this call's alone, whatever
+// other goroutines do with l. A Locker of another type, even one that embeds a lock of this
+// package, is locked by its own Lock and Unlock.
 //
-// f's context is derived from ctx, and knows the hold: see [HoldOf] and [Token]. If the lock is
-// lost, that context is cancelled with [ErrLost] and why as its cause: f should stop what needs the
-// lock, and return. The end of ctx ends Lock and f's context, and leaves Unlock 100 ms; [WithWait]
-// bounds Lock alone. Do returns f's error joined with that of Unlock: ErrLost if the lock was lost
-// while f ran, even if f returned nil or its context's error. If f has ended the hold itself, by
-// its Unlock or Handoff, Do returns f's error.
+// f's context is derived from ctx and knows the hold: see [HoldOf] and [Token]. A loss cancels it,
+// with [ErrLost] and the reason as its cause: f should stop work that needs the lock, and return.
+// The end of ctx ends Lock and f's context, and leaves Unlock 100 ms. Do returns f's error joined
+// with Unlock's: ErrLost if the lock was lost while f ran, even if f returned nil or its context's
+// error. If f has ended the hold itself, Do returns f's error.
 //
-// Lock under f's context of the lock that this Do holds would wait for Do itself. So it returns
-// [ErrDeadlock], unless its owner is the same ([Session.NewContext]), who enters again, or both
-// only read. Of a [Semaphore] it gets another permit, unless the Dos around it have all of them.
-// Through another session it waits. Work that is to have the lock after Do must not derive its
-// context from f's.
+// Lock of the same lock under f's context would wait for Do itself. So it returns [ErrDeadlock],
+// unless the same owner ([Session.NewContext]) enters again, or both only read. Of a [Semaphore]
+// it gets another permit, unless the Dos around it have all. Through another session it waits. Work
+// that needs the lock after Do must not derive its context from f's.
 //
-// Do starts no goroutine if ctx is of package context, except for a Locker of another type.
+// Do starts no goroutine if ctx is from package context, except for a Locker of another type.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
 	_, err := do(ctx, "Do", l, f, true)
 	return err
 }
 
-// TryDo is Do with TryLock instead of Lock. ran tells whether f was called.
+// TryDo is [Do] with TryLock instead of Lock. ran reports whether f was called.
 func TryDo(ctx context.Context, l Locker, f func(ctx context.Context) error) (ran bool, err error) {
 	return do(ctx, "TryDo", l, f, false)
 }
 
-// DoValue is [Do] for a function that returns a value. After an error of Lock the value is zero; if
-// the lock was lost while f ran, it is what f returned beside the error.
+// DoValue is [Do] for a function that returns a value: zero after an error of Lock; if the lock was
+// lost while f ran, f's value beside the error.
 func DoValue[T any](ctx context.Context, l Locker, f func(ctx context.Context) (T, error)) (v T, err error) {
 	if f == nil {
 		return v, lockerr.New("DoValue", "", errNilFunc)
@@ -129,10 +127,9 @@ func doForeign(ctx context.Context, l Locker, f func(context.Context) error, wai
 	return true, f(fctx)
 }
 
-// SyncLocker returns a [sync.Locker] for code that knows nothing of contexts, such as sync.Cond.
-// Its Lock blocks without bound, and panics when l cannot be locked: the session is closed, or
-// Redis refuses for good. Its Unlock panics if the lock is not held; l.Done and l.Err report a
-// loss.
+// SyncLocker returns a [sync.Locker] for code without contexts, such as sync.Cond. Its Lock blocks
+// without bound, and panics if the session is closed or Redis refuses for good. Its Unlock panics
+// if the lock is not held. l.Done and l.Err report a loss.
 func SyncLocker(l Locker) sync.Locker {
 	if isNil(l) {
 		panic(lockerr.New("SyncLocker", "", errNilLocker).Error())

@@ -17,10 +17,10 @@ const (
 	byHold = false // its Hold
 )
 
-// A handle is what a lock value remembers: what was locked through it and has not been unlocked.
-// The lock types embed one, the read side of an RWMutex is another one.
+// A handle is the memory of a lock value: the holds that were locked through it and have not been
+// unlocked. The lock types embed one; the read side of an RWMutex is another.
 //
-// What Acquire takes is the caller's alone: a handle neither ends nor describes it.
+// A hold that Acquire takes is the caller's alone: a handle neither ends nor describes it.
 type handle struct {
 	l     acquire.Member
 	crowd *local.Crowd // of readers without an owner, who share a hold; nil: each call has its own
@@ -30,13 +30,13 @@ type handle struct {
 	last acquire.Held   // that was locked last; nil: none
 }
 
-// Lock locks it; see [Locker].
+// Lock blocks until the lock is held; see [Locker].
 func (h *handle) Lock(ctx context.Context) error {
 	_, err := h.lock(ctx, true)
 	return err
 }
 
-// TryLock tries to lock it; see [Locker].
+// TryLock makes one attempt to lock; see [Locker].
 func (h *handle) TryLock(ctx context.Context) (bool, error) { return h.lock(ctx, false) }
 
 func (h *handle) lock(ctx context.Context, wait bool) (bool, error) {
@@ -52,11 +52,12 @@ func (h *handle) lock(ctx context.Context, wait bool) (bool, error) {
 	return true, nil
 }
 
-// Acquire acquires it, and returns a [Hold], which must be unlocked. It waits, and fails, as Lock
-// of a [Locker] does. What it acquires is not what Unlock of the lock ends: only the Hold ends it.
+// Acquire acquires the lock, and returns a [Hold], which must be unlocked. It waits and fails as
+// Lock of a [Locker] does. Only the Hold ends it: Unlock of the lock does not.
 func (h *handle) Acquire(ctx context.Context) (*Hold, error) { return h.acquire(ctx, true) }
 
-// TryAcquire makes one attempt to acquire it. The error is [ErrTaken] if another has it.
+// TryAcquire makes one attempt to acquire the lock. The error is [ErrTaken] if somebody else has
+// it.
 func (h *handle) TryAcquire(ctx context.Context) (*Hold, error) {
 	hold, err := h.acquire(ctx, false)
 	if hold == nil && err == nil {
@@ -87,10 +88,9 @@ func (h *handle) took(held acquire.Held) {
 	h.due, h.last = append(h.due, held), held
 }
 
-// Unlock ends one hold that was locked through this value: one that was lost, if there is one, or
-// the one that was locked last, whichever goroutine calls it. Goroutines that share the value and
-// must know which hold is whose use Acquire. With an owner in ctx it ends one Lock of that owner;
-// without one it may end that as well. See [Locker].
+// Unlock ends one hold that was locked through this value: a lost one, else the newest, whichever
+// goroutine calls it. With an owner in ctx it ends one Lock of that owner; without one it may end
+// that as well. See [Locker].
 func (h *handle) Unlock(ctx context.Context) error {
 	if o := local.OwnerOf(ctx); o != nil {
 		return h.l.ReleaseOf(ctx, o)
@@ -162,7 +162,7 @@ func (h *handle) latest() acquire.Held {
 	return held
 }
 
-// Done tells when what was locked last ends; see [Locker].
+// Done returns a channel that is closed when the hold that was locked last ends; see [Locker].
 func (h *handle) Done() <-chan struct{} {
 	if held := h.latest(); held != nil {
 		return held.Done()
@@ -170,7 +170,7 @@ func (h *handle) Done() <-chan struct{} {
 	return local.Closed
 }
 
-// Err tells of what was locked last; see [Locker].
+// Err returns the state of the hold that was locked last; see [Locker].
 func (h *handle) Err() error {
 	held := h.latest()
 	switch {
@@ -188,9 +188,8 @@ type named struct{ handle }
 // Name returns the name of the lock.
 func (h *named) Name() string { return h.l.Name() }
 
-// FencingToken returns the fencing token of what was locked last, also after it was lost, and 0 if
-// there is nothing. If the lock value is shared, that may be another's: [Hold.Token] is that of
-// one's own hold.
+// FencingToken returns the token of the hold that was locked last, even after a loss; 0 if there is
+// none. In a shared lock value it may be another goroutine's: [Hold.Token] is your own.
 func (h *named) FencingToken() int64 {
 	if held := h.latest(); held != nil && held.State() != local.Ended {
 		return held.Fence()

@@ -17,18 +17,16 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Hold is one acquisition of one lock, as Acquire and TryAcquire of every lock type return it. It
-// ends by its own Unlock or Handoff, or when it is lost. That Unlock ends no other hold, and needs
-// neither the context of an owner nor the lock value, unlike the Unlock of a [Locker], which ends
-// one of those that were locked through the value. So a Hold may be passed to other goroutines,
-// kept in a map, and unlocked wherever the work ends.
+// A Hold is one acquisition of a lock, from Acquire or TryAcquire of any lock type. Its Unlock ends
+// no other hold, and needs neither the lock value nor the owner's context, so any goroutine can
+// call it.
 //
-// Under an owner ([Session.NewContext]) each Acquire is a Hold of its own: those of one lock share
-// its lease and token, and the lock is released with the last of them.
+// Under an owner ([Session.NewContext]) each Acquire returns its own Hold. The Holds of one lock
+// share a lease and a token, and the last releases the lock.
 //
-// A Hold must be unlocked, also after a loss. It must not be copied, and is safe for concurrent
-// use. The methods of a nil *Hold are those of a hold that has ended: see [HoldOf]. Do unlocks its
-// own hold, and a Group's hold those of its members.
+// Unlock every Hold, even after a loss. (Do unlocks its own, and a Group's hold its members'.) A
+// Hold must not be copied, and is safe for concurrent use. A nil *Hold behaves like one that has
+// ended.
 type Hold struct {
 	l      acquire.Member
 	held   acquire.Held
@@ -45,7 +43,7 @@ type Hold struct {
 
 var errMember = fmt.Errorf("%w: it is held by a group: end the group's hold", ErrOption)
 
-// Name returns the name of the lock, of a [Group] the names of its members.
+// Name returns the name of the lock, or the names of a [Group]'s members.
 func (h *Hold) Name() string {
 	if h == nil {
 		return ""
@@ -53,7 +51,7 @@ func (h *Hold) Name() string {
 	return h.l.Name()
 }
 
-// Token returns the fencing token, also after the end; 0 for a reader and a [Group].
+// Token returns the fencing token, even after the end; 0 for readers and a [Group].
 func (h *Hold) Token() int64 {
 	if h == nil {
 		return 0
@@ -61,8 +59,7 @@ func (h *Hold) Token() int64 {
 	return h.held.Fence()
 }
 
-// Slot returns the slot of a permit of a [Semaphore], also after the end: a number from 0 to n-1
-// that no two holders have at the same time. It is -1 for other locks.
+// Slot returns the slot of a [Semaphore]'s permit, even after the end; -1 for other locks.
 func (h *Hold) Slot() int {
 	if h == nil {
 		return -1
@@ -70,9 +67,9 @@ func (h *Hold) Slot() int {
 	return acquire.SlotOf(h.held)
 }
 
-// Deadline returns the time until which the hold is valid as of now; renewals move it. That of a
-// [Group] is the earliest of its members', that of a [Redlock] the one until which a majority is
-// valid. It reports false after the end, and for a Group with a Locker of another package.
+// Deadline returns the time until which the hold is valid unless it is renewed: for a [Group] the
+// earliest of its members, for a [Redlock] the time until which a majority is valid. It reports
+// false after the end, and for a Group with a Locker of another package.
 func (h *Hold) Deadline() (time.Time, bool) {
 	if h.Err() != nil {
 		return time.Time{}, false
@@ -80,9 +77,9 @@ func (h *Hold) Deadline() (time.Time, bool) {
 	return h.l.DeadlineOf(h.held)
 }
 
-// Members returns the holds of a [Group]'s members, in the order given to [NewGroup]: a member that
-// is a group stands for its own, and a Locker of another package for a nil *Hold. They end with the
-// group's hold, which alone can be unlocked. It is nil for other locks.
+// Members returns the holds of a [Group]'s members in the order of [NewGroup]: for a nested group
+// its members' holds, for a Locker of another package nil. They end with the group's hold, not
+// alone. Members is nil for other locks.
 func (h *Hold) Members() []*Hold {
 	if h == nil {
 		return nil
@@ -105,10 +102,9 @@ func (h *Hold) Members() []*Hold {
 	return slices.Clone(h.has)
 }
 
-// Unlock ends this hold and no other, whatever owner ctx carries. It waits for Redis as the Unlock
-// of a [Locker] does, and has the same errors: the first call returns nil, or ErrLost if the hold
-// was lost before; later ones return ErrNotHeld. A hold that [Hold.Members] has returned is not
-// ended, and the error is [ErrOption]: end the group's hold.
+// Unlock ends this hold only, whatever owner ctx carries, and waits for Redis as Unlock of a
+// [Locker] does. It returns nil, [ErrLost] if the hold was lost before, or [ErrNotHeld] after an
+// earlier Unlock or Handoff. A hold from [Hold.Members] does not end, and returns [ErrOption].
 func (h *Hold) Unlock(ctx context.Context) error {
 	if err := h.end("unlock"); err != nil {
 		return err
@@ -118,25 +114,22 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return err
 }
 
-// Handoff ends the hold, which is one of a [Mutex], without unlocking, for another process to go on
-// with it: it returns a ticket, a string, with which [Session.Adopt] has the lock. Until then the
-// lock stays taken, and nothing renews it; if the ticket is not used within d the lock is free
-// after that. Waiters keep their place. d is at least 10 ms and counts from when Redis has the
-// ticket.
+// Handoff ends the hold of a [Mutex] without unlocking it, and returns a ticket for
+// [Session.Adopt]. The lock stays taken, without renewal, until the ticket is used, or for d (at
+// least 10 ms) after Redis has the ticket. Waiters keep their place. The hold's options
+// ([WithFixedLease], [WithMaxHold], [WithMinHold], [WithNote]) end with it.
 //
-// A ticket is a secret: with it, and access to the same Redis, anybody gets the lock. Do not log
-// it. It contains the name of the lock, and works once.
+// A ticket contains the lock's name, works once, and is a secret: anyone with it and access to the
+// same Redis gets the lock.
 //
 // Handoff blocks until Redis has answered, ctx or the session ends, or the hold is lost. It always
-// ends the hold. If it returns an error there is no ticket, and the lock is released, in the
-// background if Redis does not answer, or expires with its lease; what Redis may have of a ticket
-// is free after d. If other Holds of its owner share the lock, it is not released: Handoff fails,
-// and only this Hold has ended.
+// ends the hold. After an error there is no ticket: the lock is released, in the background if
+// Redis does not answer, or expires with its lease, or after d if Redis has the ticket. If the
+// owner has other Holds of the lock, Handoff fails and ends only this one.
 //
-// The error is [ErrOption] if d is out of range or the lock is not a Mutex, ctx's error if that has
-// ended, [ErrLost] with its cause if the hold was lost, also [ErrExpired] if the ticket was over
-// before Redis answered, and [ErrNotHeld] if the hold had ended. Options of the hold
-// ([WithFixedLease], [WithMaxHold], [WithMinHold], [WithNote]) end with it.
+// The error is [ErrOption] if d is out of range or the lock is not a Mutex, ctx's error,
+// [ErrClosed], [ErrNotHeld] if the hold had ended, or [ErrLost] with its cause. It is ErrLost and
+// [ErrExpired] if the ticket expired before Redis answered.
 func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err error) {
 	if err := h.end("hand off"); err != nil {
 		return "", err
@@ -150,27 +143,25 @@ func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err
 	return ticket, err
 }
 
-// Eval runs a Lua script in Redis, atomically, only if this hold has the lock at that moment. So a
-// holder that was frozen beyond its lease cannot write. If it does not have the lock any more, the
-// script does not run, the error is [ErrLost] with its cause, and the hold is lost. If the answer
-// comes after the local deadline, Eval returns it, although the hold is lost by then.
+// Eval runs a Lua script in Redis, atomically, and only if this hold has the lock at that moment.
+// So a holder that was frozen beyond its lease cannot write. If the hold no longer has the lock,
+// the script does not run, the hold is lost, and the error is [ErrLost] with its cause. An answer
+// that comes after the local deadline is returned, although the hold is lost by then.
 //
-// The script finds its keys and arguments in KEYS and ARGV. The names of keys are Redis's, without
-// the prefix of the session. In a cluster they must be in the slot of the lock (the same hash tag);
-// else the error is [ErrOption]. The result has the script's own errors, and a nil reply, as rueidis
-// returns them. Keep the text constant, and put what varies into args: Redis caches every text that
-// it has seen.
+// The script gets keys and args as KEYS and ARGV. Keys are full names: the session's prefix is not
+// added. In a cluster they must be in the lock's slot (the same hash tag), or the error is
+// [ErrOption]. The result has the script's errors, and a nil reply, as rueidis returns them. Redis
+// caches every script text: keep it constant, and put variable values into args.
 //
 // Eval blocks until Redis has answered, or ctx or the session ends: then the error is ctx's or
-// [ErrClosed]. If the script was sent and no answer came, it is also [ErrUnavailable]: the script may
-// have run, or may run later if this hold still has the lock then. Eval does not send it again. If
-// you call it again, it may run twice: make that harmless, for instance by a request id that is
-// stored with the change. While an answer is missing, Unlock releases the lock in Redis instead of
-// passing it to a goroutine of this process that waits. If the owner has more Holds of the lock, the
-// script may run until the last of them has ended.
+// [ErrClosed]. If the script was sent and no answer came, it is also [ErrUnavailable]: the script
+// may have run, or may run later if this hold still has the lock. Eval does not send it again. If
+// you do, make a second run harmless, for example by a request id that is stored with the change.
+// While an answer is missing, Unlock does not pass the lock on in this process. If the owner has
+// more Holds of the lock, the script may run until the last has ended.
 //
-// The holds of readers, a [Group] and a [Redlock] do not support Eval: the error is [ErrOption]. A
-// hold that has ended, by its Unlock or Handoff, returns [ErrNotHeld].
+// For readers, a [Group] and a [Redlock] Eval returns [ErrOption], after Unlock or Handoff
+// [ErrNotHeld].
 func (h *Hold) Eval(ctx context.Context, script string, keys, args []string) rueidis.RedisResult {
 	if h == nil || h.isOver() {
 		return rueidis.NewErrorResult(lockerr.New("eval", h.Name(), ErrNotHeld))
@@ -249,8 +240,7 @@ func (h *Hold) closeDone() {
 	}
 }
 
-// Done returns a channel that is closed when the hold ends: by its own Unlock or Handoff, or when
-// it is lost.
+// Done returns a channel that is closed when the hold ends, by Unlock, Handoff or loss.
 func (h *Hold) Done() <-chan struct{} {
 	if h == nil {
 		return local.Closed
@@ -279,8 +269,8 @@ func (h *Hold) Done() <-chan struct{} {
 	return h.done
 }
 
-// Err returns nil while the hold is held, ErrLost with its cause once it is lost, and ErrNotHeld
-// after Unlock or Handoff: whichever came first, for good.
+// Err returns nil while the hold is held, and then, for good, [ErrLost] with its cause, or
+// [ErrNotHeld] if Unlock or Handoff came first.
 func (h *Hold) Err() error {
 	if h == nil {
 		return lockerr.New("hold", "", ErrNotHeld)
@@ -302,17 +292,16 @@ func (h *Hold) Err() error {
 }
 
 // Context returns a context for work under the hold. It ends with parent, by cancel, and when the
-// hold is lost: then its cause is [ErrLost] and why. Under it [HoldOf] returns h and [Token] its
-// token, and a Lock of the same lock without an owner is [ErrDeadlock] (but readers do not wait for
-// readers). It starts no goroutine under a parent made by package context. Call cancel when the
-// work is over; it does not end the hold, nor does Unlock end the context. A context that is made
-// after the end of the hold has ended as well.
+// hold is lost, with [ErrLost] and the reason as its cause; at once if the hold has ended. Under it
+// [HoldOf] returns h, and Lock of the same lock without an owner returns [ErrDeadlock], unless both
+// only read. Call cancel after the work. That does not end the hold, and Unlock does not end the
+// context. Context starts no goroutine if parent is from package context.
 func (h *Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, w := h.work(parent)
 	return ctx, func() { w.end(context.Canceled) }
 }
 
-// work is a section under a hold: what is between its context and the parent of that.
+// work is a section under a hold: the part between its context and the parent of that.
 type work struct {
 	acquire.Scope
 	h      *Hold
@@ -348,7 +337,7 @@ func (w *work) end(cause error) {
 	w.cancel(cause)
 }
 
-// section is what a context knows of the hold that it is under.
+// section is the hold that a context is under.
 type section struct{ h *Hold }
 
 // Taken implements [acquire.Holds].
@@ -359,9 +348,8 @@ func (s section) Taken() []acquire.Taken {
 	return s.h.l.TakenBy(s.h.held)
 }
 
-// HoldOf returns the hold that the innermost [Do] or [Hold.Context] around ctx is under. It is nil
-// outside of these, and in Do for a Locker of another package: then its methods are those of a hold
-// that has ended.
+// HoldOf returns the hold of the innermost [Do] or [Hold.Context] around ctx. It is nil outside of
+// these, and in Do for a Locker of another package.
 func HoldOf(ctx context.Context) *Hold {
 	if s := acquire.ScopeOf(ctx); s != nil && s.Hold != nil {
 		return s.Hold.(section).h
@@ -369,26 +357,21 @@ func HoldOf(ctx context.Context) *Hold {
 	return nil
 }
 
-// Token returns the fencing token of [HoldOf]: of the hold that the innermost [Do] or
-// [Hold.Context] around ctx is under. It is 0 outside of these, and for locks without tokens: the
-// read side of an [RWMutex], a [Group], and a Locker of another package.
+// Token returns the fencing token of the hold that [HoldOf] returns. It is 0 if that is nil, and
+// for readers and a [Group].
 func Token(ctx context.Context) int64 { return HoldOf(ctx).Token() }
 
-// Adopt takes over the lock that [Hold.Handoff] has left to the ticket, and returns a [Hold] of it:
-// for the owner in ctx if there is one, with a larger token, and a lease as opts and the session
-// say, which is renewed. The session needs the prefix and the Redis of the session that has handed
-// the lock off.
+// Adopt takes over the lock of a ticket from [Hold.Handoff], for the owner in ctx if there is one.
+// Its [Hold] has a larger token, and a lease by opts and the session, which is renewed unless opts
+// say otherwise. The session needs the prefix and the Redis of the session that made the ticket.
+// Unlock releases the lock in Redis: the session neither keeps it ([WithKeep]) nor passes it on.
 //
-// Unlock of that Hold releases the lock, for the first that waits in Redis: it is neither kept
-// ([WithKeep]) nor passed on among the goroutines of the session.
-//
-// It never waits for the lock, only for Redis, as Lock does: while connections are lost, until ctx
-// ends or [WithWait] is over. The error is [ErrLost] if there is nothing to adopt: it is also
-// [ErrExpired] after the end of the ticket, whether it was used or not, and before that [ErrGone] if
-// it was used, or if the lock was forced open or is gone with its Redis. For a text that is not a
-// ticket, and a ticket of another prefix, it is [ErrOption], without a round trip. After an error of ctx or Redis the ticket may be used up: what this
-// call may have got is released in the background, or expires with its lease. Safe for concurrent
-// use.
+// Adopt never waits for the lock, only for Redis, as Lock does: until ctx ends or [WithWait] is
+// over. The error is [ErrLost] if there is nothing to adopt: also [ErrExpired] if the ticket has
+// expired, used or not, and before that [ErrGone] if it was used, or the lock was forced open or is
+// gone from Redis. A text that is not a ticket, or one of another prefix, is [ErrOption], without a
+// round trip. After an error of ctx or Redis the ticket may be used up; a lock that the call got is
+// released in the background, or expires with its lease.
 func (s *Session) Adopt(ctx context.Context, ticket string, opts ...LockOption) (*Hold, error) {
 	t, err := s.e.ReadTicket(ticket)
 	if err != nil {

@@ -31,7 +31,7 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// State is what Redis knows of a lock.
+// State is the state of a lock in Redis.
 type State struct {
 	Mode    Mode
 	Holders []Holder
@@ -39,8 +39,8 @@ type State struct {
 	Waiters int           // in the queue in Redis: calls of a FairMutex or Semaphore, sessions that want a Mutex
 
 	// Token is the fencing token of an exclusive hold of relock, or of a semaphore with one permit;
-	// 0 of another, or if Redis has evicted it. The goroutine that has the lock has a larger one if
-	// its process has passed the lock on.
+	// 0 for others, or if Redis has evicted it. If its process has passed the lock on, the
+	// goroutine that has the lock has a larger one.
 	Token int64
 	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token, and of a Redlock while another's clock is ahead
 
@@ -58,9 +58,9 @@ type Holder struct {
 	Slot    int    // of a permit of a Semaphore; 0 for other locks
 }
 
-// Inspect returns what Redis knows of the lock of that name, of relock or Redisson. It makes two
-// round trips and changes nothing. If the key is not a lock it returns [ErrNotLock].
-// [Session.Watch] follows a lock.
+// Inspect returns the state of the lock of that name, of relock or Redisson. It makes two round
+// trips and changes nothing. If the key is not a lock, it returns [ErrNotLock]. [Session.Watch]
+// follows a lock.
 func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	in, err := s.e.Inspect(ctx, name)
 	if err != nil {
@@ -124,19 +124,18 @@ func (st *State) permits(in wire.State) {
 	}
 }
 
-// ForceUnlock opens the lock of that name for its next holder, of a [Semaphore] all its permits,
+// ForceUnlock opens the lock of that name for its next holder, with all permits of a [Semaphore],
 // and reports whether it was locked. A holder with relock is told at once, by [ErrForced]; one that
-// is cut off from Redis by [ErrGone], when it is connected again. That does not stop the holder's
-// work: use it when the holder is known to be stuck or dead. If the key is not a lock it changes
-// nothing and returns [ErrNotLock].
+// is cut off from Redis by [ErrGone], when it is connected again. The holder's work does not stop:
+// use this when the holder is known to be stuck or dead. If the key is not a lock, nothing changes,
+// and the error is [ErrNotLock].
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return s.e.ForceUnlock(ctx, name)
 }
 
-// ForceUnlockHolders is [Session.ForceUnlock] of a lock that nobody holds but these, by their
-// [Holder.ID]: as an operator has seen it, who confirms. If somebody else holds it, nothing is
-// changed, and the error is [ErrTaken]. Of a [Semaphore] it ends the permits of these holders.
-// Without holders it does nothing.
+// ForceUnlockHolders is [Session.ForceUnlock] of a lock that only these holders ([Holder.ID]) have,
+// for an operator who confirms them. If somebody else holds it, nothing changes, and the error is
+// [ErrTaken]. For a [Semaphore] it ends these holders' permits. Without holders it does nothing.
 func (s *Session) ForceUnlockHolders(ctx context.Context, name string, holders ...string) (bool, error) {
 	if len(holders) == 0 {
 		return false, nil

@@ -14,12 +14,12 @@ import (
 // What tells of others: a holder hears that somebody waits for its lock, over the subscription of
 // its session, and anybody can follow who holds one.
 
-// Wanted returns a channel that is closed once somebody else, in this process or another, waits in
-// Lock or Acquire for the lock, or in a TryLock with [WithKeep]. A holder that can stop early may
-// then do so. It stays closed if the waiter gives up. A message tells it, or if that is lost the
-// next poll of the waiter, within 2 s. Redisson's waiters are not noticed. Every process with a
-// permit of a [Semaphore] is told; of more than 100 permits those whose leases end first. It is nil
-// for readers, and for a [Group] and a [Redlock]. It does not block, and sends nothing.
+// Wanted returns a channel that is closed once somebody else, in this process or another, waits for
+// the lock in Lock or Acquire, or in a TryLock with [WithKeep]. A holder that can stop early may
+// then do so. It stays closed if the waiter gives up. It closes by a message or, if that is lost,
+// at the waiter's next poll, within 2 s. Redisson's waiters are not noticed. Every process with a
+// permit of a [Semaphore] is told; of more than 100 permits, those whose leases end first. The
+// channel is nil for readers, a [Group] and a [Redlock]. Wanted does not block, and sends nothing.
 func (h *Hold) Wanted() <-chan struct{} {
 	if h == nil {
 		return nil
@@ -32,14 +32,13 @@ const (
 	watchMost  = 3 * time.Second // how long one request may take
 )
 
-// Watch yields the state of the lock of that name, as [Session.Inspect] returns it: now, and again
-// whenever its holders or its token have changed, until ctx or the loop ends. So a follower learns
-// who leads. It asks Redis about once a second, while the loop waits for the next state, and starts
-// no goroutine: a change that is over within a second may be missed, and the time that the loop's
-// body takes is not counted.
+// Watch yields the state of a lock, as [Session.Inspect] returns it: now, and whenever its holders
+// or token have changed, until ctx or the loop ends. So a follower learns who leads. Watch asks
+// Redis about once a second, not counting the time of the loop's body, and may miss a change that
+// is over within a second. It starts no goroutine.
 //
-// An error of Redis is yielded, with a zero State, once for each request that fails, and does not
-// end the loop; nor does [ErrNotLock]. [ErrName] and [ErrClosed] do. The end of ctx ends the loop
+// An error of Redis is yielded with a zero State, once for each failed request, and does not end
+// the loop; nor does [ErrNotLock]. [ErrName] and [ErrClosed] do. The end of ctx ends the loop
 // without an error.
 func (s *Session) Watch(ctx context.Context, name string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {

@@ -13,35 +13,35 @@ import (
 // An Observer receives events of a session's locks, for metrics, traces and logs. It is called
 // synchronously, from several goroutines at once: it must be safe for concurrent use, must not
 // block, and must not call back into the session. If it panics, so does the call that it was told
-// of, which then holds nothing; an event of the background, such as a renewal, ends the process.
+// of, which then holds nothing; in a background event, such as a renewal, that ends the process.
 // Embed [NopObserver] to stay compatible when events are added. ctx is the caller's.
 //
-// Every Acquired with Held is followed by one Released or one Lost, and every Waiting by one
-// Acquired with Waited. Re-entry is no event. A [Group] and a [Redlock] report as themselves, once
-// to each observer of their sessions (by ==); their members do not.
+// Every Acquired with Held is followed by one Released or Lost, and every Waiting by one Acquired
+// with Waited. Re-entry is not reported. A [Group] and a [Redlock] report as themselves, not as
+// their members, once to each observer of their sessions (by ==).
 type Observer interface {
-	// Waiting: a Lock has found the lock taken, by this process or another, and waits.
+	// Waiting: a Lock found the lock taken, by this process or another, and waits.
 	Waiting(ctx context.Context, e WaitEvent)
 
-	// Acquired: a Lock, TryLock, Acquire or TryAcquire has ended, with the lock, without it, or
-	// with an error.
+	// Acquired: a Lock, TryLock, Acquire or TryAcquire ended, with or without the lock, or with an
+	// error.
 	Acquired(ctx context.Context, e AcquireEvent)
 
-	// Released: a hold was ended by its last Unlock.
+	// Released: the last Unlock ended a hold.
 	Released(ctx context.Context, e ReleaseEvent)
 
-	// Lost: a hold has ended before its last Unlock, or that returns [ErrLost].
+	// Lost: a hold ended before its last Unlock, or that returns [ErrLost].
 	Lost(e LostEvent)
 
 	// Renewed: a batch of leases was renewed, or could not be.
 	Renewed(e RenewEvent)
 
-	// Kept: the number of leases that the session keeps ([WithKeep]) has changed. It is told at
-	// most once a second.
+	// Kept: the number of leases that the session keeps ([WithKeep]) changed. It is told at most
+	// once a second.
 	Kept(e KeepEvent)
 }
 
-// Kind is the kind, or side, of the lock that an event is about.
+// Kind is the kind or side of a lock.
 type Kind uint8
 
 const (
@@ -103,7 +103,7 @@ type LostEvent struct {
 	Cause error         // ErrLost, and ErrExpired, ErrGone, ErrForced or ErrClosed; its text names no lock
 }
 
-// RenewEvent reports one round of renewals, in a cluster those of one node.
+// RenewEvent reports one round of renewals; in a cluster, those of one node.
 type RenewEvent struct {
 	Holds    int           // how many were due
 	Duration time.Duration // round trip
@@ -126,7 +126,7 @@ func (NopObserver) Lost(LostEvent)                         {}
 func (NopObserver) Renewed(RenewEvent)                     {}
 func (NopObserver) Kept(KeepEvent)                         {}
 
-// Observers returns an observer that passes every event to each of these, in order.
+// Observers returns an observer that passes every event to each of o, in order.
 func Observers(o ...Observer) Observer {
 	o = slices.DeleteFunc(slices.Clone(o), func(o Observer) bool { return isNil(o) })
 	switch len(o) {

@@ -18,14 +18,14 @@ const (
 	minLease      = 10 * time.Millisecond
 )
 
-// A SessionOption sets up a [Session]; see the With functions.
+// A SessionOption configures a [Session]; see the With functions.
 type SessionOption interface{ applySession(*sessionConfig) }
 
-// A LockOption sets up one value of a lock type, and what is acquired through it; see [WithLease],
-// [WithFixedLease], [WithMaxHold], [WithMinHold], [WithKeep], [WithNote] and [WithWait].
+// A LockOption configures one lock value and its holds; see [WithLease], [WithFixedLease],
+// [WithMaxHold], [WithMinHold], [WithKeep], [WithNote] and [WithWait].
 type LockOption interface{ applyLock(*lockConfig) }
 
-// An Option sets up a [Session], or one value of a lock type; see [WithLease].
+// An Option configures a [Session], or one lock value; see [WithLease].
 type Option interface {
 	SessionOption
 	LockOption
@@ -124,18 +124,16 @@ func (d leaseOption) applyLock(c *lockConfig) {
 	}
 }
 
-// WithLease sets the length of leases, of all locks of a session or of one lock value; the watchdog
-// renews them every third of it. The default is 30 s, the minimum 10 ms. A short lease frees the
-// locks of a dead process sooner; a long one survives a longer outage of Redis.
-//
-// A lock is passed on ([WithTenure]) only to goroutines that lock it with a lease of the same
-// length.
+// WithLease sets the length of leases, of a session's locks or of one lock value: at least 10 ms,
+// by default 30 s. The watchdog renews them every third of it. A short lease frees a dead process's
+// locks sooner; a long one survives a longer outage of Redis. A lock is passed on ([WithTenure])
+// only to goroutines with the same length of lease.
 func WithLease(d time.Duration) Option { return leaseOption(d) }
 
-// WithPrefix puts a prefix before the names of all locks of the session: with WithPrefix("lock:")
-// the lock order:1 is at the key lock:order:1. The prefix counts for the length of a name (1 KiB)
-// and for its hash tag: with {shop}: all locks of the session are in one slot of a cluster. Errors,
-// events, Inspect and ForceUnlock use names without it.
+// WithPrefix puts a prefix before the names of the session's locks: with WithPrefix("lock:") the
+// key of lock order:1 is lock:order:1. It counts for the length of a name (1 KiB) and its hash tag:
+// {shop}: puts all locks in one slot of a cluster. Errors, events, Inspect and ForceUnlock use
+// names without it.
 func WithPrefix(prefix string) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Prefix = prefix
@@ -145,9 +143,9 @@ func WithPrefix(prefix string) SessionOption {
 	})
 }
 
-// WithLabel says who this process is, for people: [Session.Inspect] shows it beside what the
-// session holds. The default is program@host:pid. Redis keeps it in plain text while the session
-// lives. It has at most 256 printable bytes; an empty one is not kept.
+// WithLabel names this process for people: [Session.Inspect] shows it beside the session's holds.
+// The default is program@host:pid. Redis keeps it in plain text while the session lives. It has at
+// most 256 printable bytes; an empty one is not kept.
 func WithLabel(label string) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Label = label
@@ -157,9 +155,10 @@ func WithLabel(label string) SessionOption {
 	})
 }
 
-// WithTenure sets the hand-off window: for how long after the acquisition, or after a lock that was
-// kept is taken again, a process may pass the lock on among its goroutines without a round trip.
-// After that it queues behind other processes. The default is 10 ms; with 0 it passes no lock on.
+// WithTenure sets the hand-off window: how long after the acquisition, or after a kept lock is
+// taken again, a process may pass the lock on among its goroutines before it queues behind other
+// processes. The default is 10 ms; with 0 no lock is passed on, nor is one with [WithFixedLease],
+// [WithMaxHold] or [WithMinHold].
 func WithTenure(d time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Tenure = d
@@ -170,10 +169,9 @@ func WithTenure(d time.Duration) SessionOption {
 }
 
 // WithReplicas makes an acquisition count only once n replicas have acknowledged it (the WAIT
-// command). If they have not within timeout, it is undone, and Lock returns [ErrReplicas]. That
-// narrows the window in which a failover loses a lock, and does not close it. [NewSession],
-// [Hold.Handoff] and [Session.Adopt] fail likewise if fewer replicas acknowledge in time, in a
-// cluster those of one primary.
+// command). If they have not within timeout, it is undone, and Lock returns [ErrReplicas];
+// [NewSession], [Hold.Handoff] and [Session.Adopt] fail likewise. In a cluster, the replicas of one
+// primary count.
 func WithReplicas(n int, timeout time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Replicas, c.AckWait = n, timeout
@@ -183,24 +181,25 @@ func WithReplicas(n int, timeout time.Duration) SessionOption {
 	})
 }
 
-// WithBackgroundStart makes [NewSession] return at once. It sends nothing, ignores its ctx, and fails
-// only if an option is out of range. The session then tries about once a second to connect and to
-// check the server, until that succeeds. So a [Redlock] starts while a minority of its servers is
-// down, and uses them once they are there; and a program can start before its Redis.
+// WithBackgroundStart makes [NewSession] return at once: it sends nothing, ignores its ctx, and
+// fails only if an option is out of range. The session then tries about once a second to connect
+// and check the server. So a program can start before its Redis, or a [Redlock] while a minority of
+// its servers is down.
 //
-// Until then calls behave as they do while Redis does not answer. Lock and Acquire wait, and
-// TryLock fails with [ErrUnavailable]; a TryLock right after NewSession waits for the first attempt.
-// If the check finds something that only people can fix, such as a missing permission, a read-only
-// replica, or too few replicas ([WithReplicas]), every call returns that error at once, also Lock.
-// Once it is fixed, the session starts.
+// Until that succeeds, calls behave as while Redis does not answer: Lock and Acquire wait, and
+// TryLock fails with [ErrUnavailable]. (Right after NewSession, TryLock waits for the first
+// attempt.) If only people can fix the problem, such as a missing permission, a read-only replica
+// or too few replicas ([WithReplicas]), every call, even Lock, returns that error at once. Once it
+// is fixed, the session starts.
 //
-// With ClientOption.ForceSingleClient, rueidis.NewClient returns a client and an error when a single
-// server is down: use that client. For a cluster or Sentinel it returns none: call it until it does.
+// While a single server is down, rueidis.NewClient returns an error and, with
+// ClientOption.ForceSingleClient, a client to use. For a cluster or Sentinel, call it until it
+// returns one.
 func WithBackgroundStart() SessionOption {
 	return sessionOption(func(c *sessionConfig) { c.Background = true })
 }
 
-// WithObserver sends the session's events to o. See [Observer] and, for more than one, [Observers].
+// WithObserver sends the session's events to o; for more than one [Observer], see [Observers].
 func WithObserver(o Observer) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		if c.Observer = nil; !isNil(o) {
@@ -209,8 +208,8 @@ func WithObserver(o Observer) SessionOption {
 	})
 }
 
-// WithFixedLease gives the lock a lease that is not renewed: it ends d (at least 10 ms) after the
-// acquisition, also if its owner has locked again. The hold is not passed on to other goroutines.
+// WithFixedLease sets a lease that is not renewed: it ends d (at least 10 ms) after the
+// acquisition, even if its owner has locked again.
 func WithFixedLease(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.fixed = d
@@ -220,10 +219,9 @@ func WithFixedLease(d time.Duration) LockOption {
 	})
 }
 
-// WithWait bounds how long Acquire, Lock, and so [Do], take until the lock is held: after d they
-// return [context.DeadlineExceeded], joined with [ErrTaken] or [ErrUnavailable]. It does not bound
-// the work under the lock, as a deadline of the context would. In a [Group] it bounds each of the
-// attempts at that member, and each wait for it.
+// WithWait bounds how long Acquire, Lock and [Do] take to get the lock, not the work under it:
+// after d they return [context.DeadlineExceeded], joined with [ErrTaken] or [ErrUnavailable]. In a
+// [Group] it bounds each attempt at that member, and each wait for it.
 func WithWait(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.Wait = d
@@ -233,15 +231,14 @@ func WithWait(d time.Duration) LockOption {
 	})
 }
 
-// WithMinHold keeps the lock taken after Unlock, until d (at least 1 ms) after the acquisition:
-// until then no caller gets it, not in this process either, and nothing renews it. Unlock returns
-// as ever. So a job with [TryDo] runs once per period although it is short and the clocks of its
-// hosts differ: let d be longer than they differ, and shorter than the period (ShedLock calls this
-// lockAtLeastFor).
+// WithMinHold keeps the lock taken after Unlock, until d (at least 1 ms) after the acquisition.
+// Until then no caller gets it, not even in this process, and nothing renews it. Unlock returns as
+// usual. So a job with [TryDo] runs once per period although its hosts' clocks differ: choose d
+// longer than the difference, and shorter than the period.
 //
-// Such a hold is not passed on to other goroutines. If it is lost or ended by Close, it ends at
-// once; so does the write side of a lock whose owner reads on, and the read side of one whose owner
-// writes. When an owner enters again, the minimum of its first Lock counts.
+// The hold ends at once if it is lost or ended by Close; so does a write side whose owner still
+// reads, and a read side whose owner writes. When an owner enters again, the minimum of its first
+// Lock counts.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.MinHold = d
@@ -251,28 +248,26 @@ func WithMinHold(d time.Duration) LockOption {
 	})
 }
 
-// WithKeep is for a [Mutex] that a process locks again and again: its partition, its tenants, its
-// files. After Unlock, which returns at once, the session keeps the lock in Redis for up to d,
-// renewed like any hold. The session's next acquisition takes it in memory, with a larger token: it
-// needs no round trip, unless another process is waiting, or it has a lease of another length,
-// [WithFixedLease], [WithMaxHold] or [WithMinHold]. [State.Kept] and [Observer] tell what is kept.
+// WithKeep is for a [Mutex] that a process locks again and again. After Unlock, which returns at
+// once, the session keeps the lock in Redis for up to d (at least 1 ms), with renewals. The next
+// acquisition takes it in memory, with a larger token. It needs a round trip only if another
+// process waits, or with another length of lease, [WithFixedLease], [WithMaxHold] or [WithMinHold].
+// [State.Kept] and [Observer] show kept locks.
 //
-// When a Lock of another process waits for a kept lock, a message recalls it, and the session
-// releases it at once. A lock is kept if the session had it the last two times in a row, or nobody
-// had it lately. Losing an idle lock is not reported. A process that dies leaves its kept locks
-// taken for a lease. A session keeps at most 10,000 locks: the ones closest to their end are
-// released first. Close releases them all.
+// When a Lock of another process waits, a message recalls the kept lock, and the session releases
+// it at once. It keeps a lock that it had the last two times, or that nobody had lately. A session
+// keeps at most 10,000, and first releases those closest to their end; Close releases all. The loss
+// of an idle lock is not reported. A dead process's kept locks stay taken for a lease.
 //
-// The session asks Redis about its kept locks once every third of a lease, and after its connection
-// for messages was broken. In between, a lock whose key somebody deletes is still taken in memory.
+// The session checks its kept locks in Redis every third of a lease, and after a break of its
+// connection for messages. In between, it may take a lock in memory after somebody has deleted its
+// key.
 //
-// A TryLock with WithKeep waits as Lock does, but only for 250 ms once it has found the lock taken:
-// that recalls a lock that another process keeps. A TryLock without WithKeep, also of a [Group],
-// every call of a [Redlock], and Redisson find a kept lock taken, and cannot recall it. Use it for
-// a name everywhere, or nowhere.
+// A TryLock with WithKeep waits as Lock does, but only for 250 ms after it has found the lock
+// taken, to recall it. A TryLock without WithKeep or of a [Group], every call of a [Redlock], and
+// Redisson cannot recall a kept lock. So use WithKeep for a name everywhere, or nowhere.
 //
-// In a [Group] it has no effect; other lock types, and the options above beside it, are
-// [ErrOption]. d is at least 1 ms.
+// A Group ignores WithKeep. With other lock types or the three options above it is [ErrOption].
 func WithKeep(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.Keep = d
@@ -282,13 +277,12 @@ func WithKeep(d time.Duration) LockOption {
 	})
 }
 
-// WithNote says who has a hold and why, for people: a request id, an order, a reason. [State.Note]
-// and the list of the relock command show it. It has at most 128 bytes of printable UTF-8; else the
-// error is [ErrOption]. Redis keeps it in plain text beside the lock. It reaches Redis within 25 ms
-// of the start of the hold; a shorter hold may leave no note. In a [Group], give it to the members.
-// While a [Redlock] is passed on in the process ([WithTenure]), the first holder's note stays.
-//
-// It is for exclusive locks: readers of an [RWMutex] ignore it, and a [Semaphore] returns ErrOption.
+// WithNote tells people who has a hold and why. [State.Note] and the list of the relock command
+// show it. It has at most 128 bytes of printable UTF-8, or the error is [ErrOption]. Redis keeps it
+// in plain text beside the lock, within 25 ms of the start of the hold; a shorter hold may leave
+// none. In a [Group], give it to the members. While a [Redlock] is passed on in the process
+// ([WithTenure]), the first holder's note stays. Readers of an [RWMutex] ignore it, and a
+// [Semaphore] returns ErrOption.
 func WithNote(text string) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.Note = text
@@ -298,9 +292,8 @@ func WithNote(text string) LockOption {
 	})
 }
 
-// WithMaxHold bounds how long a stuck holder can keep the lock: its lease is renewed, but the hold
-// is lost d (at least 10 ms) after the acquisition at the latest, also if its owner has locked
-// again. It is not passed on to other goroutines.
+// WithMaxHold bounds how long a stuck holder keeps the lock: the lease is renewed, but the hold is
+// lost at the latest d (at least 10 ms) after the acquisition, even if its owner has locked again.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.MaxHold = d

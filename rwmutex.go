@@ -7,21 +7,20 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// An RWMutex is a re-entrant reader/writer mutual exclusion lock: held by any number of readers, or
-// by one writer. It excludes every RWMutex and Redisson RReadWriteLock of the same name. As a
-// [Locker] it is its write side; [RWMutex.RLocker] is its read side.
+// An RWMutex is a re-entrant reader/writer lock. It excludes every RWMutex and Redisson
+// RReadWriteLock of the same name. As a [Locker] it is its write side; [RWMutex.RLocker] is its
+// read side.
 //
-// Readers and writers of all processes take turns: a waiting writer stops new readers, and when a
-// writer is done, all readers that wait go before the next one; a reader whose session's reader
-// before it gives up may have to queue again. An owner that reads may read again, even while a
-// writer waits. A writer may also read, and keeps reading when it unlocks the write side first; to
-// write while reading is refused with [ErrUpgrade].
+// Readers and writers of all processes take turns. A waiting writer stops new readers, and after a
+// writer all waiting readers go before the next one; if a reader gives up, the readers behind it in
+// its session may queue again. An owner that reads may read again, even while a writer waits. A
+// writer may also read, and keeps reading if it unlocks the write side first. An owner that only
+// reads gets [ErrUpgrade] if it locks the write side.
 //
-// The readers of a session share one lease in Redis. More readers join it without a round trip for
-// as long as the hand-off window ([WithTenure]) after Redis last said that no writer waits. A
-// reader whose lease has another length than the session's, or is bounded ([WithFixedLease],
-// [WithMaxHold]), has a lease of its own. Such readers of one value do not share a hold: RUnlock ends
-// the one that was locked first.
+// A session's readers share one lease in Redis. More readers join it without a round trip during
+// the hand-off window ([WithTenure]) after Redis last said that no writer waits. A reader has its
+// own lease if its length is not the session's, or is bounded ([WithFixedLease], [WithMaxHold]).
+// Such readers of one value do not share a hold: RUnlock ends the one that was locked first.
 type RWMutex struct {
 	named // the write side
 	read  handle
@@ -29,7 +28,7 @@ type RWMutex struct {
 
 var _ Locker = (*RWMutex)(nil)
 
-// RWMutex returns a read-write lock of the given name. It sends nothing and cannot fail; see
+// RWMutex returns the read-write lock of that name. It sends nothing and cannot fail; see
 // [Session.Mutex].
 func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
 	rw, c := new(RWMutex), unkeptConfigOf(opts)
@@ -43,7 +42,7 @@ func (s *Session) RWMutex(name string, opts ...LockOption) *RWMutex {
 // RLock locks rw for reading; see [Locker].
 func (rw *RWMutex) RLock(ctx context.Context) error { return rw.read.Lock(ctx) }
 
-// TryRLock tries to lock rw for reading without waiting; it is false while a writer waits.
+// TryRLock makes one attempt to lock rw for reading. It is false while a writer waits.
 func (rw *RWMutex) TryRLock(ctx context.Context) (bool, error) { return rw.read.TryLock(ctx) }
 
 // RUnlock ends one RLock of rw; see [Locker].
@@ -52,9 +51,9 @@ func (rw *RWMutex) RUnlock(ctx context.Context) error { return rw.read.Unlock(ct
 // RAcquire acquires rw for reading; see [RWMutex.Acquire].
 func (rw *RWMutex) RAcquire(ctx context.Context) (*Hold, error) { return rw.read.Acquire(ctx) }
 
-// TryRAcquire tries to acquire rw for reading without waiting; see [RWMutex.TryAcquire].
+// TryRAcquire makes one attempt to acquire rw for reading; see [RWMutex.TryAcquire].
 func (rw *RWMutex) TryRAcquire(ctx context.Context) (*Hold, error) { return rw.read.TryAcquire(ctx) }
 
 // RLocker returns the read side of rw as a Locker: its Lock and Unlock are RLock and RUnlock. It
-// has Acquire and TryAcquire as well.
+// also has Acquire and TryAcquire.
 func (rw *RWMutex) RLocker() Locker { return &rw.read }

@@ -6,28 +6,26 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Semaphore is a lock of which at most n holds exist at a time, over all processes. Each hold is
-// a permit with a lease, as that of a [Mutex] is, so those of a dead process are free after a
-// lease. It has a slot, a number from 0 to n-1 that no two holders have at the same time: the
-// lowest that is free. Slots are numbers of connections, API keys or workers; see [Hold.Slot].
+// A Semaphore is a lock with at most n holds at a time, over all processes. Each hold is a permit
+// with a lease and a slot ([Hold.Slot]): the lowest free number from 0 to n-1, which no two holders
+// have at the same time. Slots can number connections, API keys or workers.
 //
-// Permits go to callers in order of arrival, over all goroutines of all processes: a Semaphore
-// waits as a [FairMutex] does. Each caller applies its own n. While these differ, a caller with a
-// larger n may exceed the smaller one, but still queues behind earlier callers. A smaller n takes
-// effect as holds end.
+// Permits go to callers in order of arrival, as with a [FairMutex]. Each caller applies its own n.
+// While these differ, a caller with a larger n may exceed the smaller one, but queues behind
+// earlier callers. A smaller n takes effect as holds end.
 //
-// [Do] and Acquire give each call a permit of its own; [HoldOf] in Do, and the [Hold], know its
-// slot. Lock through one value takes a permit for each call as well, but Unlock ends a lost one,
-// else the one locked last, whichever goroutine calls it. An owner ([Session.NewContext]) has one
-// permit, and enters again.
+// [Do] and Acquire give each call its own permit, with its slot in the [Hold] ([HoldOf] in Do).
+// Lock through one value also takes a permit for each call, but Unlock ends a lost one, else the
+// newest, whichever goroutine calls it. An owner ([Session.NewContext]) has one permit, and enters
+// again.
 //
-// A Semaphore and a lock of another type cannot have the same name: the second one that is locked
-// returns [ErrNotLock]. Redisson does not know it.
+// A Semaphore and a lock of another type cannot share a name: the second one that is locked returns
+// [ErrNotLock]. Redisson does not know Semaphores.
 type Semaphore struct{ named }
 
 var _ Locker = (*Semaphore)(nil)
 
-// Semaphore returns a semaphore of the given name with that many permits, at least one. It sends
+// Semaphore returns the semaphore of that name with that many permits, at least one. It sends
 // nothing and cannot fail; see [Session.Mutex].
 func (s *Session) Semaphore(name string, permits int, opts ...LockOption) *Semaphore {
 	m, c := new(Semaphore), unkeptConfigOf(opts)
