@@ -40,9 +40,10 @@
 //
 // A hold is one acquisition of a lock, from Acquire or Lock to its Unlock or loss. A lease is its
 // time to live in Redis. An owner is a unit of work, such as a request, that may enter again what
-// it holds; its contexts carry it ([Session.NewContext]). The hand-off window is for how long, by
-// default 10 ms, the goroutines of a process pass a lock among themselves without a round trip,
-// before others get it ([WithTenure]).
+// it holds; its contexts carry it ([Session.NewContext]). The hand-off window is the time, 10 ms by
+// default, during which the goroutines of a process pass a lock among themselves without a round
+// trip, before others get it ([WithTenure]). A lock value is what [Session.Mutex] and the like
+// return.
 //
 // # Leases and loss
 //
@@ -51,10 +52,11 @@
 // leases that are not renewed, [WithMaxHold] ends a hold whose work may hang, and [WithMinHold]
 // keeps the lock taken after Unlock.
 //
-// A holder knows by its own clock how long its hold is valid, even while Redis does not answer: for
-// one lease after it sent the last successful acquisition or renewal, less a margin for clocks that
-// run at different rates. At this local deadline the hold is lost, or earlier if a renewal finds it
-// gone, or by [Session.ForceUnlock] or [Session.Close]. The holder hears of a loss in three ways:
+// A holder knows by its own clock how long its hold is valid, even while Redis does not answer: the
+// hold is valid for one lease, less a margin for clocks that run at different rates, counted from
+// when the last successful acquisition or renewal was sent. The hold is lost at this local
+// deadline, or earlier if a renewal finds it gone, or [Session.ForceUnlock] or [Session.Close] ends
+// it. The holder hears of a loss in three ways:
 //
 //   - Done's channel is closed, and Err returns [ErrLost].
 //   - The context that Do passes to its function, or that [Hold.Context] returns, is cancelled,
@@ -77,9 +79,10 @@
 //
 // Tokens grow, though not by one. They follow the server's clock, so they grow even after Redis has
 // lost its data or another server has taken over, unless the new clock is behind. Redis remembers
-// the last token for a minute after its lease. A clock that is later set back further makes the
-// next token smaller: slew clocks, don't set them. Tokens are positive, and below 2^53 until the
-// year 2248. Readers of an [RWMutex] have no token; each member of a [Group] has its own.
+// the last token for a minute after its lease. If the clock is set back later than that, by more
+// than the time since the acquisition, the next token is smaller: adjust clocks gradually (slew
+// them). Tokens are positive, and below 2^53 until the year 2248. Readers of an [RWMutex] have no
+// token; each member of a [Group] has its own.
 //
 // A [Redlock] has tokens too; Martin Kleppmann criticized the original algorithm for having none.
 // They grow whichever majority grants the lock, even if the servers' clocks differ. His other point
@@ -89,8 +92,8 @@
 //
 // As long as Redis keeps its data:
 //
-//   - Exclusion. At most one hold of a lock is valid at a time (readers and permits aside), even if
-//     processes pause, crash, or lose the network.
+//   - Exclusion. At most one hold of a lock is valid at a time (but for readers, and the n permits
+//     of a Semaphore), even if processes pause, crash, or lose the network.
 //   - A loss is reported by the local deadline, even if Redis or the network hangs.
 //   - Nothing stays behind. What a failed Lock may have been granted is released in the background.
 //     What cannot be released, or was held by a dead process, is free within a lease (among
@@ -101,8 +104,8 @@
 //   - No waiter sleeps for ever.
 //   - A request that is sent twice, because its reply was lost, has the outcome of one sent once.
 //   - Within 50 ms of Lock returning, the hold has its full lease in Redis, even if another
-//     process's Unlock granted it, for a shorter time at first. A hold passed on by a goroutine of
-//     the session, or a reader that joins others, has at least half of it.
+//     process's Unlock first granted it for a shorter time. A hold passed on by a goroutine of the
+//     session, or a reader that joins others, has at least half of it.
 //   - A session's goroutines and connections do not grow with the number of locks, holds or
 //     waiters.
 //
@@ -135,9 +138,9 @@
 //		return book(ctx, 7) // which locks account:7 too
 //	})
 //
-// After a loss the owner gets [ErrLost] from Lock and TryLock of that lock, of either side of an
-// [RWMutex], until it has unlocked. A hold that is renewed lasts until its Unlock, or until Close,
-// even if the [Hold] or lock value has become garbage.
+// After a loss the owner gets [ErrLost] from Lock and TryLock on that lock (for an [RWMutex], on
+// either side) until it has unlocked. A hold that is renewed lasts until its Unlock, or until
+// Close, even if the [Hold] or lock value has become garbage.
 //
 // # Handing a lock to another process
 //
@@ -150,7 +153,7 @@
 // lock to the first waiter whose session is subscribed, with a provisional lease of at most 5 s.
 // The winner extends that to its own lease 20 ms later, unless it has unlocked by then. Waiters
 // also poll every few seconds. A waiter that was passed over because its session was not subscribed
-// comes back in order of arrival.
+// later gets its place back.
 //
 // While Redis does not answer, a waiting Lock keeps trying. If its context ends then, the error is
 // also [ErrUnavailable], and not [ErrTaken]: nobody knows whether another caller has the lock.
@@ -169,7 +172,7 @@
 //
 // A lock job:1 has more keys and channels, with {job:1} in their names (docs/operating.md lists
 // them): a hash tag, which keeps them in one slot of a cluster. A name that contains a brace must
-// have a hash tag of its own. So a and {a} are two locks, which share tokens and channels as in
+// have a hash tag of its own. So "a" and "{a}" are two locks, which share tokens and channels as in
 // Redisson, and do not exclude each other.
 //
 // SECURITY.md says what another user of the same Redis can do.
