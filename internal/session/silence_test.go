@@ -103,8 +103,11 @@ func TestSilentSubscriptionIsNoticedWithRESP2(t *testing.T) {
 		o.AlwaysRESP2, o.ConnWriteTimeout = true, 10*time.Minute
 		o.DialCtxFn = func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			addr := server.Addr()
-			if dials.Add(1) == 3 { // after the shared and the dedicated one
+			switch n := dials.Add(1); {
+			case n == 3: // after the shared and the dedicated one
 				addr = p.Addr()
+			case n > 3: // the subscription is missing for long enough to be seen
+				time.Sleep(time.Second)
 			}
 			return d.DialContext(ctx, "tcp", addr)
 		}

@@ -9,9 +9,15 @@ import (
 // user has stopped it there, this process's group stops as well, so that the shell goes on, and
 // both continue together.
 func (s *supervisor) stopped(by syscall.Signal) {
+	pressed := s.pressed
+	s.pressed = false
 	switch {
 	case by == syscall.SIGTTIN || by == syscall.SIGTTOU:
-		if s.wants = true; s.terminal.foreground() {
+		s.wants = true
+		switch {
+		case pressed: // it asked just before the key: a SIGCONT would take the key's signal away
+			by = syscall.SIGTSTP
+		case s.terminal.foreground():
 			s.resume()
 			return
 		}

@@ -31,6 +31,7 @@ type supervisor struct {
 	warned    bool // the group was told because of the deadline or a loss
 	lost      bool // the lock is lost
 	wants     bool // the command has, or asked for, the terminal
+	pressed   bool // the terminal's key to stop was passed on, and the command has not stopped since
 
 	unconfirmed bool // Redis did not confirm the lock in time
 
@@ -67,6 +68,7 @@ func (s *supervisor) supervise() {
 		case sig := <-s.job.Signals:
 			s.passOn(sig.(syscall.Signal))
 		case <-s.stops:
+			s.pressed = true
 			s.process.signal(syscall.SIGTSTP)
 		case <-lost:
 			lost = nil
