@@ -236,9 +236,10 @@ func WithWait(d time.Duration) LockOption {
 // usual. So a job with [TryDo] runs once per period although its hosts' clocks differ: choose d
 // longer than the difference, and shorter than the period.
 //
-// The hold ends at once if it is lost or ended by Close; so does a write side whose owner still
-// reads, and a read side whose owner writes. When an owner enters again, the minimum of its first
-// Lock counts.
+// The hold ends at once if it is lost, or ended by Close before its Unlock; so does a write side
+// whose owner still reads, and a read side whose owner writes. The lock of a process that dies
+// before Unlock is free after its lease. When an owner enters again, the minimum of its first Lock
+// counts.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.MinHold = d
