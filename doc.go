@@ -153,7 +153,7 @@
 // lock to the first waiter whose session is subscribed, with a provisional lease of at most 5 s.
 // The winner extends that to its own lease 20 ms later, unless it has unlocked by then. Waiters
 // also poll every few seconds. A waiter that was passed over because its session was not subscribed
-// later gets its place back.
+// later returns to its position in the queue.
 //
 // While Redis does not answer, a waiting Lock keeps trying. If its context ends then, the error is
 // also [ErrUnavailable], and not [ErrTaken]: nobody knows whether another caller has the lock.

@@ -54,7 +54,7 @@ type Holder struct {
 	ID      string // hold id
 	Session string // session, or Redisson client, that has it
 	Label   string // who that is, see [WithLabel]; empty for Redisson, and if it is not known
-	Count   int    // of Redisson's locks; relock counts in the process: 1, or 0 after Unlock ([WithMinHold])
+	Count   int    // of Redisson's locks; 1 for relock's, or 0 after Unlock ([WithMinHold])
 	Slot    int    // of a permit of a Semaphore; 0 for other locks
 }
 

@@ -22,8 +22,8 @@ const (
 	chartTitle  = "relock is … times as fast, or as sparing, as (right of 1 ×: relock is ahead)"
 )
 
-// colours are those of the libraries in every chart, by the ids of peers. A variant of a library has
-// a shade of its colour.
+// colours are those of the libraries in every chart, by the ids of peers. A variant of a library
+// has a shade of its colour.
 var colours = map[string]string{
 	ours: "#c03030", "relock-fair": "#e08a8a", relockWithout: "#803030", relockWanted: "#e06090",
 	"rueidislock": "#4878a8", "rueidislock-default": "#9ab8d4",

@@ -16,7 +16,7 @@ const (
 )
 
 // localityRows are the figures for one share of calls for one's own names. without is relock's rate
-// without WithKeep, and wanted that with it, while own names are wanted by another process now and then.
+// without WithKeep, and wanted that with it, while another process wants own names now and then.
 type localityRows struct{ rate, server, without, wanted *row }
 
 // locality: processes lock names of their own and names that all of them use, each call one at
@@ -96,8 +96,8 @@ func (b *bench) localityOf(section string, own int, peers []*peer, rows locality
 	})
 }
 
-// roam has the workers of a peer roam for a slice of time, as t says. It returns how often they got a
-// lock, and what that took the server, in nanoseconds.
+// roam has the workers of a peer roam for a slice of time, as t says. It returns how often they got
+// a lock, and what that took the server, in nanoseconds.
 func (b *bench) roam(crew *crew, p *peer, t task, round int) (n, cpu float64, err error) {
 	hands := crew.of(p, localityProcesses)
 	if hands == nil {

@@ -79,7 +79,8 @@ func (a *api) refresh(ctx context.Context, t *apiToken) error {
 		return err
 	}
 	*t = latest
-	store := a.redis.B().Eval().Script(replace).Numkeys(1).Key("api:token").Arg(old, string(text)).Build().Pin()
+	eval := a.redis.B().Eval().Script(replace).Numkeys(1).Key("api:token")
+	store := eval.Arg(old, string(text)).Build().Pin()
 	for { // while Redis does not answer: no other process has the new refresh token
 		err = a.redis.Do(ctx, store).DecodeJSON(t)
 		if err == nil || ctx.Err() != nil {

@@ -195,8 +195,8 @@ func (n *Node) ReadTicket(text string) (*wire.Ticket, error) {
 		return nil, lockerr.New(opAdopt, "", err)
 	}
 	if t.Prefix != n.Config.Prefix {
-		return nil, lockerr.New(opAdopt, t.Name, fmt.Errorf("%w: the ticket is of a session with the prefix %q, this one has %q (WithPrefix)",
-			lockerr.ErrOption,
+		return nil, lockerr.New(opAdopt, t.Name, fmt.Errorf(
+			"%w: the ticket is of a session with the prefix %q, this one has %q (WithPrefix)", lockerr.ErrOption,
 			t.Prefix, n.Config.Prefix))
 	}
 	return t, nil

@@ -45,7 +45,8 @@ func (n *Node) takenHere(l *Lock, o *local.Owner) error {
 		return nil
 	}
 	if l.config.Permits > 1 {
-		return lockerr.Here(fmt.Sprintf("%d calls, one of them %s", count, callOf(last, o)), time.Duration(now-last.Since))
+		calls := fmt.Sprintf("%d calls, one of them %s", count, callOf(last, o))
+		return lockerr.Here(calls, time.Duration(now-last.Since))
 	}
 	return Here(last, o, now)
 }

@@ -51,8 +51,8 @@ func (t *Ticket) Text() string {
 	return ticketHead + base64.RawURLEncoding.EncodeToString(append(b, sum[:ticketCheck]...))
 }
 
-// ErrTicket: a text is not a ticket. The error does not show it, for a part of a ticket may be as good
-// as all of it.
+// ErrTicket: a text is not a ticket. The error does not show it, for a part of a ticket may be as
+// good as all of it.
 var ErrTicket = fmt.Errorf("%w: this is not a ticket of Handoff, or not all of one", lockerr.ErrOption)
 
 // ReadTicket returns the ticket with that text.

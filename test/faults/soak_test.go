@@ -187,7 +187,7 @@ func TestCertainHoldsNeverOverlapUnderFaults(t *testing.T) {
 }
 
 // accepted checks that the specification accepts what the server has done, since it lost its data
-// last if it does, and that it had each hold of which a worker was certain.
+// last if it does, and that it had each hold that a worker had.
 func (k *soak) accepted(holds []certainHold, loses bool) {
 	trace, err := spec.Collect(k.server.Do)
 	require.NoError(k.t, err)

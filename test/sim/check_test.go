@@ -129,7 +129,7 @@ func (w *world) checkWait(c *call) {
 			free = max(free, min(w.freed(d), c.returned.at))
 		}
 	}
-	vanished := time.Duration(0) // what waits in each costs a claim, if Redis does not notice
+	vanished := time.Duration(0) // what waits in each costs a grant timeout, if Redis does not notice
 	for _, p := range w.procs {
 		if p.gone.seq != 0 {
 			vanished++
@@ -145,7 +145,7 @@ func (w *world) checkWait(c *call) {
 	for _, t := range w.troubles { // which may have left something that others wait for
 		if t.from <= c.returned.at {
 			free = max(free, t.to)
-			bound = max(bound, w.plan.lease+max(1, vanished)*claim+w.stepped(clockBack, 0))
+			bound = max(bound, w.plan.lease+max(1, vanished)*grantTimeout+w.stepped(clockBack, 0))
 		}
 	}
 	if waited := c.returned.at - free; waited > bound {

@@ -391,13 +391,13 @@ func (w *world) hadEnough() bool {
 	return w.plan.enough > 0 && w.holds >= w.plan.enough
 }
 
-// claim is how long a lock is kept at most for a waiter that does not come.
-const claim = 5 * time.Second
+// grantTimeout is how long a lock is kept at most for a waiter that does not come.
+const grantTimeout = 5 * time.Second
 
 // handOver is how long a lock may be on its way from one process to the next.
 const handOver = 300 * time.Millisecond
 
-// checkCrowd checks that a process that stops keeps the others waiting for its lease and one claim, no
+// checkCrowd checks that a process that stops keeps the others waiting for its lease and one grant timeout, no
 // matter how many of its goroutines wait. A reader of it counts for as long as the longest lease of
 // those that it read with.
 func (w *world) checkCrowd() {
@@ -414,8 +414,8 @@ func (w *world) checkCrowd() {
 			if slices.ContainsFunc(w.calls, func(c *call) bool { return c.parts[0] == part{reader, name} }) {
 				lease = w.plan.lease
 			}
-			if d, most := w.idle(name, t.proc, t.from, to), lease+claim+time.Second; d > most {
-				w.fail("what waits in a stopped process costs one claim in all", "%v without a holder of %s, while others waited", d, name)
+			if d, most := w.idle(name, t.proc, t.from, to), lease+grantTimeout+time.Second; d > most {
+				w.fail("what waits in a stopped process costs one grant timeout in all", "%v without a holder of %s, while others waited", d, name)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (w *world) trace() (all []string) {
 func TestSameSeedSameTrace(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer func(was func(int64) int64) { timing.Random = was }(timing.Random)
-	timing.Random = func(n int64) int64 { // by the time, whoever asks first
+	timing.Random = func(n int64) int64 { // depends on the time, not on the order of calls
 		h := fnv.New64a()
 		fmt.Fprint(h, time.Now().UnixNano(), n)
 		return int64(h.Sum64() >> 1 % uint64(n))

@@ -22,7 +22,7 @@
 // end with their contexts; TryLock does not wait, and Unlock 2 s at most; tokens grow, also when the server's clock
 // steps back, unless it has lost its data or a minute has gone by; TryLock finds a free lock free; no waiter sleeps
 // when the lock is free; no hold is lost by an outage that is shorter than half its lease and begins 50 ms or more
-// after Lock returned; what waits in a process that stops costs one claim in all; no process has less than a tenth of
+// after Lock returned; what waits in a process that stops costs one grant timeout in all; no process has less than a tenth of
 // an even share; forged messages, values that are no token, and what is wrong with other locks excuse nothing; Unlock
 // releases whatever is wrong beside the lock; without faults, places are served in order of arrival, readers and
 // writers take turns, and nobody starves; nothing is left in Redis, in the sessions, or of goroutines; and Porcupine
