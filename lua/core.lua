@@ -16,7 +16,7 @@ end
 -- forget has the fence key name nobody, so that nobody's lease has run out when the lock is free.
 local function forget(key)
   local token, id = fenceOf(key)
-  if id ~= '-' then redis.call('set', key, string.format('%.0f - 1', token or 0), 'keepttl') end
+  if id ~= '-' then redis.call('set', key, string.format('%.0f -', token or 0), 'keepttl') end
 end
 
 -- remember has the fence key live a minute longer than a lease that ends in ms.

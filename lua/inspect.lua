@@ -23,7 +23,7 @@ for i = 3, 5 do
   if redis.call('zscore', KEYS[i], 'redisson') then waiters = waiters - 1 end
 end
 local fence = redis.pcall('get', KEYS[2])
-local note = type(fence) == 'string' and string.match(fence, '^%d+ %S+ [12] (.*)$') or ''
+local note = type(fence) == 'string' and string.match(fence, '^%d+ %S+ (.*)$') or ''
 local r = {redis.call('pttl', lock), waiters, fenceOf(KEYS[2]) or 0, now, permits, note}
 if permits >= 1 then
   local all, slots = redis.call('zrange', lock, 1, -1, 'withscores'), {}

@@ -5,13 +5,11 @@
 -- space; empty to leave it as it is.
 local function rewrite(fence, alone, note)
   local text = redis.pcall('get', fence)
-  local token, id, again, old
-  if type(text) == 'string' then
-    token, id, again, old = string.match(text, '^(%d+) (%S+) ([12])(.*)$')
-  end
+  local token, id, old
+  if type(text) == 'string' then token, id, old = string.match(text, '^(%d+) (%S+)(.*)$') end
   if not token or id == 'readers' then return end
   if note == '' then note = old elseif note == ' ' then note = '' end
-  local new = token .. ' ' .. (alone and '-' or id) .. ' ' .. again .. note
+  local new = token .. ' ' .. (alone and '-' or id) .. note
   if new ~= text then redis.call('set', fence, new, 'keepttl') end
 end
 

@@ -1,16 +1,16 @@
 -- While readers have a read-write lock, its fence key names them instead of a hold id, and behind
 -- that until when (ms) it stays taken for those that have left it, by WithMinHold:
 --
---   <last token, or 0> readers 1 <time>
+--   <last token, or 0> readers <time>
 
 -- restsUntil returns that time, 0 if there is none.
 local function restsUntil(key)
   local text = redis.pcall('get', key)
-  return tonumber(string.match(type(text) == 'string' and text or '', '^%d+ readers 1 (%d+)$') or 0)
+  return tonumber(string.match(type(text) == 'string' and text or '', '^%d+ readers (%d+)$') or 0)
 end
 
 local function setPhase(key, token, ends, lives)
-  redis.call('set', key, string.format('%.0f readers 1 %.0f', token or 0, ends), 'px', lives)
+  redis.call('set', key, string.format('%.0f readers %.0f', token or 0, ends), 'px', lives)
 end
 
 -- beginPhase is called when readers get the lock, of which they had nothing.

@@ -23,6 +23,6 @@ last = last or 0
 if token % 1024 == 0 and last > token then token = token + 1023 end
 token = math.max(token, last)
 local lives = ARGV[3] + 60000 + math.max(math.ceil(token / 1024) - now, 0)
-local rest = string.match(redis.call('get', KEYS[2]) or '', '^%d+ %S+ ([12].*)$') or '1'
-redis.call('set', KEYS[2], string.format('%.0f %s %s', token, id, rest), 'px', lives)
+local note = string.match(redis.call('get', KEYS[2]) or '', '^%d+ %S+( .*)$') or ''
+redis.call('set', KEYS[2], string.format('%.0f %s%s', token, id, note), 'px', lives)
 return 1

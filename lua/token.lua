@@ -7,9 +7,8 @@ local now = math.floor(us / 1000) -- ms
 local function sessionOf(id) return string.match(id, '^[^:]*') end
 
 -- The fence key of a lock has the last token, the hold id that it was issued to (- if its lease
--- ends by itself), 2 if that session had the lock before as well, or nobody had it lately, else 1,
--- and the note of the hold, if it has one: who has it and why, for people. fenceOf returns the
--- token and the hold id; nil and - if there are none, and why.
+-- ends by itself), and the note of the hold, if it has one: who has it and why, for people. fenceOf
+-- returns the token and the hold id; nil and - if there are none, and why.
 local function fenceOf(key)
   local text = redis.pcall('get', key)
   local token, id = string.match(type(text) == 'string' and text or '', '^(%d+) ?(%S*)')
@@ -29,12 +28,12 @@ end
 -- no server runs a script in the 2 µs that two numbers take. The key lives a minute longer than the
 -- lease. The note of the hold is empty, or begins with a space.
 --
--- It returns the token, and 2 or 1 as above; or nil and an error. Lua writes large numbers as
--- 1.78e+15, hence %.0f.
+-- It returns the token, and 2 if the session had the lock before as well, or nobody had it lately,
+-- else 1; or nil and an error. Lua writes large numbers as 1.78e+15, hence %.0f.
 local function issue(key, id, lease, note)
-  local token, lives, form = now * 1024, lease + 60000, '%.0f %s %d%s'
+  local token, lives, form = now * 1024, lease + 60000, '%.0f %s%s'
   note = note or ''
-  local was = redis.pcall('set', key, form:format(token, id, 1, note), 'px', lives, 'get')
+  local was = redis.pcall('set', key, form:format(token, id, note), 'px', lives, 'get')
   if type(was) == 'table' then return nil, was.err end
   local last, holder = string.match(was or '', '^(%d+) ?(%S*)')
   last = tonumber(last)
@@ -45,11 +44,11 @@ local function issue(key, id, lease, note)
     token = last + (last % 1024 == 0 and 1024 or 1)
     if token % 1024 == 0 then token = token + 1 end
   end
-  local again = not last or id ~= '-' and sessionOf(holder) == sessionOf(id)
-  if again or token > now * 1024 then
+  if token > now * 1024 then
     lives = lives + math.max(math.ceil(token / 1024) - now, 0)
-    redis.call('set', key, form:format(token, id, again and 2 or 1, note), 'px', lives)
+    redis.call('set', key, form:format(token, id, note), 'px', lives)
   end
+  local again = not last or id ~= '-' and sessionOf(holder) == sessionOf(id)
   return token, again and 2 or 1
 end
 

@@ -103,7 +103,7 @@ func FuzzForeignKeys(f *testing.F) {
 	for _, value := range []string{"", "1", held, "\x00\xff"} {
 		for kind := range byte(4) {
 			f.Add(kind, held, value, value, value, 1.5)
-			f.Add(kind, "mode", value, "12 "+held+" 2", held+" 99", -5.0)
+			f.Add(kind, "mode", value, "12 "+held+" a note", held+" 99", -5.0)
 			f.Add(kind, "permits", value, "7 readers 1", "redisson", 1e18)
 		}
 	}

@@ -122,6 +122,7 @@ func TestContendedLocksCostFewCommands(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		most("the last hand-over", 10, func() { r.end(first) })
 		most("a release", 3, func() { r.end(second) })
+		time.Sleep(5 * time.Millisecond)
 		most("acquiring a free lock", 5, func() { r.take(hold) })
 		r.end(hold)
 	}

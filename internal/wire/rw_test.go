@@ -229,7 +229,7 @@ func TestRWRestThatIsOverDoesNotSwallowTheHandOver(t *testing.T) {
 		a.Rest = time.Minute
 		r.end(a)
 		r.queues(w)
-		r.must("SET", "relock_fence:{a}", "0 readers 1 1") // its time is over
+		r.must("SET", "relock_fence:{a}", "0 readers 1") // its time is over
 		r.end(b)
 		r.held(w)
 	})

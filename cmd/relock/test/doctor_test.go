@@ -183,9 +183,8 @@ func summaryOf(t testing.TB, all []finding) (text, advice string) {
 	return "", ""
 }
 
-// INFO shows a Lock and Unlock as doctor's help says: 10 if another session had the lock before, 11
-// if the same one had it, one more if the last token is ahead of the clock. INFO counts the
-// session's other commands too, so the median is compared.
+// INFO shows a Lock and Unlock as doctor's help says: 10, or 11 if the last token is ahead of the
+// clock. INFO counts the session's other commands too, so the median is compared.
 func TestPairShowsInInfoAsDoctorSays(t *testing.T) {
 	s := server(t)
 	help := start(t, command("", "doctor", "--help")).ends(0)

@@ -22,7 +22,7 @@ PREFIXrelock-doctor:…, behind the prefix of --prefix. If the user may only use
 start with goods:, say so: relock doctor goods:
 
 INFO commandstats counts the commands inside scripts too: a Lock and Unlock of a free Mutex
-sends 2 commands (EVALSHA), and shows as 10 to 12.
+sends 2 commands (EVALSHA), and shows as 10 to 11.
 
 Exit status: 0 if all is well, 1 if there is a warning, 2 if locks do not work.`,
 		Example: "  relock doctor goods:",
