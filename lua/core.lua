@@ -5,9 +5,7 @@
 
 local function isRedissons(id) return id and string.sub(id, 15, 15) == '4' end
 
-local x4 = '%x%x%x%x'
-local uuid = x4 .. x4 .. '%-' .. x4 .. '%-' .. x4 .. '%-' .. x4 .. '%-' .. x4 .. x4 .. x4
-local holdId = '^' .. uuid .. ':%-?%d+(.*)$'
+local holdId = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+(.*)$'
 local function isHold(text)
   local rest = string.match(text, holdId)
   return rest == '' or rest == ':write'

@@ -33,16 +33,18 @@ local function pollAll(width, queue, open, look, found)
   for i = 0, n - 1 do
     local keys = {unpack(KEYS, width * i + 1, width * (i + 1))}
     local entry, channel, grants, prefix = unpack(ARGV, args * i + 2, args * (i + 1) + 1)
-    local q = open(keys, entry, channel, grants, prefix)
-    local score = redis.pcall('zscore', keys[queue], entry)
+    local lock, score = keys[1], redis.pcall('zscore', keys[queue], entry)
     local a, b, c
-    if type(score) ~= 'string' then
-      a, b, c = found(q, idOf(entry), keys)
-    elseif done[q.lock] then
-      a, b, c = done[q.lock], tonumber(score), 0
+    if type(score) == 'string' and done[lock] then
+      a, b, c = done[lock], tonumber(score), 0
     else
-      a, b, c = look(q, entry, tonumber(score), grantOf(entry))
-      if a <= 0 and a > tokenless and not q.theirs then done[q.lock] = a end
+      local q = open(keys, entry, channel, grants, prefix)
+      if type(score) == 'string' then
+        a, b, c = look(q, entry, tonumber(score), grantOf(entry))
+        if a <= 0 and a > tokenless and not q.theirs then done[lock] = a end
+      else
+        a, b, c = found(q, idOf(entry), keys)
+      end
     end
     reply[3 * i + 1], reply[3 * i + 2], reply[3 * i + 3] = a, b, c
   end
