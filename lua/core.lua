@@ -5,7 +5,9 @@
 
 local function isRedissons(id) return id and string.sub(id, 15, 15) == '4' end
 
-local holdId = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+(.*)$'
+local x4 = '%x%x%x%x'
+local uuid = x4 .. x4 .. '%-' .. x4 .. '%-' .. x4 .. '%-' .. x4 .. '%-' .. x4 .. x4 .. x4
+local holdId = '^' .. uuid .. ':%-?%d+(.*)$'
 local function isHold(text)
   local rest = string.match(text, holdId)
   return rest == '' or rest == ':write'
