@@ -44,7 +44,7 @@ func handle(
 		hold, err = session.Mutex(account).TryAcquire(ctx)
 	}
 	if err != nil {
-		return err // ErrTaken: don't wait here, since the holder may be a message behind this one
+		return err // ErrTaken: don't wait, since a message behind this one may have the lock's ticket
 	}
 	defer func() { err = errors.Join(err, hold.Unlock(context.WithoutCancel(ctx))) }()
 	ctx, cancel := hold.Context(ctx)

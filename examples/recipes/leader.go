@@ -23,7 +23,7 @@ func lead(
 		}
 		log.Printf("not leading now: %v", err)
 		select {
-		case <-time.After(time.Second): // Redis may refuse at once, again and again
+		case <-time.After(time.Second): // Do may fail at once, again and again
 		case <-ctx.Done():
 		}
 	}

@@ -32,7 +32,7 @@ func (a *api) load(ctx context.Context) (t apiToken, text string, err error) {
 	return t, text, err
 }
 
-// replace stores a token if its predecessor is still there, and returns the one that is there then.
+// replace stores the new token if the old one is still there, and returns what is there afterwards.
 const replace = `
 if redis.call('GET', KEYS[1]) == ARGV[1] then
 	redis.call('SET', KEYS[1], ARGV[2])
@@ -81,7 +81,7 @@ func (a *api) refresh(ctx context.Context, t *apiToken) error {
 	*t = latest
 	eval := a.redis.B().Eval().Script(replace).Numkeys(1).Key("api:token")
 	store := eval.Arg(old, string(text)).Build().Pin()
-	for { // while Redis does not answer: no other process has the new refresh token
+	for { // retry while Redis is away: only this process has the new refresh token
 		err = a.redis.Do(ctx, store).DecodeJSON(t)
 		if err == nil || ctx.Err() != nil {
 			return err
