@@ -24,11 +24,11 @@
 //		// The last write may or may not have been made: check, or repeat it.
 //	}
 //
-// A [Session] connects a process to Redis: it renews leases and hears messages. It makes a [Mutex],
-// a [FairMutex], an [RWMutex], or a [Semaphore], which gives permits to up to n holders. A [Group]
-// locks several at once; a [Redlock] spans several independent deployments of Redis. [Do] is the
-// usual way to use any of them. Acquire returns a [Hold], for work that is not one function. Lock
-// and Unlock, which take a context, work like those of a [sync.Mutex].
+// A [Session] connects a process to Redis: it renews leases, and subscribes to messages. It makes a
+// [Mutex], a [FairMutex], an [RWMutex], or a [Semaphore], which gives permits to up to n holders. A
+// [Group] locks several at once; a [Redlock] spans several independent deployments of Redis. [Do]
+// is the usual way to use any of them. Acquire returns a [Hold], for work that is not one function.
+// Lock and Unlock, which take a context, work like those of a [sync.Mutex].
 //
 // # When not to use it
 //
@@ -78,10 +78,10 @@
 //
 // Tokens grow, though not by one. They follow the server's clock, so they grow even after Redis has
 // lost its data or another server has taken over, unless the new clock is behind. Redis remembers
-// the last token for a minute after its lease. Once it is forgotten, a clock that is set back to
-// before its acquisition makes the next token smaller: adjust clocks gradually (slew them). Tokens
-// are positive, and below 2^53 until the year 2248. Readers of an [RWMutex] have no
-// token; each member of a [Group] has its own.
+// the last token of a lock until a minute after the lease of that hold. If the server's clock is
+// then set back to before the acquisition, the next token is smaller: adjust clocks gradually.
+// Tokens are positive, and below 2^53 until the year 2248. Readers of an [RWMutex] have no token;
+// each member of a [Group] has its own.
 //
 // The tokens of a [Redlock] grow whichever majority grants it, even if the servers' clocks differ.
 //
@@ -94,14 +94,15 @@
 //   - A loss is reported by the local deadline, even if Redis or the network hangs.
 //   - Nothing stays behind. If a Lock fails although Redis may have granted it, the lock is
 //     released in the background. If that is impossible, or its process has died, it is free within
-//     a lease (of several readers, the longest).
+//     a lease (if several readers have it, the longest of theirs).
 //   - An Unlock never releases someone else's hold. A [Hold] ends only itself, an owner only its
 //     own. Goroutines that use one lock value without an owner share its holds, as with a
 //     [sync.Mutex].
 //   - No waiter sleeps for ever.
 //   - A request that is sent twice, because its reply was lost, has the outcome of one sent once.
-//   - The lease of a hold is full in Redis within 50 ms of Lock returning; that of a reader that
-//     joins others, or of a hold that a goroutine of the session passed on, at least half full.
+//   - Within 50 ms of Lock returning, the key in Redis has the whole lease to live. If a goroutine
+//     of the session passed the hold on, or a reader joined others, it has at least half of the
+//     lease.
 //   - A session has no more goroutines and connections for more locks, holds or waiters.
 //
 // # What is not promised
@@ -148,14 +149,14 @@
 // until the winner renews it. A waiter that is not subscribed is passed over, but keeps its
 // position. Waiters also poll every few seconds.
 //
-// A wait that its context ends returns the context's error and [ErrTaken]. While Redis does not
-// answer, a Lock keeps trying, and returns [ErrUnavailable] instead of ErrTaken: nobody knows
-// whether the lock is taken.
+// If its context ends first, Lock returns an error that matches the context's and [ErrTaken]. While
+// Redis does not answer, Lock keeps trying, and the error matches [ErrUnavailable] instead of
+// ErrTaken: nobody knows whether the lock is taken.
 //
 // # The end of a process
 //
-// [Session.Shutdown] grants nothing new and waits until all holds have ended.
-// [Session.Close] ends them.
+// [Session.Shutdown] grants nothing new and waits until all holds have ended. [Session.Close] ends
+// them.
 //
 // # Names and keys
 //
@@ -166,8 +167,8 @@
 //
 // A lock job:1 has more keys and channels, with the hash tag {job:1} in their names, so that a
 // cluster has them in one slot (docs/operating.md lists them). A name with a brace must contain a
-// hash tag, which is used instead. So "a" and "{a}" are two locks, which do not exclude each other,
-// but share tokens and channels, as in Redisson.
+// hash tag, and the other keys have that. So the other keys of "a" and "{a}" are the same: these
+// two locks do not exclude each other, but share tokens and channels, as in Redisson.
 //
 // SECURITY.md says what another user of the same Redis can do.
 //
