@@ -10,6 +10,7 @@
 --   reply    0, or how many clients of Redisson were told if the lock was left free
 --            -1  there was neither hold nor entry
 --            DAMAGED, an error: the hold has ended, but a key beside the lock is something else
+--            WRONGTYPE, an error: the lock is something else
 --
 -- Sent twice: the second finds nothing. Hold ids are never used again, so it cannot end another
 -- hold, however late it arrives.
@@ -17,7 +18,7 @@
 local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local id, entry, rest, channel, grants, numsub = unpack(ARGV)
 
--- Usually nobody waits.
+-- Usually nobody waits. The fence key may go on naming the hold: that counts only if others wait.
 local some, told = redis.pcall('zrange', queue, 0, 1, 'withscores'), 0
 if #some == 0 and not some.err and rest == '0' then
   local had = redis.pcall('hdel', lock, id)
@@ -40,13 +41,13 @@ end
 local held = redis.pcall('hget', lock, id)
 if held ~= '1' then
   if redis.pcall('zrem', queue, entry) == 1 then
-    local first = some[1] == 'redisson' and some[3] or some[1]
+    local first = some[1] == 'redisson' and some[3] or some[1] -- it polls for those behind it
     if first == entry then wakeFirst(q, queue) end
     return 0
   end
   return type(held) == 'table' and held or -1
 end
-if rest ~= '0' then -- it is held until its time is over, by nobody who could renew it
+if rest ~= '0' then -- it stays taken until its time is over: nothing renews or ends a 0
   redis.call('hset', lock, id, '0')
   redis.call('pexpire', lock, rest)
   forget(fence)
@@ -55,7 +56,7 @@ if rest ~= '0' then -- it is held until its time is over, by nobody who could re
   wakeRedisson(q, '0')
   return 0
 end
-local winner, n, err = nil, nil, some.err
+local winner, n, err = nil, nil, some.err -- n is the token, or why there is none
 if not err then winner, n = pass(q, some, {id}) end
 if winner and winner ~= 'redisson' then return 0 end
 redis.call('hdel', lock, id)
