@@ -191,12 +191,14 @@ func told(listens bool) int64 {
 // Renew is renew.lua for one hold. It reports whether the hold is there. A lease that ends by itself
 // is renewed once, to its length: then the fence key does not name it any more.
 func (r *Run) Renew(id ID, lease Time, ends bool) bool {
-	has := r.Has(id)
-	if has && (!id.Writes() || r.Ends < r.Now.ms()+lease) {
+	if !r.Has(id) {
+		return false
+	}
+	if !id.Writes() || r.Ends < r.Now.ms()+lease {
 		r.Ends = r.Now.ms() + lease
 	}
 	r.renewFence(lease, ends)
-	return has
+	return true
 }
 
 // renewFence has the fence key outlive a lease that is renewed, for that of the next renewal as well.

@@ -229,12 +229,13 @@ func (r *Run) emptied() {
 // PermitRenew is permit_renew.lua for one hold.
 func (r *Run) PermitRenew(id ID, lease Time, ends bool) bool {
 	i := r.permit(id)
-	if i >= 0 {
-		r.Holders[i].Ends = r.Now.ms() + lease
-		r.Ends = max(r.Ends, r.Now.ms()+lease)
+	if i < 0 {
+		return false
 	}
+	r.Holders[i].Ends = r.Now.ms() + lease
+	r.Ends = max(r.Ends, r.Now.ms()+lease)
 	r.renewFence(lease, ends)
-	return i >= 0
+	return true
 }
 
 // permitForce is force.lua for a semaphore: the permits of some hold ids end, all if there are none.
