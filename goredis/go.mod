@@ -6,7 +6,7 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	github.com/relock-go/relock v0.1.0
+	github.com/relock-go/relock v0.2.0
 	github.com/stretchr/testify v1.12.1
 )
 

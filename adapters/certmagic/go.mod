@@ -5,7 +5,7 @@ go 1.25.0
 require (
 	github.com/caddyserver/certmagic v0.25.4
 	github.com/redis/rueidis v1.0.79
-	github.com/relock-go/relock v0.1.0
+	github.com/relock-go/relock v0.2.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.27.1

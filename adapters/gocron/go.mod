@@ -6,7 +6,7 @@ require (
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/jonboulle/clockwork v0.5.0
 	github.com/redis/rueidis v1.0.79
-	github.com/relock-go/relock v0.1.0
+	github.com/relock-go/relock v0.2.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 )

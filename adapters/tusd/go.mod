@@ -3,7 +3,7 @@ module github.com/relock-go/relock/adapters/tusd
 go 1.25.0
 
 require (
-	github.com/relock-go/relock v0.1.0
+	github.com/relock-go/relock v0.2.0
 	github.com/stretchr/testify v1.12.1
 	github.com/tus/tusd/v2 v2.9.1
 	go.uber.org/goleak v1.3.0
