@@ -45,7 +45,7 @@ type State struct {
 	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token, and of a Redlock while another's clock is ahead
 
 	Permits int    // of a Semaphore: the limit that its last holder gave; 0 for other locks
-	Note    string // of the hold ([WithNote]), at most 25 ms after it began
+	Note    string // of the hold ([WithNote]), at most 25 ms after it began; of its last one while another session keeps the lock
 	Kept    bool   // this session has the lock, and only keeps it ([WithKeep]); what other sessions keep is not known
 }
 
@@ -77,6 +77,7 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	}
 	st.Mode = Exclusive
 	known := make(map[string]int, len(in.Fields)) // where a hold id is in Holders
+	alone := ""                                   // the hold id of the one that may write
 	for field, value := range in.Fields {
 		if field == "mode" {
 			if value == 1 {
@@ -84,7 +85,10 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 			}
 			continue
 		}
-		id := strings.TrimSuffix(field, ":write")
+		id, writes := strings.CutSuffix(field, ":write")
+		if writes || len(in.Fields) == 1 {
+			alone = id
+		}
 		if i, ok := known[id]; ok {
 			st.Holders[i].Count += value // a thread of Redisson that writes and reads
 			continue
@@ -100,7 +104,7 @@ func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	for i := range st.Holders {
 		st.Holders[i].Label = in.Labels[st.Holders[i].Session]
 	}
-	if st.Mode == Exclusive && len(st.Holders) == 1 && wire.IsOurs(st.Holders[0].ID) && in.Token > 0 {
+	if st.Mode == Exclusive && wire.IsOurs(alone) && in.Token > 0 {
 		st.Token, st.Age, st.Note = in.Token, in.Age, in.Note
 	}
 	if kept := s.e.Keeps(name); kept != "" {

@@ -13,10 +13,18 @@ local function isHold(text)
   return rest == '' or rest == ':write'
 end
 
--- forget has the fence key name nobody, so that nobody's lease has run out when the lock is free.
+-- forget has the fence key name no hold: so no lease has run out when the lock is free.
 local function forget(key)
   local token, id = fenceOf(key)
-  if id ~= '-' then redis.call('set', key, string.format('%.0f -', token or 0), 'keepttl') end
+  if id == '-' or id == 'readers' then return end
+  redis.call('set', key, string.format('%.0f -', token or 0), 'keepttl')
+end
+
+-- tokenOf returns the last token if it was issued to that hold id, which has the lock; else the fence
+-- key has been lost, or somebody has written it.
+local function tokenOf(key, id)
+  local token, of = fenceOf(key)
+  return of == id and token or nil
 end
 
 -- remember has the fence key live a minute longer than a lease that ends in ms.
@@ -122,7 +130,7 @@ local function behind(q, ttl, id, lease, entry, score, holder)
     if redis.call('hget', q.lock, id) ~= '1' then return {-1 - ttl, 0, 0} end
     if ttl < tonumber(lease) then redis.call('pexpire', q.lock, lease) end
     remember(q.fence, lease)
-    return {fenceOf(q.fence) or (issue(q.fence, holder, lease)), span(lease), 1}
+    return {tokenOf(q.fence, holder) or (issue(q.fence, holder, lease)), span(lease), 1}
   end
   local arrived, first = arrive(q, q.queue, entry, score)
   if first and isRedissons(has) then

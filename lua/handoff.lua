@@ -5,6 +5,7 @@
 --   KEYS   lock, fence, queue
 --   ARGV   hold id that has the lock; hold id that gets it; lease of that (ms)
 --          hold id for the fence key: - for a ticket, or if the lease ends by itself
+--          note (token.lua)
 --          1 if it is a ticket, else 0
 --          channel of Redisson, beginning of the channels of grants, command that counts
 --          subscribers (queue.lua)
@@ -21,19 +22,19 @@
 -- needs: token, core, queue
 
 local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
-local from, to, lease, holder, ticket, channel, grants, numsub = unpack(ARGV)
+local from, to, lease, holder, note, ticket, channel, grants, numsub = unpack(ARGV)
 if redis.pcall('hget', lock, to) == '1' then
   if redis.call('pttl', lock) < tonumber(lease) then redis.call('pexpire', lock, lease) end
   if ticket == '1' then return now end
-  local token, err = fenceOf(fence), nil
-  if not token then token, err = issue(fence, holder, lease) end
+  local token, err = tokenOf(fence, holder), nil
+  if not token then token, err = issue(fence, holder, lease, note) end
   return token or redis.error_reply(err)
 end
 if redis.pcall('hget', lock, from) ~= '1' then
   local _, no = holderOf(lock)
   return no or -now
 end
-local token, err = issue(fence, holder, lease)
+local token, err = issue(fence, holder, lease, note)
 if not token then return redis.error_reply(err) end
 redis.call('hset', lock, to, '1')
 redis.call('hdel', lock, from)

@@ -32,7 +32,7 @@ local function renewAll(prolong)
       local alone, note = ARGV[run + 2] == '1', ARGV[run + 3]
       if alone or note ~= '' then rewrite(fence, alone, note) end
       local lives = redis.pcall('pttl', fence)
-      if type(lives) == 'number' and lives > 0 and lives < 2 * lease then
+      if type(lives) == 'number' and lives > 0 and lives < lease + 60000 then
         redis.call('pexpireat', fence, ends + lease + 60000)
       end
     end

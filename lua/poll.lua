@@ -21,7 +21,7 @@ local function foundHold(q, id)
   local left = redis.call('pttl', q.lock)
   if left == -1 then left = 5000 end -- somebody has taken its end away
   if left <= 0 or redis.pcall('hget', q.lock, id) ~= '1' then return gone, 0, 0 end
-  return fenceOf(q.fence) or issue(q.fence, id, left) or tokenless, left, 1
+  return tokenOf(q.fence, id) or issue(q.fence, id, left) or tokenless, left, 1
 end
 
 -- pollAll returns the reply. Each waiter has so many keys; queue says which is its queue. open

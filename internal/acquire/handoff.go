@@ -96,7 +96,7 @@ func (n *Node) sendHandoff(ctx context.Context, l, to *lease.Lease) (at int64, e
 	start, tries := n.Clock.Now(), 0
 	for backoff := timing.MinBackoff; ; backoff = min(2*backoff, timing.MaxBackoff) {
 		tries++
-		at, _, err = n.Proto.Handoff(io, l.ID, &to.Ref, true)
+		at, _, err = n.Proto.Handoff(io, l.ID, &to.Ref, true, "")
 		if err == nil || io.Err() != nil || !transport.Transient(err) {
 			break
 		}

@@ -202,8 +202,11 @@ func (a *acquisition) send(enqueue bool) (r wire.Reply, err error) {
 		a.facts.Sent(l.Sent)
 		queues := enqueue
 		if a.ticket != "" {
-			r.Token, r.Wait, err = a.n.Proto.Handoff(a.io, a.ticket, &l.Ref, false)
-			r.Granted = r.Token > 0
+			note := wire.Note(a.config.Note, false)
+			r.Token, r.Wait, err = a.n.Proto.Handoff(a.io, a.ticket, &l.Ref, false, note)
+			if r.Granted = r.Token > 0; r.Granted {
+				l.SetNote(a.config.Note, true)
+			}
 		} else {
 			r, err = a.n.Proto.Acquire(a.io, &l.Ref, a.wants(enqueue))
 		}

@@ -88,10 +88,10 @@ func (p *Protocol) Release(ctx context.Context, l *Ref) (told int64, err error) 
 	return told, damage(l.Keys, err)
 }
 
-// Handoff gives the hold with the id from to another one, for its lease. It returns the token of
-// that, or of a ticket the time of the server (ms); 0 if from has not the lock either, and then the
+// Handoff gives the hold with the id from to another one, for its lease, with the note of a [Ask].
+// It returns the token of that, or of a ticket the time of the server (ms); 0 if from has not the lock either, and then the
 // time of the server, since 1970.
-func (p *Protocol) Handoff(ctx context.Context, from string, to *Ref, ticket bool) (
+func (p *Protocol) Handoff(ctx context.Context, from string, to *Ref, ticket bool, note string) (
 	n int64, now time.Duration, err error,
 ) {
 	k, holder := to.Keys, to.fenceID()
@@ -100,7 +100,7 @@ func (p *Protocol) Handoff(ctx context.Context, from string, to *Ref, ticket boo
 	}
 	n, err = p.taken(ctx, transport.Call{
 		Script: p.script("handoff"), Keys: []string{k.Name, k.fence, k.queue},
-		Args: []string{from, to.ID, Millis(to.Length), holder, flag(ticket), k.Channel, p.grants(k), p.numsub()},
+		Args: []string{from, to.ID, Millis(to.Length), holder, note, flag(ticket), k.Channel, p.grants(k), p.numsub()},
 	})
 	return max(n, 0), time.Duration(max(-n, 0)) * time.Millisecond, k.explain(err)
 }

@@ -144,7 +144,7 @@ func releases(r *rig, l *Ref) string {
 // handsOff gives the n-th hold of a Mutex to another, and handsTicket to a ticket.
 func handsOff(n, to int) func(r *rig) string {
 	return func(r *rig) string {
-		token, now, err := r.Handoff(ctx0, r.lease(Plain, n).ID, r.lease(Plain, to), false)
+		token, now, err := r.Handoff(ctx0, r.lease(Plain, n).ID, r.lease(Plain, to), false, "")
 		require.NoError(r.t, err)
 		require.Equal(r.t, token == 0, now > 0)
 		return map[bool]string{true: "gone", false: fmt.Sprint("granted ", token)}[token == 0]
@@ -152,7 +152,7 @@ func handsOff(n, to int) func(r *rig) string {
 }
 func handsTicket(n, to int) func(r *rig) string {
 	return func(r *rig) string {
-		at, _, err := r.Handoff(ctx0, r.lease(Plain, n).ID, r.lease(Plain, to), true)
+		at, _, err := r.Handoff(ctx0, r.lease(Plain, n).ID, r.lease(Plain, to), true, "")
 		require.NoError(r.t, err)
 		return map[bool]string{true: "gone", false: "at"}[at == 0]
 	}

@@ -22,7 +22,7 @@ func TestHandoffMovesTheHold(t *testing.T) {
 		next := r.listen(sessionChannel, plainChannel)
 		for _, move := range [][2]*Ref{{holder, ticket}, {ticket, adopter}} {
 			from, to := move[0], move[1]
-			got, _, err := r.Handoff(ctx0, from.ID, to, false)
+			got, _, err := r.Handoff(ctx0, from.ID, to, false, "")
 			require.NoError(t, err)
 			require.Greater(t, got, token)
 			token = got
@@ -33,7 +33,7 @@ func TestHandoffMovesTheHold(t *testing.T) {
 			require.Equal(t, plainChannel+" 0", next(), "and Redisson")
 			r.gone(from)
 			require.True(t, r.Renew(ctx0, []*Ref{from})[0].Gone)
-			got, now, err := r.Handoff(ctx0, from.ID, r.lease(Plain, 5), false)
+			got, now, err := r.Handoff(ctx0, from.ID, r.lease(Plain, 5), false, "")
 			require.NoError(t, err)
 			require.Zero(t, got)
 			require.InDelta(t, time.Now().UnixMilli(), now.Milliseconds(), 60e3)
@@ -41,10 +41,10 @@ func TestHandoffMovesTheHold(t *testing.T) {
 			r.held(to)
 		}
 		r.end(r.lease(Plain, 4), adopter)
-		_, _, err := r.Handoff(ctx0, adopter.ID, ticket, false)
+		_, _, err := r.Handoff(ctx0, adopter.ID, ticket, false, "")
 		require.NoError(t, err)
 		r.must("SET", "a", "no lock")
-		_, _, err = r.Handoff(ctx0, adopter.ID, ticket, false)
+		_, _, err = r.Handoff(ctx0, adopter.ID, ticket, false, "")
 		require.ErrorIs(t, err, lockerr.ErrNotLock)
 	})
 }
@@ -55,7 +55,7 @@ func TestHandoffToATicketTellsTheTime(t *testing.T) {
 		r.take(r.lease(Plain, 1))
 		r.must("SET", fenceKey, fmt.Sprint(int64(1)<<52))
 		for range 2 { // the second is sent again
-			at, _, err := r.Handoff(ctx0, r.lease(Plain, 1).ID, r.lease(Plain, 2), true)
+			at, _, err := r.Handoff(ctx0, r.lease(Plain, 1).ID, r.lease(Plain, 2), true, "")
 			require.NoError(t, err)
 			require.InDelta(t, time.Now().UnixMilli(), at, 60e3)
 		}
@@ -86,7 +86,7 @@ func TestHandoffWaitsForReplicas(t *testing.T) {
 	rigOn(t, replicas[0].Client(t)).held(r.lease(Plain, 2))
 	r.AckWait = time.Millisecond
 	require.NoError(t, replicas[0].Freeze())
-	_, _, err := r.Handoff(ctx0, r.lease(Plain, 2).ID, r.lease(Plain, 3), false)
+	_, _, err := r.Handoff(ctx0, r.lease(Plain, 2).ID, r.lease(Plain, 3), false, "")
 	require.ErrorAs(t, err, new(*transport.ReplicaError))
 	require.NoError(t, replicas[0].Thaw())
 }

@@ -79,7 +79,7 @@ func (r *Run) mutexTake(a Ask) Reply {
 
 // mutexFound is the reply to a hold that is there already.
 func (r *Run) mutexFound(of ID, lease, left Time) Reply {
-	token := r.Fence.Token
+	token := r.tokenOf(of)
 	if token == 0 {
 		token, _ = r.issue(of, lease)
 	}
@@ -209,7 +209,7 @@ func (r *Run) renewFence(lease Time, ends bool) {
 	if ends {
 		r.forget()
 	}
-	if r.Fence.Ends-r.Now.ms() < 2*lease {
+	if r.Fence.Ends-r.Now.ms() < lease+r.Memory {
 		r.Fence.Ends = r.Now.ms() + 2*lease + r.Memory
 	}
 }
@@ -222,7 +222,7 @@ func (r *Run) Handoff(from, to ID, lease Time, of ID, ticket bool) int64 {
 	switch {
 	case r.Has(to):
 		r.prolong(lease)
-		if token = r.Fence.Token; token == 0 && !ticket {
+		if token = r.tokenOf(of); token == 0 && !ticket {
 			token, _ = r.issue(of, lease)
 		}
 	case !r.Has(from):

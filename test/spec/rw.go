@@ -16,8 +16,8 @@ func (r *Run) fenceOf() ID {
 
 // beginPhase is beginPhase of phase.lua: readers get the lock, of which they had nothing.
 func (r *Run) beginPhase() {
-	if r.fenceOf() != Readers {
-		r.Fence = Fence{Token: r.Fence.Token, Of: Readers, Ends: r.Now.ms() + r.Memory}
+	if r.fenceOf() != Readers || r.Fence.Rests > 0 {
+		r.Fence = Fence{Token: r.Fence.Token, Of: Readers, Ends: max(r.Fence.Ends, r.Now.ms()+r.Memory)}
 	}
 }
 
@@ -27,8 +27,8 @@ func (r *Run) stay(rest Time) {
 	if r.Fence.Of == Readers {
 		rests = max(rests, r.Fence.Rests)
 	}
-	lives := max(r.Fence.Ends-r.Now.ms(), rest) + r.Memory
-	r.Fence = Fence{Token: r.Fence.Token, Of: Readers, Rests: rests, Ends: r.Now.ms() + lives}
+	ends := max(r.Fence.Ends, r.Now.ms()+rest+r.Memory)
+	r.Fence = Fence{Token: r.Fence.Token, Of: Readers, Rests: rests, Ends: ends}
 	r.prolong(rest)
 }
 

@@ -115,7 +115,7 @@ func (s *stage) poll(id string) {
 func (s *stage) renew(id string) { s.run("renew", s.keys()[:2], id, "1", ms5000, "0", "") }
 
 func (s *stage) handoff(from, to string, ticket string) {
-	s.run("handoff", s.keys(), from, to, "700", to, ticket, s.channel(), "relock_session:", subscribed)
+	s.run("handoff", s.keys(), from, to, "700", to, "", ticket, s.channel(), "relock_session:", subscribed)
 }
 
 func (s *stage) write(id, lease string) {

@@ -296,11 +296,19 @@ func (r *Run) issue(of ID, lease Time) (token, again int64) {
 	return token, again
 }
 
-// forget is forget of core.lua: the fence key names nobody.
+// forget is forget of core.lua: the fence key names no hold.
 func (r *Run) forget() {
-	if r.fenceOf() != Nobody {
-		r.Fence.Of, r.Fence.Rests = Nobody, 0
+	if of := r.fenceOf(); of != Nobody && of != Readers {
+		r.Fence.Of = Nobody
 	}
+}
+
+// tokenOf is tokenOf of core.lua: the last token if it was issued to that hold, else 0.
+func (r *Run) tokenOf(of ID) int64 {
+	if r.fenceOf() != of {
+		return 0
+	}
+	return r.Fence.Token
 }
 
 // remember is remember of core.lua: the fence key outlives a lease.

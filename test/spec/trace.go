@@ -475,6 +475,7 @@ func (e *Event) parts() (parts []part, known bool) {
 		return e.renewals((*Run).Renew), true
 	case "handoff":
 		from, to, lease, of := a.id(), a.id(), a.ms(), a.id()
+		a.next() // the note
 		ticket := a.next() == "1"
 		return e.one(to, func(r *Run) string { return e.exactly(r.Handoff(from, to, lease, of, ticket)) }), true
 	case "raise":
