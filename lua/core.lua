@@ -20,8 +20,8 @@ local function forget(key)
   redis.call('set', key, string.format('%.0f -', token or 0), 'keepttl')
 end
 
--- tokenOf returns the last token if it was issued to that hold id, which has the lock; else the fence
--- key has been lost, or somebody has written it.
+-- tokenOf returns the last token if it was issued to that hold id, which has the lock; else the
+-- fence key has been lost, or somebody has written it.
 local function tokenOf(key, id)
   local token, of = fenceOf(key)
   return of == id and token or nil

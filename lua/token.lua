@@ -4,6 +4,8 @@ local time = redis.call('time')
 local us = time[1] * 1000000 + time[2] -- the time of the server, as of the start of the script
 local now = math.floor(us / 1000) -- ms
 
+local largest = 2^53 - 2^30 -- of the tokens to be followed by others, which are exact numbers too
+
 local function sessionOf(id) return string.match(id, '^[^:]*') end
 
 -- The fence key of a lock has the last token, the hold id that it was issued to (- if its lease
@@ -13,7 +15,7 @@ local function fenceOf(key)
   local text = redis.pcall('get', key)
   local token, id = string.match(type(text) == 'string' and text or '', '^(%d+) ?(%S*)')
   token = tonumber(token)
-  if not token or token < 1 or token > 9007199254740991 then
+  if not token or token < 1 or token > largest then
     return nil, id == 'readers' and id or '-', type(text) == 'table' and text.err
   end
   return token, id
@@ -37,7 +39,7 @@ local function issue(key, id, lease, note)
   if type(was) == 'table' then return nil, was.err end
   local last, holder = string.match(was or '', '^(%d+) ?(%S*)')
   last = tonumber(last)
-  if not last or last < 1 or last > 9007199254740991 then
+  if not last or last < 1 or last > largest then
     token, last = time[1] * 1024000 + math.floor(time[2] * 1.024) + 2064, nil
     if token % 1024 == 0 then token = token + 1 end
   elseif last >= token then

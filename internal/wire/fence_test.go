@@ -13,6 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
+// largest is the last token that others follow: 2^30 more are exact numbers.
+const largest = 1<<53 - 1<<30
+
 // fenceAt is issue of lua/token.lua in Go: the token issued at a time of the server's clock, after
 // last; 0 if none is known.
 func fenceAt(sec, micros, last int64) int64 {
@@ -46,7 +49,7 @@ func TestFenceAgreesWithItsModel(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		s := clocked()
 		rapid.Check(t, func(rt *rapid.T) {
-			const farthest = 1<<53/1024/1000 - 10 // until when tokens are exact: the year 2248
+			const farthest = largest/1024/1000 - 10 // until when there are tokens: the year 2248
 			sec := rapid.OneOf(rapid.Int64Range(1700000000, 1900000000), rapid.Int64Range(farthest-5, farthest)).Draw(rt, "sec")
 			ends := rapid.SampledFrom([]int64{0, 1, 999, 1000, 999999})
 			micros := rapid.OneOf(rapid.Int64Range(0, 999999), ends).Draw(rt, "micros")
@@ -56,7 +59,7 @@ func TestFenceAgreesWithItsModel(t *testing.T) {
 				rapid.Int64Range(now-3000, now+3000),
 				rapid.Map(rapid.Int64Range(now/1024-3, now/1024+3), func(ms int64) int64 { return ms * 1024 }),
 				rapid.Int64Range(1, now),
-				rapid.Int64Range(now, min(now+3600*1024000, 1<<53-5000)), // the clock has stepped back
+				rapid.Int64Range(now, min(now+3600*1024000, largest)), // the clock has stepped back
 			).Draw(rt, "last")
 			holder := rapid.SampledFrom([]string{"-", id("s:1")}).Draw(rt, "holder")
 			behind := rapid.SampledFrom([]string{"", " -", " " + id("s:9"), " " + id("t:1") + " a note"}).Draw(rt, "behind")
@@ -207,7 +210,7 @@ func TestRaisedTokenIsFollowedByLargerOnes(t *testing.T) {
 		now := time.Now().UnixMilli() * 1024
 		for what, c := range map[string]struct{ last, token, want int64 }{
 			"ahead":               {now, now + 600*1000*1024, now + 600*1000*1024},
-			"far ahead":           {now, 1<<53 - 2048, 1<<53 - 2048},
+			"far ahead":           {now, largest - 2048, largest - 2048},
 			"behind":              {now + 5, now - 600*1000*1024, now + 5},
 			"of another block":    {now + 1024, now, now + 1024},
 			"of the same block":   {now + 5, now, now + 1023},

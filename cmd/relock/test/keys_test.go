@@ -1,16 +1,20 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/redistest"
@@ -168,6 +172,86 @@ func TestCtrlZStopsWhatIsAroundRelock(t *testing.T) {
 			x.shows("PROMPT ")
 			x.quits("exit 0\n", 0)
 		})
+	}
+}
+
+// A shell may continue a script as soon as it has stopped. relock in it does not stop after that,
+// when nobody would continue it.
+func TestCtrlZAndFgAtOnce(t *testing.T) {
+	s := server(t)
+	const times = 20
+	x := shell(t, s, "--noediting")
+	path := script(t, "script", `relock run job -- sh -c '
+	echo re""ady
+	while read line && [ $line != end ]; do echo g""ot $line; done'
+echo we""nt on
+`)
+	x.types("sh "+path+strings.Repeat("; fg", times)+"\n", "ready")
+	for i := range times {
+		x.types(ctrlZ, "Stopped", path)
+		x.types(fmt.Sprintf("%d\n", i), fmt.Sprintf("got %d", i))
+	}
+	x.types("end\n", "went on", "PROMPT ")
+}
+
+// Ctrl-Z is not lost if the command has asked for the terminal, and relock does not know that yet.
+func TestCtrlZWhileTheCommandAsksForTheTerminal(t *testing.T) {
+	s := server(t)
+	x := shell(t, s, "--noediting")
+	asks := filepath.Join(t.TempDir(), "asks")
+	path := script(t, "job", fmt.Sprintf(
+		`echo command $$; while ! [ -e %s ]; do sleep 0.02; done; read line; echo g""ot $line`, asks))
+	x.types("relock run job -- sh "+path+" | cat\n", "command ")
+	command := x.number("command")
+	thaw := freeze(t, parent(t, command)) // it waits for the command to stop
+	require.NoError(t, os.WriteFile(asks, nil, 0o600))
+	redistest.Eventually(t, soon, "the stop", func() bool { return status(command, "State") == "T" })
+	x.types(ctrlZ)
+	redistest.Eventually(t, soon, "the key's signal", func() bool {
+		pending, _ := strconv.ParseUint(status(command, "ShdPnd"), 16, 64)
+		return pending&(1<<(syscall.SIGTSTP-1)) != 0
+	})
+	thaw()
+	x.shows("Stopped", "PROMPT ")
+	x.types("fg\none\n", "got one", "PROMPT ")
+}
+
+// parent returns the thread that has started a process.
+func parent(t testing.TB, pid int) int {
+	t.Helper()
+	threads, err := filepath.Glob("/proc/" + status(pid, "PPid") + "/task/*")
+	require.NoError(t, err)
+	for _, thread := range threads {
+		children, err := os.ReadFile(thread + "/children")
+		if errors.Is(err, os.ErrNotExist) {
+			lacks(t, "children of threads in /proc")
+		}
+		if slices.Contains(strings.Fields(string(children)), strconv.Itoa(pid)) {
+			id, err := strconv.Atoi(filepath.Base(thread))
+			require.NoError(t, err)
+			return id
+		}
+	}
+	t.Fatal("no thread has started it")
+	return 0
+}
+
+// freeze keeps a thread of another process from running, until the same goroutine calls the
+// function that it returns.
+func freeze(t testing.TB, thread int) (thaw func()) {
+	t.Helper()
+	runtime.LockOSThread() // the kernel lets nobody else thaw it; it thaws when this one ends
+	if err := unix.PtraceSeize(thread); errors.Is(err, unix.EPERM) {
+		lacks(t, "the right to trace a process")
+	} else {
+		require.NoError(t, err)
+	}
+	require.NoError(t, unix.PtraceInterrupt(thread))
+	_, err := unix.Wait4(thread, nil, unix.WALL, nil)
+	require.NoError(t, err)
+	return func() {
+		require.NoError(t, unix.PtraceDetach(thread))
+		runtime.UnlockOSThread()
 	}
 }
 

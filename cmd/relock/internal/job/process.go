@@ -86,9 +86,12 @@ func (p *process) wait() {
 func (p *process) signal(s syscall.Signal) {
 	_ = syscall.Kill(-p.group, s)
 	if s != syscall.SIGTSTP {
-		_ = syscall.Kill(-p.group, syscall.SIGCONT)
+		p.resume()
 	}
 }
+
+// resume lets the group go on, once: it may be stopped again at any time after that.
+func (p *process) resume() { _ = syscall.Kill(-p.group, syscall.SIGCONT) }
 
 // gone reports whether no process of the group is left. The group's id cannot have another
 // meaning before that.

@@ -1,9 +1,6 @@
 package job
 
-import (
-	"os/signal"
-	"syscall"
-)
+import "syscall"
 
 // stopped is called when the command has stopped. If it wants the terminal, it gets it. If the
 // user has stopped it there, this process's group stops as well, so that the shell goes on, and
@@ -32,17 +29,6 @@ func (s *supervisor) stopped(by syscall.Signal) {
 	s.resume()
 }
 
-// stopGroup stops this process's group, in which there may be a script around it, and at last this
-// process. It does not stop what nobody could continue.
-func (s *supervisor) stopGroup(by syscall.Signal) {
-	signal.Ignore(by)
-	_ = syscall.Kill(0, by)
-	stop(by)
-	if by == syscall.SIGTSTP && s.stops != nil {
-		signal.Notify(s.stops, by)
-	}
-}
-
 // resume lets the command go on, in the foreground if this process is there. While both stood
 // still the lock may have been lost, and the command must not go on as if it were held.
 func (s *supervisor) resume() {
@@ -53,5 +39,5 @@ func (s *supervisor) resume() {
 		s.lose()
 		return
 	}
-	s.process.signal(syscall.SIGCONT)
+	s.process.resume()
 }
