@@ -182,7 +182,14 @@ func (a *acquisition) pauseAfter(err error, backoff time.Duration) error {
 	if u := (*transport.Unstarted)(nil); errors.As(err, &u) {
 		return a.Pause(0, u.News)
 	}
-	return a.Pause(timing.Jitter(backoff), nil)
+	late := errors.Is(err, ErrLate) && a.ticket == ""
+	if late {
+		backoff = timing.MinBackoff
+	}
+	if err := a.Pause(timing.Jitter(backoff), nil); err != nil || !late {
+		return err
+	}
+	return ErrStartOver
 }
 
 // ErrLate: a lease expired before its grant arrived.

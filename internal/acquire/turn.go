@@ -43,15 +43,16 @@ type Asker interface {
 	Now() int64
 }
 
-// errStartOver: a call was let in with a hold that had expired by the time the call woke up, and has
-// given it back; or its owner has adopted the lock.
-var errStartOver = errors.New("the call must start over")
+// ErrStartOver: a call was let in with a hold that had expired by the time the call woke up, and has
+// given it back; its owner has adopted the lock; or its lease may be too short for the round trip:
+// then the others of the process, whose leases may be longer, go first.
+var ErrStartOver = errors.New("the call must start over")
 
 // Take returns a hold, or neither hold nor error if the lock is taken and the call does not wait.
 func (t *Turn) Take() (*local.Hold, error) {
 	for {
 		h, err := t.take(t.Call.Owner)
-		if err != errStartOver {
+		if err != ErrStartOver {
 			return h, err
 		}
 	}
@@ -85,7 +86,7 @@ func (t *Turn) take(o *local.Owner) (*local.Hold, error) {
 		if err := t.wait(news); err != nil {
 			return nil, err
 		}
-		return nil, errStartOver
+		return nil, ErrStartOver
 	}
 	return t.takeFirst(o)
 }
@@ -99,7 +100,7 @@ func (t *Turn) takeFirst(o *local.Owner) (h *local.Hold, err error) {
 		}
 	}()
 	h, err = t.enter()
-	has, lapsed := o.Settle(t.Key, t.Call.Reads, t.C.Due, t.Call, h, h != nil || err == errStartOver)
+	has, lapsed := o.Settle(t.Key, t.Call.Reads, t.C.Due, t.Call, h, h != nil || err == ErrStartOver)
 	settled = true
 	if h != nil && has != h {
 		t.GiveBack(h)
@@ -132,7 +133,7 @@ func (t *Turn) enter() (h *local.Hold, err error) {
 		switch step.Do {
 		case local.Enter:
 			if h = step.Hold; t.Refresh(h) {
-				return nil, errStartOver
+				return nil, ErrStartOver
 			}
 			in = true
 			t.C.Got(h, h.Passed || h.Reads)

@@ -31,7 +31,7 @@ func (a *acquisition) Pause(d time.Duration, signal <-chan struct{}) error {
 		return err
 	}
 	if a.adopted() {
-		return errStartOver
+		return ErrStartOver
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (a *acquisition) await() (stage, error) {
 	defer a.n.Queue.Remove(w)
 	for {
 		err := a.Pause(0, w.C)
-		if a.polled(w); err == errStartOver {
+		if a.polled(w); err == ErrStartOver {
 			return over, err
 		} else if err != nil {
 			return over, a.ended() // with what the last poll has found

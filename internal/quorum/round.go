@@ -47,9 +47,11 @@ type attempt struct {
 	c     *acquire.Call
 	call  *local.Call
 	facts acquire.Facts
+	pause time.Duration // before the last round
 }
 
-// Ask makes rounds until one succeeds, or one round if the call does not wait.
+// Ask makes rounds until one succeeds, or one round if the call does not wait. After one without a
+// majority of answers the call starts over, behind others of the process: its lease may be too short.
 func (a *attempt) Ask(local.Step) (*local.Hold, local.Step, error) {
 	h, err := a.rounds()
 	if h == nil {
@@ -62,7 +64,7 @@ func (a *attempt) Ask(local.Step) (*local.Hold, local.Step, error) {
 }
 
 func (a *attempt) rounds() (*hold, error) {
-	for pause := pauseLeast; ; {
+	for {
 		a.facts.Sent(a.Now())
 		h, permanent, err := a.round(a.ctx, a.c)
 		if misuse := a.misuse(); h == nil && misuse != nil { // it is known by now
@@ -89,10 +91,13 @@ func (a *attempt) rounds() (*hold, error) {
 			}
 			most = pauseMost
 		}
-		if err := a.Pause(timing.Jitter(pause), nil); err != nil {
-			return nil, err
+		a.pause = min(max(2*a.pause, pauseLeast), most)
+		if ended := a.Pause(timing.Jitter(a.pause), nil); ended != nil {
+			return nil, ended
 		}
-		pause = min(2*pause, most)
+		if err != nil {
+			return nil, acquire.ErrStartOver
+		}
 	}
 }
 

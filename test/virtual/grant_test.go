@@ -176,3 +176,36 @@ func TestRedlockWhoseRoundTookTooLongIsNone(t *testing.T) {
 		})
 	}
 }
+
+// A call whose lease is too short for its round trips never has the lock, and keeps nobody of its process from it.
+func TestCallWhoseLeaseIsTooShortHoldsUpNobody(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		p.delay(8 * time.Millisecond)
+		for _, o := range []relock.LockOption{relock.WithFixedLease(10 * time.Millisecond), relock.WithMaxHold(10 * time.Millisecond)} {
+			for _, held := range []bool{false, true} {
+				holder := other.opposite()
+				if held {
+					require.NoError(t, holder.Lock(background))
+				}
+				ctx, cancel := context.WithCancel(background)
+				hopeless := begin(ctx, p.lock(o))
+				time.Sleep(100 * time.Millisecond)
+				patient := lockAndUnlock(p.lock())
+				time.Sleep(100 * time.Millisecond)
+				if held {
+					require.NoError(t, holder.Unlock(background))
+				}
+				select {
+				case err := <-patient:
+					require.NoError(t, err)
+				case <-time.After(time.Second):
+					require.Fail(t, "the other call waits")
+				}
+				cancel()
+				<-hopeless
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}

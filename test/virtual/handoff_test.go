@@ -427,3 +427,22 @@ func TestTicketIsASecret(t *testing.T) {
 		require.NotEqual(t, ticket, a.handsOff(time.Second))
 	})
 }
+
+// Who has adopted a lock shows its note, however it holds it.
+func TestAdoptWritesItsNote(t *testing.T) {
+	for what, o := range map[string]relock.LockOption{
+		"renewed": relock.WithLease(10 * time.Second), "fixed": relock.WithFixedLease(10 * time.Second), "at most": relock.WithMaxHold(10 * time.Second),
+	} {
+		t.Run(what, func(t *testing.T) {
+			onMutex(t, func(t *testing.T, w *world) {
+				p, adopter := w.process(), w.process()
+				h := adopter.adopts(p.handsOff(time.Minute), o, relock.WithNote("order 7"))
+				time.Sleep(25 * time.Millisecond)
+				st, err := p.s[0].Inspect(background, "a")
+				require.NoError(t, err)
+				require.Equal(t, "order 7", st.Note)
+				require.NoError(t, h.Unlock(background))
+			})
+		})
+	}
+}
