@@ -300,12 +300,7 @@ func (w *world) checkArrival(c *call) {
 		}
 		earliest := d.called.at
 		for e := d; e != nil; e = w.passedBy(e) {
-			for _, f := range w.sharing(e) { // in order of their calls
-				if f.called.at < e.called.at && w.freed(f) >= e.called.at {
-					earliest = min(earliest, f.called.at)
-				}
-			}
-			if earliest = min(earliest, e.called.at); e.nested && e.op.handsOff {
+			if earliest = min(earliest, w.arrived(e)); e.nested && e.op.handsOff {
 				earliest = 0 // it has adopted the lock, and does not queue
 			}
 		}
@@ -315,16 +310,37 @@ func (w *world) checkArrival(c *call) {
 	}
 }
 
+// arrived returns when the place of a call was taken, at the earliest: it may be that of another call
+// of its process, which may have had it from a third one.
+func (w *world) arrived(c *call) time.Duration {
+	at := c.called.at
+	for before := at; ; before = at {
+		for _, d := range w.calls {
+			if mayShare(c, d) && d.called.at < before && w.freed(d) >= before {
+				at = min(at, d.called.at)
+			}
+		}
+		if at == before {
+			return at
+		}
+	}
+}
+
 // sharing returns the other calls of a process that may share a call's place.
 func (w *world) sharing(c *call) (others []*call) {
-	k := c.parts[0].kind
 	for _, d := range w.calls {
-		if d != c && d.p == c.p && sameName(c, d) && overlap(c, d) &&
-			(k == mutex && d.parts[0].kind != fair || k == writer && d.parts[0].kind == writer) {
+		if mayShare(c, d) && overlap(c, d) {
 			others = append(others, d)
 		}
 	}
 	return others
+}
+
+// mayShare reports whether d is another call of c's process for its lock, whose place c may have.
+func mayShare(c, d *call) bool {
+	k := c.parts[0].kind
+	return d != c && d.p == c.p && sameName(c, d) &&
+		(k == mutex && d.parts[0].kind != fair || k == writer && d.parts[0].kind == writer)
 }
 
 // latest returns when a call had a place in Redis at the latest: it may have waited in its process for
