@@ -237,9 +237,9 @@ func WithWait(d time.Duration) LockOption {
 // longer than the difference, and shorter than the period.
 //
 // The hold ends at once if it is lost, or ended by Close before its Unlock; so does a write side
-// whose owner still reads, and a read side whose owner writes. The lock of a process that dies
-// before Unlock is free after its lease. When an owner enters again, the minimum of its first Lock
-// counts.
+// whose owner still reads, and a read side whose owner writes. If the process dies before Unlock, or
+// Redis does not hear of that before the lease ends, the lock is free after the lease. When an owner
+// enters again, the minimum of its first Lock counts.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.MinHold = d
