@@ -77,11 +77,11 @@
 // refuse a token smaller than the largest it has seen.
 //
 // Tokens grow, though not by one. They follow the server's clock, so they grow even after Redis has
-// lost its data or another server has taken over, unless the new clock is behind. Redis remembers
-// the last token of a lock until a minute after the lease of that hold. If the server's clock is
-// then set back to before the acquisition, the next token is smaller: adjust clocks gradually.
-// Tokens are positive, and below 2^53 until the year 2248. Readers of an [RWMutex] have no token;
-// each member of a [Group] has its own.
+// lost its data or another server has taken over, unless the new clock is behind. Redis remembers a
+// lock's last token until a minute after the lease of the hold that got it. Once it is forgotten,
+// and if the server's clock has been set back to before that acquisition, the next token is
+// smaller: adjust clocks gradually. Tokens are positive, and below 2^53 until the year 2248.
+// Readers of an [RWMutex] have no token; each member of a [Group] has its own.
 //
 // The tokens of a [Redlock] grow whichever majority grants it, even if the servers' clocks differ.
 //
@@ -96,14 +96,14 @@
 //     released in the background. If that is impossible, or its process has died, it is free within
 //     a lease (if several readers have it, the longest of theirs).
 //   - An Unlock never releases someone else's hold. A [Hold] ends only itself, an owner only its
-//     own. Goroutines that use one lock value without an owner share its holds, as with a
-//     [sync.Mutex].
+//     own. Without an owner any goroutine may unlock what another one has locked through the same
+//     lock value, as with a [sync.Mutex].
 //   - No waiter sleeps for ever.
 //   - A request that is sent twice, because its reply was lost, has the outcome of one sent once.
-//   - Within 50 ms of Lock returning, the key in Redis has the whole lease to live. If a goroutine
-//     of the session passed the hold on, or a reader joined others, it has at least half of the
-//     lease.
-//   - A session has no more goroutines and connections for more locks, holds or waiters.
+//   - At most 50 ms after Lock returns, the key in Redis has been given the whole lease to live;
+//     until then it may have a provisional one (see Waiting and fairness). After a hand-off within
+//     the session, or if a reader joins others, at least half of the lease is left.
+//   - The goroutines and connections of a session do not grow with its locks, holds or waiters.
 //
 // # What is not promised
 //
@@ -167,8 +167,9 @@
 //
 // A lock job:1 has more keys and channels, with the hash tag {job:1} in their names, so that a
 // cluster has them in one slot (docs/operating.md lists them). A name with a brace must contain a
-// hash tag, and the other keys have that. So the other keys of "a" and "{a}" are the same: these
-// two locks do not exclude each other, but share tokens and channels, as in Redisson.
+// whole hash tag, such as job:{1}, and its other keys have that instead. So the other keys of "a"
+// and "{a}" are the same: these two locks do not exclude each other, but share tokens and channels,
+// as in Redisson.
 //
 // SECURITY.md says what another user of the same Redis can do.
 //
