@@ -13,10 +13,13 @@ local function isHold(text)
   return rest == '' or rest == ':write'
 end
 
--- forget has the fence key name no hold: so no lease has run out when the lock is free.
+-- forget has the fence key name nobody: so no lease has run out when the lock is free. The time
+-- until which readers that have left keep the lock taken (phase.lua) is not forgotten.
 local function forget(key)
   local token, id = fenceOf(key)
-  if id == '-' or id == 'readers' then return end
+  if id == '-' then return end
+  local rests = id == 'readers' and string.match(redis.call('get', key), ' (%d+)$')
+  if rests and tonumber(rests) > now then return end
   redis.call('set', key, string.format('%.0f -', token or 0), 'keepttl')
 end
 

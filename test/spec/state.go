@@ -296,10 +296,10 @@ func (r *Run) issue(of ID, lease Time) (token, again int64) {
 	return token, again
 }
 
-// forget is forget of core.lua: the fence key names no hold.
+// forget is forget of core.lua: the fence key names nobody.
 func (r *Run) forget() {
-	if of := r.fenceOf(); of != Nobody && of != Readers {
-		r.Fence.Of = Nobody
+	if r.fenceOf() != Nobody && r.Fence.Rests <= r.Now.ms() {
+		r.Fence.Of, r.Fence.Rests = Nobody, 0
 	}
 }
 
