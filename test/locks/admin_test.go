@@ -82,3 +82,23 @@ func TestForceUnlockOfOtherHoldersIsTaken(t *testing.T) {
 	require.NotErrorIs(t, err, relock.ErrUnavailable)
 	require.NoError(t, m.Unlock(kit.Background))
 }
+
+// A writer that reads as well has one token, and State knows it.
+func TestInspectOfAWriterThatReads(t *testing.T) {
+	kit.OnBoth(t, func(t *testing.T, at kit.Addressed) {
+		s := kit.NewSession(t, at)
+		m, owner := s.RWMutex("lock", relock.WithNote("order 7")), s.NewContext(kit.Background)
+		w, err := m.Acquire(owner)
+		require.NoError(t, err)
+		r, err := m.RAcquire(owner)
+		require.NoError(t, err)
+		st := inspect(t, s, "lock")
+		require.Equal(t, relock.Exclusive, st.Mode)
+		require.Equal(t, w.Token(), st.Token)
+		require.Equal(t, "order 7", st.Note)
+		require.Less(t, st.Age, time.Minute)
+		require.NoError(t, w.Unlock(owner))
+		require.Zero(t, inspect(t, s, "lock").Token, "readers have none")
+		require.NoError(t, r.Unlock(owner))
+	})
+}
