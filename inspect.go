@@ -44,9 +44,12 @@ type State struct {
 	Token int64
 	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token, and of a Redlock while another's clock is ahead
 
-	Permits int    // of a Semaphore: the limit that its last holder gave; 0 for other locks
-	Note    string // of the hold ([WithNote]), at most 25 ms after it began; of its last one while another session keeps the lock
-	Kept    bool   // this session has the lock, and only keeps it ([WithKeep]); what other sessions keep is not known
+	Permits int // of a Semaphore: the limit that its last holder gave; 0 for other locks
+
+	// Note is that of the hold ([WithNote]), at most 25 ms after it began; while another session
+	// only keeps the lock, of its last hold.
+	Note string
+	Kept bool // this session has the lock, and only keeps it ([WithKeep]); what other sessions keep is not known
 }
 
 // Holder is one entry of a lock in Redis.

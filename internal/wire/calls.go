@@ -88,9 +88,9 @@ func (p *Protocol) Release(ctx context.Context, l *Ref) (told int64, err error) 
 	return told, damage(l.Keys, err)
 }
 
-// Handoff gives the hold with the id from to another one, for its lease, with the note of a [Ask].
-// It returns the token of that, or of a ticket the time of the server (ms); 0 if from has not the lock either, and then the
-// time of the server, since 1970.
+// Handoff gives the hold with the id from to another one, for its lease, with a note as [Ask] has.
+// It returns the token of that, or of a ticket the time of the server (ms); 0 if from has not the
+// lock either, and then the time of the server, since 1970.
 func (p *Protocol) Handoff(ctx context.Context, from string, to *Ref, ticket bool, note string) (
 	n int64, now time.Duration, err error,
 ) {

@@ -96,7 +96,8 @@ func TestTokenIsRememberedForAMinuteAfterTheLease(t *testing.T) {
 	})
 }
 
-// A token ahead of the clock, which was set back, is remembered until the clock has passed it: readers do not shorten that.
+// A token ahead of the clock, which was set back, is remembered until the clock has passed it:
+// readers do not shorten that.
 func TestReadersDoNotShortenTheMemoryOfATokenAhead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
