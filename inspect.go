@@ -49,7 +49,7 @@ type State struct {
 	// Note is that of the hold ([WithNote]), at most 25 ms after it began; while another session
 	// only keeps the lock, of its last hold.
 	Note string
-	Kept bool // this session has the lock, and only keeps it ([WithKeep]); what other sessions keep is not known
+	Kept bool // this session only keeps the lock ([WithKeep]); what other sessions keep is not known
 }
 
 // Holder is one entry of a lock in Redis.

@@ -51,7 +51,8 @@ type attempt struct {
 }
 
 // Ask makes rounds until one succeeds, or one round if the call does not wait. After one without a
-// majority of answers the call starts over, behind others of the process: its lease may be too short.
+// majority of answers the call starts over, behind others of the process, since its lease may be too
+// short.
 func (a *attempt) Ask(local.Step) (*local.Hold, local.Step, error) {
 	h, err := a.rounds()
 	if h == nil {

@@ -13,8 +13,9 @@ var kindsWithTokens = []Kind{Plain, Fair, Write, Semaphore}
 
 // foreign is what somebody else may have written to the fence key.
 var foreign = []string{
-	"", "0", "-5", "5", "5 x", "1.5", "1e15", "12abc", " 12 x", "12 readers 5", "readers", "12 readers 99999999999999", "text", "\x00\xff", "5\nx y",
-	"9007199254740991", "9007199254740990 x", "9007199254740992", "1000000000000000000000000000000", "12 - note", "1794000000000000",
+	"", "0", "-5", "5", "5 x", "1.5", "1e15", "12abc", " 12 x", "text", "\x00\xff", "5\nx y",
+	"readers", "12 readers 5", "12 readers 99999999999999", "12 - note", "1794000000000000",
+	"9007199254740991", "9007199254740990 x", "9007199254740992", "1000000000000000000000000000000",
 }
 
 // Tokens go on growing, below 2^53, whatever somebody writes to the fence key.
@@ -44,7 +45,8 @@ func TestTokensGrowWhateverTheFenceKeyHolds(t *testing.T) {
 	}
 }
 
-// A call that is sent again, or a poll that finds a grant, does not take for its token what somebody has written.
+// A call that is sent again, and a poll that finds a grant, do not return what somebody else has
+// written.
 func TestNobodyElsesNumberIsAToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -129,7 +131,7 @@ func TestReadersDoNotPileUpTheMemoryOfTokens(t *testing.T) {
 	require.Less(t, r.pttl(fenceKey), 2*time.Minute)
 }
 
-// WithMinHold of a reader holds while a reader of Redisson has the lock as well, which a writer's polls find.
+// A reader's WithMinHold lasts although a writer polls while a reader of Redisson has the lock too.
 func TestMinHoldOfAReaderBesideRedissons(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -168,7 +170,8 @@ func TestForeignMinHoldOfReaders(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.present("s", "o")
-	for i, value := range []string{"5 readers 99999999999999", "5 readers 99999999999999999999", "5 readers 9007199254740991"} {
+	for i, ends := range []string{"99999999999999", "99999999999999999999", "9007199254740991"} {
+		value := "5 readers " + ends
 		reader := r.reader(10 * i)
 		r.take(reader)
 		r.must("SET", fenceKey, value)

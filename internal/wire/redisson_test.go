@@ -127,7 +127,7 @@ func TestRedissonsTurnIsOverOnceItHasHadTheLock(t *testing.T) {
 			due, _ := r.redissonsScore(queue)
 			require.True(t, due >= before+20_000 && due <= r.serverTime()+20_000, "%v %s: due %d after %d", k, what, due, before)
 			fence := r.text("GET", fenceKey)
-			require.Regexp(t, `^\d+ -$`, fence, "Redisson's lease that runs out would end the wait of the holder before")
+			require.Regexp(t, `^\d+ -$`, fence, "the holder before would be taken for one whose lease has run out")
 		}
 	}
 }

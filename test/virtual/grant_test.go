@@ -177,12 +177,14 @@ func TestRedlockWhoseRoundTookTooLongIsNone(t *testing.T) {
 	}
 }
 
-// A call whose lease is too short for its round trips never has the lock, and keeps nobody of its process from it.
+// A call whose lease is too short for its round trips never has the lock. The others of its process
+// get it.
 func TestCallWhoseLeaseIsTooShortHoldsUpNobody(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p, other := w.process(), w.process()
 		p.delay(8 * time.Millisecond)
-		for _, o := range []relock.LockOption{relock.WithFixedLease(10 * time.Millisecond), relock.WithMaxHold(10 * time.Millisecond)} {
+		const short = 10 * time.Millisecond
+		for _, o := range []relock.LockOption{relock.WithFixedLease(short), relock.WithMaxHold(short)} {
 			for _, held := range []bool{false, true} {
 				holder := other.opposite()
 				if held {

@@ -431,7 +431,9 @@ func TestTicketIsASecret(t *testing.T) {
 // Who has adopted a lock shows its note, however it holds it.
 func TestAdoptWritesItsNote(t *testing.T) {
 	for what, o := range map[string]relock.LockOption{
-		"renewed": relock.WithLease(10 * time.Second), "fixed": relock.WithFixedLease(10 * time.Second), "at most": relock.WithMaxHold(10 * time.Second),
+		"renewed": relock.WithLease(10 * time.Second),
+		"fixed":   relock.WithFixedLease(10 * time.Second),
+		"at most": relock.WithMaxHold(10 * time.Second),
 	} {
 		t.Run(what, func(t *testing.T) {
 			onMutex(t, func(t *testing.T, w *world) {
