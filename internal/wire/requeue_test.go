@@ -229,3 +229,42 @@ func TestGrantTimeoutIsThatOfTheWinner(t *testing.T) {
 		}
 	})
 }
+
+// A live writer behind dead ones, as many as one script removes, and more or fewer, holds up new readers.
+func TestReaderBehindManyDeadWriters(t *testing.T) {
+	for _, n := range []int{999, 1000, 1100} {
+		onRigs(t, func(t *testing.T, r *rig) {
+			r.take(r.reader(1))
+			r.queues(r.writer(2))
+			dead("relock_rwqueue:{a}", n, ":write")(r)
+			require.False(t, r.asks(r.reader(3)).Granted, "it has passed a writer that waits behind %d", n)
+		})
+	}
+}
+
+// TryLock of a free lock does not pass a waiter that is there, behind dead ones.
+func TestTryPassesWaitersBehindDeadOnes(t *testing.T) {
+	for _, k := range []Kind{Plain, Fair, Write, Semaphore} {
+		for _, n := range []int{900, 1100} {
+			r := newRig(t)
+			suffix := k.Suffix()
+			if k == Semaphore {
+				suffix = " 1 5000"
+			}
+			lease := func(n int) *Ref {
+				l := r.lease(k, n)
+				l.Permits = min(l.Permits, 1)
+				return l
+			}
+			r.take(lease(1))
+			r.present("y")
+			r.queues(of("y", lease(2)))
+			dead(queueOfKind(k), n, suffix)(r)
+			r.must("PEXPIRE", "a", "1")
+			time.Sleep(20 * time.Millisecond)
+			if r.tries(lease(3)).Granted {
+				t.Error(k, n, "TryLock has passed a waiter that is there")
+			}
+		}
+	}
+}

@@ -7,9 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
 )
 
 const noteWithin = 25 * time.Millisecond // after which a hold's note is in Redis
@@ -156,5 +158,99 @@ func TestNotesOfShortSectionsAreNotWritten(t *testing.T) {
 			}))
 		}
 		require.Empty(t, seen.takeRounds())
+	})
+}
+
+// The servers of a Redlock differ by 100 ms in their clocks: each has the note.
+func TestNoteOfRedlock(t *testing.T) {
+	alone(t, &lockTypes[6], func(t *testing.T, w *world) {
+		p := w.process()
+		w.redis[1].StepClock(100 * time.Millisecond)
+		for range 3 {
+			l := p.held(relock.WithNote("order 7"))
+			time.Sleep(time.Minute)
+			for i, s := range p.s {
+				st, err := s.Inspect(background, "a")
+				require.NoError(t, err)
+				assert.Equal(t, "order 7", st.Note, i)
+			}
+			require.NoError(t, l.Unlock(background))
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A renewal that was refused as one of a batch is sent again alone, without the fence key: the note
+// is written later.
+func TestNoteAfterARefusedBatch(t *testing.T) {
+	alone(t, &lockTypes[0], func(t *testing.T, w *world) {
+		p, other := w.process(), w.process()
+		held := other.held()
+		l := p.lock(relock.WithNote("order 7"))
+		got := begin(background, l)
+		time.Sleep(time.Second)
+		n := memredis.Of(w.redis[0], p.s[0]).Server()
+		refused := 0
+		n.OnCommand(func(verb string, args []string) string {
+			if strings.HasPrefix(verb, "EVAL") && len(args) > 5 && args[1] == "2" && args[2] == "a" && refused == 0 {
+				refused++
+				return "TRYAGAIN Multiple keys request during rehashing of slot"
+			}
+			return ""
+		})
+		require.NoError(t, held.Unlock(background))
+		require.NoError(t, <-got)
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, 1, refused)
+		n.OnCommand(func(verb string, args []string) string { return "" })
+		st, err := p.s[0].Inspect(background, "a")
+		require.NoError(t, err)
+		require.NoError(t, l.Err())
+		assert.Equal(t, "order 7", st.Note)
+		require.NoError(t, l.Unlock(background))
+	})
+}
+
+// The lock is free, and its queue has an entry of a dead process.
+func TestNoteOfALockWithADeadWaiter(t *testing.T) {
+	for queue, typ := range map[string]*lockType{
+		"relock_queue:{a}": &lockTypes[0], "relock_rwqueue:{a}": writer,
+	} {
+		t.Run(typ.name, func(t *testing.T) {
+			alone(t, typ, func(t *testing.T, w *world) {
+				p := w.process()
+				entry := "12345678-0000-8000-8000-000000000000:1"
+				if typ == writer {
+					entry += ":write"
+				}
+				w.do("ZADD", queue, "1", entry)
+				l := p.held(relock.WithNote("order 7"))
+				time.Sleep(5 * time.Minute)
+				st, err := p.s[0].Inspect(background, "a")
+				require.NoError(t, err)
+				require.NoError(t, l.Err())
+				assert.Equal(t, "order 7", st.Note)
+				require.NoError(t, l.Unlock(background))
+			})
+		})
+	}
+}
+
+// The holder and a waiter are cut off, and the lease runs out.
+func TestNoteAfterADeath(t *testing.T) {
+	alone(t, fair, func(t *testing.T, w *world) {
+		a, b, c := w.process(), w.process(), w.process()
+		a.held(relock.WithLease(10 * time.Second))
+		b.wait(0)
+		a.die(false)
+		time.Sleep(9990 * time.Millisecond)
+		b.die(false)
+		time.Sleep(50 * time.Millisecond)
+		l := c.held(relock.WithNote("order 7"))
+		time.Sleep(5 * time.Minute)
+		st, err := c.s[0].Inspect(background, "a")
+		require.NoError(t, err)
+		require.NoError(t, l.Err())
+		assert.Equal(t, "order 7", st.Note)
 	})
 }
