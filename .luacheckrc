@@ -5,7 +5,7 @@ stds.redis = {
   read_globals = {
     redis = {fields = {'call', 'error_reply', 'pcall'}},
     string = {fields = {'find', 'format', 'len', 'match', 'rep', 'sub'}},
-    math = {fields = {'ceil', 'floor', 'huge', 'max', 'min'}},
+    math = {fields = {'abs', 'ceil', 'floor', 'huge', 'max', 'min'}},
     table = {fields = {'concat'}},
     'KEYS', 'ARGV', 'ipairs', 'pairs', 'select', 'tonumber', 'tostring', 'type', 'unpack',
   },

@@ -64,7 +64,7 @@ end
 local function newQueue(lock, fence, queue, channel, grants, numsub, id)
   return {
     lock = lock, fence = fence, queue = queue, channel = channel, grants = grants, numsub = numsub,
-    session = sessionOf(id), fields = {}, gone = {}, here = {}, lives = 15000,
+    session = sessionOf(id), fields = {}, gone = {}, here = {}, lives = 15000, lull = 1000000,
     form = '^(%S+) ?(%d*)$', suffix = '',
   }
 end
@@ -105,14 +105,15 @@ local function many(command, key, items)
 end
 
 -- arrive adds an entry, with a score that it had before unless that is empty. It returns the score,
--- and whether nobody of relock waits already.
+-- and whether nobody of relock waits already. If nobody has come lately, the others may be dead and
+-- poll no more: the queue is to outlive the first poll of this entry.
 local function arrive(q, queue, entry, score)
   local last = redis.call('zrange', queue, -2, -1, 'withscores')
   local n = last[#last - 1] == 'redisson' and #last - 2 or #last
   local latest = tonumber(last[n]) or 0
   if score == '' then score = latest < 9007199254740991 and math.max(us, latest + 1) or us end
   redis.call('zadd', queue, score, entry)
-  if n == 0 then redis.call('pexpire', queue, q.lives) end
+  if n == 0 or math.abs(us - latest) > q.lull then redis.call('pexpire', queue, q.lives) end
   return tonumber(score), n < 2
 end
 

@@ -42,5 +42,6 @@ if queues == '0' and q.n < limitOf(entry) and redis.call('exists', q.queue) == 0
   if not token then return redis.error_reply(at) end
   return {token, span(lease), at}
 end
+if queues == '1' then keepAlive(q, entry) end
 if first then wantPermits(q) end
 return {-1 - waitFor(q), tonumber(score) or 0, 0}

@@ -15,7 +15,7 @@
 
 local function newSemaphore(keys, grants, numsub, id)
   local q = newQueue(keys[1], keys[2], keys[3], '', grants, numsub, id)
-  q.lives, q.form = 4000, '^(%S+) [1-9]%d* (%d+)$'
+  q.lives, q.lull, q.form = 4000, math.huge, '^(%S+) [1-9]%d* (%d+)$'
   return q
 end
 
@@ -129,7 +129,8 @@ local function fill(q, ended, asks, lease, holder)
   return token, slot, more
 end
 
--- keepAlive has the queue outlive the next poll of an entry.
+-- keepAlive has the queue outlive the next poll of an entry, unless only others before it hold it
+-- up, which may be dead.
 local function keepAlive(q, entry)
   if q.more or q.n >= limitOf(entry) or redis.call('zrange', q.queue, 0, 0)[1] == entry then
     redis.call('pexpire', q.queue, q.lives)

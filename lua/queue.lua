@@ -16,8 +16,9 @@
 -- on which a session hears of grants begins with; numsub, the command that counts subscribers,
 -- empty where sessions cannot be counted: then all are there (Redisson listens at the node of the
 -- lock); session, whose script this is; form of entries and suffix of their hold ids; fields of the
--- lock beside them; lives, how long the queue does without a poll (ms); and gone, what is to be
--- removed; note, that of the call. A read-write lock has a queue of readers as well.
+-- lock beside them; lives, how long the queue does without a poll (ms), and lull, how long after
+-- the last arrival the next one prolongs that (µs); gone, what is to be removed; and note, that of
+-- the call. A read-write lock has a queue of readers as well.
 
 -- isHere returns whether a session listens, and listens how many listen on Redisson's channel.
 -- Whether a session is there must be known before a grant is published: PUBLISH also reaches

@@ -189,6 +189,14 @@ func (a *acquisition) pauseAfter(err error, backoff time.Duration) error {
 	if err := a.Pause(timing.Jitter(backoff), nil); err != nil || !late {
 		return err
 	}
+	return a.hadItsTurn()
+}
+
+// hadItsTurn has the call start over, and queue as if it came now: its lease is too short for the
+// round trip. With its old score it would be first again, at once; a few such calls could keep all
+// others from the lock for ever.
+func (a *acquisition) hadItsTurn() error {
+	a.call.Score = 0
 	return ErrStartOver
 }
 

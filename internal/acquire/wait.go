@@ -106,6 +106,9 @@ func (a *acquisition) confirm() (stage, error) {
 			return over, a.unused(r.Wait)
 		case err == nil:
 			a.taken()
+			if a.n.Clock.Now()-a.lease.Sent >= int64(a.lease.GrantFor) {
+				return over, a.hadItsTurn()
+			}
 			return asking, nil
 		}
 		if err := a.check(err); err != nil {

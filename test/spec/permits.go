@@ -150,10 +150,20 @@ func (r *Run) PermitAcquire(a Ask) Reply {
 	if token != 0 {
 		return holds(token, a.Lease, more, int64(slot))
 	}
+	if a.Queue {
+		r.keepAlive(a.Entry)
+	}
 	if first {
 		r.wantPermits()
 	}
 	return r.permitWaits(score)
+}
+
+// keepAlive is keepAlive of permits.lua: the queue is to outlive the next poll of an entry.
+func (r *Run) keepAlive(e Entry) {
+	if len(r.Holders) >= e.Limit || r.Queue.Index(e.ID) == 0 {
+		r.Queue.Ends = r.Now.ms() + r.QueueLives
+	}
 }
 
 // PermitPoll is permit_poll.lua for one waiter.
@@ -177,9 +187,7 @@ func (r *Run) PermitPoll(e Entry) (reply Reply, theirs bool) {
 	if token != 0 {
 		return holds(token, e.Grant, more, int64(slot)), false
 	}
-	if len(r.Holders) >= e.Limit || r.Queue.Index(e.ID) == 0 { // keepAlive of permits.lua
-		r.Queue.Ends = r.Now.ms() + r.QueueLives
-	}
+	r.keepAlive(e)
 	r.wantPermits()
 	return r.permitWaits(e.Score), false
 }

@@ -13,7 +13,8 @@ func (r *Run) arrive(q *Queue, e Entry) (score Time, first bool) {
 			latest, first = o.Score, true
 		}
 	}
-	if first = !first; first {
+	lull := max(r.Now-latest, latest-r.Now)
+	if first = !first; first || e.Limit == 0 && lull > r.Lull {
 		q.Ends = r.Now.ms() + r.QueueLives
 	}
 	if e.Score == 0 {

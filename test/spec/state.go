@@ -91,6 +91,7 @@ type Terms struct {
 	Memory     Time // how long a fence key outlives a lease
 	QueueLives Time // how long a queue does without a poll
 	Polled     Time // for how long a poll keeps it alive
+	Lull       Time // how long after the last arrival the next one prolongs it
 	Turn       Time // of Redisson, at most
 	AfterUsed  Time // until Redisson's next turn is due, after one that was used
 	AfterOther Time // the same after one that was not
@@ -99,8 +100,8 @@ type Terms struct {
 
 // OfScripts are the terms in the directory lua, for a Mutex.
 var OfScripts = Terms{
-	Memory: 60 * Second, QueueLives: 15 * Second, Polled: 15 * Second, Turn: 100 * Millisecond,
-	AfterUsed: 20 * Millisecond, AfterOther: Second, TurnMost: 10 * Second,
+	Memory: 60 * Second, QueueLives: 15 * Second, Polled: 15 * Second, Lull: Second,
+	Turn: 100 * Millisecond, AfterUsed: 20 * Millisecond, AfterOther: Second, TurnMost: 10 * Second,
 }
 
 // A Run is one script that runs: an atomic step. Each verb is a method, which changes the lock,

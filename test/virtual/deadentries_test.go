@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
 )
 
 // Thousands of entries of a dead session before a live waiter, and one behind it: the waiter gets
@@ -151,4 +152,40 @@ func readerBehindDeadReaders(t *testing.T, w *world, how string) {
 	require.NoError(t, err)
 	require.NoError(t, l.Err())
 	require.False(t, ok, "a writer has the lock beside the reader")
+}
+
+// The only other waiter is frozen, and its queue is about to expire. A live one queues: its entry
+// stays until its first poll, so that a release grants it the lock, and nobody passes it.
+func TestQueueOutlivesTheFirstPollOfALiveWaiter(t *testing.T) {
+	for queue, types := range map[string][]*lockType{
+		"relock_queue:{a}": {&lockTypes[0], fair, semaphore}, "relock_rwqueue:{a}": {writer},
+	} {
+		for _, typ := range types {
+			t.Run(typ.name, func(t *testing.T) {
+				alone(t, typ, func(t *testing.T, w *world) {
+					holder, frozen, live, third := w.process(), w.process(), w.process(), w.process()
+					held := holder.held()
+					begin(background, frozen.lock())
+					time.Sleep(10 * time.Second)
+					frozen.partition()
+					for w.left(queue) > 150*time.Millisecond {
+						time.Sleep(10 * time.Millisecond)
+					}
+					got := begin(background, live.lock())
+					time.Sleep(200 * time.Millisecond)
+					require.NoError(t, held.Unlock(background))
+					passed, err := third.lock().TryLock(background)
+					require.NoError(t, err)
+					require.False(t, passed, "it has passed one that waits")
+					require.NoError(t, <-got)
+				})
+			})
+		}
+	}
+}
+
+// left returns the time to live of a key.
+func (w *world) left(key string) time.Duration {
+	ttl, _ := memredis.Of(w.redis[0], w.redis[0].Session()).Server().TTL(key)
+	return ttl
 }

@@ -81,3 +81,29 @@ func TestFarWaitersKeepTheirOrderOverALapse(t *testing.T) {
 		})
 	}
 }
+
+// Several processes have leases that are shorter than their round trip, so that each grant is over
+// before they know of it. They queue again each time, and others get the lock between them.
+func TestWaitersWhoseLeaseIsTooShortHoldUpNobody(t *testing.T) {
+	for _, typ := range []*lockType{&lockTypes[0], fair, writer, semaphore} {
+		t.Run(typ.name, func(t *testing.T) {
+			alone(t, typ, func(t *testing.T, w *world) {
+				holder, near := w.process(), w.process()
+				held := holder.held()
+				ctx, cancel := context.WithCancel(background)
+				for range 8 {
+					p := w.process(relock.WithLease(60 * time.Millisecond))
+					p.delay(35 * time.Millisecond)
+					defer func(got <-chan error) { require.ErrorIs(t, <-got, context.Canceled) }(begin(ctx, p.lock()))
+				}
+				defer cancel()
+				time.Sleep(10 * time.Second)
+				require.NoError(t, held.Unlock(background))
+				for range 10 {
+					took := took(func() { require.NoError(t, near.held().Unlock(background)) })
+					require.Less(t, took, 2*time.Second)
+				}
+			})
+		})
+	}
+}
