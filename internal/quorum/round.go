@@ -50,9 +50,9 @@ type attempt struct {
 	pause time.Duration // before the last round
 }
 
-// Ask makes rounds until one succeeds, or one round if the call does not wait. After one without a
-// majority of answers the call starts over, behind others of the process, since its lease may be too
-// short.
+// Ask makes rounds until one succeeds, or one round if the call does not wait. After one in which
+// answers came late, or not in the time that its lease leaves them, the call starts over, behind others
+// of the process, whose leases may be longer.
 func (a *attempt) Ask(local.Step) (*local.Hold, local.Step, error) {
 	h, err := a.rounds()
 	if h == nil {
@@ -96,10 +96,16 @@ func (a *attempt) rounds() (*hold, error) {
 		if ended := a.Pause(timing.Jitter(a.pause), nil); ended != nil {
 			return nil, ended
 		}
-		if err != nil {
+		if late(err) {
 			return nil, acquire.ErrStartOver
 		}
 	}
+}
+
+// late reports whether a round has failed for want of time. After other errors each call of the
+// process would fare alike, and one of them goes on asking, less and less often.
+func late(err error) bool {
+	return errors.Is(err, acquire.ErrLate) || errors.As(err, new(transport.NoAnswer))
 }
 
 // ended returns why the call must end, whose last round failed with err, perhaps only because of

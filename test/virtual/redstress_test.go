@@ -1,15 +1,18 @@
 package virtual_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/kit"
 	"github.com/relock-go/relock/internal/memredis"
 )
 
@@ -92,6 +95,49 @@ func TestTokensOfARedlockGrowWhilePartitionsChange(t *testing.T) {
 				t.Logf("%d servers: %d holds, %d lost", n, holds, losses)
 				time.Sleep(10 * time.Second)
 				require.True(t, w.free())
+			})
+		})
+	}
+}
+
+// Hundreds of callers of a process wait for a Redlock while its servers refuse connections, or load
+// their data: one of them asks, less and less often, and there is no rush when they are back.
+func TestCallersOfARedlockCostTheServersLittleInAnOutage(t *testing.T) {
+	for _, answer := range []string{"", "LOADING Redis is loading the dataset in memory"} {
+		t.Run("answer "+answer, func(t *testing.T) {
+			alone(t, redlock, func(t *testing.T, w *world) {
+				holder, p := w.process(), w.process()
+				held := holder.held()
+				ctx, cancel := context.WithCancel(background)
+				callers := kit.Async(func() error {
+					return kit.Together(300, func(int) error {
+						l := p.lock()
+						if l.Lock(ctx) == nil {
+							return l.Unlock(background)
+						}
+						return nil
+					})
+				})
+				time.Sleep(time.Second)
+				var scripts atomic.Int64
+				refusal := answer
+				holder.onScripts(func() string { scripts.Add(1); return refusal })
+				perSecond := func(d time.Duration) int64 {
+					scripts.Store(0)
+					time.Sleep(d)
+					return scripts.Load() / int64(d/time.Second)
+				}
+				if answer == "" {
+					p.refuse()
+				}
+				require.Less(t, perSecond(10*time.Second), int64(50))
+				p.heal()
+				refusal = ""
+				require.Less(t, perSecond(time.Second), int64(300))
+				require.Less(t, perSecond(10*time.Second), int64(100))
+				cancel()
+				require.NoError(t, <-callers)
+				require.NoError(t, held.Unlock(background))
 			})
 		})
 	}
