@@ -9,8 +9,8 @@
 -- redisson is one entry, for all clients of Redisson that listen on the lock's channel. When it is
 -- first, the lock is left free, and a negative score says since when: it is Redisson's turn. That
 -- is over once Redisson has had the lock, when nobody listens, or after 100 ms. The next is due 20
--- ms after a turn that was used, 1 s after another: a score in the future. A score further away is
--- of another clock, and counts as due.
+-- ms after a turn that was used, 1 s after another: a score in the future. One further away is of a
+-- clock that has stepped back: the turn is due now.
 --
 -- q has the lock, its fence and queue; channel, Redisson's for the lock; grants, what the channel
 -- on which a session hears of grants begins with; numsub, the command that counts subscribers,
@@ -38,6 +38,8 @@ local function listens(q)
   return q.listen > 0
 end
 
+local turnWithin = 1000000 -- (µs) is Redisson's next turn due at the latest
+
 -- turn returns for how long (ms) it is Redisson's turn, whose entry has that score, and whether it
 -- begins only now; nil if it is not. Then q.later says that it is due later.
 local function turn(q, score)
@@ -48,8 +50,8 @@ local function turn(q, score)
     return math.ceil(left / 1000), false
   elseif score < 0 then
     q.later = true
-    redis.call('zadd', q.queue, us + 1000000, 'redisson')
-  elseif score <= us or score > us + 10000000 then
+    redis.call('zadd', q.queue, us + turnWithin, 'redisson')
+  elseif score <= us or score > us + turnWithin then
     return 100, true
   else
     q.later = true
@@ -162,7 +164,8 @@ local function pass(q, some, ends, asks, lease, holder)
   local entry, more, begins = nextOf(q, some)
   if not entry or entry == 'redisson' then return entry, more, begins end
   if listens(q) then
-    redis.call('zadd', q.queue, 'nx', us, 'redisson')
+    local due = tonumber(redis.call('zscore', q.queue, 'redisson') or 0)
+    if due == 0 or due > us + turnWithin then redis.call('zadd', q.queue, us, 'redisson') end
     more = true
   end
   if entry ~= asks then

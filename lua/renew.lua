@@ -1,6 +1,6 @@
 -- Renews the leases of many holds of Mutexes, FairMutexes and write sides, and the memory of their
--- last tokens. It does not shorten the expiry of a read-write lock whose writer has a longer lease
--- as a reader.
+-- last tokens. It does not shorten the expiry of a read-write lock whose writer has a lease as a
+-- reader as well, which may be longer.
 --
 --   KEYS   the locks, then their fences; of a single hold perhaps the lock alone: while a slot is
 --          being moved, a node refuses a script that names several keys of which it has only some
@@ -18,7 +18,8 @@
 
 return renewAll(function(key, id, ends)
   if redis.pcall('hget', key, id) ~= '1' then return false end
-  if string.sub(id, -6) ~= ':write' or now + redis.call('pttl', key) < ends then
+  local writes = string.sub(id, -6) == ':write'
+  if not writes or now + redis.call('pttl', key) < ends or redis.call('hlen', key) == 2 then
     redis.call('pexpireat', key, ends)
   end
   return true

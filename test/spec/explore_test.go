@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // short are terms so short that few steps of time pass them.
 var short = Terms{
 	Memory: 2 * Second, QueueLives: 4 * Second, Polled: 4 * Second, Lull: Second,
-	Turn: 100 * Millisecond, AfterUsed: 20 * Millisecond, AfterOther: Second, TurnMost: 10 * Second,
+	Turn: 100 * Millisecond, AfterUsed: 20 * Millisecond, AfterOther: Second,
 }
 
 // of returns a world with a call for each of some sessions. A lease is 4 steps of time, a grant

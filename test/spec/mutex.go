@@ -194,7 +194,7 @@ func (r *Run) Renew(id ID, lease Time, ends bool) bool {
 	if !r.Has(id) {
 		return false
 	}
-	if !id.Writes() || r.Ends < r.Now.ms()+lease {
+	if !id.Writes() || len(r.Holders) == 1 || r.Ends < r.Now.ms()+lease {
 		r.Ends = r.Now.ms() + lease
 	}
 	r.renewFence(lease, ends)

@@ -50,7 +50,7 @@ func (r *Run) turn(score Time) (left Time, begins bool) {
 	case score < 0:
 		r.later = true
 		r.Queue.put(Entry{ID: Redisson, Score: r.Now + r.AfterOther})
-	case score <= r.Now || score > r.Now+r.TurnMost:
+	case score <= r.Now || score > r.Now+r.AfterOther:
 		return r.Turn, true
 	default:
 		r.later = true
@@ -173,7 +173,7 @@ func (r *Run) pass(ends ID, asks ID, lease Time, of ID) winner {
 		return w
 	}
 	if r.Listens {
-		if r.Queue.Index(Redisson) < 0 {
+		if i := r.Queue.Index(Redisson); i < 0 || r.Queue.Entries[i].Score > r.Now+r.AfterOther {
 			r.Queue.put(Entry{ID: Redisson, Score: r.Now})
 		}
 		w.more = true

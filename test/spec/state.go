@@ -94,14 +94,13 @@ type Terms struct {
 	Lull       Time // how long after the last arrival the next one prolongs it
 	Turn       Time // of Redisson, at most
 	AfterUsed  Time // until Redisson's next turn is due, after one that was used
-	AfterOther Time // the same after one that was not
-	TurnMost   Time // a turn that is due later than that is due now
+	AfterOther Time // the same after one that was not; a turn that is due later is due now
 }
 
 // OfScripts are the terms in the directory lua, for a Mutex.
 var OfScripts = Terms{
 	Memory: 60 * Second, QueueLives: 15 * Second, Polled: 15 * Second, Lull: Second,
-	Turn: 100 * Millisecond, AfterUsed: 20 * Millisecond, AfterOther: Second, TurnMost: 10 * Second,
+	Turn: 100 * Millisecond, AfterUsed: 20 * Millisecond, AfterOther: Second,
 }
 
 // A Run is one script that runs: an atomic step. Each verb is a method, which changes the lock,

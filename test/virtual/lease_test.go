@@ -222,3 +222,28 @@ func TestRenewalWhoseReplyIsLateCountsFromItsSending(t *testing.T) {
 		require.Equal(t, lease/3+told(lease), lost(t, l).Sub(start))
 	})
 }
+
+// The key of a writer lives longer than its lease: since the server's clock has stepped back, or its
+// owner has read with a longer one. The next renewal ends that. So the lock is free within a lease of
+// the writer's death.
+func TestDeadWriterIsGoneWithinItsLease(t *testing.T) {
+	for _, why := range []string{"step back", "a longer lease to read"} {
+		t.Run(why, func(t *testing.T) {
+			alone(t, writer, func(t *testing.T, w *world) {
+				p, next := w.process(), w.process()
+				owner := p.s[0].NewContext(background)
+				require.NoError(t, p.s[0].RWMutex("a").Lock(owner))
+				if why == "step back" {
+					w.redis[0].StepClock(-2 * time.Hour)
+				} else {
+					reads := p.s[0].RWMutex("a", relock.WithLease(10*time.Minute))
+					require.NoError(t, reads.RLock(owner))
+					require.NoError(t, reads.RUnlock(owner))
+				}
+				time.Sleep(time.Minute)
+				p.die(true)
+				require.Less(t, took(func() { next.held() }), lease+time.Second)
+			})
+		})
+	}
+}

@@ -228,3 +228,27 @@ func typeNamed(name string) *lockType {
 	}
 	panic(name)
 }
+
+// Redisson's turn was due by a clock that has stepped back since. It has its turns all the same,
+// beside processes that always wait.
+func TestRedissonHasItsTurnsAfterAStepBack(t *testing.T) {
+	for _, typ := range []*lockType{&lockTypes[0], fair} {
+		for _, step := range []time.Duration{-5 * time.Second, -time.Hour} {
+			t.Run(fmt.Sprint(typ.name, step), func(t *testing.T) {
+				alone(t, typ, func(t *testing.T, w *world) {
+					ps := []*process{w.process(), w.process()}
+					theirs := w.redisson("lock", 2*time.Millisecond)
+					crowd := crowdFor(20*time.Second, 4*time.Millisecond)
+					for _, p := range ps {
+						p.delay(2 * time.Millisecond)
+						crowd.join(2, p, typ)
+					}
+					time.AfterFunc(3*time.Second, func() { w.redis[0].StepClock(step) })
+					_, longest := crowd.turns(theirs)
+					crowd.others()
+					require.Less(t, longest, 3*time.Second)
+				})
+			})
+		}
+	}
+}
