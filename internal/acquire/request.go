@@ -162,9 +162,12 @@ func (a *acquisition) request() (stage, error) {
 	if err := a.check(err); err != nil {
 		return over, err
 	}
+	if err == ErrLate {
+		return a.late()
+	}
 	_, refused := transport.Code(err)
 	unsent := errors.As(err, new(*transport.Unstarted))
-	if !refused && !unsent && !errors.Is(err, ErrLate) { // it may have been executed
+	if !refused && !unsent { // it may have been executed
 		a.reply = wire.Reply{Wait: timing.Jitter(timing.MinBackoff)}
 		return queued, nil
 	}
@@ -176,32 +179,21 @@ func (a *acquisition) request() (stage, error) {
 	return asking, nil
 }
 
+// late ends the attempt of a call that has had its turn, without the time to make use of it. Its entry
+// does not come back with its old score: it would be first again at once.
+func (a *acquisition) late() (stage, error) {
+	a.call.Score = 0
+	return over, ErrLate
+}
+
 // pauseAfter pauses before the next request, about that long, after one that has failed with err;
 // or until there is news of a session that has not started. It returns why the call does not go on.
 func (a *acquisition) pauseAfter(err error, backoff time.Duration) error {
 	if u := (*transport.Unstarted)(nil); errors.As(err, &u) {
 		return a.Pause(0, u.News)
 	}
-	late := errors.Is(err, ErrLate) && a.ticket == ""
-	if late {
-		backoff = timing.MinBackoff
-	}
-	if err := a.Pause(timing.Jitter(backoff), nil); err != nil || !late {
-		return err
-	}
-	return a.hadItsTurn()
+	return a.Pause(timing.Jitter(backoff), nil)
 }
-
-// hadItsTurn has the call start over, and queue as if it came now: its lease is too short for the
-// round trip. With its old score it would be first again, at once; a few such calls could keep all
-// others from the lock for ever.
-func (a *acquisition) hadItsTurn() error {
-	a.call.Score = 0
-	return ErrStartOver
-}
-
-// ErrLate: a lease expired before its grant arrived.
-var ErrLate = errors.New("the reply came after the lease it grants had ended")
 
 // send sends a request for the lease, which has its token if the reply grants it. It is sent again,
 // then without queueing, since an id is queued only once, if the reply comes too late to be valid.

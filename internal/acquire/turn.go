@@ -6,6 +6,7 @@ import (
 
 	"github.com/relock-go/relock/internal/local"
 	"github.com/relock-go/relock/internal/lockerr"
+	"github.com/relock-go/relock/internal/timing"
 )
 
 // How a call gets its turn in this process: its owner may hold the lock already, or another call of
@@ -44,15 +45,26 @@ type Asker interface {
 }
 
 // ErrStartOver: a call was let in with a hold that had expired by the time the call woke up, and has
-// given it back; its owner has adopted the lock; or its lease may be too short for the round trip:
-// then the others of the process, whose leases may be longer, go first.
+// given it back; or its owner has adopted the lock.
 var ErrStartOver = errors.New("the call must start over")
+
+// ErrLate: a lease was over before its grant arrived. If the call waits it starts over, after a pause
+// that grows: a few calls whose leases are too short for the round trip would else keep all others
+// from the lock, those of their own processes first.
+var ErrLate = errors.New("the reply came after the lease it grants had ended")
 
 // Take returns a hold, or neither hold nor error if the lock is taken and the call does not wait.
 func (t *Turn) Take() (*local.Hold, error) {
-	for {
+	for pause := timing.MinBackoff; ; {
 		h, err := t.take(t.Call.Owner)
-		if err != ErrStartOver {
+		switch err {
+		case ErrStartOver:
+		case ErrLate:
+			if err := t.Pause(timing.Jitter(pause), nil); err != nil && err != ErrStartOver {
+				return nil, err
+			}
+			pause = min(2*pause, timing.MaxBackoff)
+		default:
 			return h, err
 		}
 	}
@@ -100,7 +112,7 @@ func (t *Turn) takeFirst(o *local.Owner) (h *local.Hold, err error) {
 		}
 	}()
 	h, err = t.enter()
-	has, lapsed := o.Settle(t.Key, t.Call.Reads, t.C.Due, t.Call, h, h != nil || err == ErrStartOver)
+	has, lapsed := o.Settle(t.Key, t.Call.Reads, t.C.Due, t.Call, h, h != nil || err == ErrStartOver || err == ErrLate)
 	settled = true
 	if h != nil && has != h {
 		t.GiveBack(h)

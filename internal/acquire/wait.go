@@ -107,9 +107,11 @@ func (a *acquisition) confirm() (stage, error) {
 		case err == nil:
 			a.taken()
 			if a.n.Clock.Now()-a.lease.Sent >= int64(a.lease.GrantFor) {
-				return over, a.hadItsTurn()
+				return a.late()
 			}
 			return asking, nil
+		case err == ErrLate && a.ticket == "":
+			return a.late()
 		}
 		if err := a.check(err); err != nil {
 			return over, err

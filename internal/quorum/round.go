@@ -84,7 +84,11 @@ func (a *attempt) rounds() (*hold, error) {
 			return nil, a.Fails(lockerr.ErrUnavailable, lockerr.Bare(err))
 		}
 		most := backOff
-		if a.facts.Answered(err); err == nil {
+		a.facts.Answered(err)
+		switch {
+		case late(err):
+			return nil, acquire.ErrLate
+		case err == nil:
 			a.c.Contend()
 			a.table.Refused(a.call, a.Now())
 			if a.call.Owner != nil {
@@ -95,9 +99,6 @@ func (a *attempt) rounds() (*hold, error) {
 		a.pause = min(max(2*a.pause, pauseLeast), most)
 		if ended := a.Pause(timing.Jitter(a.pause), nil); ended != nil {
 			return nil, ended
-		}
-		if late(err) {
-			return nil, acquire.ErrStartOver
 		}
 	}
 }

@@ -107,3 +107,29 @@ func TestWaitersWhoseLeaseIsTooShortHoldUpNobody(t *testing.T) {
 		})
 	}
 }
+
+// A process that is far from Redis has a call whose lease is shorter than its round trip, and one
+// whose lease is not. Others hammer the lock: the second call gets it nevertheless.
+func TestCallBesideOneWhoseLeaseIsTooShort(t *testing.T) {
+	for _, typ := range []*lockType{&lockTypes[0], fair, writer, semaphore} {
+		t.Run(typ.name, func(t *testing.T) {
+			alone(t, typ, func(t *testing.T, w *world) {
+				far, near := w.process(), []*process{w.process(), w.process(), w.process()}
+				held := near[0].held()
+				far.delay(35 * time.Millisecond)
+				ctx, cancel := context.WithCancel(background)
+				short := begin(ctx, far.lock(relock.WithLease(60*time.Millisecond)))
+				time.Sleep(time.Second)
+				crowd := crowdFor(30*time.Second, 5*time.Millisecond)
+				for _, p := range near {
+					crowd.join(1, p, typ)
+				}
+				require.NoError(t, held.Unlock(background))
+				require.Less(t, took(func() { require.NoError(t, <-lockAndUnlock(far.lock())) }), 10*time.Second)
+				crowd.others()
+				cancel()
+				<-short
+			})
+		})
+	}
+}
