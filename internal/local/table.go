@@ -20,7 +20,7 @@ type Call struct {
 	Inside bool   // a reader whose caller reads: it does not wait for writers, who would wait for that caller
 	Length int64  // of leases that it takes over; 0: it takes none over
 	Keep   int64  // for how long its lease may be kept after its hold; 0: not at all
-	Score  int64  // of its entry in the queue in Redis, or of the one whose place it has taken over; 0: there is none
+	Score  int64  // of its entry in the queue in Redis (µs), or of the place that it has taken over; 0: there is none
 
 	C chan struct{} // receives when Next has something new
 
@@ -28,6 +28,7 @@ type Call struct {
 	state   callState
 	refused bool // a delegate: Redis has answered that the lock is taken
 	hold    *Hold
+	came    int64 // when it came
 	since   int64 // when it began to wait; Never: it has not waited
 }
 
@@ -193,7 +194,7 @@ func (e *entry) empty() bool {
 func (t *Table) Lock(c *Call, now int64) Step {
 	s, e := t.at(c.Name)
 	defer s.leave(e)
-	c.state, c.refused, c.since = outside, false, Never
+	c.state, c.refused, c.came, c.since = outside, false, now, Never
 	if c.Reads {
 		return e.rlock(c, now)
 	}
@@ -420,8 +421,10 @@ func (e *entry) left(c *Call, now int64) *Hold {
 	}
 	asked := c.state == asks
 	e.promote()
-	if d := e.delegates[sideOf(c.Reads)]; asked && d != nil {
-		d.Score = c.Score // the entry in Redis is the process's
+	if d := e.delegates[sideOf(c.Reads)]; asked && d != nil && c.Score > 0 {
+		// The entry in Redis is the process's. But the place is that of the call's own arrival: else
+		// calls that soon give up would hand on that of the first, for ever.
+		d.Score = c.Score + max(d.came-c.came, 0)/1000
 	}
 	h := c.hold
 	c.state, c.hold = outside, nil

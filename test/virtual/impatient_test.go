@@ -41,3 +41,31 @@ func TestPatientCallersKeepThePlaceOfImpatientOnes(t *testing.T) {
 		})
 	}
 }
+
+// Impatient calls of a process overlap all the time, so that one always queues: the place does not
+// stay that of the first, and a patient process has its turns.
+func TestImpatientCallsDoNotHandOnAnOldPlace(t *testing.T) {
+	for _, typ := range []*lockType{&lockTypes[0], writer} {
+		t.Run(typ.name, func(t *testing.T) {
+			alone(t, typ, func(t *testing.T, w *world) {
+				far, near := w.process(), w.process()
+				far.delay(35 * time.Millisecond)
+				crowd := crowdFor(20*time.Second, time.Millisecond)
+				for range 3 {
+					crowd.wg.Go(func() {
+						for time.Now().Before(crowd.end) {
+							ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+							if l := far.lock(); l.Lock(ctx) == nil {
+								_ = l.Unlock(background)
+							}
+							cancel()
+						}
+					})
+				}
+				_, longest := crowd.turns(near.lock())
+				crowd.others()
+				require.Less(t, longest, 5*time.Second)
+			})
+		})
+	}
+}
