@@ -46,15 +46,20 @@ local fields = redis.pcall('hkeys', lock)
 local no, holds = notLock(fields), {}
 if no then return no end
 if #fields == 0 then return 0 end
+local reads = false
 for _, field in ipairs(fields) do
-  local id = string.match(field, '^[^:]+:%-?%d+')
   if isHold(field) then
-    holds[#holds + 1] = id
-    if not all and not named[id] then return -1 end
+    holds[#holds + 1] = string.match(field, '^[^:]+:%-?%d+')
+  elseif field == 'mode' then
+    reads = true
+  else
+    return redis.error_reply('NOTLOCK hash')
   end
 end
 if #holds == 0 then return redis.error_reply('NOTLOCK hash') end
-local reads = redis.call('hexists', lock, 'mode') == 1
+for _, id in ipairs(holds) do
+  if not all and not named[id] then return -1 end
+end
 redis.call('del', lock)
 forget(q.fence)
 for _, id in ipairs(holds) do tellLost(id) end

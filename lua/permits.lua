@@ -62,8 +62,11 @@ local function slotFree(q)
   return low
 end
 
+-- expire has the key end with the last lease. Somebody may have written a time that is too large.
 local function expire(lock)
-  redis.call('pexpireat', lock, redis.call('zrange', lock, -1, -1, 'withscores')[2])
+  local ends = redis.call('zrange', lock, -1, -1, 'withscores')[2]
+  if tonumber(ends) > 9e15 then ends = '9000000000000000' end
+  redis.call('pexpireat', lock, ends)
 end
 
 -- prolong starts the lease of a holder again, unless it is longer.

@@ -221,7 +221,8 @@ func (a *acquisition) send(enqueue bool) (r wire.Reply, err error) {
 		l.Since = a.n.Clock.Now()
 		if err != nil {
 			l.Indeterminate = l.Indeterminate || r.Granted || undecided(err) // granted: too few replicas have it
-			if !resent && !queues && transport.Broken(err) {                 // one that queues is not sent again
+			l.Queued = l.Queued && !(queues && transport.Unsent(err))
+			if !resent && !queues && transport.Broken(err) { // one that queues is not sent again
 				continue
 			}
 			return wire.Reply{}, err
@@ -268,7 +269,7 @@ func (a *acquisition) wants(queue bool) wire.Ask {
 // undecided reports whether a request that failed with err may have been executed, perhaps in part.
 func undecided(err error) bool {
 	code, answered := transport.Code(err)
-	return !answered || transport.Interrupted(err) || !transport.Transient(err) && code != wire.CodeNotLock
+	return !answered && !transport.Unsent(err) || transport.Interrupted(err) || answered && !transport.Transient(err) && code != wire.CodeNotLock
 }
 
 // check returns nil if the call may try again after err, else what the call must return.

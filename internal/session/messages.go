@@ -64,9 +64,17 @@ func (s *Session) releaseUnknown(id, rest string) {
 	case s.Leases.Find(id, key) != nil:
 		return // it has overtaken the reply to the request that queues it
 	}
+	if s.unknown.Add(1) > unknownMost {
+		s.unknown.Add(-1)
+		return // it expires
+	}
 	id = strings.Clone(id)
 	keys := wire.NewKeys(kind, key)
 	s.Cleaner.Add(&lease.Lease{Ref: wire.Ref{
 		Keys: &keys, Kind: kind, ID: id, Length: g.Term, GrantFor: wire.GrantOf(g.Term), Permits: 1,
-	}}, false, nil)
+	}}, false, func(error) { s.unknown.Add(-1) })
 }
+
+// unknownMost bounds the releases for unknown hold ids at a time: anybody who may publish can have a
+// session make them.
+const unknownMost = 100

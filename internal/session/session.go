@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 	"github.com/relock-go/relock/internal/acquire"
@@ -35,6 +36,7 @@ type Session struct {
 	calls     tasks         // operations under way
 	strays    tasks         // calls of rueidis that may outlive their contexts
 	left      leftovers     // leases that Close has lost, or calls have left behind, until they are released
+	unknown   atomic.Int32  // releases for hold ids that were granted a lock, and that no call has
 
 	// Waits until the session's own channel is subscribed; nil until run.
 	subscribed func(ctx context.Context) error

@@ -48,6 +48,14 @@ func Transient(err error) bool {
 	return true
 }
 
+// Unsent reports whether a request has failed with err before anything was sent: there is no
+// connection, and none could be made.
+func Unsent(err error) bool {
+	var u *Unstarted
+	var op *net.OpError
+	return errors.As(err, &u) || errors.As(err, &op) && op.Op == "dial"
+}
+
 // Unavailable reports whether err, of a request that has ended, leaves open what Redis would have
 // answered.
 func Unavailable(err error) bool { return IsContextError(err) || Transient(err) }

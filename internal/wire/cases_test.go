@@ -58,6 +58,8 @@ func adminCases() []scriptCase {
 		}, "kept", same},
 		{"renew what is gone", has(Plain, 2), renews(Plain, 1), "gone", same},
 		{"renew a write hold", all(has(Write, 1), runs("PEXPIRE", "a", "20000")), renews(Write, 1), "kept", same},
+		{"renew a write hold whose key lives longer",
+			all(has(Write, 1), runs("PEXPIRE", "a", "600000")), renews(Write, 1), "kept", same},
 		{"renew a write hold that is gone", has(Write, 2), renews(Write, 1), "gone", same},
 		{"renew a read hold", all(has(Read, 1), runs("PEXPIRE", "a", "20000")), renews(Read, 1), "kept", same},
 		{"renew a read hold that is gone", has(Read, 2), renews(Read, 1), "gone", same},

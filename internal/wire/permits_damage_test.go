@@ -108,3 +108,18 @@ func TestStrangeLimitIsNotALockThatIsHeld(t *testing.T) {
 	require.Positive(t, in.Permits)
 	require.Equal(t, map[string]int{l.ID: 0}, in.Fields)
 }
+
+// The slot of a permit is infinite, which no time of expiry can be. Others get their permits.
+func TestInfiniteSlotStopsNoOtherPermit(t *testing.T) {
+	r := newRig(t)
+	first, second := r.lease(Semaphore, 1), r.lease(Semaphore, 2)
+	r.take(first)
+	r.must("ZADD", "a", "XX", "inf", ":"+first.ID)
+	_, err := r.ask(second, Ask{})
+	if err != nil {
+		require.ErrorIs(t, err, lockerr.ErrNotLock)
+	}
+	r.end(first)
+	r.end(second)
+	r.take(r.lease(Semaphore, 3))
+}

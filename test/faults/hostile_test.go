@@ -169,6 +169,31 @@ func TestHugeMessagesDoNotStayInMemory(t *testing.T) { // not parallel: it measu
 	}
 }
 
+// Each grant for a hold id that no call has was to be released, whatever their number: a flood of them
+// took 350 MB.
+func TestForgedGrantsDoNotPileUp(t *testing.T) { // not parallel: it measures the process
+	server := redistest.Start(t)
+	s, other := kit.NewSession(t, server), kit.NewSession(t, server)
+	forger := server.Client(t)
+	heardAll(t, s, other)
+	before := kit.HeapInUse()
+	for n := range 100 {
+		var some [][]string
+		for i := range 500 {
+			grant := fmt.Sprintf("granted %s:%d 5 5000 %s%d", s.ID(), 1000+500*n+i, strings.Repeat("n", 1000), i)
+			some = append(some, []string{"PUBLISH", "relock_session:" + s.ID(), grant})
+		}
+		send(t, forger, some...)
+		if n%20 == 0 {
+			require.Less(t, kit.HeapInUse()-before, int64(64<<20))
+		}
+	}
+	heardAll(t, s, other)
+	m := s.Mutex("lock")
+	kit.Lock(t, kit.Background, m)
+	kit.Unlock(t, kit.Background, m)
+}
+
 // Unlock returned ErrLost for an intact hold, or an error, and the lock stayed taken for its lease.
 func TestDamagedKeyBesideALockStopsNoRelease(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {

@@ -102,3 +102,17 @@ func TestInspectOfAWriterThatReads(t *testing.T) {
 		require.NoError(t, r.Unlock(owner))
 	})
 }
+
+// A hash of the application has a field like a hold id among others. It is not a lock, and stays.
+func TestForceUnlockKeepsWhatIsNotALock(t *testing.T) {
+	server := redistest.Start(t)
+	client, s := server.Client(t), kit.NewSession(t, server)
+	hash := []string{"3f2504e0-4f89-41d3-9a0c-0305e82c3301:42", "3", "owner", "alice", "total", "17.30"}
+	require.NoError(t, client.Do(kit.Background, client.B().Arbitrary("HSET", "cart").Args(hash...).Build()).Error())
+	opened, err := s.ForceUnlock(kit.Background, "cart")
+	require.ErrorIs(t, err, relock.ErrNotLock)
+	require.False(t, opened)
+	fields, err := client.Do(kit.Background, client.B().Hlen().Key("cart").Build()).AsInt64()
+	require.NoError(t, err)
+	require.EqualValues(t, 3, fields)
+}

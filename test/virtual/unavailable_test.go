@@ -3,6 +3,7 @@ package virtual_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -274,5 +275,26 @@ func TestNewSessionIsUnavailable(t *testing.T) {
 			require.NotErrorIs(t, err, relock.ErrUnavailable)
 			require.NotErrorIs(t, err, relock.ErrReplicas)
 		})
+	})
+}
+
+// Connections are refused while goroutines try again and again: nothing was sent, so nothing has to be
+// released once Redis is back.
+func TestRefusedCallsCostNothingAfterwards(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		p := w.process()
+		p.refuse()
+		for range 200 {
+			ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+			ok, _ := p.lock().TryLock(ctx)
+			require.False(t, ok)
+			require.Error(t, p.lock().Lock(ctx))
+			cancel()
+		}
+		var scripts atomic.Int64
+		p.onScripts(func() string { scripts.Add(1); return "" })
+		p.heal()
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, scripts.Load(), int64(20))
 	})
 }
