@@ -87,6 +87,12 @@ local function want(q, holder)
 end
 
 local function idOf(entry) return string.match(entry, '^%S+') or '' end
+
+-- hintOf is how a session is told which of its entries is to poll. Others may hear that, and must
+-- not learn the whole hold id of an entry: who knows it can forge a grant.
+local function hintOf(entry) return string.match(entry, ':(%d%d?%d?%d?)') or '' end
+local function callUp(q, entry) tell(q, sessionOf(entry), 'poll ' .. hintOf(entry)) end
+
 local function grantOf(entry)
   return math.min(tonumber(string.match(entry, ' (%d+)$') or 5000), 5000)
 end
@@ -170,7 +176,7 @@ local function give(q, entry, more, ends)
   local id, lease = idOf(entry), grantOf(entry)
   local token, err = grant(q, entry, lease, id, ends)
   if not token then
-    tell(q, sessionOf(entry), 'poll ' .. id)
+    callUp(q, entry)
     return nil, err
   end
   local text = string.format('%.0f %s%d ', token, more and '+' or '', lease)

@@ -108,7 +108,7 @@ local function fill(q, ended, asks, lease, holder)
     if not entry or q.n >= limitOf(entry) then break end
     local id, limit = idOf(entry), limitOf(entry)
     if given == 100 then
-      tell(q, sessionOf(entry), 'poll ' .. id)
+      callUp(q, entry)
       break
     end
     local its, at
@@ -118,7 +118,7 @@ local function fill(q, ended, asks, lease, holder)
       its, at = take(q, id, limit, grantOf(entry), id)
     end
     if not its then
-      tell(q, sessionOf(entry), 'poll ' .. id)
+      callUp(q, entry)
       return nil, at
     end
     redis.call('zrem', q.queue, entry)

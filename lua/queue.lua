@@ -91,18 +91,20 @@ end
 -- queue, and tells it of 100, if it is there after all: the others find it when they poll. So a
 -- frozen host costs one grant timeout, however many of its goroutines wait.
 local function dropSession(q, session)
-  local ids = {}
+  local hints = {}
   for _, queue in ipairs({q.queue, q.readers}) do
     local removed = {}
     for _, entry in ipairs(redis.call('zrange', queue, 0, 9999)) do
       if sessionOf(entry) == session then
         removed[#removed + 1] = entry
-        ids[#ids + 1] = idOf(entry)
+        hints[#hints + 1] = hintOf(entry)
       end
     end
     many('zrem', queue, removed)
   end
-  if #ids > 0 then tell(q, session, 'poll ' .. table.concat(ids, ' ', 1, math.min(#ids, 100))) end
+  if #hints > 0 then
+    tell(q, session, 'poll ' .. table.concat(hints, ' ', 1, math.min(#hints, 100)))
+  end
 end
 
 -- lapsed is called when a lock is free although others wait. If the fence key names a hold, the
@@ -117,7 +119,7 @@ end
 -- wakeFirst has the first waiter of relock poll.
 local function wakeFirst(q, queue)
   for _, entry in ipairs(redis.pcall('zrange', queue, 0, 1)) do
-    if entry ~= 'redisson' then return tell(q, sessionOf(entry), 'poll ' .. idOf(entry)) end
+    if entry ~= 'redisson' then return callUp(q, entry) end
   end
 end
 
@@ -127,7 +129,7 @@ local function dropPassed(q)
   many('zrem', q.queue, q.gone)
   local some = #q.gone >= most and redis.call('zrange', q.queue, -2, -1) or {}
   local last = some[#some] == 'redisson' and some[#some - 1] or some[#some]
-  if last then tell(q, sessionOf(last), 'poll ' .. idOf(last)) end
+  if last then callUp(q, last) end
 end
 
 -- mark has Redisson's turn begin. The lock is free though no lease has run out: see lapsed.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,11 +26,12 @@ type Grant struct {
 // "granted <hold id> <token> <grant timeout> <key>" grants the lock with that key; a grant timeout
 // with a plus sign says that others wait behind the winner. The grant timeout may be longer than
 // the lease, to which a poll under way, or a renewal, may have shortened it. A permit's token is
-// followed by a slash and its slot. "poll <hold id> …" grants nothing: the lock may be free, or an
-// entry gone. Heard reports false if nobody waits under the hold id of a grant.
+// followed by a slash and its slot. "poll <hint> …" grants nothing: the lock may be free, or an entry
+// gone, of a hold id with that hint ([wire.Hint]). Heard reports false if nobody waits under the hold
+// id of a grant.
 //
-// Anybody who may publish on the session's channel can send such messages. But nobody else knows a
-// hold id that this session waits under, unless he may read the queue of that lock.
+// Anybody who may publish on the session's channel can send such messages, and hear them. But nobody
+// else knows a hold id that this session waits under, unless he may read the queue of that lock.
 func (q *Queue) Heard(message string) bool {
 	verb, rest, _ := strings.Cut(message, " ")
 	id, more, _ := strings.Cut(rest, " ")
@@ -41,11 +43,7 @@ func (q *Queue) Heard(message string) bool {
 	}
 	switch verb {
 	case "poll":
-		for id := range strings.FieldsSeq(rest) {
-			if w := q.waiters[id]; w != nil {
-				q.advanceLocked(w, q.Clock.Now()+int64(soonest))
-			}
-		}
+		q.calledUpLocked(strings.Fields(rest[:min(len(rest), hintsMost)]))
 	case "granted":
 		if w == nil || !q.waitsLocked(w) {
 			return w != nil
@@ -57,6 +55,18 @@ func (q *Queue) Heard(message string) bool {
 		}
 	}
 	return true
+}
+
+// hintsMost is the length of a message's hints: scripts send a hundred.
+const hintsMost = 1000
+
+// calledUpLocked polls the waiters with these hints.
+func (q *Queue) calledUpLocked(hints []string) {
+	for id, w := range q.waiters {
+		if slices.Contains(hints, wire.Hint(id)) {
+			q.advanceLocked(w, q.Clock.Now()+int64(soonest))
+		}
+	}
 }
 
 // soonest is after how long a waiter is polled at the earliest that is told to.

@@ -71,7 +71,7 @@ func TestMessageThatOvertakesTheReplyIsNotForgotten(t *testing.T) {
 	g, _ := r.Answer(w)
 	require.Positive(t, g.Token, "the grant is forgotten")
 	require.GreaterOrEqual(t, g.Until, lease.CertainUntil(g.Term, sent), "it is valid from the poll on")
-	asks(func(hold *wire.Ref) { r.Heard("poll " + hold.ID) })
+	asks(func(hold *wire.Ref) { r.Heard("poll " + wire.Hint(hold.ID)) })
 	asks(func(*wire.Ref) { do(t, server, "CLIENT", "KILL", "TYPE", "pubsub") })
 }
 
@@ -150,11 +150,11 @@ func TestPollOnRequestIsSent(t *testing.T) {
 	r.held(wire.Plain)
 	w, other := r.waiter(), r.waiter()
 	require.Zero(t, r.dueOf(w, other))
-	r.Heard("poll somebody:1 " + w.ref.ID + " " + other.ref.ID)
+	r.Heard("poll 7 " + wire.Hint(w.ref.ID) + " " + wire.Hint(other.ref.ID))
 	time.Sleep(20 * time.Millisecond)
 	require.Equal(t, 2, r.dueOf(w, other), "while they were in the queue")
 	due := r.due()
-	r.Heard("poll " + w.ref.ID)
+	r.Heard("poll " + wire.Hint(w.ref.ID))
 	r.poll(due)
 	require.Equal(t, 1, r.dueOf(w), "while a poll was under way")
 	r.Remove(w)
@@ -171,7 +171,7 @@ func TestPollTellsTheScoreAndWhenTheEntryIsGone(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, score)
 	poll := func() (lost bool) {
-		r.Heard("poll " + w.ref.ID)
+		r.Heard("poll " + wire.Hint(w.ref.ID))
 		redistest.Eventually(t, enough, "the poll", func() bool { return r.dueOf(w) == 1 })
 		r.poll(r.due())
 		_, lost = r.Answer(w)

@@ -396,7 +396,7 @@ func granted(l *Ref, token int64, behind string) string {
 func polled(ls ...*Ref) string {
 	text := PrefixSession + ls[0].ID[:36] + " poll"
 	for _, l := range ls {
-		text += " " + l.ID
+		text += " " + Hint(l.ID)
 	}
 	return text
 }

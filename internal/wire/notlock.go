@@ -85,3 +85,10 @@ func IsHoldOf(session, text string) bool {
 	n = strings.TrimSuffix(n, ":write")
 	return ours && n != "" && len(n) <= 19 && strings.Trim(n, "0123456789") == ""
 }
+
+// Hint returns what a message that has a waiter poll tells of its hold id, as hintOf of lua/core.lua.
+func Hint(id string) string {
+	_, n, _ := strings.Cut(id, ":")
+	n, _, _ = strings.Cut(n, ":") // of a writer
+	return n[:min(len(n), 4)]
+}

@@ -360,10 +360,11 @@ func (e *Event) said() (all []Message) {
 	return all
 }
 
-// alike reports whether two lists have the same messages, in any order.
+// alike reports whether two lists have the same messages, in any order. The script says only a hint of
+// the hold id that is to poll.
 func alike(a, b []Message) bool {
-	a = slices.Clone(a)
-	for _, m := range b {
+	a = hinted(a)
+	for _, m := range hinted(b) {
 		i := slices.Index(a, m)
 		if i < 0 {
 			return false
@@ -371,6 +372,19 @@ func alike(a, b []Message) bool {
 		a = slices.Delete(a, i, i+1)
 	}
 	return len(a) == 0
+}
+
+func hinted(all []Message) []Message {
+	all = slices.Clone(all)
+	for i, m := range all {
+		if m.Verb == "poll" {
+			_, n, whole := strings.Cut(strings.TrimSuffix(string(m.ID), ":write"), ":")
+			if whole {
+				all[i].ID = ID(n[:min(len(n), 4)])
+			}
+		}
+	}
+	return all
 }
 
 func tellAll(all []Message) string {
