@@ -9,20 +9,20 @@ import (
 	"github.com/relock-go/relock/internal/lockerr"
 )
 
-// Do locks l, calls f, and unlocks l, even if f panics. The hold is this call's alone, whatever
-// other goroutines do with l. A Locker of another type, even one that embeds a lock of this
-// package, is locked by its own Lock and Unlock.
+// Do locks l as Lock does, calls f, and unlocks l, even if f panics. The hold is this call's alone,
+// whatever other goroutines do with l. (A Locker of another type, even one that embeds a lock of
+// this package, is locked by its own Lock and Unlock.)
 //
-// f's context is derived from ctx and knows the hold: see [HoldOf] and [Token]. A loss cancels it,
-// with [ErrLost] and the reason as its cause: f should stop work that needs the lock, and return.
-// The end of ctx ends Lock and f's context, and leaves Unlock 100 ms. Do returns f's error joined
-// with Unlock's: ErrLost if the lock was lost while f ran, even if f returned nil or its context's
-// error. If f has ended the hold itself, Do returns f's error.
+// f's context is derived from ctx, and carries the hold ([HoldOf], [Token]). A loss cancels it,
+// with [ErrLost] and the reason as its cause: then f should return. The end of ctx ends Lock and
+// f's context; Unlock still gets 100 ms.
 //
-// Lock of the same lock under f's context would wait for Do itself. So it returns [ErrDeadlock],
-// unless the same owner ([Session.NewContext]) enters again, or both only read. Of a [Semaphore]
-// it gets another permit, unless the Dos around it have all. Through another session it waits. Work
-// that needs the lock after Do must not derive its context from f's.
+// Do returns f's error joined with Unlock's: ErrLost if the lock was lost while f ran, even if f
+// returned nil or its context's error. If f has ended the hold itself, Do returns f's error.
+//
+// Under f's context, which ends with Do, Lock of the same lock returns [ErrDeadlock] instead of
+// waiting for Do, unless the same owner ([Session.NewContext]) enters again, both only read, or a
+// [Semaphore] has more permits than the Dos around.
 //
 // Do starts no goroutine if ctx is from package context, except for a Locker of another type.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context) error) error {
@@ -35,8 +35,8 @@ func TryDo(ctx context.Context, l Locker, f func(ctx context.Context) error) (ra
 	return do(ctx, "TryDo", l, f, false)
 }
 
-// DoValue is [Do] for a function that returns a value: zero after an error of Lock; if the lock was
-// lost while f ran, f's value beside the error.
+// DoValue is [Do] for a function that returns a value. v is f's, even beside an error; zero if f
+// was not called.
 func DoValue[T any](ctx context.Context, l Locker, f func(ctx context.Context) (T, error)) (v T, err error) {
 	if f == nil {
 		return v, lockerr.New("DoValue", "", errNilFunc)

@@ -1,18 +1,18 @@
 // Package relock provides distributed locks on Redis: mutual exclusion between processes, and
-// between the goroutines of each. A lock is held under a lease, which is renewed while its process
-// lives. Its holder is told if the lock is lost, and every hold has a fencing token. Go and Java
-// services can share locks: the wire format is Redisson's.
+// between their goroutines. A lock is held under a lease, which is renewed while the holder's
+// process lives. The holder is told if the lock is lost. Each holder, except readers, gets a
+// fencing token: a number by which a data store can refuse late writes. Go and Java services can
+// share locks: the wire format is Redisson's.
 //
 //	// client is a rueidis.Client, for a single server, Sentinel or a cluster.
 //	session, err := relock.NewSession(ctx, client, relock.WithPrefix("lock:")) // one per process
 //	if err != nil {
 //		return err
 //	}
-//	defer session.Close(context.Background()) // waits for Redis, 5 s at most
+//	defer session.Close(context.Background()) // blocks a few seconds at most
 //
 //	err = relock.Do(ctx, session.Mutex("goods:1000:1"), func(ctx context.Context) error {
-//		// ctx is cancelled when the lock is lost. The store refuses a token that is
-//		// smaller than the largest it has seen.
+//		// ctx is cancelled when the lock is lost. Your store refuses tokens of earlier holders.
 //		token := relock.Token(ctx)
 //		stock, err := store.Stock(ctx, token)
 //		if err != nil || stock == 0 {
@@ -21,163 +21,131 @@
 //		return store.SetStock(ctx, stock-1, token)
 //	})
 //	if errors.Is(err, relock.ErrLost) {
-//		// The last write may or may not have been made: check, or repeat it.
+//		// The stock may or may not have been written: find out before you try again.
 //	}
 //
-// A [Session] connects a process to Redis: it renews leases, and subscribes to messages. It makes a
-// [Mutex], a [FairMutex], an [RWMutex], or a [Semaphore], which gives permits to up to n holders. A
-// [Group] locks several at once; a [Redlock] spans several independent deployments of Redis. [Do]
-// is the usual way to use any of them. Acquire returns a [Hold], for work that is not one function.
-// Lock and Unlock, which take a context, work like those of a [sync.Mutex].
+// A [Session] connects a process to Redis and makes its locks: a [Mutex], a [FairMutex], an
+// [RWMutex], or a [Semaphore], with up to n holders. A [Group] locks several at once; a [Redlock]
+// spans independent deployments of Redis. [Do] is the usual way to lock. For work that is not one
+// function, Acquire returns a [Hold]; [Hold.Handoff] passes its lock to another process. Lock and
+// Unlock work like those of a [sync.Mutex], but take a context and return errors.
+//
+// A lock value is the result of [Session.Mutex] and the like. A hold is one acquisition of a lock,
+// from Acquire or Lock to its Unlock or loss. [Session.Shutdown] waits until all holds end;
+// [Session.Close] ends them.
 //
 // # When not to use it
 //
 // Often something else is better: a transaction, a unique constraint, an idempotency key, a queue
-// with acknowledgements, one Redis command, or, in one process, a [sync.Mutex]. docs/which-lock.md
-// helps to choose.
-//
-// # Words
-//
-// A hold is one acquisition of a lock, from Acquire or Lock to its Unlock or loss. A lease is its
-// time to live in Redis. An owner is a unit of work, such as a request, that may enter again what
-// it holds; its contexts carry it ([Session.NewContext]). The hand-off window ([WithTenure], 10 ms)
-// is the time for which the goroutines of a process may pass a lock among themselves, without a
-// round trip, before other processes get it. A lock value is what [Session.Mutex] and the like
-// return.
+// with acknowledgements, one Redis command, or, in one process, a [sync.Mutex]. See
+// docs/which-lock.md.
 //
 // # Leases and loss
 //
 // A dead process cannot unlock. So Redis keeps a hold only for its lease, 30 seconds by default
-// ([WithLease]), and the session's watchdog renews it every third of that. [WithFixedLease] is for
-// leases that are not renewed, [WithMaxHold] ends a hold whose work may hang, and with
-// [WithMinHold] the lock stays taken for a minimum time, even after Unlock.
+// ([WithLease]). The session renews it every third of that until Unlock, even if the [Hold] or lock
+// value is garbage-collected. [WithFixedLease] sets a lease that is not renewed, [WithMaxHold] ends
+// a hold whose work may hang, and [WithMinHold] keeps the lock taken for a minimum time, even after
+// Unlock.
 //
-// A holder knows by its own clock how long its hold is valid, even while Redis does not answer: the
-// hold is valid for one lease, less a margin for clocks that run at different rates, counted from
-// when the last successful acquisition or renewal was sent. The hold is lost at this local
-// deadline, or earlier if a renewal finds it gone, or [Session.ForceUnlock] or [Session.Close] ends
-// it. The holder hears of a loss in three ways:
+// Each hold has a local deadline by its process's own clock: one lease after the last successful
+// acquisition or renewal was sent, less a margin for clock drift. The hold is lost then, or
+// earlier: if a renewal finds it gone from Redis, or by [Session.ForceUnlock] or [Session.Close].
+// The holder hears of a loss in three ways:
 //
-//   - Done's channel is closed, and Err returns [ErrLost].
-//   - The context that Do passes to its function, or that [Hold.Context] returns, is cancelled,
-//     with ErrLost as its cause.
-//   - Unlock returns ErrLost, and so does Do.
+//   - The Done channel of its [Hold] or lock value is closed, and Err returns [ErrLost].
+//   - The context of [Do]'s function, or of [Hold.Context], is cancelled, with ErrLost as its
+//     cause.
+//   - Unlock and Do return ErrLost.
 //
-// The error also matches the reason: [ErrExpired] (the local deadline), [ErrGone] (the renewal),
-// [ErrForced] or [ErrClosed]. After a loss, stop, and unlock as usual.
+// After a loss, stop the work, but still call Unlock.
 //
-// Lock's context bounds the wait, not the hold. Do passes its context on, so a deadline there
-// bounds the work too; [WithWait] bounds only the wait.
+// The context of Lock or Acquire limits only the wait, like [WithWait]; that of Do limits the work
+// too.
 //
 // # Fencing tokens
 //
-// A holder may be paused after its last look at Done, and write when it resumes, even if others
-// have held the lock since. Only the store can prevent that. Send it the hold's token ([Token] in
-// Do, else [Hold.Token]) with every access, also with reads that a write depends on, and let it
-// refuse a token smaller than the largest it has seen.
+// A holder may pause after its last look at Done, and write later, although others have held the
+// lock since. Only the data store can prevent that. Send it the hold's token ([Token] in Do, else
+// [Hold.Token]) with every access, and let it refuse a token smaller than the largest it has seen.
+// Reads need the token too: else a late write can come between the next holder's read and write.
 //
-// Tokens grow, though not by one. They follow the server's clock, so they grow even after Redis has
-// lost its data or another server has taken over, unless the new clock is behind. Redis remembers a
-// lock's last token until a minute after the lease of the hold that got it. Once it is forgotten,
-// and if the server's clock has been set back to before that acquisition, the next token is
-// smaller: adjust clocks gradually. Tokens are positive, and below 2^53 until the year 2248.
-// Readers of an [RWMutex] have no token; each member of a [Group] has its own.
-//
-// The tokens of a [Redlock] grow whichever majority grants it, even if the servers' clocks differ.
+// Tokens follow the server's clock, so they grow even after a failover or a loss of data, though
+// not by one. Redis also remembers a lock's last token, until a minute after the lease ends.
+// Without the last token, the next one is smaller if the server's clock is behind the time of the
+// last acquisition: never step clocks. A [Redlock]'s tokens grow even if another majority of
+// servers, with other clocks, grants the next one. Tokens are positive, and below 2^53 until the
+// year 2248. Readers have none; each member of a [Group] has its own.
 //
 // # What is guaranteed
 //
-// As long as Redis keeps its data:
+// While Redis keeps its data:
 //
-//   - Exclusion. At most one hold of a lock is valid at a time (but for readers, and the n permits
-//     of a Semaphore), even if processes pause, crash, or lose the network.
+//   - Exclusion. At most one hold of a lock is valid at a time (n of a Semaphore, any number of
+//     readers), even if processes pause, crash, or lose the network.
 //   - A loss is reported by the local deadline, even if Redis or the network hangs.
-//   - Nothing stays behind. If a Lock fails although Redis may have granted it, the lock is
-//     released in the background. If that is impossible, or its process has died, it is free within
-//     a lease (if several readers have it, the longest of theirs).
-//   - An Unlock never releases someone else's hold. A [Hold] ends only itself, an owner only its
-//     own. Without an owner any goroutine may unlock what another one has locked through the same
-//     lock value, as with a [sync.Mutex].
-//   - No waiter sleeps for ever.
-//   - A request that is sent twice, because its reply was lost, has the outcome of one sent once.
-//   - At most 50 ms after Lock returns, the key in Redis has been given the whole lease to live;
-//     until then it may have a provisional one (see Waiting and fairness). After a hand-off within
-//     the session, or if a reader joins others, at least half of the lease is left.
+//   - Nothing stays behind. If Lock fails although Redis may have granted the lock, the session
+//     releases it in the background. If that fails, or the process has died, the lock is free
+//     within a lease (of several readers, the longest lease).
+//   - [Hold.Unlock] ends no other hold. Unlock of a lock value never ends another session's hold
+//     ([Locker] says which it ends).
+//   - No waiter sleeps for ever, even if a message is lost.
+//   - A request that is sent again after a lost reply neither acquires nor releases twice.
+//   - Within 50 ms of Lock's return, the key in Redis has a whole lease to live; at least half of
+//     one if the session passed the lock on ([WithTenure]), or a reader joins others.
 //   - The goroutines and connections of a session do not grow with its locks, holds or waiters.
 //
 // # What is not promised
 //
-//   - That a holder has stopped when its hold has ended. Check tokens, write to the same Redis with
-//     [Hold.Eval], or watch Done where the harm is small.
-//   - That a lock survives loss of data in Redis: a failover to a replica that had not received it
-//     ([WithReplicas] makes that rarer), a restart without the latest data, or an eviction (set
-//     maxmemory-policy to noeviction).
-//   - Exclusion when the server's clock jumps ahead: leases then end early. Clients' clocks are
-//     never compared with it, but their rates may differ from its rate by at most 0.2 %.
+//   - That a holder has stopped when its hold ends. Check tokens, or write to the same Redis with
+//     [Hold.Eval]. Where overlap does little harm, watch Done.
+//   - That a lock survives loss of data in Redis: a failover to a replica without it (rarer with
+//     [WithReplicas]), a restart without the latest data, or an eviction (set maxmemory-policy
+//     noeviction).
+//   - Exclusion when the server's clock jumps ahead (leases then end early), or runs over 0.2 %
+//     faster or slower than a client's. The times that they show may differ.
 //   - That a machine notices its own suspension, except on Linux: elsewhere the local deadline is
-//     late by the time for which it slept.
+//     late by the length of the sleep.
 //   - Strict order between processes, except from a [FairMutex] or a [Semaphore].
 //
 // # Owners and re-entry
 //
-// Goroutines have no identity in Go, so the context says who locks. Under an ordinary context a
-// lock value behaves as a [sync.Mutex] or [sync.RWMutex] does; see [Locker].
-//
-// [Session.NewContext] puts an owner into a context. Goroutines that share the owner do not exclude
-// each other. The owner may lock again what it holds: that only increments a count, and the last
-// Unlock releases the lock. Use it where parts of a unit of work lock the same thing without
-// knowing of each other:
+// Goroutines have no identity, so the context says who locks. [Session.NewContext] puts an owner
+// into it: a unit of work, such as a request. The owner may lock again a lock that it holds; the
+// last Unlock releases the lock. So goroutines that share the owner do not exclude each other.
+// Without an owner, a second Lock in one goroutine waits, or returns [ErrDeadlock] inside Do. Use
+// an owner where a function and its callee may lock the same lock:
 //
 //	ctx = session.NewContext(ctx)
 //	err := relock.Do(ctx, session.Mutex("account:7"), func(ctx context.Context) error {
 //		return book(ctx, 7) // which locks account:7 too
 //	})
 //
-// After a loss the owner gets [ErrLost] from Lock and TryLock on that lock (of an [RWMutex], to
-// read or to write) until it has unlocked. A hold that is renewed lasts until Unlock or Close, even
-// if the [Hold] or lock value has become garbage.
-//
-// # Handing a lock to another process
-//
-// [Hold.Handoff] ends a hold without unlocking, and returns a ticket. The process that presents it
-// in time gets the lock ([Session.Adopt]), which is never free in between. A ticket is a secret.
-//
 // # Waiting and fairness
 //
-// A caller that finds the lock taken queues in Redis and waits for a message. Unlock grants the
-// lock to the first waiter whose session is subscribed, with a provisional lease of at most 5 s
-// until the winner renews it. A waiter that is not subscribed is passed over, but keeps its
-// position. Waiters also poll every few seconds.
-//
-// If its context ends first, Lock returns an error that matches the context's and [ErrTaken]. While
-// Redis does not answer, Lock keeps trying, and the error matches [ErrUnavailable] instead of
-// ErrTaken: nobody knows whether the lock is taken.
-//
-// # The end of a process
-//
-// [Session.Shutdown] grants nothing new and waits until all holds have ended. [Session.Close] ends
-// them.
+// A waiter queues in Redis, and its session subscribes to a channel. Unlock grants the lock to the
+// first waiter whose session is subscribed. It skips the waiters before that one; they queue again
+// later, at their old positions. The new holder's lease is at most 5 s at first; its session soon
+// renews it to full length.
 //
 // # Names and keys
 //
 // A lock's name is its key in Redis. Give the session a prefix that nothing else uses
 // ([WithPrefix]), unless Redisson shares the locks. relock never changes a key that is not a lock:
-// calls return [ErrNotLock]. A lock is a hash in Redis. Do not add fields to it: they may be
-// removed, or make calls return ErrNotLock.
+// calls return [ErrNotLock]. Do not add fields to the hash at a lock's key: they may be removed, or
+// cause this error.
 //
-// A lock job:1 has more keys and channels, with the hash tag {job:1} in their names, so that a
-// cluster has them in one slot (docs/operating.md lists them). A name with a brace must contain a
-// whole hash tag, such as job:{1}, and its other keys have that instead. So the other keys of "a"
-// and "{a}" are the same: these two locks do not exclude each other, but share tokens and channels,
-// as in Redisson.
+// A lock job:1 has other keys and channels (docs/operating.md). Their names contain the hash tag
+// {job:1}, so a cluster keeps them in one slot. A name with a brace must contain a valid hash tag:
+// the other keys of job:{1} contain {1}. The locks "a" and "{a}" share a tag, tokens and channels,
+// as in Redisson, but do not exclude each other.
 //
 // SECURITY.md says what another user of the same Redis can do.
 //
 // # Redisson
 //
-// A [Mutex] and Redisson's RLock (3.x and 4.x) of one name exclude each other, and both get their
-// turns; so do an [RWMutex] and an RReadWriteLock. A [FairMutex] excludes a Mutex and an RLock, but
-// its queue is its own. Do not use one name for a read-write lock and another kind, or for a
-// [Semaphore] and another kind, and do not compare tokens with those of an RFencedLock.
-// docs/from-redisson.md says more.
+// A [Mutex] and Redisson's RLock (3.x and 4.x) of one name exclude each other, and both sides get
+// turns; likewise an [RWMutex] and an RReadWriteLock. A [FairMutex] excludes an RLock, but its
+// queue is its own. Give read-write locks, [Semaphore]s and other locks different names. Never
+// compare tokens with those of an RFencedLock. See docs/from-redisson.md.
 package relock

@@ -30,13 +30,13 @@ type handle struct {
 	last acquire.Held   // that was locked last; nil: none
 }
 
-// Lock blocks until the lock is held; see [Locker].
+// Lock waits for the lock; see [Locker].
 func (h *handle) Lock(ctx context.Context) error {
 	_, err := h.lock(ctx, true)
 	return err
 }
 
-// TryLock makes one attempt to lock; see [Locker].
+// TryLock makes one attempt; see [Locker].
 func (h *handle) TryLock(ctx context.Context) (bool, error) { return h.lock(ctx, false) }
 
 func (h *handle) lock(ctx context.Context, wait bool) (bool, error) {
@@ -52,12 +52,10 @@ func (h *handle) lock(ctx context.Context, wait bool) (bool, error) {
 	return true, nil
 }
 
-// Acquire acquires the lock, and returns a [Hold], which must be unlocked. It waits and fails as
-// Lock of a [Locker] does. Only the Hold ends it: Unlock of the lock does not.
+// Acquire is like Lock, and returns a [Hold].
 func (h *handle) Acquire(ctx context.Context) (*Hold, error) { return h.acquire(ctx, true) }
 
-// TryAcquire makes one attempt to acquire the lock. The error is [ErrTaken] if somebody else has
-// it.
+// TryAcquire makes one attempt: it returns a [Hold], or [ErrTaken].
 func (h *handle) TryAcquire(ctx context.Context) (*Hold, error) {
 	hold, err := h.acquire(ctx, false)
 	if hold == nil && err == nil {
@@ -88,9 +86,7 @@ func (h *handle) took(held acquire.Held) {
 	h.due, h.last = append(h.due, held), held
 }
 
-// Unlock ends one hold that was locked through this value: a lost one, else the newest, whichever
-// goroutine calls it. With an owner in ctx it ends one Lock of that owner; without one it may end
-// that as well. See [Locker].
+// Unlock ends one Lock; see [Locker].
 func (h *handle) Unlock(ctx context.Context) error {
 	if o := local.OwnerOf(ctx); o != nil {
 		return h.l.ReleaseOf(ctx, o)
@@ -162,7 +158,7 @@ func (h *handle) latest() acquire.Held {
 	return held
 }
 
-// Done returns a channel that is closed when the hold that was locked last ends; see [Locker].
+// Done's channel is closed when the hold ends; see [Locker].
 func (h *handle) Done() <-chan struct{} {
 	if held := h.latest(); held != nil {
 		return held.Done()
@@ -170,7 +166,7 @@ func (h *handle) Done() <-chan struct{} {
 	return local.Closed
 }
 
-// Err returns the state of the hold that was locked last; see [Locker].
+// Err returns nil while the lock is held; see [Locker].
 func (h *handle) Err() error {
 	held := h.latest()
 	switch {
@@ -185,11 +181,10 @@ func (h *handle) Err() error {
 // A named handle is that of a lock with a name and a token.
 type named struct{ handle }
 
-// Name returns the name of the lock.
+// Name returns the lock's name.
 func (h *named) Name() string { return h.l.Name() }
 
-// FencingToken returns the token of the hold that was locked last, even after a loss; 0 if there is
-// none. In a shared lock value it may be another goroutine's: [Hold.Token] is your own.
+// FencingToken returns the hold's token, or 0; see [Locker].
 func (h *named) FencingToken() int64 {
 	if held := h.latest(); held != nil && held.State() != local.Ended {
 		return held.Fence()

@@ -17,15 +17,14 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// A Hold is one acquisition of a lock, from Acquire or TryAcquire of any lock type. Its Unlock ends
-// no other hold, and needs neither the lock value nor the owner's context, so any goroutine can
-// call it.
+// A Hold is one acquisition of a lock. Unlock each that Acquire, TryAcquire or [Session.Adopt]
+// returned, even after a loss. Its Unlock ends no other hold, and any goroutine may call it, under
+// any context.
 //
-// Under an owner ([Session.NewContext]) each Acquire returns its own Hold. The Holds of one lock
-// share a lease and a token, and the last releases the lock.
+// Each Acquire of an owner ([Session.NewContext]) returns its own Hold. Those of one lock share a
+// lease and a token, and the last releases the lock.
 //
-// Unlock every Hold, even after a loss. (Do unlocks its own, and a Group's hold its members'.) A
-// Hold must not be copied, and is safe for concurrent use. A nil *Hold behaves like one that has
+// A Hold must not be copied, and is safe for concurrent use. A nil *Hold behaves like one that has
 // ended.
 type Hold struct {
 	l      acquire.Member
@@ -67,9 +66,9 @@ func (h *Hold) Slot() int {
 	return acquire.SlotOf(h.held)
 }
 
-// Deadline returns the time until which the hold is valid unless it is renewed: for a [Group] the
-// earliest of its members, for a [Redlock] the time until which a majority is valid. It reports
-// false after the end, and for a Group with a Locker of another package.
+// Deadline returns the time until which the hold is valid unless it is renewed: of a [Group] the
+// earliest of its members', of a [Redlock] that of a majority. It reports false after the end, and
+// for a Group with a Locker of another package.
 func (h *Hold) Deadline() (time.Time, bool) {
 	if h.Err() != nil {
 		return time.Time{}, false
@@ -77,9 +76,9 @@ func (h *Hold) Deadline() (time.Time, bool) {
 	return h.l.DeadlineOf(h.held)
 }
 
-// Members returns the holds of a [Group]'s members in the order of [NewGroup]: for a nested group
-// its members' holds, for a Locker of another package nil. They end with the group's hold, not
-// alone. Members is nil for other locks.
+// Members returns the holds of a [Group]'s members in the order of [NewGroup]: of a nested group
+// its members', of a Locker of another package nil. Only the group's hold ends them: their Unlock
+// and Handoff return [ErrOption]. For other locks it is nil.
 func (h *Hold) Members() []*Hold {
 	if h == nil {
 		return nil
@@ -102,9 +101,8 @@ func (h *Hold) Members() []*Hold {
 	return slices.Clone(h.has)
 }
 
-// Unlock ends this hold only, whatever owner ctx carries, and waits for Redis as Unlock of a
-// [Locker] does. It returns nil, [ErrLost] if the hold was lost before, or [ErrNotHeld] after an
-// earlier Unlock or Handoff. A hold from [Hold.Members] does not end, and returns [ErrOption].
+// Unlock ends this hold, and waits for Redis as Unlock of a [Locker] does. It returns nil,
+// [ErrLost] if the hold was lost before, or [ErrNotHeld] after an earlier Unlock or Handoff.
 func (h *Hold) Unlock(ctx context.Context) error {
 	if err := h.end("unlock"); err != nil {
 		return err
@@ -116,20 +114,22 @@ func (h *Hold) Unlock(ctx context.Context) error {
 
 // Handoff ends the hold of a [Mutex] without unlocking it, and returns a ticket for
 // [Session.Adopt]. The lock stays taken, without renewal, until the ticket is used, or for d (at
-// least 10 ms) after Redis has the ticket. Waiters keep their place. The hold's options
-// ([WithFixedLease], [WithMaxHold], [WithMinHold], [WithNote]) end with it.
+// least 10 ms) after Redis has the ticket. Waiters keep their place. The hold's [WithFixedLease],
+// [WithMaxHold], [WithMinHold] and [WithNote] end with it.
 //
 // A ticket contains the lock's name, works once, and is a secret: anyone with it and access to the
 // same Redis gets the lock.
 //
 // Handoff blocks until Redis has answered, ctx or the session ends, or the hold is lost. It always
 // ends the hold. After an error there is no ticket: the lock is released, in the background if
-// Redis does not answer, or expires with its lease, or after d if Redis has the ticket. If the
-// owner has other Holds of the lock, Handoff fails and ends only this one.
+// Redis does not answer, or expires with its lease, or after d if Redis has the ticket. The error
+// is
 //
-// The error is [ErrOption] if d is out of range or the lock is not a Mutex, ctx's error,
-// [ErrClosed], [ErrNotHeld] if the hold had ended, or [ErrLost] with its cause. It is ErrLost and
-// [ErrExpired] if the ticket expired before Redis answered.
+//   - [ErrOption] if d is out of range or the lock is not a Mutex;
+//   - [ErrNotHeld] if the hold had ended;
+//   - [ErrLost] with its cause; also [ErrExpired] if the ticket expired before Redis answered;
+//   - ctx's error, or [ErrClosed];
+//   - another one if the owner has more Holds of the lock: these go on.
 func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err error) {
 	if err := h.end("hand off"); err != nil {
 		return "", err
@@ -143,24 +143,22 @@ func (h *Hold) Handoff(ctx context.Context, d time.Duration) (ticket string, err
 	return ticket, err
 }
 
-// Eval runs a Lua script in Redis, atomically, and only if this hold has the lock at that moment.
-// So a holder that was frozen beyond its lease cannot write. If the hold no longer has the lock,
-// the script does not run, the hold is lost, and the error is [ErrLost] with its cause. An answer
-// that comes after the local deadline is returned, although the hold is lost by then.
+// Eval runs a Lua script in Redis, atomically, and only if this hold has the lock at that moment: a
+// holder that was frozen beyond its lease cannot write. Else the hold is lost, and the error is
+// [ErrLost] with its cause.
 //
-// The script gets keys and args as KEYS and ARGV. Keys are full names: the session's prefix is not
-// added. In a cluster they must be in the lock's slot (the same hash tag), or the error is
-// [ErrOption]. The result has the script's errors, and a nil reply, as rueidis returns them. Redis
-// caches every script text: keep it constant, and put variable values into args.
+// keys and args are KEYS and ARGV. Keys are full names: the session's prefix is not added. In a
+// cluster they must be in the lock's slot (the same hash tag), or the error is [ErrOption]. The
+// script's errors, and a nil reply, come as from rueidis. Redis caches every script text: keep it
+// constant, and vary args.
 //
 // Eval blocks until Redis has answered, or ctx or the session ends: then the error is ctx's or
-// [ErrClosed]. If the script was sent and no answer came, it is also [ErrUnavailable]: the script
-// may have run, or may run later if this hold still has the lock. Eval does not send it again. If
-// you do, make a second run harmless, for example by a request id that is stored with the change.
-// While an answer is missing, Unlock does not pass the lock on in this process. If the owner has
-// more Holds of the lock, the script may run until the last has ended.
+// [ErrClosed]. If a script was sent and no answer came, it is also, or only, [ErrUnavailable]: the
+// script may have run, or may run later while this hold, or another of its owner, has the lock.
+// Eval does not send it again; if you do, make a second run harmless. An answer after the local
+// deadline is returned, although the hold is lost.
 //
-// For readers, a [Group] and a [Redlock] Eval returns [ErrOption], after Unlock or Handoff
+// For readers, a [Group] and a [Redlock] Eval returns ErrOption, after Unlock or Handoff
 // [ErrNotHeld].
 func (h *Hold) Eval(ctx context.Context, script string, keys, args []string) rueidis.RedisResult {
 	if h == nil || h.isOver() {
@@ -291,11 +289,10 @@ func (h *Hold) Err() error {
 	return nil
 }
 
-// Context returns a context for work under the hold. It ends with parent, by cancel, and when the
-// hold is lost, with [ErrLost] and the reason as its cause; at once if the hold has ended. Under it
-// [HoldOf] returns h, and Lock of the same lock without an owner returns [ErrDeadlock], unless both
-// only read. Call cancel after the work. That does not end the hold, and Unlock does not end the
-// context. Context starts no goroutine if parent is from package context.
+// Context returns a context for work under the hold, like that of [Do]'s function. It ends with
+// parent, by cancel, and when the hold is lost, with [ErrLost] and the reason as its cause; at once
+// if the hold has ended. Call cancel after the work: that does not end the hold, nor does Unlock
+// end the context.
 func (h *Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, w := h.work(parent)
 	return ctx, func() { w.end(context.Canceled) }
@@ -348,8 +345,8 @@ func (s section) Taken() []acquire.Taken {
 	return s.h.l.TakenBy(s.h.held)
 }
 
-// HoldOf returns the hold of the innermost [Do] or [Hold.Context] around ctx. It is nil outside of
-// these, and in Do for a Locker of another package.
+// HoldOf returns the hold of the innermost [Do] or [Hold.Context] around ctx: nil outside of these,
+// and in Do for a Locker of another package.
 func HoldOf(ctx context.Context) *Hold {
 	if s := acquire.ScopeOf(ctx); s != nil && s.Hold != nil {
 		return s.Hold.(section).h
@@ -357,21 +354,22 @@ func HoldOf(ctx context.Context) *Hold {
 	return nil
 }
 
-// Token returns the fencing token of the hold that [HoldOf] returns. It is 0 if that is nil, and
-// for readers and a [Group].
+// Token returns the fencing token of [HoldOf]'s hold: 0 without one, and for readers and a [Group].
 func Token(ctx context.Context) int64 { return HoldOf(ctx).Token() }
 
 // Adopt takes over the lock of a ticket from [Hold.Handoff], for the owner in ctx if there is one.
-// Its [Hold] has a larger token, and a lease by opts and the session, which is renewed unless opts
-// say otherwise. The session needs the prefix and the Redis of the session that made the ticket.
-// Unlock releases the lock in Redis: the session neither keeps it ([WithKeep]) nor passes it on.
+// The session needs the prefix and the Redis of the session that made the ticket. The [Hold] has a
+// larger token, and a lease by opts and the session, which is renewed unless opts say otherwise;
+// [WithKeep] has no effect.
 //
-// Adopt never waits for the lock, only for Redis, as Lock does: until ctx ends or [WithWait] is
-// over. The error is [ErrLost] if there is nothing to adopt: also [ErrExpired] if the ticket has
-// expired, used or not, and before that [ErrGone] if it was used, or the lock was forced open or is
-// gone from Redis. A text that is not a ticket, or one of another prefix, is [ErrOption], without a
-// round trip. After an error of ctx or Redis the ticket may be used up; a lock that the call got is
-// released in the background, or expires with its lease.
+// Adopt waits only for Redis, as Lock does, until ctx ends or [WithWait] is over. The error is
+//
+//   - [ErrLost] and [ErrExpired] if the ticket has expired, used or not;
+//   - [ErrLost] and [ErrGone] if it was used, or the lock was forced open or is gone from Redis;
+//   - [ErrOption], without a round trip, if it is not a ticket, or has another prefix.
+//
+// After an error of ctx or Redis the ticket may be used up; a lock that the call got is released in
+// the background, or expires with its lease.
 func (s *Session) Adopt(ctx context.Context, ticket string, opts ...LockOption) (*Hold, error) {
 	t, err := s.e.ReadTicket(ticket)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 type Mode uint8
 
 const (
-	Unlocked  Mode = iota // free
-	Exclusive             // held once
-	Shared                // held by readers, or with permits of a [Semaphore]
+	Unlocked Mode = iota
+	Exclusive
+	Shared // held by readers, or with permits of a [Semaphore]
 )
 
 func (m Mode) String() string {
@@ -35,35 +35,34 @@ func (m Mode) String() string {
 type State struct {
 	Mode    Mode
 	Holders []Holder
-	TTL     time.Duration // what is left of the lease, of several the longest; negative if the key has none
-	Waiters int           // in the queue in Redis: calls of a FairMutex or Semaphore, sessions that want a Mutex
+	TTL     time.Duration // left of the lease, of several the longest; negative if the key has none
+	Waiters int           // queued in Redis: calls of a FairMutex or Semaphore, sessions that want a Mutex
 
 	// Token is the fencing token of an exclusive hold of relock, or of a semaphore with one permit;
-	// 0 for others, or if Redis has evicted it. If its process has passed the lock on, the
-	// goroutine that has the lock has a larger one.
+	// 0 for others, or if Redis has evicted it. If the lock was passed on in its process, the
+	// holder's token is larger.
 	Token int64
-	Age   time.Duration // since Redis granted that hold, on its clock; 0 without a token, and of a Redlock while another's clock is ahead
+	Age   time.Duration // since Redis granted that hold; 0 without a token, and of a Redlock while another's clock is ahead
 
 	Permits int // of a Semaphore: the limit that its last holder gave; 0 for other locks
 
-	// Note is that of the hold ([WithNote]), at most 25 ms after it began; while another session
-	// only keeps the lock, of its last hold.
+	// Note is that of the hold ([WithNote]), 25 ms after its start at the latest; a shorter hold may
+	// leave none. While another session only keeps the lock, it is that of its last hold.
 	Note string
-	Kept bool // this session only keeps the lock ([WithKeep]); what other sessions keep is not known
+	Kept bool // this session only keeps the lock ([WithKeep]); unknown of other sessions
 }
 
 // Holder is one entry of a lock in Redis.
 type Holder struct {
 	ID      string // hold id
-	Session string // session, or Redisson client, that has it
-	Label   string // who that is, see [WithLabel]; empty for Redisson, and if it is not known
+	Session string // or Redisson client
+	Label   string // see [WithLabel]; empty for Redisson, and if unknown
 	Count   int    // of Redisson's locks; 1 for relock's, or 0 after Unlock ([WithMinHold])
 	Slot    int    // of a permit of a Semaphore; 0 for other locks
 }
 
 // Inspect returns the state of the lock of that name, of relock or Redisson. It makes two round
-// trips and changes nothing. If the key is not a lock, it returns [ErrNotLock]. [Session.Watch]
-// follows a lock.
+// trips and changes nothing. If the key is not a lock, it returns [ErrNotLock].
 func (s *Session) Inspect(ctx context.Context, name string) (State, error) {
 	in, err := s.e.Inspect(ctx, name)
 	if err != nil {
@@ -131,18 +130,17 @@ func (st *State) permits(in wire.State) {
 	}
 }
 
-// ForceUnlock opens the lock of that name for its next holder, with all permits of a [Semaphore],
-// and reports whether it was locked. A holder with relock is told at once, by [ErrForced]; one that
-// is cut off from Redis by [ErrGone], when it is connected again. The holder's work does not stop:
-// use this when the holder is known to be stuck or dead. If the key is not a lock, nothing changes,
-// and the error is [ErrNotLock].
+// ForceUnlock opens the lock of that name, with all permits of a [Semaphore], and reports whether
+// it was locked. If the key is not a lock, it changes nothing, and returns [ErrNotLock]. A relock
+// holder is told at once, by [ErrForced]; one that is cut off from Redis hears later, by [ErrGone].
+// Its work does not stop: use this when it is known to be stuck or dead.
 func (s *Session) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return s.e.ForceUnlock(ctx, name)
 }
 
-// ForceUnlockHolders is [Session.ForceUnlock] of a lock that only these holders ([Holder.ID]) have,
-// for an operator who confirms them. If somebody else holds it, nothing changes, and the error is
-// [ErrTaken]. For a [Semaphore] it ends these holders' permits. Without holders it does nothing.
+// ForceUnlockHolders is [Session.ForceUnlock] of a lock that only these holders ([Holder.ID]) have.
+// If somebody else has it, it changes nothing, and returns [ErrTaken]. Of a [Semaphore] it ends
+// these holders' permits. Without holders it does nothing.
 func (s *Session) ForceUnlockHolders(ctx context.Context, name string, holders ...string) (bool, error) {
 	if len(holders) == 0 {
 		return false, nil

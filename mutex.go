@@ -8,16 +8,16 @@ import (
 )
 
 // A Locker is a distributed lock in the shape of a [sync.Locker]: every lock type of this package,
-// and the result of [RWMutex.RLocker]. It must not be copied, and is safe for concurrent use. [Do]
-// is simpler if one function has the lock. If the hold outlives a function, use Acquire, which
-// every lock type here also has: its [Hold] ends only itself.
+// and the result of [RWMutex.RLocker]. It must not be copied, and is safe for concurrent use. The
+// lock types here also have Acquire, TryAcquire and FencingToken.
 //
-// Goroutines that share a lock value share its holds, as with a [sync.Mutex]: any of them may
-// unlock, and Unlock ends the newest hold. Every Lock needs its Unlock. Lost holds go first: each
-// makes one Unlock return [ErrLost], whichever goroutine calls it; Lock works meanwhile. If another
-// hold of the value then lives, the error's text says that it needs its own Unlock. To follow your
-// own hold, use Acquire, Do or an owner. Readers that lock through one value share a counted hold,
-// unless each has its own lease ([RWMutex]).
+// Goroutines that share a lock value share what they Lock through it, as with a [sync.Mutex]. To
+// follow your own hold, use [Do], an owner, or Acquire, whose [Hold] alone ends it. Every Lock
+// needs its Unlock, even after a loss; any goroutine may call it. Unlock first ends lost holds:
+// each makes one call return [ErrLost]. Then it ends the newest hold, without an owner even an
+// owner's. Lost holds do not stop a Lock without an owner. Done, Err and FencingToken tell of the
+// newest hold; the token stays after a loss. Readers share a counted hold, unless each has its own
+// lease ([RWMutex]).
 //
 // Under a context from [Session.NewContext], Lock and Unlock act for its owner, through any value
 // of the same session, kind and name. The owner enters again without a round trip, and its Unlock
@@ -25,29 +25,28 @@ import (
 type Locker interface {
 	// Lock blocks until the lock is held, ctx ends, or the session closes. It waits while
 	// connections are lost and Redis fails over or restarts; other errors, such as [ErrNotLock],
-	// end it at once. If ctx ends, the error is ctx's error, its cause, and [ErrTaken] if somebody
-	// else had the lock, or [ErrUnavailable] if Redis did not answer. After an error the lock is
-	// not held, and released if Redis had granted it. ctx bounds the call, not the hold.
+	// end it at once. If ctx ends, the error is ctx's, its cause, and [ErrTaken] if somebody else
+	// had the lock, or [ErrUnavailable] if Redis did not answer. After an error the lock is not
+	// held, and released if Redis had granted it.
 	Lock(ctx context.Context) error
 
-	// TryLock makes one attempt, and reports whether the lock is held now: false without an error
-	// if somebody else has it. It waits for Redis, even for the answer to another call of the
-	// session, until ctx ends, about 3 s at most; with [WithKeep], 250 ms more.
+	// TryLock makes one attempt, and reports whether the lock is held: false without an error if
+	// somebody else has it. It waits for Redis until ctx ends, about 3 s at most (and the timeout
+	// of [WithReplicas]): then the error is [ErrUnavailable].
 	TryLock(ctx context.Context) (bool, error)
 
-	// Unlock ends one Lock; the last one releases the hold. It waits for Redis until ctx ends, but
-	// at least 100 ms (even if ctx has ended) and at most 2 s; then the release goes on in the
-	// background. It returns nil if the hold was valid until now, whether Redis has confirmed or
-	// not; [ErrLost] with its cause if it had ended before; or [ErrNotHeld] if nothing was locked.
-	// Unlock even after a loss.
+	// Unlock ends one Lock; the last one releases the lock. It waits for Redis until ctx ends, but
+	// at least 100 ms and at most 2 s; then the release goes on in the background. It returns nil
+	// if the hold was valid until now, whether Redis has confirmed or not; [ErrLost] with its cause
+	// if it had ended before; or [ErrNotHeld] if nothing was locked.
 	Unlock(ctx context.Context) error
 
-	// Done returns a channel that is closed when the hold that was locked last ends, by Unlock or
-	// loss. Before the first it is closed.
+	// Done returns a channel that is closed when the newest hold ends, by Unlock or loss. Before
+	// the first it is closed.
 	Done() <-chan struct{}
 
-	// Err returns nil while the hold that was locked last is held, [ErrLost] with its cause once it
-	// is lost, and [ErrNotHeld] otherwise.
+	// Err returns nil while the newest hold is held, [ErrLost] with its cause once it is lost, and
+	// else [ErrNotHeld].
 	Err() error
 }
 

@@ -15,11 +15,11 @@ import (
 // its session, and anybody can follow who holds one.
 
 // Wanted returns a channel that is closed once somebody else, in this process or another, waits for
-// the lock in Lock or Acquire, or in a TryLock with [WithKeep]. A holder that can stop early may
-// then do so. It stays closed if the waiter gives up. It closes by a message or, if that is lost,
-// at the waiter's next poll, within 2 s. Redisson's waiters are not noticed. Every process with a
-// permit of a [Semaphore] is told; of more than 100 permits, those whose leases end first. The
-// channel is nil for readers, a [Group] and a [Redlock]. Wanted does not block, and sends nothing.
+// the lock in Lock or Acquire, or in a TryLock with [WithKeep]: a holder may then stop early. It
+// closes within 2 s even if a message is lost, and stays closed if the waiter gives up. Redisson's
+// waiters are not noticed. Of a [Semaphore], every process with a permit is told; of more than 100
+// permits, those whose leases end first. For readers, a [Group] and a [Redlock] it is nil. Wanted
+// does not block.
 func (h *Hold) Wanted() <-chan struct{} {
 	if h == nil {
 		return nil
@@ -33,13 +33,11 @@ const (
 )
 
 // Watch yields the state of a lock, as [Session.Inspect] returns it: now, and whenever its holders
-// or token have changed, until ctx or the loop ends. So a follower learns who leads. Watch asks
-// Redis about once a second, not counting the time of the loop's body, and may miss a change that
-// is over within a second. It starts no goroutine.
+// or token have changed, until ctx or the loop ends. It asks Redis about once a second, and may
+// miss a shorter change.
 //
-// An error of Redis is yielded with a zero State, once for each failed request, and does not end
-// the loop; nor does [ErrNotLock]. [ErrName] and [ErrClosed] do. The end of ctx ends the loop
-// without an error.
+// An error of Redis, or [ErrNotLock], is yielded with a zero State, once for each failed request,
+// and does not end the loop. [ErrName] and [ErrClosed] do; the end of ctx does, without an error.
 func (s *Session) Watch(ctx context.Context, name string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		var last *State

@@ -10,34 +10,21 @@ import (
 	"github.com/relock-go/relock/internal/event"
 )
 
-// An Observer receives events of a session's locks, for metrics, traces and logs. It is called
-// synchronously, from several goroutines at once: it must be safe for concurrent use, must not
-// block, and must not call back into the session. If it panics, so does the call that it was told
-// of, which then holds nothing; in a background event, such as a renewal, that ends the process.
-// Embed [NopObserver] to stay compatible when events are added. ctx is the caller's.
+// An Observer receives events of a session's locks. It is called synchronously, from several
+// goroutines at once: it must be safe for concurrent use, and must neither block nor call back into
+// the session. If it panics, so does the call that it was told of, which then holds nothing; a
+// panic in a background event, such as a renewal, ends the process. Embed [NopObserver]: events may
+// be added. ctx is the caller's.
 //
 // Every Acquired with Held is followed by one Released or Lost, and every Waiting by one Acquired
 // with Waited. Re-entry is not reported. A [Group] and a [Redlock] report as themselves, not as
 // their members, once to each observer of their sessions (by ==).
 type Observer interface {
-	// Waiting: a Lock found the lock taken, by this process or another, and waits.
 	Waiting(ctx context.Context, e WaitEvent)
-
-	// Acquired: a Lock, TryLock, Acquire or TryAcquire ended, with or without the lock, or with an
-	// error.
 	Acquired(ctx context.Context, e AcquireEvent)
-
-	// Released: the last Unlock ended a hold.
 	Released(ctx context.Context, e ReleaseEvent)
-
-	// Lost: a hold ended before its last Unlock, or that returns [ErrLost].
 	Lost(e LostEvent)
-
-	// Renewed: a batch of leases was renewed, or could not be.
 	Renewed(e RenewEvent)
-
-	// Kept: the number of leases that the session keeps ([WithKeep]) changed. It is told at most
-	// once a second.
 	Kept(e KeepEvent)
 }
 
@@ -45,13 +32,13 @@ type Observer interface {
 type Kind uint8
 
 const (
-	KindMutex     = Kind(event.Mutex)     // [Mutex]
-	KindFair      = Kind(event.Fair)      // [FairMutex]
-	KindRead      = Kind(event.Read)      // the read side of an [RWMutex]
-	KindWrite     = Kind(event.Write)     // its write side
-	KindGroup     = Kind(event.Group)     // [Group]
-	KindRedlock   = Kind(event.Redlock)   // [Redlock]
-	KindSemaphore = Kind(event.Semaphore) // [Semaphore]
+	KindMutex     = Kind(event.Mutex)
+	KindFair      = Kind(event.Fair)
+	KindRead      = Kind(event.Read)
+	KindWrite     = Kind(event.Write)
+	KindGroup     = Kind(event.Group)
+	KindRedlock   = Kind(event.Redlock)
+	KindSemaphore = Kind(event.Semaphore)
 )
 
 var kindNames = [...]string{
@@ -67,9 +54,9 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// WaitEvent reports the start of a wait.
+// WaitEvent reports that a Lock found the lock taken, by this process or another, and waits.
 type WaitEvent struct {
-	Name string // of the lock; of a Group those of its members, in the order in which it locks them
+	Name string // of the lock, or of a Group's members in the order of locking
 	Kind Kind
 }
 
@@ -77,13 +64,13 @@ type WaitEvent struct {
 type AcquireEvent struct {
 	Name      string // see WaitEvent
 	Kind      Kind
-	Held      bool          // the lock is held; without that and Err, one attempt found it taken
+	Held      bool          // false without Err: one attempt found the lock taken
 	Wait      time.Duration // from the call to its end
 	Contended bool          // the lock was found taken
 	Waited    bool          // Waiting was reported
-	Local     bool          // it was granted in this process, without a round trip
+	Local     bool          // granted in this process, without a round trip
 	Kept      bool          // the session had kept it ([WithKeep])
-	Token     int64         // fencing token; 0 if there is none
+	Token     int64         // 0 if there is none
 	Err       error         // what the call returns
 }
 
@@ -91,28 +78,29 @@ type AcquireEvent struct {
 type ReleaseEvent struct {
 	Name string // see WaitEvent
 	Kind Kind
-	Held time.Duration // from the end of Lock to the call of Unlock
-	Err  error         // why Redis has not confirmed the release; it goes on in the background
+	Held time.Duration // from the end of Lock to Unlock
+	Err  error         // why Redis has not confirmed the release, which goes on
 }
 
-// LostEvent reports the loss of a hold.
+// LostEvent reports a hold that ended before its last Unlock, or by one that returns [ErrLost].
 type LostEvent struct {
 	Name  string // see WaitEvent
 	Kind  Kind
-	Held  time.Duration // from the end of Lock to the loss
-	Cause error         // ErrLost, and ErrExpired, ErrGone, ErrForced or ErrClosed; its text names no lock
+	Held  time.Duration // since the end of Lock
+	Cause error         // ErrLost with its reason
 }
 
 // RenewEvent reports one round of renewals; in a cluster, those of one node.
 type RenewEvent struct {
 	Holds    int           // how many were due
 	Duration time.Duration // round trip
-	Err      error         // first error, nil if there was none
+	Err      error         // the first, if any
 }
 
-// KeepEvent reports how many leases a session keeps.
+// KeepEvent reports how many leases a session keeps ([WithKeep]), when that has changed, at most
+// once a second.
 type KeepEvent struct {
-	Session string // its ID: an observer may serve several
+	Session string // its ID
 	Leases  int
 }
 

@@ -18,11 +18,10 @@ const (
 	minLease      = 10 * time.Millisecond
 )
 
-// A SessionOption configures a [Session]; see the With functions.
+// A SessionOption configures a [Session].
 type SessionOption interface{ applySession(*sessionConfig) }
 
-// A LockOption configures one lock value and its holds; see [WithLease], [WithFixedLease],
-// [WithMaxHold], [WithMinHold], [WithKeep], [WithNote] and [WithWait].
+// A LockOption configures one lock value and its holds.
 type LockOption interface{ applyLock(*lockConfig) }
 
 // An Option configures a [Session], or one lock value; see [WithLease].
@@ -125,9 +124,8 @@ func (d leaseOption) applyLock(c *lockConfig) {
 }
 
 // WithLease sets the length of leases, of a session's locks or of one lock value: at least 10 ms,
-// by default 30 s. The watchdog renews them every third of it. A short lease frees a dead process's
-// locks sooner; a long one survives a longer outage of Redis. A lock is passed on ([WithTenure])
-// only to goroutines with the same length of lease.
+// by default 30 s. A short lease frees a dead process's locks sooner; a long one survives a longer
+// outage of Redis. Locks are passed on ([WithTenure]) only between leases of the same length.
 func WithLease(d time.Duration) Option { return leaseOption(d) }
 
 // WithPrefix puts a prefix before the names of the session's locks: with WithPrefix("lock:") the
@@ -143,9 +141,9 @@ func WithPrefix(prefix string) SessionOption {
 	})
 }
 
-// WithLabel names this process for people: [Session.Inspect] shows it beside the session's holds.
-// The default is program@host:pid. Redis keeps it in plain text while the session lives. It has at
-// most 256 printable bytes; an empty one is not kept.
+// WithLabel names this process for people: [Session.Inspect] shows it. The default is
+// program@host:pid. Redis keeps it in plain text while the session lives. It has at most 256
+// printable bytes; an empty one is not kept.
 func WithLabel(label string) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Label = label
@@ -156,9 +154,9 @@ func WithLabel(label string) SessionOption {
 }
 
 // WithTenure sets the hand-off window: how long after the acquisition, or after a kept lock is
-// taken again, a process may pass the lock on among its goroutines before it queues behind other
-// processes. The default is 10 ms; with 0 no lock is passed on, nor is one with [WithFixedLease],
-// [WithMaxHold] or [WithMinHold].
+// taken again, a process may pass the lock on among its goroutines, without a round trip, before it
+// queues behind other processes. The default is 10 ms. With 0 no lock is passed on, nor is one with
+// [WithFixedLease], [WithMaxHold] or [WithMinHold].
 func WithTenure(d time.Duration) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		c.Tenure = d
@@ -183,23 +181,18 @@ func WithReplicas(n int, timeout time.Duration) SessionOption {
 
 // WithBackgroundStart makes [NewSession] return at once: it sends nothing, ignores its ctx, and
 // fails only if an option is out of range. The session then tries about once a second to connect
-// and check the server. So a program can start before its Redis, or a [Redlock] while a minority of
-// its servers is down.
+// and check the server. So a program can start before its Redis (docs/recipes.md has the client),
+// or a [Redlock] while a minority of its servers is down.
 //
-// Until that succeeds, calls behave as while Redis does not answer: Lock and Acquire wait, and
-// TryLock fails with [ErrUnavailable]. (Right after NewSession, TryLock waits for the first
-// attempt.) If only people can fix the problem, such as a missing permission, a read-only replica
-// or too few replicas ([WithReplicas]), every call, even Lock, returns that error at once. Once it
-// is fixed, the session starts.
-//
-// While a single server is down, rueidis.NewClient returns an error and, with
-// ClientOption.ForceSingleClient, a client to use. For a cluster or Sentinel, call it until it
-// returns one.
+// Until that succeeds, Lock and Acquire wait; TryLock waits for the first attempt, and fails with
+// [ErrUnavailable]. If only people can fix the problem, such as a missing permission, a read-only
+// replica or too few replicas ([WithReplicas]), every call returns that error at once until it is
+// fixed.
 func WithBackgroundStart() SessionOption {
 	return sessionOption(func(c *sessionConfig) { c.Background = true })
 }
 
-// WithObserver sends the session's events to o; for more than one [Observer], see [Observers].
+// WithObserver sends the session's events to o; see [Observers] for several.
 func WithObserver(o Observer) SessionOption {
 	return sessionOption(func(c *sessionConfig) {
 		if c.Observer = nil; !isNil(o) {
@@ -233,13 +226,13 @@ func WithWait(d time.Duration) LockOption {
 
 // WithMinHold keeps the lock taken after Unlock, until d (at least 1 ms) after the acquisition.
 // Until then no caller gets it, not even in this process, and nothing renews it. Unlock returns as
-// usual. So a job with [TryDo] runs once per period although its hosts' clocks differ: choose d
-// longer than the difference, and shorter than the period.
+// usual. So a job with [TryDo] runs once per period, if d is shorter than that, and longer than the
+// difference between its hosts' clocks.
 //
-// The hold ends at once if it is lost, or ended by Close before its Unlock; so does a write side
-// whose owner still reads, and a read side whose owner writes. If the process dies before Unlock, or
-// Redis does not hear of that before the lease ends, the lock is free after the lease. When an owner
-// enters again, the minimum of its first Lock counts.
+// There is no minimum if the hold is lost, or ended by Close before its Unlock; nor for a write
+// side whose owner still reads, or a read side whose owner writes. If Redis does not hear of an
+// Unlock before the lease ends, as when the process dies, the lock is free then. If an owner enters
+// again, the minimum of its first Lock counts.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.MinHold = d
@@ -250,25 +243,20 @@ func WithMinHold(d time.Duration) LockOption {
 }
 
 // WithKeep is for a [Mutex] that a process locks again and again. After Unlock, which returns at
-// once, the session keeps the lock in Redis for up to d (at least 1 ms), with renewals. The next
+// once, the session keeps the lock in Redis, renewed, for up to d (at least 1 ms). The next
 // acquisition takes it in memory, with a larger token. It needs a round trip only if another
 // process waits, or with another length of lease, [WithFixedLease], [WithMaxHold] or [WithMinHold].
-// [State.Kept] and [Observer] show kept locks.
 //
-// When a Lock of another process waits, a message recalls the kept lock, and the session releases
-// it at once. It keeps a lock that it had the last two times, or that nobody had lately. A session
-// keeps at most 10,000, and first releases those closest to their end; Close releases all. The loss
-// of an idle lock is not reported. A dead process's kept locks stay taken for a lease.
+// When a Lock of another process waits, the session releases the kept lock at once. It keeps only a
+// lock that it had the last two times, or that nobody had lately; at most 10,000, of which it first
+// releases those closest to their end. Close releases all. The loss of an idle lock is not
+// reported. A dead process's kept locks stay taken for a lease. If a kept key is deleted, the
+// session may still take the lock in memory for a third of a lease.
 //
-// The session checks its kept locks in Redis every third of a lease, and after a break of its
-// connection for messages. In between, it may take a lock in memory after somebody has deleted its
-// key.
-//
-// A TryLock with WithKeep waits as Lock does, but only for 250 ms after it has found the lock
-// taken, to recall it. A TryLock without WithKeep or of a [Group], every call of a [Redlock], and
-// Redisson cannot recall a kept lock. So use WithKeep for a name everywhere, or nowhere.
-//
-// A Group ignores WithKeep. With other lock types or the three options above it is [ErrOption].
+// A TryLock with WithKeep recalls a lock that it finds taken, and waits 250 ms for it. A TryLock
+// without WithKeep or of a [Group], every call of a [Redlock], and Redisson cannot recall it: use
+// WithKeep for a name everywhere, or nowhere. A Group ignores it. With other lock types or the
+// three options above it is [ErrOption].
 func WithKeep(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) {
 		c.Keep = d
@@ -278,10 +266,9 @@ func WithKeep(d time.Duration) LockOption {
 	})
 }
 
-// WithNote tells people who has a hold and why. [State.Note] and the list of the relock command
-// show it. It has at most 128 bytes of printable UTF-8, or the error is [ErrOption]. Redis keeps it
-// in plain text beside the lock, within 25 ms of the start of the hold; a shorter hold may leave
-// none. In a [Group], give it to the members. While a [Redlock] is passed on in the process
+// WithNote tells people who has a hold and why: [State.Note] and the relock command show it. It has
+// at most 128 bytes of printable UTF-8, or the error is [ErrOption]. Redis keeps it in plain text.
+// In a [Group], give it to the members. While a [Redlock] is passed on in the process
 // ([WithTenure]), the first holder's note stays. Readers of an [RWMutex] ignore it, and a
 // [Semaphore] returns ErrOption.
 func WithNote(text string) LockOption {

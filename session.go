@@ -11,24 +11,22 @@ import (
 	"github.com/relock-go/relock/internal/session"
 )
 
-// A Session is a process's part in the locks of one Redis deployment: it renews leases, listens for
-// messages, and makes lock values. One per process and deployment is enough. It must not be copied,
-// and is safe for concurrent use.
+// A Session is a process's part in the locks of one Redis deployment; one per process and
+// deployment is enough. It must not be copied, and is safe for concurrent use.
 type Session struct {
 	_ noCopy
 	e *session.Session
 }
 
-// NewSession starts a session on a client of a single server, Sentinel, or a cluster. The caller
-// closes the client after the session. NewSession checks that the server is a primary and has every
-// command that locks need, with permission, and reports what is missing. It waits while the server
-// fails over, loads its data or is busy. ctx bounds that, not the session. With
-// [WithBackgroundStart] this happens in the background. Sessions on one client exclude each other
-// like those of different processes.
+// NewSession starts a session on a client of a single server, Sentinel, or a cluster. Close the
+// client after the session. Sessions on one client exclude each other like those of different
+// processes.
 //
-// Options of the client, which NewSession cannot see, decide how soon locks work again after a
-// failover or a silent connection, above all Sentinel.TopologyRefreshInterval and ConnWriteTimeout:
-// see docs/operating.md.
+// NewSession checks that the server is a primary, has every command that locks need, and permits
+// it, and reports what is missing. It waits while the server fails over, loads its data or is busy.
+// ctx bounds that, not the session. [WithBackgroundStart] does this in the background. The client's
+// options decide how soon locks work again after a failover or a silent connection: see
+// docs/operating.md.
 func NewSession(ctx context.Context, client rueidis.Client, opts ...SessionOption) (*Session, error) {
 	if isNil(client) {
 		return nil, errors.New("relock: NewSession: the client is nil; pass what rueidis.NewClient returned")
@@ -57,30 +55,28 @@ func (s *Session) Done() <-chan struct{} { return s.e.Done() }
 // still gives Redis 100 ms. A hold that is not released then, or after 5 s without an answer,
 // expires with its lease, and Close's error names it.
 //
-// Close leaves nothing of the session behind, but if Redis hangs, a call may stay inside rueidis
-// until the client's timeouts. Close may be called more than once. The client stays open.
+// If Redis hangs, a call may stay inside rueidis until the client's timeouts. Close may be called
+// again. The client stays open.
 func (s *Session) Close(ctx context.Context) error { return s.e.Close(ctx) }
 
 // Shutdown waits until every hold has ended, by Unlock, Handoff or loss, and then does what Close
 // does. Meanwhile Lock, TryLock, Acquire and Adopt return [ErrClosed], even if they wait already,
-// and locks that are only kept ([WithKeep]) are released. An owner ([Session.NewContext]) can still
-// enter again what it holds, and leases are renewed. The program must end holds without an end of
-// their own, such as a leader's.
+// and locks that are only kept ([WithKeep]) are released. Leases are renewed, and an owner
+// ([Session.NewContext]) can enter again what it holds. The program must end holds without an end
+// of their own, such as a leader's.
 //
-// If ctx ends first, Shutdown closes the session at once: the remaining holds are lost, with
-// [ErrLost] and ErrClosed, and released as by Close with that ctx. Then it returns ctx's error. A
-// Close meanwhile does the same without ctx's error; a second Shutdown waits too.
+// If ctx ends first, Shutdown does what Close with that ctx does: the remaining holds are lost,
+// with [ErrLost] and ErrClosed. Then it returns ctx's error. A Close meanwhile does the same
+// without ctx's error; a second Shutdown waits too.
 func (s *Session) Shutdown(ctx context.Context) error { return s.e.Shutdown(ctx) }
 
-// NewContext returns a context with a new owner, for a unit of work such as a request. Calls under
-// it act for that owner, for locks of any session: they do not exclude each other, and enter again
-// what it holds. [FromContext] returns s from it.
+// NewContext returns a context with a new owner. Calls under it, on locks of any session, do not
+// exclude each other, and enter again what the owner holds. [FromContext] returns s from it.
 func (s *Session) NewContext(ctx context.Context) context.Context {
 	return local.WithOwner(ctx, local.NewOwner(s))
 }
 
-// FromContext returns the session that made the owner in ctx, if any, for code that has only a
-// context.
+// FromContext returns the session that made the owner in ctx, if any.
 func FromContext(ctx context.Context) (*Session, bool) {
 	if o := local.OwnerOf(ctx); o != nil {
 		s, ok := o.Minter.(*Session)

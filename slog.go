@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SlogObserver returns an observer that logs to l ([slog.Default] if that is nil): losses (by Close
-// too) as errors, failed renewals as warnings, the rest at debug level.
+// SlogObserver returns an observer that logs to l ([slog.Default] if nil): losses (by Close too) as
+// errors, failed renewals as warnings, the rest at debug level.
 func SlogObserver(l *slog.Logger) Observer {
 	if l == nil {
 		l = slog.Default()
