@@ -9,7 +9,9 @@ import "github.com/relock-go/relock/internal/wire"
 // Unlock gives the lock to the first waiter whose session can be reached; the others keep their
 // order. Each frozen process whose connections stay open delays them by 5 s, however many of its
 // goroutines wait. A waiter that gives up loses its place. One that does not answer a grant within
-// 5 s, or whose queue Redis has lost, queues again in order of its arrival.
+// 5 s, or whose queue Redis has lost, queues again in order of its arrival; waiters of one session
+// that do so at the same moment may overtake each other. The order is that of the server's clock: a
+// step of the clock may change it.
 type FairMutex struct{ named }
 
 var _ Locker = (*FairMutex)(nil)
