@@ -179,8 +179,8 @@ func (a *acquisition) request() (stage, error) {
 	return asking, nil
 }
 
-// late ends the attempt of a call that has had its turn, without the time to make use of it. Its entry
-// does not come back with its old score: it would be first again at once.
+// late ends the attempt of a call that has had its turn, without the time to make use of it. Its
+// entry does not come back with its old score: it would be first again at once.
 func (a *acquisition) late() (stage, error) {
 	a.call.Score = 0
 	return over, ErrLate
@@ -220,7 +220,8 @@ func (a *acquisition) send(enqueue bool) (r wire.Reply, err error) {
 		enqueue = false
 		l.Since = a.n.Clock.Now()
 		if err != nil {
-			l.Indeterminate = l.Indeterminate || r.Granted || undecided(err) // granted: too few replicas have it
+			// If it was granted, too few replicas have it.
+			l.Indeterminate = l.Indeterminate || r.Granted || undecided(err)
 			l.Queued = l.Queued && !(queues && transport.Unsent(err))
 			if !resent && !queues && transport.Broken(err) { // one that queues is not sent again
 				continue
@@ -269,7 +270,13 @@ func (a *acquisition) wants(queue bool) wire.Ask {
 // undecided reports whether a request that failed with err may have been executed, perhaps in part.
 func undecided(err error) bool {
 	code, answered := transport.Code(err)
-	return !answered && !transport.Unsent(err) || transport.Interrupted(err) || answered && !transport.Transient(err) && code != wire.CodeNotLock
+	switch {
+	case !answered:
+		return !transport.Unsent(err)
+	case transport.Transient(err):
+		return transport.Interrupted(err)
+	}
+	return code != wire.CodeNotLock
 }
 
 // check returns nil if the call may try again after err, else what the call must return.

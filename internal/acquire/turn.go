@@ -48,9 +48,9 @@ type Asker interface {
 // given it back; or its owner has adopted the lock.
 var ErrStartOver = errors.New("the call must start over")
 
-// ErrLate: a lease was over before its grant arrived. If the call waits it starts over, after a pause
-// that grows: a few calls whose leases are too short for the round trip would else keep all others
-// from the lock, those of their own processes first.
+// ErrLate: a lease was over before its grant arrived. If the call waits it starts over, after a
+// pause that grows: otherwise a few calls whose leases are too short for the round trip would keep
+// all others from the lock, those of their own processes first.
 var ErrLate = errors.New("the reply came after the lease it grants had ended")
 
 // Take returns a hold, or neither hold nor error if the lock is taken and the call does not wait.
@@ -112,7 +112,8 @@ func (t *Turn) takeFirst(o *local.Owner) (h *local.Hold, err error) {
 		}
 	}()
 	h, err = t.enter()
-	has, lapsed := o.Settle(t.Key, t.Call.Reads, t.C.Due, t.Call, h, h != nil || err == ErrStartOver || err == ErrLate)
+	again := err == ErrStartOver || err == ErrLate
+	has, lapsed := o.Settle(t.Key, t.Call.Reads, t.C.Due, t.Call, h, h != nil || again)
 	settled = true
 	if h != nil && has != h {
 		t.GiveBack(h)

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,13 +37,14 @@ func (q *Queue) Heard(message string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := q.waiters[id]
-	if w == nil {
+	known := w != nil
+	if verb == "poll" {
+		known = q.calledUpLocked(rest)
+	}
+	if !known {
 		q.gap = q.Clock.Now() // it may have overtaken the reply to the request that queues the id
 	}
-	switch verb {
-	case "poll":
-		q.calledUpLocked(strings.Fields(rest[:min(len(rest), hintsMost)]))
-	case "granted":
+	if verb == "granted" {
 		if w == nil || !q.waitsLocked(w) {
 			return w != nil
 		}
@@ -60,13 +60,19 @@ func (q *Queue) Heard(message string) bool {
 // hintsMost is the length of a message's hints: scripts send a hundred.
 const hintsMost = 1000
 
-// calledUpLocked polls the waiters with these hints.
-func (q *Queue) calledUpLocked(hints []string) {
+// calledUpLocked polls the waiters with these hints, and reports whether there are any.
+func (q *Queue) calledUpLocked(hints string) (some bool) {
+	named := map[string]bool{}
+	for hint := range strings.FieldsSeq(hints[:min(len(hints), hintsMost)]) {
+		named[hint] = true
+	}
 	for id, w := range q.waiters {
-		if slices.Contains(hints, wire.Hint(id)) {
+		if named[wire.Hint(id)] {
 			q.advanceLocked(w, q.Clock.Now()+int64(soonest))
+			some = true
 		}
 	}
+	return some
 }
 
 // soonest is after how long a waiter is polled at the earliest that is told to.

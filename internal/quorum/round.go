@@ -51,8 +51,8 @@ type attempt struct {
 }
 
 // Ask makes rounds until one succeeds, or one round if the call does not wait. After one in which
-// answers came late, or not in the time that its lease leaves them, the call starts over, behind others
-// of the process, whose leases may be longer.
+// answers came late, or not in the time that its lease leaves them, the call starts over, behind
+// others of the process, whose leases may be longer.
 func (a *attempt) Ask(local.Step) (*local.Hold, local.Step, error) {
 	h, err := a.rounds()
 	if h == nil {
