@@ -54,6 +54,13 @@ func TestLostReplyToAnAcquireNeitherDoublesNorLeavesTheHold(t *testing.T) {
 			}
 			time.Sleep(5 * time.Second)
 			require.True(t, w.free())
+
+			p.networks(func(n *memredis.Process) { n.DropReplies(2) }) // also of that
+			if ok, _ := l.TryLock(background); ok {
+				require.NoError(t, l.Unlock(background))
+			}
+			time.Sleep(5 * time.Second)
+			require.True(t, w.free())
 		}
 	})
 }
