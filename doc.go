@@ -2,7 +2,7 @@
 // between their goroutines. A lock is held under a lease, which is renewed while the holder's
 // process lives. The holder is told if the lock is lost. Each holder, except readers, gets a
 // fencing token: a number by which a data store can refuse late writes. Go and Java services can
-// share locks: the wire format is Redisson's.
+// share locks: keys and messages are Redisson's.
 //
 //	// client is a rueidis.Client, for a single server, Sentinel or a cluster.
 //	session, err := relock.NewSession(ctx, client, relock.WithPrefix("lock:")) // one per process
@@ -68,22 +68,23 @@
 // A holder may pause after its last look at Done, and write later, although others have held the
 // lock since. Only the data store can prevent that. Send it the hold's token ([Token] in Do, else
 // [Hold.Token]) with every access, and let it refuse a token smaller than the largest it has seen.
-// Reads need the token too: else a late write can come between the next holder's read and write.
+// Send it with reads too: then the store refuses late writes from the next holder's read on.
 //
 // Tokens follow the server's clock, so they grow even after a failover or a loss of data, though
-// not by one. Redis also remembers a lock's last token, until a minute after the lease ends.
-// Without the last token, the next one is smaller if the server's clock is behind the time of the
-// last acquisition: never step clocks. A [Redlock]'s tokens grow even if another majority of
-// servers, with other clocks, grants the next one. Tokens are positive, and below 2^53 until the
-// year 2248. Readers have none; each member of a [Group] has its own.
+// not by one. Redis also remembers a lock's last token, until a minute after the lease ends. If it
+// no longer has it, and the clock of the server, or of the one that has taken over, is behind the
+// time of the last acquisition, the next token is smaller: never step clocks. A [Redlock]'s tokens
+// grow even if other servers, with other clocks, grant the lock the next time. Tokens are positive,
+// and below 2^53 until the year 2248. Readers have none; each member of a [Group] has its own.
 //
 // # What is guaranteed
 //
 // While Redis keeps its data:
 //
-//   - Exclusion. At most one hold of a lock is valid at a time (n of a Semaphore, any number of
-//     readers), even if processes pause, crash, or lose the network.
-//   - A loss is reported by the local deadline, even if Redis or the network hangs.
+//   - Exclusion. At most one hold of a lock is valid, that is, before its local deadline and not
+//     lost, at a time (n of a Semaphore, any number of readers), even if processes pause, crash, or
+//     lose the network.
+//   - A loss is reported at the local deadline at the latest, even if Redis or the network hangs.
 //   - Nothing stays behind. If Lock fails although Redis may have granted the lock, the session
 //     releases it in the background. If that fails, or the process has died, the lock is free
 //     within a lease (of several readers, the longest lease).
@@ -91,8 +92,9 @@
 //     ([Locker] says which it ends).
 //   - No waiter sleeps for ever, even if a message is lost.
 //   - A request that is sent again after a lost reply neither acquires nor releases twice.
-//   - Within 50 ms of Lock's return, the key in Redis has a whole lease to live; at least half of
-//     one if the session passed the lock on ([WithTenure]), or a reader joins others.
+//   - At most 50 ms after Lock returns, the key in Redis is given a whole lease to live. If the lock
+//     came from another goroutine of the session ([WithTenure]), or a reader joins others, at least
+//     half of the lease is left.
 //   - The goroutines and connections of a session do not grow with its locks, holds or waiters.
 //
 // # What is not promised
@@ -103,10 +105,10 @@
 //     [WithReplicas]), a restart without the latest data, or an eviction (set maxmemory-policy
 //     noeviction).
 //   - Exclusion when the server's clock jumps ahead (leases then end early), or runs over 0.2 %
-//     faster or slower than a client's. The times that they show may differ.
+//     faster or slower than a client's. A constant difference does no harm.
 //   - That a machine notices its own suspension, except on Linux: elsewhere the local deadline is
 //     late by the length of the sleep.
-//   - Strict order between processes, except from a [FairMutex] or a [Semaphore].
+//   - First come, first served between processes, except from a [FairMutex] or a [Semaphore].
 //
 // # Owners and re-entry
 //
@@ -124,9 +126,9 @@
 // # Waiting and fairness
 //
 // A waiter queues in Redis, and its session subscribes to a channel. Unlock grants the lock to the
-// first waiter whose session is subscribed. It skips the waiters before that one; they queue again
-// later, at their old positions. The new holder's lease is at most 5 s at first; its session soon
-// renews it to full length.
+// first waiter whose session is subscribed. Waiters that are not are skipped; when they queue again,
+// they keep their place. The new holder's lease is at most 5 s at first; its session soon renews it
+// to full length.
 //
 // # Names and keys
 //
@@ -135,10 +137,10 @@
 // calls return [ErrNotLock]. Do not add fields to the hash at a lock's key: they may be removed, or
 // cause this error.
 //
-// A lock job:1 has other keys and channels (docs/operating.md). Their names contain the hash tag
-// {job:1}, so a cluster keeps them in one slot. A name with a brace must contain a valid hash tag:
-// the other keys of job:{1} contain {1}. The locks "a" and "{a}" share a tag, tokens and channels,
-// as in Redisson, but do not exclude each other.
+// A lock has more keys and channels (docs/operating.md). Those of a lock named job:1 contain the
+// hash tag {job:1}, so a cluster keeps them in one slot. A name with a brace must contain a valid
+// hash tag, which they contain instead: {1} for job:{1}. The locks "a" and "{a}" have the same tag,
+// so they share their last token and channels, as in Redisson, but do not exclude each other.
 //
 // SECURITY.md says what another user of the same Redis can do.
 //
