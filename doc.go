@@ -92,9 +92,9 @@
 //     ([Locker] says which it ends).
 //   - No waiter sleeps for ever, even if a message is lost.
 //   - A request that is sent again after a lost reply neither acquires nor releases twice.
-//   - At most 50 ms after Lock returns, the key in Redis is given a whole lease to live. If the lock
-//     came from another goroutine of the session ([WithTenure]), or a reader joins others, at least
-//     half of the lease is left.
+//   - At most 50 ms after Lock returns, the key in Redis is given a whole lease to live. If the
+//     lock came from another goroutine of the session ([WithTenure]), or a reader joins others, at
+//     least half of the lease is left.
 //   - The goroutines and connections of a session do not grow with its locks, holds or waiters.
 //
 // # What is not promised
@@ -126,9 +126,9 @@
 // # Waiting and fairness
 //
 // A waiter queues in Redis, and its session subscribes to a channel. Unlock grants the lock to the
-// first waiter whose session is subscribed. Waiters that are not are skipped; when they queue again,
-// they keep their place. The new holder's lease is at most 5 s at first; its session soon renews it
-// to full length.
+// first waiter whose session is subscribed. Waiters that are not are skipped; when they queue
+// again, they keep their place. The new holder's lease is at most 5 s at first; its session soon
+// renews it to full length.
 //
 // # Names and keys
 //
