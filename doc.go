@@ -1,8 +1,8 @@
 // Package relock provides distributed locks on Redis: mutual exclusion between processes, and
 // between their goroutines. A lock is held under a lease, which is renewed while the holder's
 // process lives. The holder is told if the lock is lost. Each holder, except readers, gets a
-// fencing token: a number by which a data store can refuse late writes. Go and Java services can
-// share locks: keys and messages are Redisson's.
+// fencing token: a number by which a data store can refuse past holders. Go and Java services can
+// share locks: keys and pub/sub are Redisson's.
 //
 //	// client is a rueidis.Client, for a single server, Sentinel or a cluster.
 //	session, err := relock.NewSession(ctx, client, relock.WithPrefix("lock:")) // one per process
@@ -48,8 +48,8 @@
 // a hold whose work may hang, and [WithMinHold] keeps the lock taken for a minimum time, even after
 // Unlock.
 //
-// Each hold has a local deadline by its process's own clock: one lease after the last successful
-// acquisition or renewal was sent, less a margin for clock drift. The hold is lost then, or
+// Each hold has a local deadline by its process's clock: when it sent its last successful
+// acquisition or renewal, plus one lease, less a margin for clock drift. The hold is lost then, or
 // earlier: if a renewal finds it gone from Redis, or by [Session.ForceUnlock] or [Session.Close].
 // The holder hears of a loss in three ways:
 //
@@ -68,33 +68,33 @@
 // A holder may pause after its last look at Done, and write later, although others have held the
 // lock since. Only the data store can prevent that. Send it the hold's token ([Token] in Do, else
 // [Hold.Token]) with every access, and let it refuse a token smaller than the largest it has seen.
-// Send it with reads too: then the store refuses late writes from the next holder's read on.
+// Send it with reads too: once the next holder has read, the store refuses late writes.
 //
 // Tokens follow the server's clock, so they grow even after a failover or a loss of data, though
-// not by one. Redis also remembers a lock's last token, until a minute after the lease ends. If it
-// no longer has it, and the clock of the server, or of the one that has taken over, is behind the
-// time of the last acquisition, the next token is smaller: never step clocks. A [Redlock]'s tokens
-// grow even if other servers, with other clocks, grant the lock the next time. Tokens are positive,
-// and below 2^53 until the year 2248. Readers have none; each member of a [Group] has its own.
+// not by one. Redis also remembers a lock's last token, until a minute after the lease ends. If
+// that record is lost, and the clock of the server (or of its successor) is behind the time of the
+// last acquisition, the next token is smaller: never step clocks. A [Redlock]'s tokens grow even if
+// other servers, with other clocks, grant the lock the next time. Tokens are positive, and below
+// 2^53 until the year 2248. Readers have none; each member of a [Group] has its own.
 //
 // # What is guaranteed
 //
 // While Redis keeps its data:
 //
-//   - Exclusion. At most one hold of a lock is valid, that is, before its local deadline and not
-//     lost, at a time (n of a Semaphore, any number of readers), even if processes pause, crash, or
-//     lose the network.
+//   - Exclusion. At any time, at most one hold of a lock (n of a Semaphore, any number of readers)
+//     is not lost and before its local deadline, even if processes pause, crash, or lose the
+//     network.
 //   - A loss is reported at the local deadline at the latest, even if Redis or the network hangs.
 //   - Nothing stays behind. If Lock fails although Redis may have granted the lock, the session
 //     releases it in the background. If that fails, or the process has died, the lock is free
 //     within a lease (of several readers, the longest lease).
-//   - [Hold.Unlock] ends no other hold. Unlock of a lock value never ends another session's hold
-//     ([Locker] says which it ends).
+//   - [Hold.Unlock] ends only its hold; Unlock of a lock value, only one of its session's holds
+//     ([Locker] says which).
 //   - No waiter sleeps for ever, even if a message is lost.
 //   - A request that is sent again after a lost reply neither acquires nor releases twice.
-//   - At most 50 ms after Lock returns, the key in Redis is given a whole lease to live. If the
-//     lock came from another goroutine of the session ([WithTenure]), or a reader joins others, at
-//     least half of the lease is left.
+//   - Within 50 ms of Lock's return, the key's time to live in Redis is set to a whole lease. It
+//     may be as low as half of that if another goroutine of the session has passed the lock on
+//     ([WithTenure]), or a reader joins others.
 //   - The goroutines and connections of a session do not grow with its locks, holds or waiters.
 //
 // # What is not promised
@@ -104,8 +104,8 @@
 //   - That a lock survives loss of data in Redis: a failover to a replica without it (rarer with
 //     [WithReplicas]), a restart without the latest data, or an eviction (set maxmemory-policy
 //     noeviction).
-//   - Exclusion when the server's clock jumps ahead (leases then end early), or runs over 0.2 %
-//     faster or slower than a client's. A constant difference does no harm.
+//   - Exclusion when the server's clock jumps ahead (leases then end early), or its speed is more
+//     than 0.2 % off a client's. A constant difference does no harm.
 //   - That a machine notices its own suspension, except on Linux: elsewhere the local deadline is
 //     late by the length of the sleep.
 //   - First come, first served between processes, except from a [FairMutex] or a [Semaphore].
@@ -115,8 +115,8 @@
 // Goroutines have no identity, so the context says who locks. [Session.NewContext] puts an owner
 // into it: a unit of work, such as a request. The owner may lock again a lock that it holds; the
 // last Unlock releases the lock. So goroutines that share the owner do not exclude each other.
-// Without an owner, a second Lock in one goroutine waits, or returns [ErrDeadlock] inside Do. Use
-// an owner where a function and its callee may lock the same lock:
+// Without one, a second Lock in a goroutine waits; inside Do it returns [ErrDeadlock]. Use an owner
+// where a function and its callee may lock the same lock:
 //
 //	ctx = session.NewContext(ctx)
 //	err := relock.Do(ctx, session.Mutex("account:7"), func(ctx context.Context) error {
@@ -126,9 +126,9 @@
 // # Waiting and fairness
 //
 // A waiter queues in Redis, and its session subscribes to a channel. Unlock grants the lock to the
-// first waiter whose session is subscribed. Waiters that are not are skipped; when they queue
-// again, they keep their place. The new holder's lease is at most 5 s at first; its session soon
-// renews it to full length.
+// first waiter whose session is subscribed. Others are skipped, and get their old place when they
+// queue again. The new holder's lease is at most 5 s at first; its session soon renews it to full
+// length.
 //
 // # Names and keys
 //
@@ -138,16 +138,16 @@
 // cause this error.
 //
 // A lock has more keys and channels (docs/operating.md). Those of a lock named job:1 contain the
-// hash tag {job:1}, so a cluster keeps them in one slot. A name with a brace must contain a valid
-// hash tag, which they contain instead: {1} for job:{1}. The locks "a" and "{a}" have the same tag,
-// so they share their last token and channels, as in Redisson, but do not exclude each other.
+// hash tag {job:1}, so a cluster keeps them in one slot. A name with a brace must contain a
+// non-empty hash tag, and the keys use that: {1} for job:{1}. The locks "a" and "{a}" have the same
+// tag, so they share their last token and channels, as in Redisson, but do not exclude each other.
 //
 // SECURITY.md says what another user of the same Redis can do.
 //
 // # Redisson
 //
 // A [Mutex] and Redisson's RLock (3.x and 4.x) of one name exclude each other, and both sides get
-// turns; likewise an [RWMutex] and an RReadWriteLock. A [FairMutex] excludes an RLock, but its
-// queue is its own. Give read-write locks, [Semaphore]s and other locks different names. Never
-// compare tokens with those of an RFencedLock. See docs/from-redisson.md.
+// turns; likewise an [RWMutex] and an RReadWriteLock. A [FairMutex] excludes an RLock, but does not
+// queue with it. Give read-write locks, [Semaphore]s and other locks different names. Never compare
+// tokens with those of an RFencedLock. See docs/from-redisson.md.
 package relock
