@@ -46,8 +46,8 @@ type State struct {
 
 	Permits int // of a Semaphore: the limit that its last holder gave; 0 for other locks
 
-	// Note is that of the hold ([WithNote]), 25 ms after its start at the latest; a shorter hold may
-	// leave none. While another session only keeps the lock, it is that of its last hold.
+	// Note is that of the hold ([WithNote]), 25 ms after its start at the latest; a shorter hold
+	// may leave none. While another session only keeps the lock, it is that of its last hold.
 	Note string
 	Kept bool // this session only keeps the lock ([WithKeep]); unknown of other sessions
 }

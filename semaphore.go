@@ -11,8 +11,8 @@ import (
 //
 // Each Do, Acquire and Lock takes its own permit, in order of arrival, as with a [FairMutex]. An
 // owner ([Session.NewContext]) has one, and enters again. Each caller applies its own n: one with a
-// larger n may exceed a smaller one, but queues behind earlier callers (if a caller with a smaller n
-// freezes in front of them, they may overtake each other). A smaller n takes effect as holds end.
+// larger n may exceed a smaller one, but queues behind earlier callers (if a caller with a smaller
+// n freezes in front of them, they may overtake each other). A smaller n takes effect as holds end.
 //
 // A Semaphore and a lock of another type cannot share a name: the second one that is locked returns
 // [ErrNotLock]. Redisson does not know Semaphores.

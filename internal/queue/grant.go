@@ -25,12 +25,13 @@ type Grant struct {
 // "granted <hold id> <token> <grant timeout> <key>" grants the lock with that key; a grant timeout
 // with a plus sign says that others wait behind the winner. The grant timeout may be longer than
 // the lease, to which a poll under way, or a renewal, may have shortened it. A permit's token is
-// followed by a slash and its slot. "poll <hint> …" grants nothing: the lock may be free, or an entry
-// gone, of a hold id with that hint ([wire.Hint]). Heard reports false if nobody waits under the hold
-// id of a grant.
+// followed by a slash and its slot. "poll <hint> …" grants nothing: the lock may be free, or an
+// entry gone, of a hold id with that hint ([wire.Hint]). Heard reports false if nobody waits under
+// the hold id of a grant.
 //
-// Anybody who may publish on the session's channel can send such messages, and hear them. But nobody
-// else knows a hold id that this session waits under, unless he may read the queue of that lock.
+// Anybody who may publish on the session's channel can send such messages, and hear them. But
+// nobody else knows a hold id that this session waits under, unless he may read the queue of that
+// lock.
 func (q *Queue) Heard(message string) bool {
 	verb, rest, _ := strings.Cut(message, " ")
 	id, more, _ := strings.Cut(rest, " ")

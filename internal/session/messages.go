@@ -9,8 +9,8 @@ import (
 	"github.com/relock-go/relock/internal/wire"
 )
 
-// heard handles a message, and reports whether it is of a channel of the session. It does not block.
-// The session hears:
+// heard handles a message, and reports whether it is of a channel of the session. It does not
+// block. The session hears:
 //
 //	wanted <hold id> <key>   another session waits for the lock with that key
 //	lost <hold id> <key>     somebody has forced it open
@@ -43,9 +43,9 @@ func (s *Session) heard(channel, message string) bool {
 	return true
 }
 
-// releaseUnknown gives back what was granted to a hold id of the session under which nobody waits: the
-// request that queued it was late, and executed after its call had ended. rest is what follows the id
-// in the message.
+// releaseUnknown gives back what was granted to a hold id of the session under which nobody waits:
+// the request that queued it was late, and executed after its call had ended. rest is what follows
+// the id in the message.
 func (s *Session) releaseUnknown(id, rest string) {
 	kind := wire.Plain
 	token, _, _ := strings.Cut(rest, " ")
@@ -75,6 +75,6 @@ func (s *Session) releaseUnknown(id, rest string) {
 	}}, false, func(error) { s.unknown.Add(-1) })
 }
 
-// unknownMost bounds the releases for unknown hold ids at a time: anybody who may publish can have a
-// session make them.
+// unknownMost bounds the releases for unknown hold ids at a time: anybody who may publish can have
+// a session make them.
 const unknownMost = 100

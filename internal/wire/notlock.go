@@ -86,7 +86,8 @@ func IsHoldOf(session, text string) bool {
 	return ours && n != "" && len(n) <= 19 && strings.Trim(n, "0123456789") == ""
 }
 
-// Hint returns what a message that has a waiter poll tells of its hold id, as hintOf of lua/core.lua.
+// Hint returns what a message that has a waiter poll tells of its hold id, as hintOf of
+// lua/core.lua.
 func Hint(id string) string {
 	_, n, _ := strings.Cut(id, ":")
 	n, _, _ = strings.Cut(n, ":") // of a writer

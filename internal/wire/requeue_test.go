@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// again returns l with another hold id of its session: an entry that was removed comes back under a new one.
+// again returns l with another hold id of its session: an entry that was removed comes back under a
+// new one.
 func again(l *Ref) *Ref {
 	other := *l
 	other.ID = strings.TrimSuffix(l.ID, l.Kind.Suffix()) + "9" + l.Kind.Suffix()
@@ -97,8 +98,9 @@ func TestSessionWhoseScriptRunsIsThere(t *testing.T) {
 	})
 }
 
-// Of a session whose lease has run out all entries are removed, before the next waiter is granted the lock, and one
-// message tells it. A frozen host costs one grant timeout, however many of its goroutines wait.
+// Of a session whose lease has run out all entries are removed, before the next waiter is granted
+// the lock, and one message tells it. A frozen host costs one grant timeout, however many of its
+// goroutines wait.
 func TestLeaseThatRunsOutEndsTheWaitOfItsSession(t *testing.T) {
 	for what, find := range map[string]func(r *rig, k Kind, waits *Ref){
 		"found by an acquisition": func(r *rig, k Kind, _ *Ref) { require.False(r.t, r.tries(of("d", r.lease(k, 9))).Granted) },
@@ -190,7 +192,8 @@ func TestManyEntriesOfADeadSessionArePassed(t *testing.T) {
 	}
 }
 
-// A thousand readers of dead sessions are removed. Whoever finds that does not believe that it reads.
+// A thousand readers of dead sessions are removed. Whoever finds that does not believe that it
+// reads.
 func TestManyDeadReadersMakeNobodyAReader(t *testing.T) {
 	onRigs(t, func(t *testing.T, r *rig) {
 		for what, find := range map[string]func(l *Ref) Reply{
@@ -230,7 +233,8 @@ func TestGrantTimeoutIsThatOfTheWinner(t *testing.T) {
 	})
 }
 
-// A live writer behind dead ones, as many as one script removes, and more or fewer, holds up new readers.
+// A live writer behind dead ones, as many as one script removes, and more or fewer, holds up new
+// readers.
 func TestReaderBehindManyDeadWriters(t *testing.T) {
 	for _, n := range []int{999, 1000, 1100} {
 		onRigs(t, func(t *testing.T, r *rig) {

@@ -36,8 +36,8 @@ func send(t testing.TB, client rueidis.Client, commands ...[]string) {
 	}
 }
 
-// tokenIsReal checks that the hold of l has the token that its Redis has issued, as an integer on its
-// clock that is larger than the last one, and returns it; 0 if the type has none.
+// tokenIsReal checks that the hold of l has the token that its Redis has issued, as an integer on
+// its clock that is larger than the last one, and returns it; 0 if the type has none.
 func tokenIsReal(t testing.TB, client rueidis.Client, l relock.Locker, key string, last int64) int64 {
 	t.Helper()
 	f, ok := l.(kit.FencedLocker)
@@ -73,8 +73,8 @@ func forgeries(session string) (all []string) {
 	return all
 }
 
-// A user with rights for other names could end holds, and hand the locks of others to a session that
-// waits, with a token of its choice, since the ids of holds could be guessed.
+// A user with rights for other names could end holds, and hand the locks of others to a session
+// that waits, with a token of its choice, since the ids of holds could be guessed.
 func TestForgedMessagesGrantAndLoseNothing(t *testing.T) {
 	server, cluster := redistest.Start(t), redistest.StartCluster(t, 3, 0)
 	kit.EachKind(t, func(t *testing.T, k *kit.LockKind) {
@@ -169,8 +169,8 @@ func TestHugeMessagesDoNotStayInMemory(t *testing.T) { // not parallel: it measu
 	}
 }
 
-// Each grant for a hold id that no call has was to be released, whatever their number: a flood of them
-// took 350 MB.
+// Each grant for a hold id that no call has was to be released, whatever their number: a flood of
+// them took 350 MB.
 func TestForgedGrantsDoNotPileUp(t *testing.T) { // not parallel: it measures the process
 	server := redistest.Start(t)
 	s, other := kit.NewSession(t, server), kit.NewSession(t, server)

@@ -360,8 +360,8 @@ func (e *Event) said() (all []Message) {
 	return all
 }
 
-// alike reports whether two lists have the same messages, in any order. The script says only a hint of
-// the hold id that is to poll.
+// alike reports whether two lists have the same messages, in any order. The script says only a hint
+// of the hold id that is to poll.
 func alike(a, b []Message) bool {
 	a = hinted(a)
 	for _, m := range hinted(b) {
@@ -536,8 +536,8 @@ func (e *Event) foreign(r *Run) string {
 func writers(r *Run) *Queue { return &r.Queue }
 func readers(r *Run) *Queue { return &r.Readers }
 
-// polls returns the parts of a poll for many waiters, with so many keys and arguments each. What one
-// waiter was replied holds for all of its session behind it.
+// polls returns the parts of a poll for many waiters, with so many keys and arguments each. What
+// one waiter was replied holds for all of its session behind it.
 func (e *Event) polls(
 	keys, more int, queue func(*Run) *Queue, poll func(*Run, Entry) (Reply, bool),
 ) (parts []part) {

@@ -80,8 +80,8 @@ func TestLiveWaiterForAPermitBehindThousandsOfDeadOnes(t *testing.T) {
 	})
 }
 
-// The queue of a semaphore has been removed as a whole, while a live waiter polls: a later caller does
-// not pass it.
+// The queue of a semaphore has been removed as a whole, while a live waiter polls: a later caller
+// does not pass it.
 func TestWaiterForAPermitKeepsItsTurnAsTheDeadAreRemoved(t *testing.T) {
 	alone(t, semaphore, func(t *testing.T, w *world) {
 		held, got := w.permitsOfTwo(t)

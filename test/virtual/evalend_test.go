@@ -91,8 +91,8 @@ type lossFails struct {
 
 func (l *lossFails) Lost(e relock.LostEvent) { l.t.Error("lost", e) }
 
-// An Eval beside a Handoff or Unlock, at each moment of it, runs or finds that the hold has ended: it
-// reports no loss.
+// An Eval beside a Handoff or Unlock, at each moment of it, runs or finds that the hold has ended:
+// it reports no loss.
 func TestEvalBesideTheEndOfItsHold(t *testing.T) {
 	for _, way := range []string{"handoff", "unlock", "unlock with a waiter", "unlock with WithKeep"} {
 		for d := time.Duration(0); d < 12; d++ {
@@ -103,7 +103,8 @@ func TestEvalBesideTheEndOfItsHold(t *testing.T) {
 	}
 }
 
-// evalBesideTheEnd starts an Eval after d, where a hold ends after 5 ms and each message takes 5 ms.
+// evalBesideTheEnd starts an Eval after d, where a hold ends after 5 ms and each message takes 5
+// ms.
 func evalBesideTheEnd(t *testing.T, w *world, way string, d time.Duration) {
 	p, other := w.process(relock.WithObserver(&lossFails{t: t})), w.process()
 	var o []relock.LockOption

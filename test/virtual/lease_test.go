@@ -19,7 +19,8 @@ func TestFixedLeaseEndsAtItsDeadline(t *testing.T) {
 		for _, d := range []time.Duration{20 * time.Millisecond, time.Second, lease, 2 * time.Minute} {
 			start := time.Now()
 			l := p.taken(relock.WithFixedLease(d))
-			// The leases of readers and permits end at a full millisecond of the server's clock, in lock and key alike.
+			// The leases of readers and permits end at a full millisecond of the server's clock, in
+			// lock and key alike.
 			full := !w.exclusive() || w.typ == semaphore
 			require.Contains(t, []time.Duration{d, d - time.Millisecond}[:1+map[bool]int{true: 1}[full]], w.ttl())
 			at, held := l.Deadline()
@@ -181,8 +182,8 @@ func TestReadersWithALeaseOfTheirOwn(t *testing.T) {
 	})
 }
 
-// The deadline never counts on more than Redis grants, whatever the latency: that of the acquisition
-// and that of a renewal.
+// The deadline never counts on more than Redis grants, whatever the latency: that of the
+// acquisition and that of a renewal.
 func TestDeadlineCountsFromTheSending(t *testing.T) {
 	const delay = 100 * time.Millisecond
 	onEach(t, func(t *testing.T, w *world) {
@@ -223,9 +224,9 @@ func TestRenewalWhoseReplyIsLateCountsFromItsSending(t *testing.T) {
 	})
 }
 
-// The key of a writer lives longer than its lease: since the server's clock has stepped back, or its
-// owner has read with a longer one. The next renewal ends that. So the lock is free within a lease of
-// the writer's death.
+// The key of a writer lives longer than its lease: since the server's clock has stepped back, or
+// its owner has read with a longer one. The next renewal ends that. So the lock is free within a
+// lease of the writer's death.
 func TestDeadWriterIsGoneWithinItsLease(t *testing.T) {
 	for _, why := range []string{"step back", "a longer lease to read"} {
 		t.Run(why, func(t *testing.T) {

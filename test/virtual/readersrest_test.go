@@ -12,7 +12,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// A reader had a minimum hold, which is long over. The last reader's release grants the first writer, at once.
+// A reader had a minimum hold, which is long over. The last reader's release grants the first
+// writer, at once.
 func TestLastReaderLeavesAfterOneThatRested(t *testing.T) {
 	alone(t, writer, func(t *testing.T, w *world) {
 		a, b, c, d := w.process(), w.process(), w.process(), w.process()
@@ -109,8 +110,8 @@ func TestTwoReadersRest(t *testing.T) {
 	})
 }
 
-// A writer that reads as well ends its minimum hold with the read lock: readers get in at once, a writer
-// after it.
+// A writer that reads as well ends its minimum hold with the read lock: readers get in at once, a
+// writer after it.
 func TestMinHoldOfAWriterThatBecomesAReader(t *testing.T) {
 	alone(t, writer, func(t *testing.T, w *world) {
 		a, b := w.process(), w.process()

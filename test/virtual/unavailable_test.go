@@ -24,7 +24,8 @@ func isUnavailable(t testing.TB, err error, what ...any) {
 	require.NotContains(t, err.Error(), "\n", what...)
 }
 
-// absences are the ways in which Redis has no answer for a process: each begins with the call, and ends with heal.
+// absences are the ways in which Redis has no answer for a process: each begins with the call, and
+// ends with heal.
 var absences = map[string]func(p *process) (heal func()){
 	"silent":   (*process).partition,
 	"refused":  func(p *process) func() { p.refuse(); return p.heal },
@@ -33,7 +34,8 @@ var absences = map[string]func(p *process) (heal func()){
 	"READONLY": refusing("READONLY You can't write against a read only replica."),
 }
 
-// refusing returns an outage in which the servers answer everything that concerns locks with an error.
+// refusing returns an outage in which the servers answer everything that concerns locks with an
+// error.
 func refusing(text string) func(p *process) func() {
 	return func(p *process) func() {
 		each := func(f func(string, []string) string) {
@@ -59,8 +61,8 @@ func onEachAbsence(t *testing.T, f func(t *testing.T, w *world, leave func(p *pr
 	}
 }
 
-// Every way to lock says that Redis is not available when the caller's context, WithWait, or the patience of
-// one attempt has ended. When Redis is back the lock is to be had.
+// Every way to lock says that Redis is not available when the caller's context, WithWait, or the
+// patience of one attempt has ended. When Redis is back the lock is to be had.
 func TestCallsThatEndWithoutAnAnswerAreUnavailable(t *testing.T) {
 	onEachAbsence(t, func(t *testing.T, w *world, leave func(p *process) func()) {
 		p := w.process()
@@ -99,8 +101,8 @@ func TestCallsThatEndWithoutAnAnswerAreUnavailable(t *testing.T) {
 	})
 }
 
-// Calls of one process queue behind the one that asks Redis. Each says the same as that one, whichever ends first: nobody
-// has the lock, so far as anybody knows.
+// Calls of one process queue behind the one that asks Redis. Each says the same as that one,
+// whichever ends first: nobody has the lock, so far as anybody knows.
 func TestCallsBehindOneWithoutAnAnswerAreUnavailable(t *testing.T) {
 	onEachAbsence(t, func(t *testing.T, w *world, leave func(p *process) func()) {
 		p := w.process()
@@ -278,8 +280,8 @@ func TestNewSessionIsUnavailable(t *testing.T) {
 	})
 }
 
-// Connections are refused while goroutines try again and again: nothing was sent, so nothing has to be
-// released once Redis is back.
+// Connections are refused while goroutines try again and again: nothing was sent, so nothing has to
+// be released once Redis is back.
 func TestRefusedCallsCostNothingAfterwards(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		p := w.process()
