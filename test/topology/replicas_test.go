@@ -96,6 +96,29 @@ func TestLockWithoutItsReplicasIsUndone(t *testing.T) {
 	require.NoError(t, replicas[0].Thaw())
 }
 
+// A waiter is granted the lock by a release, while the replica hangs: the grant does not count.
+func TestGrantWithoutItsReplicasIsUndone(t *testing.T) {
+	t.Parallel()
+	primary, replicas := redistest.StartReplicas(t, 1)
+	client := kit.NewClient(t, primary)
+	holder := kit.NewSession(t, primary)
+	waits := kit.NewSession(t, primary, relock.WithReplicas(1, 300*time.Millisecond))
+	for _, k := range kit.LockKinds {
+		l := k.Of(waits)
+		kit.Lock(t, kit.Background, l) // the scripts are known
+		kit.Unlock(t, kit.Background, l)
+		held := k.Holder(holder)
+		kit.Lock(t, kit.Background, held)
+		got := kit.Async(func() error { return l.Lock(kit.Background) })
+		kit.Waits(t, waits, "lock")
+		require.NoError(t, replicas[0].Freeze())
+		kit.Unlock(t, kit.Background, held)
+		require.ErrorIs(t, kit.Receive(t, got, k.Name+", which waits"), relock.ErrReplicas)
+		require.NoError(t, replicas[0].Thaw())
+		kit.GoneQuickly(t, client, "lock")
+	}
+}
+
 // WithWait bounds all that comes before the hold. Here that is the wait for a replica that hangs.
 func TestWaitOfALockBoundsThatForReplicas(t *testing.T) {
 	t.Parallel()
