@@ -185,9 +185,11 @@ func TestGroupTryLockOfTwo(t *testing.T) {
 		for range 300 {
 			var runs atomic.Int32
 			var wg sync.WaitGroup
-			for _, s := range []*relock.Session{a, b} {
+			for i, s := range []*relock.Session{a, b} {
 				wg.Go(func() {
-					g := relock.NewGroup(s.Mutex("a", relock.WithMinHold(time.Second)), s.Mutex("b", relock.WithMinHold(time.Second)))
+					names := [][]string{{"a", "b"}, {"b", "a"}}[i]
+					g := relock.NewGroup(
+						s.Mutex(names[0], relock.WithMinHold(time.Second)), s.Mutex(names[1], relock.WithMinHold(time.Second)))
 					_, err := relock.TryDo(background, g, func(context.Context) error { runs.Add(1); return nil })
 					assert.NoError(t, err)
 				})
