@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/memredis"
 	"github.com/relock-go/relock/relocktest"
 )
 
@@ -181,8 +182,10 @@ func TestGroupTryLockOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relocktest.New(t)
 		a, b := r.Session(), r.Session()
+		memredis.Of(r, a).Delay(time.Millisecond) // both arrive at the same moment
+		memredis.Of(r, b).Delay(time.Millisecond)
 		nobody := 0
-		for range 300 {
+		for range 1000 {
 			var runs atomic.Int32
 			var wg sync.WaitGroup
 			for i, s := range []*relock.Session{a, b} {
