@@ -167,3 +167,19 @@ func TestJobRunsOncePerPeriodInSpiteOfClocks(t *testing.T) {
 		}
 	})
 }
+
+// A hold with a minimum is not passed on to the next goroutine of its process: that waits for the
+// minimum as others do.
+func TestMinHoldIsNotPassedOn(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, w *world) {
+		p := w.process()
+		l, next := p.held(relock.WithMinHold(5*time.Second)), p.lock()
+		start := time.Now()
+		got := begin(background, next)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, l.Unlock(background))
+		require.NoError(t, <-got)
+		require.GreaterOrEqual(t, time.Since(start), 5*time.Second-2*time.Millisecond)
+		require.NoError(t, next.Unlock(background))
+	})
+}
