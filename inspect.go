@@ -36,13 +36,16 @@ type State struct {
 	Mode    Mode
 	Holders []Holder
 	TTL     time.Duration // left of the lease, of several the longest; negative if the key has none
-	Waiters int           // queued in Redis: calls of a FairMutex or Semaphore, sessions that want a Mutex
+	Waiters int           // queued: calls of a FairMutex or Semaphore, sessions for a Mutex
 
 	// Token is the fencing token of an exclusive hold of relock, or of a semaphore with one permit;
 	// 0 for others, or if Redis has evicted it. If the lock was passed on in its process, the
 	// holder's token is larger.
 	Token int64
-	Age   time.Duration // since Redis granted that hold; 0 without a token, and of a Redlock while another's clock is ahead
+
+	// Age is how long ago Redis granted that hold; 0 without a token, and of a Redlock while
+	// another server's clock is ahead.
+	Age time.Duration
 
 	Permits int // of a Semaphore: the limit that its last holder gave; 0 for other locks
 

@@ -250,8 +250,9 @@ func WithMinHold(d time.Duration) LockOption {
 // When a Lock of another process waits, the session releases the kept lock at once. It keeps only a
 // lock that it had the last two times, or that nobody had lately; at most 10,000, of which it first
 // releases those closest to their end. Close releases all. The loss of an idle lock is not
-// reported. A dead process's kept locks stay taken for a lease. If a kept key is deleted, the
-// session may still take the lock in memory for a third of a lease.
+// reported. A dead process's kept locks stay taken for a lease. If a kept key is deleted, or a step
+// of the server's clock ends it, the session may still take the lock in memory for a third of a
+// lease, with a token smaller than those issued meanwhile.
 //
 // A TryLock with WithKeep recalls a lock that it finds taken, and waits 250 ms for it. A TryLock
 // without WithKeep or of a [Group], every call of a [Redlock], and Redisson cannot recall it: use

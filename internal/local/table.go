@@ -20,7 +20,7 @@ type Call struct {
 	Inside bool   // a reader whose caller reads: it does not wait for writers, who would wait for that caller
 	Length int64  // of leases that it takes over; 0: it takes none over
 	Keep   int64  // for how long its lease may be kept after its hold; 0: not at all
-	Score  int64  // (µs) of its entry in Redis, or of the place that it has taken over; 0: none
+	Score  int64  // arrival (µs) of its entry in Redis, or the one that it has taken over; 0: none
 
 	C chan struct{} // receives when Next has something new
 
@@ -422,7 +422,7 @@ func (e *entry) left(c *Call, now int64) *Hold {
 	asked := c.state == asks
 	e.promote()
 	if d := e.delegates[sideOf(c.Reads)]; asked && d != nil && c.Score > 0 {
-		// The entry in Redis is the process's. But the place is that of d's own arrival: calls that
+		// The entry in Redis is the process's, but counts from d's own arrival: otherwise calls that
 		// soon give up would hand on that of the first for ever.
 		d.Score = c.Score + max(d.came-c.came, 0)/1000
 	}

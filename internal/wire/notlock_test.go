@@ -176,3 +176,22 @@ func TestWithoutHRANDFIELDAHashIsTaken(t *testing.T) {
 	require.Equal(t, "not a lock", forces(r))
 	require.Equal(t, map[string]string{"status": "paid"}, r.hash("a"))
 }
+
+// Who hears that a waiter is to poll cannot tell its hold id, with which a grant could be forged.
+func TestPollTellsOnlyAHintOfTheHoldId(t *testing.T) {
+	onRigs(t, func(t *testing.T, r *rig) {
+		givesUp, waiter := r.lease(Plain, 2), r.lease(Plain, 3)
+		waiter.ID = session("s") + ":1234567890123456789"
+		next := r.listen(PrefixSession + session("s"))
+		r.take(r.lease(Plain, 1))
+		r.queues(givesUp)
+		r.queues(waiter)
+		r.end(givesUp)
+		for {
+			if message := next(); strings.Contains(message, " poll ") {
+				require.True(t, strings.HasSuffix(message, " poll 1234"), message)
+				return
+			}
+		}
+	})
+}

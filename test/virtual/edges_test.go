@@ -191,8 +191,8 @@ func TestGroupTryLockOfTwo(t *testing.T) {
 			for i, s := range []*relock.Session{a, b} {
 				wg.Go(func() {
 					names := [][]string{{"a", "b"}, {"b", "a"}}[i]
-					g := relock.NewGroup(
-						s.Mutex(names[0], relock.WithMinHold(time.Second)), s.Mutex(names[1], relock.WithMinHold(time.Second)))
+					rests := relock.WithMinHold(time.Second)
+					g := relock.NewGroup(s.Mutex(names[0], rests), s.Mutex(names[1], rests))
 					_, err := relock.TryDo(background, g, func(context.Context) error { runs.Add(1); return nil })
 					assert.NoError(t, err)
 				})

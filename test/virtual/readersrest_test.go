@@ -100,7 +100,8 @@ func TestTwoReadersRest(t *testing.T) {
 	alone(t, writer, func(t *testing.T, w *world) {
 		a, b, c := w.process(), w.process(), w.process()
 		start := time.Now()
-		x, y := reader.make(a.s, relock.WithMinHold(time.Second)), reader.make(b.s, relock.WithMinHold(time.Second))
+		rests := relock.WithMinHold(time.Second)
+		x, y := reader.make(a.s, rests), reader.make(b.s, rests)
 		require.NoError(t, x.Lock(background))
 		require.NoError(t, y.Lock(background))
 		require.NoError(t, x.Unlock(background))
@@ -115,7 +116,8 @@ func TestTwoReadersRest(t *testing.T) {
 func TestMinHoldOfAWriterThatBecomesAReader(t *testing.T) {
 	alone(t, writer, func(t *testing.T, w *world) {
 		a, b := w.process(), w.process()
-		rw, owner := a.s[0].RWMutex("a", relock.WithMinHold(10*time.Second)), a.s[0].NewContext(background)
+		rw := a.s[0].RWMutex("a", relock.WithMinHold(10*time.Second))
+		owner := a.s[0].NewContext(background)
 		require.NoError(t, rw.Lock(owner))
 		require.NoError(t, rw.RLock(owner))
 		require.NoError(t, rw.Unlock(owner))
